@@ -1,0 +1,1 @@
+//! Boards: this machine, and virtual ones in QEMU.

@@ -1,0 +1,13 @@
+//! The words every room of pocketstone shares: units, seeded randomness, the plan that a board
+//! executes, and the results that come back.
+//!
+//! Nothing here does input or output; everything is the same on every machine.
+
+pub mod error;
+pub mod log;
+pub mod outcome;
+pub mod plan;
+pub mod random;
+pub mod units;
+
+pub use error::{Error, ErrorKind, Result};

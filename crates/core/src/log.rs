@@ -1,0 +1,211 @@
+//! Binary logs of calls and flash operations: little-endian, fixed records, no header.
+//!
+//! ```text
+//! call log:   0        8        16
+//!             start_ns latency_ns
+//! flash log:  0       8    12   16   20   22      24
+//!             time_ns page pid  pages task kind(0..=3)
+//! ```
+//! `task` indexes the table of task names that the flash log starts with: a u16 count, then for each
+//! name a u16 length and its bytes. docs/formats.md draws the same.
+
+use crate::{Error, Result};
+
+/// One timed call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Start, on the run's clock.
+    pub start_ns: u64,
+    /// Time until it returned.
+    pub latency_ns: u64,
+}
+
+/// Kinds of flash operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u16)]
+pub enum FlashKind {
+    /// The chip loaded a page into its register.
+    Sense = 0,
+    /// A page was programmed.
+    Program = 1,
+    /// A block was erased; `page` is its first page.
+    Erase = 2,
+    /// A read request reached the NAND layer; `pages` is how many pages it spans.
+    Read = 3,
+}
+
+impl FlashKind {
+    /// Every kind, by its number in the log.
+    pub const ALL: [FlashKind; 4] = [FlashKind::Sense, FlashKind::Program, FlashKind::Erase, FlashKind::Read];
+
+    /// The name used in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            FlashKind::Sense => "sense",
+            FlashKind::Program => "program",
+            FlashKind::Erase => "erase",
+            FlashKind::Read => "read",
+        }
+    }
+}
+
+/// One flash operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlashOp {
+    /// When, on the run's clock (the tracer's resolution is 1 us).
+    pub time_ns: u64,
+    /// What.
+    pub kind: FlashKind,
+    /// Page number on the chip (the first one, for a read request or an erase).
+    pub page: u32,
+    /// Pages spanned: 1 for a sense or program, the block's pages for an erase.
+    pub pages: u32,
+    /// Thread that caused it.
+    pub pid: u32,
+    /// Index into [`FlashLog::tasks`].
+    pub task: u16,
+}
+
+/// The flash operations of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FlashLog {
+    /// Names of the tasks that caused operations.
+    pub tasks: Vec<String>,
+    /// The operations in order of time.
+    pub ops: Vec<FlashOp>,
+}
+
+impl FlashLog {
+    /// Index of a task's name, added where it is new.
+    pub fn task_index(&mut self, name: &str) -> u16 {
+        let index = self.tasks.iter().position(|t| t == name).unwrap_or_else(|| {
+            self.tasks.push(name.to_owned());
+            self.tasks.len() - 1
+        });
+        index as u16
+    }
+
+    /// The name of an operation's task.
+    pub fn task(&self, op: &FlashOp) -> &str {
+        self.tasks.get(usize::from(op.task)).map_or("?", String::as_str)
+    }
+}
+
+const CALL: usize = 16;
+const FLASH_OP: usize = 24;
+
+/// The bytes of a call log.
+pub fn encode_calls(calls: &[Call]) -> Vec<u8> {
+    calls.iter().flat_map(|c| [c.start_ns.to_le_bytes(), c.latency_ns.to_le_bytes()]).flatten().collect()
+}
+
+/// Reads a call log.
+///
+/// # Errors
+/// When the length is no whole number of records.
+pub fn decode_calls(bytes: &[u8]) -> Result<Vec<Call>> {
+    let records = bytes.chunks_exact(CALL);
+    if !records.remainder().is_empty() {
+        return Err(Error::board(format!("a call log of {} bytes is cut off", bytes.len())));
+    }
+    Ok(records.map(|r| Call { start_ns: u64_at(r, 0), latency_ns: u64_at(r, 8) }).collect())
+}
+
+/// The bytes of a flash log.
+pub fn encode_flash(log: &FlashLog) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(2 + log.ops.len() * FLASH_OP);
+    bytes.extend((log.tasks.len() as u16).to_le_bytes());
+    for task in &log.tasks {
+        bytes.extend((task.len() as u16).to_le_bytes());
+        bytes.extend(task.as_bytes());
+    }
+    for op in &log.ops {
+        bytes.extend(op.time_ns.to_le_bytes());
+        bytes.extend(op.page.to_le_bytes());
+        bytes.extend(op.pid.to_le_bytes());
+        bytes.extend(op.pages.to_le_bytes());
+        bytes.extend(op.task.to_le_bytes());
+        bytes.extend((op.kind as u16).to_le_bytes());
+    }
+    bytes
+}
+
+/// Reads a flash log.
+///
+/// # Errors
+/// When it is cut off, or holds an unknown kind or task.
+pub fn decode_flash(bytes: &[u8]) -> Result<FlashLog> {
+    let cut = || Error::board(format!("a flash log of {} bytes is damaged or cut off", bytes.len()));
+    let mut at = 0;
+    let mut take = |n: usize| {
+        let part = bytes.get(at..at + n).ok_or_else(cut)?;
+        at += n;
+        Ok::<_, Error>(part)
+    };
+    let mut log = FlashLog::default();
+    let tasks = u16_at(take(2)?, 0);
+    for _ in 0..tasks {
+        let length = u16_at(take(2)?, 0);
+        let name = std::str::from_utf8(take(usize::from(length))?).map_err(|_| cut())?;
+        log.tasks.push(name.to_owned());
+    }
+    let records = bytes[at..].chunks_exact(FLASH_OP);
+    if !records.remainder().is_empty() {
+        return Err(cut());
+    }
+    for r in records {
+        let kind = *FlashKind::ALL.get(usize::from(u16_at(r, 22))).ok_or_else(cut)?;
+        let task = u16_at(r, 20);
+        if task >= tasks {
+            return Err(cut());
+        }
+        let op =
+            FlashOp { time_ns: u64_at(r, 0), page: u32_at(r, 8), pid: u32_at(r, 12), pages: u32_at(r, 16), task, kind };
+        log.ops.push(op);
+    }
+    Ok(log)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn calls_come_back(calls in prop::collection::vec((any::<u64>(), any::<u64>()), 0..50)) {
+            let calls: Vec<Call> = calls.into_iter().map(|(start_ns, latency_ns)| Call { start_ns, latency_ns }).collect();
+            prop_assert_eq!(decode_calls(&encode_calls(&calls)).unwrap(), calls);
+        }
+
+        #[test]
+        fn flash_operations_come_back(
+            ops in prop::collection::vec((any::<u64>(), 0usize..4, any::<u32>(), any::<u32>(), any::<u32>(), "[a-z]{1,15}"), 0..50)
+        ) {
+            let mut log = FlashLog::default();
+            for (time_ns, kind, page, pages, pid, task) in ops {
+                let task = log.task_index(&task);
+                log.ops.push(FlashOp { time_ns, kind: FlashKind::ALL[kind], page, pages, pid, task });
+            }
+            prop_assert_eq!(decode_flash(&encode_flash(&log)).unwrap(), log);
+        }
+
+        #[test]
+        fn damaged_logs_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode_flash(&bytes);
+            let _ = decode_calls(&bytes);
+        }
+    }
+}

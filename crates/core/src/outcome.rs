@@ -1,0 +1,130 @@
+//! What comes back from a board: facts, counts, and what could not be had and why.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the outcome's JSON form.
+pub const OUTCOME_FORMAT: u32 = 1;
+
+/// Something a machine could not give. Absent is never 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unavailable {
+    /// What is missing, such as `flash operations`.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// What would give it; empty where nothing would.
+    pub cure: String,
+}
+
+/// A failure, in a form that travels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The message and its causes.
+    pub message: String,
+    /// The cure, where one is known.
+    pub hint: Option<String>,
+}
+
+impl From<&crate::Error> for Failure {
+    fn from(error: &crate::Error) -> Self {
+        Failure { message: error.chain(), hint: error.cure().map(str::to_owned) }
+    }
+}
+
+impl From<Failure> for crate::Error {
+    fn from(failure: Failure) -> Self {
+        let error = crate::Error::board(failure.message);
+        match failure.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// A runner's answer to one order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// The board is up, or a preparation step is done.
+    Ready {
+        /// What the machine is.
+        facts: Facts,
+    },
+    /// A cell was measured.
+    Measured {
+        /// The result.
+        outcome: Box<Outcome>,
+    },
+    /// A command ended.
+    Executed {
+        /// Its exit status; 128 + signal number where a signal ended it.
+        status: i32,
+    },
+    /// The order could not be carried out.
+    Failed {
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// Facts about the machine that ran, such as `kernel.release`; keys are dotted, sorted names.
+pub type Facts = BTreeMap<String, String>;
+
+/// Result of one cell. The calls and flash operations themselves are in the binary logs beside it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// [`OUTCOME_FORMAT`].
+    pub format: u32,
+    /// What the machine is.
+    pub facts: Facts,
+    /// Read-ahead in force during the run.
+    pub read_ahead: ReadAheadInForce,
+    /// Time of the first call's start, on the clock of all times here (CLOCK_MONOTONIC).
+    pub start_ns: u64,
+    /// Time of the last call's end.
+    pub end_ns: u64,
+    /// Number of calls in the call log.
+    pub calls: u64,
+    /// Flash operations, where the cell was traced and they could be counted.
+    pub flash: Option<FlashCounts>,
+    /// What was asked for and could not be had.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// Read-ahead as the kernel had it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadAheadInForce {
+    /// Name of the backing device, where the file system has one of its own.
+    pub bdi: Option<String>,
+    /// Its value before the run touched it.
+    pub default_bytes: Option<u64>,
+    /// Its value when the file was opened.
+    pub bytes: Option<u64>,
+    /// The advice given for the file: `normal`, `random`, or `none` where none was given.
+    pub advice: String,
+    /// File pages in the page cache just before the first call; `None` where it could not be asked.
+    pub resident_pages_before: Option<u64>,
+}
+
+/// Flash operations within the measured window.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlashCounts {
+    /// By the workload's own task.
+    pub workload: FlashTotals,
+    /// By every other task: background work of the file system.
+    pub background: FlashTotals,
+}
+
+/// Numbers of flash operations.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlashTotals {
+    /// Times the chip loaded a page (or a part of it) into its register.
+    pub page_senses: u64,
+    /// Pages that read requests to MTD spanned: what hardware ECC with a page buffer would sense.
+    pub page_reads: Option<u64>,
+    /// Page programs.
+    pub programs: u64,
+    /// Block erases.
+    pub erases: u64,
+}

@@ -1,0 +1,105 @@
+//! Sizes and durations as people write them: `4KiB`, `128KiB`, `10ms`.
+
+use crate::{Error, Result};
+
+const BYTES: &[(&str, u64)] = &[
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
+
+const NANOSECONDS: &[(&str, u64)] =
+    &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
+
+fn parse(text: &str, units: &[(&str, u64)], what: &str) -> Result<u64> {
+    let text = text.trim();
+    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+    let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
+    let names = || units.iter().map(|u| u.0).collect::<Vec<_>>().join(", ");
+    let bad = || Error::user(format!("`{text}` is not {what}")).hint(format!("write a number and one of {}", names()));
+    let factor = match unit {
+        "" => 1,
+        _ => units.iter().find(|u| u.0 == unit).ok_or_else(bad)?.1,
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor).ok_or_else(bad);
+    }
+    let value = number.parse::<f64>().map_err(|_| bad())? * factor as f64;
+    if value.fract() != 0.0 || value >= u64::MAX as f64 {
+        return Err(bad());
+    }
+    Ok(value as u64)
+}
+
+/// Reads a size in bytes: `4096`, `4KiB`, `1.5MiB`.
+///
+/// # Errors
+/// When the text is no number, has an unknown unit, or is no whole number of bytes.
+pub fn parse_bytes(text: &str) -> Result<u64> {
+    parse(text, BYTES, "a size")
+}
+
+/// Reads a duration in nanoseconds: `500`, `10ms`, `1.5s`.
+///
+/// # Errors
+/// When the text is no number, has an unknown unit, or is no whole number of nanoseconds.
+pub fn parse_ns(text: &str) -> Result<u64> {
+    parse(text, NANOSECONDS, "a duration")
+}
+
+/// A size for people: the largest binary unit that divides it.
+pub fn format_bytes(bytes: u64) -> String {
+    let (unit, factor) = BYTES[..4].iter().rev().find(|u| bytes >= u.1 && bytes % u.1 == 0).unwrap_or(&BYTES[0]);
+    format!("{} {unit}", bytes / factor)
+}
+
+/// A duration for people, with three significant digits.
+pub fn format_ns(ns: f64) -> String {
+    let (unit, factor) = NANOSECONDS[..4].iter().rev().find(|u| ns.abs() >= u.1 as f64).unwrap_or(&NANOSECONDS[0]);
+    let value = ns / *factor as f64;
+    let digits = if value.abs() >= 100.0 || value == value.trunc() {
+        0
+    } else if value.abs() >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_and_durations() {
+        assert_eq!(parse_bytes("4KiB").unwrap(), 4096);
+        assert_eq!(parse_bytes("1.5 MiB").unwrap(), 1_572_864);
+        assert_eq!(parse_bytes("0").unwrap(), 0);
+        assert_eq!(parse_ns("10ms").unwrap(), 10_000_000);
+        assert_eq!(format_bytes(5 << 20), "5 MiB");
+        assert_eq!(format_bytes(0), "0 B");
+        assert_eq!(format_ns(1_534_000.0), "1.53 ms");
+        assert_eq!(format_ns(0.0), "0 ns");
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_units_named() {
+        for bad in ["", "x", "4 parsecs", "-1", "0.3B", "99999999999GiB"] {
+            let error = parse_bytes(bad).unwrap_err();
+            assert!(error.cure().unwrap().contains("KiB"), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(bytes in 0u64..1 << 50) {
+            prop_assert_eq!(parse_bytes(&format_bytes(bytes)).unwrap(), bytes);
+        }
+    }
+}

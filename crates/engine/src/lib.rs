@@ -1,0 +1,1 @@
+//! What executes a workload's operations, and times them.

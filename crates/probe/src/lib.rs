@@ -1,0 +1,1 @@
+//! What is measured beside the workload: flash operations, read-ahead, facts of the machine.

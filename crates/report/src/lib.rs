@@ -1,0 +1,1 @@
+//! One HTML file from a run's results.

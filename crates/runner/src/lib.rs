@@ -1,0 +1,1 @@
+//! The static binary that runs one plan on a board.

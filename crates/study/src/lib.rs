@@ -1,0 +1,3 @@
+//! From a study's TOML to cells, results, statistics and verdicts.
+
+pub mod model;

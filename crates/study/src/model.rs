@@ -1,0 +1,215 @@
+//! What a report shows, as plain data: made from a run's results, drawn by whoever draws.
+
+use serde::Serialize;
+
+/// Everything a report of one run shows.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Model {
+    /// The study's title.
+    pub title: String,
+    /// What the study is about, a paragraph each.
+    pub description: Vec<String>,
+    /// One sentence that says how the run went.
+    pub summary: String,
+    /// The exact command that made the run, shell-quoted.
+    pub command: String,
+    /// Versions and facts: name and value, in the order to show them.
+    pub facts: Vec<(String, String)>,
+    /// Caveats that belong to every number here.
+    pub caveats: Vec<String>,
+    /// Verdicts.
+    pub claims: Vec<ClaimResult>,
+    /// Figures.
+    pub figures: Vec<Figure>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Flash operations by block of the chip.
+    pub heat_maps: Vec<HeatMap>,
+    /// Explanations: heading and paragraphs.
+    pub explanations: Vec<Explanation>,
+    /// What was left out, why, and the cure.
+    pub left_out: Vec<LeftOut>,
+    /// Cells that failed.
+    pub failures: Vec<FailedCell>,
+}
+
+/// Verdict of one claim.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClaimResult {
+    /// Short name.
+    pub name: String,
+    /// The claim in words.
+    pub text: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// The verdict in words, with the value found and the bound.
+    pub detail: String,
+    /// What the paper reports, where it does.
+    pub paper: Option<String>,
+    /// The query that the value came from.
+    pub query: String,
+    /// A failed claim of this kind makes the command's exit code 3.
+    pub required: bool,
+}
+
+/// Whether a claim holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The results bear it out.
+    Holds,
+    /// They do not.
+    Fails,
+    /// The results it needs are not there.
+    Unavailable,
+}
+
+impl Verdict {
+    /// The word shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "does not hold",
+            Verdict::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// A line chart.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    /// Identifier, unique in the report, fit for an HTML id.
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// What to see in it.
+    pub caption: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+/// An axis.
+#[derive(Debug, Clone, Serialize)]
+pub struct Axis {
+    /// Its label, unit included.
+    pub label: String,
+    /// How values are spaced and written.
+    pub scale: Scale,
+}
+
+/// How an axis places and writes its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Linear, plain numbers.
+    Linear,
+    /// Powers of two evenly spaced, plain numbers.
+    Log2,
+    /// Linear, values are fractions shown as per cent.
+    Percent,
+    /// Linear, values are nanoseconds shown with the unit that fits.
+    Duration,
+    /// Linear, values are bytes shown with the unit that fits.
+    Bytes,
+}
+
+/// A line of a chart.
+#[derive(Debug, Clone, Serialize)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// Where its values come from.
+    pub source: Source,
+    /// Its points, by ascending x.
+    pub points: Vec<Point>,
+}
+
+/// Where values come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// This run.
+    Measured,
+    /// A publication.
+    Paper,
+}
+
+/// A point, with its 90% confidence interval where it has one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Point {
+    /// Horizontal value.
+    pub x: f64,
+    /// Vertical value.
+    pub y: f64,
+    /// Lower end of the interval.
+    pub low: Option<f64>,
+    /// Upper end of the interval.
+    pub high: Option<f64>,
+}
+
+/// A table of text.
+#[derive(Debug, Clone, Serialize)]
+pub struct Table {
+    /// Identifier, unique in the report.
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// What it says.
+    pub caption: String,
+    /// Column heads; columns whose head ends in a unit or count are right-aligned by the drawer when numeric.
+    pub columns: Vec<String>,
+    /// Rows of cells.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Flash operations by block of the chip.
+#[derive(Debug, Clone, Serialize)]
+pub struct HeatMap {
+    /// Identifier, unique in the report.
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// What to see.
+    pub caption: String,
+    /// What is counted, such as `page senses`.
+    pub unit: String,
+    /// Count of each block of the chip, from block 0 on.
+    pub blocks: Vec<u64>,
+}
+
+/// A heading with paragraphs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Explanation {
+    /// Heading.
+    pub heading: String,
+    /// Paragraphs.
+    pub paragraphs: Vec<String>,
+}
+
+/// Something a run left out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct LeftOut {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// What cures it; empty where nothing does.
+    pub cure: String,
+}
+
+/// A cell that failed.
+#[derive(Debug, Clone, Serialize)]
+pub struct FailedCell {
+    /// Which one, in words.
+    pub cell: String,
+    /// The error and its causes.
+    pub message: String,
+    /// The cure, where one is known.
+    pub hint: Option<String>,
+    /// The last lines of the board's console.
+    pub console: Option<String>,
+}

@@ -1,0 +1,1 @@
+//! Workloads as pure streams of operations.
