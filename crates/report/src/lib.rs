@@ -1,1 +1,71 @@
-//! One HTML file from a run's results.
+//! The report of one run: a single HTML file that opens from disk, without a network.
+//!
+//! Everything is drawn here, in Rust: charts and heat maps are inline SVG, readable with scripts
+//! switched off, in print, and through the tables below them. The little script in `script.js`
+//! only makes tooltips nicer. All text of the model is untrusted and escaped.
+
+mod axis;
+mod chart;
+mod format;
+mod heatmap;
+mod page;
+mod svg;
+
+use pocketstone_core::{Error, Result};
+use pocketstone_study::model::Model;
+
+/// No report is larger than this many bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// How much detail goes into a report; what goes beyond is left out, and the page says so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Points of one series that get a marker of their own.
+    pub markers: usize,
+    /// Rows of one table.
+    pub rows: usize,
+    /// Squares, over all heat maps, that get a title of their own.
+    pub squares: usize,
+    /// Characters of one console tail, message or paragraph.
+    pub text: usize,
+    /// Entries of each list (claims, failures, figures and so on).
+    pub entries: usize,
+}
+
+impl Limits {
+    /// What ordinary studies never reach.
+    pub(crate) const FULL: Limits = Limits { markers: 200, rows: 400, squares: 2500, text: 8000, entries: 200 };
+
+    fn smaller(self) -> Limits {
+        Limits {
+            markers: self.markers / 2,
+            rows: self.rows / 2,
+            squares: self.squares / 2,
+            text: self.text / 2,
+            entries: (self.entries / 2).max(8),
+        }
+    }
+}
+
+/// Renders the report of one run as one self-contained HTML file.
+///
+/// The file is at most [`MAX_BYTES`] long: where a model is too large for that, long lists and
+/// texts are cut, each with a sentence that says so.
+///
+/// # Errors
+/// When the model cannot be shown within that size even when cut down, or the template is broken.
+pub fn html(model: &Model) -> Result<String> {
+    let mut limits = Limits::FULL;
+    for _ in 0..6 {
+        let page = page::render(model, limits)?;
+        if page.len() <= MAX_BYTES {
+            return Ok(page);
+        }
+        limits = limits.smaller();
+    }
+    Err(Error::user(format!("the report would be larger than {MAX_BYTES} bytes"))
+        .hint("split the study in several, with fewer figures and cells each"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! The measured loop.
+
+use crate::Engine;
+use pocketstone_core::log::Call;
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::Operation;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// What a run leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recording {
+    /// One entry per read, in order.
+    pub calls: Vec<Call>,
+    /// Time of the run's start (CLOCK_MONOTONIC).
+    pub start_ns: u64,
+    /// Time of its end.
+    pub end_ns: u64,
+}
+
+fn now_ns() -> u64 {
+    let t = clock_gettime(ClockId::Monotonic);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Sleeps until `ns` on CLOCK_MONOTONIC.
+fn sleep_until(ns: u64) {
+    let until = Timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
+    // An interrupted sleep is taken up again; any other failure would show as a wrong pause.
+    while rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &until)
+        .is_err_and(|e| e == rustix::io::Errno::INTR)
+    {}
+}
+
+/// Executes all operations and times every one that is not a pause.
+///
+/// The operations are expected in memory and the calls are stored without allocating, so that
+/// beyond the engine's work a call costs two readings of the clock.
+///
+/// # Errors
+/// The first failed operation, with its number.
+pub fn run(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recording> {
+    let mut calls = Vec::with_capacity(operations.len());
+    let start_ns = now_ns();
+    let mut last_ns = start_ns;
+    for operation in operations {
+        if let Operation::Pause { ns } = operation {
+            sleep_until(last_ns + ns);
+            continue;
+        }
+        let start = now_ns();
+        let result = engine.execute(operation);
+        last_ns = now_ns();
+        if let Err(error) = result {
+            return Err(Error::board(format!("operation {} ({operation:?}) failed", calls.len())).because(error));
+        }
+        calls.push(Call { start_ns: start, latency_ns: last_ns - start });
+    }
+    Ok(Recording { calls, start_ns, end_ns: last_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counting(u64);
+
+    impl Engine for Counting {
+        fn execute(&mut self, operation: &Operation) -> Result<u64> {
+            match operation {
+                Operation::Read { offset: 13, .. } => Err(Error::board("bad sector")),
+                Operation::Read { bytes, .. } => {
+                    self.0 += bytes;
+                    Ok(*bytes)
+                }
+                Operation::Pause { .. } => Err(Error::bug("pauses are not executed")),
+            }
+        }
+    }
+
+    #[test]
+    fn pauses_part_the_calls_and_are_not_in_their_latency() {
+        let read = Operation::Read { offset: 0, bytes: 5 };
+        let mut engine = Counting(0);
+        let recording = run(&mut engine, &[read, Operation::Pause { ns: 20_000_000 }, read]).unwrap();
+        let [first, second] = recording.calls[..] else { panic!("two calls") };
+        assert_eq!(engine.0, 10);
+        assert!(second.start_ns - (first.start_ns + first.latency_ns) >= 20_000_000);
+        assert!(second.latency_ns < 20_000_000);
+        assert_eq!(recording.end_ns, second.start_ns + second.latency_ns);
+    }
+
+    #[test]
+    fn a_failed_operation_ends_the_run_and_is_named() {
+        let bad = Operation::Read { offset: 13, bytes: 1 };
+        let error = run(&mut Counting(0), &[Operation::Read { offset: 0, bytes: 1 }, bad]).unwrap_err();
+        assert!(error.chain().starts_with("operation 1 (Read { offset: 13"), "{}", error.chain());
+        assert!(error.chain().ends_with("bad sector"));
+    }
+}

@@ -1,0 +1,308 @@
+//! flashmon: every page sense, program and erase of raw NAND, with its time, page and task.
+//!
+//! The method is that of Flashmon (Olivier, Boukhobza, Senn): probes in the kernel's NAND layer. It
+//! used jprobes, which Linux 4.19 removed; this uses kprobe events of tracefs, which need no module.
+
+use crate::tracefs::{Instance, Probe};
+use pocketstone_core::log::{FlashKind, FlashLog, FlashOp};
+use pocketstone_core::outcome::FlashTotals;
+use pocketstone_core::{Error, Result};
+use std::fmt::Write as _;
+
+/// Where a kernel function's arguments are at its entry, in kprobe syntax.
+struct Registers {
+    arguments: [&'static str; 2],
+    /// `from` and the pointer to mtd_oob_ops, arguments of nand_read_oob after the mtd_info.
+    from: &'static str,
+    ops_length: &'static str,
+}
+
+/// Calling conventions: AAPCS (32-bit ARM passes a 64-bit value in an even register pair, so that
+/// the next argument is on the stack), AAPCS64 and System V. `len` is the second field of struct
+/// mtd_oob_ops, one machine word behind its start.
+const REGISTERS: Option<Registers> = if cfg!(target_arch = "arm") {
+    Some(Registers {
+        arguments: ["%r0", "%r1"],
+        from: "from=%r2:u32 high=%r3:u32",
+        ops_length: "len=+4($stack0):u32",
+    })
+} else if cfg!(target_arch = "aarch64") {
+    Some(Registers { arguments: ["%x0", "%x1"], from: "from=%x1:u64 high=0", ops_length: "len=+8(%x2):u64" })
+} else if cfg!(target_arch = "x86_64") {
+    Some(Registers { arguments: ["%di", "%si"], from: "from=%si:u64", ops_length: "len=+8(%dx):u64" })
+} else {
+    None
+};
+
+/// Geometry of a chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of a page, without its out-of-band area.
+    pub page_bytes: u32,
+    /// Bytes of an erase block.
+    pub block_bytes: u32,
+    /// Bytes of the chip.
+    pub bytes: u64,
+}
+
+impl Geometry {
+    /// Geometry of the first MTD device that is NAND.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn of_first_nand() -> Result<Self> {
+        let attribute = |n: u32, a: &str| std::fs::read_to_string(format!("/sys/class/mtd/mtd{n}/{a}")).ok();
+        let number = |n, a| attribute(n, a).and_then(|t| t.trim().parse::<u64>().ok());
+        (0..16)
+            .find_map(|n| {
+                attribute(n, "type").filter(|t| t.trim().ends_with("nand"))?;
+                Some(Geometry {
+                    page_bytes: u32::try_from(number(n, "writesize")?).ok()?,
+                    block_bytes: u32::try_from(number(n, "erasesize")?).ok()?,
+                    bytes: number(n, "size")?,
+                })
+            })
+            .ok_or_else(|| {
+                Error::board("this machine has no raw NAND (no NAND device in /sys/class/mtd)")
+                    .hint("run it on a board with raw NAND, or load the simulator: modprobe nandsim")
+            })
+    }
+
+    /// Pages of a block.
+    pub fn block_pages(&self) -> u32 {
+        self.block_bytes / self.page_bytes
+    }
+
+    /// Blocks of the chip.
+    pub fn blocks(&self) -> u64 {
+        self.bytes / u64::from(self.block_bytes)
+    }
+}
+
+/// A running flash monitor.
+pub struct Flashmon {
+    instance: Instance,
+    geometry: Geometry,
+    page_reads: std::result::Result<(), Error>,
+}
+
+impl Flashmon {
+    /// Sets the probes; nothing is recorded before [`Flashmon::start`].
+    ///
+    /// # Errors
+    /// When the machine has no raw NAND, no tracefs, or no kprobes.
+    pub fn new(geometry: Geometry) -> Result<Self> {
+        let registers =
+            REGISTERS.ok_or_else(|| Error::board("flashmon does not know this processor's calling convention"))?;
+        let mut instance = Instance::new(16 * 1024)?;
+        let [_, page] = registers.arguments;
+        for (name, symbol) in [
+            ("sense", "nand_read_page_op"),
+            ("program", "nand_prog_page_op"),
+            ("program_begin", "nand_prog_page_begin_op"),
+            ("erase", "nand_erase_op"),
+        ] {
+            instance.add(&Probe { name, definition: format!("{symbol} page={page}:u32") }).map_err(|e| {
+                Error::board(format!("flash operations cannot be traced at {symbol}"))
+                    .because(e)
+                    .hint("the kernel needs raw NAND support (nand.ko loaded or built in) and CONFIG_KPROBE_EVENTS")
+            })?;
+        }
+        // A static function: a kernel may have inlined it. Everything else works without it.
+        let page_reads = instance.add(&Probe {
+            name: "request",
+            definition: format!("nand_read_oob {} {}", registers.from, registers.ops_length),
+        });
+        Ok(Flashmon { instance, geometry, page_reads })
+    }
+
+    /// Why read requests are not counted, where they are not.
+    pub fn page_reads_unavailable(&self) -> Option<String> {
+        self.page_reads.as_ref().err().map(Error::chain)
+    }
+
+    /// Starts recording.
+    ///
+    /// # Errors
+    /// When tracefs refuses.
+    pub fn start(&self) -> Result<()> {
+        self.instance.start()
+    }
+
+    /// Stops recording and returns every operation since the start.
+    ///
+    /// # Errors
+    /// When the kernel lost events (the log would be wrong) or its text cannot be understood.
+    pub fn stop(self) -> Result<FlashLog> {
+        self.instance.stop()?;
+        let lost = self.instance.lost()?;
+        if lost > 0 {
+            return Err(Error::board(format!("the kernel lost {lost} flash events, so the counts would be wrong"))
+                .hint("trace a shorter run"));
+        }
+        parse(&self.instance.text()?, &self.geometry)
+    }
+}
+
+/// Reads tracefs text, whose lines are
+/// `comm-pid [cpu] flags sec.usec: event: (function+0x0/0x0) name=value ...`.
+fn parse(text: &str, geometry: &Geometry) -> Result<FlashLog> {
+    let mut log = FlashLog::default();
+    for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
+        let op = parse_line(line, geometry, &mut log)
+            .ok_or_else(|| Error::board(format!("a line of the kernel's trace cannot be understood: {line}")))?;
+        log.ops.push(op);
+    }
+    Ok(log)
+}
+
+fn parse_line(line: &str, geometry: &Geometry, log: &mut FlashLog) -> Option<FlashOp> {
+    // The task's name may hold anything, spaces, dashes and brackets included: the last " [" that
+    // has a processor number behind it parts it from the rest.
+    let (left, rest) = line.rmatch_indices(" [").find_map(|(at, _)| {
+        let (cpu, rest) = line[at + 2..].split_once("] ")?;
+        cpu.bytes().all(|b| b.is_ascii_digit()).then_some((&line[..at], rest))
+    })?;
+    let (comm, pid) = left.trim().rsplit_once('-')?;
+    let mut words = rest.split_whitespace();
+    let time = words.nth(1)?.strip_suffix(':')?;
+    let event = words.next()?.strip_suffix(':')?;
+    let value = |name: &str| {
+        let word = rest.split_whitespace().find_map(|w| w.strip_prefix(name)?.strip_prefix('='))?;
+        word.parse::<u64>().ok()
+    };
+    let (seconds, microseconds) = time.split_once('.')?;
+    let time_ns = seconds.parse::<u64>().ok()? * 1_000_000_000 + microseconds.parse::<u64>().ok()? * 1_000;
+    let page_bytes = u64::from(geometry.page_bytes);
+    let (kind, page, pages) = match event {
+        "sense" => (FlashKind::Sense, value("page")?, 1),
+        "program" | "program_begin" => (FlashKind::Program, value("page")?, 1),
+        // The kernel passes the number of the block.
+        "erase" => {
+            let block_pages = u64::from(geometry.block_pages());
+            (FlashKind::Erase, value("page")? * block_pages, block_pages)
+        }
+        "request" => {
+            let from = value("from")? | value("high").unwrap_or(0) << 32;
+            let length = value("len")?;
+            // A request without data reads out-of-band bytes alone.
+            let pages = if length == 0 { 0 } else { (from + length - 1) / page_bytes - from / page_bytes + 1 };
+            (FlashKind::Read, from / page_bytes, pages)
+        }
+        _ => return None,
+    };
+    Some(FlashOp {
+        time_ns,
+        kind,
+        page: u32::try_from(page).ok()?,
+        pages: u32::try_from(pages).ok()?,
+        pid: pid.parse().ok()?,
+        task: log.task_index(comm.trim()),
+    })
+}
+
+/// Totals of the operations for which `select` holds.
+pub fn totals(log: &FlashLog, page_reads: bool, select: impl Fn(&FlashOp) -> bool) -> FlashTotals {
+    let mut totals = FlashTotals { page_reads: page_reads.then_some(0), ..FlashTotals::default() };
+    for op in log.ops.iter().filter(|op| select(op)) {
+        match op.kind {
+            FlashKind::Sense => totals.page_senses += 1,
+            FlashKind::Program => totals.programs += 1,
+            FlashKind::Erase => totals.erases += 1,
+            FlashKind::Read => totals.page_reads = totals.page_reads.map(|n| n + u64::from(op.pages)),
+        }
+    }
+    totals
+}
+
+/// The classic `/proc/flashmon` form: a line `reads writes erases` for each block.
+pub fn classic_summary(log: &FlashLog, geometry: &Geometry) -> String {
+    let mut blocks = vec![[0u64; 3]; geometry.blocks() as usize];
+    for op in &log.ops {
+        let column = match op.kind {
+            FlashKind::Sense => 0,
+            FlashKind::Program => 1,
+            FlashKind::Erase => 2,
+            FlashKind::Read => continue,
+        };
+        if let Some(block) = blocks.get_mut((op.page / geometry.block_pages()) as usize) {
+            block[column] += 1;
+        }
+    }
+    blocks.iter().fold(String::new(), |mut text, [r, w, e]| {
+        let _ = writeln!(text, "{r} {w} {e}");
+        text
+    })
+}
+
+/// The classic `/proc/flashmon_log` form: lines of `sec.nsec;R|W|E;address;task`. The address is the
+/// page's number for reads and writes and the block's number for erases.
+pub fn classic_log(log: &FlashLog, geometry: &Geometry) -> String {
+    log.ops.iter().fold(String::new(), |mut text, op| {
+        let (letter, address) = match op.kind {
+            FlashKind::Sense => ('R', op.page),
+            FlashKind::Program => ('W', op.page),
+            FlashKind::Erase => ('E', op.page / geometry.block_pages()),
+            FlashKind::Read => return text,
+        };
+        let (seconds, rest) = (op.time_ns / 1_000_000_000, op.time_ns % 1_000_000_000);
+        let _ = writeln!(text, "{seconds}.{rest:09};{letter};{address};{}", log.task(op));
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHIP: Geometry = Geometry { page_bytes: 2048, block_bytes: 131_072, bytes: 1 << 28 };
+
+    // Lines as a 6.1 kernel prints them.
+    const TRACE: &str = "# tracer: nop
+#
+#                                _-----=> irqs-off/BH-disabled
+         busybox-123     [000] d....    39.832905: sense: (nand_read_page_op+0x0/0x360) page=130974
+ jffs2_gcd_mtd0-98      [000] d....    39.833230: erase: (nand_erase_op+0x0/0x360) page=3
+   a [1] b-c d-77      [001] d....    40.000001: program_begin: (nand_prog_page_begin_op+0x0/0x1) page=64
+         busybox-123     [000] d....    40.000002: request: (nand_read_oob+0x0/0x360) from=2000 high=0 len=68
+         busybox-123     [000] d....    40.000003: request: (nand_read_oob+0x0/0x360) from=4096 high=0 len=0
+";
+
+    #[test]
+    fn the_kernels_text_becomes_operations() {
+        let log = parse(TRACE, &CHIP).unwrap();
+        let short: Vec<_> = log.ops.iter().map(|o| (o.kind, o.page, o.pages, o.pid, log.task(o))).collect();
+        assert_eq!(
+            short,
+            [
+                (FlashKind::Sense, 130_974, 1, 123, "busybox"),
+                (FlashKind::Erase, 192, 64, 98, "jffs2_gcd_mtd0"),
+                (FlashKind::Program, 64, 1, 77, "a [1] b-c d"),
+                (FlashKind::Read, 0, 2, 123, "busybox"),
+                (FlashKind::Read, 2, 0, 123, "busybox"),
+            ]
+        );
+        assert_eq!(log.ops[0].time_ns, 39_832_905_000);
+        let mine = totals(&log, true, |op| op.pid == 123);
+        assert_eq!(mine, FlashTotals { page_senses: 1, page_reads: Some(2), programs: 0, erases: 0 });
+        assert_eq!(totals(&log, false, |_| true).page_reads, None);
+    }
+
+    #[test]
+    fn a_line_that_is_not_understood_is_an_error_not_a_gap() {
+        let error = parse("CPU:0 [LOST 5 EVENTS]\n", &CHIP).unwrap_err();
+        assert!(error.to_string().contains("LOST 5"));
+    }
+
+    #[test]
+    fn the_classic_forms() {
+        let log = parse(TRACE, &CHIP).unwrap();
+        let summary: Vec<String> = classic_summary(&log, &CHIP).lines().map(str::to_owned).collect();
+        assert_eq!(summary.len(), 2048);
+        assert_eq!((summary[1].as_str(), summary[3].as_str(), summary[2046].as_str()), ("0 1 0", "0 0 1", "1 0 0"));
+        let text = classic_log(&log, &CHIP);
+        assert_eq!(text.lines().next(), Some("39.832905000;R;130974;busybox"));
+        assert_eq!(text.lines().nth(1), Some("39.833230000;E;3;jffs2_gcd_mtd0"));
+        assert_eq!(text.lines().count(), 3);
+    }
+}

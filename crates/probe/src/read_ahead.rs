@@ -1,0 +1,120 @@
+//! The read-ahead setting of a mount, through its backing device (bdi).
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The `read_ahead_kb` file of one backing device.
+#[derive(Debug, Clone)]
+pub struct Bdi {
+    name: String,
+    file: PathBuf,
+}
+
+impl Bdi {
+    /// The backing device called `name`, such as `mtd-0`, `ubifs_0_0` or `8:0`.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn named(name: &str) -> Result<Self> {
+        Self::within(Path::new("/sys/class/bdi"), name)
+    }
+
+    fn within(class: &Path, name: &str) -> Result<Self> {
+        let file = class.join(name).join("read_ahead_kb");
+        if !file.exists() {
+            return Err(Error::board(format!("there is no backing device `{name}` ({} is missing)", file.display())));
+        }
+        Ok(Bdi { name: name.to_owned(), file })
+    }
+
+    /// The backing device of the file system that `path` is on, where it is a block device.
+    ///
+    /// # Errors
+    /// When the path cannot be read or its file system has no such device (tmpfs, overlay).
+    pub fn of(path: &Path) -> Result<Self> {
+        let device = rustix::fs::stat(path).board(|| format!("cannot stat {}", path.display()))?.st_dev;
+        Self::named(&format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device)))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value in force, in bytes.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn bytes(&self) -> Result<u64> {
+        let text = fs::read_to_string(&self.file).board(|| format!("cannot read {}", self.file.display()))?;
+        let kib: u64 = text.trim().parse().board(|| format!("{} holds `{}`", self.file.display(), text.trim()))?;
+        Ok(kib * 1024)
+    }
+
+    /// Sets the value until the returned guard is dropped.
+    ///
+    /// # Errors
+    /// When it cannot be set (root is needed) or the kernel takes another value.
+    pub fn set(&self, bytes: u64) -> Result<BdiSetting> {
+        let before = self.bytes()?;
+        let setting = BdiSetting { bdi: self.clone(), before };
+        self.write(bytes)?;
+        let now = self.bytes()?;
+        if now != bytes {
+            return Err(Error::board(format!("read-ahead of {} became {now} bytes, not {bytes}", self.name))
+                .hint("the kernel counts in KiB: use a multiple of 1 KiB"));
+        }
+        Ok(setting)
+    }
+
+    fn write(&self, bytes: u64) -> Result<()> {
+        fs::write(&self.file, format!("{}\n", bytes / 1024))
+            .board(|| format!("cannot set {}", self.file.display()))
+            .map_err(|e| e.hint("run as root, or set read-ahead by file: read_ahead_by = \"file\""))
+    }
+}
+
+/// A read-ahead value that is put back when this is dropped.
+#[derive(Debug)]
+pub struct BdiSetting {
+    bdi: Bdi,
+    before: u64,
+}
+
+impl BdiSetting {
+    /// The value that will be put back, in bytes.
+    pub fn before_bytes(&self) -> u64 {
+        self.before
+    }
+}
+
+impl Drop for BdiSetting {
+    fn drop(&mut self) {
+        // Nothing can be done here about a device that went away meanwhile.
+        let _ = self.bdi.write(self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_put_back_and_a_missing_device_is_named() {
+        let class = tempfile::tempdir().unwrap();
+        fs::create_dir(class.path().join("mtd-0")).unwrap();
+        let file = class.path().join("mtd-0/read_ahead_kb");
+        fs::write(&file, "128\n").unwrap();
+        let bdi = Bdi::within(class.path(), "mtd-0").unwrap();
+        let setting = bdi.set(0).unwrap();
+        assert_eq!((bdi.bytes().unwrap(), setting.before_bytes()), (0, 131_072));
+        drop(setting);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "128\n");
+        let error = bdi.set(100).unwrap_err();
+        assert!(error.chain().contains("became 0"), "{}", error.chain());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "128\n");
+        assert!(Bdi::within(class.path(), "mtd-9").unwrap_err().to_string().contains("mtd-9"));
+    }
+}

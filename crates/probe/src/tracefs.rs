@@ -1,0 +1,154 @@
+//! A tracing instance of our own: kprobe events and a ring buffer that nobody else uses.
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// Where tracefs is mounted.
+///
+/// # Errors
+/// When it is mounted nowhere or may not be used.
+pub fn root() -> Result<PathBuf> {
+    let found = ROOTS.iter().map(Path::new).find(|r| r.join("kprobe_events").exists());
+    found.map(Path::to_path_buf).ok_or_else(|| {
+        let why = if rustix::process::geteuid().is_root() {
+            "tracefs is not mounted, or the kernel has no kprobe events"
+        } else {
+            "tracefs cannot be read without root"
+        };
+        Error::board(why).hint("as root: mount -t tracefs tracefs /sys/kernel/tracing (needs CONFIG_KPROBE_EVENTS)")
+    })
+}
+
+/// A kprobe event to define: group and name, and the definition after them.
+pub struct Probe {
+    pub name: &'static str,
+    pub definition: String,
+}
+
+/// A tracing instance with kprobe events in it; both are removed when it is dropped.
+pub struct Instance {
+    root: PathBuf,
+    folder: PathBuf,
+    group: String,
+    events: Vec<&'static str>,
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).board(|| format!("cannot write `{text}` to {}", path.display()))
+}
+
+impl Instance {
+    /// Makes an instance with a buffer of `buffer_kib` per processor; tracing is off.
+    ///
+    /// # Errors
+    /// When tracefs refuses.
+    pub fn new(buffer_kib: u64) -> Result<Self> {
+        let root = root()?;
+        // One name per process: two measurements on one machine must not share events.
+        let group = format!("pocketstone_{}", std::process::id());
+        let folder = root.join("instances").join(&group);
+        fs::create_dir(&folder).board(|| format!("cannot create the tracing instance {}", folder.display()))?;
+        let instance = Instance { root, folder, group, events: Vec::new() };
+        instance.set("tracing_on", "0")?;
+        instance.set("buffer_size_kb", &buffer_kib.to_string())?;
+        instance.set("trace_clock", "mono")?;
+        Ok(instance)
+    }
+
+    fn set(&self, file: &str, value: &str) -> Result<()> {
+        write(&self.folder.join(file), value)
+    }
+
+    /// Defines and enables an event.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, such as for a symbol that does not exist.
+    pub fn add(&mut self, probe: &Probe) -> Result<()> {
+        let line = format!("p:{}/{} {}", self.group, probe.name, probe.definition);
+        let events = self.root.join("kprobe_events");
+        let mut file = OpenOptions::new().append(true).open(&events).board(|| "cannot define kprobes".into())?;
+        file.write_all(line.as_bytes()).board(|| format!("the kernel refused the kprobe `{line}`"))?;
+        self.events.push(probe.name);
+        self.set(&format!("events/{}/{}/enable", self.group, probe.name), "1")
+    }
+
+    /// Starts recording.
+    pub fn start(&self) -> Result<()> {
+        self.set("tracing_on", "1")
+    }
+
+    /// Stops recording.
+    pub fn stop(&self) -> Result<()> {
+        self.set("tracing_on", "0")
+    }
+
+    /// The recorded text.
+    pub fn text(&self) -> Result<String> {
+        let file = self.folder.join("trace");
+        fs::read_to_string(&file).board(|| format!("cannot read {}", file.display()))
+    }
+
+    /// Number of events the kernel could not record: overwritten, dropped, or missed by a probe.
+    pub fn lost(&self) -> Result<u64> {
+        let mut lost = 0;
+        let folder = self.folder.join("per_cpu");
+        for cpu in fs::read_dir(&folder).board(|| format!("cannot list {}", folder.display()))?.flatten() {
+            lost += lost_in_stats(&fs::read_to_string(cpu.path().join("stats")).unwrap_or_default());
+        }
+        let profile = fs::read_to_string(self.root.join("kprobe_profile")).unwrap_or_default();
+        Ok(lost + missed_in_profile(&profile, &self.events))
+    }
+}
+
+/// Events lost by one processor's ring buffer, from its `stats`.
+fn lost_in_stats(stats: &str) -> u64 {
+    let lost = ["overrun", "commit overrun", "dropped events"];
+    let lines = stats.lines().filter_map(|l| l.split_once(": "));
+    lines.filter(|(name, _)| lost.contains(name)).filter_map(|(_, n)| n.trim().parse::<u64>().ok()).sum()
+}
+
+/// Hits that the kernel's probes missed, from `kprobe_profile` (lines of event, hits, misses).
+fn missed_in_profile(profile: &str, events: &[&str]) -> u64 {
+    profile
+        .lines()
+        .filter_map(|l| {
+            let mut words = l.split_whitespace();
+            let (event, missed) = (words.next()?, words.nth(1)?);
+            events.contains(&event).then(|| missed.parse::<u64>().ok())?
+        })
+        .sum()
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // The instance goes first: an event that it has enabled cannot be removed.
+        let _ = self.stop();
+        for event in &self.events {
+            let _ = self.set(&format!("events/{}/{event}/enable", self.group), "0");
+        }
+        let _ = fs::remove_dir(&self.folder);
+        if let Ok(mut file) = OpenOptions::new().append(true).open(self.root.join("kprobe_events")) {
+            for event in &self.events {
+                let _ = file.write_all(format!("-:{}/{event}", self.group).as_bytes());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_lose_an_event_is_counted() {
+        let stats = "entries: 7197\noverrun: 2\ncommit overrun: 3\nbytes: 172728\nnow ts:    41.45\ndropped events: 4\nread events: 0\n";
+        assert_eq!(lost_in_stats(stats), 9);
+        let profile = "  sense                        1424               5\n  other        1   7\n";
+        assert_eq!(missed_in_profile(profile, &["sense", "erase"]), 5);
+    }
+}

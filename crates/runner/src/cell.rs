@@ -1,0 +1,117 @@
+//! The measured part of a cell.
+
+use crate::volume;
+use pocketstone_core::error::Context;
+use pocketstone_core::log::{FlashLog, encode_calls, encode_flash};
+use pocketstone_core::outcome::{FlashCounts, OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
+use pocketstone_core::plan::{FileSystem, PLAN_FORMAT, Plan, ReadAheadBy, TARGET_FILE, Workload};
+use pocketstone_core::{Error, Result};
+use pocketstone_engine::PosixFile;
+use pocketstone_probe::flashmon::{Flashmon, Geometry, totals};
+use pocketstone_probe::read_ahead::Bdi;
+use pocketstone_workload::Operation;
+use std::fs;
+use std::path::Path;
+
+/// Measures one cell; the logs of calls and flash operations go to `folder`.
+///
+/// # Errors
+/// When any part of it fails; nothing is measured in part.
+pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
+    if plan.format != PLAN_FORMAT {
+        return Err(Error::user(format!("the plan has format {}, this runner knows {PLAN_FORMAT}", plan.format))
+            .hint("build the board again with the same version of pocketstone: pocketstone board build NAME"));
+    }
+    let Workload::Read(spec) = &plan.workload;
+    let operations: Vec<Operation> = pocketstone_workload::operations(&plan.workload, plan.seed).collect();
+    let target = volume::folder(&plan.volume)?.join(TARGET_FILE);
+    let mut unavailable = Vec::new();
+
+    // The value is captured when the file is opened: it is set before, and put back at the end.
+    let bdi = match volume::bdi(&plan.volume) {
+        Some(name) => Bdi::named(name),
+        None => Bdi::of(&target),
+    };
+    let mut in_force = ReadAheadInForce {
+        bdi: bdi.as_ref().ok().map(|b| b.name().to_owned()),
+        default_bytes: bdi.as_ref().ok().and_then(|b| b.bytes().ok()),
+        ..ReadAheadInForce::default()
+    };
+    let _setting = match plan.read_ahead {
+        Some(r) if r.by == ReadAheadBy::Mount => Some(bdi.as_ref().map_err(copy)?.set(r.bytes)?),
+        _ => None,
+    };
+    in_force.bytes = bdi.as_ref().ok().and_then(|b| b.bytes().ok());
+    if let Err(error) = &bdi {
+        unavailable.push(Unavailable { what: "read-ahead in force".into(), why: error.chain(), cure: String::new() });
+    }
+
+    chill(plan, &target)?;
+    let (mut engine, advice) = PosixFile::open(&target, spec, plan.read_ahead)?;
+    in_force.advice = advice.into();
+    in_force.resident_pages_before = pocketstone_engine::resident_pages(&target);
+
+    let monitor = if plan.trace { start_tracing(&mut unavailable)? } else { None };
+    let recording = pocketstone_engine::run(&mut engine, &operations);
+    let page_reads = monitor.as_ref().is_some_and(|m| m.page_reads_unavailable().is_none());
+    let log = monitor.map(Flashmon::stop).transpose()?;
+    let recording = recording?;
+
+    keep(folder, "calls.bin", &encode_calls(&recording.calls))?;
+    if let Some(log) = &log {
+        keep(folder, "flash.bin", &encode_flash(log))?;
+    }
+    Ok(Outcome {
+        format: OUTCOME_FORMAT,
+        facts: pocketstone_probe::facts::gather(),
+        read_ahead: in_force,
+        start_ns: recording.start_ns,
+        end_ns: recording.end_ns,
+        calls: recording.calls.len() as u64,
+        flash: log.map(|log| counts(&log, page_reads)),
+        unavailable,
+    })
+}
+
+fn copy(error: &Error) -> Error {
+    Error::board(error.chain())
+}
+
+fn keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = folder.join(name);
+    fs::write(&path, bytes).board(|| format!("cannot write {}", path.display()))
+}
+
+/// Empties the page cache: all of it on a board that is ours, the target's part of it elsewhere.
+fn chill(plan: &Plan, target: &Path) -> Result<()> {
+    if plan.volume.file_system == FileSystem::Directory {
+        return pocketstone_engine::evict(target);
+    }
+    fs::write("/proc/sys/vm/drop_caches", "3").board(|| "cannot drop the page cache".into())
+}
+
+/// Starts flashmon, or says why there is none: a machine without raw NAND still measures latency.
+fn start_tracing(unavailable: &mut Vec<Unavailable>) -> Result<Option<Flashmon>> {
+    match Geometry::of_first_nand().and_then(Flashmon::new) {
+        Ok(monitor) => {
+            if let Some(why) = monitor.page_reads_unavailable() {
+                unavailable.push(Unavailable { what: "page reads".into(), why, cure: String::new() });
+            }
+            monitor.start()?;
+            Ok(Some(monitor))
+        }
+        Err(error) => {
+            let cure = error.cure().unwrap_or_default().to_owned();
+            unavailable.push(Unavailable { what: "flash operations".into(), why: error.chain(), cure });
+            Ok(None)
+        }
+    }
+}
+
+fn counts(log: &FlashLog, page_reads: bool) -> FlashCounts {
+    let me = std::process::id();
+    FlashCounts {
+        workload: totals(log, page_reads, |op| op.pid == me),
+        background: totals(log, page_reads, |op| op.pid != me),
+    }
+}

@@ -1,0 +1,113 @@
+//! Files of the host, from inside a virtual board, by Arm semihosting.
+//!
+//! A semihosting call is executed by QEMU synchronously with the virtual processor, so that it takes
+//! the same virtual time in every run; a virtio device would complete whenever the host is ready.
+//! Specification: "Semihosting for AArch32 and AArch64" (Arm, 2.0). In ARM state the call is
+//! `svc 0x123456` with r0 = operation and r1 = address of the parameter block.
+
+use pocketstone_core::{Error, Result};
+
+/// Opening mode "rb".
+pub const READ: u32 = 1;
+/// Opening mode "wb".
+pub const WRITE: u32 = 5;
+
+const OPEN: u32 = 0x01;
+const CLOSE: u32 = 0x02;
+const WRITE_BYTES: u32 = 0x05;
+const READ_BYTES: u32 = 0x06;
+const LENGTH: u32 = 0x0c;
+
+/// Bytes moved by one call; the buffer is on the heap and touched before, see [`call`].
+const CHUNK: usize = 64 * 1024;
+
+/// Makes a semihosting call. Memory that the parameters point to must be present: QEMU looks it up
+/// in the page tables and takes no page fault.
+#[cfg(target_arch = "arm")]
+fn call(operation: u32, parameters: &[usize; 3]) -> i32 {
+    let mut result = operation as i32;
+    // SAFETY: the call reads the parameter block, which lives across it, and reads or writes the
+    // buffer that its fields give address and length of: callers pass live buffers of that length.
+    unsafe {
+        std::arch::asm!("svc 0x123456", inout("r0") result, in("r1") parameters.as_ptr(), options(nostack));
+    }
+    result
+}
+
+#[cfg(not(target_arch = "arm"))]
+fn call(_operation: u32, _parameters: &[usize; 3]) -> i32 {
+    -1
+}
+
+/// A file of the host.
+pub struct File {
+    handle: usize,
+}
+
+impl File {
+    /// Opens `path`, which the host resolves within the cell's own folder.
+    ///
+    /// # Errors
+    /// When the host refuses, or there is no semihosting.
+    pub fn open(path: &str, mode: u32) -> Result<Self> {
+        let mut name = path.as_bytes().to_vec();
+        name.push(0);
+        let handle = call(OPEN, &[name.as_ptr() as usize, mode as usize, path.len()]);
+        let refused = || Error::board(format!("the host refused to open `{path}`"));
+        Ok(File { handle: usize::try_from(handle).map_err(|_| refused())? })
+    }
+
+    /// Reads the whole file.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_all(&mut self) -> Result<Vec<u8>> {
+        let failed = || Error::board("a file of the host cannot be read");
+        let length = call(LENGTH, &[self.handle, 0, 0]);
+        let mut all = vec![0xa5; usize::try_from(length).map_err(|_| failed())?];
+        for chunk in all.chunks_mut(CHUNK) {
+            // The result is the number of bytes that were not read.
+            if call(READ_BYTES, &[self.handle, chunk.as_mut_ptr() as usize, chunk.len()]) != 0 {
+                return Err(failed());
+            }
+        }
+        Ok(all)
+    }
+
+    /// Writes `bytes`.
+    ///
+    /// # Errors
+    /// When the host did not take all of them.
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        for chunk in bytes.chunks(CHUNK) {
+            // A copy, so that every page of the buffer is present even if `bytes` is a mapped file.
+            let buffer = chunk.to_vec();
+            if call(WRITE_BYTES, &[self.handle, buffer.as_ptr() as usize, buffer.len()]) != 0 {
+                return Err(Error::board("the host did not take all bytes of a file (is its disk full?)"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        call(CLOSE, &[self.handle, 0, 0]);
+    }
+}
+
+/// Reads a whole file of the host.
+///
+/// # Errors
+/// When it cannot be opened or read.
+pub fn read(path: &str) -> Result<Vec<u8>> {
+    File::open(path, READ)?.read_all()
+}
+
+/// Writes a whole file of the host.
+///
+/// # Errors
+/// When it cannot be created or written.
+pub fn write(path: &str, bytes: &[u8]) -> Result<()> {
+    File::open(path, WRITE)?.write_all(bytes)
+}

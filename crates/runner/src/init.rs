@@ -1,0 +1,104 @@
+//! The first process of a virtual board.
+
+use crate::{hosted, stop::StopRegister};
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::{Failure, Reply};
+use pocketstone_core::{Error, Result};
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, mount};
+use std::ffi::CString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const ORDER: &str = "/run/order.json";
+const FOLDER: &str = "/run/reply";
+
+/// Brings the board up, then takes orders; never returns.
+pub fn main() -> ! {
+    if let Err(error) = bring_up_and_serve() {
+        crate::print(&format!("pocketstone: {}\n", error.chain()));
+        if let Some(hint) = error.cure() {
+            crate::print(&format!("pocketstone: hint: {hint}\n"));
+        }
+    }
+    // Powering off tells the host at once that nothing more will come.
+    rustix::fs::sync();
+    let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
+    std::process::exit(1)
+}
+
+fn bring_up_and_serve() -> Result<()> {
+    for (kind, target) in
+        [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"), ("tmpfs", "/tmp")]
+    {
+        fs::create_dir_all(target).board(|| format!("cannot create {target}"))?;
+        mount(kind, target, kind, MountFlags::empty(), None).board(|| format!("cannot mount {kind} on {target}"))?;
+    }
+    console()?;
+    // A kernel without tracefs still measures; flashmon will say what is missing.
+    let _ = mount("tracefs", "/sys/kernel/tracing", "tracefs", MountFlags::empty(), None);
+    let _ = Command::new("/bin/busybox").args(["--install", "-s", "/bin"]).status();
+    let modules = load_modules();
+    let stop = StopRegister::map()?;
+    let mut reply = match modules {
+        Ok(()) => Reply::Ready { facts: pocketstone_probe::facts::gather() },
+        Err(error) => Reply::Failed { failure: Failure::from(&error) },
+    };
+    loop {
+        let text = serde_json::to_vec(&reply).map_err(|e| Error::bug("a reply is no JSON").because(e))?;
+        hosted::write("reply.json", &text)?;
+        stop.stop();
+        reply = match serve() {
+            Ok(reply) => reply,
+            Err(error) => Reply::Failed { failure: Failure::from(&error) },
+        };
+    }
+}
+
+/// Makes the console the standard streams; the kernel opened none where the initramfs has no /dev.
+fn console() -> Result<()> {
+    let console = rustix::fs::open("/dev/console", OFlags::RDWR, Mode::empty()).board(|| "no /dev/console".into())?;
+    rustix::stdio::dup2_stdin(&console).board(|| "no standard input".into())?;
+    rustix::stdio::dup2_stdout(&console).board(|| "no standard output".into())?;
+    rustix::stdio::dup2_stderr(&console).board(|| "no standard error".into())
+}
+
+/// Loads the modules listed in /modules/order: lines of file name and parameters.
+fn load_modules() -> Result<()> {
+    let order = fs::read_to_string("/modules/order").board(|| "the initramfs has no /modules/order".into())?;
+    for line in order.lines() {
+        let (file, parameters) = line.split_once(' ').unwrap_or((line, ""));
+        let path = Path::new("/modules").join(file);
+        let module = fs::File::open(&path).board(|| format!("cannot open {}", path.display()))?;
+        let parameters = CString::new(parameters).map_err(|e| Error::bug("a NUL in parameters").because(e))?;
+        rustix::system::finit_module(&module, &parameters, 0)
+            .board(|| format!("the kernel refused the module {file} with parameters {parameters:?}"))
+            .map_err(|e| e.hint("see the console's last lines; check [[module]] in the board's profile"))?;
+    }
+    Ok(())
+}
+
+/// Takes the host's order, has a child process carry it out, and hands its files to the host.
+fn serve() -> Result<Reply> {
+    let order = hosted::read("order.json")?;
+    fs::write(ORDER, order).board(|| format!("cannot write {ORDER}"))?;
+    let _ = fs::remove_dir_all(FOLDER);
+    fs::create_dir(FOLDER).board(|| format!("cannot create {FOLDER}"))?;
+    let status = Command::new("/proc/self/exe")
+        .args(["order", ORDER, FOLDER])
+        .env("PATH", "/bin:/sbin")
+        .stdin(Stdio::inherit())
+        .status()
+        .board(|| "cannot start the runner".into())?;
+    let reply = fs::read(Path::new(FOLDER).join("reply.json"))
+        .board(|| format!("the runner left no reply ({status}); see the console's last lines"))?;
+    for entry in fs::read_dir(FOLDER).board(|| format!("cannot list {FOLDER}"))?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != "reply.json" {
+            let bytes = fs::read(entry.path()).board(|| format!("cannot read {name}"))?;
+            hosted::write(&name, &bytes)?;
+        }
+    }
+    serde_json::from_slice(&reply).map_err(|e| Error::bug("the runner's reply is no JSON").because(e))
+}

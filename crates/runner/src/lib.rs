@@ -1,1 +1,0 @@
-//! The static binary that runs one plan on a board.

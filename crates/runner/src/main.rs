@@ -1,0 +1,72 @@
+//! The program that works on a board: it carries out one order and leaves the reply in a folder, or,
+//! as a virtual board's first process, brings the board up and takes orders until it is switched off.
+
+mod cell;
+mod hosted;
+mod init;
+mod mtd;
+mod order;
+mod stop;
+mod ubi;
+mod volume;
+
+use pocketstone_probe::command::{self, Options};
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
+       pocketstone-runner flashmon [--summary FILE] [--log FILE] -- COMMAND...
+       pocketstone-runner host-open PATH... (on a virtual board: which files of the host can be opened)
+       pocketstone-runner version";
+
+fn main() -> ExitCode {
+    if std::process::id() == 1 {
+        init::main();
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
+        ["flashmon", ..] => match Options::parse(&arguments[1..]).and_then(|o| command::run(&o)) {
+            Ok((report, status)) => {
+                print(&report);
+                ExitCode::from(status)
+            }
+            Err(error) => exit(Err(error)),
+        },
+        ["host-open", ref paths @ ..] => {
+            paths.iter().for_each(|path| {
+                let opened = hosted::File::open(path, hosted::READ).is_ok();
+                print(&format!("{path} {}\n", if opened { "OPENED" } else { "refused" }));
+            });
+            ExitCode::SUCCESS
+        }
+        ["version"] => {
+            print(concat!("pocketstone-runner ", env!("CARGO_PKG_VERSION"), "\n"));
+            ExitCode::SUCCESS
+        }
+        _ => {
+            print(USAGE);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Writes to standard output. A reader that went away is no reason to fail.
+fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn exit(result: pocketstone_core::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print(&format!("error: {}\n", error.chain()));
+            if let Some(hint) = error.cure() {
+                print(&format!("hint: {hint}\n"));
+            }
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Making, mounting and filling the file system under test.
+
+use crate::{mtd, ubi};
+use pocketstone_core::error::Context;
+use pocketstone_core::plan::{Data, FileSpec, FileSystem, TARGET_FILE, Volume};
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::{Content, filler_bytes};
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::ffi::CString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where a flash volume is mounted on a board.
+const MOUNT_POINT: &str = "/mnt";
+/// Longest time that background work may take after a mount: JFFS2 checks every node of the chip.
+const QUIET_LIMIT: Duration = Duration::from_secs(600);
+
+/// The folder that holds a volume's files.
+///
+/// # Errors
+/// When the plan names no directory.
+pub fn folder(volume: &Volume) -> Result<PathBuf> {
+    match volume.file_system {
+        FileSystem::Directory => volume.directory.clone().ok_or_else(|| Error::user("the plan names no directory")),
+        FileSystem::Jffs2 | FileSystem::Ubifs => Ok(MOUNT_POINT.into()),
+    }
+}
+
+/// Name of the backing device, for file systems that have one of their own.
+pub fn bdi(volume: &Volume) -> Option<&'static str> {
+    match volume.file_system {
+        FileSystem::Directory => None,
+        FileSystem::Jffs2 => Some("mtd-0"),
+        FileSystem::Ubifs => Some("ubifs_0_0"),
+    }
+}
+
+/// Makes an empty file system and mounts it.
+///
+/// # Errors
+/// When the medium or the kernel refuses.
+pub fn format(volume: &Volume) -> Result<()> {
+    match volume.file_system {
+        FileSystem::Directory => {
+            let folder = folder(volume)?;
+            return fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()));
+        }
+        FileSystem::Jffs2 => mtd::erase_for_jffs2()?,
+        FileSystem::Ubifs => {
+            mtd::erase()?;
+            ubi::attach_and_make_volume()?;
+        }
+    }
+    attach(volume)?;
+    pocketstone_probe::quiet::wait(QUIET_LIMIT)
+}
+
+/// Writes the target file behind a filler, remounts, and waits until the board is quiet.
+///
+/// # Errors
+/// When the file system refuses or the board does not come to rest.
+pub fn fill(volume: &Volume, file: &FileSpec) -> Result<()> {
+    let folder = folder(volume)?;
+    let mut filler = Content::new(Data::Random, file.seed ^ 1);
+    write(&folder.join("filler"), &mut filler, filler_bytes(file.seed))?;
+    let target = folder.join(TARGET_FILE);
+    write(&target, &mut Content::new(file.data, file.seed), file.bytes)?;
+    if volume.file_system == FileSystem::Directory {
+        return pocketstone_engine::evict(&target);
+    }
+    rustix::fs::sync();
+    rustix::mount::unmount(MOUNT_POINT, UnmountFlags::empty()).board(|| "cannot unmount".into())?;
+    attach(volume)?;
+    pocketstone_probe::quiet::wait(QUIET_LIMIT)
+}
+
+fn write(path: &Path, content: &mut Content, bytes: u64) -> Result<()> {
+    let failed = || format!("cannot write {bytes} bytes to {}", path.display());
+    let mut file = fs::File::create(path).board(failed)?;
+    let mut buffer = vec![0; 64 * 1024];
+    let mut left = bytes;
+    while left > 0 {
+        let part = &mut buffer[..left.min(64 * 1024) as usize];
+        content.fill(part);
+        file.write_all(part).board(failed)?;
+        left -= part.len() as u64;
+    }
+    file.sync_all().board(failed)
+}
+
+fn attach(volume: &Volume) -> Result<()> {
+    let (source, kind) = match volume.file_system {
+        FileSystem::Jffs2 => ("mtd0", "jffs2"),
+        FileSystem::Ubifs => (ubi::VOLUME, "ubifs"),
+        FileSystem::Directory => return Ok(()),
+    };
+    fs::create_dir_all(MOUNT_POINT).board(|| format!("cannot create {MOUNT_POINT}"))?;
+    let options = volume.options.join(",");
+    let data = CString::new(options.clone()).user(|| "a NUL in mount options".into())?;
+    rustix::mount::mount(source, MOUNT_POINT, kind, MountFlags::NOATIME, Some(data.as_c_str()))
+        .board(|| format!("cannot mount {source} as {kind} with options `{options}`"))
+        .map_err(|e| e.hint("the kernel's reason is in the console's last lines; check the options and modules"))
+}
