@@ -1,4 +1,4 @@
-# `make help` lists the commands. BOARD=host, or another board's name, forces that board.
+# `make help` lists the commands.
 
 BINARY := target/release/pocketstone
 LOCKED := $(if $(CI),--locked)
@@ -7,32 +7,36 @@ RUST = PATH="$$(scripts/setup path)"; export PATH;
 
 export POCKETSTONE_BIN := $(CURDIR)/$(BINARY)
 
-.PHONY: help run test build format lint licences unit bench torture clean
-.NOTPARALLEL:
+.PHONY: help run test bench torture build clean setup-run setup-test format lint licences unit
+.NOTPARALLEL: # prerequisites are made in the order in which they are written
 
 help:
 	@echo 'make run       build pocketstone, boot a board, run the quick read-ahead study, write its report'
 	@echo 'make test      every check: format, lints, dependencies, tests'
 	@echo 'make bench     the benchmarks'
-	@echo 'make torture   the long tests: boards that are killed, filled and starved'
-	@echo 'make build     target/release/pocketstone alone'
-	@echo 'make clean     remove what building made (results stay)'
+	@echo 'make torture   the long tests'
+	@echo 'make build     $(BINARY) alone'
+	@echo 'make clean     remove what was built and fetched; results stay'
 	@echo
-	@echo 'BOARD=host     (with run) measure on this machine, without QEMU or an ARM compiler'
-	@echo 'NO_NETWORK=1   fetch nothing; what is missing is left out, and named'
+	@echo 'BOARD=NAME     (with run) measure on that board; BOARD=host: this machine, no QEMU or ARM compiler'
+	@echo 'NO_NETWORK=1   install nothing; what cannot run for that is left out, and named'
 
-run:
-	@scripts/setup run
-	@$(MAKE) --no-print-directory build
+run: setup-run build
 	@$(RUST) $(BINARY) run studies/readahead-quick.toml $(if $(BOARD),--board $(BOARD))
 
-test:
+test: setup-test build format lint licences unit
+
+bench: setup-run build
+	@$(RUST) cargo bench $(LOCKED) --workspace
+
+torture: setup-run build
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture -- --ignored --nocapture
+
+setup-run:
+	@scripts/setup run
+
+setup-test:
 	@scripts/setup test
-	@$(MAKE) --no-print-directory build
-	@$(MAKE) --no-print-directory format
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory licences
-	@$(MAKE) --no-print-directory unit
 
 build:
 	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-cli
@@ -53,16 +57,6 @@ licences:
 
 unit:
 	@$(RUST) cargo test $(LOCKED) --workspace
-
-bench:
-	@scripts/setup run
-	@$(MAKE) --no-print-directory build
-	@$(RUST) cargo bench $(LOCKED) --workspace
-
-torture:
-	@scripts/setup run
-	@$(MAKE) --no-print-directory build
-	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture -- --ignored --nocapture
 
 clean:
 	@rm -rf target .cache

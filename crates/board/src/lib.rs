@@ -1,1 +1,150 @@
-//! Boards: this machine, and virtual ones in QEMU.
+//! Boards: machines that carry out plans. This machine, and virtual ones in QEMU.
+
+mod cache;
+mod host;
+mod profile;
+mod virtual_board;
+
+pub use cache::Cache;
+pub use host::HostBoard;
+pub use profile::{HostProfile, NandProfile, Profile, ProfileKind, VirtualProfile, list};
+pub use virtual_board::{Console, VirtualBoard};
+
+use pocketstone_core::log::{Call, FlashLog};
+use pocketstone_core::outcome::{Facts, Outcome, Reply};
+use pocketstone_core::plan::{FileSystem, Plan, Step};
+use pocketstone_core::{Error, Result};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A machine that carries out plans.
+pub trait Board: Send + Sync {
+    /// Name of its profile.
+    fn name(&self) -> &str;
+
+    /// What the machine is.
+    fn facts(&self) -> Facts;
+
+    /// Whether a volume with this file system can be had.
+    ///
+    /// # Errors
+    /// Why not, with the cure as its hint.
+    fn offers(&self, file_system: FileSystem) -> Result<()>;
+
+    /// How many cells can be measured at once without disturbing each other.
+    fn parallel(&self) -> usize;
+
+    /// Whether a repetition with the same seed gives the same log, to the bit.
+    fn deterministic(&self) -> bool;
+
+    /// Takes the board through the steps and keeps the state, where it can be kept.
+    ///
+    /// # Errors
+    /// When a step fails.
+    fn prepare(&self, steps: &[Step]) -> Result<(), Failed>;
+
+    /// Measures one cell from the state its plan starts from.
+    ///
+    /// # Errors
+    /// When the board or the plan fails; the board remains usable.
+    fn measure(&self, plan: &Plan) -> Result<Measured, Failed>;
+}
+
+/// Result of one cell with its logs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Facts and counts.
+    pub outcome: Outcome,
+    /// Every call.
+    pub calls: Vec<Call>,
+    /// Every flash operation, where the cell was traced.
+    pub flash: Option<FlashLog>,
+}
+
+/// Why an order failed, with what the board's console said last.
+#[derive(Debug)]
+pub struct Failed {
+    /// The error.
+    pub error: Error,
+    /// Last lines of the console, where the board has one.
+    pub console: Option<String>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Failed { error, console: None }
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        match failed.console.filter(|c| !c.is_empty()) {
+            Some(console) => Error::board(format!("the console's last lines were:\n{console}")).because(failed.error),
+            None => failed.error,
+        }
+    }
+}
+
+/// What a board needs of its user: where to keep things, whom to tell, when to stop.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Where built and downloaded things are kept.
+    pub cache: Cache,
+    /// Told in a few words what is being done when it takes long.
+    pub progress: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Set when the user wants to stop.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+impl Surroundings {
+    /// An error once the user wants to stop.
+    ///
+    /// # Errors
+    /// Then.
+    pub fn check(&self) -> Result<()> {
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(Error::user("interrupted").hint("go on with: pocketstone run STUDY --resume DIR")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Opens the board of a profile.
+///
+/// # Errors
+/// When the machine lacks what the board needs; the hint says how to get it.
+pub fn open(profile: &Profile, surroundings: &Surroundings) -> Result<Box<dyn Board>> {
+    match &profile.kind {
+        ProfileKind::Host(host) => Ok(Box::new(HostBoard::open(&profile.name, host, surroundings)?)),
+        ProfileKind::Virtual(machine) => Ok(Box::new(VirtualBoard::open(&profile.name, machine, surroundings)?)),
+    }
+}
+
+/// Reads a runner's reply and its logs from a folder.
+fn read_reply(folder: &Path) -> Result<Reply> {
+    let path = folder.join("reply.json");
+    let text = std::fs::read(&path).map_err(|e| Error::board("the board left no reply").because(e))?;
+    match serde_json::from_slice(&text) {
+        Ok(Reply::Failed { failure }) => Err(failure.into()),
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(Error::board("the board's reply is damaged").because(error)),
+    }
+}
+
+fn read_measured(folder: &Path) -> Result<Measured> {
+    let Reply::Measured { outcome } = read_reply(folder)? else {
+        return Err(Error::bug("the board's reply is not a measurement"));
+    };
+    let bytes = |name: &str| std::fs::read(folder.join(name));
+    let calls = bytes("calls.bin").map_err(|e| Error::board("the board left no call log").because(e))?;
+    let calls = pocketstone_core::log::decode_calls(&calls)?;
+    if calls.len() as u64 != outcome.calls {
+        return Err(Error::board(format!("the call log has {} calls, not {}", calls.len(), outcome.calls)));
+    }
+    let flash = match bytes("flash.bin") {
+        Ok(bytes) if outcome.flash.is_some() => Some(pocketstone_core::log::decode_flash(&bytes)?),
+        _ => None,
+    };
+    Ok(Measured { outcome: *outcome, calls, flash })
+}

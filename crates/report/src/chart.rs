@@ -246,12 +246,15 @@ impl<'a> Picture<'a> {
 
     fn series(&self, svg: &mut Svg, series: &Series, look: Look, markers: usize) {
         svg.open("g", &[("class", &look.class())]);
-        let whiskers: String = series.points.iter().filter_map(|p| self.whisker(p)).collect();
+        // Even a line without markers has no more points than anybody can see.
+        let points: Vec<&Point> =
+            series.points.iter().step_by(series.points.len().div_ceil(markers.max(1) * 20).max(1)).collect();
+        let whiskers: String = points.iter().filter_map(|p| self.whisker(p)).collect();
         if !whiskers.is_empty() {
             svg.empty("path", &[("class", "whisker"), ("d", &whiskers)]);
         }
         let (mut line, mut pen) = (String::new(), 'M');
-        for point in &series.points {
+        for point in &points {
             // A value that cannot be drawn leaves a gap.
             let Some((x, y)) = self.position(point) else {
                 pen = 'M';
@@ -263,8 +266,8 @@ impl<'a> Picture<'a> {
         if line.contains('L') {
             svg.empty("path", &[("class", "line"), ("d", &line)]);
         }
-        let every = series.points.len().div_ceil(markers.max(1)).max(1);
-        for point in series.points.iter().step_by(every) {
+        let every = points.len().div_ceil(markers.max(1)).max(1);
+        for point in points.into_iter().step_by(every) {
             let Some((x, y)) = self.position(point) else { continue };
             let place = format!("translate({},{})", num(x), num(y));
             svg.open("g", &[("class", "pt"), ("transform", &place)]);

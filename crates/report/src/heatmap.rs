@@ -13,6 +13,8 @@ const SIDE: usize = 10;
 const LEFT: usize = 74;
 /// Squares in one picture at most; a larger chip has several blocks to a square.
 const MAX_SQUARES: usize = 8192;
+/// More counts than this in one title help nobody.
+const MAX_COUNTS: usize = 64;
 /// Blocks in the table of the busiest.
 const BUSIEST: usize = 12;
 
@@ -174,7 +176,7 @@ fn colours(svg: &mut Svg, map: &HeatMap, squares: &[u64], layout: Layout, scale:
         }
         svg.close("g");
     }
-    if several > 1 {
+    if several > 1 && several <= MAX_COUNTS {
         svg.open("g", &[("class", "areas")]);
         let several = several.min(columns);
         for first in (0..squares.len()).step_by(several) {

@@ -1,0 +1,116 @@
+//! Where downloaded and built things are kept between runs.
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use rustix::fs::FlockOperation;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder of things that can be made again, named by what they were made from.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// The user's cache: `$POCKETSTONE_CACHE`, else `pocketstone` in `$XDG_CACHE_HOME` or `~/.cache`.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn of_user() -> Result<Self> {
+        let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let root = variable("POCKETSTONE_CACHE")
+            .or_else(|| variable("XDG_CACHE_HOME").map(|c| c.join("pocketstone")))
+            .or_else(|| variable("HOME").map(|h| h.join(".cache/pocketstone")))
+            .ok_or_else(|| Error::user("there is no HOME to keep a cache in").hint("set POCKETSTONE_CACHE=DIR"))?;
+        Self::at(&root)
+    }
+
+    /// A cache in a folder of one's choice.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn at(root: &Path) -> Result<Self> {
+        fs::create_dir_all(root).user(|| format!("cannot create the cache {}", root.display()))?;
+        let root = fs::canonicalize(root).user(|| format!("cannot resolve {}", root.display()))?;
+        Ok(Cache { root })
+    }
+
+    /// A folder in the cache, created where it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.root.join(name);
+        fs::create_dir_all(&path).user(|| format!("cannot create {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Waits for the exclusive right to make the thing called `name`; it ends with the returned file.
+    ///
+    /// # Errors
+    /// When the lock file cannot be created.
+    pub fn lock(&self, name: &str) -> Result<fs::File> {
+        let path = self.folder("locks")?.join(name);
+        let file = fs::File::create(&path).user(|| format!("cannot create {}", path.display()))?;
+        rustix::fs::flock(&file, FlockOperation::LockExclusive).user(|| format!("cannot lock {}", path.display()))?;
+        Ok(file)
+    }
+
+    /// Removes the least recently used files of a folder until the rest take at most `limit_bytes`.
+    pub fn prune(&self, name: &str, limit_bytes: u64) {
+        let Ok(entries) = fs::read_dir(self.root.join(name)) else { return };
+        let mut files: Vec<_> = entries
+            .flatten()
+            .filter_map(|e| Some((e.metadata().ok()?, e.path())))
+            .filter_map(|(m, path)| Some((m.modified().ok()?, m.len(), path)))
+            .collect();
+        files.sort();
+        let mut total: u64 = files.iter().map(|f| f.1).sum();
+        for (_, bytes, path) in files {
+            if total <= limit_bytes {
+                break;
+            }
+            // A file in use stays readable for whoever has it open.
+            let _ = fs::remove_file(path);
+            total -= bytes;
+        }
+    }
+}
+
+/// The first 16 hexadecimal digits of the SHA-256 of all parts, each with its length before it.
+pub fn digest(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize()[..8].iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pruning_takes_the_oldest_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        let things = cache.folder("things").unwrap();
+        for (n, name) in ["old", "middle", "new"].iter().enumerate() {
+            let file = fs::File::create(things.join(name)).unwrap();
+            file.set_len(100).unwrap();
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000 + n as u64);
+            file.set_modified(time).unwrap();
+        }
+        cache.prune("things", 250);
+        assert!(!things.join("old").exists() && things.join("middle").exists() && things.join("new").exists());
+    }
+
+    #[test]
+    fn where_a_part_ends_matters() {
+        assert_ne!(digest(&[b"ab", b"c"]), digest(&[b"a", b"bc"]));
+        assert_eq!(digest(&[]), "e3b0c44298fc1c14", "SHA-256 of nothing, as published in FIPS 180-4's examples");
+    }
+}

@@ -1,0 +1,245 @@
+//! Board profiles: the files in `devices/`.
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A board as its file describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// The file's name without `.toml`.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// What kind of board, and its settings.
+    pub kind: ProfileKind,
+    /// The file's text, which goes into every result.
+    pub text: String,
+}
+
+/// Kinds of board.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProfileKind {
+    /// This machine.
+    Host(HostProfile),
+    /// A machine in QEMU.
+    Virtual(Box<VirtualProfile>),
+}
+
+/// Settings of the host board.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostProfile {
+    #[serde(rename = "kind", skip_serializing)]
+    _kind: String,
+    #[serde(rename = "description", default, skip_serializing)]
+    _description: String,
+    /// Where target files are written.
+    pub directory: PathBuf,
+}
+
+/// Settings of a virtual board.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VirtualProfile {
+    #[serde(rename = "kind", skip_serializing)]
+    _kind: String,
+    #[serde(rename = "description", default, skip_serializing)]
+    _description: String,
+    /// The machine.
+    pub machine: Machine,
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// Kernel modules.
+    #[serde(default)]
+    pub modules: Modules,
+    /// The simulated flash chip, where it has one.
+    pub nand: Option<NandProfile>,
+}
+
+/// A QEMU machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// QEMU's `-M`.
+    pub model: String,
+    /// QEMU's `-cpu`.
+    pub cpu: String,
+    /// Each instruction takes 2^shift ns.
+    pub icount_shift: u8,
+    /// Memory.
+    pub ram_mib: u32,
+    /// Wall-clock limit of a boot.
+    pub boot_timeout_s: u64,
+    /// Wall-clock limit of one order: a preparation step or a cell.
+    pub cell_timeout_s: u64,
+}
+
+/// The kernel of a virtual board.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    /// A Debian kernel package of the board's architecture.
+    pub package: Option<String>,
+    /// A kernel image of one's own, instead of a package.
+    pub image: Option<PathBuf>,
+    /// Its folder of modules (`lib/modules/VERSION`).
+    pub modules: Option<PathBuf>,
+    /// Added to the kernel's command line.
+    #[serde(default)]
+    pub append: String,
+}
+
+/// Kernel modules to load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Modules {
+    /// Names, in order.
+    #[serde(default)]
+    pub load: Vec<String>,
+    /// Parameters by module name.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// A chip simulated by the kernel's nandsim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NandProfile {
+    /// The four ID bytes, from which the kernel derives the geometry.
+    pub id: [u8; 4],
+    /// Whether operations take time.
+    pub delays: bool,
+    /// Time from the read command until the page is in the chip's register.
+    pub access_delay_us: u32,
+    /// Time to move one byte out of the register (nandsim calls it an input cycle).
+    pub input_cycle_ns: u32,
+    /// Time to move one byte into the register.
+    pub output_cycle_ns: u32,
+    /// Time to program a page.
+    pub program_delay_us: u32,
+    /// Time to erase a block.
+    pub erase_delay_ms: u32,
+}
+
+impl NandProfile {
+    /// Parameters of the nandsim module (`programm_delay` is spelt so there).
+    pub fn module_parameters(&self) -> String {
+        let [a, b, c, d] = self.id;
+        format!(
+            "first_id_byte={a:#04x} second_id_byte={b:#04x} third_id_byte={c:#04x} fourth_id_byte={d:#04x} \
+             do_delays={} access_delay={} programm_delay={} erase_delay={} input_cycle={} output_cycle={}",
+            u8::from(self.delays),
+            self.access_delay_us,
+            self.program_delay_us,
+            self.erase_delay_ms,
+            self.input_cycle_ns,
+            self.output_cycle_ns
+        )
+    }
+}
+
+impl Profile {
+    /// Reads the profile `name`: a file's path, or a name in `folder`.
+    ///
+    /// # Errors
+    /// When there is none of that name or it is not understood; the place is named.
+    pub fn load(folder: &Path, name: &str) -> Result<Self> {
+        let path = match name.ends_with(".toml") {
+            true => PathBuf::from(name),
+            false => folder.join(format!("{name}.toml")),
+        };
+        let text = fs::read_to_string(&path).map_err(|e| {
+            let names = list(folder).unwrap_or_default().into_iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+            Error::user(format!("there is no board `{name}` ({})", path.display()))
+                .because(e)
+                .hint(format!("the boards here are: {names}"))
+        })?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut profile = Self::parse(&name, &text).user(|| format!("{} is no board profile", path.display()))?;
+        let base = path.parent().unwrap_or(Path::new("."));
+        if let ProfileKind::Virtual(machine) = &mut profile.kind {
+            for file in [&mut machine.kernel.image, &mut machine.kernel.modules].into_iter().flatten() {
+                *file = base.join(&file);
+            }
+        }
+        Ok(profile)
+    }
+
+    fn parse(name: &str, text: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Head {
+            kind: String,
+            #[serde(default)]
+            description: String,
+        }
+        // `toml`'s errors name line, column and the offending text.
+        let read = |e: toml::de::Error| Error::user(e.to_string());
+        let head: Head = toml::from_str(text).map_err(read)?;
+        let kind = match head.kind.as_str() {
+            "host" => ProfileKind::Host(toml::from_str(text).map_err(read)?),
+            "virtual" => {
+                let machine: VirtualProfile = toml::from_str(text).map_err(read)?;
+                if machine.kernel.package.is_some() == machine.kernel.image.is_some() {
+                    return Err(Error::user("[kernel] needs either `package` or `image`"));
+                }
+                ProfileKind::Virtual(Box::new(machine))
+            }
+            other => return Err(Error::user(format!("kind `{other}` is neither `host` nor `virtual`"))),
+        };
+        Ok(Profile { name: name.to_owned(), description: head.description, kind, text: text.to_owned() })
+    }
+}
+
+/// All profiles of a folder, by name; files that are not understood are left out.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn list(folder: &Path) -> Result<Vec<Profile>> {
+    let entries = fs::read_dir(folder).user(|| format!("cannot list the boards in {}", folder.display()))?;
+    let mut profiles: Vec<Profile> = entries
+        .flatten()
+        .filter(|e| e.path().extension().is_some_and(|x| x == "toml"))
+        .filter_map(|e| Profile::load(folder, &e.path().to_string_lossy()).ok())
+        .collect();
+    profiles.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(profiles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shipped() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../devices")
+    }
+
+    #[test]
+    fn every_shipped_profile_is_understood() {
+        let files = fs::read_dir(shipped()).unwrap().flatten().filter(|e| e.path().extension().is_some()).count();
+        assert_eq!(list(&shipped()).unwrap().len(), files);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line() {
+        let error = Profile::parse("x", "kind = \"host\"\ndirectory = 5\n").unwrap_err();
+        assert!(error.chain().contains("directory"), "{}", error.chain());
+        let error = Profile::parse("x", "kind = \"host\"\ndirectory = \"/x\"\ndirektory = 1\n").unwrap_err();
+        assert!(error.chain().contains("direktory"), "{}", error.chain());
+        let missing = Profile::load(&shipped(), "nexus-99").unwrap_err();
+        assert!(missing.cure().unwrap().contains("virt-nand"));
+    }
+
+    #[test]
+    fn a_chip_becomes_module_parameters() {
+        let Profile { kind: ProfileKind::Virtual(machine), .. } = Profile::load(&shipped(), "virt-nand").unwrap() else {
+            panic!("a virtual board")
+        };
+        let text = machine.nand.unwrap().module_parameters();
+        assert!(text.starts_with("first_id_byte=0x20 second_id_byte=0xaa third_id_byte=0x00 fourth_id_byte=0x15"));
+        assert!(text.contains("programm_delay=200 erase_delay=2"));
+    }
+}

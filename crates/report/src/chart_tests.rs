@@ -1,0 +1,164 @@
+use super::*;
+use pocketstone_study::model::Axis as ModelAxis;
+
+fn point(x: f64, y: f64) -> Point {
+    Point { x, y, low: None, high: None }
+}
+
+fn series(name: &str, source: Source, points: Vec<Point>) -> Series {
+    Series { name: name.into(), source, points }
+}
+
+fn figure(x: Scale, y: Scale, series: Vec<Series>) -> Figure {
+    Figure {
+        id: "f".into(),
+        title: "Improvement".into(),
+        caption: "What to see".into(),
+        x: ModelAxis { label: "Requests".into(), scale: x },
+        y: ModelAxis { label: "Time per request (ms)".into(), scale: y },
+        series,
+    }
+}
+
+fn one(points: Vec<Point>) -> Figure {
+    figure(Scale::Log2, Scale::Linear, vec![series("a", Source::Measured, points)])
+}
+
+fn drawn(figure: &Figure) -> Chart {
+    draw(figure, 200, 400)
+}
+
+/// Positions of the markers, read back from the picture.
+fn places(svg: &str) -> Vec<(f64, f64)> {
+    svg.split("translate(")
+        .skip(1)
+        .map(|rest| rest.split_once(')').unwrap().0.split_once(',').unwrap())
+        .map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()))
+        .collect()
+}
+
+#[test]
+fn greater_values_are_drawn_higher_and_further_right() {
+    let chart = drawn(&one(vec![point(1.0, 0.0), point(2.0, 5.0), point(4.0, 7.0), point(64.0, 10.0)]));
+    let places = places(&chart.svg);
+    assert_eq!(places.len(), 4);
+    assert!(places.windows(2).all(|p| p[0].0 < p[1].0 && p[0].1 > p[1].1), "{places:?}");
+    // 1, 2 and 4 are evenly spaced, and 5 lies half way between 0 and 10, on 250 units of height.
+    assert!((places[1].0 * 2.0 - places[0].0 - places[2].0).abs() < 0.2);
+    assert!((places[0].1 - places[3].1 - 250.0).abs() < 0.2);
+    assert!((places[1].1 * 2.0 - places[0].1 - places[3].1).abs() < 0.2);
+}
+
+#[test]
+fn what_is_no_number_leaves_a_gap_and_is_said() {
+    let values = vec![point(1.0, 1.0), point(2.0, f64::NAN), point(4.0, f64::INFINITY), point(0.0, 1.0), point(8.0, 2.0)];
+    let mut figure = one(values);
+    figure.series[0].points[0].high = Some(f64::NAN);
+    let chart = drawn(&figure);
+    assert_eq!(places(&chart.svg).len(), 2);
+    assert_eq!(chart.undrawn, 3);
+    for text in ["NaN", "inf"] {
+        assert!(!chart.svg.contains(text), "{text} in {}", chart.svg);
+    }
+    assert!(!chart.svg.contains("class=\"line\""), "no line goes across the gap");
+    assert_eq!(chart.rows.len(), 5, "the table lists all of them");
+}
+
+#[test]
+fn nothing_to_draw_is_no_picture() {
+    assert_eq!(drawn(&one(vec![])).svg, "");
+    assert_eq!(drawn(&one(vec![point(f64::NAN, 1.0)])).svg, "");
+    assert_eq!(drawn(&figure(Scale::Linear, Scale::Bytes, vec![])).svg, "");
+}
+
+#[test]
+fn one_point_and_equal_points_are_drawn() {
+    for scale in [Scale::Linear, Scale::Percent, Scale::Duration, Scale::Bytes, Scale::Log2] {
+        for value in [0.25, 1e-270, 1e280] {
+            let points = vec![point(value, value), point(value, value)];
+            let chart = drawn(&figure(scale, scale, vec![series("a", Source::Measured, points)]));
+            assert_eq!(places(&chart.svg).len(), 2, "{scale:?} {value}");
+        }
+    }
+}
+
+#[test]
+fn intervals_are_whiskers_that_reach_to_their_ends() {
+    let mut figure = one(vec![point(1.0, 5.0), point(2.0, 10.0)]);
+    (figure.series[0].points[0].low, figure.series[0].points[0].high) = (Some(0.0), Some(10.0));
+    let chart = drawn(&figure);
+    let whisker = chart.svg.split_once("class=\"whisker\" d=\"").unwrap().1.split_once('"').unwrap().0;
+    // Down at 0, up at 10, which is where the second point lies: the picture is 250 units high.
+    let (x, low, high) = (places(&chart.svg)[0].0, places(&chart.svg)[1].1 + 250.0, places(&chart.svg)[1].1);
+    assert!(whisker.starts_with(&format!("M{} {}V{}M", num(x), num(low), num(high))), "{whisker}");
+    assert!(chart.svg.contains("a: 5 at 1 (90% interval 0 to 10)"));
+    assert!(chart.intervals);
+}
+
+#[test]
+fn eight_lines_have_eight_markers_and_colours() {
+    let all: Vec<_> = (0..8).map(|i| series(&format!("n{i}"), Source::Measured, vec![point(1.0, 1.0)])).collect();
+    let looks = looks(&all);
+    let distinct = |f: fn(&Look) -> String| looks.iter().map(f).collect::<std::collections::BTreeSet<_>>().len();
+    assert_eq!(distinct(|l| l.class()), 8);
+    assert_eq!(distinct(|l| l.marker().to_string()), 8);
+    let ninth = Look { number: 8, paper: false };
+    assert!(ninth.marker() != Look { number: 0, ..ninth }.marker());
+}
+
+#[test]
+fn a_papers_line_is_hollow_and_takes_the_colour_of_its_counterpart() {
+    let p = || vec![point(1.0, 1.0), point(2.0, 1.0)];
+    let figure = figure(
+        Scale::Linear,
+        Scale::Linear,
+        vec![
+            series("Paper: ext4 / off", Source::Paper, p()),
+            series("btrfs", Source::Measured, p()),
+            series("ext4, off", Source::Measured, p()),
+            series("SD card", Source::Paper, p()),
+        ],
+    );
+    let classes: Vec<_> = looks(&figure.series).iter().map(|l| l.class()).collect();
+    assert_eq!(classes, ["s1 paper", "s0", "s1", "s2 paper"]);
+    let chart = drawn(&figure);
+    assert!(chart.svg.find("s1 paper").unwrap() < chart.svg.find("\"s0\"").unwrap(), "papers lie below");
+    assert_eq!(chart.columns[1], "Paper: ext4 / off (paper)");
+}
+
+#[test]
+fn names_are_text_wherever_they_go() {
+    let evil = "</title><script>alert(1)</script>\"'";
+    let mut figure = figure(Scale::Linear, Scale::Linear, vec![series(evil, Source::Paper, vec![point(1.0, 2.0)])]);
+    (figure.title, figure.x.label, figure.y.label) = (evil.into(), evil.into(), evil.into());
+    let chart = drawn(&figure);
+    assert!(!chart.svg.contains("<script"));
+    assert_eq!(chart.svg.matches('"').count() % 2, 0);
+}
+
+#[test]
+fn long_labels_are_wrapped_and_cut() {
+    let lines = wrap(&"improvement of read-ahead off over on ".repeat(10));
+    assert_eq!(lines.len(), 3);
+    assert!(lines.iter().all(|l| l.chars().count() <= LABEL_CHARS));
+    assert_eq!(wrap(&"x".repeat(80))[0].chars().count(), LABEL_CHARS);
+    assert!(wrap("").is_empty());
+}
+
+#[test]
+fn the_table_has_a_row_for_each_x() {
+    let mut a = series("a", Source::Measured, vec![point(1.0, 0.25), point(2.0, 0.5)]);
+    (a.points[0].low, a.points[0].high) = (Some(0.2), Some(0.3));
+    let b = series("b", Source::Paper, vec![point(2.0, 0.75), point(2.0, 0.8)]);
+    let chart = drawn(&figure(Scale::Log2, Scale::Percent, vec![a, b]));
+    assert_eq!(chart.columns, ["Requests", "a", "b (paper)"]);
+    assert_eq!(chart.rows, [["1", "25.0% (20.0% to 30.0%)", ""], ["2", "50.0%", "75.0%"], ["2", "", "80.0%"]]);
+}
+
+#[test]
+fn long_lines_are_thinned() {
+    let chart = draw(&one((1..=100_000).map(|i| point(f64::from(i), 1.0)).collect()), 100, 10);
+    assert!(places(&chart.svg).len() <= 100);
+    assert!(chart.svg.len() < 100_000, "{}", chart.svg.len());
+    assert_eq!((chart.rows.len(), chart.more), (10, 99_990));
+}

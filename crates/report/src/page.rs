@@ -1,0 +1,362 @@
+//! The page around charts, tables and heat maps: prepares what the template shows.
+
+use crate::chart::{self, Chart};
+use crate::heatmap::{self, Grid};
+use crate::{Limits, svg};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
+use pocketstone_core::{Error, Result};
+use pocketstone_study::model::{ClaimResult, FailedCell, LeftOut, Model, Table, Verdict};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Page<'a> {
+    css: &'static str,
+    js: &'static str,
+    model: Words<'a>,
+    tally: Vec<Tally>,
+    claims: Vec<Claim<'a>>,
+    figures: Vec<Drawn<'a, Chart>>,
+    tables: Vec<TableView<'a>>,
+    heat_maps: Vec<Drawn<'a, Grid>>,
+    left_out: Vec<LeftOutGroup<'a>>,
+    failures: Vec<Failure>,
+    /// What this page leaves out for its size.
+    cut: Vec<String>,
+}
+
+/// The parts of the model that are text and shown as they are.
+#[derive(Serialize)]
+struct Words<'a> {
+    title: &'a str,
+    summary: &'a str,
+    description: Vec<String>,
+    command: &'a str,
+    facts: &'a [(String, String)],
+    caveats: Vec<String>,
+    explanations: Vec<(&'a str, Vec<String>)>,
+}
+
+/// How many claims have one verdict.
+#[derive(Serialize)]
+struct Tally {
+    class: &'static str,
+    count: usize,
+    text: &'static str,
+}
+
+#[derive(Serialize)]
+struct Claim<'a> {
+    class: &'static str,
+    word: &'static str,
+    #[serde(flatten)]
+    claim: &'a ClaimResult,
+}
+
+/// A title and a caption with a picture.
+#[derive(Serialize)]
+struct Drawn<'a, T> {
+    id: &'a str,
+    title: &'a str,
+    caption: &'a str,
+    unit: &'a str,
+    picture: T,
+}
+
+#[derive(Serialize)]
+struct TableView<'a> {
+    id: &'a str,
+    title: &'a str,
+    caption: &'a str,
+    columns: Vec<Column<'a>>,
+    rows: &'a [Vec<String>],
+    more: usize,
+}
+
+#[derive(Serialize)]
+struct Column<'a> {
+    head: &'a str,
+    numeric: bool,
+}
+
+/// Things left out for the same reason, with the same cure.
+#[derive(Serialize)]
+struct LeftOutGroup<'a> {
+    what: Vec<&'a str>,
+    why: &'a str,
+    cure: &'a str,
+}
+
+#[derive(Serialize)]
+struct Failure {
+    cell: String,
+    message: String,
+    hint: Option<String>,
+    console: Option<String>,
+}
+
+/// Renders the page with at most the detail that `limits` allow.
+pub(crate) fn render(model: &Model, limits: Limits) -> Result<String> {
+    let broken = |e: minijinja::Error| Error::bug("the report's template cannot be rendered").because(e);
+    let mut environment = Environment::new();
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text)));
+    environment.add_template("report.html", include_str!("report.html")).map_err(broken)?;
+    let template = environment.get_template("report.html").map_err(broken)?;
+    template.render(page(model, limits)).map_err(broken)
+}
+
+fn page(model: &Model, limits: Limits) -> Page<'_> {
+    let mut cut = Vec::new();
+    let heat_maps = first(&model.heat_maps, limits.entries, "heat maps", &mut cut);
+    let several = squares_to_a_title(heat_maps.iter().map(heatmap::touched).sum(), limits.squares);
+    Page {
+        css: include_str!("style.css"),
+        js: include_str!("script.js"),
+        model: Words {
+            title: &model.title,
+            summary: &model.summary,
+            description: paragraphs(&model.description, limits, &mut cut),
+            command: &model.command,
+            facts: first(&model.facts, limits.entries, "facts", &mut cut),
+            caveats: paragraphs(&model.caveats, limits, &mut cut),
+            explanations: first(&model.explanations, limits.entries, "explanations", &mut cut)
+                .iter()
+                .map(|e| (e.heading.as_str(), paragraphs(&e.paragraphs, limits, &mut Vec::new())))
+                .collect(),
+        },
+        tally: tally(&model.claims),
+        claims: first(&model.claims, limits.entries, "claims", &mut cut).iter().map(claim).collect(),
+        figures: first(&model.figures, limits.entries, "figures", &mut cut)
+            .iter()
+            .map(|f| Drawn {
+                id: &f.id,
+                title: &f.title,
+                caption: &f.caption,
+                unit: "",
+                picture: chart::draw(f, limits.markers, limits.rows),
+            })
+            .collect(),
+        tables: first(&model.tables, limits.entries, "tables", &mut cut)
+            .iter()
+            .map(|t| table(t, limits.rows))
+            .collect(),
+        heat_maps: heat_maps
+            .iter()
+            .map(|h| Drawn {
+                id: &h.id,
+                title: &h.title,
+                caption: &h.caption,
+                unit: &h.unit,
+                picture: heatmap::draw(h, several),
+            })
+            .collect(),
+        left_out: left_out(first(&model.left_out, limits.entries * 4, "things left out", &mut cut)),
+        failures: first(&model.failures, limits.entries, "failures", &mut cut)
+            .iter()
+            .map(|f| failure(f, limits.text))
+            .collect(),
+        cut,
+    }
+}
+
+/// The first `limit` entries; notes how many more there are.
+fn first<'a, T>(entries: &'a [T], limit: usize, what: &str, cut: &mut Vec<String>) -> &'a [T] {
+    if entries.len() > limit {
+        cut.push(format!("{} more {what}", entries.len() - limit));
+    }
+    &entries[..entries.len().min(limit)]
+}
+
+fn paragraphs(texts: &[String], limits: Limits, cut: &mut Vec<String>) -> Vec<String> {
+    first(texts, limits.entries, "paragraphs", cut).iter().map(|t| head(t, limits.text)).collect()
+}
+
+/// One title for each square while the squares are few, then for four and more at once.
+fn squares_to_a_title(squares: usize, limit: usize) -> usize {
+    match squares {
+        n if n <= limit => 1,
+        n => (n * 2 / limit.max(1)).next_power_of_two().max(4),
+    }
+}
+
+fn tally(claims: &[ClaimResult]) -> Vec<Tally> {
+    let of = |verdict| claims.iter().filter(|c| c.verdict == verdict).count();
+    let tally = |verdict: Verdict, one, many| {
+        let count = of(verdict);
+        Tally { class: class(verdict), count, text: if count == 1 { one } else { many } }
+    };
+    let all = [
+        tally(Verdict::Holds, "claim holds", "claims hold"),
+        tally(Verdict::Fails, "claim does not hold", "claims do not hold"),
+        tally(Verdict::Unavailable, "claim unavailable", "claims unavailable"),
+    ];
+    all.into_iter().filter(|t| t.count > 0).collect()
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::Fails => "fails",
+        Verdict::Unavailable => "unavailable",
+    }
+}
+
+fn claim(claim: &ClaimResult) -> Claim<'_> {
+    Claim { class: class(claim.verdict), word: claim.verdict.word(), claim }
+}
+
+fn table(table: &Table, limit: usize) -> TableView<'_> {
+    let columns = table.columns.iter().enumerate().map(|(i, head)| {
+        let cells = || table.rows.iter().filter_map(|row| row.get(i)).map(|c| c.trim());
+        let numbers = cells().filter(|c| is_number(c)).count();
+        Column { head, numeric: numbers > 0 && cells().all(|c| is_number(c) || is_blank(c)) }
+    });
+    TableView {
+        id: &table.id,
+        title: &table.title,
+        caption: &table.caption,
+        columns: columns.collect(),
+        rows: &table.rows[..table.rows.len().min(limit)],
+        more: table.rows.len().saturating_sub(limit),
+    }
+}
+
+/// Cells that say that there is no value.
+fn is_blank(cell: &str) -> bool {
+    ["", "-", "–", "—", "n/a", "none", "unavailable"].contains(&cell)
+}
+
+/// Numbers with at most a unit each: `12`, `1.5 ms`, `12% (10% to 14%)`, `4 KiB ± 1`; no `4 KiB random`.
+fn is_number(cell: &str) -> bool {
+    const UNITS: [&str; 22] = [
+        "%", "ns", "us", "µs", "ms", "s", "min", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "×", "x", "B/s", "KiB/s",
+        "MiB/s", "MB/s", "to", "pp",
+    ];
+    let separator = |c: char| c.is_whitespace() || "±()[],;–…/".contains(c);
+    let words = || cell.split(|c: char| separator(c) && c != '/').filter(|w| !w.is_empty());
+    let word = |w: &str| {
+        let w = w.trim_start_matches(['+', '-', '\u{2212}', '<', '>', '≤', '≥', '~', '≈', '×']);
+        let rest = w.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
+        rest.is_empty() || UNITS.contains(&rest)
+    };
+    cell.contains(|c: char| c.is_ascii_digit()) && words().all(word)
+}
+
+fn left_out(entries: &[LeftOut]) -> Vec<LeftOutGroup<'_>> {
+    let mut groups: Vec<LeftOutGroup<'_>> = Vec::new();
+    for entry in entries {
+        match groups.iter_mut().find(|g| g.why == entry.why && g.cure == entry.cure) {
+            Some(group) => group.what.push(&entry.what),
+            None => groups.push(LeftOutGroup { what: vec![&entry.what], why: &entry.why, cure: &entry.cure }),
+        }
+    }
+    groups
+}
+
+fn failure(failure: &FailedCell, limit: usize) -> Failure {
+    Failure {
+        cell: head(&failure.cell, limit),
+        message: head(&plain(&failure.message), limit),
+        hint: failure.hint.as_deref().filter(|h| !h.trim().is_empty()).map(|h| head(&plain(h), limit)),
+        console: failure.console.as_deref().map(|c| tail(plain(c).trim_end(), limit)).filter(|c| !c.is_empty()),
+    }
+}
+
+/// The first characters, with an ellipsis where there are more.
+fn head(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
+/// The last characters, from a line's start where possible.
+fn tail(text: &str, limit: usize) -> String {
+    let excess = text.chars().count().saturating_sub(limit);
+    let Some((start, _)) = text.char_indices().nth(excess).filter(|_| excess > 0) else { return text.to_string() };
+    let rest = &text[start..];
+    format!("…\n{}", rest.split_once('\n').map_or(rest, |(_, lines)| lines))
+}
+
+/// A console's text without its terminal control sequences.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' {
+            // A control sequence ends with its first letter-like character; other escapes are one long.
+            if chars.next_if_eq(&'[').is_some() {
+                while chars.next().is_some_and(|c| !('\u{40}'..='\u{7e}').contains(&c)) {}
+            } else {
+                chars.next();
+            }
+        } else if c == '\n' || c == '\t' || !c.is_control() {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Escaped text in which `code` between backticks is marked up as such.
+fn prose(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len() % 2 == 0 {
+        return svg::escape(text);
+    }
+    let part = |(i, part): (usize, &&str)| match i % 2 {
+        0 => svg::escape(part),
+        _ => format!("<code>{}</code>", svg::escape(part)),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_from_words() {
+        for number in ["12", "1.5 ms", "12% (10% to 14%)", "-3", "4 KiB ± 1 KiB", "12/14", "3×", "~ 7"] {
+            assert!(is_number(number), "{number}");
+        }
+        for word in ["4 KiB random", "off", "", "–", "ext4", "2 of them", "1a"] {
+            assert!(!is_number(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_column_is_right_aligned_when_all_its_values_are_numbers() {
+        let rows = vec![vec!["ext4".into(), "1 ms".into(), "3".into()], vec!["4".into(), "–".into(), "off".into()]];
+        let columns = ["a", "b", "c"].map(String::from).to_vec();
+        let (id, title, caption) = (String::new(), String::new(), String::new());
+        let table = Table { id, title, caption, columns, rows };
+        let numeric: Vec<_> = super::table(&table, 9).columns.iter().map(|c| c.numeric).collect();
+        assert_eq!(numeric, [false, true, false]);
+    }
+
+    #[test]
+    fn code_is_marked_and_everything_escaped() {
+        assert_eq!(prose("set `a<b` & go"), "set <code>a&lt;b</code> &amp; go");
+        assert_eq!(prose("a ` b"), "a ` b");
+    }
+
+    #[test]
+    fn a_console_is_shown_from_its_end_without_control_sequences() {
+        assert_eq!(plain("\u{1b}[1;31mred\u{1b}[0m\r\n\u{1b}Mx\u{7}"), "red\nx");
+        assert_eq!(tail("one\ntwo\nthree", 9), "…\nthree");
+        assert_eq!(tail("one", 9), "one");
+        assert_eq!(head("äöü", 2), "äö…");
+    }
+
+    #[test]
+    fn what_was_left_out_for_one_reason_is_one_entry() {
+        let entry = |what: &str, why: &str| LeftOut { what: what.into(), why: why.into(), cure: String::new() };
+        let entries = [entry("f2fs", "no module"), entry("ext4", "too old"), entry("btrfs", "no module")];
+        let groups = left_out(&entries);
+        assert_eq!(groups.iter().map(|g| g.what.len()).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(groups[0].what, ["f2fs", "btrfs"]);
+    }
+}

@@ -1,0 +1,162 @@
+use super::*;
+use pocketstone_study::model::*;
+
+fn claim(text: &str, verdict: Verdict) -> ClaimResult {
+    ClaimResult {
+        name: "c".into(),
+        text: text.into(),
+        verdict,
+        detail: "found 12".into(),
+        paper: Some("about a third".into()),
+        query: "select 1".into(),
+        required: true,
+    }
+}
+
+fn heat_map(blocks: Vec<u64>) -> HeatMap {
+    HeatMap { id: "h".into(), title: "H".into(), caption: "C".into(), unit: "page senses".into(), blocks }
+}
+
+fn figure(series: usize, points: u32) -> Figure {
+    let point = |i: u32| {
+        let y = f64::from(i * 7919 % 1000) * 1.37;
+        Point { x: f64::from(i + 1), y, low: Some(y * 0.9), high: Some(y * 1.1) }
+    };
+    let line = |n| Series {
+        name: format!("read-ahead {n}"),
+        source: Source::Measured,
+        points: (0..points).map(point).collect(),
+    };
+    Figure {
+        id: "f".into(),
+        title: "F".into(),
+        caption: "C".into(),
+        x: Axis { label: "Number of requests".into(), scale: Scale::Log2 },
+        y: Axis { label: "Time".into(), scale: Scale::Duration },
+        series: (0..series).map(line).collect(),
+    }
+}
+
+fn table(rows: usize) -> Table {
+    let row = |i: usize| vec![format!("cell {i}"), i.to_string(), "1.5 ms".into()];
+    Table {
+        id: "t".into(),
+        title: "T".into(),
+        caption: "C".into(),
+        columns: ["Cell", "Requests", "Time"].map(String::from).to_vec(),
+        rows: (0..rows).map(row).collect(),
+    }
+}
+
+#[test]
+fn an_empty_model_is_a_page() {
+    let page = html(&Model::default()).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    assert!(!page.contains("<h2>Verdicts</h2>") && page.contains("<h2>This run</h2>"));
+}
+
+#[test]
+fn every_text_of_the_model_is_escaped() {
+    let evil = || "<script>alert('x')</script>\"><img src=x onerror=alert(1)>`<b>`".to_string();
+    let mut figure = figure(1, 2);
+    (figure.id, figure.title, figure.caption) = (evil(), evil(), evil());
+    (figure.x.label, figure.y.label, figure.series[0].name) = (evil(), evil(), evil());
+    let mut heat = heat_map(vec![1, 2]);
+    (heat.id, heat.title, heat.caption, heat.unit) = (evil(), evil(), evil(), evil());
+    let mut claim = claim(&evil(), Verdict::Holds);
+    (claim.name, claim.detail, claim.paper, claim.query) = (evil(), evil(), Some(evil()), evil());
+    let model = Model {
+        title: evil(),
+        description: vec![evil()],
+        summary: evil(),
+        command: evil(),
+        facts: vec![(evil(), evil())],
+        caveats: vec![evil()],
+        claims: vec![claim],
+        figures: vec![figure],
+        tables: vec![Table {
+            id: evil(),
+            title: evil(),
+            caption: evil(),
+            columns: vec![evil()],
+            rows: vec![vec![evil(), evil()]],
+        }],
+        heat_maps: vec![heat],
+        explanations: vec![Explanation { heading: evil(), paragraphs: vec![evil()] }],
+        left_out: vec![LeftOut { what: evil(), why: evil(), cure: evil() }],
+        failures: vec![FailedCell { cell: evil(), message: evil(), hint: Some(evil()), console: Some(evil()) }],
+    };
+    let page = html(&model).unwrap();
+    assert_eq!(page.matches("<script").count(), 1, "the page's own script alone");
+    assert!(!page.contains("<img") && !page.contains("<b>`") && !page.contains("code><b>"));
+}
+
+#[test]
+fn a_verdict_is_shown_by_its_word_with_detail_paper_and_query() {
+    let claims =
+        [Verdict::Holds, Verdict::Fails, Verdict::Unavailable].map(|v| claim("Off is faster", v)).to_vec();
+    let page = html(&Model { claims, ..Model::default() }).unwrap();
+    for text in ["<span>holds</span>", "<span>does not hold</span>", "<span>unavailable</span>", "about a third"] {
+        assert!(page.contains(text), "{text}");
+    }
+    assert_eq!(page.matches("<pre>select 1</pre>").count(), 3);
+    assert!(page.contains("<b>1</b> claim does not hold"));
+}
+
+#[test]
+fn a_figure_without_results_says_so() {
+    let model = Model { figures: vec![figure(2, 0)], tables: vec![table(0)], ..Model::default() };
+    let page = html(&model).unwrap();
+    assert!(page.contains("There are no results for this figure.") && page.contains("no results for this table"));
+}
+
+#[test]
+fn the_page_needs_no_network() {
+    let model = Model {
+        figures: vec![figure(3, 5)],
+        tables: vec![table(3)],
+        heat_maps: vec![heat_map(vec![0, 4])],
+        ..Model::default()
+    };
+    let page = html(&model).unwrap();
+    for text in ["http://", "https://", "//", "url(", "@import", "src="] {
+        let own = page.lines().filter(|l| l.contains(text) && !l.trim_start().starts_with("//"));
+        let own: Vec<_> = own.filter(|l| !l.contains("// ")).collect();
+        assert!(own.is_empty(), "{text}: {own:?}");
+    }
+    assert!(page.contains("role=\"img\"") && page.contains("aria-label="));
+}
+
+#[test]
+fn a_quick_study_stays_within_300_kb_even_with_full_chips() {
+    let model = Model {
+        figures: vec![figure(4, 10); 6],
+        tables: vec![table(24); 5],
+        heat_maps: vec![heat_map((0..2048).map(|i| 20_000 + i * 37).collect()); 2],
+        ..Model::default()
+    };
+    let page = html(&model).unwrap();
+    assert!(page.len() <= 300 << 10, "{} bytes", page.len());
+}
+
+#[test]
+fn no_model_makes_a_page_of_more_than_a_megabyte() {
+    let long = || "console line of a board that talks a lot\n".repeat(50_000);
+    let failure = FailedCell { cell: "c".into(), message: long(), hint: None, console: Some(long()) };
+    let model = Model {
+        description: vec![long()],
+        figures: vec![figure(8, 5000); 20],
+        tables: vec![table(10_000); 20],
+        heat_maps: vec![heat_map((0..16_384).map(|i| i * i).collect()); 12],
+        failures: vec![failure; 300],
+        ..Model::default()
+    };
+    let page = html(&model).unwrap();
+    assert!(page.len() <= 1 << 20, "{} bytes", page.len());
+    assert!(page.contains("leaves out, for its size") && page.contains("more rows are left out"));
+}
+
+#[test]
+fn the_script_is_small() {
+    assert!(include_str!("script.js").len() < 2048);
+}
