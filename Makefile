@@ -16,7 +16,7 @@ help:
 	@echo 'make bench     the benchmarks'
 	@echo 'make torture   the long tests'
 	@echo 'make build     $(BINARY) alone'
-	@echo 'make clean     remove what was built and fetched; results stay'
+	@echo 'make clean     remove target/ and .cache/; results stay'
 	@echo
 	@echo 'BOARD=NAME     (with run) measure on that board; BOARD=host: this machine, no QEMU or ARM compiler'
 	@echo 'NO_NETWORK=1   install nothing; what cannot run for that is left out, and named'

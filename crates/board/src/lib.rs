@@ -32,6 +32,12 @@ pub trait Board: Send + Sync {
     /// Why not, with the cure as its hint.
     fn offers(&self, file_system: FileSystem) -> Result<()>;
 
+    /// Whether flash operations can be traced.
+    ///
+    /// # Errors
+    /// Why not, with the cure as its hint.
+    fn traces(&self) -> Result<()>;
+
     /// How many cells can be measured at once without disturbing each other.
     fn parallel(&self) -> usize;
 

@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn a_chip_becomes_module_parameters() {
-        let Profile { kind: ProfileKind::Virtual(machine), .. } = Profile::load(&shipped(), "virt-nand").unwrap() else {
+        let Profile { kind: ProfileKind::Virtual(machine), .. } = Profile::load(&shipped(), "virt-nand").unwrap()
+        else {
             panic!("a virtual board")
         };
         let text = machine.nand.unwrap().module_parameters();

@@ -86,10 +86,35 @@ pub struct Outcome {
     pub end_ns: u64,
     /// Number of calls in the call log.
     pub calls: u64,
+    /// The flash chip, where the machine has raw NAND.
+    pub chip: Option<Geometry>,
     /// Flash operations, where the cell was traced and they could be counted.
     pub flash: Option<FlashCounts>,
     /// What was asked for and could not be had.
     pub unavailable: Vec<Unavailable>,
+}
+
+/// Geometry of a raw NAND chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Geometry {
+    /// Bytes of a page, without its out-of-band area.
+    pub page_bytes: u32,
+    /// Bytes of an erase block.
+    pub block_bytes: u32,
+    /// Bytes of the chip.
+    pub bytes: u64,
+}
+
+impl Geometry {
+    /// Pages of a block.
+    pub fn block_pages(&self) -> u32 {
+        self.block_bytes / self.page_bytes
+    }
+
+    /// Blocks of the chip.
+    pub fn blocks(&self) -> u64 {
+        self.bytes / u64::from(self.block_bytes)
+    }
 }
 
 /// Read-ahead as the kernel had it.
@@ -121,7 +146,7 @@ pub struct FlashCounts {
 pub struct FlashTotals {
     /// Times the chip loaded a page (or a part of it) into its register.
     pub page_senses: u64,
-    /// Pages that read requests to MTD spanned: what hardware ECC with a page buffer would sense.
+    /// Senses that the same requests would need with a one-page buffer, as with hardware ECC.
     pub page_reads: Option<u64>,
     /// Page programs.
     pub programs: u64,

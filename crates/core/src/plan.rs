@@ -192,7 +192,8 @@ pub struct ReadAhead {
 pub enum ReadAheadBy {
     /// For the whole mount, through its backing device (`read_ahead_kb` of the bdi).
     Mount,
-    /// For one open file, through `posix_fadvise` (`RANDOM` is off, `NORMAL` is the mount's value).
+    /// For one open file, through `posix_fadvise`: `RANDOM` is off, `NORMAL` is the mount's window.
+    /// Raw NAND mounts, which have no window by default, get one of 128 KiB for it.
     File,
 }
 

@@ -29,7 +29,8 @@ impl Random {
     /// drawing more numbers for one purpose does not move another.
     pub fn labelled(seed: u64, label: &str) -> Self {
         // FNV-1a: any fixed mixing of the label will do, SplitMix64 does the rest.
-        let hash = label.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let hash =
+            label.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         Self::new(seed ^ hash)
     }
 

@@ -1,6 +1,6 @@
 //! flashmon around a command, outside any study.
 
-use crate::flashmon::{Flashmon, Geometry, classic_log, classic_summary, totals};
+use crate::flashmon::{Flashmon, classic_log, classic_summary, first_nand, totals};
 use pocketstone_core::error::Context;
 use pocketstone_core::log::FlashLog;
 use pocketstone_core::{Error, Result};
@@ -54,7 +54,7 @@ pub fn run(options: &Options) -> Result<(String, u8)> {
     let [program, arguments @ ..] = &options.command[..] else {
         return Err(Error::user("there is no command to run").hint("flashmon -- COMMAND"));
     };
-    let geometry = Geometry::of_first_nand()?;
+    let geometry = first_nand()?;
     let monitor = Flashmon::new(geometry)?;
     let no_reads = monitor.page_reads_unavailable();
     monitor.start()?;
@@ -74,10 +74,13 @@ pub fn run(options: &Options) -> Result<(String, u8)> {
 /// A table of operations by task, busiest first.
 fn by_task(log: &FlashLog, page_reads_unavailable: Option<&str>) -> String {
     let mut rows: Vec<_> = (0..log.tasks.len())
-        .map(|task| (totals(log, page_reads_unavailable.is_none(), |op| usize::from(op.task) == task), &log.tasks[task]))
+        .map(|task| {
+            (totals(log, page_reads_unavailable.is_none(), |op| usize::from(op.task) == task), &log.tasks[task])
+        })
         .collect();
     rows.sort_by_key(|(t, name)| (std::cmp::Reverse(t.page_senses + t.programs + t.erases), name.to_string()));
-    let mut text = format!("{:<16} {:>11} {:>11} {:>9} {:>7}\n", "task", "page senses", "page reads", "programs", "erases");
+    let mut text =
+        format!("{:<16} {:>11} {:>11} {:>9} {:>7}\n", "task", "page senses", "page reads", "programs", "erases");
     for (t, name) in rows {
         let reads = t.page_reads.map_or("unavailable".into(), |n| n.to_string());
         let _ = writeln!(text, "{name:<16} {:>11} {reads:>11} {:>9} {:>7}", t.page_senses, t.programs, t.erases);

@@ -5,7 +5,7 @@
 
 use crate::tracefs::{Instance, Probe};
 use pocketstone_core::log::{FlashKind, FlashLog, FlashOp};
-use pocketstone_core::outcome::FlashTotals;
+use pocketstone_core::outcome::{FlashTotals, Geometry};
 use pocketstone_core::{Error, Result};
 use std::fmt::Write as _;
 
@@ -21,11 +21,7 @@ struct Registers {
 /// the next argument is on the stack), AAPCS64 and System V. `len` is the second field of struct
 /// mtd_oob_ops, one machine word behind its start.
 const REGISTERS: Option<Registers> = if cfg!(target_arch = "arm") {
-    Some(Registers {
-        arguments: ["%r0", "%r1"],
-        from: "from=%r2:u32 high=%r3:u32",
-        ops_length: "len=+4($stack0):u32",
-    })
+    Some(Registers { arguments: ["%r0", "%r1"], from: "from=%r2:u32 high=%r3:u32", ops_length: "len=+4($stack0):u32" })
 } else if cfg!(target_arch = "aarch64") {
     Some(Registers { arguments: ["%x0", "%x1"], from: "from=%x1:u64 high=0", ops_length: "len=+8(%x2):u64" })
 } else if cfg!(target_arch = "x86_64") {
@@ -34,49 +30,26 @@ const REGISTERS: Option<Registers> = if cfg!(target_arch = "arm") {
     None
 };
 
-/// Geometry of a chip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
-    /// Bytes of a page, without its out-of-band area.
-    pub page_bytes: u32,
-    /// Bytes of an erase block.
-    pub block_bytes: u32,
-    /// Bytes of the chip.
-    pub bytes: u64,
-}
-
-impl Geometry {
-    /// Geometry of the first MTD device that is NAND.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn of_first_nand() -> Result<Self> {
-        let attribute = |n: u32, a: &str| std::fs::read_to_string(format!("/sys/class/mtd/mtd{n}/{a}")).ok();
-        let number = |n, a| attribute(n, a).and_then(|t| t.trim().parse::<u64>().ok());
-        (0..16)
-            .find_map(|n| {
-                attribute(n, "type").filter(|t| t.trim().ends_with("nand"))?;
-                Some(Geometry {
-                    page_bytes: u32::try_from(number(n, "writesize")?).ok()?,
-                    block_bytes: u32::try_from(number(n, "erasesize")?).ok()?,
-                    bytes: number(n, "size")?,
-                })
+/// Geometry of the first MTD device that is NAND.
+///
+/// # Errors
+/// When there is none.
+pub fn first_nand() -> Result<Geometry> {
+    let attribute = |n: u32, a: &str| std::fs::read_to_string(format!("/sys/class/mtd/mtd{n}/{a}")).ok();
+    let number = |n, a| attribute(n, a).and_then(|t| t.trim().parse::<u64>().ok());
+    (0..16)
+        .find_map(|n| {
+            attribute(n, "type").filter(|t| t.trim().ends_with("nand"))?;
+            Some(Geometry {
+                page_bytes: u32::try_from(number(n, "writesize")?).ok()?,
+                block_bytes: u32::try_from(number(n, "erasesize")?).ok()?,
+                bytes: number(n, "size")?,
             })
-            .ok_or_else(|| {
-                Error::board("this machine has no raw NAND (no NAND device in /sys/class/mtd)")
-                    .hint("run it on a board with raw NAND, or load the simulator: modprobe nandsim")
-            })
-    }
-
-    /// Pages of a block.
-    pub fn block_pages(&self) -> u32 {
-        self.block_bytes / self.page_bytes
-    }
-
-    /// Blocks of the chip.
-    pub fn blocks(&self) -> u64 {
-        self.bytes / u64::from(self.block_bytes)
-    }
+        })
+        .ok_or_else(|| {
+            Error::board("this machine has no raw NAND (no NAND device in /sys/class/mtd)")
+                .hint("run it on a board with raw NAND, or load the simulator: modprobe nandsim")
+        })
 }
 
 /// A running flash monitor.
@@ -202,14 +175,31 @@ fn parse_line(line: &str, geometry: &Geometry, log: &mut FlashLog) -> Option<Fla
 }
 
 /// Totals of the operations for which `select` holds.
+///
+/// Page reads are the senses that a driver with a one-page buffer would need, which is what most
+/// boards with hardware ECC have: a request for the page that was read last, by whomever, costs none.
+/// Software ECC in the kernel reads parts of pages and senses the same page again for each.
 pub fn totals(log: &FlashLog, page_reads: bool, select: impl Fn(&FlashOp) -> bool) -> FlashTotals {
     let mut totals = FlashTotals { page_reads: page_reads.then_some(0), ..FlashTotals::default() };
-    for op in log.ops.iter().filter(|op| select(op)) {
+    let mut buffered = None;
+    for op in &log.ops {
+        let first_is_buffered = op.kind == FlashKind::Read && op.pages > 0 && buffered == Some(op.page);
+        match op.kind {
+            FlashKind::Read if op.pages > 0 => buffered = Some(op.page + op.pages - 1),
+            FlashKind::Program | FlashKind::Erase => buffered = None,
+            FlashKind::Read | FlashKind::Sense => {}
+        }
+        if !select(op) {
+            continue;
+        }
         match op.kind {
             FlashKind::Sense => totals.page_senses += 1,
             FlashKind::Program => totals.programs += 1,
             FlashKind::Erase => totals.erases += 1,
-            FlashKind::Read => totals.page_reads = totals.page_reads.map(|n| n + u64::from(op.pages)),
+            FlashKind::Read => {
+                let pages = u64::from(op.pages) - u64::from(first_is_buffered);
+                totals.page_reads = totals.page_reads.map(|n| n + pages);
+            }
         }
     }
     totals
@@ -286,6 +276,20 @@ mod tests {
         let mine = totals(&log, true, |op| op.pid == 123);
         assert_eq!(mine, FlashTotals { page_senses: 1, page_reads: Some(2), programs: 0, erases: 0 });
         assert_eq!(totals(&log, false, |_| true).page_reads, None);
+    }
+
+    #[test]
+    fn a_page_that_was_read_last_is_not_read_again() {
+        let mut log = FlashLog::default();
+        let task = log.task_index("reader");
+        // A JFFS2 node: its header, then its data from the same page on.
+        for (page, pages, pid) in [(7, 1, 1), (7, 3, 1), (9, 1, 2), (9, 1, 1), (5, 0, 1), (9, 1, 1)] {
+            log.ops.push(FlashOp { time_ns: 0, kind: FlashKind::Read, page, pages, pid, task });
+        }
+        assert_eq!(totals(&log, true, |op| op.pid == 1).page_reads, Some(3));
+        assert_eq!(totals(&log, true, |op| op.pid == 2).page_reads, Some(0));
+        log.ops.insert(1, FlashOp { time_ns: 0, kind: FlashKind::Erase, page: 0, pages: 64, pid: 3, task });
+        assert_eq!(totals(&log, true, |op| op.pid == 1).page_reads, Some(4));
     }
 
     #[test]

@@ -18,8 +18,8 @@ const INSET: f64 = 14.0;
 const LINE: f64 = 20.0;
 /// Characters of an axis label that fit in one line, at the size used on phones.
 const LABEL_CHARS: usize = 52;
-/// Width of a character, at the size used on phones.
-const CHAR: f64 = 9.6;
+/// Width of a digit, at the size used on phones.
+const CHAR: f64 = 11.2;
 
 /// A marker for each of eight series, about nine units wide: circle, square, triangle, diamond,
 /// triangle downwards, plus, hexagon, cross.
@@ -58,6 +58,7 @@ pub(crate) struct Chart {
 pub(crate) struct Key {
     name: String,
     svg: String,
+    /// Whether to say that a publication reports it; its name may say so itself.
     paper: bool,
 }
 
@@ -145,6 +146,14 @@ fn looks(series: &[Series]) -> Vec<Look> {
         .collect()
 }
 
+/// A series' name with its source, unless the name has it already.
+fn full_name(series: &Series) -> String {
+    match series.source {
+        Source::Paper if !series.name.to_lowercase().contains("paper") => format!("{} (paper)", series.name),
+        _ => series.name.clone(),
+    }
+}
+
 fn key(series: &Series, look: Look) -> Key {
     let mut svg = Svg::default();
     let class = format!("key {}", look.class());
@@ -152,7 +161,7 @@ fn key(series: &Series, look: Look) -> Key {
     svg.empty("path", &[("class", "line"), ("d", "M-17 0h34")]);
     svg.empty("path", &[("class", "dot"), ("d", look.marker())]);
     svg.close("svg");
-    Key { name: series.name.clone(), svg: svg.finish(), paper: look.paper }
+    Key { name: series.name.clone(), svg: svg.finish(), paper: full_name(series) != series.name }
 }
 
 struct Picture<'a> {
@@ -170,7 +179,7 @@ impl<'a> Picture<'a> {
         let longest = y.ticks.iter().map(|t| t.label.chars().count()).max().unwrap_or(0);
         let (x_label, y_label) = (wrap(&figure.x.label), wrap(&figure.y.label));
         let top = y_label.len() as f64 * LINE + 16.0;
-        Picture { figure, x, y, x_label, y_label, left: (longest as f64 * CHAR + 12.0).clamp(30.0, 150.0), top }
+        Picture { figure, x, y, x_label, y_label, left: (longest as f64 * CHAR + 16.0).clamp(30.0, 160.0), top }
     }
 
     fn across(&self, at: f64) -> f64 {
@@ -248,8 +257,9 @@ impl<'a> Picture<'a> {
         svg.open("g", &[("class", &look.class())]);
         // Even a line without markers has no more points than anybody can see.
         let points: Vec<&Point> =
-            series.points.iter().step_by(series.points.len().div_ceil(markers.max(1) * 20).max(1)).collect();
-        let whiskers: String = points.iter().filter_map(|p| self.whisker(p)).collect();
+            series.points.iter().step_by(series.points.len().div_ceil(markers.max(1) * 5).max(1)).collect();
+        let every = points.len().div_ceil(markers.max(1)).max(1);
+        let whiskers: String = points.iter().step_by(every).filter_map(|p| self.whisker(p)).collect();
         if !whiskers.is_empty() {
             svg.empty("path", &[("class", "whisker"), ("d", &whiskers)]);
         }
@@ -266,7 +276,6 @@ impl<'a> Picture<'a> {
         if line.contains('L') {
             svg.empty("path", &[("class", "line"), ("d", &line)]);
         }
-        let every = points.len().div_ceil(markers.max(1)).max(1);
         for point in points.into_iter().step_by(every) {
             let Some((x, y)) = self.position(point) else { continue };
             let place = format!("translate({},{})", num(x), num(y));
@@ -302,10 +311,7 @@ impl<'a> Picture<'a> {
 
     fn aria(&self) -> String {
         let figure = self.figure;
-        let names = figure.series.iter().map(|s| match s.source {
-            Source::Measured => s.name.clone(),
-            Source::Paper => format!("{} (paper)", s.name),
-        });
+        let names = figure.series.iter().map(full_name);
         format!(
             "{}. Line chart of {} by {}. Lines: {}. The numbers are in the table below.",
             figure.title,
@@ -349,10 +355,7 @@ fn wrap(label: &str) -> Vec<String> {
 /// The figure as a table: a row for each x, a column for each series.
 fn table(figure: &Figure) -> (Vec<String>, Vec<Vec<String>>) {
     let mut columns = vec![figure.x.label.clone()];
-    columns.extend(figure.series.iter().map(|s| match s.source {
-        Source::Measured => s.name.clone(),
-        Source::Paper => format!("{} (paper)", s.name),
-    }));
+    columns.extend(figure.series.iter().map(full_name));
     let mut cells: Vec<(f64, usize, String)> = Vec::new();
     for (number, series) in figure.series.iter().enumerate() {
         for point in &series.points {

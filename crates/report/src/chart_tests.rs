@@ -51,7 +51,8 @@ fn greater_values_are_drawn_higher_and_further_right() {
 
 #[test]
 fn what_is_no_number_leaves_a_gap_and_is_said() {
-    let values = vec![point(1.0, 1.0), point(2.0, f64::NAN), point(4.0, f64::INFINITY), point(0.0, 1.0), point(8.0, 2.0)];
+    let values =
+        vec![point(1.0, 1.0), point(2.0, f64::NAN), point(4.0, f64::INFINITY), point(0.0, 1.0), point(8.0, 2.0)];
     let mut figure = one(values);
     figure.series[0].points[0].high = Some(f64::NAN);
     let chart = drawn(&figure);
@@ -123,7 +124,8 @@ fn a_papers_line_is_hollow_and_takes_the_colour_of_its_counterpart() {
     assert_eq!(classes, ["s1 paper", "s0", "s1", "s2 paper"]);
     let chart = drawn(&figure);
     assert!(chart.svg.find("s1 paper").unwrap() < chart.svg.find("\"s0\"").unwrap(), "papers lie below");
-    assert_eq!(chart.columns[1], "Paper: ext4 / off (paper)");
+    assert_eq!(chart.columns[1..], ["Paper: ext4 / off", "btrfs", "ext4, off", "SD card (paper)"]);
+    assert_eq!(chart.legend.iter().map(|k| k.paper).collect::<Vec<_>>(), [false, false, false, true]);
 }
 
 #[test]

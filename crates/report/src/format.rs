@@ -64,13 +64,12 @@ impl TickFormat {
     pub(crate) fn new(scale: Scale, largest: f64, step: f64) -> TickFormat {
         let (factor, suffix) = match scale {
             Scale::Linear | Scale::Log2 => plain_unit(largest),
-            Scale::Percent if largest < 1e5 => (0.01, "%".into()),
             Scale::Percent => {
                 let (factor, suffix) = plain_unit(largest * 100.0);
                 (factor / 100.0, suffix + "%")
             }
             Scale::Duration => match largest {
-                l if l >= 1e18 || l < 1e-4 => {
+                l if !(1e-4..1e18).contains(&l) => {
                     let (factor, suffix) = plain_unit(largest / 1e9);
                     (factor * 1e9, suffix + " s")
                 }
@@ -79,6 +78,10 @@ impl TickFormat {
                 l if l >= 1e3 => (1e3, " us".into()),
                 _ => (1.0, " ns".into()),
             },
+            Scale::Bytes if !binary(largest) => {
+                let (factor, suffix) = plain_unit(largest);
+                (factor, suffix + " B")
+            }
             Scale::Bytes => {
                 let unit = binary_unit(largest);
                 (1024f64.powi(unit as i32), format!(" {}", BINARY[unit]))
@@ -96,12 +99,19 @@ impl TickFormat {
     }
 }
 
+/// Whether binary units can write so many bytes; more than any of them is written in decimal.
+pub(crate) fn binary(bytes: f64) -> bool {
+    bytes < 1024f64.powi(BINARY.len() as i32)
+}
+
 /// Decimals that write multiples of `step` in full, for the steps that axes have.
 fn decimals(step: f64) -> usize {
-    (0..12).find(|&d| {
-        let shifted = step * 10f64.powi(d as i32);
-        shifted >= 0.999 && (shifted - shifted.round()).abs() < 1e-6 * shifted
-    }).unwrap_or(12)
+    (0..12)
+        .find(|&d| {
+            let shifted = step * 10f64.powi(d as i32);
+            shifted >= 0.999 && (shifted - shifted.round()).abs() < 1e-6 * shifted
+        })
+        .unwrap_or(12)
 }
 
 /// Millions and more by their letter, extremes as a power of ten.
@@ -128,7 +138,7 @@ fn significant(value: f64) -> String {
         return "0".into();
     }
     let size = value.abs();
-    if size >= 1e15 || size < 1e-4 {
+    if !(1e-4..1e15).contains(&size) {
         let exponent = size.log10().floor() as i32;
         let mantissa = value / 10f64.powi(exponent);
         return format!("{}×10{}", group(&format!("{mantissa:.2}")), superscript(exponent));
@@ -159,8 +169,11 @@ pub(crate) fn value(scale: Scale, value: f64) -> String {
 fn bytes(value: f64) -> String {
     let unit = binary_unit(value.abs());
     let scaled = value / 1024f64.powi(unit as i32);
+    if !binary(value.abs()) {
+        return significant(value) + " B";
+    }
     // A whole number of its largest unit is written by the common function, others rounded.
-    if value >= 0.0 && value < 1e18 && scaled.fract() == 0.0 && unit < 4 {
+    if (0.0..1e18).contains(&value) && scaled.fract() == 0.0 && unit < 4 {
         return format_bytes(value as u64);
     }
     format!("{} {}", significant(scaled), BINARY[unit])

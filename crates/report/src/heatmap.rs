@@ -11,8 +11,8 @@ const LEVELS: usize = 9;
 const SIDE: usize = 10;
 /// Room for the block numbers on the left.
 const LEFT: usize = 74;
-/// Squares in one picture at most; a larger chip has several blocks to a square.
-const MAX_SQUARES: usize = 8192;
+/// Room above and below the grid.
+const TOP: usize = 4;
 /// More counts than this in one title help nobody.
 const MAX_COUNTS: usize = 64;
 /// Blocks in the table of the busiest.
@@ -44,13 +44,14 @@ pub(crate) struct Shade {
 
 /// Squares that `draw` will want to give a title of their own.
 pub(crate) fn touched(map: &HeatMap) -> usize {
-    map.blocks.iter().filter(|&&c| c > 0).count().min(MAX_SQUARES)
+    map.blocks.iter().filter(|&&c| c > 0).count()
 }
 
 /// Draws a heat map. With `several` above one, so many neighbouring squares share a title, which
-/// keeps a picture small in which most blocks have counts.
-pub(crate) fn draw(map: &HeatMap, several: usize) -> Grid {
-    let group = map.blocks.len().div_ceil(MAX_SQUARES).max(1);
+/// keeps a picture small in which most blocks have counts. A chip of more than `most` blocks has
+/// several blocks to a square.
+pub(crate) fn draw(map: &HeatMap, several: usize, most: usize) -> Grid {
+    let group = map.blocks.len().div_ceil(most.max(1)).max(1);
     let squares: Vec<u64> =
         map.blocks.chunks(group).map(|c| c.iter().fold(0, |sum: u64, &n| sum.saturating_add(n))).collect();
     let scale = Levels::new(&squares);
@@ -60,7 +61,7 @@ pub(crate) fn draw(map: &HeatMap, several: usize) -> Grid {
         reading: match group {
             1 => format!("One square is one block; block 0 is at the top left, {} blocks to a row.", columns(&squares)),
             _ => format!("One square is {group} blocks; block 0 is at the top left."),
-        },
+        } + if several > MAX_COUNTS { " Counts of single squares are left out of this page." } else { "" },
         shades: scale.map_or_else(Vec::new, |s| s.shades(&map.unit)),
         range: scale.map_or_else(Default::default, |s| (count(s.low), count(s.high))),
         busiest: busiest(map),
@@ -123,21 +124,20 @@ fn picture(map: &HeatMap, squares: &[u64], group: usize, several: usize, scale: 
     let rows = squares.len().div_ceil(columns);
     // A small chip keeps the squares of a large one: the page does not blow them up.
     let width = LEFT + columns.max(64) * SIDE;
-    let view = format!("0 0 {width} {}", rows * SIDE + 4);
+    let view = format!("0 0 {width} {}", rows * SIDE + 2 * TOP);
     let label = format!("{}. Grid of the chip's blocks by {}. {}", map.title, map.unit, summary(map));
     let mut svg = Svg::default();
     svg.open("svg", &[("class", "heat"), ("role", "img"), ("aria-label", &label), ("viewBox", &view)]);
     let every = (rows / 4).next_power_of_two().max(1);
     for row in (0..rows).step_by(every) {
-        let y = num((row * SIDE) as f64 + SIDE as f64 / 2.0);
+        let y = num((row * SIDE + TOP) as f64 + SIDE as f64 / 2.0);
         let number = count((row * columns * group) as u64);
         svg.leaf("text", &[("class", "ty"), ("x", &(LEFT - 10).to_string()), ("y", &y), ("dy", ".35em")], &number);
     }
-    svg.open("g", &[("transform", &format!("translate({LEFT},0) scale({SIDE})"))]);
+    svg.open("g", &[("transform", &format!("translate({LEFT},{TOP}) scale({SIDE})"))]);
     // All squares at once, as dashes of one line to a row.
-    let background: String = (0..rows)
-        .map(|row| format!("M0 {row}.5h{}", columns.min(squares.len() - row * columns)))
-        .collect();
+    let background: String =
+        (0..rows).map(|row| format!("M0 {row}.5h{}", columns.min(squares.len() - row * columns))).collect();
     svg.empty("path", &[("class", "none"), ("d", &background), ("stroke-dasharray", ".9 .1")]);
     if let Some(scale) = scale {
         colours(&mut svg, map, squares, Layout { columns, group, several }, scale);
@@ -229,10 +229,12 @@ mod tests {
     fn each_block_with_a_count_has_its_title_and_place_and_the_others_have_none() {
         let mut blocks = vec![0; 2048];
         (blocks[17], blocks[64], blocks[2047]) = (230, 1, 12_345);
-        let grid = draw(&map(blocks), 1);
+        let grid = draw(&map(blocks), 1, 8192);
         assert!(grid.svg.contains("<path d=\"M17 0.5h.9\"><title>block 17: 230 page senses</title></path>"));
         assert!(grid.svg.contains("<path d=\"M0 1.5h.9\"><title>block 64: 1 page sense</title></path>"));
-        assert!(grid.svg.contains("<path d=\"M63 31.5h.9\"><title>block 2047: 12\u{202f}345 page senses</title></path>"));
+        assert!(
+            grid.svg.contains("<path d=\"M63 31.5h.9\"><title>block 2047: 12\u{202f}345 page senses</title></path>")
+        );
         assert_eq!(grid.svg.matches("<title>").count(), 3);
         assert!(grid.svg.len() < 2500, "{}", grid.svg.len());
         assert_eq!(grid.range, ("1".into(), "12\u{202f}345".into()));
@@ -252,22 +254,25 @@ mod tests {
 
     #[test]
     fn odd_chips() {
-        assert_eq!(draw(&map(vec![]), 1).svg, "");
-        let zero = draw(&map(vec![0; 100]), 1);
+        assert_eq!(draw(&map(vec![]), 1, 8192).svg, "");
+        let zero = draw(&map(vec![0; 100]), 1, 8192);
         assert!(zero.shades.is_empty() && !zero.svg.contains("<title>"));
         assert!(zero.svg.contains("M0 0.5h64M0 1.5h36"), "the last row has 36 blocks");
-        assert_eq!(draw(&map(vec![7; 3]), 1).shades.len(), 1);
-        let extreme = draw(&map(vec![1, u64::MAX, u64::MAX]), 1);
+        assert_eq!(draw(&map(vec![7; 3]), 1, 8192).shades.len(), 1);
+        let extreme = draw(&map(vec![1, u64::MAX, u64::MAX]), 1, 8192);
         assert!(extreme.svg.contains("h8") && extreme.svg.contains("h0"));
     }
 
     #[test]
     fn a_full_chip_stays_small_and_every_count_can_still_be_read() {
         let full = map((0..2048).map(|i| 10_000 + i).collect());
-        let grid = draw(&full, 4);
-        assert!(grid.svg.contains("blocks 16 to 19: 10\u{202f}016, 10\u{202f}017, 10\u{202f}018, 10\u{202f}019 page senses"));
+        let grid = draw(&full, 4, 8192);
+        assert!(
+            grid.svg
+                .contains("blocks 16 to 19: 10\u{202f}016, 10\u{202f}017, 10\u{202f}018, 10\u{202f}019 page senses")
+        );
         assert!(grid.svg.len() < 100_000, "{}", grid.svg.len());
-        let large = draw(&map(vec![3; 1 << 17]), 8);
+        let large = draw(&map(vec![3; 1 << 17]), 8, 8192);
         assert!(large.svg.contains("blocks 0 to 127: 48, 48, 48, 48, 48, 48, 48, 48 page senses"));
         assert!(large.svg.len() < 300_000, "{}", large.svg.len());
     }

@@ -24,6 +24,8 @@ pub(crate) struct Limits {
     pub markers: usize,
     /// Rows of one table.
     pub rows: usize,
+    /// Squares of one heat map.
+    pub squares_of_one: usize,
     /// Squares, over all heat maps, that get a title of their own.
     pub squares: usize,
     /// Characters of one console tail, message or paragraph.
@@ -34,12 +36,14 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// What ordinary studies never reach.
-    pub(crate) const FULL: Limits = Limits { markers: 200, rows: 400, squares: 2500, text: 8000, entries: 200 };
+    pub(crate) const FULL: Limits =
+        Limits { markers: 200, rows: 400, squares_of_one: 8192, squares: 2500, text: 8000, entries: 200 };
 
     fn smaller(self) -> Limits {
         Limits {
             markers: self.markers / 2,
             rows: self.rows / 2,
+            squares_of_one: (self.squares_of_one / 2).max(512),
             squares: self.squares / 2,
             text: self.text / 2,
             entries: (self.entries / 2).max(8),
@@ -50,7 +54,7 @@ impl Limits {
 /// Renders the report of one run as one self-contained HTML file.
 ///
 /// The file is at most [`MAX_BYTES`] long: where a model is too large for that, long lists and
-/// texts are cut, each with a sentence that says so.
+/// texts are cut, with a sentence that says so, and long lines of a chart are thinned.
 ///
 /// # Errors
 /// When the model cannot be shown within that size even when cut down, or the template is broken.

@@ -150,7 +150,7 @@ fn page(model: &Model, limits: Limits) -> Page<'_> {
                 title: &h.title,
                 caption: &h.caption,
                 unit: &h.unit,
-                picture: heatmap::draw(h, several),
+                picture: heatmap::draw(h, several, limits.squares_of_one),
             })
             .collect(),
         left_out: left_out(first(&model.left_out, limits.entries * 4, "things left out", &mut cut)),
@@ -231,12 +231,10 @@ fn is_blank(cell: &str) -> bool {
 
 /// Numbers with at most a unit each: `12`, `1.5 ms`, `12% (10% to 14%)`, `4 KiB ± 1`; no `4 KiB random`.
 fn is_number(cell: &str) -> bool {
-    const UNITS: [&str; 22] = [
-        "%", "ns", "us", "µs", "ms", "s", "min", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "×", "x", "B/s", "KiB/s",
-        "MiB/s", "MB/s", "to", "pp",
-    ];
+    const UNITS: [&str; 18] =
+        ["%", "ns", "us", "µs", "ms", "s", "min", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "×", "x", "to", "pp"];
     let separator = |c: char| c.is_whitespace() || "±()[],;–…/".contains(c);
-    let words = || cell.split(|c: char| separator(c) && c != '/').filter(|w| !w.is_empty());
+    let words = || cell.split(separator).filter(|w| !w.is_empty());
     let word = |w: &str| {
         let w = w.trim_start_matches(['+', '-', '\u{2212}', '<', '>', '≤', '≥', '~', '≈', '×']);
         let rest = w.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
@@ -259,9 +257,17 @@ fn left_out(entries: &[LeftOut]) -> Vec<LeftOutGroup<'_>> {
 fn failure(failure: &FailedCell, limit: usize) -> Failure {
     Failure {
         cell: head(&failure.cell, limit),
-        message: head(&plain(&failure.message), limit),
-        hint: failure.hint.as_deref().filter(|h| !h.trim().is_empty()).map(|h| head(&plain(h), limit)),
-        console: failure.console.as_deref().map(|c| tail(plain(c).trim_end(), limit)).filter(|c| !c.is_empty()),
+        message: head(&plain(&head(&failure.message, limit * 4)), limit),
+        hint: failure
+            .hint
+            .as_deref()
+            .filter(|h| !h.trim().is_empty())
+            .map(|h| head(&plain(&head(h, limit * 4)), limit)),
+        console: failure
+            .console
+            .as_deref()
+            .map(|c| tail(plain(&tail(c, limit * 4)).trim_end(), limit))
+            .filter(|c| !c.is_empty()),
     }
 }
 
@@ -319,7 +325,7 @@ mod tests {
 
     #[test]
     fn numbers_are_told_from_words() {
-        for number in ["12", "1.5 ms", "12% (10% to 14%)", "-3", "4 KiB ± 1 KiB", "12/14", "3×", "~ 7"] {
+        for number in ["12", "1.5 ms", "12% (10% to 14%)", "-3", "4 KiB ± 1 KiB", "12/14", "3×", "~ 7", "12 MiB/s"] {
             assert!(is_number(number), "{number}");
         }
         for word in ["4 KiB random", "off", "", "–", "ext4", "2 of them", "1a"] {

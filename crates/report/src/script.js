@@ -5,8 +5,7 @@
   tip.hidden = true;
   tip.setAttribute("aria-hidden", "true");
   document.body.append(tip);
-  let held = null; // the element shown; its <title> is set aside so that no second tooltip appears
-  let title = "";
+  let held = null, title = ""; // what is shown; its <title> is set aside meanwhile
   const centre = (e) => {
     const r = e.getBoundingClientRect();
     return [r.x + r.width / 2, r.y + r.height / 2];

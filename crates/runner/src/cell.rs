@@ -4,14 +4,17 @@ use crate::volume;
 use pocketstone_core::error::Context;
 use pocketstone_core::log::{FlashLog, encode_calls, encode_flash};
 use pocketstone_core::outcome::{FlashCounts, OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
-use pocketstone_core::plan::{FileSystem, PLAN_FORMAT, Plan, ReadAheadBy, TARGET_FILE, Workload};
+use pocketstone_core::plan::{FileSystem, PLAN_FORMAT, Plan, ReadAhead, ReadAheadBy, TARGET_FILE, Workload};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::PosixFile;
-use pocketstone_probe::flashmon::{Flashmon, Geometry, totals};
+use pocketstone_probe::flashmon::{Flashmon, first_nand, totals};
 use pocketstone_probe::read_ahead::Bdi;
 use pocketstone_workload::Operation;
 use std::fs;
 use std::path::Path;
+
+/// The window that Linux gives a disk by default (VM_READAHEAD_PAGES).
+const DISK_WINDOW_BYTES: u64 = 128 * 1024;
 
 /// Measures one cell; the logs of calls and flash operations go to `folder`.
 ///
@@ -37,9 +40,15 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
         default_bytes: bdi.as_ref().ok().and_then(|b| b.bytes().ok()),
         ..ReadAheadInForce::default()
     };
-    let _setting = match plan.read_ahead {
-        Some(r) if r.by == ReadAheadBy::Mount => Some(bdi.as_ref().map_err(copy)?.set(r.bytes)?),
+    let window = match plan.read_ahead {
+        Some(ReadAhead { by: ReadAheadBy::Mount, bytes }) => Some(bytes),
+        // Raw NAND has no window by default: without one there is nothing that advice could change.
+        Some(ReadAhead { by: ReadAheadBy::File, .. }) if volume::bdi(&plan.volume).is_some() => Some(DISK_WINDOW_BYTES),
         _ => None,
+    };
+    let _setting = match window {
+        Some(bytes) => Some(bdi.as_ref().map_err(copy)?.set(bytes)?),
+        None => None,
     };
     in_force.bytes = bdi.as_ref().ok().and_then(|b| b.bytes().ok());
     if let Err(error) = &bdi {
@@ -68,6 +77,7 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
         start_ns: recording.start_ns,
         end_ns: recording.end_ns,
         calls: recording.calls.len() as u64,
+        chip: first_nand().ok(),
         flash: log.map(|log| counts(&log, page_reads)),
         unavailable,
     })
@@ -92,7 +102,7 @@ fn chill(plan: &Plan, target: &Path) -> Result<()> {
 
 /// Starts flashmon, or says why there is none: a machine without raw NAND still measures latency.
 fn start_tracing(unavailable: &mut Vec<Unavailable>) -> Result<Option<Flashmon>> {
-    match Geometry::of_first_nand().and_then(Flashmon::new) {
+    match first_nand().and_then(Flashmon::new) {
         Ok(monitor) => {
             if let Some(why) = monitor.page_reads_unavailable() {
                 unavailable.push(Unavailable { what: "page reads".into(), why, cure: String::new() });

@@ -119,10 +119,7 @@ unsafe impl Ioctl for BadBlock<'_> {
     fn as_ptr(&mut self) -> *mut std::ffi::c_void {
         std::ptr::from_mut(self.0).cast()
     }
-    unsafe fn output_from_ptr(
-        result: IoctlOutput,
-        _: *mut std::ffi::c_void,
-    ) -> rustix::io::Result<Self::Output> {
+    unsafe fn output_from_ptr(result: IoctlOutput, _: *mut std::ffi::c_void) -> rustix::io::Result<Self::Output> {
         Ok(result)
     }
 }

@@ -1,8 +1,8 @@
 //! Making a UBI volume on raw flash, by the kernel's ioctls.
 
-use pocketstone_core::error::Context;
 use crate::mtd::device;
 use pocketstone_core::Result;
+use pocketstone_core::error::Context;
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::fs;
 
@@ -68,6 +68,6 @@ pub fn attach_and_make_volume() -> Result<()> {
     };
     let ubi = device("/dev/ubi0")?;
     // SAFETY: UBI_IOCMKVOL reads the request, which has the size and layout its number encodes.
-    unsafe { ioctl(&ubi, Setter::<{ opcode::write::<MakeVolumeRequest>(b'O', 0) }, MakeVolumeRequest>::new(request)) }
+    unsafe { ioctl(&ubi, Setter::<{ opcode::write::<MakeVolumeRequest>(b'o', 0) }, MakeVolumeRequest>::new(request)) }
         .board(|| "the UBI volume cannot be made".into())
 }

@@ -1,3 +1,14 @@
 //! From a study's TOML to cells, results, statistics and verdicts.
 
+pub mod cell;
+pub mod compare;
+pub mod factor;
 pub mod model;
+pub mod report_model;
+pub mod run;
+pub mod stats;
+pub mod store;
+pub mod study;
+pub mod summarize;
+
+pub use study::Study;

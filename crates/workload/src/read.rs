@@ -78,9 +78,6 @@ mod tests {
         spec.inter_arrival_ns = 10;
         let got: Vec<Operation> = read_operations(&spec, 1).collect();
         let read = |offset| Operation::Read { offset, bytes: 4096 };
-        assert_eq!(
-            got,
-            [read(0), Operation::Pause { ns: 10 }, read(4096), Operation::Pause { ns: 10 }, read(8192)]
-        );
+        assert_eq!(got, [read(0), Operation::Pause { ns: 10 }, read(4096), Operation::Pause { ns: 10 }, read(8192)]);
     }
 }

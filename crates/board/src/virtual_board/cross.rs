@@ -47,7 +47,10 @@ pub fn runner(cache: &Cache, surroundings: &Surroundings) -> Result<PathBuf> {
         // Flags set by the machine's own builds (sanitizers, coverage) are not meant for the board.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env(format!("CARGO_TARGET_{}_RUSTFLAGS", TARGET.to_uppercase().replace('-', "_")), "-Ctarget-feature=+crt-static");
+        .env(
+            format!("CARGO_TARGET_{}_RUSTFLAGS", TARGET.to_uppercase().replace('-', "_")),
+            "-Ctarget-feature=+crt-static",
+        );
     toolchain.apply(&mut command);
     let output = command.output().board(|| "cannot run cargo".into())?;
     if !output.status.success() {

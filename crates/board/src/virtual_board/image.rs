@@ -119,9 +119,11 @@ fn kernel(kernel: &Kernel, surroundings: &Surroundings) -> Result<KernelFiles> {
     let only = |folder: PathBuf, prefix: &str| -> Result<PathBuf> {
         let entries = fs::read_dir(&folder).board(|| format!("cannot list {}", folder.display()))?;
         let named = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(prefix));
-        entries.flatten().map(|e| e.path()).find(named).ok_or_else(|| {
-            Error::board(format!("the package {package} has no {prefix}* in {}", folder.display()))
-        })
+        entries
+            .flatten()
+            .map(|e| e.path())
+            .find(named)
+            .ok_or_else(|| Error::board(format!("the package {package} has no {prefix}* in {}", folder.display())))
     };
     let modules = ["lib/modules", "usr/lib/modules"].map(|m| folder.join(m)).into_iter().find(|m| m.exists());
     let origin = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -25,21 +25,8 @@ struct Archive {
 impl Archive {
     fn add(&mut self, name: &str, mode: u32, device: (u32, u32), content: &[u8]) {
         self.entries += 1;
-        let fields = [
-            self.entries,
-            mode,
-            0,
-            0,
-            1,
-            0,
-            content.len() as u32,
-            0,
-            0,
-            device.0,
-            device.1,
-            name.len() as u32 + 1,
-            0,
-        ];
+        let fields =
+            [self.entries, mode, 0, 0, 1, 0, content.len() as u32, 0, 0, device.0, device.1, name.len() as u32 + 1, 0];
         self.bytes.extend(b"070701");
         fields.iter().for_each(|f| self.bytes.extend(format!("{f:08x}").bytes()));
         self.bytes.extend(name.bytes().chain([0]));

@@ -155,9 +155,10 @@ fn with_console(failed: Failed, folder: &Path) -> Failed {
 /// QEMU's version; its absence is what most machines without a virtual board lack.
 fn version() -> Result<String> {
     let missing = "apt-get install qemu-system-arm";
-    let output = Command::new(qemu::QEMU).arg("--version").output().map_err(|e| {
-        Error::board(format!("there is no {} on this machine", qemu::QEMU)).because(e).hint(missing)
-    })?;
+    let output = Command::new(qemu::QEMU)
+        .arg("--version")
+        .output()
+        .map_err(|e| Error::board(format!("there is no {} on this machine", qemu::QEMU)).because(e).hint(missing))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().next().unwrap_or_default().to_owned();
     match output.status.success() && !line.is_empty() {
@@ -187,6 +188,14 @@ impl Board for VirtualBoard {
             true => Ok(()),
             false => Err(Error::board(format!("the board {} has no {module}", self.name))
                 .hint(format!("add {module} to [modules] load, and a [nand] section, in its profile"))),
+        }
+    }
+
+    fn traces(&self) -> Result<()> {
+        match self.profile.nand.is_some() {
+            true => Ok(()),
+            false => Err(Error::board(format!("the board {} has no raw NAND", self.name))
+                .hint("add a [nand] section to its profile")),
         }
     }
 

@@ -24,8 +24,17 @@ pub const QEMU: &str = "qemu-system-arm";
 
 /// What QEMU may read at its start: itself, its libraries and firmware. Once it runs it is also
 /// confined by chroot to the cell's folder, wherever that is permitted.
-const READABLE: [&str; 9] =
-    ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/dev/null", "/proc", "/sys/devices/system/cpu"];
+const READABLE: [&str; 9] = [
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/dev/null",
+    "/proc",
+    "/sys/devices/system/cpu",
+];
 
 /// Where a machine's console goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,11 +265,7 @@ fn confined_command() -> Result<Command> {
 /// Landlock restricts the thread that asks for it and what that thread starts, so that the rest of
 /// this process stays free. The kernel kills QEMU when that thread ends, and so when this process
 /// does, by whatever signal.
-fn spawn_confined(
-    mut command: Command,
-    folder: PathBuf,
-    readable: [PathBuf; 2],
-) -> Result<(Child, mpsc::Sender<()>)> {
+fn spawn_confined(mut command: Command, folder: PathBuf, readable: [PathBuf; 2]) -> Result<(Child, mpsc::Sender<()>)> {
     let (keeper, ended) = mpsc::channel::<()>();
     let (report, spawned) = mpsc::channel();
     // SAFETY: between fork and exec only prctl(2) is called, which is async-signal-safe; nothing is
@@ -274,8 +279,8 @@ fn spawn_confined(
     std::thread::Builder::new()
         .name("qemu".into())
         .spawn(move || {
-            let result = restrict(&folder, &readable)
-                .and_then(|()| command.spawn().board(|| format!("cannot start {QEMU}")));
+            let result =
+                restrict(&folder, &readable).and_then(|()| command.spawn().board(|| format!("cannot start {QEMU}")));
             let result = result.map_err(|e| e.hint("apt-get install qemu-system-arm util-linux"));
             let started = result.is_ok();
             if report.send(result).is_ok() && started {

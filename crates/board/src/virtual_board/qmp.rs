@@ -105,8 +105,7 @@ impl Qmp {
         loop {
             if let Some(end) = self.received.iter().position(|b| *b == b'\n') {
                 let line: Vec<u8> = self.received.drain(..=end).collect();
-                let message: Value =
-                    serde_json::from_slice(&line).board(|| "QEMU's answer is no JSON".into())?;
+                let message: Value = serde_json::from_slice(&line).board(|| "QEMU's answer is no JSON".into())?;
                 match message["event"].as_str() {
                     Some("STOP") => self.stopped = true,
                     Some("RESUME") => self.stopped = false,

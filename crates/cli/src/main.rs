@@ -1,0 +1,122 @@
+//! The command `pocketstone`.
+
+mod arguments;
+mod boards;
+mod compare;
+mod progress;
+mod run;
+mod summary;
+
+use arguments::{Arguments, BoardCommand, Command, StudyCommand};
+use clap::{CommandFactory, Parser};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_study::Study;
+use pocketstone_study::store::Store;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Exit status after an interrupt, as shells have it: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match dispatch(arguments.command) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("error: {}", error.message());
+            let mut cause = std::error::Error::source(&error);
+            while let Some(e) = cause {
+                eprintln!("  because: {e}");
+                cause = e.source();
+            }
+            if let Some(hint) = error.cure() {
+                eprintln!("  hint: {hint}");
+            }
+            match error.message() {
+                "interrupted" => ExitCode::from(INTERRUPTED),
+                _ => ExitCode::from(error.kind().exit_code()),
+            }
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<u8> {
+    match command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Report { folder } => {
+            let store = Store::open(&folder, false)?;
+            println!("{}", write_report(&store, &study_of(&store)?)?.display());
+            Ok(0)
+        }
+        Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Study(StudyCommand::Check { file }) => check(&file),
+        Command::Board(command) => match command {
+            BoardCommand::List => boards::list(),
+            BoardCommand::Build { name } => boards::build(&name),
+            BoardCommand::Start { name } => boards::start(&name),
+            BoardCommand::Shell { name } => boards::shell(&name),
+            BoardCommand::Exec { name, command } => boards::exec(&name, &command),
+        },
+        Command::Flashmon(a) => {
+            let options = pocketstone_probe::command::Options { summary: a.summary, log: a.log, command: a.command };
+            let (report, status) = pocketstone_probe::command::run(&options)?;
+            print!("{report}");
+            Ok(status)
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "pocketstone", &mut std::io::stdout());
+            Ok(0)
+        }
+        Command::Man { folder } => {
+            std::fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()))?;
+            clap_mangen::generate_to(Arguments::command(), &folder)
+                .user(|| format!("cannot write man pages to {}", folder.display()))?;
+            println!("{}", folder.join("pocketstone.1").display());
+            Ok(0)
+        }
+    }
+}
+
+fn check(file: &Path) -> Result<u8> {
+    let study = read_study(file)?;
+    pocketstone_study::summarize::check_queries(&study)?;
+    for kind in ["virtual", "host"] {
+        let request = pocketstone_study::run::Request { study: &study, only: None, directory: None };
+        let (cells, _) = pocketstone_study::run::select_cells(&request, kind, None)?;
+        println!("{}: {} cells on a {kind} board", file.display(), cells.len());
+    }
+    println!("{}: ok, {} figures, {} claims", file.display(), study.figures.len(), study.claims.len());
+    Ok(0)
+}
+
+/// Reads a study's file.
+fn read_study(file: &Path) -> Result<Study> {
+    let text = std::fs::read_to_string(file).user(|| format!("cannot read the study {}", file.display()))?;
+    Study::parse(&file.display().to_string(), &text)
+}
+
+/// The study that a run's results hold.
+fn study_of(store: &Store) -> Result<Study> {
+    let fact = |name: &str| {
+        let missing = || Error::user(format!("the results in {} have no {name}", store.folder().display()));
+        store.fact(name)?.ok_or_else(missing)
+    };
+    Study::parse(&format!("{}.toml", fact("study.name")?), &fact("study")?)
+}
+
+/// Writes a run's report and returns its path.
+fn write_report(store: &Store, study: &Study) -> Result<PathBuf> {
+    let model = pocketstone_study::report_model::model(store, study)?;
+    let path = store.folder().join("report.html");
+    let html = pocketstone_report::html(&model)?;
+    let temporary = path.with_extension("html.new");
+    std::fs::write(&temporary, html).user(|| format!("cannot write {}", temporary.display()))?;
+    std::fs::rename(&temporary, &path).user(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+/// Whether an error is the board's, so that another board may do.
+fn is_boards(error: &Error) -> bool {
+    error.kind() == ErrorKind::Board
+}

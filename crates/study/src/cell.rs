@@ -1,0 +1,142 @@
+//! Cells: one point of a matrix, one seed, traced or not.
+
+use crate::factor::{Point, describe};
+use crate::study::{Experiment, Study};
+use pocketstone_core::plan::*;
+use pocketstone_core::{Error, Result};
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// A cell of a study.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Its experiment.
+    pub experiment: String,
+    /// Its factors.
+    pub point: Point,
+    /// Number of the repetition, from 0 on.
+    pub repetition: u32,
+    /// Whether it is a traced twin.
+    pub traced: bool,
+    /// What the board is told.
+    pub plan: Plan,
+}
+
+impl Cell {
+    /// The cell in words.
+    pub fn describe(&self) -> String {
+        let names: Vec<&str> = self.point.keys().map(String::as_str).collect();
+        let traced = if self.traced { " traced" } else { "" };
+        format!("{}: {} seed={}{traced}", self.experiment, describe(&self.point, &names), self.plan.seed)
+    }
+}
+
+/// The cells of a study on boards of `kind`, in the order to measure them: seeds outermost, so that
+/// what is compared lies close in time.
+///
+/// # Errors
+/// When a point makes no plan.
+pub fn cells(study: &Study, kind: &str, directory: Option<&Path>, traced: bool) -> Result<Vec<Cell>> {
+    let mut cells = Vec::new();
+    let most = study.experiments.iter().map(|e| repetitions(study, e)).max().unwrap_or(0);
+    for repetition in 0..most {
+        for experiment in study.experiments.iter().filter(|e| repetition < repetitions(study, e)) {
+            for point in experiment.points(kind) {
+                let seed = study.seed + u64::from(repetition);
+                for trace in [false, true].into_iter().take(1 + usize::from(traced)) {
+                    let plan = plan(&point, seed, directory, trace).map_err(|e| {
+                        Error::user(format!("experiment `{}` of {}.toml makes no plan", experiment.name, study.name))
+                            .because(e)
+                    })?;
+                    let experiment = experiment.name.clone();
+                    cells.push(Cell { experiment, point: point.clone(), repetition, traced: trace, plan });
+                }
+            }
+        }
+    }
+    Ok(cells)
+}
+
+fn repetitions(study: &Study, experiment: &Experiment) -> u32 {
+    experiment.repetitions.unwrap_or(study.repetitions)
+}
+
+fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool) -> Result<Plan> {
+    let number = |name: &str| point[name].as_u64().ok_or_else(|| Error::bug(format!("{name} is no number")));
+    let file_system: FileSystem = word(point, "file_system")?;
+    let mut options = Vec::new();
+    match point["compression"].as_str() {
+        Some("default") | None => {}
+        Some(compressor) => options.push(format!("compr={compressor}")),
+    }
+    if point["bulk_read"] == serde_json::Value::Bool(true) {
+        options.push("bulk_read".to_owned());
+    }
+    let spec = ReadSpec {
+        pattern: word(point, "pattern")?,
+        requests: number("requests")?,
+        request_bytes: number("request_bytes")?,
+        file_bytes: number("file_bytes")?,
+        inter_arrival_ns: number("inter_arrival_ns")?,
+        data: word(point, "data")?,
+    };
+    if spec.request_bytes == 0 || spec.request_bytes > spec.file_bytes {
+        let (request, file) = (spec.request_bytes, spec.file_bytes);
+        return Err(Error::user(format!("requests of {request} bytes do not fit a file of {file} bytes"))
+            .hint("request_bytes must be from 1 to file_bytes"));
+    }
+    let read_ahead = match &point["read_ahead_bytes"] {
+        serde_json::Value::String(_) => None,
+        _ => Some(ReadAhead { by: word(point, "read_ahead_by")?, bytes: number("read_ahead_bytes")? }),
+    };
+    let directory = (file_system == FileSystem::Directory).then(|| directory.map(Path::to_path_buf)).flatten();
+    Ok(Plan {
+        format: PLAN_FORMAT,
+        seed,
+        volume: Volume { file_system, options, directory },
+        workload: Workload::Read(spec),
+        read_ahead,
+        trace,
+    })
+}
+
+fn word<T: DeserializeOwned>(point: &Point, name: &str) -> Result<T> {
+    serde_json::from_value(point[name].clone())
+        .map_err(|e| Error::bug(format!("{name} is no word of a plan")).because(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_a_factor_is_a_word_of_a_plan() {
+        for name in ["file_system", "pattern", "data", "read_ahead_by"] {
+            let crate::factor::Kind::Word(words) = crate::factor::named(name).unwrap().kind else { panic!("{name}") };
+            for value in words {
+                let point = Point::from([(name.to_owned(), (*value).into())]);
+                let understood = match name {
+                    "file_system" => word::<FileSystem>(&point, name).is_ok(),
+                    "pattern" => word::<Pattern>(&point, name).is_ok(),
+                    "data" => word::<Data>(&point, name).is_ok(),
+                    _ => word::<ReadAheadBy>(&point, name).is_ok(),
+                };
+                assert!(understood, "{name} = {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn twins_follow_their_cell_and_seeds_are_outermost() {
+        let text = "title='t'\nboard='b'\nrepetitions=2\nseed=5\n[[experiment]]\nname='e'\n[experiment.factors]\n\
+                    file_system='jffs2'\nfile_bytes='5MiB'\nrequests=[8, 16]\ncompression='none'\n";
+        let study = Study::parse("s.toml", text).unwrap();
+        let cells = cells(&study, "virtual", None, true).unwrap();
+        let short: Vec<_> =
+            cells.iter().map(|c| (c.plan.seed, c.point["requests"].as_u64().unwrap(), c.traced)).collect();
+        assert_eq!(short[..3], [(5, 8, false), (5, 8, true), (5, 16, false)]);
+        assert_eq!((short.len(), short[7]), (8, (6, 16, true)));
+        assert_eq!(cells[0].plan.volume.options, ["compr=none"]);
+        assert_eq!(cells[0].plan.read_ahead, None);
+    }
+}

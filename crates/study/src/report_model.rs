@@ -1,0 +1,453 @@
+//! From results to what a report shows.
+
+use crate::factor::{self, Kind, Point as Factors, describe};
+use crate::model::*;
+use crate::run::varying;
+use crate::store::{Store, senses_by_block};
+use crate::study::{DetailSpec, FigureSpec, Show, Study};
+use crate::summarize::{judge, shown};
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::Outcome;
+use pocketstone_core::units::format_ns;
+use pocketstone_core::{Error, Result};
+use std::collections::BTreeMap;
+
+/// What every number from a virtual board carries with it.
+const ICOUNT_CAVEAT: &str = "Times are virtual: the board charges a fixed time for every instruction and the chip's \
+     data-sheet times for every flash operation. It models no caches, no branch misses and no bus contention, so compare \
+     settings with each other rather than with a stopwatch. The same seed gives the same log, to the bit.";
+
+/// Builds the report's model from a run's results.
+///
+/// # Errors
+/// When the results cannot be read, or a query of the study does not work.
+pub fn model(store: &Store, study: &Study) -> Result<Model> {
+    let claims = judge(store, study)?;
+    let figures: Vec<Figure> = study.figures.iter().map(|f| figure(store, study, f)).collect::<Result<_>>()?;
+    let mut model = Model {
+        title: study.title.clone(),
+        description: study.description.clone(),
+        command: store.fact("command")?.unwrap_or_default(),
+        facts: store
+            .facts()?
+            .into_iter()
+            .filter(|(name, _)| name != "study" && name != "command" && name != "board.profile")
+            .collect(),
+        claims,
+        figures,
+        left_out: store.rows("SELECT what, why, cure FROM left_out", [], |r| {
+            Ok(LeftOut { what: r.get(0)?, why: r.get(1)?, cure: r.get(2)? })
+        })?,
+        failures: failures(store)?,
+        explanations: study
+            .explanations
+            .iter()
+            .map(|e| Explanation { heading: e.heading.clone(), paragraphs: e.paragraphs.clone() })
+            .collect(),
+        ..Model::default()
+    };
+    if store.fact("board.kind")?.as_deref() == Some("virtual") {
+        model.caveats.push(ICOUNT_CAVEAT.to_owned());
+    }
+    for detail in &study.details {
+        add_detail(store, study, detail, &mut model)?;
+    }
+    model.tables.extend(read_ahead_table(store)?);
+    for experiment in &study.experiments {
+        model.tables.extend(results_table(store, &experiment.name)?);
+    }
+    model.tables.extend(tasks_table(store)?);
+    model.summary = summary(store, &model)?;
+    Ok(model)
+}
+
+fn summary(store: &Store, model: &Model) -> Result<String> {
+    let count = |condition: &str| -> Result<i64> {
+        let sql = format!("SELECT count(*) FROM cell WHERE {condition}");
+        Ok(store.rows(&sql, [], |r| r.get(0))?.first().copied().unwrap_or(0))
+    };
+    let (done, failed) = (count("status = 'done'")?, count("status = 'failed'")?);
+    let verdicts = |v: Verdict| model.claims.iter().filter(|c| c.verdict == v).count();
+    let mut text = format!("{done} cells measured");
+    if failed > 0 {
+        text += &format!(", {failed} failed");
+    }
+    if let Some(board) = store.fact("board")? {
+        text += &format!(" on the board {board}");
+    }
+    if !model.claims.is_empty() {
+        text += &format!("; {} of {} claims hold", verdicts(Verdict::Holds), model.claims.len());
+        let unavailable = verdicts(Verdict::Unavailable);
+        if unavailable > 0 {
+            text += &format!(", {unavailable} could not be judged");
+        }
+    }
+    Ok(text + ".")
+}
+
+fn failures(store: &Store) -> Result<Vec<FailedCell>> {
+    let sql = "SELECT experiment, point, seed, message, hint, console FROM cell WHERE status = 'failed' ORDER BY id";
+    store.rows(sql, [], |r| {
+        let point: Factors = serde_json::from_str(&r.get::<_, String>(1)?).unwrap_or_default();
+        let names: Vec<&str> = point.keys().map(String::as_str).collect();
+        let cell = format!("{}: {} seed={}", r.get::<_, String>(0)?, describe(&point, &names), r.get::<_, i64>(2)?);
+        Ok(FailedCell { cell, message: r.get(3)?, hint: r.get(4)?, console: r.get(5)? })
+    })
+}
+
+/// A row of `statistic` or `comparison`.
+struct Row {
+    point: Factors,
+    n: i64,
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+fn rows(store: &Store, table: &str, experiment: &str, metric: &str, only: Option<&str>) -> Result<Vec<Row>> {
+    let view = if table == "comparison" { "improvement" } else { "summary" };
+    let condition = only.map_or(String::new(), |o| format!("AND ({o})"));
+    // The views have a column for each factor, for conditions; the tables have the point.
+    let sql = format!(
+        "SELECT t.point, t.n, t.median, t.low, t.high FROM {table} t WHERE t.experiment = ?1 AND t.metric = ?2
+         AND EXISTS (SELECT 1 FROM {view} WHERE experiment = t.experiment AND metric = t.metric AND low = t.low
+         AND {} {condition})",
+        factor::FACTORS.map(|f| format!("{0} IS t.point ->> '$.{0}'", f.name)).join(" AND ")
+    );
+    let rows = store.rows(&sql, [experiment, metric], |r| {
+        let point: String = r.get(0)?;
+        Ok((point, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?))
+    })?;
+    rows.into_iter()
+        .map(|(point, n, median, low, high)| {
+            let point = serde_json::from_str(&point).user(|| "a point is no JSON".into())?;
+            Ok(Row { point, n, median, low, high })
+        })
+        .collect()
+}
+
+fn scale_of(metric: &str, show: Show) -> Scale {
+    match show {
+        Show::Improvement => Scale::Percent,
+        Show::Value if metric.ends_with("_ns") => Scale::Duration,
+        Show::Value if metric == "tracing_cost" => Scale::Percent,
+        Show::Value => Scale::Linear,
+    }
+}
+
+/// A metric's name for people.
+fn metric_label(metric: &str) -> String {
+    let name = match metric {
+        "total_ns" => "total time in read()",
+        "mean_ns" => "mean latency of read()",
+        "median_ns" => "median latency of read()",
+        "p99_ns" => "99th percentile of read() latency",
+        "max_ns" => "longest read()",
+        "page_senses" => "flash page senses",
+        "page_reads" => "flash page reads (with a page buffer)",
+        "tracing_cost" => "cost of tracing",
+        other => other,
+    };
+    name.to_owned()
+}
+
+/// A figure of the study, from the results.
+pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<Figure> {
+    let table = if spec.show == Show::Improvement { "comparison" } else { "statistic" };
+    let experiment = spec.experiment.get_ref();
+    let rows = rows(store, table, experiment, &spec.metric, spec.only.as_deref())
+        .map_err(|e| Error::user(format!("{}.toml: figure `{}` does not work", study.name, spec.name)).because(e))?;
+    let x_factor = factor::named(spec.x.get_ref())?;
+    let mut lines: BTreeMap<Vec<String>, Vec<Point>> = BTreeMap::new();
+    for row in rows {
+        let Some(x) = row.point.get(x_factor.name).and_then(|v| v.as_f64()) else { continue };
+        let name: Vec<String> = spec.series.iter().map(|f| shown(&row.point, f.get_ref())).collect();
+        let interval = row.n > 1;
+        lines.entry(name).or_default().push(Point {
+            x,
+            y: row.median,
+            low: interval.then_some(row.low),
+            high: interval.then_some(row.high),
+        });
+    }
+    let mut series: Vec<Series> = lines
+        .into_iter()
+        .map(|(name, mut points)| {
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            let words: Vec<String> = name
+                .iter()
+                .zip(&spec.series)
+                .map(|(value, factor)| match factor.get_ref().as_str() {
+                    "read_ahead_bytes" => format!("read-ahead {}", if value == "0 B" { "off" } else { value }),
+                    "request_bytes" => format!("{value} requests"),
+                    "bulk_read" => if value == "true" { "bulk_read" } else { "no bulk_read" }.to_owned(),
+                    "compression" => format!("compression {value}"),
+                    _ => value.clone(),
+                })
+                .collect();
+            let name = if words.is_empty() { metric_label(&spec.metric) } else { words.join(", ") };
+            Series { name, source: Source::Measured, points }
+        })
+        .collect();
+    series.extend(spec.paper.iter().map(|p| Series {
+        name: p.name.clone(),
+        source: Source::Paper,
+        points: p.points.iter().map(|[x, y]| Point { x: *x, y: *y, low: None, high: None }).collect(),
+    }));
+    let x_scale = match x_factor.kind {
+        Kind::Nanoseconds => Scale::Duration,
+        Kind::Bytes | Kind::BytesOrDefault => Scale::Bytes,
+        _ => Scale::Log2,
+    };
+    let y_label = match spec.show {
+        Show::Improvement => format!("saved of {}", metric_label(&spec.metric)),
+        Show::Value => metric_label(&spec.metric),
+    };
+    Ok(Figure {
+        id: spec.name.clone(),
+        title: spec.title.clone(),
+        caption: spec.caption.clone(),
+        x: Axis { label: x_factor.about.to_owned(), scale: x_scale },
+        y: Axis { label: y_label, scale: scale_of(&spec.metric, spec.show) },
+        series,
+    })
+}
+
+/// A traced cell that a detail shows.
+pub(crate) struct DetailCell {
+    id: i64,
+    point: Factors,
+    outcome: Outcome,
+}
+
+/// The traced cells of a detail: of each point that its condition selects, the first seed.
+pub(crate) fn detail_cells(store: &Store, study: &Study, detail: &DetailSpec) -> Result<Vec<DetailCell>> {
+    let sql = format!(
+        "SELECT id, point, outcome FROM cell WHERE id IN
+         (SELECT min(id) FROM cells WHERE traced AND status = 'done' AND ({}) GROUP BY experiment, {})
+         ORDER BY id LIMIT 6",
+        detail.only,
+        factor::FACTORS.map(|f| f.name).join(", ")
+    );
+    let found = store.rows(&sql, [], |r| Ok((r.get(0)?, r.get::<_, String>(1)?, r.get::<_, String>(2)?)));
+    let found = found.map_err(|e| {
+        Error::user(format!("{}.toml: detail `{}` does not work: {}", study.name, detail.name, detail.only)).because(e)
+    })?;
+    found
+        .into_iter()
+        .map(|(id, point, outcome)| {
+            let damaged = || format!("cell {id} is damaged");
+            let point = serde_json::from_str(&point).user(damaged)?;
+            Ok(DetailCell { id, point, outcome: serde_json::from_str(&outcome).user(damaged)? })
+        })
+        .collect()
+}
+
+/// Heat maps and a time line of the detail's cells.
+fn add_detail(store: &Store, study: &Study, detail: &DetailSpec, model: &mut Model) -> Result<()> {
+    let cells = detail_cells(store, study, detail)?;
+    let points: Vec<&Factors> = cells.iter().map(|c| &c.point).collect();
+    let names = varying(&points);
+    let mut series = Vec::new();
+    for cell in &cells {
+        let name = match names.is_empty() {
+            true => "flash page senses".to_owned(),
+            false => describe(&cell.point, &names)
+                .replace("read_ahead_bytes=0 B", "read-ahead off")
+                .replace("read_ahead_bytes=", "read-ahead "),
+        };
+        if let Some(chip) = cell.outcome.chip {
+            model.heat_maps.push(HeatMap {
+                id: format!("{}-{}", detail.name, cell.id),
+                title: format!("{}: {name}", detail.title),
+                caption: detail.caption.clone(),
+                unit: "page senses".into(),
+                blocks: senses_by_block(store, cell.id, chip.block_pages(), chip.blocks())?,
+            });
+        }
+        series.push(Series { name, source: Source::Measured, points: over_time(store, cell)? });
+    }
+    if !series.is_empty() {
+        model.figures.push(Figure {
+            id: format!("{}-time", detail.name),
+            title: format!("{}: page senses over time", detail.title),
+            caption: detail.caption.clone(),
+            x: Axis { label: "time since the first request".into(), scale: Scale::Duration },
+            y: Axis { label: "flash page senses so far".into(), scale: Scale::Linear },
+            series,
+        });
+    }
+    Ok(())
+}
+
+/// Page senses so far, at 60 times spread over the run.
+fn over_time(store: &Store, cell: &DetailCell) -> Result<Vec<Point>> {
+    const STEPS: usize = 60;
+    let sql = "SELECT time_ns FROM flash_op WHERE cell = ?1 AND kind = 'sense' ORDER BY time_ns";
+    let times: Vec<i64> = store.rows(sql, [cell.id], |r| r.get(0))?;
+    let (start, end) = (cell.outcome.start_ns as f64, cell.outcome.end_ns as f64);
+    let at = |n: usize| start + (end - start) * n as f64 / STEPS as f64;
+    Ok((0..=STEPS)
+        .map(|n| Point {
+            x: at(n) - start,
+            y: times.partition_point(|t| (*t as f64) <= at(n)) as f64,
+            low: None,
+            high: None,
+        })
+        .collect())
+}
+
+/// Read-ahead in force, by file system.
+fn read_ahead_table(store: &Store) -> Result<Option<Table>> {
+    let sql = "SELECT DISTINCT point ->> '$.file_system', outcome ->> '$.read_ahead.bdi',
+               outcome ->> '$.read_ahead.default_bytes', outcome ->> '$.read_ahead.bytes', outcome ->> '$.read_ahead.advice'
+               FROM cell WHERE status = 'done' ORDER BY 1, 4";
+    let text = |v: Option<i64>| v.map_or("unavailable".into(), |b| pocketstone_core::units::format_bytes(b as u64));
+    let rows = store.rows(sql, [], |r| {
+        let bdi: Option<String> = r.get(1)?;
+        Ok(vec![r.get(0)?, bdi.unwrap_or("unavailable".into()), text(r.get(2)?), text(r.get(3)?), r.get(4)?])
+    })?;
+    Ok((!rows.is_empty()).then(|| Table {
+        id: "read-ahead-in-force".into(),
+        title: "Read-ahead in force".into(),
+        caption: "As the kernel had it when the file was opened. The rule since Linux 3.13: a read at the file's \
+                  start, or right behind the previous one, opens or grows a window up to this size; any other read \
+                  fetches what was asked for unless the pages before it are cached."
+            .into(),
+        columns: ["file system", "backing device", "kernel's default", "in force", "advice by file"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows,
+    }))
+}
+
+/// The main results of an experiment.
+fn results_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
+    let metrics = ["total_ns", "mean_ns", "page_senses", "page_reads", "tracing_cost"];
+    let mut table: BTreeMap<String, (Factors, BTreeMap<&str, Row>)> = BTreeMap::new();
+    for metric in metrics {
+        for row in rows(store, "statistic", experiment, metric, None)? {
+            let key = sort_key(&row.point);
+            table.entry(key).or_insert_with(|| (row.point.clone(), BTreeMap::new())).1.insert(metric, row);
+        }
+    }
+    if table.is_empty() {
+        return Ok(None);
+    }
+    let points: Vec<&Factors> = table.values().map(|(p, _)| p).collect();
+    let names = varying(&points);
+    let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
+    columns.extend(
+        ["seeds", "total time", "90% interval", "mean latency", "page senses", "page reads", "cost of tracing"]
+            .map(str::to_owned),
+    );
+    let rows = table.values().map(|(point, by_metric)| {
+        let number = |metric: &str, write: &dyn Fn(f64) -> String| {
+            by_metric.get(metric).map_or("unavailable".to_owned(), |r| write(r.median))
+        };
+        let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
+        let total = by_metric.get("total_ns");
+        cells.push(total.map_or("0".into(), |r| r.n.to_string()));
+        cells.push(number("total_ns", &format_ns));
+        cells.push(total.map_or("unavailable".into(), |r| format!("{} to {}", format_ns(r.low), format_ns(r.high))));
+        cells.push(number("mean_ns", &format_ns));
+        cells.push(number("page_senses", &|v| format!("{v:.0}")));
+        cells.push(number("page_reads", &|v| format!("{v:.0}")));
+        cells.push(number("tracing_cost", &|v| format!("{:+.2} %", 100.0 * v)));
+        cells
+    });
+    Ok(Some(Table {
+        id: format!("results-{experiment}"),
+        title: format!("Results: {experiment}"),
+        caption: "Medians over the seeds. Latencies are from untraced runs, counts from their traced twins; the cost \
+                  of tracing is how much longer the twin's calls took."
+            .into(),
+        columns,
+        rows: rows.collect(),
+    }))
+}
+
+/// Sorts points by their factors in the order of the table of factors, numbers as numbers.
+fn sort_key(point: &Factors) -> String {
+    let parts = factor::FACTORS.iter().map(|f| match point.get(f.name) {
+        Some(v) => v.as_u64().map_or_else(|| v.to_string(), |n| format!("{n:020}")),
+        None => String::new(),
+    });
+    parts.collect::<Vec<_>>().join("|")
+}
+
+/// Flash operations by the task that caused them.
+fn tasks_table(store: &Store) -> Result<Option<Table>> {
+    let sql = "SELECT c.point ->> '$.file_system', f.task, sum(f.kind = 'sense'), sum(f.kind = 'program'),
+               sum(f.kind = 'erase') FROM flash_op f JOIN cell c ON c.id = f.cell GROUP BY 1, 2 ORDER BY 1, 3 DESC";
+    let rows = store.rows(sql, [], |r| {
+        let count = |n: usize| -> rusqlite::Result<String> { Ok(r.get::<_, i64>(n)?.to_string()) };
+        Ok(vec![r.get(0)?, r.get(1)?, count(2)?, count(3)?, count(4)?])
+    })?;
+    Ok((!rows.is_empty()).then(|| Table {
+        id: "tasks".into(),
+        title: "Flash operations by task".into(),
+        caption: "All traced runs together. Only what the workload's own task did counts in the figures.".into(),
+        columns: ["file system", "task", "page senses", "programs", "erases"].map(str::to_owned).to_vec(),
+        rows,
+    }))
+}
+
+/// What the candidate of each comparing experiment saves over the baseline, for a terminal.
+///
+/// # Errors
+/// When the results cannot be read.
+pub fn improvements(store: &Store, study: &Study) -> Result<Vec<Table>> {
+    let mut tables = Vec::new();
+    for experiment in &study.experiments {
+        let Some(compare) = &experiment.compare else { continue };
+        let mut table: BTreeMap<String, (Factors, BTreeMap<&str, Row>)> = BTreeMap::new();
+        for metric in ["total_ns", "page_senses"] {
+            for row in rows(store, "comparison", &experiment.name, metric, None)? {
+                let entry = table.entry(sort_key(&row.point));
+                entry.or_insert_with(|| (row.point.clone(), BTreeMap::new())).1.insert(metric, row);
+            }
+        }
+        if table.is_empty() {
+            continue;
+        }
+        let points: Vec<&Factors> = table.values().map(|(p, _)| p).collect();
+        let names = varying(&points);
+        let percent = |v: f64| format!("{:.1} %", 100.0 * v);
+        let cells = |(point, metrics): &(Factors, BTreeMap<&str, Row>)| {
+            let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
+            let missing = || "unavailable".to_owned();
+            let time = metrics.get("total_ns");
+            cells.push(time.map_or_else(missing, |r| percent(r.median)));
+            cells.push(time.map_or_else(missing, |r| format!("{} to {}", percent(r.low), percent(r.high))));
+            cells.push(metrics.get("page_senses").map_or_else(missing, |r| percent(r.median)));
+            cells
+        };
+        let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
+        columns.extend(["time saved", "90% interval", "senses saved"].map(str::to_owned));
+        let value = |v: &serde_json::Value| factor::named(compare.factor).map_or(v.to_string(), |f| f.show(v));
+        tables.push(Table {
+            id: experiment.name.clone(),
+            title: format!(
+                "{}: what {} {} saves over {}",
+                experiment.name,
+                compare.factor,
+                value(&compare.candidate),
+                value(&compare.baseline)
+            ),
+            caption: String::new(),
+            columns,
+            rows: table.values().map(cells).collect(),
+        });
+    }
+    Ok(tables)
+}
+
+/// What was left out, a line each: what, why, and the cure.
+pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
+    let line = |l: &LeftOut| match l.cure.is_empty() {
+        true => format!("left out: {}: {}", l.what, l.why),
+        false => format!("left out: {}: {}\n  cure: {}", l.what, l.why, l.cure),
+    };
+    left_out.iter().map(line).collect()
+}

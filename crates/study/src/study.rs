@@ -1,0 +1,447 @@
+//! A study: what a TOML file says. docs/studies.md describes the form.
+
+use crate::factor::{self, FACTORS, Factor, Point};
+use pocketstone_core::{Error, Result};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use toml::Spanned;
+
+/// A study.
+#[derive(Debug, Clone)]
+pub struct Study {
+    /// The file's name without `.toml`.
+    pub name: String,
+    /// The file's text.
+    pub text: String,
+    /// Title.
+    pub title: String,
+    /// Paragraphs about it.
+    pub description: Vec<String>,
+    /// Board that it is meant for.
+    pub board: String,
+    /// Number of seeds.
+    pub repetitions: u32,
+    /// The first seed; the others follow it.
+    pub seed: u64,
+    /// The matrices.
+    pub experiments: Vec<Experiment>,
+    /// What is drawn.
+    pub figures: Vec<FigureSpec>,
+    /// Runs whose flash operations are shown one by one.
+    pub details: Vec<DetailSpec>,
+    /// What must hold.
+    pub claims: Vec<ClaimSpec>,
+    /// Texts for the report.
+    pub explanations: Vec<ExplanationSpec>,
+}
+
+/// A matrix of factors.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// Its name, unique in the study.
+    pub name: String,
+    /// Values by factor.
+    pub factors: BTreeMap<&'static str, Vec<Json>>,
+    /// Values that replace them on boards of a kind (`host`, `virtual`).
+    pub on: BTreeMap<String, BTreeMap<&'static str, Vec<Json>>>,
+    /// Number of seeds, where it differs from the study's.
+    pub repetitions: Option<u32>,
+    /// Two values of a factor to hold against each other.
+    pub compare: Option<Compare>,
+}
+
+/// Two values of a factor to hold against each other: improvement = 1 - candidate / baseline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compare {
+    /// The factor.
+    pub factor: &'static str,
+    /// The value that is there today.
+    pub baseline: Json,
+    /// The value that may be better.
+    pub candidate: Json,
+}
+
+/// A chart.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureSpec {
+    /// Its name, unique in the study.
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// What to see in it.
+    pub caption: String,
+    /// Experiment it shows.
+    pub experiment: Spanned<String>,
+    /// Metric it shows.
+    pub metric: String,
+    /// `improvement` of the candidate over the baseline, or the metric's own `value`.
+    pub show: Show,
+    /// Factor on the horizontal axis.
+    pub x: Spanned<String>,
+    /// Factors that part the lines.
+    #[serde(default)]
+    pub series: Vec<Spanned<String>>,
+    /// An SQL condition on the rows shown.
+    pub only: Option<String>,
+    /// What a publication reports.
+    #[serde(default)]
+    pub paper: Vec<PaperSeries>,
+}
+
+/// What a chart shows of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Show {
+    /// The metric.
+    Value,
+    /// How much the candidate saves over the baseline, as a fraction of it.
+    Improvement,
+}
+
+/// A line from a publication.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperSeries {
+    /// Its name in the legend.
+    pub name: String,
+    /// x and y of its points.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// A run whose flash operations are shown.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DetailSpec {
+    /// Its name, unique in the study.
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// What to see.
+    pub caption: String,
+    /// An SQL condition that selects cells; the first seed of each point is shown.
+    pub only: String,
+}
+
+/// A claim: a number that an SQL query finds in the results, and its bounds.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimSpec {
+    /// Its name, unique in the study.
+    pub name: String,
+    /// The claim in words.
+    pub text: String,
+    /// SQL that gives one number.
+    pub value: Spanned<String>,
+    /// Smallest number for which it holds.
+    pub at_least: Option<f64>,
+    /// Largest number for which it holds.
+    pub at_most: Option<f64>,
+    /// How the number is written.
+    #[serde(default)]
+    pub unit: Unit,
+    /// What the paper reports.
+    pub paper: Option<String>,
+    /// Whether the command fails (exit code 3) when it does not hold.
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// How a claim's number is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// As it is.
+    #[default]
+    Number,
+    /// A fraction, as per cent.
+    Percent,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+/// A text for the report.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplanationSpec {
+    /// Heading.
+    pub heading: String,
+    /// Paragraphs.
+    pub paragraphs: Vec<String>,
+}
+
+type Factors = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawStudy {
+    title: String,
+    #[serde(default)]
+    description: Vec<String>,
+    board: String,
+    #[serde(default = "one")]
+    repetitions: u32,
+    #[serde(default)]
+    seed: u64,
+    experiment: Vec<RawExperiment>,
+    #[serde(default)]
+    figure: Vec<FigureSpec>,
+    #[serde(default)]
+    detail: Vec<DetailSpec>,
+    #[serde(default)]
+    claim: Vec<ClaimSpec>,
+    #[serde(default)]
+    explanation: Vec<ExplanationSpec>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawExperiment {
+    name: Spanned<String>,
+    factors: Factors,
+    #[serde(default)]
+    on: BTreeMap<String, Factors>,
+    repetitions: Option<u32>,
+    compare: Option<RawCompare>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCompare {
+    factor: Spanned<String>,
+    baseline: Spanned<toml::Value>,
+    candidate: Spanned<toml::Value>,
+}
+
+impl Study {
+    /// Reads a study's text; `file` is named in errors.
+    ///
+    /// # Errors
+    /// When it is not understood; the line is named.
+    pub fn parse(file: &str, text: &str) -> Result<Self> {
+        let raw: RawStudy =
+            toml::from_str(text).map_err(|e| Error::user(format!("{file} is no study\n{}", e.to_string().trim())))?;
+        let at = Locator { file, text };
+        let mut experiments: Vec<Experiment> = Vec::new();
+        for e in raw.experiment {
+            let name = e.name.get_ref().clone();
+            if experiments.iter().any(|x| x.name == name) {
+                return Err(at.error(e.name.span(), Error::user(format!("there are two experiments `{name}`"))));
+            }
+            experiments.push(experiment(&at, e)?);
+        }
+        for figure in &raw.figure {
+            let span = figure.experiment.span();
+            let name = figure.experiment.get_ref();
+            let missing = || at.error(span.clone(), Error::user(format!("there is no experiment `{name}`")));
+            let experiment = experiments.iter().find(|e| e.name == *name).ok_or_else(missing)?;
+            if figure.show == Show::Improvement && experiment.compare.is_none() {
+                return Err(at.error(
+                    span,
+                    Error::user(format!("experiment `{name}` has no [experiment.compare] to show an improvement of")),
+                ));
+            }
+            for factor in figure.series.iter().chain([&figure.x]) {
+                factor::named(factor.get_ref()).map_err(|e| at.error(factor.span(), e))?;
+            }
+        }
+        for claim in &raw.claim {
+            if claim.at_least.is_none() && claim.at_most.is_none() {
+                let error = Error::user(format!("claim `{}` has neither at_least nor at_most", claim.name));
+                return Err(at.error(claim.value.span(), error));
+            }
+        }
+        if raw.repetitions == 0 {
+            return Err(Error::user(format!("{file}: repetitions must be 1 or more")));
+        }
+        let name = std::path::Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Study {
+            name,
+            text: text.to_owned(),
+            title: raw.title,
+            description: raw.description,
+            board: raw.board,
+            repetitions: raw.repetitions,
+            seed: raw.seed,
+            experiments,
+            figures: raw.figure,
+            details: raw.detail,
+            claims: raw.claim,
+            explanations: raw.explanation,
+        })
+    }
+
+    /// Where a claim's query stands in the file: `FILE:LINE`.
+    pub fn place(&self, claim: &ClaimSpec) -> String {
+        let line = self.text[..claim.value.span().start.min(self.text.len())].lines().count().max(1);
+        format!("{}.toml:{line}", self.name)
+    }
+}
+
+fn experiment(at: &Locator<'_>, raw: RawExperiment) -> Result<Experiment> {
+    let name = raw.name.get_ref().clone();
+    let factors = factors(at, &raw.factors)?;
+    for factor in FACTORS.iter().filter(|f| f.default.is_none()) {
+        if !factors.contains_key(factor.name) {
+            let missing = Error::user(format!("experiment `{name}` says nothing about `{}`", factor.name))
+                .hint(format!("add `{} = ...` ({}) to its [experiment.factors]", factor.name, factor.about));
+            return Err(at.error(raw.name.span(), missing));
+        }
+    }
+    let mut on = BTreeMap::new();
+    for (kind, raw) in &raw.on {
+        on.insert(kind.clone(), self::factors(at, raw)?);
+    }
+    let compare = match &raw.compare {
+        None => None,
+        Some(c) => {
+            let factor = factor::named(c.factor.get_ref()).map_err(|e| at.error(c.factor.span(), e))?;
+            let read = |v: &Spanned<toml::Value>| factor.read(v.get_ref()).map_err(|e| at.error(v.span(), e));
+            let (baseline, candidate) = (read(&c.baseline)?, read(&c.candidate)?);
+            for (value, span) in [(&baseline, c.baseline.span()), (&candidate, c.candidate.span())] {
+                if !factors.get(factor.name).is_some_and(|values| values.contains(value)) {
+                    let error = Error::user(format!("`{}` never has the value {value} here", factor.name));
+                    return Err(at.error(span, error));
+                }
+            }
+            Some(Compare { factor: factor.name, baseline, candidate })
+        }
+    };
+    Ok(Experiment { name, factors, on, repetitions: raw.repetitions, compare })
+}
+
+fn factors(at: &Locator<'_>, raw: &Factors) -> Result<BTreeMap<&'static str, Vec<Json>>> {
+    let mut factors = BTreeMap::new();
+    for (name, value) in raw {
+        let factor = factor::named(name.get_ref()).map_err(|e| at.error(name.span(), e))?;
+        let values = match value.get_ref() {
+            toml::Value::Array(values) => values.iter().map(|v| factor.read(v)).collect(),
+            single => factor.read(single).map(|v| vec![v]),
+        };
+        let values: Vec<Json> = values.map_err(|e| at.error(value.span(), e))?;
+        if values.is_empty() {
+            return Err(at.error(value.span(), Error::user(format!("`{}` has no values", factor.name))));
+        }
+        factors.insert(factor.name, values);
+    }
+    Ok(factors)
+}
+
+/// Names the place of an error in a file.
+struct Locator<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Locator<'_> {
+    fn error(&self, span: Range<usize>, error: Error) -> Error {
+        let start = span.start.min(self.text.len());
+        let line_start = self.text[..start].rfind('\n').map_or(0, |n| n + 1);
+        let line = self.text[..start].matches('\n').count() + 1;
+        let shown = self.text[line_start..].lines().next().unwrap_or_default();
+        let column = self.text[line_start..start].chars().count();
+        let width = self.text[start..span.end.min(self.text.len())].lines().next().unwrap_or_default().chars().count();
+        let gutter = line.to_string();
+        let pad = " ".repeat(gutter.len());
+        let place = format!(
+            "{}:{line}:{}\n{pad} |\n{gutter} | {shown}\n{pad} | {}{}",
+            self.file,
+            column + 1,
+            " ".repeat(column),
+            "^".repeat(width.max(1))
+        );
+        let hint = error.cure().map(str::to_owned);
+        let placed = Error::user(format!("{}\n{place}", error.chain()));
+        match hint {
+            Some(hint) => placed.hint(hint),
+            None => placed,
+        }
+    }
+}
+
+impl Experiment {
+    /// The points of the matrix on boards of `kind`, in the order of [`FACTORS`].
+    pub fn points(&self, kind: &str) -> Vec<Point> {
+        let replaced = self.on.get(kind);
+        let values = |f: &Factor| -> Vec<Json> {
+            let own = replaced.and_then(|r| r.get(f.name)).or_else(|| self.factors.get(f.name));
+            own.cloned().unwrap_or_else(|| f.default_value().into_iter().collect())
+        };
+        let mut points = vec![Point::new()];
+        for factor in &FACTORS {
+            points = values(factor)
+                .iter()
+                .flat_map(|v| points.iter().map(move |p| (p, v)))
+                .map(|(point, value)| {
+                    let mut point = point.clone();
+                    point.insert(factor.name.to_owned(), value.clone());
+                    point
+                })
+                .collect();
+        }
+        points.retain(exists);
+        points
+    }
+}
+
+/// Whether a combination exists: only UBIFS has bulk_read.
+fn exists(point: &Point) -> bool {
+    point["bulk_read"] == Json::Bool(false) || point["file_system"] == "ubifs"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"
+title = "t"
+board = "virt-nand"
+[[experiment]]
+name = "e"
+[experiment.factors]
+file_system = ["jffs2", "ubifs"]
+bulk_read = [false, true]
+file_bytes = "5MiB"
+requests = [16, 64]
+read_ahead_bytes = ["128KiB", 0]
+[experiment.compare]
+factor = "read_ahead_bytes"
+baseline = "128KiB"
+candidate = 0
+[experiment.on.host]
+file_system = "directory"
+"#;
+
+    #[test]
+    fn a_matrix_has_every_combination_that_exists() {
+        let study = Study::parse("s.toml", SMALL).unwrap();
+        let points = study.experiments[0].points("virtual");
+        // JFFS2 has no bulk_read: 2 requests x 2 settings x (1 + 2).
+        assert_eq!(points.len(), 12);
+        assert_eq!(points[0]["request_bytes"], 4096);
+        let host = study.experiments[0].points("host");
+        assert!(host.len() == 4 && host.iter().all(|p| p["file_system"] == "directory"));
+    }
+
+    #[test]
+    fn mistakes_are_shown_where_they_are() {
+        for (from, to, place, word) in [
+            ("requests = [16", "requets = [16", "s.toml:10:1", "requets"),
+            ("[16, 64]", "[16, \"x\"]", "s.toml:10:12", "number"),
+            ("baseline = \"128KiB\"", "baseline = \"64KiB\"", "s.toml:14:12", "65536"),
+            ("file_bytes = \"5MiB\"\n", "", "s.toml:5:8", "file_bytes"),
+        ] {
+            let error = Study::parse("s.toml", &SMALL.replace(from, to)).unwrap_err();
+            let text = error.chain();
+            assert!(text.contains(place) && text.contains(word), "{text}");
+        }
+        let error = Study::parse("s.toml", "title = 5").unwrap_err();
+        assert!(error.chain().contains("line 1"), "{}", error.chain());
+    }
+}
