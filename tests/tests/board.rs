@@ -1,28 +1,15 @@
 //! The virtual board, for real.
 
 use pocketstone_core::plan::{FileSystem, Pattern};
-use pocketstone_tests::{measure, plan, virtual_board};
+use pocketstone_tests::{plan, virtual_board};
 
 #[test]
 fn a_first_cell() {
     let Some(board) = virtual_board() else { return };
-    for fs in [FileSystem::Ubifs] {
-        for requests in [16, 64, 1024] {
-            for ra in [128 << 10, 0] {
-                let t = std::time::Instant::now();
-                let mut p = plan(fs, Pattern::Sequential, requests, ra, 1);
-                let a = measure(&board, &p);
-                let total: u64 = a.calls.iter().map(|c| c.latency_ns).sum();
-                p.trace = true;
-                let b = measure(&board, &p);
-                let traced: u64 = b.calls.iter().map(|c| c.latency_ns).sum();
-                eprintln!(
-                    "{fs:?} {requests} {ra} total {total} traced {traced} {:?} {:?} host {:?}",
-                    b.outcome.flash,
-                    a.outcome.read_ahead,
-                    t.elapsed()
-                );
-            }
-        }
+    let steps = plan(FileSystem::Jffs2, Pattern::Sequential, 16, 0, 1).steps();
+    for c in ["true", "cat /proc/uptime", "echo 3 > /proc/sys/vm/drop_caches", "cat /proc/uptime; echo 3 > /proc/sys/vm/drop_caches; cat /proc/uptime; head -c 65536 /mnt/target > /dev/null; cat /proc/uptime", "cat /proc/uptime; pocketstone-runner version; cat /proc/uptime"] {
+        let t = std::time::Instant::now();
+        let (o, _) = board.exec_after(&steps, &["/bin/sh".into(), "-c".into(), c.into()]).map_err(|f| f.error).unwrap();
+        println!("{c}: {:?} {}", t.elapsed(), String::from_utf8_lossy(&o));
     }
 }

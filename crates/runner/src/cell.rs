@@ -97,7 +97,7 @@ fn chill(plan: &Plan, target: &Path) -> Result<()> {
     if plan.volume.file_system == FileSystem::Directory {
         return pocketstone_engine::evict(target);
     }
-    fs::write("/proc/sys/vm/drop_caches", "3").board(|| "cannot drop the page cache".into())
+    fs::write("/proc/sys/vm/drop_caches", "1").board(|| "cannot drop the page cache".into())
 }
 
 /// Starts flashmon, or says why there is none: a machine without raw NAND still measures latency.

@@ -85,7 +85,7 @@ fn serve() -> Result<Reply> {
     fs::write(ORDER, order).board(|| format!("cannot write {ORDER}"))?;
     let _ = fs::remove_dir_all(FOLDER);
     fs::create_dir(FOLDER).board(|| format!("cannot create {FOLDER}"))?;
-    let status = Command::new("/proc/self/exe")
+    let status = Command::new("/bin/pocketstone-runner")
         .args(["order", ORDER, FOLDER])
         .env("PATH", "/bin:/sbin")
         .stdin(Stdio::inherit())

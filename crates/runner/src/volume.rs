@@ -73,6 +73,8 @@ pub fn fill(volume: &Volume, file: &FileSpec) -> Result<()> {
     rustix::fs::sync();
     rustix::mount::unmount(MOUNT_POINT, UnmountFlags::empty()).board(|| "cannot unmount".into())?;
     attach(volume)?;
+    // The kernel knows the file from here on; what a measurement empties is the page cache alone.
+    fs::File::open(&target).board(|| format!("cannot open {} after remounting", target.display()))?;
     pocketstone_probe::quiet::wait(QUIET_LIMIT)
 }
 

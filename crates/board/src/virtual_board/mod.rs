@@ -43,6 +43,7 @@ impl VirtualBoard {
     /// When QEMU is missing or a part cannot be built.
     pub fn open(name: &str, profile: &VirtualProfile, surroundings: &Surroundings) -> Result<Self> {
         let qemu_version = version()?;
+        remove_left_cells(surroundings);
         let image = Image::build(profile, surroundings)?;
         let mut board = VirtualBoard {
             name: name.to_owned(),
@@ -83,7 +84,8 @@ impl VirtualBoard {
     /// A folder for one machine, removed when it is dropped.
     fn cell_folder(&self) -> Result<tempfile::TempDir> {
         let parent = self.surroundings.cache.folder("cells")?;
-        tempfile::Builder::new().prefix("cell-").tempdir_in(parent).board(|| "cannot create a cell's folder".into())
+        let prefix = format!("cell-{}-", std::process::id());
+        tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).board(|| "cannot create a cell's folder".into())
     }
 
     /// Boots a machine and returns it stopped, ready for its first order, with what it is.
@@ -136,6 +138,18 @@ impl VirtualBoard {
             Ok((output, status))
         };
         run().map_err(|failed| with_console(failed, folder.path()))
+    }
+}
+
+/// Removes the folders of cells whose process was killed before it could.
+fn remove_left_cells(surroundings: &Surroundings) {
+    let Ok(entries) = surroundings.cache.folder("cells").and_then(|f| fs::read_dir(f).board(String::new)) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix("cell-").and_then(|n| n.split('-').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -138,7 +138,8 @@ impl Machine {
             Console::File => command.args(["-serial", "file:console.log"]),
             Console::Socket => command.args(["-serial", "unix:console.sock,server=on,wait=off"]),
         };
-        command.current_dir(folder);
+        // Ctrl-C is for the lab, which then ends its machines in order.
+        command.current_dir(folder).process_group(0);
         let readable = [start.kernel.to_path_buf(), start.initramfs.to_path_buf()];
         let (process, keeper) = spawn_confined(command, folder.to_path_buf(), readable)?;
         let mut process = Some(process);
