@@ -39,7 +39,7 @@ setup-test:
 	@scripts/setup test
 
 build:
-	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-cli
+	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner
 
 format:
 	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else \

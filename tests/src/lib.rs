@@ -1,5 +1,7 @@
 //! What the whole-system tests share.
 
+pub mod jffs2;
+
 use pocketstone_board::{Board, Cache, Profile, ProfileKind, Surroundings, VirtualBoard};
 use pocketstone_core::plan::*;
 use std::path::{Path, PathBuf};

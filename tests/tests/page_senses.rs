@@ -1,0 +1,83 @@
+//! Page senses counted by flashmon against those that the file's place on the chip demands.
+
+use pocketstone_board::Board;
+use pocketstone_core::log::FlashKind;
+use pocketstone_core::plan::{FileSystem, Pattern, TARGET_FILE};
+use pocketstone_tests::{jffs2, measure, plan, virtual_board};
+
+const FILE_BYTES: usize = 5 << 20;
+const WINDOW_BYTES: u64 = 128 << 10;
+
+/// File pages in the page cache after `requests` sequential reads of one page from the start on, with
+/// windows of at most `most` pages: Linux's rules since 3.13 (mm/readahead.c), for this pattern only.
+fn pages_cached(requests: u64, most: u64, file_pages: u64) -> u64 {
+    if most == 0 {
+        return requests;
+    }
+    // The first window: 4 pages for a request of one, since 1 <= most/32. Its marker is behind the
+    // request. Each next window starts where the last one ends, once the reader meets the marker,
+    // which is then the window's first page.
+    let (mut end, mut size, mut marker) = (4, 4, 1);
+    while marker < requests {
+        size = if size < most / 16 { size * 4 } else { (size * 2).min(most) };
+        marker = end;
+        end += size;
+    }
+    end.min(file_pages)
+}
+
+#[test]
+fn the_rule_by_hand() {
+    // Windows 4, 8, 16, 32, 32 ...; requests 0, 1, 4, 12, 28, 60 ... meet markers.
+    for (requests, expected) in [(1, 4), (2, 12), (4, 12), (5, 28), (12, 28), (13, 60), (28, 60), (29, 92), (61, 124)] {
+        assert_eq!(pages_cached(requests, 32, 1280), expected, "{requests} requests");
+    }
+    assert_eq!(pages_cached(1280, 32, 1280), 1280);
+    assert_eq!(pages_cached(7, 0, 1280), 7);
+}
+
+#[test]
+fn every_sense_is_accounted_for() {
+    let Some(board) = virtual_board() else { return };
+    let mut counted = Vec::new();
+    let (mut first_block, mut last_block, mut chip) = (u64::MAX, 0, None);
+    for requests in [8, 16, 32, 64, 128, 256, 512, 1024] {
+        for window in [WINDOW_BYTES, 0] {
+            let mut plan = plan(FileSystem::Jffs2, Pattern::Sequential, requests, window, 1);
+            plan.trace = true;
+            let measured = measure(&board, &plan);
+            let geometry = measured.outcome.chip.expect("the board has a chip");
+            let flash = measured.outcome.flash.expect("the cell is traced");
+            let log = measured.flash.expect("the cell is traced");
+            for op in log.ops.iter().filter(|op| op.kind == FlashKind::Sense) {
+                let block = u64::from(op.page / geometry.block_pages());
+                (first_block, last_block) = (first_block.min(block), last_block.max(block));
+            }
+            assert_eq!(flash.background.page_senses, 0, "something else used the chip");
+            chip = Some(geometry);
+            counted.push((requests, window, flash.workload.page_senses));
+        }
+    }
+    let chip = chip.expect("something was measured");
+
+    // The dump is taken from the very state that the runs started from. The log only says where to
+    // look: a file map with a hole in it, or without the file's name, is refused.
+    const AROUND: u64 = 12;
+    let first = first_block.saturating_sub(AROUND);
+    let count = (last_block + 1 + AROUND).min(chip.blocks()) - first;
+    let steps = plan(FileSystem::Jffs2, Pattern::Sequential, 8, 0, 1).steps();
+    let command = format!("dd if=/dev/mtd0 bs={} skip={first} count={count} 2>/dev/null", chip.block_bytes);
+    let argv = ["sh", "-c", &command].map(str::to_owned);
+    let (image, status) = board.exec_after(&steps, &argv).map_err(|f| f.error.chain()).expect("a dump");
+    assert_eq!((status, image.len() as u64), (0, count * u64::from(chip.block_bytes)));
+    let base = first * u64::from(chip.block_bytes);
+    let (nodes, owner) = jffs2::file_map(&image, base, TARGET_FILE, FILE_BYTES).expect("the whole file");
+
+    for (requests, window, senses) in counted {
+        let pages = pages_cached(requests, window / 4096, (FILE_BYTES / 4096) as u64);
+        let page_bytes = u64::from(chip.page_bytes);
+        let expected: u64 = (0..pages as usize).map(|p| jffs2::senses_of_page(&nodes, &owner, p, page_bytes)).sum();
+        assert_eq!(senses, expected, "{requests} requests, window {window}: counted and computed differ");
+    }
+    assert!(board.deterministic());
+}
