@@ -68,3 +68,38 @@ pub fn measure(board: &dyn Board, plan: &Plan) -> pocketstone_board::Measured {
         .measure(plan)
         .unwrap_or_else(|failed| panic!("{}\nconsole:\n{}", failed.error.chain(), failed.console.unwrap_or_default()))
 }
+
+/// A busy thread for every core, until this is dropped.
+pub struct HostLoad {
+    stop: Arc<std::sync::atomic::AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<u64>>,
+}
+
+impl HostLoad {
+    /// Loads every core.
+    pub fn on_every_core() -> Self {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let stop = Arc::new(AtomicBool::new(false));
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let busy = |stop: Arc<AtomicBool>| {
+            move || {
+                let mut n = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    n = std::hint::black_box(n.wrapping_add(1));
+                }
+                n
+            }
+        };
+        let threads = (0..cores).map(|_| std::thread::spawn(busy(Arc::clone(&stop)))).collect();
+        HostLoad { stop, threads }
+    }
+}
+
+impl Drop for HostLoad {
+    fn drop(&mut self) {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //! call log:   0        8        16
 //!             start_ns latency_ns
 //! flash log:  0       8    12   16   20   22      24
-//!             time_ns page pid  pages task kind(0..=3)
+//!             time_ns page pid  pages task kind(0..=4)
 //! ```
 //! `task` indexes the table of task names that the flash log starts with: a u16 count, then for each
 //! name a u16 length and its bytes. docs/formats.md draws the same.
@@ -32,11 +32,14 @@ pub enum FlashKind {
     Erase = 2,
     /// A read request reached the NAND layer; `pages` is how many pages it spans.
     Read = 3,
+    /// The register was read on from another column of the page sensed last.
+    ColumnChange = 4,
 }
 
 impl FlashKind {
     /// Every kind, by its number in the log.
-    pub const ALL: [FlashKind; 4] = [FlashKind::Sense, FlashKind::Program, FlashKind::Erase, FlashKind::Read];
+    pub const ALL: [FlashKind; 5] =
+        [FlashKind::Sense, FlashKind::Program, FlashKind::Erase, FlashKind::Read, FlashKind::ColumnChange];
 
     /// The name used in results.
     pub fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl FlashKind {
             FlashKind::Program => "program",
             FlashKind::Erase => "erase",
             FlashKind::Read => "read",
+            FlashKind::ColumnChange => "column_change",
         }
     }
 }
@@ -192,7 +196,7 @@ mod tests {
 
         #[test]
         fn flash_operations_come_back(
-            ops in prop::collection::vec((any::<u64>(), 0usize..4, any::<u32>(), any::<u32>(), any::<u32>(), "[a-z]{1,15}"), 0..50)
+            ops in prop::collection::vec((any::<u64>(), 0usize..5, any::<u32>(), any::<u32>(), any::<u32>(), "[a-z]{1,15}"), 0..50)
         ) {
             let mut log = FlashLog::default();
             for (time_ns, kind, page, pages, pid, task) in ops {

@@ -146,6 +146,9 @@ pub struct FlashCounts {
 pub struct FlashTotals {
     /// Times the chip loaded a page (or a part of it) into its register.
     pub page_senses: u64,
+    /// Times the register was read on from another column. Real chips do that in well under a
+    /// microsecond; the kernel's nandsim loads and moves the page again, at the cost of a sense.
+    pub column_changes: u64,
     /// Senses that the same requests would need with a one-page buffer, as with hardware ECC.
     pub page_reads: Option<u64>,
     /// Page programs.

@@ -74,6 +74,8 @@ impl Flashmon {
             ("program", "nand_prog_page_op"),
             ("program_begin", "nand_prog_page_begin_op"),
             ("erase", "nand_erase_op"),
+            // Its second argument is the column; the page is the one sensed last.
+            ("column_change", "nand_change_read_column_op"),
         ] {
             instance.add(&Probe { name, definition: format!("{symbol} page={page}:u32") }).map_err(|e| {
                 Error::board(format!("flash operations cannot be traced at {symbol}"))
@@ -155,6 +157,10 @@ fn parse_line(line: &str, geometry: &Geometry, log: &mut FlashLog) -> Option<Fla
             let block_pages = u64::from(geometry.block_pages());
             (FlashKind::Erase, value("page")? * block_pages, block_pages)
         }
+        "column_change" => {
+            let last = log.ops.iter().rfind(|op| op.kind == FlashKind::Sense);
+            (FlashKind::ColumnChange, last.map_or(0, |op| u64::from(op.page)), 1)
+        }
         "request" => {
             let from = value("from")? | value("high").unwrap_or(0) << 32;
             let length = value("len")?;
@@ -187,7 +193,7 @@ pub fn totals(log: &FlashLog, page_reads: bool, select: impl Fn(&FlashOp) -> boo
         match op.kind {
             FlashKind::Read if op.pages > 0 => buffered = Some(op.page + op.pages - 1),
             FlashKind::Program | FlashKind::Erase => buffered = None,
-            FlashKind::Read | FlashKind::Sense => {}
+            FlashKind::Read | FlashKind::Sense | FlashKind::ColumnChange => {}
         }
         if !select(op) {
             continue;
@@ -196,6 +202,7 @@ pub fn totals(log: &FlashLog, page_reads: bool, select: impl Fn(&FlashOp) -> boo
             FlashKind::Sense => totals.page_senses += 1,
             FlashKind::Program => totals.programs += 1,
             FlashKind::Erase => totals.erases += 1,
+            FlashKind::ColumnChange => totals.column_changes += 1,
             FlashKind::Read => {
                 let pages = u64::from(op.pages) - u64::from(first_is_buffered);
                 totals.page_reads = totals.page_reads.map(|n| n + pages);
@@ -213,7 +220,7 @@ pub fn classic_summary(log: &FlashLog, geometry: &Geometry) -> String {
             FlashKind::Sense => 0,
             FlashKind::Program => 1,
             FlashKind::Erase => 2,
-            FlashKind::Read => continue,
+            FlashKind::Read | FlashKind::ColumnChange => continue,
         };
         if let Some(block) = blocks.get_mut((op.page / geometry.block_pages()) as usize) {
             block[column] += 1;
@@ -233,7 +240,7 @@ pub fn classic_log(log: &FlashLog, geometry: &Geometry) -> String {
             FlashKind::Sense => ('R', op.page),
             FlashKind::Program => ('W', op.page),
             FlashKind::Erase => ('E', op.page / geometry.block_pages()),
-            FlashKind::Read => return text,
+            FlashKind::Read | FlashKind::ColumnChange => return text,
         };
         let (seconds, rest) = (op.time_ns / 1_000_000_000, op.time_ns % 1_000_000_000);
         let _ = writeln!(text, "{seconds}.{rest:09};{letter};{address};{}", log.task(op));
@@ -274,7 +281,10 @@ mod tests {
         );
         assert_eq!(log.ops[0].time_ns, 39_832_905_000);
         let mine = totals(&log, true, |op| op.pid == 123);
-        assert_eq!(mine, FlashTotals { page_senses: 1, page_reads: Some(2), programs: 0, erases: 0 });
+        assert_eq!(
+            mine,
+            FlashTotals { page_senses: 1, column_changes: 0, page_reads: Some(2), programs: 0, erases: 0 }
+        );
         assert_eq!(totals(&log, false, |_| true).page_reads, None);
     }
 

@@ -11,7 +11,7 @@ fn busy_ticks(stat: &str) -> Option<u64> {
     (ticks.len() >= 8).then(|| ticks[..3].iter().chain(&ticks[5..8]).sum())
 }
 
-/// Waits until the machine did at most 10 ms of work in each of three seconds on end.
+/// Waits until the machine did at most 10 ms of work in each of four half seconds on end.
 ///
 /// Meant for a board of one's own: file systems such as JFFS2 go on checking and erasing flash after
 /// a mount, and none of that may count as a workload's.
@@ -24,11 +24,11 @@ pub fn wait(limit: Duration) -> Result<()> {
         busy_ticks(&stat).ok_or_else(|| Error::board("/proc/stat does not say how busy the machine is"))
     };
     let (mut before, mut still) = (busy()?, 0);
-    for _ in 0..limit.as_secs() {
-        std::thread::sleep(Duration::from_secs(1));
+    for _ in 0..2 * limit.as_secs() {
+        std::thread::sleep(Duration::from_millis(500));
         let now = busy()?;
         still = if now - before <= 1 { still + 1 } else { 0 };
-        if still == 3 {
+        if still == 4 {
             return Ok(());
         }
         before = now;

@@ -36,7 +36,7 @@ CREATE TABLE flash_op (
     cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,
     number INTEGER NOT NULL,
     time_ns INTEGER NOT NULL,
-    kind TEXT NOT NULL,             -- sense, program, erase, read (a request to MTD)
+    kind TEXT NOT NULL,             -- sense, program, erase, read (a request to MTD), column_change
     page INTEGER NOT NULL,
     pages INTEGER NOT NULL,
     pid INTEGER NOT NULL,

@@ -289,6 +289,7 @@ fn put_metrics(db: &Connection, cell: i64, traced: bool, measured: &Measured) ->
             let of_workload = &flash.workload;
             let counts = [
                 ("page_senses", Some(of_workload.page_senses)),
+                ("column_changes", Some(of_workload.column_changes)),
                 ("page_reads", of_workload.page_reads),
                 ("page_programs", Some(of_workload.programs)),
                 ("block_erases", Some(of_workload.erases)),

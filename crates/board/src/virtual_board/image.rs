@@ -45,8 +45,9 @@ impl Image {
         let image = fs::read(&kernel.image).board(|| format!("cannot read {}", kernel.image.display()))?;
         let key = digest(&[&image, &initramfs]);
         let path = surroundings.cache.folder("initramfs")?.join(format!("{key}.cpio"));
+        let _lock = surroundings.cache.lock("initramfs")?;
         if !path.exists() {
-            let temporary = path.with_extension(format!("new-{}", std::process::id()));
+            let temporary = path.with_extension("new");
             fs::write(&temporary, &initramfs).board(|| format!("cannot write {}", temporary.display()))?;
             fs::rename(&temporary, &path).board(|| format!("cannot keep {}", path.display()))?;
         }

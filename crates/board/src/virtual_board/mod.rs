@@ -143,7 +143,9 @@ impl VirtualBoard {
 
 /// Removes the folders of cells whose process was killed before it could.
 fn remove_left_cells(surroundings: &Surroundings) {
-    let Ok(entries) = surroundings.cache.folder("cells").and_then(|f| fs::read_dir(f).board(String::new)) else { return };
+    let Ok(entries) = surroundings.cache.folder("cells").and_then(|f| fs::read_dir(f).board(String::new)) else {
+        return;
+    };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner = name.strip_prefix("cell-").and_then(|n| n.split('-').next());
