@@ -11,7 +11,7 @@ pub use profile::{HostProfile, NandProfile, Profile, ProfileKind, VirtualProfile
 pub use virtual_board::{Console, VirtualBoard};
 
 use pocketstone_core::log::{Call, FlashLog};
-use pocketstone_core::outcome::{Facts, Outcome, Reply};
+use pocketstone_core::outcome::{Facts, OUTCOME_FORMAT, Outcome, Reply};
 use pocketstone_core::plan::{FileSystem, Plan, Step};
 use pocketstone_core::{Error, Result};
 use std::path::Path;
@@ -110,7 +110,7 @@ impl Surroundings {
     /// Then.
     pub fn check(&self) -> Result<()> {
         match self.cancelled.load(Ordering::Relaxed) {
-            true => Err(Error::user("interrupted").hint("go on with: pocketstone run STUDY --resume DIR")),
+            true => Err(Error::user("interrupted").hint("go on with: pocketstone run --resume DIR")),
             false => Ok(()),
         }
     }
@@ -143,6 +143,10 @@ fn read_measured(folder: &Path) -> Result<Measured> {
         return Err(Error::bug("the board's reply is not a measurement"));
     };
     let bytes = |name: &str| std::fs::read(folder.join(name));
+    if outcome.format != OUTCOME_FORMAT {
+        return Err(Error::board(format!("the board's outcome has format {}, not {OUTCOME_FORMAT}", outcome.format))
+            .hint("build the command again: its sources, which the board's runner is made of, have changed"));
+    }
     let calls = bytes("calls.bin").map_err(|e| Error::board("the board left no call log").because(e))?;
     let calls = pocketstone_core::log::decode_calls(&calls)?;
     if calls.len() as u64 != outcome.calls {

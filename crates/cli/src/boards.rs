@@ -45,7 +45,7 @@ pub fn list() -> Result<u8> {
             ProfileKind::Host(_) => "host",
             ProfileKind::Virtual(_) => "virtual",
         };
-        println!("{:<12} {kind:<8} {}", profile.name, profile.description);
+        say!("{:<12} {kind:<8} {}", profile.name, profile.description);
     }
     Ok(0)
 }
@@ -55,7 +55,7 @@ pub fn build(name: &str) -> Result<u8> {
     let board = virtual_board(name)?;
     progress::clear();
     for (fact, value) in pocketstone_board::Board::facts(&board) {
-        println!("{fact}: {value}");
+        say!("{fact}: {value}");
     }
     Ok(0)
 }
@@ -74,7 +74,7 @@ pub fn start(name: &str) -> Result<u8> {
     progress::clear();
     let begin = std::time::Instant::now();
     board.console(Console::Boot, std::io::empty(), std::io::stdout()).map_err(Error::from)?;
-    println!("{name} is ready, {:.1} s after power-on on this host's clock", begin.elapsed().as_secs_f64());
+    say!("{name} is ready, {:.1} s after power-on on this host's clock", begin.elapsed().as_secs_f64());
     Ok(0)
 }
 

@@ -24,18 +24,18 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8> {
     }
     let cells = comparison.identical + comparison.different.len();
     match comparison.different.is_empty() {
-        true => println!("identical: the logs of all {cells} cells in common agree to the bit"),
+        true => say!("identical: the logs of all {cells} cells in common agree to the bit"),
         false => {
-            println!("different: the logs of {} of {cells} cells in common differ", comparison.different.len());
-            comparison.different.iter().take(10).for_each(|cell| println!("  {cell}"));
+            say!("different: the logs of {} of {cells} cells in common differ", comparison.different.len());
+            comparison.different.iter().take(10).for_each(|cell| say!("  {cell}"));
         }
     }
     if comparison.unmatched > 0 {
-        println!("{} cells are in one of the runs only", comparison.unmatched);
+        say!("{} cells are in one of the runs only", comparison.unmatched);
     }
     let write = |metric: &str, v: f64| if metric.ends_with("_ns") { format_ns(v) } else { format!("{v:.0}") };
     for row in comparison.rows.iter().filter(|r| r.verdict() != "the same") {
-        println!(
+        say!(
             "{} {}: {} -> {} ({:+.1} %), {}",
             row.point,
             row.metric,

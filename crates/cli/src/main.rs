@@ -1,5 +1,13 @@
 //! The command `pocketstone`.
 
+/// Prints a line. A reader that went away, as in `| head`, is no reason to fail.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 mod arguments;
 mod boards;
 mod compare;
@@ -46,7 +54,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report { folder } => {
             let store = Store::open(&folder, false)?;
-            println!("{}", write_report(&store, &study_of(&store)?)?.display());
+            say!("{}", write_report(&store, &study_of(&store)?)?.display());
             Ok(0)
         }
         Command::Compare(arguments) => compare::compare(&arguments),
@@ -61,7 +69,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Flashmon(a) => {
             let options = pocketstone_probe::command::Options { summary: a.summary, log: a.log, command: a.command };
             let (report, status) = pocketstone_probe::command::run(&options)?;
-            print!("{report}");
+            say!("{}", report.trim_end());
             Ok(status)
         }
         Command::Completions { shell } => {
@@ -72,7 +80,7 @@ fn dispatch(command: Command) -> Result<u8> {
             std::fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()))?;
             clap_mangen::generate_to(Arguments::command(), &folder)
                 .user(|| format!("cannot write man pages to {}", folder.display()))?;
-            println!("{}", folder.join("pocketstone.1").display());
+            say!("{}", folder.join("pocketstone.1").display());
             Ok(0)
         }
     }
@@ -84,9 +92,9 @@ fn check(file: &Path) -> Result<u8> {
     for kind in ["virtual", "host"] {
         let request = pocketstone_study::run::Request { study: &study, only: None, directory: None };
         let (cells, _) = pocketstone_study::run::select_cells(&request, kind, None)?;
-        println!("{}: {} cells on a {kind} board", file.display(), cells.len());
+        say!("{}: {} cells on a {kind} board", file.display(), cells.len());
     }
-    println!("{}: ok, {} figures, {} claims", file.display(), study.figures.len(), study.claims.len());
+    say!("{}: ok, {} figures, {} claims", file.display(), study.figures.len(), study.claims.len());
     Ok(0)
 }
 

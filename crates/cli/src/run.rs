@@ -29,8 +29,8 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     let profile = Profile::load(&devices(), &name)?;
     if arguments.dry_run {
         let (cells, _) = select_cells(&request, kind(&profile), None)?;
-        dry_run(&cells).iter().for_each(|line| println!("{line}"));
-        println!("{} cells on the board {name}", cells.len());
+        dry_run(&cells).iter().for_each(|line| say!("{line}"));
+        say!("{} cells on the board {name}", cells.len());
         return Ok(0);
     }
 
@@ -72,7 +72,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     let report = write_report(store, &study)?;
     let model = pocketstone_study::report_model::model(store, &study)?;
     match arguments.json {
-        true => println!("{}", summary::json(store, &model, &report)?),
+        true => say!("{}", summary::json(store, &model, &report)?),
         false => summary::print(store, &study, &model, &report)?,
     }
     let missed = model.claims.iter().any(|c| c.required && c.verdict == Verdict::Fails);
@@ -118,7 +118,7 @@ fn study(arguments: &RunArguments, store: Option<&Store>) -> Result<Study> {
 /// Results of different machines must not meet in one table.
 fn refuse_another_board(store: &Store, board: &dyn Board) -> Result<()> {
     let facts = board.facts();
-    for name in ["image.digest", "kernel.release", "machine", "qemu.version"] {
+    for name in ["image.digest", "kernel.release", "machine", "qemu.version", "qemu.arguments"] {
         let (before, now) = (store.fact(&format!("fact.{name}"))?, facts.get(name).cloned());
         if before != now {
             let text = |v: Option<String>| v.unwrap_or_else(|| "unavailable".into());

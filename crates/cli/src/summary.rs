@@ -24,9 +24,9 @@ fn table(head: &[String]) -> Table {
 /// # Errors
 /// When the results cannot be read.
 pub fn print(store: &Store, study: &Study, model: &Model, report: &Path) -> Result<()> {
-    println!("{}\n{}", model.title, model.summary);
+    say!("{}\n{}", model.title, model.summary);
     for improvement in improvements(store, study)? {
-        println!("\n{}", improvement.title);
+        say!("\n{}", improvement.title);
         let mut t = table(&improvement.columns);
         improvement.rows.iter().for_each(|row| {
             t.add_row(row);
@@ -34,33 +34,33 @@ pub fn print(store: &Store, study: &Study, model: &Model, report: &Path) -> Resu
         t.column_iter_mut().skip(improvement.columns.len().saturating_sub(3)).for_each(|c| {
             c.set_cell_alignment(CellAlignment::Right);
         });
-        println!("{t}");
+        say!("{t}");
     }
     if !model.claims.is_empty() {
-        println!("\nClaims");
+        say!("\nClaims");
         let mut t = table(&["verdict".into(), "claim".into(), "found".into()]);
         for claim in &model.claims {
             t.add_row([claim.verdict.word(), &claim.text, &claim.detail]);
         }
-        println!("{t}");
+        say!("{t}");
     }
     for caveat in &model.caveats {
-        println!("\nnote: {caveat}");
+        say!("\nnote: {caveat}");
     }
     for line in left_out_lines(&model.left_out) {
-        println!("\n{line}");
+        say!("\n{line}");
     }
     for failure in &model.failures {
-        println!("\nfailed: {}\n  {}", failure.cell, failure.message);
+        say!("\nfailed: {}\n  {}", failure.cell, failure.message);
         if let Some(hint) = &failure.hint {
-            println!("  hint: {hint}");
+            say!("  hint: {hint}");
         }
         if let Some(console) = &failure.console {
             let lines: Vec<&str> = console.lines().collect();
-            lines[lines.len().saturating_sub(5)..].iter().for_each(|l| println!("  console: {l}"));
+            lines[lines.len().saturating_sub(5)..].iter().for_each(|l| say!("  console: {l}"));
         }
     }
-    println!("\nresults: {}\nreport:  {}", store.folder().display(), report.display());
+    say!("\nresults: {}\nreport:  {}", store.folder().display(), report.display());
     Ok(())
 }
 

@@ -74,7 +74,7 @@ fn load_modules() -> Result<()> {
         let parameters = CString::new(parameters).map_err(|e| Error::bug("a NUL in parameters").because(e))?;
         rustix::system::finit_module(&module, &parameters, 0)
             .board(|| format!("the kernel refused the module {file} with parameters {parameters:?}"))
-            .map_err(|e| e.hint("see the console's last lines; check [[module]] in the board's profile"))?;
+            .map_err(|e| e.hint("see the console's last lines; check [modules] in the board's profile"))?;
     }
     Ok(())
 }

@@ -146,6 +146,7 @@ fn metric_label(metric: &str) -> String {
         "page_senses" => "flash page senses",
         "page_reads" => "flash page reads (with a page buffer)",
         "tracing_cost" => "cost of tracing",
+        "column_changes" => "column changes",
         other => other,
     };
     name.to_owned()
@@ -155,7 +156,7 @@ fn metric_label(metric: &str) -> String {
 pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<Figure> {
     let table = if spec.show == Show::Improvement { "comparison" } else { "statistic" };
     let experiment = spec.experiment.get_ref();
-    let rows = rows(store, table, experiment, &spec.metric, spec.only.as_deref())
+    let rows = rows(store, table, experiment, spec.metric.get_ref(), spec.only.as_deref())
         .map_err(|e| Error::user(format!("{}.toml: figure `{}` does not work", study.name, spec.name)).because(e))?;
     let x_factor = factor::named(spec.x.get_ref())?;
     let mut lines: BTreeMap<Vec<String>, Vec<Point>> = BTreeMap::new();
@@ -185,7 +186,7 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
                     _ => value.clone(),
                 })
                 .collect();
-            let name = if words.is_empty() { metric_label(&spec.metric) } else { words.join(", ") };
+            let name = if words.is_empty() { metric_label(spec.metric.get_ref()) } else { words.join(", ") };
             Series { name, source: Source::Measured, points }
         })
         .collect();
@@ -200,15 +201,15 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
         _ => Scale::Log2,
     };
     let y_label = match spec.show {
-        Show::Improvement => format!("saved of {}", metric_label(&spec.metric)),
-        Show::Value => metric_label(&spec.metric),
+        Show::Improvement => format!("saved of {}", metric_label(spec.metric.get_ref())),
+        Show::Value => metric_label(spec.metric.get_ref()),
     };
     Ok(Figure {
         id: spec.name.clone(),
         title: spec.title.clone(),
         caption: spec.caption.clone(),
         x: Axis { label: x_factor.about.to_owned(), scale: x_scale },
-        y: Axis { label: y_label, scale: scale_of(&spec.metric, spec.show) },
+        y: Axis { label: y_label, scale: scale_of(spec.metric.get_ref(), spec.show) },
         series,
     })
 }

@@ -167,6 +167,10 @@ pub fn run(
             }
             failures += usize::from(result.is_err());
             store.put(cell, &result, host_ms)?;
+            for u in result.iter().flat_map(|m| &m.outcome.unavailable) {
+                let (what, why, cure) = (u.what.clone(), u.why.clone(), u.cure.clone());
+                store.leave_out(&LeftOut { what, why, cure })?;
+            }
             observer.cell(cell, &result, host_ms);
             Ok(())
         },

@@ -18,6 +18,23 @@ use std::path::{Path, PathBuf};
 pub const FILE: &str = "results.sqlite";
 const VERSION: u32 = 1;
 
+/// Every metric; docs/results.md says what each is.
+pub const METRICS: [&str; 13] = [
+    "total_ns",
+    "mean_ns",
+    "median_ns",
+    "p99_ns",
+    "max_ns",
+    "traced_total_ns",
+    "tracing_cost",
+    "page_senses",
+    "page_reads",
+    "column_changes",
+    "page_programs",
+    "block_erases",
+    "background_page_senses",
+];
+
 /// A run's results.
 pub struct Store {
     pub(crate) db: Connection,
@@ -318,7 +335,7 @@ fn views() -> String {
         "CREATE VIEW summary AS SELECT experiment, {columns} metric, n, median, mean, low, high FROM statistic;
          CREATE VIEW improvement AS SELECT experiment, {columns} metric, n, median, mean, low, high FROM comparison;
          CREATE VIEW cells AS SELECT id, experiment, {columns} repetition, seed, traced, status, digest, host_ms FROM cell;
-         CREATE VIEW background AS SELECT flash_op.task, flash_op.kind, count(*) AS operations FROM flash_op
+         CREATE VIEW task_operations AS SELECT flash_op.task, flash_op.kind, count(*) AS operations FROM flash_op
              GROUP BY flash_op.task, flash_op.kind;"
     )
 }
@@ -356,8 +373,9 @@ pub fn select(cells: Vec<Cell>, condition: &str) -> Result<Vec<Cell>> {
             }));
             insert.execute(rusqlite::params_from_iter(values))?;
         }
-        let rows = db.prepare(&format!("SELECT id FROM c WHERE {condition}"))?.query_map([], |r| r.get(0))?.collect();
-        rows
+        let mut query = db.prepare(&format!("SELECT id FROM c WHERE {condition}"))?;
+        let rows = query.query_map([], |r| r.get(0))?;
+        rows.collect()
     };
     let ids: BTreeSet<i64> = run().user(wrong).map_err(|e| e.hint(hint))?.into_iter().collect();
     Ok(cells.into_iter().enumerate().filter(|(n, _)| ids.contains(&(*n as i64))).map(|(_, c)| c).collect())

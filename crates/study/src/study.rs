@@ -37,6 +37,9 @@ pub struct Study {
     pub explanations: Vec<ExplanationSpec>,
 }
 
+/// Kinds of board that an experiment may have other factors for.
+pub const BOARD_KINDS: [&str; 2] = ["virtual", "host"];
+
 /// A matrix of factors.
 #[derive(Debug, Clone)]
 pub struct Experiment {
@@ -76,7 +79,7 @@ pub struct FigureSpec {
     /// Experiment it shows.
     pub experiment: Spanned<String>,
     /// Metric it shows.
-    pub metric: String,
+    pub metric: Spanned<String>,
     /// `improvement` of the candidate over the baseline, or the metric's own `value`.
     pub show: Show,
     /// Factor on the horizontal axis.
@@ -206,7 +209,7 @@ struct RawExperiment {
     name: Spanned<String>,
     factors: Factors,
     #[serde(default)]
-    on: BTreeMap<String, Factors>,
+    on: BTreeMap<Spanned<String>, Factors>,
     repetitions: Option<u32>,
     compare: Option<RawCompare>,
 }
@@ -236,7 +239,19 @@ impl Study {
             }
             experiments.push(experiment(&at, e)?);
         }
+        let names = raw.figure.iter().map(|f| &f.name).chain(raw.detail.iter().map(|d| &d.name));
+        let mut names: Vec<&String> = names.chain(raw.claim.iter().map(|c| &c.name)).collect();
+        names.sort();
+        if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
+            return Err(Error::user(format!("{file}: two figures, details or claims are called `{}`", twice[0])));
+        }
         for figure in &raw.figure {
+            let metric = figure.metric.get_ref();
+            if !crate::store::METRICS.contains(&metric.as_str()) {
+                let error = Error::user(format!("there is no metric `{metric}`"));
+                let hint = format!("metrics: {}", crate::store::METRICS.join(", "));
+                return Err(at.error(figure.metric.span(), error.hint(hint)));
+            }
             let span = figure.experiment.span();
             let name = figure.experiment.get_ref();
             let missing = || at.error(span.clone(), Error::user(format!("there is no experiment `{name}`")));
@@ -296,7 +311,11 @@ fn experiment(at: &Locator<'_>, raw: RawExperiment) -> Result<Experiment> {
     }
     let mut on = BTreeMap::new();
     for (kind, raw) in &raw.on {
-        on.insert(kind.clone(), self::factors(at, raw)?);
+        if !BOARD_KINDS.contains(&kind.get_ref().as_str()) {
+            let error = Error::user(format!("there is no kind of board `{}`", kind.get_ref()));
+            return Err(at.error(kind.span(), error.hint(format!("kinds: {}", BOARD_KINDS.join(", ")))));
+        }
+        on.insert(kind.get_ref().clone(), self::factors(at, raw)?);
     }
     let compare = match &raw.compare {
         None => None,
@@ -375,15 +394,13 @@ impl Experiment {
         };
         let mut points = vec![Point::new()];
         for factor in &FACTORS {
-            points = values(factor)
-                .iter()
-                .flat_map(|v| points.iter().map(move |p| (p, v)))
-                .map(|(point, value)| {
-                    let mut point = point.clone();
-                    point.insert(factor.name.to_owned(), value.clone());
-                    point
-                })
-                .collect();
+            let values = values(factor);
+            let with = |point: &Point, value: &Json| {
+                let mut point = point.clone();
+                point.insert(factor.name.to_owned(), value.clone());
+                point
+            };
+            points = points.iter().flat_map(|p| values.iter().map(|v| with(p, v)).collect::<Vec<_>>()).collect();
         }
         points.retain(exists);
         points
@@ -425,6 +442,9 @@ file_system = "directory"
         // JFFS2 has no bulk_read: 2 requests x 2 settings x (1 + 2).
         assert_eq!(points.len(), 12);
         assert_eq!(points[0]["request_bytes"], 4096);
+        // What is compared lies side by side.
+        assert_eq!((&points[0]["read_ahead_bytes"], &points[1]["read_ahead_bytes"]), (&131_072.into(), &0.into()));
+        assert_eq!(points[0]["requests"], points[1]["requests"]);
         let host = study.experiments[0].points("host");
         assert!(host.len() == 4 && host.iter().all(|p| p["file_system"] == "directory"));
     }

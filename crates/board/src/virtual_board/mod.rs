@@ -1,5 +1,6 @@
 //! A board in QEMU that boots an unmodified kernel, and is the same machine every time.
 
+mod clock;
 mod console;
 mod cross;
 mod image;
@@ -31,7 +32,7 @@ pub struct VirtualBoard {
     image: Image,
     qemu_version: String,
     facts: Facts,
-    /// Start every cell from a cold boot instead of a saved state.
+    /// Make every state anew for each cell, from a cold boot on, instead of keeping it.
     cold: bool,
     surroundings: Surroundings,
 }
@@ -63,7 +64,7 @@ impl VirtualBoard {
         Ok(board)
     }
 
-    /// Starts every cell from a cold boot instead of a saved state. Slower; the results are the same.
+    /// Boots anew for every cell and takes it through all steps again. Slower; the results are the same.
     pub fn cold(mut self) -> Self {
         self.cold = true;
         self
@@ -92,6 +93,7 @@ impl VirtualBoard {
     fn boot(&self, folder: &Path) -> Result<(Machine, Facts)> {
         let start = self.start(None, qemu::Console::File);
         let mut machine = Machine::start(&self.profile, &start, folder, &self.surroundings)?;
+        machine.favour_processor();
         machine.run(self.boot_limit())?;
         match read_reply(folder)? {
             Reply::Ready { facts } => Ok((machine, facts)),
@@ -101,17 +103,10 @@ impl VirtualBoard {
 
     /// A machine in the state after `steps`, stopped.
     fn machine_after(&self, steps: &[Step], folder: &Path) -> Result<Machine, Failed> {
-        if !self.cold {
-            let state = self.state(steps)?;
-            let start = self.start(Some(&state.path), qemu::Console::File);
-            return Ok(Machine::start(&self.profile, &start, folder, &self.surroundings)?);
-        }
-        let (mut machine, _) = self.boot(folder)?;
-        for step in steps {
-            give(&mut machine, folder, &Order::Prepare { step: step.clone() }, self.cell_limit())?;
-            read_reply(folder)?;
-        }
-        Ok(machine)
+        let kept = self.surroundings.cache.folder("states")?;
+        let state = self.state_in(if self.cold { folder } else { &kept }, steps)?;
+        let start = self.start(Some(&state.path), qemu::Console::File);
+        Ok(Machine::start(&self.profile, &start, folder, &self.surroundings)?)
     }
 
     /// Runs a command on a freshly started board; returns its output and exit status.

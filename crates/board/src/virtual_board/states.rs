@@ -9,7 +9,10 @@ use pocketstone_core::plan::{Order, Step};
 use pocketstone_core::{Error, Result};
 use qemu::Machine;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// How often a state is made until it is of the kind that is kept.
+const TRIES: usize = 12;
 
 /// Room that saved states may take in the cache; the least recently used go first.
 const LIMIT_BYTES: u64 = 8 << 30;
@@ -20,6 +23,8 @@ pub struct State {
     pub path: PathBuf,
     /// What the board said it is.
     pub facts: Facts,
+    /// By how much its clock was moved on, see [`super::clock`].
+    moved_on_ns: u64,
 }
 
 impl VirtualBoard {
@@ -35,28 +40,36 @@ impl VirtualBoard {
     /// # Errors
     /// When the board fails on the way.
     pub(super) fn state(&self, steps: &[Step]) -> Result<State, Failed> {
-        let key = self.state_key(steps)?;
         let folder = self.surroundings.cache.folder("states")?;
+        self.state_in(&folder, steps)
+    }
+
+    /// As [`VirtualBoard::state`], with the states kept in `folder`.
+    pub(super) fn state_in(&self, folder: &Path, steps: &[Step]) -> Result<State, Failed> {
+        let key = self.state_key(steps)?;
         let (path, facts_path) = (folder.join(format!("{key}.state")), folder.join(format!("{key}.json")));
         let load = || -> Option<State> {
             let facts = serde_json::from_slice(&fs::read(&facts_path).ok()?).ok()?;
+            let file = fs::File::open(&path).ok()?;
             // Marks it as used, for pruning.
-            fs::File::open(&path).ok()?.set_modified(std::time::SystemTime::now()).ok()?;
-            Some(State { path: path.clone(), facts })
+            file.set_modified(std::time::SystemTime::now()).ok()?;
+            let moved_on_ns = super::clock::moved_on_ns(&file).ok()?;
+            Some(State { path: path.clone(), facts, moved_on_ns })
         };
         if let Some(state) = load() {
             return Ok(state);
         }
         let before = match steps {
             [] => None,
-            [before @ .., _] => Some(self.state(before)?),
+            [before @ .., _] => Some(self.state_in(folder, before)?),
         };
-        let _lock = self.surroundings.cache.lock(&key)?;
+        let _lock = self.surroundings.cache.lock(&digest(&[key.as_bytes(), folder.as_os_str().as_encoded_bytes()]))?;
         if let Some(state) = load() {
             return Ok(state);
         }
         let cell = self.cell_folder()?;
-        let make = || -> Result<(), Failed> {
+        // Returns whether the state is of the kind that is kept.
+        let make = || -> Result<bool, Failed> {
             let (machine, facts) = match (&before, steps) {
                 (Some(before), [.., step]) => {
                     (self.surroundings.progress)(match step {
@@ -65,6 +78,7 @@ impl VirtualBoard {
                     });
                     let start = self.start(Some(&before.path), qemu::Console::File);
                     let mut machine = Machine::start(&self.profile, &start, cell.path(), &self.surroundings)?;
+                    machine.favour_processor();
                     give(&mut machine, cell.path(), &Order::Prepare { step: step.clone() }, self.cell_limit())?;
                     let Reply::Ready { facts } = read_reply(cell.path())? else {
                         return Err(Error::bug("the board's reply to a step is not `ready`").into());
@@ -77,13 +91,27 @@ impl VirtualBoard {
                 }
             };
             let temporary = folder.join(format!("{key}.new"));
-            machine.save(&temporary)?;
+            let moved_on_ns = machine.save(&temporary)?;
+            if moved_on_ns <= before.as_ref().map_or(0, |b| b.moved_on_ns) {
+                return Ok(false);
+            }
             let facts = serde_json::to_vec(&facts).map_err(|e| Error::bug("facts are no JSON").because(e))?;
             fs::write(&facts_path, facts).board(|| format!("cannot write {}", facts_path.display()))?;
             fs::rename(&temporary, &path).board(|| format!("cannot keep {}", path.display()))?;
-            Ok(())
+            Ok(true)
         };
-        make().map_err(|failed| with_console(failed, cell.path()))?;
+        let mut kept = false;
+        for _ in 0..TRIES {
+            kept = make().map_err(|failed| with_console(failed, cell.path()))?;
+            if kept {
+                break;
+            }
+        }
+        if !kept {
+            return Err(Error::board(format!("the board did not come to the same state in {TRIES} tries"))
+                .hint("the host is very busy: try again with less running beside it")
+                .into());
+        }
         self.surroundings.cache.prune("states", LIMIT_BYTES);
         load().ok_or_else(|| Error::board(format!("the saved state {} vanished", path.display())).into())
     }

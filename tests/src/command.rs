@@ -1,0 +1,210 @@
+//! The command `pocketstone` as its user meets it: a process with words and an exit status.
+
+use crate::project;
+use pocketstone_board::VirtualBoard;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The command under test: `$POCKETSTONE_BIN`, else what was built last, release before debug.
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("POCKETSTONE_BIN").filter(|p| !p.is_empty()) {
+        return path.into();
+    }
+    let built = ["release", "debug"].map(|kind| project().join("target").join(kind).join("pocketstone"));
+    let found = built.into_iter().find(|path| path.exists());
+    found.expect("there is no pocketstone to test; build it: make build")
+}
+
+/// `pocketstone` with arguments, in `folder`.
+pub fn pocketstone(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.current_dir(folder).args(arguments);
+    command
+}
+
+/// What a command that has ended said.
+pub struct Ran {
+    /// What was run, for messages.
+    pub words: String,
+    /// Its exit status; `None` where a signal ended it.
+    pub status: Option<i32>,
+    /// What it wrote to standard output.
+    pub out: String,
+    /// What it wrote to standard error.
+    pub err: String,
+}
+
+impl Ran {
+    /// The exit status is `status`, and nothing panicked.
+    #[track_caller]
+    pub fn ends_with(self, status: i32) -> Self {
+        assert_eq!(self.status, Some(status), "the exit status of {self}");
+        assert!(!self.err.contains("panicked at"), "a panic of {self}");
+        self
+    }
+
+    /// Standard output has all these words.
+    #[track_caller]
+    pub fn says(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.out.contains(word), "{word:?} is not in the output of {self}");
+        }
+        self
+    }
+
+    /// Standard error has all these words.
+    #[track_caller]
+    pub fn complains(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.err.contains(word), "{word:?} is not in the complaint of {self}");
+        }
+        self
+    }
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ran { words, status, out, err } = self;
+        write!(f, "`{words}`\nstatus: {status:?}\n--- output\n{out}\n--- errors\n{err}")
+    }
+}
+
+/// Runs a command to its end.
+pub fn run(command: &mut Command) -> Ran {
+    let words = format!("{command:?}");
+    let output = command.output().unwrap_or_else(|e| panic!("{words}: {e}"));
+    ran(words, &output)
+}
+
+/// What an ended command's output says.
+pub fn ran(words: String, output: &Output) -> Ran {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ran { words, status: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+/// Runs `pocketstone` in `folder` to its end.
+pub fn lab(folder: &Path, arguments: &[&str]) -> Ran {
+    run(&mut pocketstone(folder, arguments))
+}
+
+/// Says that a test, or a part of it, is left out.
+pub fn skipped(why: &str) {
+    use std::io::Write;
+    // Written, not printed: the test runner keeps what a passing test prints to itself.
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
+/// The shipped virtual board, opened once for a whole test program; `None` where there is no QEMU.
+pub fn board() -> Option<&'static VirtualBoard> {
+    static BOARD: OnceLock<Option<VirtualBoard>> = OnceLock::new();
+    BOARD.get_or_init(crate::virtual_board).as_ref()
+}
+
+/// Writes a file into `folder` and returns its path as text.
+#[track_caller]
+pub fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// `text` with `from`, which it must have once, replaced by `to`.
+#[track_caller]
+pub fn changed(text: &str, from: &str, to: &str) -> String {
+    assert_eq!(text.matches(from).count(), 1, "{from:?} is to be found once in\n{text}");
+    text.replace(from, to)
+}
+
+/// The profile of the shipped virtual board with one text in it replaced.
+#[track_caller]
+pub fn profile_with(from: &str, to: &str) -> String {
+    let path = project().join("devices/virt-nand.toml");
+    changed(&fs::read_to_string(path).expect("the shipped profile"), from, to)
+}
+
+/// Asks again and again until there is an answer; `None` when none came in time.
+pub fn poll<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(answer) = ask() {
+            return Some(answer);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A process, told apart from a later one of the same number by when it started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's number.
+    pub parent: u32,
+    /// Its name, of which the kernel keeps 15 characters.
+    pub name: String,
+    /// Whether it has ended and only waits to be noticed.
+    pub ended: bool,
+    started: u64,
+}
+
+impl Process {
+    /// The process with that number, if there is one.
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name may hold anything, so it ends at the last parenthesis.
+        let (left, right) = stat.rsplit_once(") ")?;
+        let name = left.split_once(" (")?.1.to_owned();
+        let fields: Vec<&str> = right.split_whitespace().collect();
+        Some(Process {
+            pid,
+            parent: fields.get(1)?.parse().ok()?,
+            name,
+            ended: matches!(fields.first(), Some(&"Z" | &"X")),
+            started: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// Every process that comes from process `pid`, itself not counted.
+    pub fn descendants(pid: u32) -> Vec<Self> {
+        let entries = fs::read_dir("/proc").expect("/proc");
+        let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+        let all: Vec<Process> = pids.filter_map(Process::of).collect();
+        let mut found: Vec<Process> = Vec::new();
+        let mut parents = vec![pid];
+        while let Some(parent) = parents.pop() {
+            for child in all.iter().filter(|p| p.parent == parent) {
+                parents.push(child.pid);
+                found.push(child.clone());
+            }
+        }
+        found
+    }
+
+    /// The machines in QEMU that process `pid` runs; one that only tells its version is none.
+    pub fn machines_of(pid: u32) -> Vec<Self> {
+        let machine = |p: &Process| p.name == "qemu-system-arm" && !p.ended && p.cell().is_some();
+        Self::descendants(pid).into_iter().filter(machine).collect()
+    }
+
+    /// The cell's folder in the cache that it works in.
+    pub fn cell(&self) -> Option<PathBuf> {
+        self.link("cwd").filter(|folder| folder.parent().is_some_and(|p| p.ends_with("cells")))
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&self) -> bool {
+        Process::of(self.pid).is_some_and(|now| now.started == self.started && !now.ended)
+    }
+
+    /// Where a link in its folder of /proc leads.
+    pub fn link(&self, name: impl AsRef<OsStr>) -> Option<PathBuf> {
+        fs::read_link(Path::new("/proc").join(self.pid.to_string()).join(name.as_ref())).ok()
+    }
+}

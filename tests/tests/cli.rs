@@ -1,0 +1,457 @@
+//! The command on this machine: what it says, how it ends, what it leaves behind.
+
+use pocketstone_tests::command::{changed, lab, pocketstone, run, skipped, write};
+use pocketstone_tests::project;
+use rusqlite::{Connection, OpenFlags};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Two points that take a moment on any machine.
+const SMALL: &str = r#"title = "Read-ahead of a small file"
+board = "virt-nand"
+seed = 1
+
+[[experiment]]
+name = "small"
+[experiment.factors]
+file_system = "jffs2"
+compression = "none"
+file_bytes = "5MiB"
+requests = 8
+read_ahead_bytes = ["128KiB", 0]
+[experiment.compare]
+factor = "read_ahead_bytes"
+baseline = "128KiB"
+candidate = 0
+[experiment.on.host]
+file_system = "directory"
+compression = "default"
+file_bytes = "1MiB"
+read_ahead_by = "file"
+
+[[figure]]
+name = "time"
+title = "Total time"
+caption = "Of eight requests."
+experiment = "small"
+metric = "total_ns"
+show = "value"
+x = "requests"
+series = ["read_ahead_bytes"]
+
+[[claim]]
+name = "time-passes"
+text = "Eight reads take time"
+value = "SELECT min(median) FROM summary WHERE metric = 'total_ns'"
+unit = "nanoseconds"
+at_least = 1
+required = true
+"#;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn text(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.as_ref().display()))
+}
+
+fn shipped_studies() -> Vec<PathBuf> {
+    let entries = fs::read_dir(project().join("studies")).expect("studies/").flatten().map(|e| e.path());
+    let studies: Vec<PathBuf> = entries.filter(|p| p.extension().is_some_and(|x| x == "toml")).collect();
+    assert!(!studies.is_empty(), "there is no study in studies/");
+    studies
+}
+
+/// Runs a study's text on the host board; results go to `results`, files under test to `files`.
+fn on_host(folder: &Path, study: &str, results: &str) -> pocketstone_tests::command::Ran {
+    lab(folder, &["run", study, "--board", "host", "--directory", "files", "--output", results])
+}
+
+/// One number from a run's results.
+fn number(results: &Path, sql: &str) -> f64 {
+    let file = results.join("results.sqlite");
+    let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("the results");
+    db.query_row(sql, [], |r| r.get(0)).unwrap_or_else(|e| panic!("{}: {sql}: {e}", file.display()))
+}
+
+// --- studies ------------------------------------------------------------------------------------
+
+#[test]
+fn the_shipped_studies_are_sound() {
+    for study in shipped_studies() {
+        let path = study.to_str().expect("a path in UTF-8");
+        lab(&project(), &["study", "check", path]).ends_with(0).says(&["cells on a virtual board", ": ok, "]);
+    }
+}
+
+#[test]
+fn a_mistake_in_a_study_is_shown_where_it_stands() {
+    let folder = folder();
+    let check = |from: &str, to: &str| {
+        write(folder.path(), "bad.toml", &changed(SMALL, from, to));
+        lab(folder.path(), &["study", "check", "bad.toml"]).ends_with(1)
+    };
+    // A value that the factor does not have: the line, and a mark under the value.
+    check("requests = 8", "requests = \"many\"").complains(&[
+        "bad.toml:11:12",
+        "11 | requests = \"many\"\n   |            ^^^^^^",
+        "a number from 1 on",
+    ]);
+    // A factor that there is not: the line, and what there is.
+    check("requests = 8", "requets = 8").complains(&[
+        "bad.toml:11:1",
+        "11 | requets = 8\n   | ^^^^^^^",
+        "no factor `requets`",
+        "hint: ",
+        "file_bytes, pattern, request_bytes, requests,",
+    ]);
+    // No TOML at all.
+    check("board = \"virt-nand\"", "board = virt-nand\"")
+        .complains(&["bad.toml:2:9", "2 | board = virt-nand\"\n  |         ^"]);
+    // A claim that is no SQL, and one that asks for what is not in the tables.
+    check("SELECT min(median) FROM", "SELEKT min(median) FROM").complains(&["bad.toml:36", "`time-passes`", "SELEKT"]);
+    check("metric = 'total_ns'\"", "metrik = 'total_ns'\"").complains(&["bad.toml:36", "no such column: metrik"]);
+    // A figure of an experiment that there is not.
+    check("experiment = \"small\"", "experiment = \"smal\"").complains(&[
+        "bad.toml:28:14",
+        "28 | experiment = \"smal\"",
+        "^^^^^^",
+        "no experiment `smal`",
+    ]);
+}
+
+#[test]
+fn a_study_that_is_not_there_is_named() {
+    lab(&project(), &["study", "check", "studies/nothing.toml"])
+        .ends_with(1)
+        .complains(&["studies/nothing.toml", "No such file"]);
+}
+
+// --- dry runs and selection ---------------------------------------------------------------------
+
+#[test]
+fn a_dry_run_lists_cells_and_boots_nothing() {
+    let folder = folder();
+    let study = project().join("studies/readahead-quick.toml");
+    let study = study.to_str().expect("a path in UTF-8");
+    let dry = |only: &[&str]| {
+        let mut command = pocketstone(folder.path(), &[&["run", study, "--dry-run"], only].concat());
+        run(command.env("POCKETSTONE_CACHE", folder.path().join("cache")))
+    };
+    let all = dry(&[]).ends_with(0).says(&["requests: ", "inter-arrival: ", "traced", "cells on the board virt-nand"]);
+    let filtered = dry(&["--only", "requests = 16 AND traced = 0"]).ends_with(0);
+    let cells: Vec<&str> = filtered.out.lines().filter(|l| l.contains("file_system=")).collect();
+    // Two patterns, two settings of read-ahead, three seeds.
+    assert_eq!(cells.len(), 12, "the cells of {filtered}");
+    assert!(cells.iter().all(|c| c.contains("requests=16 ") && !c.ends_with("traced")), "the cells of {filtered}");
+    assert!(cells.iter().all(|c| all.out.contains(c)), "the filtered cells are among all cells");
+    assert!(filtered.out.contains("12 cells on the board virt-nand"), "the count of {filtered}");
+    let left: Vec<_> = fs::read_dir(folder.path()).expect("the folder").flatten().map(|e| e.path()).collect();
+    assert!(left.is_empty(), "a dry run left {left:?}");
+}
+
+#[test]
+fn a_condition_that_is_wrong_or_selects_nothing_is_an_error() {
+    let folder = folder();
+    write(folder.path(), "small.toml", SMALL);
+    let only = |condition: &str| lab(folder.path(), &["run", "small.toml", "--dry-run", "--only", condition]);
+    only("requsts = 8").ends_with(1).complains(&[
+        "`requsts = 8`",
+        "no such column: requsts",
+        "hint: ",
+        "read_ahead_by",
+    ]);
+    only("requests = ").ends_with(1).complains(&["`requests = `", "hint: "]);
+    only("requests = 77").ends_with(1).complains(&["no cell of small fulfils `requests = 77`", "--dry-run"]);
+    let left = fs::read_dir(folder.path()).expect("the folder").count();
+    assert_eq!(left, 1, "only the study is in the folder");
+}
+
+// --- usage --------------------------------------------------------------------------------------
+
+#[test]
+fn wrong_usage_ends_with_2_and_shows_the_right_one() {
+    let folder = folder();
+    for arguments in [&["run"][..], &[], &["rnu"], &["run", "--jsn"], &["compare", "one"], &["board", "exec", "x"]] {
+        lab(folder.path(), arguments).ends_with(2).complains(&["Usage: pocketstone"]);
+    }
+    lab(folder.path(), &["run", "s.toml", "--resume", "a", "--output", "b"])
+        .ends_with(2)
+        .complains(&["'--resume <DIR>' cannot be used with '--output <DIR>'"]);
+}
+
+#[test]
+fn a_board_that_is_not_there_is_answered_with_those_that_are() {
+    let folder = folder();
+    write(folder.path(), "small.toml", SMALL);
+    lab(folder.path(), &["run", "small.toml", "--board", "nexus-5"]).ends_with(1).complains(&[
+        "no board `nexus-5`",
+        "the boards here are: ",
+        "host",
+        "virt-nand",
+    ]);
+    lab(folder.path(), &["board", "list"]).ends_with(0).says(&["host ", "virt-nand ", " virtual "]);
+    // This machine is nothing to start.
+    for arguments in [&["board", "build", "host"][..], &["board", "exec", "host", "true"]] {
+        lab(folder.path(), arguments).ends_with(1).complains(&["host is this machine", "pocketstone board list"]);
+    }
+}
+
+#[test]
+fn every_command_has_help() {
+    let commands = [
+        "",
+        "run",
+        "report",
+        "compare",
+        "study",
+        "study check",
+        "board",
+        "board list",
+        "board build",
+        "board start",
+        "board shell",
+        "board exec",
+        "flashmon",
+        "completions",
+        "man",
+    ];
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').filter(|w| !w.is_empty()).chain(["--help"]).collect();
+        let usage = format!("Usage: pocketstone {command}");
+        lab(&project(), &words).ends_with(0).says(&[usage.trim(), "-h, --help"]);
+    }
+    lab(&project(), &["--help"]).says(&["Exit status: 0 ok; 1 ", " 2 ", " 3 ", " 4 ", " 70 "]);
+    lab(&project(), &["--version"]).ends_with(0).says(&["pocketstone 0.", "revision "]);
+}
+
+#[test]
+fn completions_are_scripts_that_shells_read() {
+    let folder = folder();
+    for shell in ["bash", "zsh", "fish"] {
+        lab(folder.path(), &["completions", shell]).ends_with(0).says(&["dry-run", "flashmon", "max-regression"]);
+    }
+    let script = lab(folder.path(), &["completions", "bash"]).out;
+    let path = write(folder.path(), "pocketstone.bash", &script);
+    match Command::new("bash").args(["-n", &path]).output() {
+        Ok(output) => assert!(output.status.success(), "bash -n: {}", String::from_utf8_lossy(&output.stderr)),
+        Err(e) => skipped(&format!("reading the completions with bash: {e}")),
+    }
+    lab(folder.path(), &["completions", "csh"]).ends_with(2).complains(&["bash", "zsh"]);
+}
+
+#[test]
+fn man_pages_are_pages_that_man_reads() {
+    let folder = folder();
+    lab(folder.path(), &["man", "pages/here"]).ends_with(0).says(&["pages/here/pocketstone.1"]);
+    let entries = fs::read_dir(folder.path().join("pages/here")).expect("the pages").flatten();
+    let pages: Vec<String> = entries.map(|e| e.path().to_str().expect("a path in UTF-8").to_owned()).collect();
+    assert!(pages.iter().any(|p| p.ends_with("/pocketstone-board-exec.1")), "a page for each command: {pages:?}");
+    let readers = [&["groff", "-man", "-Tutf8", "-ww"][..], &["mandoc", "-Tutf8"], &["man", "-l"]];
+    let mut read = false;
+    for page in &pages {
+        for reader in readers {
+            let Ok(output) = Command::new(reader[0]).args(&reader[1..]).arg(page).env("MANPAGER", "cat").output()
+            else {
+                continue;
+            };
+            read = true;
+            let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success() && said.is_empty(), "{reader:?} on {page}: {said}");
+            assert!(shown.contains("pocketstone"), "{reader:?} shows of {page}:\n{shown}");
+            break;
+        }
+    }
+    if !read {
+        skipped("reading the man pages: there is no groff, mandoc or man");
+    }
+}
+
+// --- a run on this machine ----------------------------------------------------------------------
+
+#[test]
+fn a_run_on_this_machine_from_study_to_report() {
+    let folder = folder();
+    write(folder.path(), "small.toml", SMALL);
+    let results = folder.path().join("out");
+    on_host(folder.path(), "small.toml", "out").ends_with(0).says(&[
+        "Read-ahead of a small file",
+        "2 cells measured on the board host; 1 of 1 claims hold.",
+        "left out: flash operations: this machine has no raw NAND",
+        "  cure: ",
+        "left out: cells on jffs2: ",
+        "--board virt-nand",
+        "results: out\n",
+        "report:  out/report.html",
+    ]);
+    let report = text(results.join("report.html"));
+    assert!(report.contains("Read-ahead of a small file"), "the report has the study's title");
+    assert!(report.contains("flash operations") && report.contains("Eight reads take time"), "the report is whole");
+    assert_eq!(text(results.join("study.toml")), SMALL, "the results hold the study");
+    let left: Vec<_> = fs::read_dir(folder.path().join("files")).expect("files/").flatten().collect();
+    assert!(left.is_empty(), "files under test were left: {left:?}");
+
+    // One line of SQL reads the numbers.
+    let median = "SELECT median FROM summary WHERE metric = 'total_ns' AND read_ahead_bytes = ";
+    let with = number(&results, &format!("{median} 131072"));
+    let without = number(&results, &format!("{median} 0"));
+    assert!(with > 0.0 && without > 0.0, "{with} ns with read-ahead, {without} ns without");
+    let saved = number(&results, "SELECT median FROM improvement WHERE metric = 'total_ns' AND requests = 8");
+    assert!((saved - (1.0 - without / with)).abs() < 1e-9, "saved {saved} of {with} with {without}");
+    assert_eq!(number(&results, "SELECT count(*) FROM cells WHERE status = 'done' AND requests = 8"), 2.0);
+
+    lab(folder.path(), &["report", "out"]).ends_with(0).says(&["out/report.html"]);
+    assert!(text(results.join("report.html")) == report, "the report made again is another one");
+
+    // Its results stay what they are.
+    on_host(folder.path(), "small.toml", "out").ends_with(1).complains(&["exists already", "--resume out"]);
+    assert!(text(results.join("report.html")) == report, "a refused run changed the report");
+    lab(folder.path(), &["run", "--resume", "out", "--directory", "files"]).ends_with(0).says(&["2 cells measured"]);
+    assert_eq!(number(&results, "SELECT max(id) FROM cell"), 2.0, "a run that is whole measures nothing more");
+}
+
+#[test]
+fn a_runs_outcome_is_json_when_asked() {
+    let folder = folder();
+    write(folder.path(), "small.toml", SMALL);
+    let arguments = ["run", "small.toml", "--board", "host", "--directory", "files", "--output", "out", "--json"];
+    let ran = lab(folder.path(), &arguments).ends_with(0);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e} in {ran}"));
+    assert_eq!(json["folder"], "out");
+    assert_eq!(json["report"], "out/report.html");
+    let claim = &json["claims"][0];
+    assert!(claim["name"] == "time-passes" && claim["holds"] == true && claim["required"] == true, "{claim}");
+    let left_out = json["left_out"].as_array().expect("a list of what was left out");
+    let flash = left_out.iter().find(|l| l["what"] == "flash operations").expect("flash operations are left out");
+    assert!(flash["cure"].as_str().is_some_and(|c| !c.is_empty()), "a cure: {flash}");
+    assert_eq!(json["failures"], serde_json::json!([]));
+}
+
+#[test]
+fn a_required_claim_that_does_not_hold_ends_with_3() {
+    let folder = folder();
+    write(folder.path(), "missed.toml", &changed(SMALL, "at_least = 1\n", "at_most = 0\n"));
+    let missed = on_host(folder.path(), "missed.toml", "missed");
+    missed.ends_with(3).says(&["0 of 1 claims hold", "does not hold", "Eight reads take time", "is not at most 0 ns"]);
+    let optional = changed(SMALL, "at_least = 1\nrequired = true\n", "at_most = 0\n");
+    write(folder.path(), "optional.toml", &optional);
+    on_host(folder.path(), "optional.toml", "optional").ends_with(0).says(&["0 of 1 claims hold", "does not hold"]);
+}
+
+#[test]
+fn runs_are_held_against_each_other_only_when_they_are_of_a_kind() {
+    let folder = folder();
+    write(folder.path(), "small.toml", SMALL);
+    write(folder.path(), "other.toml", SMALL);
+    on_host(folder.path(), "small.toml", "a").ends_with(0);
+    on_host(folder.path(), "other.toml", "b").ends_with(0);
+    let compare = |words: &[&str]| lab(folder.path(), &[&["compare"], words].concat());
+    compare(&["a", "a"]).ends_with(0).says(&["identical: ", "all 2 cells"]);
+    compare(&["a", "b"]).ends_with(1).complains(&["study.name: small and other", "--force"]);
+    compare(&["a", "b", "--force"]).ends_with(0).says(&["2 of 2 cells in common differ", "small: "]);
+    compare(&["a", "files"]).ends_with(1).complains(&["files holds no results"]);
+    lab(folder.path(), &["report", "files"]).ends_with(1).complains(&["files holds no results", "hint: "]);
+}
+
+#[test]
+fn a_wrong_resume_is_refused() {
+    let folder = folder();
+    write(folder.path(), "small.toml", SMALL);
+    write(folder.path(), "other.toml", &changed(SMALL, "requests = 8", "requests = 16"));
+    on_host(folder.path(), "small.toml", "out").ends_with(0);
+    let resume = |words: &[&str]| lab(folder.path(), &[words, &["--resume", "out", "--directory", "files"]].concat());
+    resume(&["run", "other.toml"]).ends_with(1).complains(&["other.toml", "not the study", "out", "hint: "]);
+    resume(&["run", "small.toml"]).ends_with(0);
+    lab(folder.path(), &["run", "--resume", "nowhere"]).ends_with(1).complains(&["nowhere holds no results", "hint: "]);
+}
+
+// --- machines that lack something ---------------------------------------------------------------
+
+/// A folder to use as PATH that has a few common programs and no QEMU.
+fn path_without_qemu(folder: &Path) -> PathBuf {
+    let bin = folder.join("bin");
+    fs::create_dir(&bin).expect("a new folder");
+    let path = std::env::var_os("PATH").expect("a PATH");
+    for program in ["sh", "date", "cat", "true", "unshare"] {
+        if let Some(found) = std::env::split_paths(&path).map(|p| p.join(program)).find(|p| p.exists()) {
+            std::os::unix::fs::symlink(found, bin.join(program)).expect("a link");
+        }
+    }
+    bin
+}
+
+#[test]
+fn without_qemu_a_study_runs_on_this_machine_and_says_so() {
+    let folder = folder();
+    let bin = path_without_qemu(folder.path());
+    let study = project().join("studies/readahead-quick.toml");
+    let study = study.to_str().expect("a path in UTF-8");
+    let here = |more: &[&str]| {
+        let words = ["run", study, "--only", "requests <= 16", "--directory", "files", "--output", "out"];
+        run(pocketstone(folder.path(), &[&words, more].concat()).env("PATH", &bin))
+    };
+    here(&["--board", "virt-nand"]).ends_with(4).complains(&["no qemu-system-arm", "apt-get install qemu-system-arm"]);
+    assert!(!folder.path().join("out").exists(), "a board that cannot be opened leaves no results");
+    here(&[]).ends_with(0).says(&[
+        "measured on the board host",
+        "left out: the board virt-nand: there is no qemu-system-arm",
+        "  cure: apt-get install qemu-system-arm",
+        "left out: flash operations",
+    ]);
+    let report = text(folder.path().join("out/report.html"));
+    assert!(report.contains("apt-get install qemu-system-arm"), "the report has the cure too");
+}
+
+#[test]
+fn without_raw_nand_flashmon_says_what_would_help() {
+    if Path::new("/sys/class/mtd/mtd0").exists() {
+        return skipped("flashmon without raw NAND: this machine has MTD devices");
+    }
+    let folder = folder();
+    lab(folder.path(), &["flashmon", "--", "true"]).ends_with(4).complains(&["no raw NAND", "hint: ", "nandsim"]);
+    lab(folder.path(), &["flashmon"]).ends_with(2).complains(&["COMMAND"]);
+}
+
+/// A small disk, unmounted when it is dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf, size: &str) -> Option<Self> {
+        fs::create_dir(&at).expect("a new folder");
+        let size = format!("size={size}");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&at).output().ok()?;
+        mount.status.success().then_some(SmallDisk(at))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_what_was_stored_stays() {
+    let folder = folder();
+    let Some(disk) = SmallDisk::mount(folder.path().join("disk"), "96k") else {
+        return skipped("a full disk: a small one cannot be mounted (needs root)");
+    };
+    // The first cell fits, the log of a later one does not.
+    let study = changed(SMALL, "requests = 8", "requests = [8, 20000]");
+    write(folder.path(), "large.toml", &study);
+    let full = on_host(folder.path(), "large.toml", "disk/out").ends_with(1);
+    let full = full.complains(&["error: ", "disk/out", "disk is full"]);
+    let results = disk.0.join("out");
+    let done = number(&results, "SELECT count(*) FROM cell WHERE status = 'done'");
+    assert!((1.0..4.0).contains(&done), "{done} cells are stored, after {full}");
+    assert_eq!(number(&results, "SELECT count(*) FROM cell"), done, "a full disk is no cell's failure");
+    assert_eq!(number(&results, "SELECT count(*) FROM call"), 8.0 * done, "a stored cell is stored whole");
+    let left: Vec<_> = fs::read_dir(folder.path().join("files")).expect("files/").flatten().collect();
+    assert!(left.is_empty(), "files under test were left: {left:?}");
+    // What is too small for anything is said as well.
+    let none = SmallDisk::mount(folder.path().join("tiny"), "8k").expect("a second small disk");
+    on_host(folder.path(), "large.toml", "tiny/out").ends_with(1).complains(&["error: ", "tiny/out", "full"]);
+    drop(none);
+}

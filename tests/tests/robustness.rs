@@ -1,0 +1,286 @@
+//! Runs that are cut off, and boards that do not come up or hang: what is done stays, what runs ends.
+
+use pocketstone_tests::command::{Process, Ran, board, changed, lab, pocketstone, poll, profile_with, ran, write};
+use rusqlite::{Connection, OpenFlags};
+use rustix::process::{Pid, Signal};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Sixteen short cells that all start from one state.
+const STUDY: &str = r#"title = "Short cells"
+board = "virt-nand"
+seed = 1
+
+[[experiment]]
+name = "short"
+[experiment.factors]
+file_system = "jffs2"
+compression = "none"
+file_bytes = "5MiB"
+requests = [8, 16]
+inter_arrival_ns = [0, "1ms"]
+read_ahead_bytes = ["128KiB", 0]
+[experiment.on.host]
+file_system = "directory"
+compression = "default"
+read_ahead_by = "file"
+"#;
+const CELLS: usize = 16;
+
+/// A folder with the study in it, and the results of a run that nobody disturbed; `None` without QEMU.
+///
+/// That run also makes the saved states that all tests here start from.
+fn undisturbed() -> Option<&'static Path> {
+    static FOLDER: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
+    let make = || {
+        board()?;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        write(folder.path(), "short.toml", STUDY);
+        lab(folder.path(), &["run", "short.toml", "--output", "whole"]).ends_with(0).says(&["16 cells measured"]);
+        Some(folder)
+    };
+    FOLDER.get_or_init(make).as_ref().map(tempfile::TempDir::path)
+}
+
+/// What tells a cell apart, and what shows that it was not measured again: its digest and row.
+type Cells = BTreeMap<String, (String, i64)>;
+
+fn query(results: &Path, write: bool) -> rusqlite::Result<Cells> {
+    // After a crash the next one to open the file undoes what was half written, and so must write.
+    let flags = if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
+    let db = Connection::open_with_flags(results.join("results.sqlite"), flags)?;
+    db.busy_timeout(Duration::from_secs(10))?;
+    let sql = "SELECT experiment || point || seed || traced, digest, id FROM cell WHERE status = 'done'";
+    let mut query = db.prepare(sql)?;
+    let cells = query.query_map([], |r| Ok((r.get(0)?, (r.get(1)?, r.get(2)?))))?;
+    cells.collect()
+}
+
+fn done(results: &Path) -> Cells {
+    query(results, true).unwrap_or_else(|e| panic!("{}: {e}", results.display()))
+}
+
+/// The lab at work, with a process group of its own as a shell would give it.
+struct Working {
+    /// Taken when it has ended.
+    lab: Option<Child>,
+    pid: u32,
+    words: String,
+    machines: Vec<Process>,
+}
+
+impl Working {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = pocketstone(folder, arguments);
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let words = format!("{command:?}");
+        let lab = command.spawn().unwrap_or_else(|e| panic!("{words}: {e}"));
+        Working { pid: lab.id(), lab: Some(lab), words, machines: Vec::new() }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.lab.as_mut().is_none_or(|lab| lab.try_wait().expect("a child of ours").is_some())
+    }
+
+    /// Waits until `ready`, and until a machine of it runs; remembers the machines.
+    #[track_caller]
+    fn until(&mut self, what: &str, mut ready: impl FnMut() -> bool) {
+        let found = poll(Duration::from_secs(60), || {
+            let ended = self.has_ended();
+            let machines = if ended || !ready() { Vec::new() } else { Process::machines_of(self.pid) };
+            (ended || !machines.is_empty()).then_some(machines)
+        });
+        self.machines = found.unwrap_or_default();
+        assert!(!self.machines.is_empty(), "`{}` never was at work with {what}", self.words);
+    }
+
+    /// A signal to the lab's process group, as the terminal sends it.
+    fn signal(&self, signal: Signal) {
+        let group = Pid::from_raw(self.pid as i32).expect("a process number");
+        rustix::process::kill_process_group(group, signal).expect("a process group of ours");
+    }
+
+    /// Waits for its end, which comes within `limit`; none of its machines outlives it by 2 s.
+    #[track_caller]
+    fn end(mut self, limit: Duration) -> Ran {
+        let ended = poll(limit, || self.has_ended().then_some(()));
+        assert!(ended.is_some(), "`{}` did not end within {limit:?}", self.words);
+        let gone = poll(Duration::from_secs(2), || (!self.machines.iter().any(Process::runs)).then_some(()));
+        assert!(gone.is_some(), "machines outlive `{}`: {:?}", self.words, self.machines);
+        let output = self.lab.take().and_then(|lab| lab.wait_with_output().ok()).expect("its output");
+        ran(self.words.clone(), &output)
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        if let Some(mut lab) = self.lab.take() {
+            let _ = lab.kill();
+            let _ = lab.wait();
+        }
+    }
+}
+
+/// A run into `results` that is at work, with some cells done and more to come.
+fn half_done(folder: &Path, results: &str) -> Working {
+    let mut working = Working::start(folder, &["run", "short.toml", "--output", results]);
+    let path = folder.join(results);
+    working.until("some cells done", || query(&path, false).is_ok_and(|cells| cells.len() >= 3));
+    working
+}
+
+/// Finishes a run that was cut off: the rest is measured, no more, and the whole is as if nothing had
+/// happened.
+fn finish(folder: &Path, results: &str) {
+    let before = done(&folder.join(results));
+    assert!((3..CELLS).contains(&before.len()), "{} of {CELLS} cells are done when it is cut off", before.len());
+    lab(folder, &["run", "--resume", results]).ends_with(0).says(&["16 cells measured on the board virt-nand"]);
+    let after = done(&folder.join(results));
+    assert_eq!(after.len(), CELLS, "cells that are done in the end");
+    for (cell, row) in &before {
+        assert_eq!(after.get(cell), Some(row), "a cell that was done is measured again: {cell}");
+    }
+    let compared = lab(folder, &["compare", "whole", results]).ends_with(0);
+    assert_eq!(compared.out, "identical: the logs of all 16 cells in common agree to the bit\n", "{compared}");
+}
+
+#[test]
+fn a_killed_lab_leaves_no_machine_and_loses_no_cell() {
+    let Some(folder) = undisturbed() else { return };
+    let working = half_done(folder, "killed");
+    let cells: Vec<PathBuf> = working.machines.iter().filter_map(Process::cell).collect();
+    working.signal(Signal::KILL);
+    let prefix = format!("cell-{}-", working.pid);
+    let killed = working.end(Duration::from_secs(10));
+    assert_eq!(killed.status, None, "a signal ended {killed}");
+    finish(folder, "killed");
+    // Nothing could tidy up after the kill; the next run did.
+    for cell in cells {
+        let name = cell.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        assert!(name.starts_with(&prefix), "a machine works in a folder of its lab's: {}", cell.display());
+        assert!(!cell.exists(), "{} is left of a killed lab", cell.display());
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_run_that_can_go_on_later() {
+    let Some(folder) = undisturbed() else { return };
+    let working = half_done(folder, "interrupted");
+    let cells: Vec<PathBuf> = working.machines.iter().filter_map(Process::cell).collect();
+    working.signal(Signal::INT);
+    let interrupted = working.end(Duration::from_secs(10)).ends_with(130);
+    let interrupted = interrupted.complains(&["interrupted", "pocketstone run --resume interrupted"]);
+    assert!(!interrupted.err.contains("failed"), "an interrupted cell is no failed one: {interrupted}");
+    assert!(cells.iter().all(|c| !c.exists()), "folders of cells are left: {cells:?}");
+    finish(folder, "interrupted");
+}
+
+#[test]
+fn ctrl_c_ends_a_boot_too() {
+    let Some(folder) = undisturbed() else { return };
+    // Another command line is another machine: it has no saved state, so it boots.
+    let append = format!("append = \"interrupted_boot={}\"", std::process::id());
+    let profile = profile_with("append = \"\"", &append);
+    let profile = write(folder, "boots.toml", &profile);
+    let mut working = Working::start(folder, &["run", "short.toml", "--board", &profile, "--output", "unborn"]);
+    working.until("a boot", || true);
+    let console = working.machines[0].cell().expect("its folder").join("console.log");
+    let booting = poll(Duration::from_secs(30), || fs::metadata(&console).ok().filter(|m| m.len() > 0));
+    assert!(booting.is_some(), "the board says something while it boots");
+    working.signal(Signal::INT);
+    working.end(Duration::from_secs(10)).ends_with(130).complains(&["error: interrupted"]);
+    assert!(!folder.join("unborn").exists(), "a run that never began leaves no results");
+}
+
+#[test]
+fn a_module_that_the_kernel_lacks_is_named() {
+    let Some(folder) = undisturbed() else { return };
+    let profile = write(folder, "module.toml", &profile_with("\"nandsim\", ", "\"nandsim\", \"yaffs2\", "));
+    lab(folder, &["run", "short.toml", "--board", &profile, "--output", "none"]).ends_with(4).complains(&[
+        "no module `yaffs2`",
+        "hint: ",
+        "[modules] load",
+    ]);
+    assert!(!folder.join("none").exists(), "a board that cannot be opened leaves no results");
+}
+
+#[test]
+fn a_kernel_that_panics_is_seen_at_once_and_shown() {
+    let Some(folder) = undisturbed() else { return };
+    let profile = profile_with("append = \"\"", "append = \"rdinit=/nonexistent\"");
+    let profile = write(folder, "panics.toml", &changed(&profile, "boot_timeout_s = 180", "boot_timeout_s = 45"));
+    let begin = Instant::now();
+    lab(folder, &["run", "short.toml", "--board", &profile, "--output", "none"]).ends_with(4).complains(&[
+        "the board died: its kernel panicked or powered off",
+        "Kernel panic - not syncing: VFS: Unable to mount root fs",
+        "hint: ",
+    ]);
+    assert!(begin.elapsed() < Duration::from_secs(40), "a dead board was noticed after {:?} only", begin.elapsed());
+    assert!(!folder.join("none").exists(), "a board that cannot be opened leaves no results");
+}
+
+#[test]
+fn a_cell_that_takes_too_long_fails_alone() {
+    let Some(folder) = undisturbed() else { return };
+    let study = changed(STUDY, "[8, 16]", "[8, 4000000]");
+    let study = changed(&study, "[0, \"1ms\"]", "0");
+    let study = changed(&study, "[\"128KiB\", 0]", "\"128KiB\"");
+    write(folder, "long.toml", &study);
+    // Only what a cell may take is less: the saved states are those of the shipped board.
+    let profile = profile_with("cell_timeout_s = 600", "cell_timeout_s = 5");
+    let profile = write(folder, "impatient.toml", &profile);
+    let run = ["run", "long.toml", "--board", &profile, "--output", "long"];
+    let long = lab(folder, &run).ends_with(4).says(&[
+        "2 cells measured, 2 failed on the board impatient",
+        "failed: short: ",
+        "requests=4000000",
+        "the board did not finish within 5 s",
+        "hint: raise cell_timeout_s",
+        "report:  long/report.html",
+    ]);
+    assert!(long.err.lines().filter(|l| l.starts_with("failed: ")).count() == 2, "failures are told at once: {long}");
+    let report = fs::read_to_string(folder.join("long/report.html")).expect("a report in spite of failures");
+    assert!(report.contains("the board did not finish within 5 s"), "the report lists failures");
+    let db = Connection::open(folder.join("long/results.sqlite")).expect("the results");
+    let sql = "SELECT point ->> '$.requests', count(*), count(hint), count(console) FROM cell WHERE status = ?1";
+    let of = |status: &str| -> (i64, i64, i64, i64) {
+        let row = db.query_row(sql, [status], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)));
+        row.unwrap_or_else(|e| panic!("{status}: {e}"))
+    };
+    assert_eq!(of("done"), (8, 2, 0, 0), "requests, cells, hints and consoles of what is done");
+    assert_eq!(of("failed"), (4_000_000, 2, 2, 2), "requests, cells, hints and consoles of what failed");
+
+    // Failed cells are tried again, on the board that the run was begun with.
+    let again = lab(folder, &["run", "--resume", "long", "--only", "requests < 100"]);
+    again.ends_with(0).says(&["on the board impatient"]);
+}
+
+#[test]
+fn a_run_goes_on_only_with_its_own_study_and_board() {
+    let Some(folder) = undisturbed() else { return };
+    write(folder, "another.toml", &changed(STUDY, "seed = 1", "seed = 2"));
+    lab(folder, &["run", "another.toml", "--resume", "whole"])
+        .ends_with(1)
+        .complains(&["another.toml is not the study that whole was run with", "hint: "]);
+    lab(folder, &["run", "--resume", "whole", "--board", "host"])
+        .ends_with(1)
+        .complains(&["the board is not what it was when whole began", "hint: start a new run"]);
+    let before = done(&folder.join("whole"));
+    assert_eq!(before.len(), CELLS, "refused runs leave the results as they were");
+}
+
+#[test]
+fn an_order_that_fails_on_the_board_says_why() {
+    let Some(folder) = undisturbed() else { return };
+    lab(folder, &["board", "exec", "virt-nand", "no-such-program"])
+        .ends_with(4)
+        .complains(&["cannot run `no-such-program`", "No such file"]);
+    lab(folder, &["board", "exec", "virt-nand", "sh", "-c", "echo out; echo err >&2; exit 7"])
+        .ends_with(7)
+        .says(&["out\n", "err\n"]);
+}
