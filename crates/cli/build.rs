@@ -1,5 +1,8 @@
 //! Records the revision that the commands are built from.
 
+// Cargo takes what a build script prints.
+#![allow(clippy::print_stdout)]
+
 use std::process::Command;
 
 fn git(arguments: &[&str]) -> Option<String> {

@@ -313,6 +313,21 @@ fn a_run_on_this_machine_from_study_to_report() {
 }
 
 #[test]
+fn a_directory_of_ones_own_is_the_only_one_that_is_written_to() {
+    let folder = folder();
+    write(folder.path(), "small.toml", SMALL);
+    let profile = "kind = \"host\"\ndirectory = \"/proc/not-to-be-made\"\n";
+    let profile = write(folder.path(), "nowhere.toml", profile);
+    let run = ["run", "small.toml", "--board", &profile, "--output", "out"];
+    lab(folder.path(), &[&run[..], &["--directory", "files"]].concat())
+        .ends_with(0)
+        .says(&["2 cells measured on the board nowhere"]);
+    fs::remove_dir_all(folder.path().join("out")).expect("the results");
+    let without = lab(folder.path(), &run).ends_with(4);
+    assert!(format!("{without}").contains("cannot create /proc/not-to-be-made"), "{without}");
+}
+
+#[test]
 fn a_runs_outcome_is_json_when_asked() {
     let folder = folder();
     write(folder.path(), "small.toml", SMALL);
@@ -402,6 +417,12 @@ fn without_qemu_a_study_runs_on_this_machine_and_says_so() {
     ]);
     let report = text(folder.path().join("out/report.html"));
     assert!(report.contains("apt-get install qemu-system-arm"), "the report has the cure too");
+    // Where this machine can do nothing of a study, why it is not on the study's own board is what counts.
+    let kept = SMALL.split("[experiment.on.host]").next().expect("a first part");
+    write(folder.path(), "flash.toml", kept);
+    run(pocketstone(folder.path(), &["run", "flash.toml", "--output", "flash"]).env("PATH", &bin))
+        .ends_with(4)
+        .complains(&["no qemu-system-arm", "apt-get install qemu-system-arm"]);
 }
 
 #[test]

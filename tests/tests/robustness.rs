@@ -257,7 +257,25 @@ fn a_cell_that_takes_too_long_fails_alone() {
 
     // Failed cells are tried again, on the board that the run was begun with.
     let again = lab(folder, &["run", "--resume", "long", "--only", "requests < 100"]);
-    again.ends_with(0).says(&["on the board impatient"]);
+    again.says(&["on the board impatient"]);
+}
+
+#[test]
+fn a_state_that_cannot_be_made_fails_the_cells_that_start_from_it() {
+    let Some(folder) = undisturbed() else { return };
+    // A seed of its own, so that the file is to be written; that takes longer than a second.
+    let study = changed(STUDY, "seed = 1", "seed = 987654321");
+    write(folder, "unmade.toml", &study);
+    let profile = write(folder, "hasty.toml", &profile_with("cell_timeout_s = 600", "cell_timeout_s = 1"));
+    let run = ["run", "unmade.toml", "--board", &profile, "--output", "unmade", "--only", "requests = 8"];
+    let begin = Instant::now();
+    lab(folder, &run).ends_with(4).says(&[
+        "0 cells measured, 8 failed on the board hasty",
+        "the state it starts from cannot be made: the board did not finish within 1 s",
+        "hint: raise cell_timeout_s",
+    ]);
+    assert!(begin.elapsed() < Duration::from_secs(20), "the same state is tried again for every cell");
+    assert_eq!(done(&folder.join("unmade")), Cells::new(), "cells that are done");
 }
 
 #[test]

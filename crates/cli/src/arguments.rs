@@ -3,11 +3,15 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
+const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nrevision ", env!("POCKETSTONE_REVISION"));
+
+const EXIT_STATUS: &str = "Exit status: 0 ok; 1 wrong input or configuration; 2 wrong usage; 3 a required claim does \
+    not hold, or a regression; 4 the board or machine cannot; 70 a fault of pocketstone; 130 interrupted.";
+
 /// A storage lab for small Linux machines: boots a board, runs a workload on its real software stack,
 /// and shows where every microsecond and flash operation went.
 #[derive(Debug, Parser)]
-#[command(name = "pocketstone", version, long_version = concat!(env!("CARGO_PKG_VERSION"), "\nrevision ", env!("POCKETSTONE_REVISION")), max_term_width = 100,
-    after_help = "Exit status: 0 ok; 1 wrong input or configuration; 2 wrong usage; 3 a required claim does not hold, or a regression; 4 the board or machine cannot; 70 a fault of pocketstone.")]
+#[command(name = "pocketstone", version, long_version = LONG_VERSION, max_term_width = 100, after_help = EXIT_STATUS)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]

@@ -1,5 +1,8 @@
 //! The command `pocketstone`.
 
+// The one room that prints.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 /// Prints a line. A reader that went away, as in `| head`, is no reason to fail.
 macro_rules! say {
     ($($text:tt)*) => {{

@@ -190,13 +190,17 @@ mod tests {
     proptest! {
         #[test]
         fn calls_come_back(calls in prop::collection::vec((any::<u64>(), any::<u64>()), 0..50)) {
-            let calls: Vec<Call> = calls.into_iter().map(|(start_ns, latency_ns)| Call { start_ns, latency_ns }).collect();
+            let calls: Vec<Call> =
+                calls.into_iter().map(|(start_ns, latency_ns)| Call { start_ns, latency_ns }).collect();
             prop_assert_eq!(decode_calls(&encode_calls(&calls)).unwrap(), calls);
         }
 
         #[test]
         fn flash_operations_come_back(
-            ops in prop::collection::vec((any::<u64>(), 0usize..5, any::<u32>(), any::<u32>(), any::<u32>(), "[a-z]{1,15}"), 0..50)
+            ops in prop::collection::vec(
+                (any::<u64>(), 0usize..5, any::<u32>(), any::<u32>(), any::<u32>(), "[a-z]{1,15}"),
+                0..50,
+            )
         ) {
             let mut log = FlashLog::default();
             for (time_ns, kind, page, pages, pid, task) in ops {

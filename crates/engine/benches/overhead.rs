@@ -57,7 +57,8 @@ fn main() {
         let [low, median, high] = [PAIRS / 20, PAIRS / 2, PAIRS - 1 - PAIRS / 20].map(|n| pairs[n].1 - pairs[n].0);
         let word = if median <= 200.0 { "met" } else { "NOT met" };
         print(&format!(
-            "read() of 4 KiB, {pattern:?}, page cache hot: the lab adds {median:.0} ns per call ({low:.0} to {high:.0}); \
+            "read() of 4 KiB, {pattern:?}, page cache hot: the lab adds {median:.0} ns per call ({low:.0} to \
+                {high:.0}); \
              bar 200 ns: {word}\n"
         ));
     }

@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn every_way_to_lose_an_event_is_counted() {
-        let stats = "entries: 7197\noverrun: 2\ncommit overrun: 3\nbytes: 172728\nnow ts:    41.45\ndropped events: 4\nread events: 0\n";
+        let stats = "entries: 7197\noverrun: 2\ncommit overrun: 3\nbytes: 172728\nnow ts:    41.45\ndropped \
+            events: 4\nread events: 0\n";
         assert_eq!(lost_in_stats(stats), 9);
         let profile = "  sense                        1424               5\n  other        1   7\n";
         assert_eq!(missed_in_profile(profile, &["sense", "erase"]), 5);

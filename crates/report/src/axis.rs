@@ -224,7 +224,8 @@ mod tests {
             let round = ["1.000000e", "2.000000e", "5.000000e"].iter().any(|d| digits.starts_with(d));
             let log = step.log2();
             let binary = LINEAR[which] == Scale::Bytes && a.abs().max(b.abs()) < 1e15;
-            prop_assert!(if binary { (log - log.round()).abs() < 1e-9 } else { round || log.fract() == 0.0 }, "{digits}");
+            prop_assert!(if binary { (log - log.round()).abs() < 1e-9 } else { round || log.fract() == 0.0 },
+                "{digits}");
             let mut labels: Vec<_> = axis.ticks.iter().map(|t| &t.label).collect();
             labels.dedup();
             prop_assert_eq!(labels.len(), axis.ticks.len());

@@ -143,7 +143,8 @@ fn pointing_at_a_mark_shows_its_value() {
     let page = folder.path().join("report.html");
     let point = |selector: &str| {
         let script = format!(
-            "<script>onload=()=>{{const e=document.querySelector('{selector}');e.scrollIntoView({{behavior:'instant'}});\
+            "<script>onload=()=>{{const \
+                e=document.querySelector('{selector}');e.scrollIntoView({{behavior:'instant'}});\
              setTimeout(()=>{{const r=e.getBoundingClientRect();e.dispatchEvent(new PointerEvent('pointermove',\
              {{bubbles:true,clientX:r.x+r.width/2+3,clientY:r.y+r.height/2-2}}))}},200)}}</script></body>"
         );

@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 
 /// What every number from a virtual board carries with it.
 const ICOUNT_CAVEAT: &str = "Times are virtual: the board charges a fixed time for every instruction and the chip's \
-     data-sheet times for every flash operation. It models no caches, no branch misses and no bus contention, so compare \
+     data-sheet times for every flash operation. It models no caches, no branch misses and no bus \
+     contention, so compare \
      settings with each other rather than with a stopwatch. The same seed gives the same log, to the bit.";
 
 /// Builds the report's model from a run's results.
@@ -301,7 +302,8 @@ fn over_time(store: &Store, cell: &DetailCell) -> Result<Vec<Point>> {
 /// Read-ahead in force, by file system.
 fn read_ahead_table(store: &Store) -> Result<Option<Table>> {
     let sql = "SELECT DISTINCT point ->> '$.file_system', outcome ->> '$.read_ahead.bdi',
-               outcome ->> '$.read_ahead.default_bytes', outcome ->> '$.read_ahead.bytes', outcome ->> '$.read_ahead.advice'
+               outcome ->> '$.read_ahead.default_bytes', outcome ->> '$.read_ahead.bytes',
+               outcome ->> '$.read_ahead.advice'
                FROM cell WHERE status = 'done' ORDER BY 1, 4";
     let text = |v: Option<i64>| v.map_or("unavailable".into(), |b| pocketstone_core::units::format_bytes(b as u64));
     let rows = store.rows(sql, [], |r| {

@@ -334,7 +334,8 @@ fn views() -> String {
     format!(
         "CREATE VIEW summary AS SELECT experiment, {columns} metric, n, median, mean, low, high FROM statistic;
          CREATE VIEW improvement AS SELECT experiment, {columns} metric, n, median, mean, low, high FROM comparison;
-         CREATE VIEW cells AS SELECT id, experiment, {columns} repetition, seed, traced, status, digest, host_ms FROM cell;
+         CREATE VIEW cells AS
+             SELECT id, experiment, {columns} repetition, seed, traced, status, digest, host_ms FROM cell;
          CREATE VIEW task_operations AS SELECT flash_op.task, flash_op.kind, count(*) AS operations FROM flash_op
              GROUP BY flash_op.task, flash_op.kind;"
     )

@@ -228,9 +228,10 @@ impl Study {
     /// # Errors
     /// When it is not understood; the line is named.
     pub fn parse(file: &str, text: &str) -> Result<Self> {
-        let raw: RawStudy =
-            toml::from_str(text).map_err(|e| Error::user(format!("{file} is no study\n{}", e.to_string().trim())))?;
         let at = Locator { file, text };
+        let raw: RawStudy = toml::from_str(text).map_err(|e| {
+            at.error(e.span().unwrap_or(0..0), Error::user(format!("this is no study: {}", e.message())))
+        })?;
         let mut experiments: Vec<Experiment> = Vec::new();
         for e in raw.experiment {
             let name = e.name.get_ref().clone();
@@ -462,6 +463,6 @@ file_system = "directory"
             assert!(text.contains(place) && text.contains(word), "{text}");
         }
         let error = Study::parse("s.toml", "title = 5").unwrap_err();
-        assert!(error.chain().contains("line 1"), "{}", error.chain());
+        assert!(error.chain().contains("s.toml:1:9"), "{}", error.chain());
     }
 }

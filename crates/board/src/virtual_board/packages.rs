@@ -47,9 +47,10 @@ impl Apt {
             .current_dir(self.root.join("archives"))
             .output()
             .map_err(|e| {
-                Error::board(format!("cannot run {program}"))
-                    .because(e)
-                    .hint("the board's kernel comes from Debian's archive: run this on Debian, or name a kernel of your own in the profile ([kernel] image and modules)")
+                Error::board(format!("cannot run {program}")).because(e).hint(
+                    "the board's kernel comes from Debian's archive: run this on Debian, or name a kernel \
+                        of your own in the profile ([kernel] image and modules)",
+                )
             })
     }
 
@@ -120,7 +121,8 @@ mod tests {
 
     #[test]
     fn records_are_read() {
-        let record = "Package: linux-image-armmp\nVersion: 6.1.176-1\nDepends: linux-image-6.1.0-50-armmp (= 6.1.176-1), x | libllvm19 (>= 1)\n";
+        let record = "Package: linux-image-armmp\nVersion: 6.1.176-1\nDepends: linux-image-6.1.0-50-armmp (= \
+            6.1.176-1), x | libllvm19 (>= 1)\n";
         assert_eq!(field(record, "Version"), Some("6.1.176-1"));
         assert_eq!(dependency(record, "linux-image-"), Some("linux-image-6.1.0-50-armmp"));
         assert_eq!(dependency(record, "libllvm"), Some("libllvm19"));

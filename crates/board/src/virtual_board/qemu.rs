@@ -185,7 +185,10 @@ impl Machine {
                     .hint("the console's last lines say why; boot it by hand with: pocketstone board start NAME"))
             }
             Waited::TimedOut => Err(Error::board(format!("the board did not finish within {} s", limit.as_secs()))
-                .hint("raise cell_timeout_s or boot_timeout_s in the board's profile, or look at the console's last lines")),
+                .hint(
+                    "raise cell_timeout_s or boot_timeout_s in the board's profile, or look at the console's \
+                    last lines",
+                )),
         }
     }
 

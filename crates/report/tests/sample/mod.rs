@@ -107,7 +107,8 @@ fn claims() -> Vec<ClaimResult> {
         detail: detail.into(),
         paper: paper.map(Into::into),
         query: format!(
-            "SELECT 1 - off.mean / on.mean\nFROM cells AS off JOIN cells AS on USING (file_system, requests)\nWHERE off.read_ahead = 0 AND on.read_ahead = 128 AND pattern = '{name}'"
+            "SELECT 1 - off.mean / on.mean\nFROM cells AS off JOIN cells AS on USING (file_system, \
+                requests)\nWHERE off.read_ahead = 0 AND on.read_ahead = 128 AND pattern = '{name}'"
         ),
         required,
     };
@@ -205,11 +206,17 @@ pub fn model() -> Model {
     Model {
         title: "Read-ahead on a flash chip: when to switch it off".into(),
         description: strings(&[
-            "Read-ahead fetches pages that nobody has asked for yet. On a raw flash chip each of them costs a page sense, which a random reader pays for nothing.",
-            "This study reads a file of 64 MiB in requests of 4 KiB, in three orders, with `read_ahead_kb` at 128 and at 0, and compares the times.",
+            "Read-ahead fetches pages that nobody has asked for yet. On a raw flash chip each of them costs a \
+                page sense, which a random reader pays for nothing.",
+            "This study reads a file of 64 MiB in requests of 4 KiB, in three orders, with `read_ahead_kb` at \
+                128 and at 0, and compares the times.",
         ]),
-        summary: "38 of 42 cells ran on board pi-zero in 11 min 4 s; two of four claims hold, one does not, one has no results.".into(),
-        command: "pocketstone run studies/read-ahead.toml --board devices/pi-zero.toml --quick --seed 42 --output 'results/read ahead'".into(),
+        summary: "38 of 42 cells ran on board pi-zero in 11 min 4 s; two of four claims hold, one does not, one \
+            has no results."
+            .into(),
+        command: "pocketstone run studies/read-ahead.toml --board devices/pi-zero.toml --quick --seed 42 \
+            --output 'results/read ahead'"
+            .into(),
         facts: vec![
             fact("pocketstone", "0.1.0"),
             fact("Board", "pi-zero (virtual, ARMv6, 512 MiB)"),
@@ -230,8 +237,10 @@ pub fn model() -> Model {
         explanations: vec![Explanation {
             heading: "Why random reads gain so much".into(),
             paragraphs: strings(&[
-                "With `read_ahead_kb=128` a request of one page brings 31 others along. The next request hits one of them with a chance of 0.2%.",
-                "The gain grows with the number of requests because mounting, which is the same for both, weighs less and less.",
+                "With `read_ahead_kb=128` a request of one page brings 31 others along. The next request hits \
+                    one of them with a chance of 0.2%.",
+                "The gain grows with the number of requests because mounting, which is the same for both, \
+                    weighs less and less.",
             ]),
         }],
         left_out: vec![
@@ -243,7 +252,12 @@ pub fn model() -> Model {
             cell: "btrfs, strided, read-ahead 0, 1024 requests".into(),
             message: "the board did not answer: cannot mount /dev/mtdblock0: no space left on device".into(),
             hint: Some("give the chip at least 256 MiB: `chip.blocks = 2048` in the device's file".into()),
-            console: Some("\u{1b}[32m[   12.301]\u{1b}[0m BTRFS: device fsid 2f1c devid 1 transid 7\n[   12.377] BTRFS error (device mtdblock0): no space left <-28>\n[   12.391] probe: mount: ENOSPC\n".into()),
+            console: Some(
+                "\u{1b}[32m[   12.301]\u{1b}[0m BTRFS: device fsid 2f1c devid 1 transid 7\n[   \
+                12.377] BTRFS error (device mtdblock0): no space left <-28>\n[   12.391] probe: mount: \
+                ENOSPC\n"
+                    .into(),
+            ),
         }],
     }
 }
