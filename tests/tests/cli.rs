@@ -115,8 +115,8 @@ fn a_mistake_in_a_study_is_shown_where_it_stands() {
     check("metric = 'total_ns'\"", "metrik = 'total_ns'\"").complains(&["bad.toml:36", "no such column: metrik"]);
     // A figure of an experiment that there is not.
     check("experiment = \"small\"", "experiment = \"smal\"").complains(&[
-        "bad.toml:28:14",
-        "28 | experiment = \"smal\"",
+        "bad.toml:27:14",
+        "27 | experiment = \"smal\"",
         "^^^^^^",
         "no experiment `smal`",
     ]);

@@ -142,17 +142,16 @@ fn debian_toolchain(cache: &Cache, surroundings: &Surroundings) -> Result<(Strin
     let own = Apt::new(cache, host, surroundings)?;
     let library = board.show("libstd-rust-web-dev")?;
     let version = packages::field(&library, "Version").ok_or_else(|| Error::board("a package without a version"))?;
-    let compiler = own.show(&format!("rustc-web={version}"))?;
     let need = |record: &str, prefix: &str| {
         let found = packages::dependency(record, prefix).map(str::to_owned);
-        found.ok_or_else(|| Error::board(format!("rustc-web depends on no {prefix}*")))
+        found.ok_or_else(|| Error::board(format!("Debian's Rust depends on no {prefix}*")))
     };
-    let shared = need(&compiler, "libstd-rust-web-1")?;
-    let shared_record = own.show(&format!("{shared}={version}"))?;
-    let llvm = need(&shared_record, "libllvm")?;
+    // rustc-web -> libstd-rust-web-dev -> libstd-rust-web-1.NN -> libllvmNN
+    let dev = format!("libstd-rust-web-dev={version}");
+    let shared = need(&own.show(&dev)?, "libstd-rust-web-1")?;
+    let llvm = need(&own.show(&format!("{shared}={version}"))?, "libllvm")?;
     (surroundings.progress)(&format!("downloading Debian's Rust {version}"));
     let root = kept.join(version);
-    let dev = format!("libstd-rust-web-dev={version}");
     own.unpack(&[&format!("rustc-web={version}"), &format!("{shared}={version}"), &dev, &llvm], &root)?;
     board.unpack(&[&dev], &root)?;
     fs::write(root.join("complete"), "").board(|| "cannot mark the toolchain".into())?;
