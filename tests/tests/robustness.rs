@@ -35,15 +35,31 @@ const CELLS: usize = 12;
 ///
 /// That run also makes the saved states that all tests here start from.
 fn undisturbed() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let make = || {
         board()?;
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        write(folder.path(), "short.toml", STUDY);
-        lab(folder.path(), &["run", "short.toml", "--output", "whole"]).ends_with(0).says(&["12 cells measured"]);
+        let folder = folder_of_this_program();
+        write(&folder, "short.toml", STUDY);
+        lab(&folder, &["run", "short.toml", "--output", "whole"]).ends_with(0).says(&["12 cells measured"]);
         Some(folder)
     };
-    FOLDER.get_or_init(make).as_ref().map(tempfile::TempDir::path)
+    FOLDER.get_or_init(make).as_deref()
+}
+
+/// A new folder in target/. What is shared by all tests of a program is never dropped, so that a later
+/// program removes the folders of those that have ended.
+fn folder_of_this_program() -> PathBuf {
+    let parent = Path::new(env!("CARGO_TARGET_TMPDIR")).join("robustness");
+    fs::create_dir_all(&parent).expect("a folder in target/");
+    for entry in fs::read_dir(&parent).expect("the folder").flatten() {
+        let owner = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if owner.is_some_and(|pid| pid == std::process::id() || Process::of(pid).is_none()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let folder = parent.join(std::process::id().to_string());
+    fs::create_dir(&folder).expect("a new folder");
+    folder
 }
 
 /// What tells a cell apart, and what shows that it was not measured again: its digest and row.
