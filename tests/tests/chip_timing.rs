@@ -11,7 +11,6 @@ fn board(delays: bool) -> Option<VirtualBoard> {
 /// The paper's data sheet: 130 us to read a page of 2048 bytes, its transfer included.
 fn assert_130_microseconds(with_delays_ns: u64, without_delays_ns: u64, loads: u64) {
     let cost_us = (with_delays_ns - without_delays_ns) as f64 / loads as f64 / 1000.0;
-    println!("{cost_us:.2} us for each of {loads}");
     assert!((cost_us - 130.0).abs() <= 0.02 * 130.0, "{cost_us:.2} us for each of {loads}");
 }
 

@@ -32,16 +32,20 @@ impl HostBoard {
             facts: Facts::new(),
             surroundings: surroundings.clone(),
         };
-        let format = Order::Prepare { step: Step::Format { volume: board.volume(None) } };
-        let folder = board.carry_out(&format)?;
+        // Any order that succeeds makes the runner say what the machine is; the profile's directory is
+        // not made for that, because --directory may name another.
+        let scratch = tempfile::tempdir().board(|| "cannot create a temporary folder".into())?;
+        let directory = Some(scratch.path().to_path_buf());
+        let volume = Volume { file_system: FileSystem::Directory, options: Vec::new(), directory };
+        let folder = board.carry_out(&Order::Prepare { step: Step::Format { volume } })?;
         if let pocketstone_core::outcome::Reply::Ready { facts } = read_reply(folder.path())? {
             board.facts = facts;
         }
         Ok(board)
     }
 
-    fn volume(&self, of: Option<&Volume>) -> Volume {
-        let directory = of.and_then(|v| v.directory.clone()).unwrap_or_else(|| self.directory.clone());
+    fn volume(&self, of: &Volume) -> Volume {
+        let directory = of.directory.clone().unwrap_or_else(|| self.directory.clone());
         Volume { file_system: FileSystem::Directory, options: Vec::new(), directory: Some(directory) }
     }
 
@@ -129,7 +133,7 @@ impl Board for HostBoard {
 
     fn measure(&self, plan: &Plan) -> Result<Measured, Failed> {
         let mut plan = plan.clone();
-        plan.volume = self.volume(Some(&plan.volume));
+        plan.volume = self.volume(&plan.volume);
         for step in plan.steps() {
             let folder = self.carry_out(&Order::Prepare { step })?;
             read_reply(folder.path())?;

@@ -13,7 +13,7 @@ pub use virtual_board::{Console, VirtualBoard};
 use pocketstone_core::log::{Call, FlashLog};
 use pocketstone_core::outcome::{Facts, OUTCOME_FORMAT, Outcome, Reply};
 use pocketstone_core::plan::{FileSystem, Plan, Step};
-use pocketstone_core::{Error, Result};
+use pocketstone_core::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,9 +85,17 @@ impl From<Error> for Failed {
 
 impl From<Failed> for Error {
     fn from(failed: Failed) -> Self {
-        match failed.console.filter(|c| !c.is_empty()) {
-            Some(console) => Error::board(format!("the console's last lines were:\n{console}")).because(failed.error),
-            None => failed.error,
+        let error = failed.error;
+        match failed.console.filter(|c| !c.is_empty() && error.kind() != ErrorKind::Interrupted) {
+            Some(console) => {
+                let message = format!("{}\nthe console's last lines were:\n{console}", error.chain());
+                let whole = Error::new(error.kind(), message);
+                match error.cure() {
+                    Some(cure) => whole.hint(cure),
+                    None => whole,
+                }
+            }
+            None => error,
         }
     }
 }
@@ -110,7 +118,9 @@ impl Surroundings {
     /// Then.
     pub fn check(&self) -> Result<()> {
         match self.cancelled.load(Ordering::Relaxed) {
-            true => Err(Error::user("interrupted").hint("go on with: pocketstone run --resume DIR")),
+            true => {
+                Err(Error::new(ErrorKind::Interrupted, "interrupted").hint("go on with: pocketstone run --resume DIR"))
+            }
             false => Ok(()),
         }
     }

@@ -27,9 +27,6 @@ use pocketstone_study::store::Store;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exit status after an interrupt, as shells have it: 128 + SIGINT.
-const INTERRUPTED: u8 = 130;
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match dispatch(arguments.command) {
@@ -44,10 +41,7 @@ fn main() -> ExitCode {
             if let Some(hint) = error.cure() {
                 eprintln!("  hint: {hint}");
             }
-            match error.message() {
-                "interrupted" => ExitCode::from(INTERRUPTED),
-                _ => ExitCode::from(error.kind().exit_code()),
-            }
+            ExitCode::from(error.kind().exit_code())
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::boards::{devices, surroundings};
 use crate::{is_boards, progress, read_study, study_of, summary, write_report};
 use pocketstone_board::{Board, Profile, ProfileKind, Surroundings, VirtualBoard};
 use pocketstone_core::error::Context;
-use pocketstone_core::{Error, Result};
+use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::Study;
 use pocketstone_study::model::{LeftOut, Verdict};
 use pocketstone_study::run::{Request, dry_run, run as run_cells, select_cells};
@@ -20,7 +20,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     let mut store = arguments.resume.as_deref().map(|folder| Store::open(folder, true)).transpose()?;
     let study = study(arguments, store.as_ref())?;
     pocketstone_study::summarize::check_queries(&study)?;
-    let stored_board = store.as_ref().map(|s| s.fact("board")).transpose()?.flatten();
+    let stored_board = match &store {
+        Some(store) => store.fact("board.file")?.or(store.fact("board")?),
+        None => None,
+    };
     let forced = arguments.board.clone().or(stored_board);
     let name = forced.clone().unwrap_or_else(|| study.board.clone());
     let directory = arguments.directory.as_deref().map(std::path::absolute).transpose();
@@ -49,14 +52,21 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
         }
         Err(error) => return Err(error),
     };
-    let (cells, unavailable) = select_cells(&request, kind(&profile), Some(board.as_ref()))?;
+    if let Some(store) = &store {
+        refuse_another_board(store, board.as_ref())?;
+    }
+    let selected = select_cells(&request, kind(&profile), Some(board.as_ref()));
+    let (cells, unavailable) = selected.map_err(|error| match left_out.first() {
+        // Why it is not the board that the study is meant for matters more than what this one lacks.
+        Some(l) if is_boards(&error) => {
+            Error::board(format!("{}; {} is left out: {}", error.message(), l.what, l.why)).hint(l.cure.clone())
+        }
+        _ => error,
+    })?;
     left_out.extend(unavailable);
 
     let store = match &mut store {
-        Some(store) => {
-            refuse_another_board(store, board.as_ref())?;
-            store
-        }
+        Some(store) => store,
         None => store.insert(new_store(arguments, &study, &profile, board.as_ref())?),
     };
     store.clear_left_out()?;
@@ -65,10 +75,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     progress::clear();
     if result.is_err() && surroundings.check().is_err() {
         let folder = store.folder().display();
-        return Err(Error::user("interrupted")
+        return Err(Error::new(ErrorKind::Interrupted, "interrupted")
             .hint(format!("finished cells are kept; go on with: pocketstone run --resume {folder}")));
     }
-    let failures = result?;
+    result?;
     let report = write_report(store, &study)?;
     let model = pocketstone_study::report_model::model(store, &study)?;
     match arguments.json {
@@ -76,7 +86,8 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
         false => summary::print(store, &study, &model, &report)?,
     }
     let missed = model.claims.iter().any(|c| c.required && c.verdict == Verdict::Fails);
-    Ok(match (failures, missed) {
+    // Failures of earlier parts of a resumed run are failures too.
+    Ok(match (model.failures.len(), missed) {
         (1.., _) => 4,
         (0, true) => 3,
         (0, false) => 0,
@@ -157,6 +168,10 @@ fn new_store(arguments: &RunArguments, study: &Study, profile: &Profile, board: 
         ("host.kernel", &rustix::system::uname().release().to_string_lossy()),
         ("host.machine", &rustix::system::uname().machine().to_string_lossy()),
     ])?;
+    if let Some(file) = arguments.board.as_deref().filter(|b| b.ends_with(".toml")) {
+        let file = std::path::absolute(file).user(|| "cannot resolve --board".into())?;
+        store.set_facts([("board.file", file.to_string_lossy().as_ref())])?;
+    }
     let facts = board.facts();
     let names: Vec<String> = facts.keys().map(|name| format!("fact.{name}")).collect();
     store.set_facts(names.iter().map(String::as_str).zip(facts.values().map(String::as_str)))?;

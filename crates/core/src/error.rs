@@ -13,6 +13,8 @@ pub enum ErrorKind {
     Board,
     /// A fault of pocketstone itself (exit code 70).
     Bug,
+    /// The user stopped it (exit code 130, as shells have it: 128 + SIGINT).
+    Interrupted,
 }
 
 impl ErrorKind {
@@ -23,6 +25,7 @@ impl ErrorKind {
             ErrorKind::Threshold => 3,
             ErrorKind::Board => 4,
             ErrorKind::Bug => 70,
+            ErrorKind::Interrupted => 130,
         }
     }
 }

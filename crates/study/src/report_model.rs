@@ -153,6 +153,19 @@ fn metric_label(metric: &str) -> String {
     name.to_owned()
 }
 
+/// A factor's value in words; `value` is as [`shown`] has it.
+fn phrase(factor: &str, value: &str) -> String {
+    match (factor, value) {
+        ("read_ahead_bytes", "0 B") => "read-ahead off".to_owned(),
+        ("read_ahead_bytes", _) => format!("read-ahead {value}"),
+        ("request_bytes", _) => format!("{value} requests"),
+        ("bulk_read", "true") => "bulk_read".to_owned(),
+        ("bulk_read", _) => "no bulk_read".to_owned(),
+        ("compression", _) => format!("compression {value}"),
+        _ => value.to_owned(),
+    }
+}
+
 /// A figure of the study, from the results.
 pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<Figure> {
     let table = if spec.show == Show::Improvement { "comparison" } else { "statistic" };
@@ -176,17 +189,8 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
         .into_iter()
         .map(|(name, mut points)| {
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            let words: Vec<String> = name
-                .iter()
-                .zip(&spec.series)
-                .map(|(value, factor)| match factor.get_ref().as_str() {
-                    "read_ahead_bytes" => format!("read-ahead {}", if value == "0 B" { "off" } else { value }),
-                    "request_bytes" => format!("{value} requests"),
-                    "bulk_read" => if value == "true" { "bulk_read" } else { "no bulk_read" }.to_owned(),
-                    "compression" => format!("compression {value}"),
-                    _ => value.clone(),
-                })
-                .collect();
+            let words: Vec<String> =
+                name.iter().zip(&spec.series).map(|(value, factor)| phrase(factor.get_ref(), value)).collect();
             let name = if words.is_empty() { metric_label(spec.metric.get_ref()) } else { words.join(", ") };
             Series { name, source: Source::Measured, points }
         })
@@ -428,16 +432,12 @@ pub fn improvements(store: &Store, study: &Study) -> Result<Vec<Table>> {
         };
         let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
         columns.extend(["time saved", "90% interval", "senses saved"].map(str::to_owned));
-        let value = |v: &serde_json::Value| factor::named(compare.factor).map_or(v.to_string(), |f| f.show(v));
+        let value = |v: &serde_json::Value| {
+            phrase(compare.factor, &factor::named(compare.factor).map_or(v.to_string(), |f| f.show(v)))
+        };
         tables.push(Table {
             id: experiment.name.clone(),
-            title: format!(
-                "{}: what {} {} saves over {}",
-                experiment.name,
-                compare.factor,
-                value(&compare.candidate),
-                value(&compare.baseline)
-            ),
+            title: format!("{}: {} against {}", experiment.name, value(&compare.candidate), value(&compare.baseline)),
             caption: String::new(),
             columns,
             rows: table.values().map(cells).collect(),

@@ -101,7 +101,7 @@ pub fn select_cells(
 
 /// Measures the cells that the store does not have yet, then computes statistics.
 ///
-/// A failed cell is stored and the rest goes on. Returns the number of failed cells.
+/// A failed cell is stored, and the rest goes on.
 ///
 /// # Errors
 /// When the user interrupts (what is done is kept) or the results cannot be written.
@@ -112,7 +112,7 @@ pub fn run(
     store: &mut Store,
     surroundings: &Surroundings,
     observer: &mut dyn Observer,
-) -> Result<usize> {
+) -> Result<()> {
     let done = store.done()?;
     let mut todo = Vec::new();
     for cell in cells {
@@ -130,7 +130,7 @@ pub fn run(
     observer.begin(cells.len(), todo.len(), states.len());
     let workers = board.parallel().max(1);
     let mut made = 0;
-    let mut broken: Vec<(Vec<Step>, String)> = Vec::new();
+    let mut broken: Vec<(Vec<Step>, Failed)> = Vec::new();
     in_parallel(
         workers,
         &states,
@@ -139,19 +139,26 @@ pub fn run(
             made += 1;
             observer.state(made);
             if let Err(failed) = result {
-                broken.push((steps.clone(), Error::from(failed).chain()));
+                broken.push((steps.clone(), failed));
             }
             Ok(())
         },
         surroundings,
     )?;
-    let mut failures = 0;
     let measure = |cell: &&Cell| {
         let begin = Instant::now();
         let steps = cell.plan.steps();
         // What cannot be prepared once is not tried again for every cell that starts from it.
         let result = match broken.iter().find(|(s, _)| *s == steps) {
-            Some((_, why)) => Err(Error::board(format!("the state it starts from cannot be made: {why}")).into()),
+            Some((_, failed)) => {
+                let why = failed.error.chain();
+                let error = Error::board(format!("the state it starts from cannot be made: {why}"));
+                let error = match failed.error.cure() {
+                    Some(cure) => error.hint(cure),
+                    None => error,
+                };
+                Err(Failed { error, console: failed.console.clone() })
+            }
             None => board.measure(&cell.plan),
         };
         (result, begin.elapsed().as_secs_f64() * 1000.0)
@@ -165,7 +172,6 @@ pub fn run(
             if surroundings.check().is_err() && result.is_err() {
                 return Ok(());
             }
-            failures += usize::from(result.is_err());
             store.put(cell, &result, host_ms)?;
             for u in result.iter().flat_map(|m| &m.outcome.unavailable) {
                 let (what, why, cure) = (u.what.clone(), u.why.clone(), u.cure.clone());
@@ -176,10 +182,11 @@ pub fn run(
         },
         surroundings,
     );
-    summarize::summarize(store, study)?;
+    // Results that cannot be stored are the first thing to say; the statistics would fail for the same reason.
+    let summarized = summarize::summarize(store, study);
     outcome?;
-    surroundings.check()?;
-    Ok(failures)
+    summarized?;
+    surroundings.check()
 }
 
 /// Does `work` on all items with some threads, and hands the results to `collect` on this one.

@@ -267,7 +267,8 @@ fn confined_command() -> Result<Command> {
         return Ok(command);
     }
     // In a user namespace of one's own anybody may chroot.
-    let namespaces = ["--user", "--map-root-user", "--net", "--"];
+    // No mapping of users: Landlock, put on first, lets nobody write /proc/self/uid_map.
+    let namespaces = ["--user", "--keep-caps", "--net", "--"];
     let works = Command::new("unshare").args(namespaces).arg("true").stderr(Stdio::null()).status();
     if works.is_ok_and(|s| s.success()) {
         let mut command = Command::new("unshare");
@@ -298,6 +299,8 @@ fn spawn_confined(mut command: Command, folder: PathBuf, readable: [PathBuf; 2])
         .spawn(move || {
             let result =
                 restrict(&folder, &readable).and_then(|()| command.spawn().board(|| format!("cannot start {QEMU}")));
+            // It holds QEMU's end of the QMP socket: as long as that is open, nobody sees QEMU end.
+            drop(command);
             let result = result.map_err(|e| e.hint("apt-get install qemu-system-arm util-linux"));
             let started = result.is_ok();
             if report.send(result).is_ok() && started {
