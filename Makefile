@@ -27,7 +27,7 @@ run: setup-run build
 test: setup-test build format lint licences unit
 
 bench: setup-run build
-	@$(RUST) cargo bench $(LOCKED) --workspace
+	@$(RUST) cargo bench $(LOCKED) -p pocketstone-engine -p pocketstone-tests --bench overhead --bench cells
 
 torture: setup-run build
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture -- --ignored --nocapture
