@@ -1,7 +1,6 @@
 //! Running a study on a board.
 
 use crate::cell::{Cell, cells};
-use crate::factor::describe;
 use crate::model::LeftOut;
 use crate::store::{Store, key, select};
 use crate::study::Study;
@@ -238,9 +237,4 @@ pub fn dry_run(cells: &[Cell]) -> Vec<String> {
 pub fn varying(points: &[&crate::factor::Point]) -> Vec<&'static str> {
     let names = crate::factor::FACTORS.iter().map(|f| f.name);
     names.filter(|n| points.iter().map(|p| p.get(*n)).collect::<Vec<_>>().windows(2).any(|w| w[0] != w[1])).collect()
-}
-
-/// A point's varying factors in words.
-pub fn label(point: &crate::factor::Point, names: &[&str]) -> String {
-    describe(point, names)
 }
