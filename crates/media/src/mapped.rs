@@ -1,0 +1,382 @@
+//! A region mapped from a file, a memory device, or memory without a name.
+
+use crate::open::{self, Backing, MapOptions, Source};
+use crate::space::{Space, can_map, largest_free};
+use crate::{Persistence, Piece, Region, Window, persist, window};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, compiler_fence};
+
+/// A mapped medium, locked against other processes for as long as it lives.
+///
+/// What it does to make stores durable depends on where they go: on power-safe media lines are
+/// written back and fences waited for; on others stores are plain, and [`Region::sync`] asks the
+/// kernel.
+pub struct Mapped {
+    // Declared before the file: unmapped first, so that the lock covers every mapping.
+    space: Space,
+    file: File,
+    backing: Backing,
+    bytes: AtomicU64,
+    growing: Mutex<()>,
+    map_bytes: u64,
+    prot: ProtFlags,
+    flags: MapFlags,
+    writable: bool,
+    /// The user said so, not the kernel.
+    declared: bool,
+    persistence: Persistence,
+    power_safe: bool,
+    zeroed: bool,
+}
+
+const HUGE: u64 = 2 << 20;
+const GIANT: u64 = 1 << 30;
+/// Most address space that is reserved without being asked for.
+const RESERVE_MOST: u64 = 1 << 42;
+
+impl Mapped {
+    /// Maps an existing file or memory device.
+    ///
+    /// # Errors
+    /// When it does not exist, is in use, is no memory, or does not fit the address space.
+    pub fn open(path: &Path, options: &MapOptions) -> Result<Mapped> {
+        Mapped::map(open::open(path, options)?, options)
+    }
+
+    /// Creates a file of `bytes` bytes (rounded up to whole pages) with room for every one, and maps
+    /// it. An existing file must be empty, unless `options` allow its contents to be destroyed. On a
+    /// memory device, 0 bytes are all it has.
+    ///
+    /// # Errors
+    /// As [`Mapped::open`]; when the file holds something, or its file system is full.
+    pub fn create(path: &Path, bytes: u64, options: &MapOptions) -> Result<Mapped> {
+        Mapped::map(open::create(path, bytes, options)?, options)
+    }
+
+    /// Zeroed memory of this process alone, rounded up to whole pages. Unlike [`crate::Heap`] it
+    /// grows, and has windows.
+    ///
+    /// # Errors
+    /// When there is not that much memory or address space.
+    pub fn anonymous(bytes: u64) -> Result<Mapped> {
+        let map_bytes = rustix::param::page_size() as u64;
+        let fd = rustix::fs::memfd_create("pocketstone", rustix::fs::MemfdFlags::CLOEXEC)
+            .board(|| "cannot get memory from the kernel".into())?;
+        let file = File::from(fd);
+        let rounded = bytes.max(1).checked_next_multiple_of(map_bytes).filter(|&b| i64::try_from(b).is_ok());
+        let bytes = rounded.ok_or_else(|| Error::user(format!("{bytes} bytes are more than any memory")))?;
+        open::lengthen(&file, &Backing::Anonymous, map_bytes, 0, bytes)?;
+        let source = Source { file, backing: Backing::Anonymous, bytes, map_bytes, zeroed: true };
+        Mapped::map(source, &MapOptions::default())
+    }
+
+    /// Whether every byte was zero when this was mapped, because it was made then.
+    pub fn zeroed(&self) -> bool {
+        self.zeroed
+    }
+
+    /// Whether stores are allowed.
+    pub fn writable(&self) -> bool {
+        self.writable
+    }
+
+    /// To how many bytes this can grow in place at most.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.space.bytes() as u64
+    }
+
+    fn map(source: Source, options: &MapOptions) -> Result<Mapped> {
+        let device = matches!(source.backing, Backing::Device { .. });
+        let anonymous = source.backing == Backing::Anonymous;
+        if (options.persistent || device) && !persist::available() {
+            let message = format!(
+                "{} cannot be kept safe against loss of power: user programs on this processor cannot write cache \
+                 lines back",
+                source.backing.name()
+            );
+            return Err(Error::board(message).hint("do not declare it persistent, or use a 64-bit system"));
+        }
+        let space = reserve(&source, options)?;
+        let mut prot = ProtFlags::READ;
+        if options.writable {
+            prot |= ProtFlags::WRITE;
+        }
+        let whole = source.bytes.next_multiple_of(source.map_bytes) as usize;
+        // A synchronous mapping exists only on DAX, where what is written back needs nothing else.
+        // Only a processor that can write back is helped by it.
+        let synchronous = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
+        let dax = !anonymous
+            && persist::available()
+            && can_map(source.map_bytes as usize, prot, synchronous, source.file.as_fd());
+        let flags = if dax { synchronous } else { MapFlags::SHARED };
+        let wrong = || format!("cannot map {}", source.backing.name());
+        space.map(0, whole, prot, flags, source.file.as_fd(), 0).board(wrong)?;
+        let power_safe = dax || device || options.persistent;
+        let persistence = match (power_safe, anonymous) {
+            (true, _) => Persistence::PowerSafe,
+            (_, true) => Persistence::Volatile,
+            _ => Persistence::ProcessSafe,
+        };
+        let Source { file, backing, bytes, map_bytes, zeroed } = source;
+        let mapped = Mapped {
+            space,
+            file,
+            backing,
+            bytes: AtomicU64::new(bytes),
+            growing: Mutex::new(()),
+            map_bytes,
+            prot,
+            flags,
+            writable: options.writable,
+            declared: options.persistent && !dax && !device,
+            persistence,
+            power_safe,
+            zeroed,
+        };
+        mapped.prefer_huge_pages(0, whole);
+        Ok(mapped)
+    }
+
+    /// A wish only: fewer faults and a better use of the TLB where the file system has huge pages.
+    fn prefer_huge_pages(&self, at: usize, bytes: usize) {
+        // SAFETY: the range was just mapped; the advice changes no contents.
+        let _ = unsafe { madvise(self.space.base().add(at).cast(), bytes, Advice::LinuxHugepage) };
+    }
+
+    #[inline]
+    fn place(&self, at: u64, bytes: u64) -> *mut u8 {
+        let inside = at.checked_add(bytes).is_some_and(|end| end <= self.bytes.load(Ordering::Acquire));
+        assert!(inside, "{at}+{bytes} is outside the region");
+        // SAFETY: just checked to be inside the mapping.
+        unsafe { self.space.base().add(at as usize) }
+    }
+
+    #[inline]
+    fn place_to_store(&self, at: u64, bytes: u64) -> *mut u8 {
+        assert!(self.writable, "a region that was opened for reading only is stored to");
+        self.place(at, bytes)
+    }
+}
+
+fn no_space(bytes: u64, name: &str) -> Error {
+    let free = largest_free();
+    Error::board(format!(
+        "{bytes} bytes do not fit this process's address space (largest free range about {free} bytes)"
+    ))
+    .hint(format!("make {name} smaller, use a 64-bit system, or raise the limit that `ulimit -v` shows"))
+}
+
+/// Address space for the medium and its growth.
+fn reserve(source: &Source, options: &MapOptions) -> Result<Space> {
+    let bytes = source.bytes;
+    let fail = || no_space(bytes.max(options.reserve_bytes.unwrap_or(0)), &source.backing.name());
+    let default = if cfg!(target_pointer_width = "64") { bytes.saturating_mul(16).min(RESERVE_MOST) } else { bytes };
+    let mut wanted = options.reserve_bytes.unwrap_or(default).max(bytes);
+    let huge = if bytes >= GIANT { GIANT } else { HUGE }.max(source.map_bytes);
+    loop {
+        // Huge pages are worth having, but not worth failing for.
+        for align in [huge, source.map_bytes] {
+            let whole = wanted.checked_next_multiple_of(source.map_bytes).ok_or_else(fail)?;
+            let (Ok(whole), Ok(align)) = (usize::try_from(whole), usize::try_from(align)) else { continue };
+            if let Ok(space) = Space::reserve(whole, align) {
+                return Ok(space);
+            }
+        }
+        // Room that was asked for must be there; room that would only be nice may be less.
+        if options.reserve_bytes.is_some() || wanted == bytes {
+            return Err(fail());
+        }
+        wanted = (wanted / 2).max(bytes);
+    }
+}
+
+impl Region for Mapped {
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.space.base()
+    }
+
+    fn map_bytes(&self) -> u64 {
+        self.map_bytes
+    }
+
+    fn persistence(&self) -> Persistence {
+        self.persistence
+    }
+
+    fn describe(&self) -> String {
+        let what = match &self.backing {
+            Backing::File { path, system } => format!("file {} on {system}", path.display()),
+            Backing::Device { path, .. } => format!("memory device {}", path.display()),
+            Backing::Anonymous => return "memory of this process".into(),
+        };
+        match (self.power_safe, self.declared) {
+            (true, true) => format!("{what}, declared safe against loss of power"),
+            (true, false) => format!("{what}, safe against loss of power"),
+            _ => format!("{what}, safe against the death of the process, not against loss of power"),
+        }
+    }
+
+    #[inline]
+    fn read(&self, at: u64, into: &mut [u8]) {
+        let from = self.place(at, into.len() as u64);
+        // SAFETY: `place` checked the range; `into` is memory of its own.
+        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
+    }
+
+    #[inline]
+    fn write(&self, at: u64, from: &[u8]) {
+        let to = self.place_to_store(at, from.len() as u64);
+        // SAFETY: `place` checked the range. `copy` allows `from` to lie in the region itself.
+        unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) }
+    }
+
+    #[inline]
+    fn store_u64(&self, at: u64, value: u64) {
+        assert!(at % 8 == 0, "{at} is not aligned to a word");
+        let to = self.place_to_store(at, 8).cast::<u64>();
+        // SAFETY: `place` checked the range; the base is aligned to a page and `at` to 8. Atomic,
+        // because a 32-bit processor would store two halves.
+        unsafe { AtomicU64::from_ptr(to) }.store(value.to_le(), Ordering::Release);
+    }
+
+    #[inline]
+    fn stream(&self, at: u64, from: &[u8]) {
+        let to = self.place_to_store(at, from.len() as u64);
+        // SAFETY: `place` checked the range; both ways allow overlap.
+        unsafe {
+            if self.power_safe {
+                persist::stream(to, from.as_ptr(), from.len());
+            } else {
+                std::ptr::copy(from.as_ptr(), to, from.len());
+            }
+        }
+    }
+
+    fn zero(&self, at: u64, bytes: u64) {
+        let to = self.place_to_store(at, bytes);
+        // SAFETY: `place` checked the range.
+        unsafe {
+            if self.power_safe {
+                persist::stream_zero(to, bytes as usize);
+            } else {
+                std::ptr::write_bytes(to, 0, bytes as usize);
+            }
+        }
+    }
+
+    #[inline]
+    fn flush(&self, at: u64, bytes: u64) {
+        if self.power_safe {
+            let from = self.place(at, bytes);
+            // SAFETY: `place` checked the range.
+            unsafe { persist::write_back(from, bytes as usize) }
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        if self.power_safe {
+            persist::fence();
+        } else {
+            // What this thread has stored outlives the process; only the order must be kept.
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.persistence != Persistence::ProcessSafe || !self.writable {
+            return Ok(());
+        }
+        self.file.sync_data().board(|| format!("cannot write {} back", self.backing.name()))
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let name = self.backing.name();
+        if matches!(self.backing, Backing::Device { .. }) || !self.writable {
+            let why = if self.writable { "a device keeps its length" } else { "it was opened for reading only" };
+            return Err(Error::user(format!("{name} cannot grow: {why}")));
+        }
+        let _alone = self.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let old = self.bytes();
+        let fits = bytes.checked_next_multiple_of(self.map_bytes).filter(|&new| new <= self.reserved_bytes());
+        let Some(new) = fits else {
+            let reserved = self.reserved_bytes();
+            let room = largest_free();
+            let message = format!(
+                "{bytes} bytes do not fit this process's address space: {reserved} bytes are reserved for {name} \
+                 (largest free range about {room} bytes)"
+            );
+            let hint =
+                if room > bytes { "open it anew, with more address space reserved" } else { "use a 64-bit system" };
+            return Err(Error::board(message).hint(hint));
+        };
+        if new <= old {
+            return Ok(());
+        }
+        open::lengthen(&self.file, &self.backing, self.map_bytes, old, new)?;
+        let start = old.next_multiple_of(self.map_bytes);
+        let (at, more) = (start as usize, (new - start) as usize);
+        if more > 0 {
+            if let Err(error) = self.space.map(at, more, self.prot, self.flags, self.file.as_fd(), start) {
+                // As long as it was: nothing has seen the new bytes.
+                let _ = self.file.set_len(old);
+                return Err(Error::board(format!("cannot map {more} more bytes of {name}")).because(error));
+            }
+            self.prefer_huge_pages(at, more);
+        }
+        self.bytes.store(new, Ordering::Release);
+        Ok(())
+    }
+
+    fn window(&self, pieces: &[Piece]) -> Option<Box<dyn Window>> {
+        let mapped = self.bytes().next_multiple_of(self.map_bytes);
+        for piece in pieces {
+            let at = piece.at.unwrap_or(0);
+            let inside = piece.at.is_none() || at.checked_add(piece.bytes).is_some_and(|end| end <= mapped);
+            assert!(inside, "{at}+{} is outside the region", piece.bytes);
+            let whole = at % self.map_bytes == 0 && piece.bytes % self.map_bytes == 0;
+            assert!(whole, "{at}+{} is not a number of whole pages", piece.bytes);
+        }
+        let how =
+            window::How { file: self.file.as_fd(), prot: self.prot, flags: self.flags, map_bytes: self.map_bytes };
+        window::open(pieces, how)
+    }
+
+    fn touch(&self, at: u64, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let page = rustix::param::page_size();
+        let start = self.place(at, bytes);
+        let first = start as usize & !(page - 1);
+        let length = (start as usize + bytes as usize).next_multiple_of(page) - first;
+        let first = start.wrapping_sub(start as usize - first);
+        let advice = if self.writable { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
+        // SAFETY: the pages hold bytes of the region; populating changes no contents.
+        if unsafe { madvise(first.cast(), length, advice) }.is_ok() {
+            return;
+        }
+        for offset in (0..length).step_by(page) {
+            // SAFETY: as above. Kernels before 5.14 need a fault for every page. Exchanging a byte
+            // for itself makes the page writable and loses nothing that another thread stores.
+            unsafe {
+                let byte = AtomicU8::from_ptr(first.add(offset));
+                let value = byte.load(Ordering::Relaxed);
+                if self.writable {
+                    let _ = byte.compare_exchange(value, value, Ordering::Relaxed, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}

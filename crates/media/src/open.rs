@@ -1,0 +1,309 @@
+//! What a mapping is made of: opening, locking and filling files, and knowing what they lie on.
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// How a file is to be mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapOptions {
+    /// Whether to store to it, too. A file that is only read can be open in several processes.
+    pub writable: bool,
+    /// The user declares that the memory behind the file outlives a loss of power (batteries, say):
+    /// stores are flushed and fenced, and count as power-safe.
+    pub persistent: bool,
+    /// Creating may destroy what an existing file holds.
+    pub overwrite: bool,
+    /// How many bytes of address space to keep for growing; by default 16 times the length on 64-bit
+    /// processors, and the length itself on others.
+    pub reserve_bytes: Option<u64>,
+}
+
+impl Default for MapOptions {
+    fn default() -> Self {
+        MapOptions { writable: true, persistent: false, overwrite: false, reserve_bytes: None }
+    }
+}
+
+/// What kind of memory is behind a descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// A file, on a file system of this name.
+    File { path: PathBuf, system: String },
+    /// A character device that is memory itself, of this length.
+    Device { path: PathBuf, bytes: u64 },
+    /// Memory without a name.
+    Anonymous,
+}
+
+impl Backing {
+    /// Its name in messages.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Backing::File { path, .. } | Backing::Device { path, .. } => path.display().to_string(),
+            Backing::Anonymous => "memory of this process".into(),
+        }
+    }
+}
+
+/// An open and locked medium.
+pub(crate) struct Source {
+    pub(crate) file: File,
+    pub(crate) backing: Backing,
+    pub(crate) bytes: u64,
+    pub(crate) map_bytes: u64,
+    pub(crate) zeroed: bool,
+}
+
+const HUGETLBFS: u32 = 0x9584_58f6;
+
+fn system_name(magic: u32) -> String {
+    match magic {
+        0x0102_1994 => "tmpfs".into(),
+        0xef53 => "ext4".into(),
+        0x5846_5342 => "xfs".into(),
+        0x9123_683e => "btrfs".into(),
+        0x794c_7630 => "overlayfs".into(),
+        0xf2f5_2010 => "f2fs".into(),
+        HUGETLBFS => "hugetlbfs".into(),
+        other => format!("a file system of type {other:#x}"),
+    }
+}
+
+/// Opens what exists.
+pub(crate) fn open(path: &Path, options: &MapOptions) -> Result<Source> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(options.writable)
+        .open(path)
+        .user(|| format!("cannot open {}", path.display()))?;
+    lock(&file, path, options.writable)?;
+    let source = inspect(file, path)?;
+    if source.bytes == 0 {
+        return Err(Error::user(format!("{} is empty", path.display())).hint("create a volume in it first"));
+    }
+    if source.bytes % source.map_bytes != 0 && source.map_bytes > rustix::param::page_size() as u64 {
+        let message = format!("{} is not a whole number of {}-byte pages long", path.display(), source.map_bytes);
+        return Err(Error::user(message));
+    }
+    if options.writable {
+        fill_holes(&source)?;
+    }
+    Ok(source)
+}
+
+/// Creates a file of `bytes` bytes, rounded up to whole pages, or takes an empty one.
+pub(crate) fn create(path: &Path, bytes: u64, options: &MapOptions) -> Result<Source> {
+    if !options.writable {
+        return Err(Error::user(format!("{} cannot be created for reading only", path.display())));
+    }
+    let wrong = || format!("cannot create {}", path.display());
+    let opened = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    let (file, new) = match opened {
+        Ok(file) => (file, true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            (OpenOptions::new().read(true).write(true).open(path).user(wrong)?, false)
+        }
+        Err(error) => return Err(Error::user(wrong()).because(error)),
+    };
+    let made = lock(&file, path, true).and_then(|()| inspect(file, path)).and_then(|s| fill(s, bytes, options));
+    if made.is_err() && new {
+        // Nothing of value: this call made it. The error says what matters.
+        let _ = std::fs::remove_file(path);
+    }
+    made
+}
+
+fn fill(mut source: Source, bytes: u64, options: &MapOptions) -> Result<Source> {
+    let name = source.backing.name();
+    if source.bytes > 0 && !options.overwrite {
+        let message = match source.backing {
+            Backing::Device { .. } => format!("{name} is a device, which may hold data already"),
+            _ => format!("{name} exists already and holds {} bytes", source.bytes),
+        };
+        return Err(Error::user(message).hint("name another file, or allow it to be overwritten"));
+    }
+    if let Backing::Device { bytes: most, .. } = source.backing {
+        let wanted = if bytes == 0 { Some(most) } else { bytes.checked_next_multiple_of(source.map_bytes) };
+        source.bytes = wanted
+            .filter(|&bytes| bytes <= most)
+            .ok_or_else(|| Error::user(format!("{name} has {most} bytes, not {bytes}")))?;
+        return Ok(source);
+    }
+    if bytes == 0 {
+        return Err(Error::user(format!("{name} needs a length of at least one byte")));
+    }
+    let too_long = || Error::user(format!("{bytes} bytes are too long for the file {name}"));
+    let bytes =
+        bytes.checked_next_multiple_of(source.map_bytes).filter(|&b| i64::try_from(b).is_ok()).ok_or_else(too_long)?;
+    if source.bytes > 0 {
+        source.file.set_len(0).user(|| format!("cannot empty {name}"))?;
+        source.bytes = 0;
+    }
+    lengthen(&source.file, &source.backing, source.map_bytes, 0, bytes)?;
+    (source.bytes, source.zeroed) = (bytes, true);
+    Ok(source)
+}
+
+/// Lengthens a file, with room on the medium for every byte: a store to a mapped file whose file
+/// system is full would kill the process. On failure the file is as long as it was.
+pub(crate) fn lengthen(file: &File, backing: &Backing, map_bytes: u64, from: u64, to: u64) -> Result<()> {
+    let done = match allocate(file, from, to) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, from, to),
+        other => other.map_err(std::io::Error::from),
+    };
+    done.map_err(|error| {
+        // Gives what was allocated back; the error that matters is the first.
+        let _ = file.set_len(from);
+        no_room(error, backing, map_bytes, to - from)
+    })
+}
+
+fn allocate(file: &File, from: u64, to: u64) -> Result<(), Errno> {
+    loop {
+        // A signal interrupts long allocations on tmpfs, which start again where they were.
+        match fallocate(file, FallocateFlags::empty(), from, to - from) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// For file systems that cannot allocate: zeros are the next best.
+fn write_zeros(file: &File, from: u64, to: u64) -> std::io::Result<()> {
+    let zeros = vec![0; 1 << 20];
+    let mut at = from;
+    while at < to {
+        let bytes = (to - at).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..bytes as usize], at)?;
+        at += bytes;
+    }
+    Ok(())
+}
+
+fn no_room(error: std::io::Error, backing: &Backing, map_bytes: u64, bytes: u64) -> Error {
+    let message = format!("{} cannot be given {bytes} more bytes", backing.name());
+    let full = matches!(Errno::from_io_error(&error), Some(Errno::NOSPC | Errno::NOMEM));
+    let huge = matches!(backing, Backing::File { system, .. } if system == "hugetlbfs");
+    let failed = Error::board(message).because(error);
+    match (full, huge) {
+        (true, true) => failed.hint(huge_page_hint(map_bytes, bytes)),
+        (true, false) => failed.hint("its file system is full: make room, or ask for less"),
+        (false, _) => failed,
+    }
+}
+
+/// Only the kernel's default size of huge page is counted by the file that everybody knows.
+fn huge_page_hint(map_bytes: u64, bytes: u64) -> String {
+    let directory = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", map_bytes / 1024);
+    let free = std::fs::read_to_string(format!("{directory}/free_hugepages"));
+    let free: u64 = free.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let missing = bytes.div_ceil(map_bytes).saturating_sub(free).max(1);
+    let count = if map_bytes == 2 << 20 { "/proc/sys/vm/nr_hugepages".into() } else { directory + "/nr_hugepages" };
+    format!("raise {count} by {missing} ({free} huge pages of {} KiB are free)", map_bytes / 1024)
+}
+
+/// A file with holes would need space at a moment when nobody can be told that there is none.
+fn fill_holes(source: &Source) -> Result<()> {
+    let Backing::File { .. } = source.backing else { return Ok(()) };
+    let facts = source.file.metadata().board(|| format!("cannot examine {}", source.backing.name()))?;
+    if facts.blocks() * 512 >= source.bytes {
+        return Ok(());
+    }
+    match allocate(&source.file, 0, source.bytes) {
+        Err(error @ (Errno::NOSPC | Errno::NOMEM | Errno::DQUOT | Errno::IO)) => {
+            let missing = source.bytes - facts.blocks() * 512;
+            Err(no_room(error.into(), &source.backing, source.map_bytes, missing))
+        }
+        // A file system that cannot allocate, or need not.
+        _ => Ok(()),
+    }
+}
+
+fn lock(file: &File, path: &Path, writable: bool) -> Result<()> {
+    let how = if writable { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
+    flock(file, how).map_err(|error| match error {
+        Errno::WOULDBLOCK => Error::user(format!("{} is in use (is it mounted?)", path.display()))
+            .hint(format!("unmount it, or end the process that `fuser -v {}` names", path.display())),
+        error => Error::board(format!("cannot lock {}", path.display())).because(error),
+    })
+}
+
+fn inspect(file: File, path: &Path) -> Result<Source> {
+    let wrong = || format!("cannot examine {}", path.display());
+    let facts = file.metadata().board(wrong)?;
+    let path = path.to_path_buf();
+    if facts.file_type().is_char_device() {
+        let (major, minor) = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
+        let (bytes, map_bytes) = device_size(Path::new(&format!("/sys/dev/char/{major}:{minor}")), &path)?;
+        return Ok(Source { file, backing: Backing::Device { path, bytes }, bytes, map_bytes, zeroed: false });
+    }
+    if !facts.is_file() {
+        let message = format!("{} is neither a file nor a memory device (/dev/dax...)", path.display());
+        return Err(Error::user(message).hint("of a block device, mount its file system with `-o dax`, and use a file"));
+    }
+    let system = fstatfs(&file).board(wrong)?;
+    let magic = system.f_type as u32;
+    let map_bytes = if magic == HUGETLBFS { system.f_bsize as u64 } else { rustix::param::page_size() as u64 };
+    let backing = Backing::File { path, system: system_name(magic) };
+    Ok(Source { file, backing, bytes: facts.len(), map_bytes, zeroed: false })
+}
+
+/// Length and granularity of a memory device, from its directory in /sys.
+fn device_size(directory: &Path, path: &Path) -> Result<(u64, u64)> {
+    let number = |name: &str| -> Option<u64> {
+        std::fs::read_to_string(directory.join(name)).ok()?.trim().parse().ok().filter(|&n| n > 0)
+    };
+    let wrong = |what: &str| {
+        Error::user(format!("{} is not a memory device: {} {what}", path.display(), directory.display()))
+            .hint("name a device like /dev/dax0.0, made by `ndctl create-namespace --mode=devdax`")
+    };
+    let size = number("size").ok_or_else(|| wrong("has no size"))?;
+    // The attribute moved when the devices got a bus of their own.
+    let align = number("align").or_else(|| number("device/align")).ok_or_else(|| wrong("has no align"))?;
+    if !align.is_power_of_two() || size < align {
+        return Err(wrong("has a wrong align"));
+    }
+    Ok((size / align * align, align))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_devices_size_comes_from_either_layout_of_sysfs() {
+        let home = tempfile::tempdir().unwrap();
+        let device = Path::new("/dev/dax0.0");
+        let error = device_size(home.path(), device).unwrap_err();
+        assert!(error.message().contains("/dev/dax0.0 is not a memory device"), "{}", error.message());
+        std::fs::write(home.path().join("size"), "6291457\n").unwrap();
+        assert!(device_size(home.path(), device).is_err());
+        std::fs::create_dir(home.path().join("device")).unwrap();
+        std::fs::write(home.path().join("device/align"), "2097152\n").unwrap();
+        assert_eq!(device_size(home.path(), device).unwrap(), (6 << 20, 2 << 20));
+        std::fs::write(home.path().join("align"), "4096\n").unwrap();
+        assert_eq!(device_size(home.path(), device).unwrap(), (6 << 20, 4096));
+    }
+
+    #[test]
+    fn a_device_that_is_no_memory_and_a_directory_are_refused() {
+        let error = open(Path::new("/dev/null"), &MapOptions::default()).map(|_| ()).unwrap_err();
+        assert!(error.message().contains("/dev/null is not a memory device"), "{}", error.message());
+        let options = MapOptions { writable: false, ..MapOptions::default() };
+        let error = open(Path::new("/"), &options).map(|_| ()).unwrap_err();
+        assert!(error.message().contains("neither a file nor a memory device"), "{}", error.message());
+    }
+
+    #[test]
+    fn zeros_are_written_where_nothing_can_be_allocated() {
+        let file = tempfile::tempfile().unwrap();
+        write_zeros(&file, 4096, (3 << 20) + 4096).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), (3 << 20) + 4096);
+        assert!(file.metadata().unwrap().blocks() * 512 >= 3 << 20);
+    }
+}

@@ -1,0 +1,9 @@
+//! Nor can it be doubled.
+
+use pocketstone_media::Durable;
+
+fn main() {
+    let durable = Durable::nothing();
+    durable.clone().done(); //~ E0599
+    durable.done();
+}

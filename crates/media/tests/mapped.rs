@@ -1,0 +1,278 @@
+//! Mapped media: files, their locks, growth, windows.
+
+use pocketstone_media::{MapOptions, Mapped, Medium, Persistence, Piece, Region, persist};
+use std::path::Path;
+
+const PAGE: u64 = 4096;
+
+fn options() -> MapOptions {
+    MapOptions::default()
+}
+
+/// What a refusal says, and the cure it names.
+fn refusal(result: pocketstone_core::Result<Mapped>) -> (String, String) {
+    match result {
+        Ok(mapped) => panic!("{} should have been refused", mapped.describe()),
+        Err(error) => (error.chain(), error.cure().unwrap_or_default().to_string()),
+    }
+}
+
+fn window_bytes(region: &dyn Region, pieces: &[Piece]) -> Vec<u8> {
+    let window = region.window(pieces).expect("a window");
+    let total: u64 = pieces.iter().map(|piece| piece.bytes).sum();
+    // SAFETY: the window is valid for the sum of its pieces' lengths, and lives until the copy is made.
+    unsafe { std::slice::from_raw_parts(window.base(), total as usize) }.to_vec()
+}
+
+#[test]
+fn a_file_keeps_what_was_stored() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("volume");
+    {
+        let region = Mapped::create(&path, 10_000, &options()).unwrap();
+        assert!(region.zeroed() && region.writable());
+        assert_eq!((region.bytes(), region.map_bytes()), (3 * PAGE, PAGE));
+        assert_eq!(region.base() as usize % (2 << 20), 0);
+        assert_eq!(region.persistence(), Persistence::ProcessSafe);
+        region.write(5, b"hello");
+        region.stream(PAGE, &[7; 300]);
+        region.zero(PAGE + 10, 20);
+        region.store_u64(64, 0x0102_0304_0506_0708);
+        region.flush(0, 3 * PAGE);
+        region.fence();
+        region.sync().unwrap();
+    }
+    assert!(std::fs::metadata(&path).unwrap().len() == 3 * PAGE);
+    let region = Mapped::open(&path, &MapOptions { writable: false, ..options() }).unwrap();
+    assert!(!region.zeroed() && !region.writable());
+    region.touch(0, region.bytes());
+    let mut found = [0; 5];
+    region.read(5, &mut found);
+    assert_eq!(&found, b"hello");
+    let medium = Medium::new(Box::new(region));
+    assert_eq!(medium.load_u64(64), 0x0102_0304_0506_0708);
+    let mut found = [0; 30];
+    medium.read(PAGE + 5, &mut found);
+    assert_eq!(found[..5], [7; 5]);
+    assert_eq!(found[5..25], [0; 20]);
+    assert_eq!(found[25..], [7; 5]);
+    let window = window_bytes(medium.region(), &[Piece { at: Some(PAGE), bytes: PAGE }]);
+    assert_eq!(window[..10], [7; 10]);
+}
+
+#[test]
+#[should_panic(expected = "opened for reading only")]
+fn storing_to_what_is_only_read_panics() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("volume");
+    drop(Mapped::create(&path, PAGE, &options()).unwrap());
+    Mapped::open(&path, &MapOptions { writable: false, ..options() }).unwrap().write(0, b"x");
+}
+
+#[test]
+#[should_panic(expected = "4090+7 is outside the region")]
+fn storing_past_the_end_panics() {
+    Mapped::anonymous(PAGE).unwrap().write(4090, &[1; 7]);
+}
+
+#[test]
+fn moving_bytes_inside_a_region_is_a_move() {
+    let home = tempfile::tempdir().unwrap();
+    for persistent in [false, persist::available()] {
+        let path = home.path().join(format!("volume-{persistent}"));
+        let region = Mapped::create(&path, 2 * PAGE, &MapOptions { persistent, ..options() }).unwrap();
+        let bytes: Vec<u8> = (0..PAGE).map(|i| (i % 251) as u8).collect();
+        for stream in [false, true] {
+            region.write(0, &bytes);
+            // SAFETY: the bytes are mapped, and what the store changes of them is read only by it.
+            let inside = unsafe { std::slice::from_raw_parts(region.base(), bytes.len()) };
+            if stream {
+                region.stream(100, inside)
+            } else {
+                region.write(100, inside)
+            }
+            region.fence();
+            let mut found = vec![0; bytes.len()];
+            region.read(100, &mut found);
+            assert_eq!(found, bytes);
+        }
+    }
+}
+
+#[test]
+fn a_volume_is_open_once_or_read_by_many() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("volume");
+    let reading = MapOptions { writable: false, ..options() };
+    let first = Mapped::create(&path, PAGE, &options()).unwrap();
+    for again in [Mapped::open(&path, &options()), Mapped::open(&path, &reading)] {
+        let (message, cure) = refusal(again);
+        assert_eq!(message, format!("{} is in use (is it mounted?)", path.display()));
+        assert!(cure.contains("unmount"), "{cure}");
+    }
+    let (message, _) = refusal(Mapped::create(&path, PAGE, &MapOptions { overwrite: true, ..options() }));
+    assert!(message.contains("in use"), "{message}");
+    first.write(0, b"still here");
+    drop(first);
+    let reader = Mapped::open(&path, &reading).unwrap();
+    let second = Mapped::open(&path, &reading).unwrap();
+    refusal(Mapped::open(&path, &options()));
+    drop((reader, second));
+    Mapped::open(&path, &options()).unwrap();
+}
+
+#[test]
+fn nothing_is_destroyed_unasked() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("precious");
+    std::fs::write(&path, "a letter").unwrap();
+    let (message, cure) = refusal(Mapped::create(&path, PAGE, &options()));
+    assert!(message.contains("precious exists already and holds 8 bytes"), "{message}");
+    assert!(cure.contains("overwritten"), "{cure}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"a letter");
+    let region = Mapped::create(&path, PAGE, &MapOptions { overwrite: true, ..options() }).unwrap();
+    let mut found = [1; 8];
+    region.read(0, &mut found);
+    assert!(region.zeroed());
+    assert_eq!(found, [0; 8]);
+    std::fs::write(home.path().join("empty"), "").unwrap();
+    assert_eq!(Mapped::create(&home.path().join("empty"), PAGE, &options()).unwrap().bytes(), PAGE);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("volume");
+    let (message, _) = refusal(Mapped::open(&path, &options()));
+    assert!(message.contains("cannot open") && message.contains("volume"), "{message}");
+    std::fs::write(&path, "").unwrap();
+    let (message, _) = refusal(Mapped::open(&path, &options()));
+    assert!(message.contains("volume is empty"), "{message}");
+    let (message, _) = refusal(Mapped::create(&path, 0, &options()));
+    assert!(message.contains("at least one byte"), "{message}");
+    let (message, _) = refusal(Mapped::create(&path, u64::MAX, &options()));
+    assert!(message.contains("too long"), "{message}");
+    let other = home.path().join("other");
+    let (message, _) = refusal(Mapped::create(&other, 1 << 60, &options()));
+    assert!(message.contains("cannot be given"), "{message}");
+    assert!(!other.exists(), "what could not be created is not left behind");
+    let reserve_bytes = Some(1 << 60);
+    let (message, _) = refusal(Mapped::create(&other, PAGE, &MapOptions { reserve_bytes, ..options() }));
+    assert!(message.contains("do not fit this process's address space (largest free range about"), "{message}");
+}
+
+#[test]
+fn descriptions_say_what_is_safe() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("volume");
+    let region = Mapped::create(&path, PAGE, &options()).unwrap();
+    let safe = ", safe against the death of the process, not against loss of power";
+    let text = region.describe();
+    assert!(text.starts_with(&format!("file {} on ", path.display())) && text.ends_with(safe), "{text}");
+    drop(region);
+    let declared = Mapped::open(&path, &MapOptions { persistent: true, ..options() });
+    if persist::available() {
+        let declared = declared.unwrap();
+        assert_eq!(declared.persistence(), Persistence::PowerSafe);
+        assert!(declared.describe().ends_with(", declared safe against loss of power"), "{}", declared.describe());
+    } else {
+        assert!(refusal(declared).0.contains("cannot write cache lines back"));
+    }
+    assert_eq!(Mapped::anonymous(1).unwrap().describe(), "memory of this process");
+    assert_eq!(Mapped::anonymous(1).unwrap().persistence(), Persistence::Volatile);
+    if Path::new("/dev/shm").is_dir() {
+        let home = tempfile::tempdir_in("/dev/shm").unwrap();
+        let region = Mapped::create(&home.path().join("volume"), PAGE, &options()).unwrap();
+        assert!(region.describe().contains("on tmpfs, safe"), "{}", region.describe());
+    }
+}
+
+#[test]
+fn regions_grow_in_place_as_far_as_was_reserved() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("volume");
+    // A length that is no whole number of pages: the tail's page is mapped already.
+    std::fs::write(&path, [9; 5000]).unwrap();
+    let options = MapOptions { reserve_bytes: Some(4 << 20), ..options() };
+    for region in [Mapped::open(&path, &options).unwrap(), {
+        let region = Mapped::anonymous(1 << 20).unwrap();
+        region.write(0, &[9; 5000]);
+        region
+    }] {
+        let base = region.base();
+        let limit = region.reserved_bytes();
+        let before = region.bytes();
+        region.grow(PAGE).unwrap();
+        assert_eq!(region.bytes(), before, "a region does not shrink");
+        for bytes in [(1 << 20) + 1, 2 << 20, limit] {
+            region.grow(bytes).unwrap();
+            assert!(region.bytes() >= bytes);
+            let end = region.bytes();
+            region.touch(end - 10, 10);
+            region.write(end - 1, &[3]);
+        }
+        assert_eq!((region.base(), region.bytes()), (base, limit));
+        let mut found = vec![0; 6000];
+        region.read(0, &mut found);
+        assert!(found[..5000].iter().all(|&b| b == 9) && found[5000..].iter().all(|&b| b == 0));
+        let error = region.grow(limit + 1).unwrap_err();
+        assert!(error.message().contains("do not fit this process's address space"), "{}", error.message());
+        assert!(error.message().contains(&format!("{limit} bytes are reserved")), "{}", error.message());
+        assert_eq!(region.bytes(), limit);
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 4 << 20);
+    let reading = Mapped::open(&path, &MapOptions { writable: false, ..options }).unwrap();
+    assert!(reading.grow(8 << 20).unwrap_err().message().contains("for reading only"));
+}
+
+#[test]
+fn windows_show_pieces_in_order() {
+    let home = tempfile::tempdir().unwrap();
+    let file = Mapped::create(&home.path().join("volume"), 16 * PAGE, &options()).unwrap();
+    for region in [file, Mapped::anonymous(16 * PAGE).unwrap()] {
+        for page in 0..16 {
+            region.write(page * PAGE, &[page as u8 + 1; PAGE as usize]);
+        }
+        let piece = |page: Option<u64>, count: u64| Piece { at: page.map(|page| page * PAGE), bytes: count * PAGE };
+        let pieces = [piece(Some(3), 1), piece(Some(4), 2), piece(None, 2), piece(Some(0), 1), piece(None, 1)];
+        let bytes = window_bytes(&region, &pieces);
+        let pages: Vec<u8> = bytes.chunks(PAGE as usize).map(|page| page[0]).collect();
+        assert_eq!(pages, [4, 5, 6, 0, 0, 1, 0]);
+        assert!(bytes.chunks(PAGE as usize).all(|page| page.iter().all(|b| *b == page[0])));
+
+        // The same memory: what is stored later is seen.
+        let window = region.window(&pieces).unwrap();
+        region.write(3 * PAGE, &[99]);
+        // SAFETY: the window's first byte, while nobody stores to it.
+        assert_eq!(unsafe { window.base().read_volatile() }, 99);
+        assert!(region.window(&[]).is_none());
+    }
+}
+
+#[test]
+#[should_panic(expected = "is not a number of whole pages")]
+fn a_window_of_half_a_page_panics() {
+    let _ = Mapped::anonymous(PAGE).unwrap().window(&[Piece { at: Some(0), bytes: 100 }]);
+}
+
+#[test]
+fn threads_store_and_grow_at_once() {
+    let region = Mapped::anonymous(64 * PAGE).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let region = &region;
+            scope.spawn(move || {
+                for page in (thread..64).step_by(4) {
+                    region.stream(page * PAGE, &[thread as u8 + 1; PAGE as usize]);
+                    region.fence();
+                    region.grow((64 + page) * PAGE).unwrap();
+                    region.touch((64 + page - 1) * PAGE, PAGE);
+                }
+            });
+        }
+    });
+    assert_eq!(region.bytes(), 127 * PAGE);
+    let mut bytes = vec![0; 64 * PAGE as usize];
+    region.read(0, &mut bytes);
+    assert!(bytes.iter().enumerate().all(|(i, &b)| u64::from(b) == i as u64 / PAGE % 4 + 1));
+}

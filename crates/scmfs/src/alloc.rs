@@ -1,0 +1,397 @@
+//! Who has which page, huge page and inode: in memory only. It follows from the inodes and the mapping
+//! table, so no crash can make it wrong; a volume that is closed leaves a copy in its free map.
+
+use crate::Ino;
+use crate::layout::Layout;
+use crate::mapping::SMALL_ZONE;
+
+/// The allocator's state. Bits are set for what is in use, or cannot be given out.
+#[derive(Clone)]
+pub(crate) struct Alloc {
+    pages_per_segment: u32,
+    /// Owner of each huge page, as in the mapping table.
+    segments: Vec<u32>,
+    free_segments: u32,
+    /// A bit for each small page of the data area; set where the huge page does not serve the zone.
+    pages: Vec<u64>,
+    /// Free small pages in each huge page of the zone.
+    free_in_segment: Vec<u32>,
+    small_segments: u32,
+    free_pages: u64,
+    inodes: Vec<u64>,
+    inode_count: u32,
+    free_inodes: u32,
+    // Next fit: the search goes on where the last one ended, which also spreads wear.
+    next_page: u32,
+    next_segment: u32,
+    next_inode: u32,
+}
+
+impl Alloc {
+    /// Everything free, no huge page in the small-page zone.
+    pub fn new(layout: &Layout, segments: u32) -> Alloc {
+        let pages = segments as usize * layout.pages_per_segment() as usize;
+        let inode_bits = layout.inodes as usize + 1;
+        let mut alloc = Alloc {
+            pages_per_segment: layout.pages_per_segment(),
+            segments: vec![0; segments as usize],
+            free_segments: segments,
+            pages: vec![u64::MAX; pages.div_ceil(64)],
+            free_in_segment: vec![0; segments as usize],
+            small_segments: 0,
+            free_pages: 0,
+            inodes: vec![0; inode_bits.div_ceil(64)],
+            inode_count: layout.inodes,
+            free_inodes: layout.inodes,
+            next_page: 0,
+            next_segment: 0,
+            next_inode: 1,
+        };
+        alloc.inodes[0] |= 1; // there is no inode 0
+        let tail = inode_bits % 64;
+        if tail != 0 {
+            let last = alloc.inodes.len() - 1;
+            alloc.inodes[last] |= u64::MAX << tail;
+        }
+        alloc
+    }
+
+    pub fn segment_count(&self) -> u32 {
+        self.segments.len() as u32
+    }
+
+    pub fn free_segments(&self) -> u32 {
+        self.free_segments
+    }
+
+    pub fn small_segments(&self) -> u32 {
+        self.small_segments
+    }
+
+    pub fn free_pages(&self) -> u64 {
+        self.free_pages
+    }
+
+    pub fn free_inodes(&self) -> u32 {
+        self.free_inodes
+    }
+
+    /// Adds huge pages at the end: the volume has grown.
+    pub fn grow(&mut self, segments: u32) {
+        let pages = segments as usize * self.pages_per_segment as usize;
+        self.free_segments += segments - self.segment_count();
+        self.segments.resize(segments as usize, 0);
+        self.free_in_segment.resize(segments as usize, 0);
+        self.pages.resize(pages.div_ceil(64), u64::MAX);
+    }
+
+    // --- small pages ----------------------------------------------------------------------------
+
+    fn page_used(&self, page: u32) -> bool {
+        self.pages[page as usize / 64] >> (page % 64) & 1 != 0
+    }
+
+    fn set_page(&mut self, page: u32, used: bool) {
+        let bit = 1 << (page % 64);
+        let word = &mut self.pages[page as usize / 64];
+        if used { *word |= bit } else { *word &= !bit }
+    }
+
+    /// The first free page from `from` on, before `end`.
+    fn next_free_page(&self, from: u32, end: u32) -> Option<u32> {
+        let mut page = from;
+        while page < end {
+            let segment = (page / self.pages_per_segment) as usize;
+            if page % self.pages_per_segment == 0 && self.free_in_segment[segment] == 0 {
+                page += self.pages_per_segment;
+                continue;
+            }
+            let word = !self.pages[page as usize / 64] >> (page % 64);
+            if word != 0 {
+                let found = page + word.trailing_zeros();
+                return (found < end).then_some(found);
+            }
+            page = (page / 64 + 1) * 64;
+        }
+        None
+    }
+
+    fn find_run(&self, count: u32, from: u32, end: u32) -> Option<u32> {
+        let mut start = self.next_free_page(from, end)?;
+        loop {
+            let mut length = 1;
+            while length < count && start + length < end && !self.page_used(start + length) {
+                length += 1;
+            }
+            if length == count {
+                return Some(start);
+            }
+            start = self.next_free_page(start + length, end)?;
+        }
+    }
+
+    /// Takes `count` consecutive small pages; the number of the first.
+    pub fn take_pages(&mut self, count: u32) -> Option<u32> {
+        if count == 0 || u64::from(count) > self.free_pages {
+            return None;
+        }
+        let end = self.segment_count() * self.pages_per_segment;
+        let from = if self.next_page < end { self.next_page } else { 0 };
+        let start = self.find_run(count, from, end).or_else(|| self.find_run(count, 0, end))?;
+        self.use_pages(start, count);
+        self.next_page = start + count;
+        Some(start)
+    }
+
+    /// Takes the `count` pages after a run, if they are free.
+    pub fn take_pages_at(&mut self, start: u32, count: u32) -> bool {
+        let end = self.segment_count() * self.pages_per_segment;
+        if start.checked_add(count).is_none_or(|after| after > end) {
+            return false;
+        }
+        if (start..start + count).any(|page| self.page_used(page)) {
+            return false;
+        }
+        self.use_pages(start, count);
+        true
+    }
+
+    fn use_pages(&mut self, start: u32, count: u32) {
+        for page in start..start + count {
+            self.set_page(page, true);
+            self.free_in_segment[(page / self.pages_per_segment) as usize] -= 1;
+        }
+        self.free_pages -= u64::from(count);
+    }
+
+    pub fn free_page_run(&mut self, start: u32, count: u32) {
+        for page in start..start + count {
+            debug_assert!(self.page_used(page), "page {page} freed twice");
+            self.set_page(page, false);
+            self.free_in_segment[(page / self.pages_per_segment) as usize] += 1;
+        }
+        self.free_pages += u64::from(count);
+    }
+
+    // --- huge pages -----------------------------------------------------------------------------
+
+    /// Says who has a huge page, while a volume is opened. False if somebody has it already.
+    pub fn claim_segment(&mut self, segment: u32, owner: u32) -> bool {
+        if self.segments[segment as usize] != 0 {
+            return false;
+        }
+        self.segments[segment as usize] = owner;
+        self.free_segments -= 1;
+        if owner == SMALL_ZONE {
+            let first = segment * self.pages_per_segment;
+            for page in first..first + self.pages_per_segment {
+                self.set_page(page, false);
+            }
+            self.free_in_segment[segment as usize] = self.pages_per_segment;
+            self.free_pages += u64::from(self.pages_per_segment);
+            self.small_segments += 1;
+        }
+        true
+    }
+
+    /// Takes a free huge page for the small-page zone; the first one, next to the zone.
+    pub fn lend_segment(&mut self) -> Option<u32> {
+        let segment = self.segments.iter().position(|owner| *owner == 0)? as u32;
+        self.claim_segment(segment, SMALL_ZONE);
+        Some(segment)
+    }
+
+    /// Huge pages that serve the zone and hold nothing, from the `keep`th on.
+    pub fn idle_small_segments(&self, keep: u32) -> Vec<u32> {
+        let zone = (0..self.segment_count()).filter(|s| self.segments[*s as usize] == SMALL_ZONE);
+        zone.skip(keep as usize).filter(|s| self.free_in_segment[*s as usize] == self.pages_per_segment).collect()
+    }
+
+    /// Takes `count` huge pages, consecutive ones if there are any, best right after `previous`.
+    pub fn take_segments(&mut self, count: u32, previous: Option<u32>, owner: u32) -> Option<Vec<u32>> {
+        if count > self.free_segments {
+            return None;
+        }
+        let free = |start: u32| {
+            let run = self.segments.get(start as usize..(start + count) as usize);
+            run.is_some_and(|run| run.iter().all(|owner| *owner == 0))
+        };
+        let after = previous.map(|segment| segment + 1).filter(|start| free(*start));
+        let start = after.or_else(|| self.find_segments(count));
+        let taken: Vec<u32> = match start {
+            Some(start) => (start..start + count).collect(),
+            None => {
+                (0..self.segment_count()).filter(|s| self.segments[*s as usize] == 0).take(count as usize).collect()
+            }
+        };
+        for segment in &taken {
+            self.segments[*segment as usize] = owner;
+        }
+        self.free_segments -= count;
+        self.next_segment = taken.last().map_or(0, |last| last + 1);
+        Some(taken)
+    }
+
+    fn find_segments(&self, count: u32) -> Option<u32> {
+        let total = self.segment_count();
+        let search = |from: u32, to: u32| {
+            let mut run = 0;
+            for segment in from..to {
+                run = if self.segments[segment as usize] == 0 { run + 1 } else { 0 };
+                if run == count {
+                    return Some(segment + 1 - count);
+                }
+            }
+            None
+        };
+        search(self.next_segment.min(total), total).or_else(|| search(0, total))
+    }
+
+    /// Frees a huge page of a file or, when it is idle, of the small-page zone.
+    pub fn free_segment(&mut self, segment: u32) {
+        debug_assert!(self.segments[segment as usize] != 0, "huge page {segment} freed twice");
+        if self.segments[segment as usize] == SMALL_ZONE {
+            let first = segment * self.pages_per_segment;
+            for page in first..first + self.pages_per_segment {
+                self.set_page(page, true);
+            }
+            self.free_pages -= u64::from(self.free_in_segment[segment as usize]);
+            self.free_in_segment[segment as usize] = 0;
+            self.small_segments -= 1;
+        }
+        self.segments[segment as usize] = 0;
+        self.free_segments += 1;
+    }
+
+    /// The first free huge page from `from` on.
+    pub fn free_segment_from(&self, from: u32) -> Option<u32> {
+        (from..self.segment_count()).find(|s| self.segments[*s as usize] == 0)
+    }
+
+    /// Where the next huge page will probably come from.
+    pub fn next_segment(&self) -> u32 {
+        self.next_segment
+    }
+
+    // --- inodes ---------------------------------------------------------------------------------
+
+    fn set_inode(&mut self, ino: Ino, used: bool) {
+        let bit = 1 << (ino % 64);
+        let word = &mut self.inodes[ino as usize / 64];
+        debug_assert_eq!(*word & bit != 0, !used, "inode {ino}");
+        if used { *word |= bit } else { *word &= !bit }
+    }
+
+    pub fn inode_used(&self, ino: Ino) -> bool {
+        ino > self.inode_count || self.inodes[ino as usize / 64] >> (ino % 64) & 1 != 0
+    }
+
+    pub fn claim_inode(&mut self, ino: Ino) {
+        self.set_inode(ino, true);
+        self.free_inodes -= 1;
+    }
+
+    pub fn take_inode(&mut self) -> Option<Ino> {
+        let words = self.inodes.len();
+        let first = self.next_inode as usize / 64 % words;
+        let word = (0..words).map(|i| (first + i) % words).find(|w| self.inodes[*w] != u64::MAX)?;
+        let ino = (word * 64) as u32 + (!self.inodes[word]).trailing_zeros();
+        self.claim_inode(ino);
+        self.next_inode = ino;
+        Some(ino)
+    }
+
+    pub fn free_inode(&mut self, ino: Ino) {
+        self.set_inode(ino, false);
+        self.free_inodes += 1;
+    }
+
+    /// The inodes in use, in order.
+    pub fn used_inodes(&self) -> impl Iterator<Item = Ino> + '_ {
+        (1..=self.inode_count).filter(|ino| self.inode_used(*ino))
+    }
+
+    // --- the free map ---------------------------------------------------------------------------
+
+    /// Everything that [`Alloc::load`] needs beside the mapping table: page bits, then inode bits.
+    pub fn free_map(&self) -> Vec<u8> {
+        self.pages.iter().chain(&self.inodes).flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// Takes over a free map. The huge pages must have been claimed before.
+    pub fn load(&mut self, map: &[u8]) {
+        let mut words = map.chunks_exact(8).map(|b| crate::bytes::get_u64(b, 0));
+        for word in self.pages.iter_mut().chain(self.inodes.iter_mut()) {
+            *word = words.next().unwrap_or(u64::MAX);
+        }
+        self.free_inodes = self.inodes.iter().map(|word| word.count_zeros()).sum();
+        self.free_pages = 0;
+        for segment in 0..self.segment_count() {
+            if self.segments[segment as usize] == SMALL_ZONE {
+                let first = segment * self.pages_per_segment;
+                let free = (first..first + self.pages_per_segment).filter(|page| !self.page_used(*page)).count();
+                self.free_in_segment[segment as usize] = free as u32;
+                self.free_pages += free as u64;
+            }
+        }
+    }
+
+    /// Bytes of the free map of a volume with so many huge pages.
+    pub fn free_map_bytes(&self) -> u64 {
+        (self.pages.len() + self.inodes.len()) as u64 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Geometry;
+
+    fn alloc() -> Alloc {
+        let layout = Layout::new(1 << 20, 1 << 20, 100, Geometry { page_bytes: 256, huge_bytes: 4096 });
+        let mut alloc = Alloc::new(&layout, 10);
+        assert!(alloc.claim_segment(0, SMALL_ZONE) && alloc.claim_segment(1, SMALL_ZONE));
+        alloc
+    }
+
+    #[test]
+    fn runs_cross_from_one_huge_page_of_the_zone_to_the_next_but_not_out_of_it() {
+        let mut a = alloc();
+        assert_eq!(a.free_pages(), 32);
+        assert_eq!(a.take_pages(20), Some(0));
+        assert_eq!(a.take_pages(13), None);
+        assert_eq!(a.take_pages(12), Some(20));
+        assert_eq!(a.take_pages(1), None);
+        a.free_page_run(10, 5);
+        assert_eq!(a.take_pages(6), None);
+        assert_eq!(a.take_pages(5), Some(10));
+        assert_eq!(a.lend_segment(), Some(2));
+        assert_eq!(a.take_pages(16), Some(32));
+    }
+
+    #[test]
+    fn huge_pages_are_taken_after_the_previous_one_where_that_is_free() {
+        let mut a = alloc();
+        assert_eq!(a.take_segments(2, None, 7), Some(vec![2, 3]));
+        assert_eq!(a.take_segments(1, None, 8), Some(vec![4]));
+        assert_eq!(a.take_segments(2, Some(3), 7), Some(vec![5, 6]));
+        a.free_segment(4);
+        assert_eq!(a.take_segments(4, Some(6), 7), Some(vec![4, 7, 8, 9]), "scattered when there is no run");
+        assert_eq!(a.take_segments(1, None, 7), None);
+    }
+
+    #[test]
+    fn a_free_map_brings_everything_back() {
+        let mut a = alloc();
+        a.take_pages(3);
+        assert_eq!((a.take_inode(), a.take_inode()), (Some(1), Some(2)));
+        a.free_inode(1);
+        let mut b = alloc();
+        b.load(&a.free_map());
+        assert_eq!((b.free_pages(), b.free_inodes()), (29, 99));
+        assert_eq!(a.free_map().len() as u64, a.free_map_bytes());
+        assert!(!b.inode_used(1) && b.inode_used(2) && b.inode_used(101) && b.inode_used(0));
+        assert_eq!((b.take_inode(), b.take_inode()), (Some(1), Some(3)));
+        assert_eq!((1..=98).filter(|_| b.take_inode().is_some()).count(), 97);
+    }
+}

@@ -1,0 +1,25 @@
+//! Little-endian numbers in byte arrays.
+
+pub(crate) fn get_u16(b: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([b[at], b[at + 1]])
+}
+
+pub(crate) fn get_u32(b: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
+}
+
+pub(crate) fn get_u64(b: &[u8], at: usize) -> u64 {
+    u64::from(get_u32(b, at)) | u64::from(get_u32(b, at + 4)) << 32
+}
+
+pub(crate) fn put_u16(b: &mut [u8], at: usize, value: u16) {
+    b[at..at + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn put_u32(b: &mut [u8], at: usize, value: u32) {
+    b[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn put_u64(b: &mut [u8], at: usize, value: u64) {
+    b[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}

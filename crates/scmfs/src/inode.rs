@@ -1,0 +1,274 @@
+//! An inode: two versions of 128 bytes. The one with the higher sequence number counts; the next one
+//! goes over the other. So any change of one inode is atomic: a torn version has a wrong checksum, and
+//! the one before it still counts.
+//!
+//! ```text
+//!   0  u32 sequence number; its lowest bit says in which half it lies
+//!   4  u32 crc32c of the inode number, the sequence number and the bytes 8 to 127
+//!   8  u16 mode: type and permissions as in st_mode; 0: the inode is free
+//!  10  u16 flags: bit 0: the content lies in huge pages (mapping table), else in one run
+//!  12  u32 hard links               16  u32 owner      20  u32 group
+//!  24  u64 size, bytes
+//!  32  i64 mtime  40  i64 ctime  48  i64 atime  56  i64 btime, ns since 1970
+//!  64  u32 first small page of the run       68  u32 its pages
+//!  72  u32 first small page of the extended attributes   76  u32 pages   80  u32 bytes in use
+//!  84  u32 generation: counts the uses of this inode
+//!  88  u32 device number            92  u32 parent, of directories
+//!  96  u32 huge pages              100  u32 crc32c of the target, of symbolic links
+//! 104  zeros
+//! ```
+
+use crate::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use crate::layout::{Layout, VERSION_BYTES};
+use crate::{Attr, Error, FileType, Ino, Meta, Result, TimeNs, defects};
+use pocketstone_media::Medium;
+
+const S_IFMT: u16 = 0o170_000;
+
+/// One version of an inode, without its sequence number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Record {
+    pub mode: u16,
+    pub huge: bool,
+    pub links: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub size: u64,
+    pub mtime_ns: TimeNs,
+    pub ctime_ns: TimeNs,
+    pub atime_ns: TimeNs,
+    pub btime_ns: TimeNs,
+    pub run_start: u32,
+    pub run_pages: u32,
+    pub xattr_start: u32,
+    pub xattr_pages: u32,
+    pub xattr_bytes: u32,
+    pub generation: u32,
+    pub rdev: u32,
+    pub parent: Ino,
+    pub segments: u32,
+    pub target_crc: u32,
+}
+
+impl Record {
+    pub fn new(meta: &Meta, generation: u32, now: TimeNs) -> Record {
+        let links = if meta.kind == FileType::Directory { 2 } else { 1 };
+        Record {
+            mode: type_bits(meta.kind) | meta.permissions & 0o7777,
+            links,
+            uid: meta.uid,
+            gid: meta.gid,
+            rdev: meta.rdev,
+            mtime_ns: now,
+            ctime_ns: now,
+            atime_ns: now,
+            btime_ns: now,
+            generation,
+            ..Record::default()
+        }
+    }
+
+    /// What the inode is after its use: only the generation stays.
+    pub fn freed(&self) -> Record {
+        Record { generation: self.generation, ..Record::default() }
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.mode == 0
+    }
+
+    pub fn kind(&self) -> FileType {
+        kind_of(self.mode).unwrap_or(FileType::Regular)
+    }
+
+    pub fn is_directory(&self) -> bool {
+        self.mode & S_IFMT == type_bits(FileType::Directory)
+    }
+
+    pub fn attr(&self, ino: Ino, layout: &Layout) -> Attr {
+        let pages = u64::from(self.run_pages) + u64::from(self.xattr_pages);
+        Attr {
+            ino,
+            generation: self.generation,
+            kind: self.kind(),
+            permissions: self.mode & 0o7777,
+            links: self.links,
+            uid: self.uid,
+            gid: self.gid,
+            rdev: self.rdev,
+            size: self.size,
+            allocated: pages * layout.page + u64::from(self.segments) * layout.huge,
+            atime_ns: self.atime_ns,
+            mtime_ns: self.mtime_ns,
+            ctime_ns: self.ctime_ns,
+            btime_ns: self.btime_ns,
+        }
+    }
+
+    pub fn encode(&self, ino: Ino, sequence: u32) -> [u8; VERSION_BYTES] {
+        let mut b = [0; VERSION_BYTES];
+        put_u32(&mut b, 0, sequence);
+        put_u16(&mut b, 8, self.mode);
+        put_u16(&mut b, 10, u16::from(self.huge));
+        put_u32(&mut b, 12, self.links);
+        put_u32(&mut b, 16, self.uid);
+        put_u32(&mut b, 20, self.gid);
+        put_u64(&mut b, 24, self.size);
+        put_u64(&mut b, 32, self.mtime_ns as u64);
+        put_u64(&mut b, 40, self.ctime_ns as u64);
+        put_u64(&mut b, 48, self.atime_ns as u64);
+        put_u64(&mut b, 56, self.btime_ns as u64);
+        put_u32(&mut b, 64, self.run_start);
+        put_u32(&mut b, 68, self.run_pages);
+        put_u32(&mut b, 72, self.xattr_start);
+        put_u32(&mut b, 76, self.xattr_pages);
+        put_u32(&mut b, 80, self.xattr_bytes);
+        put_u32(&mut b, 84, self.generation);
+        put_u32(&mut b, 88, self.rdev);
+        put_u32(&mut b, 92, self.parent);
+        put_u32(&mut b, 96, self.segments);
+        put_u32(&mut b, 100, self.target_crc);
+        let crc = version_crc(ino, &b);
+        put_u32(&mut b, 4, crc);
+        b
+    }
+
+    fn decode(b: &[u8]) -> Record {
+        Record {
+            mode: get_u16(b, 8),
+            huge: get_u16(b, 10) & 1 != 0,
+            links: get_u32(b, 12),
+            uid: get_u32(b, 16),
+            gid: get_u32(b, 20),
+            size: get_u64(b, 24),
+            mtime_ns: get_u64(b, 32) as i64,
+            ctime_ns: get_u64(b, 40) as i64,
+            atime_ns: get_u64(b, 48) as i64,
+            btime_ns: get_u64(b, 56) as i64,
+            run_start: get_u32(b, 64),
+            run_pages: get_u32(b, 68),
+            xattr_start: get_u32(b, 72),
+            xattr_pages: get_u32(b, 76),
+            xattr_bytes: get_u32(b, 80),
+            generation: get_u32(b, 84),
+            rdev: get_u32(b, 88),
+            parent: get_u32(b, 92),
+            segments: get_u32(b, 96),
+            target_crc: get_u32(b, 100),
+        }
+    }
+
+    /// What cannot be, if anything: values that no sound inode has, checksum or not.
+    pub fn nonsense(&self, layout: &Layout, segments: u32) -> Option<String> {
+        if self.is_free() {
+            return None;
+        }
+        if kind_of(self.mode).is_none() {
+            return Some(format!("mode {:o}", self.mode));
+        }
+        let pages = segments * layout.pages_per_segment();
+        let outside = |start: u32, count: u32| start.checked_add(count).is_none_or(|end| end > pages);
+        if outside(self.run_start, self.run_pages) || outside(self.xattr_start, self.xattr_pages) {
+            return Some("pages outside the volume".into());
+        }
+        if self.huge && self.run_pages != 0 || !self.huge && self.segments != 0 {
+            return Some("small and huge pages at once".into());
+        }
+        if !self.huge && self.size > u64::from(self.run_pages) * layout.page && self.kind() != FileType::Regular {
+            return Some("less space than its size".into());
+        }
+        if u64::from(self.xattr_bytes) > u64::from(self.xattr_pages) * layout.page {
+            return Some("attributes larger than their pages".into());
+        }
+        None
+    }
+}
+
+/// One half of an inode, as found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// Never written.
+    Virgin,
+    /// Valid.
+    Valid(u32, Record),
+    /// The checksum is wrong.
+    Torn,
+}
+
+/// Whether sequence number `a` is newer than `b`; they wrap.
+pub(crate) fn newer(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b) as i32 > 0
+}
+
+fn version_crc(ino: Ino, b: &[u8]) -> u32 {
+    let seed = crc32c::crc32c_append(ino, &b[..4]);
+    crc32c::crc32c_append(seed, &b[8..VERSION_BYTES])
+}
+
+/// Reads one half of an inode.
+pub(crate) fn decode_half(ino: Ino, half: u32, b: &[u8]) -> Half {
+    let sequence = get_u32(b, 0);
+    let right = get_u32(b, 4) == version_crc(ino, b) || defects::on(defects::VERSION_CRC) && sequence != 0;
+    if sequence & 1 == half && right && b[104..VERSION_BYTES].iter().all(|x| *x == 0) {
+        return Half::Valid(sequence, Record::decode(b));
+    }
+    if b[..VERSION_BYTES].iter().all(|byte| *byte == 0) { Half::Virgin } else { Half::Torn }
+}
+
+/// Both halves of an inode.
+pub(crate) fn halves(medium: &Medium, layout: &Layout, ino: Ino) -> [Half; 2] {
+    let mut b = [0; 2 * VERSION_BYTES];
+    medium.read(layout.version_at(ino, 0), &mut b);
+    [decode_half(ino, 0, &b[..VERSION_BYTES]), decode_half(ino, 1, &b[VERSION_BYTES..])]
+}
+
+/// The newest of two halves: its sequence number and record. A virgin inode has version 0, free.
+/// `None` if that cannot be told: a half is torn.
+pub(crate) fn newest(halves: [Half; 2]) -> Option<(u32, Record)> {
+    match halves {
+        [Half::Torn, _] | [_, Half::Torn] => None,
+        [Half::Virgin, Half::Virgin] => Some((0, Record::default())),
+        // Only before the second version was ever written.
+        [Half::Virgin, Half::Valid(1, r)] => Some((1, r)),
+        [Half::Virgin, _] | [_, Half::Virgin] => None,
+        [Half::Valid(a, x), Half::Valid(b, y)] => Some(if newer(a, b) { (a, x) } else { (b, y) }),
+    }
+}
+
+/// Loads an inode of an open volume, where torn halves were mended: one that is torn now is damage.
+pub(crate) fn load(medium: &Medium, layout: &Layout, ino: Ino, segments: u32) -> Result<(u32, Record)> {
+    let at = layout.version_at(ino, 0);
+    let (sequence, record) = newest(halves(medium, layout, ino))
+        .ok_or_else(|| Error::damaged(at, format!("inode {ino} with a wrong checksum")))?;
+    match record.nonsense(layout, segments) {
+        Some(what) => Err(Error::damaged(at, format!("inode {ino} with {what}"))),
+        None => Ok((sequence, record)),
+    }
+}
+
+/// The type bits of `st_mode`.
+pub(crate) fn type_bits(kind: FileType) -> u16 {
+    match kind {
+        FileType::Regular => 0o100_000,
+        FileType::Directory => 0o040_000,
+        FileType::Symlink => 0o120_000,
+        FileType::Fifo => 0o010_000,
+        FileType::CharDevice => 0o020_000,
+        FileType::BlockDevice => 0o060_000,
+        FileType::Socket => 0o140_000,
+    }
+}
+
+/// The kind that a mode's type bits say.
+pub(crate) fn kind_of(mode: u16) -> Option<FileType> {
+    Some(match mode & S_IFMT {
+        0o100_000 => FileType::Regular,
+        0o040_000 => FileType::Directory,
+        0o120_000 => FileType::Symlink,
+        0o010_000 => FileType::Fifo,
+        0o020_000 => FileType::CharDevice,
+        0o060_000 => FileType::BlockDevice,
+        0o140_000 => FileType::Socket,
+        _ => return None,
+    })
+}

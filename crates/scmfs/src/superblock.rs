@@ -1,0 +1,227 @@
+//! The superblock: two copies, each with a sequence number and a checksum; the newest valid one counts.
+//!
+//! ```text
+//!   0  magic "SCMFS\0\x1a\n"           104  state: 1 closed cleanly, 2 in use
+//!   8  u32 version                    108  u32 times opened
+//!  12  u32 small page, bytes          112  u64 sequence number
+//!  16  u32 huge page, bytes           120  uuid, 16 bytes
+//!  20  u32 inodes                     136  u32 crc of the free map
+//!  24  u64 volume, bytes              140  u32 incompatible features
+//!  32  u64 largest size, bytes        144  label, 32 bytes, filled with zeros
+//!  40  u64 journal at, 48 its bytes   176  i64 created, ns since 1970
+//!  56  u64 inode table at             184  u32 features that may be ignored
+//!  64  u64 mapping table at           188  u32 features that allow reading only
+//!  72  u64 free map at                192  zeros
+//!  80  u64 data at                    252  u32 crc32c of the 252 bytes before
+//!  88  u32 huge pages of the small-page zone at creation
+//!  96  u64 threshold in bytes, all ones: never
+//! ```
+
+use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
+use crate::layout::Layout;
+use crate::{Error, Geometry, Result, Threshold};
+use pocketstone_core::Error as CoreError;
+use pocketstone_media::{Dirty, Durable, Medium};
+
+/// The first bytes of a volume.
+pub(crate) const MAGIC: [u8; 8] = *b"SCMFS\0\x1a\n";
+/// The format's version: a higher one is refused.
+pub const FORMAT_VERSION: u32 = 1;
+/// Bytes of a superblock that count.
+pub(crate) const SUPERBLOCK_BYTES: usize = 256;
+
+/// What a superblock says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    pub geometry: Geometry,
+    pub inodes: u32,
+    pub bytes: u64,
+    pub max_bytes: u64,
+    /// Size at creation: the layout follows from it.
+    pub layout: Layout,
+    pub small_segments: u32,
+    pub threshold: Threshold,
+    pub clean: bool,
+    pub opened: u32,
+    pub sequence: u64,
+    pub uuid: [u8; 16],
+    pub free_map_crc: u32,
+    pub label: String,
+    pub created_ns: i64,
+}
+
+impl Superblock {
+    pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
+        let mut b = [0; SUPERBLOCK_BYTES];
+        let l = &self.layout;
+        b[..8].copy_from_slice(&MAGIC);
+        put_u32(&mut b, 8, FORMAT_VERSION);
+        put_u32(&mut b, 12, self.geometry.page_bytes);
+        put_u32(&mut b, 16, self.geometry.huge_bytes);
+        put_u32(&mut b, 20, self.inodes);
+        let words = [self.bytes, self.max_bytes, l.journal_at, l.journal_bytes, l.inodes_at, l.mapping_at];
+        for (i, word) in words.into_iter().enumerate() {
+            put_u64(&mut b, 24 + 8 * i, word);
+        }
+        put_u64(&mut b, 72, l.free_map_at);
+        put_u64(&mut b, 80, l.data_at);
+        put_u32(&mut b, 88, self.small_segments);
+        let threshold = match self.threshold {
+            Threshold::Bytes(bytes) => bytes,
+            Threshold::Never => u64::MAX,
+        };
+        put_u64(&mut b, 96, threshold);
+        put_u32(&mut b, 104, if self.clean { 1 } else { 2 });
+        put_u32(&mut b, 108, self.opened);
+        put_u64(&mut b, 112, self.sequence);
+        b[120..136].copy_from_slice(&self.uuid);
+        put_u32(&mut b, 136, self.free_map_crc);
+        let label = self.label.as_bytes();
+        b[144..144 + label.len()].copy_from_slice(label);
+        put_u64(&mut b, 176, self.created_ns as u64);
+        let crc = crc32c::crc32c(&b[..252]);
+        put_u32(&mut b, 252, crc);
+        b
+    }
+
+    /// Reads one copy; `at` is where it came from, for messages.
+    pub fn decode(b: &[u8; SUPERBLOCK_BYTES], at: u64) -> Result<Superblock> {
+        if b[..8] != MAGIC {
+            return Err(Error::damaged(at, "no SCMFS superblock"));
+        }
+        if crc32c::crc32c(&b[..252]) != get_u32(b, 252) {
+            return Err(Error::damaged(at, "a superblock with a wrong checksum"));
+        }
+        let version = get_u32(b, 8);
+        if version != FORMAT_VERSION || get_u32(b, 140) != 0 {
+            return Err(CoreError::user(format!(
+                "this is an SCMFS volume of format {version} (features {:#x}); this program knows format {}",
+                get_u32(b, 140),
+                FORMAT_VERSION
+            ))
+            .hint("use a newer pocketstone for it; nothing was changed")
+            .into());
+        }
+        let geometry = Geometry { page_bytes: get_u32(b, 12), huge_bytes: get_u32(b, 16) };
+        let (inodes, bytes, max_bytes) = (get_u32(b, 20), get_u64(b, 24), get_u64(b, 32));
+        let wrong = |what: &str| Err(Error::damaged(at, format!("a superblock with impossible {what}")));
+        let sane = geometry.page_bytes.is_power_of_two()
+            && geometry.huge_bytes.is_power_of_two()
+            && geometry.page_bytes >= 256
+            && u64::from(geometry.huge_bytes) >= 8 * u64::from(geometry.page_bytes)
+            && bytes <= max_bytes;
+        if !sane || !(2..=u32::MAX / 2).contains(&inodes) {
+            return wrong("sizes");
+        }
+        // The journal's size depends on the size at creation; everything else follows from it.
+        let (journal_at, journal_bytes) = (get_u64(b, 40), get_u64(b, 48));
+        let mut layout = Layout::new(journal_bytes.saturating_mul(16), max_bytes, inodes, geometry);
+        layout.journal_bytes = journal_bytes;
+        let stored = [journal_at, get_u64(b, 56), get_u64(b, 64), get_u64(b, 72), get_u64(b, 80)];
+        let l = &layout;
+        if stored != [l.journal_at, l.inodes_at, l.mapping_at, l.free_map_at, l.data_at] {
+            return wrong("offsets");
+        }
+        let small_segments = get_u32(b, 88);
+        if layout.segments(bytes) < 2 || small_segments > layout.segments(bytes) {
+            return wrong("zones");
+        }
+        let threshold = match get_u64(b, 96) {
+            u64::MAX => Threshold::Never,
+            bytes => Threshold::Bytes(bytes),
+        };
+        let clean = match get_u32(b, 104) {
+            1 => true,
+            2 => false,
+            _ => return wrong("state"),
+        };
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&b[120..136]);
+        let label = b[144..176].split(|byte| *byte == 0).next().unwrap_or_default();
+        Ok(Superblock {
+            geometry,
+            inodes,
+            bytes,
+            max_bytes,
+            layout,
+            small_segments,
+            threshold,
+            clean,
+            opened: get_u32(b, 108),
+            sequence: get_u64(b, 112),
+            uuid,
+            free_map_crc: get_u32(b, 136),
+            label: String::from_utf8_lossy(label).into_owned(),
+            created_ns: get_u64(b, 176) as i64,
+        })
+    }
+
+    /// The newest valid copy, and the faults of the copies that are not valid.
+    pub fn read(medium: &Medium) -> Result<(Superblock, Vec<Error>)> {
+        let mut first = [0; SUPERBLOCK_BYTES];
+        if medium.bytes() < 4 * SUPERBLOCK_BYTES as u64 {
+            return Err(foreign(medium, format!("it has only {} bytes", medium.bytes())));
+        }
+        medium.read(0, &mut first);
+        let mut faults = Vec::new();
+        let mut best: Option<Superblock> = None;
+        let consider = |at: u64, best: &mut Option<Superblock>, faults: &mut Vec<Error>| {
+            let mut b = [0; SUPERBLOCK_BYTES];
+            medium.read(at, &mut b);
+            match Superblock::decode(&b, at) {
+                Ok(copy) if best.as_ref().is_none_or(|known| copy.sequence > known.sequence) => *best = Some(copy),
+                Ok(_) => {}
+                Err(error) => faults.push(error),
+            }
+        };
+        consider(0, &mut best, &mut faults);
+        match &best {
+            Some(known) => {
+                let at = u64::from(known.geometry.page_bytes);
+                consider(at, &mut best, &mut faults);
+            }
+            None => {
+                // The first copy names no page size: the second is looked for at every possible one.
+                let mut at = SUPERBLOCK_BYTES as u64;
+                while best.is_none() && at <= 1 << 20 && at + SUPERBLOCK_BYTES as u64 <= medium.bytes() {
+                    let mut ignored = Vec::new();
+                    consider(at, &mut best, &mut ignored);
+                    best = best.filter(|found| u64::from(found.geometry.page_bytes) == at);
+                    at *= 2;
+                }
+            }
+        }
+        match best {
+            Some(found) if found.bytes > medium.bytes() => Err(CoreError::user(format!(
+                "{} is cut short: the volume has {} bytes, only {} are there",
+                medium.region().describe(),
+                found.bytes,
+                medium.bytes()
+            ))
+            .hint("restore its length (truncate -s) before anything else; fsck cannot bring back what was cut off")
+            .into()),
+            Some(found) => Ok((found, faults)),
+            None => Err(match faults.into_iter().next() {
+                Some(Error::Damaged(_)) if first[..8] != MAGIC => {
+                    let shown: String = first[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+                    foreign(medium, format!("it starts with {shown}"))
+                }
+                Some(error) => error,
+                None => foreign(medium, "nothing was found".into()),
+            }),
+        }
+    }
+
+    /// Stores this as the newest copy, over the older one.
+    pub fn write(&mut self, medium: &Medium, after: Durable) -> Dirty {
+        self.sequence += 1;
+        let at = (self.sequence & 1) * u64::from(self.geometry.page_bytes);
+        medium.write(at, &self.encode(), after)
+    }
+}
+
+fn foreign(medium: &Medium, why: String) -> Error {
+    CoreError::user(format!("{} holds no SCMFS volume: {why}", medium.region().describe()))
+        .hint("make one with `scmfs mkfs REGION`")
+        .into()
+}

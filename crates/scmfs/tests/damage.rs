@@ -1,0 +1,163 @@
+//! Damaged volumes: nothing panics, and no damage to metadata is served as if it were sound.
+
+mod support;
+
+use pocketstone_core::random::Random;
+use pocketstone_scmfs::{Volume, check};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use support::explore::Start;
+use support::region::Shared;
+use support::tree::{Tree, walk};
+use support::{amount, fuzz, say, seed, starts};
+
+fn start(name: &str) -> Start {
+    starts::all().into_iter().find(|start| start.name == name).expect("there is such a start")
+}
+
+/// What became of damage.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
+enum Verdict {
+    /// An operation said so.
+    Refused,
+    /// fsck said so; what was served was sound.
+    Found,
+    /// The bytes are not in use: everything is as it was.
+    Unused,
+    /// The bytes are a file's: exactly they differ in it.
+    Data,
+}
+
+/// Whether two trees differ in the content of one file alone, and there in one byte, by `mask`.
+fn differs_in_one_byte(got: &Tree, want: &Tree, mask: u8) -> bool {
+    let Some(first) = want.iter().find(|(path, leaf)| got.get(*path) != Some(leaf)).map(|(_, leaf)| leaf.first.clone())
+    else {
+        return false;
+    };
+    let (Some(mine), true) = (got.get(&first).map(|leaf| leaf.content.clone()), want.contains_key(&first)) else {
+        return false;
+    };
+    let places = mine.differences(&want[&first].content);
+    let mut rest = got.clone();
+    for leaf in rest.values_mut().filter(|leaf| leaf.first == first) {
+        leaf.content = want[&first].content.clone();
+    }
+    let [at] = places[..] else { return false };
+    rest == *want && mine.byte(at) ^ want[&first].content.byte(at) == mask
+}
+
+/// `Err` for damage that was served.
+fn judge(image: &[u8], start: &Start, want: &Tree, mask: u8) -> Result<Verdict, String> {
+    let findings = match check(Shared::from_image(image).region(), false) {
+        Ok(report) => report.findings,
+        Err(_) => return expect_no_panic(image, start),
+    };
+    let volume = match Volume::open(Shared::from_image(image).region(), &start.shape.open) {
+        Ok(volume) => volume,
+        Err(_) => return Ok(Verdict::Refused),
+    };
+    let walked = walk(&volume);
+    volume.abandon();
+    match walked {
+        Err(support::tree::Broken::Error(..)) => Ok(Verdict::Refused),
+        Ok(tree) if tree == *want => Ok(if findings.is_empty() { Verdict::Unused } else { Verdict::Found }),
+        Ok(tree) if differs_in_one_byte(&tree, want, mask) => Ok(Verdict::Data),
+        Ok(_) | Err(_) if !findings.is_empty() => Ok(Verdict::Found),
+        Ok(tree) => Err(format!("served as sound: {}", support::tree::differences(&tree, want).join("; "))),
+        Err(broken) => Err(format!("served as sound: {broken:?}")),
+    }
+}
+
+fn expect_no_panic(image: &[u8], start: &Start) -> Result<Verdict, String> {
+    if let Ok(volume) = Volume::open(Shared::from_image(image).region(), &start.shape.open) {
+        drop(walk(&volume));
+        volume.abandon();
+    }
+    Ok(Verdict::Refused)
+}
+
+/// Flips a bit in one byte after another, and counts the verdicts.
+fn flip_bytes(name: &str, stride: usize, seed: u64) {
+    let start = start(name);
+    let want = start.model.tree();
+    let mut random = Random::labelled(seed, "flips");
+    let mut counts = std::collections::BTreeMap::new();
+    let first = random.below(stride as u64) as usize;
+    for at in (first..start.image.len()).step_by(stride) {
+        let mask = 1 << random.below(8);
+        let mut image = start.image.clone();
+        image[at] ^= mask;
+        let verdict = catch_unwind(AssertUnwindSafe(|| judge(&image, &start, &want, mask)))
+            .unwrap_or_else(|_| Err("panic".into()))
+            .unwrap_or_else(|what| panic!("start {name}, seed {seed}: byte {at} ^ {mask:#04x}: {what}"));
+        *counts.entry(verdict).or_insert(0u64) += 1;
+    }
+    say(&format!("{name}: {counts:?}"));
+    assert!(counts.len() >= 3, "damage of every kind was made: {counts:?}");
+}
+
+#[test]
+fn flipped_bits_in_files() {
+    flip_bytes("files", amount(7, 1) as usize, seed(1));
+}
+
+#[test]
+fn flipped_bits_in_links_and_attributes() {
+    flip_bytes("links", amount(7, 1) as usize, seed(2));
+}
+
+#[test]
+fn flipped_bits_in_large_directories() {
+    flip_bytes("many", amount(7, 1) as usize, seed(3));
+}
+
+#[test]
+fn truncated_images() {
+    let start = start("files");
+    for bytes in (0..start.image.len()).step_by(amount(509, 64) as usize) {
+        let image = &start.image[..bytes];
+        let opened = Volume::open(Shared::from_image(image).region(), &start.shape.open);
+        assert!(opened.is_err(), "a volume of {} bytes opened on {bytes}", start.image.len());
+        let refused =
+            check(Shared::from_image(image).region(), false).map_or(true, |report| !report.findings.is_empty());
+        assert!(refused, "fsck found nothing wrong with {bytes} bytes of {}", start.image.len());
+    }
+}
+
+#[test]
+fn foreign_content() {
+    let start = start("files");
+    let mut random = Random::labelled(seed(4), "foreign");
+    let mut noise = vec![0; start.image.len()];
+    random.fill(&mut noise);
+    let text = b"This is not a volume at all.\n".repeat(2000);
+    for (what, image) in
+        [("zeros", vec![0; 64 << 10]), ("ones", vec![0xff; 64 << 10]), ("noise", noise), ("text", text)]
+    {
+        assert!(Volume::open(Shared::from_image(&image).region(), &start.shape.open).is_err(), "{what} opened");
+        assert!(check(Shared::from_image(&image).region(), false).is_err(), "fsck took {what} for a volume");
+        fuzz::examine(&image);
+    }
+}
+
+#[test]
+fn much_damage_at_once() {
+    let seed = seed(5);
+    let starts = starts::all();
+    let mut random = Random::labelled(seed, "much");
+    for round in 0..amount(300, 20_000) {
+        let mut image = starts[random.below(starts.len() as u64) as usize].image.clone();
+        for _ in 0..=random.below(30) {
+            let at = random.below(image.len() as u64 - 64) as usize;
+            match random.below(4) {
+                0 => image[at] = random.next_u64() as u8,
+                1 => random.fill(&mut image[at / 64 * 64..][..64]),
+                2 => image[at / 64 * 64..][..64].fill(0),
+                _ => image.copy_within(at / 64 * 64..at / 64 * 64 + 64, random.below(700) as usize * 8),
+            }
+        }
+        if let Err(panic) = catch_unwind(|| fuzz::examine(&image)) {
+            say(&format!("seed {seed}, round {round}"));
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The bodies of the fuzz targets; `cargo test` replays their corpora through them.
+
+use super::decode::Decoder;
+use super::model::Model;
+use super::on_volume::{OpenFiles, apply};
+use super::op::Op;
+use super::region::Shared;
+use super::run::Run;
+use super::shape::Shape;
+use super::starts;
+use super::tree::walk;
+use pocketstone_core::random::Random;
+use pocketstone_scmfs::{Volume, check};
+use std::sync::OnceLock;
+
+/// Operations are executed on volume and model; the first byte chooses the shape of the volume.
+pub fn operations(data: &[u8]) {
+    let Some((shape, words)) = data.split_first() else { return };
+    let shape = match shape % 4 {
+        0 => Shape::roomy(),
+        1 => Shape::tiny(48 << 10),
+        2 => Shape::tiny(64 << 10).with_null_files(3),
+        _ => Shape::tiny(32 << 10),
+    };
+    let decoder = Decoder::new(&shape);
+    let mut run = Run::new(&shape);
+    for word in words.chunks_exact(8) {
+        let word: [u8; 8] = word.try_into().expect("chunks of 8 bytes");
+        if word[0] >= 252 {
+            run = run.restart(word[1] % 2 == 0).unwrap_or_else(|what| panic!("{what}"));
+        } else {
+            run.step(&decoder.decode(word)).unwrap_or_else(|what| panic!("{what}"));
+        }
+    }
+    run.finish().unwrap_or_else(|what| panic!("{what}"));
+}
+
+/// Most bytes of an image given as such.
+const RAW_BYTES: usize = 1 << 20;
+
+/// A sound image with edits, or after `RAW` an image as it is. Whatever it holds, nothing panics, and what
+/// fsck has repaired is sound.
+pub fn image(data: &[u8]) {
+    let image = match data.strip_prefix(b"RAW") {
+        Some(raw) => raw[..raw.len().min(RAW_BYTES)].to_vec(),
+        None => edited(data),
+    };
+    examine(&image);
+}
+
+/// Edits of 6 bytes each: place, kind, and a value.
+fn edited(data: &[u8]) -> Vec<u8> {
+    static SOUND: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    let sound = SOUND.get_or_init(|| starts::all().into_iter().map(|start| start.image).collect());
+    let Some((which, edits)) = data.split_first() else { return sound[0].clone() };
+    let mut image = sound[usize::from(*which) % sound.len()].clone();
+    let bytes = image.len();
+    for edit in edits.chunks_exact(6) {
+        let at = u32::from_le_bytes([edit[0], edit[1], edit[2], 0]) as usize % bytes;
+        let word = u16::from_le_bytes([edit[4], edit[5]]);
+        let line = at / 64 * 64;
+        match edit[3] % 5 {
+            0 => image[at] = edit[4],
+            1 => image[at] ^= 1 << (edit[4] % 8),
+            2 => image[line..(line + 64).min(bytes)].fill(edit[4]),
+            3 => {
+                let from = usize::from(word) * 64 % (bytes - 64) / 64 * 64;
+                image.copy_within(from..from + 64, line.min(bytes - 64));
+            }
+            _ => image.truncate(at),
+        }
+        if image.len() < bytes {
+            break;
+        }
+    }
+    image
+}
+
+/// Opens, reads, uses, checks and repairs an image of unknown origin.
+pub fn examine(image: &[u8]) {
+    let shape = Shape::tiny(48 << 10);
+    // It may fail; it must not panic, and must end.
+    drop(check(Shared::from_image(image).region(), false));
+    if let Ok(volume) = Volume::open(Shared::from_image(image).region(), &shape.open) {
+        use_it(&volume, &shape);
+        volume.abandon();
+    }
+    let shared = Shared::from_image(image);
+    if let Ok(report) = check(shared.region(), true) {
+        if report.findings.iter().all(|finding| finding.repaired) {
+            let again = check(shared.region(), false).expect("fsck reads what it has repaired");
+            assert!(again.findings.is_empty(), "after repair of {:#?}\nfound {:#?}", report.findings, again.findings);
+            let volume = Volume::open(shared.region(), &shape.open).expect("a sound volume opens");
+            walk(&volume).expect("a sound volume can be read");
+            use_it(&volume, &shape);
+            volume.close().expect("a sound volume can be closed");
+        }
+    }
+}
+
+fn use_it(volume: &Volume, shape: &Shape) {
+    drop(walk(volume));
+    let (decoder, mut random, mut files) = (Decoder::new(shape), Random::new(1), OpenFiles::default());
+    // The model only keeps reads small: a damaged size must not make the test allocate it.
+    let mut model = Model::new(0o755, 0, 0);
+    for _ in 0..40 {
+        let op = decoder.random(&mut random);
+        model.apply(&op);
+        if !matches!(op, Op::View(_) | Op::Append(..)) {
+            drop(apply(volume, &mut files, &op));
+        }
+    }
+}

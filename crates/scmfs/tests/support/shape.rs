@@ -1,0 +1,93 @@
+//! Volumes of the sizes that the tests use.
+
+use super::model::Model;
+use super::region::Shared;
+use pocketstone_scmfs::{CreateOptions, Geometry, OpenOptions, Report, Threshold, Volume, check};
+
+#[derive(Debug, Clone)]
+pub struct Shape {
+    pub region_bytes: u64,
+    pub create: CreateOptions,
+    pub open: OpenOptions,
+    /// Sizes and offsets that generated operations use stay below this.
+    pub reach_bytes: u64,
+    /// Whether a volume of this shape can be full.
+    pub tight: bool,
+}
+
+impl Shape {
+    /// Pages so small that every boundary is crossed within a few KiB.
+    pub fn tiny(region_bytes: u64) -> Shape {
+        let create = CreateOptions {
+            max_bytes: Some(region_bytes),
+            inodes: Some(16),
+            threshold: Threshold::Bytes(1024),
+            geometry: Geometry { page_bytes: 256, huge_bytes: 2048 },
+            uuid: Some(*b"pocketstone-test"),
+            label: "test".into(),
+            ..CreateOptions::default()
+        };
+        let open = OpenOptions { null_files: 0, fixed_clock_ns: Some(1), ..OpenOptions::default() };
+        Shape { region_bytes, create, open, reach_bytes: 6 * 2048, tight: true }
+    }
+
+    /// Tiny pages, but room for everything that generated operations can make.
+    pub fn roomy() -> Shape {
+        let mut shape = Shape::tiny(4 << 20);
+        shape.create.inodes = Some(256);
+        shape.tight = false;
+        shape
+    }
+
+    /// The page sizes and the threshold that volumes have by default.
+    pub fn normal() -> Shape {
+        let create = CreateOptions { zeroed: true, uuid: Some(*b"pocketstone-test"), ..CreateOptions::default() };
+        let open = OpenOptions { fixed_clock_ns: Some(1), ..OpenOptions::default() };
+        Shape { region_bytes: 192 << 20, create, open, reach_bytes: 5 << 20, tight: false }
+    }
+
+    pub fn with_null_files(mut self, null_files: u32) -> Shape {
+        self.open.null_files = null_files;
+        self
+    }
+
+    pub fn page_bytes(&self) -> u64 {
+        u64::from(self.create.geometry.page_bytes)
+    }
+
+    pub fn huge_bytes(&self) -> u64 {
+        u64::from(self.create.geometry.huge_bytes)
+    }
+
+    pub fn threshold_bytes(&self) -> u64 {
+        match self.create.threshold {
+            Threshold::Bytes(bytes) => bytes,
+            Threshold::Never => self.huge_bytes(),
+        }
+    }
+
+    pub fn make(&self) -> Shared {
+        let shared = Shared::new(self.region_bytes);
+        Volume::create(shared.region(), &self.create).expect("a volume is created");
+        shared
+    }
+
+    pub fn open(&self, shared: &Shared) -> Volume {
+        Volume::open(shared.region(), &self.open).expect("a volume opens")
+    }
+
+    /// A new volume, open, and the model of it.
+    pub fn start(&self) -> (Shared, Volume, Model) {
+        let shared = self.make();
+        let volume = self.open(&shared);
+        let root = volume.attributes(pocketstone_scmfs::ROOT).expect("the root has attributes");
+        (shared, volume, Model::new(root.permissions, root.uid, root.gid))
+    }
+}
+
+/// fsck, which must be able to read the volume and find nothing.
+pub fn expect_sound(shared: &Shared) -> Report {
+    let report = check(shared.region(), false).expect("fsck reads the volume");
+    assert!(report.findings.is_empty(), "fsck found {:#?}", report.findings);
+    report
+}

@@ -1,0 +1,236 @@
+//! Several threads on one volume: on subtrees of their own against a model each, and on the same objects,
+//! where what must hold is checked.
+
+mod support;
+
+use pocketstone_core::random::Random;
+use pocketstone_scmfs::{Error, Meta, ROOT, Rename, Volume};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use support::decode::Decoder;
+use support::model::Model;
+use support::on_volume::{OpenFiles, apply_both};
+use support::op::Op;
+use support::shape::{Shape, expect_sound};
+use support::tree::{Tree, differences, walk};
+use support::{amount, seed};
+
+fn roomy() -> Shape {
+    let mut shape = Shape::roomy().with_null_files(4);
+    shape.open.background = true;
+    shape
+}
+
+/// What is below a path, with the path itself.
+fn below(tree: Tree, prefix: &str) -> Tree {
+    tree.into_iter().filter(|(path, _)| path.starts_with(prefix)).collect()
+}
+
+#[test]
+fn subtrees_do_not_disturb_each_other() {
+    let (seed, shape) = (seed(1), roomy());
+    let (shared, volume, model) = shape.start();
+    let finals: Vec<(String, Tree)> = std::thread::scope(|scope| {
+        let threads = ["/t0", "/t1", "/t2"].map(|prefix| {
+            let (volume, shape, mut model) = (&volume, &shape, model.clone());
+            scope.spawn(move || {
+                let mut files = OpenFiles::default();
+                let mut random = Random::labelled(seed, prefix);
+                let decoder = Decoder::below(shape, prefix);
+                let mkdir = Op::Mkdir(prefix.into(), 0o755);
+                apply_both(volume, &mut files, &mut model, &mkdir, false).expect("a subtree is made");
+                for step in 0..amount(3_000, 100_000) {
+                    let op = decoder.random(&mut random);
+                    apply_both(volume, &mut files, &mut model, &op, false)
+                        .unwrap_or_else(|what| panic!("seed {seed}, {prefix}, step {step}: {what}"));
+                }
+                (prefix.to_string(), below(model.tree(), prefix))
+            })
+        });
+        threads.map(|thread| thread.join().expect("no thread fails")).into()
+    });
+    let check = |volume: &Volume, when: &str| {
+        let tree = walk(volume).unwrap_or_else(|broken| panic!("seed {seed}, {when}: {broken:?}"));
+        for (prefix, want) in &finals {
+            let lines = differences(&below(tree.clone(), prefix), want);
+            assert!(lines.is_empty(), "seed {seed}, {when}:\n{}", lines.join("\n"));
+        }
+    };
+    check(&volume, "at the end");
+    volume.close().expect("a clean close");
+    expect_sound(&shared);
+    check(&shape.open(&shared), "after a restart");
+}
+
+/// A record of one append: who, the how-manieth, and a check of both.
+const RECORD_BYTES: usize = 24;
+
+fn record(who: u64, number: u64) -> [u8; RECORD_BYTES] {
+    let mut record = [0; RECORD_BYTES];
+    record[..8].copy_from_slice(&who.to_le_bytes());
+    record[8..16].copy_from_slice(&number.to_le_bytes());
+    record[16..].copy_from_slice(&(who.wrapping_mul(31) ^ number ^ 0x5eed_5eed).to_le_bytes());
+    record
+}
+
+#[test]
+fn appends_of_several_threads_stay_whole() {
+    let (threads, each) = (3, amount(2_000, 50_000));
+    let mut shape = roomy();
+    shape.region_bytes = threads * each * RECORD_BYTES as u64 * 4 + (1 << 20);
+    shape.create.max_bytes = None;
+    let (shared, volume, _) = shape.start();
+    let file = volume.create_file(ROOT, b"log", &Meta::file(0o644)).expect("a file is created");
+    std::thread::scope(|scope| {
+        for who in 0..threads {
+            let file = file.clone();
+            scope.spawn(move || {
+                for number in 0..each {
+                    let at = file.append(&record(who, number)).expect("an append");
+                    let mut back = [0; RECORD_BYTES];
+                    file.read_at(&mut back, at).expect("a read");
+                    assert_eq!(back, record(who, number), "thread {who}: not where append said, {at}");
+                }
+            });
+        }
+    });
+    let view = file.view().expect("a view").to_vec();
+    assert_eq!(view.len(), (threads * each) as usize * RECORD_BYTES);
+    let mut next: BTreeMap<u64, u64> = BTreeMap::new();
+    for found in view.chunks(RECORD_BYTES) {
+        let who = u64::from_le_bytes(found[..8].try_into().expect("8 bytes"));
+        let number = next.entry(who).or_default();
+        assert_eq!(found, record(who, *number), "thread {who} lost the order of its records");
+        *number += 1;
+    }
+    assert!(next.values().all(|count| *count == each), "{next:?}");
+    drop(file);
+    volume.close().expect("a clean close");
+    expect_sound(&shared);
+}
+
+#[test]
+fn a_name_is_made_and_removed_once() {
+    // Each success is counted: for each name, makings minus removals is 1 if it exists, else 0.
+    const NAMES: u64 = 5;
+    let (seed, shape) = (seed(2), roomy());
+    let (shared, volume, _) = shape.start();
+    let counts: Vec<(AtomicU64, AtomicU64)> = (0..NAMES).map(|_| Default::default()).collect();
+    let one = volume.create_file(ROOT, b"one", &Meta::file(0o644)).expect("a file is created").ino();
+    std::thread::scope(|scope| {
+        for who in 0..3u64 {
+            let (volume, counts) = (&volume, &counts);
+            scope.spawn(move || {
+                let mut random = Random::labelled(seed.wrapping_add(who), "names");
+                for _ in 0..amount(3_000, 100_000) {
+                    let index = random.below(NAMES);
+                    let name = format!("n{index}");
+                    let (made, removed) = &counts[index as usize];
+                    let (result, counter) = match random.below(4) {
+                        0 => (volume.create_file(ROOT, name.as_bytes(), &Meta::file(0o600)).map(drop), made),
+                        1 => (volume.link(one, ROOT, name.as_bytes()).map(drop), made),
+                        _ => (volume.unlink(ROOT, name.as_bytes()), removed),
+                    };
+                    match result {
+                        Ok(()) => drop(counter.fetch_add(1, Ordering::Relaxed)),
+                        Err(Error::Exists | Error::NotFound) => {}
+                        Err(error) => panic!("seed {seed}, {name}: {error}"),
+                    }
+                }
+            });
+        }
+    });
+    // The walk also compares every link count with the number of names.
+    let tree = walk(&volume).unwrap_or_else(|broken| panic!("seed {seed}: {broken:?}"));
+    for (index, (made, removed)) in counts.iter().enumerate() {
+        let exists = u64::from(tree.contains_key(&format!("/n{index}")));
+        let (made, removed) = (made.load(Ordering::Relaxed), removed.load(Ordering::Relaxed));
+        assert!(made > 0, "seed {seed}: n{index} was never made");
+        assert_eq!(made - removed, exists, "seed {seed}: n{index}");
+    }
+    volume.close().expect("a clean close");
+    expect_sound(&shared);
+}
+
+#[test]
+fn directories_that_move_stay_a_tree() {
+    // Threads move directories into one another; a loop would cut them off from the root.
+    const DIRECTORIES: usize = 6;
+    let (seed, shape) = (seed(3), roomy());
+    let (shared, volume, _) = shape.start();
+    let inos: Vec<u32> = (0..DIRECTORIES)
+        .map(|i| {
+            let name = format!("d{i}");
+            volume.create_directory(ROOT, name.as_bytes(), &Meta::directory(0o755)).expect("a directory").ino
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for who in 0..3u64 {
+            let (volume, inos) = (&volume, &inos);
+            scope.spawn(move || {
+                let mut random = Random::labelled(seed.wrapping_add(who), "moves");
+                let mut place = || match random.below(DIRECTORIES as u64 + 1) as usize {
+                    DIRECTORIES => ROOT,
+                    index => inos[index],
+                };
+                for round in 0..amount(5_000, 200_000) {
+                    let (from, to) = (place(), place());
+                    let name = format!("d{}", (round + who) % DIRECTORIES as u64);
+                    match volume.rename(from, name.as_bytes(), to, name.as_bytes(), Rename::NoReplace) {
+                        Ok(()) | Err(Error::NotFound | Error::Invalid | Error::Exists | Error::NotEmpty) => {}
+                        Err(error) => panic!("seed {seed}: {error}"),
+                    }
+                }
+            });
+        }
+    });
+    let tree = walk(&volume).unwrap_or_else(|broken| panic!("seed {seed}: {broken:?}"));
+    assert_eq!(tree.len(), DIRECTORIES + 1, "seed {seed}: {:?}", tree.keys());
+    volume.close().expect("a clean close");
+    expect_sound(&shared);
+}
+
+#[test]
+fn a_view_is_of_one_moment() {
+    // One thread writes the file full of one value after another, shrinks and lengthens it; the other looks.
+    let shape = roomy();
+    let (shared, volume, _) = shape.start();
+    let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).expect("a file is created");
+    let (done, seen) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..amount(2_000, 50_000) {
+                let bytes = [100, 900, 1500, 5000][round as usize % 4];
+                file.write_at(&vec![round as u8; bytes], 0).expect("a write");
+                file.truncate(bytes as u64 / 2).expect("a truncation");
+            }
+            done.store(true, Ordering::Release);
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                let view = file.view().expect("a view");
+                let (first, sum) =
+                    (view.first().copied().unwrap_or(0), view.iter().map(|b| u64::from(*b)).sum::<u64>());
+                // A longer file from the round before may follow what a shorter write left.
+                let values = view.iter().collect::<std::collections::BTreeSet<_>>().len();
+                assert!(values <= 2, "a view of {values} rounds at once");
+                // The same again: nothing may change under a view.
+                assert_eq!(view.iter().map(|b| u64::from(*b)).sum::<u64>(), sum, "changed under a view ({first})");
+                seen.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    });
+    assert!(seen.into_inner() > 0, "nobody looked");
+    drop(file);
+    volume.close().expect("a clean close");
+    expect_sound(&shared);
+}
+
+#[test]
+fn models_do_not_share() {
+    // The comparison of subtrees relies on it: a clone of a model is a model of its own.
+    let mut one = Model::new(0o755, 0, 0);
+    let other = one.clone();
+    one.apply(&Op::Mkdir("/d".into(), 0o700));
+    assert_eq!((one.tree().len(), other.tree().len()), (2, 1));
+}
