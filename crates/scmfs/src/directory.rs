@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn slots_never_cross_the_end_of_a_huge_page_and_none_is_lost() {
         let mut index = Index::new();
-        let mut taken = vec![false; 64];
+        let mut taken = [false; 64];
         let mut sizes = [3, 5, 1, 4, 2].into_iter().cycle();
         while let Some(slot) = {
             let n = sizes.next().unwrap();
