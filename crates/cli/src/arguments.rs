@@ -1,9 +1,8 @@
 //! The command line; help, man pages and completions come from these definitions.
 
 use clap::{Args, Parser, Subcommand};
+use pocketstone_cli::LONG_VERSION;
 use std::path::PathBuf;
-
-const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nrevision ", env!("POCKETSTONE_REVISION"));
 
 const EXIT_STATUS: &str = "Exit status: 0 ok; 1 wrong input or configuration; 2 wrong usage; 3 a required claim does \
     not hold, or a regression; 4 the board or machine cannot; 70 a fault of pocketstone; 130 interrupted.";

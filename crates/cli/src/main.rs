@@ -3,13 +3,8 @@
 // The one room that prints.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-/// Prints a line. A reader that went away, as in `| head`, is no reason to fail.
-macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write;
-        let _ = writeln!(std::io::stdout(), $($text)*);
-    }};
-}
+#[macro_use]
+extern crate pocketstone_cli;
 
 mod arguments;
 mod boards;
@@ -28,22 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match dispatch(arguments.command) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            eprintln!("error: {}", error.message());
-            let mut cause = std::error::Error::source(&error);
-            while let Some(e) = cause {
-                eprintln!("  because: {e}");
-                cause = e.source();
-            }
-            if let Some(hint) = error.cure() {
-                eprintln!("  hint: {hint}");
-            }
-            ExitCode::from(error.kind().exit_code())
-        }
-    }
+    pocketstone_cli::finish(dispatch(Arguments::parse().command))
 }
 
 fn dispatch(command: Command) -> Result<u8> {
@@ -70,14 +50,11 @@ fn dispatch(command: Command) -> Result<u8> {
             Ok(status)
         }
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "pocketstone", &mut std::io::stdout());
+            pocketstone_cli::completions(Arguments::command(), shell);
             Ok(0)
         }
         Command::Man { folder } => {
-            std::fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()))?;
-            clap_mangen::generate_to(Arguments::command(), &folder)
-                .user(|| format!("cannot write man pages to {}", folder.display()))?;
-            say!("{}", folder.join("pocketstone.1").display());
+            say!("{}", pocketstone_cli::man(Arguments::command(), &folder)?.display());
             Ok(0)
         }
     }

@@ -1,0 +1,123 @@
+//! What the commands share. This room is the only one that prints.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The version, and the revision that a command was built from.
+pub const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nrevision ", env!("POCKETSTONE_REVISION"));
+
+/// Prints a line. A reader that went away, as in `| head`, is no reason to fail.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
+/// The exit code of a command; an error is printed with its causes and its cure.
+pub fn finish(outcome: Result<u8>) -> ExitCode {
+    match outcome {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("error: {}", error.message());
+            let mut cause = std::error::Error::source(&error);
+            while let Some(e) = cause {
+                eprintln!("  because: {e}");
+                cause = e.source();
+            }
+            if let Some(hint) = error.cure() {
+                eprintln!("  hint: {hint}");
+            }
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}
+
+/// Prints a line that is no result.
+pub fn note(kind: &str, text: &str) {
+    eprintln!("{kind}: {text}");
+}
+
+/// Prints a completion script.
+pub fn completions(mut command: clap::Command, shell: clap_complete::Shell) {
+    let name = command.get_name().to_owned();
+    clap_complete::generate(shell, &mut command, name, &mut std::io::stdout());
+}
+
+/// Writes a command's man pages to a folder and returns the first one's path.
+///
+/// # Errors
+/// When the folder cannot be written to.
+pub fn man(command: clap::Command, folder: &Path) -> Result<PathBuf> {
+    let first = folder.join(format!("{}.1", command.get_name()));
+    std::fs::create_dir_all(folder).user(|| format!("cannot create {}", folder.display()))?;
+    clap_mangen::generate_to(command, folder).user(|| format!("cannot write man pages to {}", folder.display()))?;
+    Ok(first)
+}
+
+/// Reads a number of bytes: `4096`, `64K`, `2M`, `1.5G`; the suffixes are powers of 1024.
+///
+/// # Errors
+/// When it is none.
+pub fn parse_bytes(text: &str) -> Result<u64> {
+    let wrong = || Error::user(format!("`{text}` is no size")).hint("sizes are like 4096, 64K, 2M, 1.5G or 1T");
+    let trimmed = text.trim();
+    let number = trimmed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match trimmed[number.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
+        _ => return Err(wrong()),
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(1 << shift).ok_or_else(wrong);
+    }
+    let exact = number.parse::<f64>().map_err(|_| wrong())? * (1u64 << shift) as f64;
+    if exact >= 0.0 && exact < u64::MAX as f64 && !number.contains(['e', 'E', 'n']) {
+        Ok(exact as u64)
+    } else {
+        Err(wrong())
+    }
+}
+
+/// A number of bytes for people: `1.5 GiB`.
+pub fn show_bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut units = ["B", "KiB", "MiB", "GiB", "TiB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    for next in units {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    if value.fract() == 0.0 { format!("{value} {unit}") } else { format!("{value:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_shown() {
+        for (text, bytes) in [("4096", 4096), ("64K", 65536), ("2m", 2 << 20), ("1.5G", 3 << 29), ("1 TiB", 0)] {
+            match parse_bytes(text) {
+                Ok(read) => assert_eq!(read, bytes, "{text}"),
+                Err(error) => assert!(text.contains(' ') && error.cure().is_some(), "{text}"),
+            }
+        }
+        for wrong in ["", "K", "-1", "12Q", "1e3", "nan", "99999999999999999999"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(show_bytes(3 << 29), "1.5 GiB");
+        assert_eq!(show_bytes(512), "512 B");
+        assert_eq!(show_bytes(1 << 20), "1 MiB");
+    }
+}

@@ -1,0 +1,145 @@
+//! What mount(8) says to a mount helper: `mount.scmfs REGION DIR [-sfnv] [-N NS] [-t TYPE] [-o OPTIONS]`,
+//! and what mount options mean.
+
+use crate::arguments::MountArguments;
+use pocketstone_core::{Error, Result};
+use pocketstone_mount::MountOptions;
+use std::ffi::OsString;
+
+/// Reads a mount helper's arguments.
+pub fn parse(given: impl Iterator<Item = OsString>) -> Result<MountArguments> {
+    let mut arguments = MountArguments::default();
+    let mut places = Vec::new();
+    let mut given = given;
+    while let Some(argument) = given.next() {
+        let text = argument.to_string_lossy().into_owned();
+        let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+            places.push(argument);
+            continue;
+        };
+        for (at, letter) in letters.char_indices() {
+            match letter {
+                's' => arguments.sloppy = true,
+                'f' => arguments.fake = true,
+                'n' | 'v' => {}
+                'o' | 't' | 'N' => {
+                    let rest = &letters[at + 1..];
+                    let value = if rest.is_empty() { given.next() } else { Some(rest.into()) };
+                    let value = value.ok_or_else(|| usage(&format!("-{letter} needs a value")))?;
+                    if letter == 'o' {
+                        arguments.options.push(value.to_string_lossy().into_owned());
+                    }
+                    break;
+                }
+                other => return Err(usage(&format!("-{other} is no argument of a mount helper"))),
+            }
+        }
+    }
+    let [region, directory] =
+        <[OsString; 2]>::try_from(places).map_err(|_| usage("a region and a directory are needed"))?;
+    (arguments.region, arguments.directory) = (region.into(), directory.into());
+    Ok(arguments)
+}
+
+fn usage(wrong: &str) -> Error {
+    Error::user(wrong).hint("mount.scmfs REGION DIR [-sfnv] [-o OPTIONS]")
+}
+
+/// Options of mount(8) that say nothing to a file system, or what it does anyway.
+const GENERIC: [&str; 22] = [
+    "rw",
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "_netdev",
+    "nofail",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nostrictatime",
+    "lazytime",
+    "nolazytime",
+    "diratime",
+    "nodiratime",
+    "async",
+    "silent",
+    "loud",
+];
+
+/// Applies the mount options among the arguments: to the arguments, and to how to mount.
+pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<()> {
+    let given = arguments.options.join(",");
+    for option in given.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+        match (name, value) {
+            ("ro", None) => arguments.read_only = true,
+            ("rw", None) => arguments.read_only = false,
+            ("atime", None) => options.noatime = false,
+            ("noatime", None) => options.noatime = true,
+            ("dev", None) => options.dev = true,
+            ("nodev", None) => options.dev = false,
+            ("suid", None) => options.suid = true,
+            ("nosuid", None) => options.suid = false,
+            ("exec", None) => options.exec = true,
+            ("noexec", None) => options.exec = false,
+            ("allow_other", None) => options.allow_other = true,
+            ("direct_io", None) => arguments.direct_io = true,
+            ("writeback", None) => options.writeback = true,
+            ("persistent", None) => arguments.persistent = true,
+            ("threads", Some(count)) => {
+                let wrong = |e| Error::user(format!("`{count}` is no number of threads")).because(e);
+                arguments.threads = Some(count.parse().map_err(wrong)?);
+            }
+            ("log", Some(file)) => arguments.log = Some(file.into()),
+            (name, None) if GENERIC.contains(&name) => {}
+            (name, _) if name.starts_with("x-") || name.starts_with("X-") || name == "comment" || name == "uhelper" => {
+            }
+            _ if arguments.sloppy => {}
+            _ => {
+                let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, writeback, persistent, \
+                     threads=N, log=FILE";
+                return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("known are {known}")));
+            }
+        }
+    }
+    options.read_only = arguments.read_only;
+    options.direct_io = arguments.direct_io;
+    options.threads = arguments.threads.unwrap_or(0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<MountArguments> {
+        parse(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn a_helpers_arguments_are_understood() {
+        let arguments = parsed("/r /mnt -n -sv -o rw,noatime -t fuse.scmfs").unwrap();
+        assert_eq!((arguments.region.to_str(), arguments.directory.to_str()), (Some("/r"), Some("/mnt")));
+        assert_eq!((arguments.options.join("+").as_str(), arguments.sloppy), ("rw,noatime", true));
+        assert!(parsed("/r").is_err());
+        assert!(parsed("/r /mnt -q").is_err());
+        assert!(parsed("/r /mnt -o").is_err());
+    }
+
+    #[test]
+    fn options_are_applied_and_unknown_ones_refused() {
+        let mut arguments = parsed("/r /mnt -o ro,noatime,threads=3,relatime,x-systemd.automount,nosuid").unwrap();
+        let mut options = MountOptions::default();
+        apply(&mut arguments, &mut options).unwrap();
+        assert_eq!((options.read_only, options.noatime, options.threads, options.suid), (true, true, 3, false));
+        let mut arguments = parsed("/r /mnt -o compress").unwrap();
+        assert!(apply(&mut arguments, &mut options).unwrap_err().cure().is_some());
+        arguments.sloppy = true;
+        assert!(apply(&mut arguments, &mut options).is_ok());
+    }
+}

@@ -1,0 +1,191 @@
+//! What only looks: `fsck`, `df`, `stat`, `dump`.
+
+use crate::arguments::DumpWhat;
+use crate::region;
+use crate::target::{self, Target};
+use pocketstone_cli::show_bytes;
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_scmfs::{Dump, FileType};
+use serde_json::Value;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Prints JSON for people and programs.
+fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::bug("cannot write JSON").because(e))?;
+    say!("{text}");
+    Ok(())
+}
+
+pub fn fsck(path: &Path, repair: bool, json: bool) -> Result<u8> {
+    let region = region::open(path, repair, false)?;
+    let report = pocketstone_scmfs::check(region, repair).user(|| format!("cannot check {}", path.display()))?;
+    let left = report.findings.iter().filter(|finding| !finding.repaired).count();
+    if json {
+        print_json(&report)?;
+    } else {
+        for finding in &report.findings {
+            let done = if finding.repaired { " (repaired)" } else { "" };
+            say!("{:#x}: {}: {}{done}", finding.at, finding.kind, finding.what);
+        }
+        let closed = match (report.clean, report.recovered) {
+            (true, _) => "closed cleanly",
+            (false, true) => "not closed, recovered",
+            (false, false) => "not closed",
+        };
+        say!(
+            "{}: {closed}; {} inodes, {} directories, {} files, {} used; {} findings, {left} left",
+            path.display(),
+            report.inodes_used,
+            report.directories,
+            report.files,
+            show_bytes(report.bytes_used),
+            report.findings.len()
+        );
+    }
+    Ok(if left == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
+}
+
+pub fn df(path: &Path, json: bool) -> Result<u8> {
+    let state = match Target::of(path)? {
+        Target::Mounted(directory) => target::state(&directory)?,
+        Target::Region(path) => {
+            let volume = region::volume(&path, true)?;
+            let state = pocketstone_mount::state(&volume, region::text(&path)?);
+            let mut state = serde_json::to_value(state).map_err(|e| Error::bug("cannot write JSON").because(e))?;
+            // Nobody serves it.
+            state["pid"] = Value::Null;
+            state
+        }
+    };
+    if json {
+        print_json(&state)?;
+    } else {
+        print_state(&state);
+    }
+    Ok(0)
+}
+
+fn print_state(state: &Value) {
+    let usage = &state["usage"];
+    let number = |name: &str| usage[name].as_u64().unwrap_or(0);
+    let bytes = |name: &str| show_bytes(number(name));
+    let statfs = |name: &str| state["statfs"][name].as_u64().unwrap_or(0);
+    let row = |name: &str, value: String| say!("{name:<28}{value:>12}");
+    say!("{}", state["source"].as_str().unwrap_or(""));
+    row("volume", bytes("volume_bytes"));
+    row("may grow to", bytes("max_bytes"));
+    row("metadata", bytes("metadata_bytes"));
+    row("zone of small pages", bytes("small_zone_bytes"));
+    row("  free", bytes("small_free_bytes"));
+    row("zone of huge pages", show_bytes(number("huge_used_bytes") + number("huge_free_bytes")));
+    row("  free", bytes("huge_free_bytes"));
+    row("null files", number("null_files").to_string());
+    row("  reclaimable from them", bytes("null_bytes"));
+    row("available to files", show_bytes(statfs("free_blocks") * statfs("block_bytes")));
+    row("inodes in use", format!("{} of {}", number("inodes_used"), number("inodes")));
+    row("windows", number("windows").to_string());
+    row("collections", number("collections").to_string());
+    row("  given back", bytes("collected_bytes"));
+    let threshold = match usage["threshold"]["bytes"].as_u64() {
+        Some(bytes) => show_bytes(bytes),
+        None => "never".into(),
+    };
+    row("huge pages for files beyond", threshold);
+    row("flushed bytes survive", usage["persistence"].as_str().unwrap_or("").to_owned());
+}
+
+pub fn stat(target: &Path, path: &Path) -> Result<u8> {
+    match Target::of(target)? {
+        Target::Mounted(directory) => stat_mounted(&directory, path),
+        Target::Region(region) => {
+            // Any path is meant from the volume's root.
+            let path = Path::new("/").join(path);
+            let volume = region::volume(&region, true)?;
+            let missing = || format!("cannot find {} in {}", path.display(), region.display());
+            let ino = volume.resolve(region::text(&path)?).user(missing)?;
+            let attributes = volume.attributes(ino).user(missing)?;
+            volume.close()?;
+            print_json(&attributes)?;
+            let what = if attributes.kind == FileType::Directory { Dump::Directory(ino) } else { Dump::Inode(ino) };
+            let text = pocketstone_scmfs::dump(region::open(&region, false, false)?, &what)?;
+            say!("{}", text.trim_end());
+            Ok(0)
+        }
+    }
+}
+
+fn stat_mounted(directory: &Path, path: &Path) -> Result<u8> {
+    let place = place_in(directory, path);
+    let cannot = || format!("cannot examine {}", place.display());
+    let facts = std::fs::symlink_metadata(&place).user(cannot)?;
+    let kind = facts.file_type();
+    let kind = match () {
+        () if kind.is_file() => "regular",
+        () if kind.is_dir() => "directory",
+        () if kind.is_symlink() => "symlink",
+        () if kind.is_fifo() => "fifo",
+        () if kind.is_socket() => "socket",
+        () if kind.is_block_device() => "block-device",
+        () => "char-device",
+    };
+    let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
+    print_json(&serde_json::json!({
+        "ino": facts.ino(),
+        "kind": kind,
+        "permissions": facts.mode() & 0o7777,
+        "links": facts.nlink(),
+        "uid": facts.uid(),
+        "gid": facts.gid(),
+        "rdev": facts.rdev(),
+        "size": facts.size(),
+        "allocated": facts.blocks() * 512,
+        "atime_ns": ns(facts.atime(), facts.atime_nsec()),
+        "mtime_ns": ns(facts.mtime(), facts.mtime_nsec()),
+        "ctime_ns": ns(facts.ctime(), facts.ctime_nsec()),
+    }))?;
+    if facts.is_file() {
+        let file = std::fs::File::open(&place).user(cannot)?;
+        for (from, to) in extents(&file, facts.size()) {
+            say!("data {from}..{to} ({})", show_bytes(to - from));
+        }
+    }
+    Ok(0)
+}
+
+/// A path in a mounted volume: as it is if it leads there, otherwise from the volume's root.
+fn place_in(directory: &Path, path: &Path) -> PathBuf {
+    let inside = std::path::absolute(path).is_ok_and(|absolute| absolute.starts_with(directory));
+    if inside {
+        return path.to_path_buf();
+    }
+    directory.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// The parts of a file that are no holes.
+fn extents(file: &std::fs::File, size: u64) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let Ok(from) = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) else { break };
+        let to = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(from)).unwrap_or(size);
+        found.push((from, to));
+        at = to.max(from + 1);
+    }
+    found
+}
+
+pub fn dump(path: &Path, what: Option<DumpWhat>) -> Result<u8> {
+    let what = match what.unwrap_or(DumpWhat::Superblock) {
+        DumpWhat::Superblock => Dump::Superblock,
+        DumpWhat::Journal => Dump::Journal,
+        DumpWhat::Mapping => Dump::Mapping,
+        DumpWhat::Inode { number } => Dump::Inode(number),
+        DumpWhat::Directory { number } => Dump::Directory(number),
+    };
+    let text = pocketstone_scmfs::dump(region::open(path, false, false)?, &what)
+        .user(|| format!("cannot read {}", path.display()))?;
+    say!("{}", text.trim_end());
+    Ok(0)
+}

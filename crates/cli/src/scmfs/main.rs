@@ -1,0 +1,51 @@
+//! The command `scmfs`, which is `mount.scmfs`, too, when it is called that.
+
+// The one room that prints.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+extern crate pocketstone_cli;
+
+mod arguments;
+mod helper;
+mod inspect;
+mod make;
+mod region;
+mod serve;
+mod target;
+
+use arguments::{Arguments, Command};
+use clap::{CommandFactory, Parser};
+use pocketstone_core::Result;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut given = std::env::args_os();
+    let name = given.next().unwrap_or_default();
+    if name.to_string_lossy().ends_with("mount.scmfs") {
+        return pocketstone_cli::finish(helper::parse(given).and_then(|arguments| serve::mount(&arguments)));
+    }
+    pocketstone_cli::finish(dispatch(Arguments::parse().command))
+}
+
+fn dispatch(command: Command) -> Result<u8> {
+    match command {
+        Command::Mkfs(arguments) => make::mkfs(&arguments),
+        Command::Mount(arguments) => serve::mount(&arguments),
+        Command::Umount { directory, lazy } => target::umount(&directory, lazy),
+        Command::Fsck { region, repair, json } => inspect::fsck(&region, repair, json),
+        Command::Df { target, json } => inspect::df(&target, json),
+        Command::Stat { target, path } => inspect::stat(&target, &path),
+        Command::Dump { region, what } => inspect::dump(&region, what),
+        Command::Resize { target, size } => target::resize(&target, size),
+        Command::Gc { target } => target::gc(&target),
+        Command::Completions { shell } => {
+            pocketstone_cli::completions(Arguments::command(), shell);
+            Ok(0)
+        }
+        Command::Man { folder } => {
+            say!("{}", pocketstone_cli::man(Arguments::command(), &folder)?.display());
+            Ok(0)
+        }
+    }
+}

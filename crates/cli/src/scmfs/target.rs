@@ -1,0 +1,157 @@
+//! What can be done to a volume whether it is mounted or not, and unmounting.
+
+use crate::region;
+use pocketstone_cli::{note, show_bytes};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_mount::{Before, COLLECT, RESIZE, USAGE};
+use rustix::fs::{FlockOperation, XattrFlags};
+use rustix::io::Errno;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long unmounting waits for the server to close the volume.
+const CLOSING: Duration = Duration::from_secs(120);
+
+/// What a command is to work on.
+pub enum Target {
+    /// A directory at which a volume is mounted.
+    Mounted(PathBuf),
+    /// A region.
+    Region(PathBuf),
+}
+
+impl Target {
+    /// A directory is taken for a mount, anything else for a region.
+    pub fn of(path: &Path) -> Result<Target> {
+        let mounted = |path: PathBuf| -> Result<Option<PathBuf>> {
+            let entry = pocketstone_mount::mounted_at(&path)?;
+            Ok(entry.filter(|entry| entry.kind == pocketstone_mount::KIND).map(|_| path))
+        };
+        if pocketstone_mount::is_dead(path) {
+            return Err(Error::user(format!("the server of {} has died", path.display()))
+                .hint("mount the region there again: what was written is recovered"));
+        }
+        let facts = std::fs::metadata(path).user(|| format!("cannot find {}", path.display()))?;
+        let path = region::canonical(path)?;
+        if !facts.is_dir() {
+            return Ok(Target::Region(path));
+        }
+        match mounted(path.clone())? {
+            Some(path) => Ok(Target::Mounted(path)),
+            None => Err(Error::user(format!("no volume is mounted at {}", path.display()))
+                .hint("name the region, or the directory that it is mounted at")),
+        }
+    }
+}
+
+/// What the server of a mounted volume says about it.
+pub fn state(directory: &Path) -> Result<Value> {
+    let cannot = || format!("cannot ask the server of {}", directory.display());
+    let mut buffer = vec![0u8; 64 << 10];
+    let bytes = rustix::fs::getxattr(directory, USAGE, &mut buffer[..]).board(cannot)?;
+    serde_json::from_slice(&buffer[..bytes]).board(cannot)
+}
+
+fn tell(directory: &Path, name: &str, value: &str, what: &str) -> Result<()> {
+    rustix::fs::setxattr(directory, name, value.as_bytes(), XattrFlags::empty()).map_err(|e| {
+        let error = Error::user(format!("cannot {what} the volume at {}", directory.display())).because(e);
+        match e {
+            Errno::PERM | Errno::ACCESS => error.hint("only root and the owner of its root directory may"),
+            Errno::ROFS => error.hint("it is mounted for reading only"),
+            Errno::INVAL | Errno::FBIG => error.hint("see what it can be: scmfs df"),
+            _ => error,
+        }
+    })
+}
+
+/// Whether a volume may grow to so many bytes; the server could only answer with a number.
+fn check_growth(bytes: u64, now: u64, most: u64) -> Result<()> {
+    let error = |why| Err(Error::user(format!("cannot resize to {}: {why}", show_bytes(bytes))));
+    if bytes < now {
+        return error(format!("the volume has {}, and can only grow", show_bytes(now)));
+    }
+    if bytes > most {
+        return error(format!("it was made to grow to {} at most (mkfs --max-size)", show_bytes(most)));
+    }
+    Ok(())
+}
+
+pub fn resize(target: &Path, bytes: u64) -> Result<u8> {
+    let now = match Target::of(target)? {
+        Target::Mounted(directory) => {
+            let state_now = state(&directory)?;
+            let number = |name: &str| state_now["usage"][name].as_u64().unwrap_or(0);
+            check_growth(bytes, number("volume_bytes"), number("max_bytes"))?;
+            tell(&directory, RESIZE, &bytes.to_string(), "resize")?;
+            state(&directory)?["usage"]["volume_bytes"].as_u64().unwrap_or(0)
+        }
+        Target::Region(path) => {
+            let volume = region::volume(&path, false)?;
+            let usage = volume.usage();
+            check_growth(bytes, usage.volume_bytes, usage.max_bytes)?;
+            volume.resize(bytes).user(|| format!("cannot resize {} to {}", path.display(), show_bytes(bytes)))?;
+            let now = volume.usage().volume_bytes;
+            volume.close()?;
+            now
+        }
+    };
+    say!("{}: {}", target.display(), show_bytes(now));
+    Ok(0)
+}
+
+pub fn gc(target: &Path) -> Result<u8> {
+    let collected = match Target::of(target)? {
+        Target::Mounted(directory) => {
+            let collected =
+                || -> Result<u64> { Ok(state(&directory)?["usage"]["collected_bytes"].as_u64().unwrap_or(0)) };
+            let before = collected()?;
+            tell(&directory, COLLECT, "1", "collect garbage on")?;
+            collected()?.saturating_sub(before)
+        }
+        Target::Region(path) => {
+            let volume = region::volume(&path, false)?;
+            let collected = volume.collect();
+            volume.close()?;
+            collected
+        }
+    };
+    say!("{}: {} given back", target.display(), show_bytes(collected));
+    Ok(0)
+}
+
+pub fn umount(directory: &Path, lazy: bool) -> Result<u8> {
+    if pocketstone_mount::clean_up(directory)? == Before::CleanedUp {
+        note("note", &format!("the server of {} had died: unmounted it", directory.display()));
+        return Ok(0);
+    }
+    let directory = region::canonical(directory)?;
+    let entry = pocketstone_mount::mounted_at(&directory)?;
+    let Some(entry) = entry.filter(|entry| entry.kind == pocketstone_mount::KIND) else {
+        return Err(Error::user(format!("no volume is mounted at {}", directory.display())));
+    };
+    pocketstone_mount::unmount(&directory, lazy)?;
+    if !lazy {
+        wait_until_closed(Path::new(&entry.source))?;
+    }
+    Ok(0)
+}
+
+/// The server holds a lock on the region until it has closed the volume.
+fn wait_until_closed(path: &Path) -> Result<()> {
+    // Without the right to look at the region there is no way to know.
+    let Ok(file) = std::fs::File::open(path) else { return Ok(()) };
+    let start = Instant::now();
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) if start.elapsed() > CLOSING => {
+                return Err(Error::board(format!("unmounted, but {} is still in use", path.display()))
+                    .hint("it may be mounted elsewhere, such as in another mount namespace"));
+            }
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(5)),
+            // Closing the file gives the lock back.
+            _ => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! How to mount.
+
+use rustix::mount::MountFlags;
+use std::sync::Arc;
+
+/// Is told what went wrong while a volume is served, in one line.
+pub type Reporter = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How to mount a volume.
+#[derive(Clone)]
+pub struct MountOptions {
+    /// What the list of mounts shows as the source: the region's path.
+    pub source: String,
+    /// Threads that serve; 0: as many as there are processors.
+    pub threads: usize,
+    /// Refuse changes.
+    pub read_only: bool,
+    /// Keep nothing in the kernel's page cache: every read and write comes here.
+    pub direct_io: bool,
+    /// Let the kernel collect writes. Faster for small ones, but a write may fail after it returned,
+    /// and what was collected is lost if the machine stops.
+    pub writeback: bool,
+    /// Let other users in. Needs root, or `user_allow_other` in /etc/fuse.conf.
+    pub allow_other: bool,
+    /// Do not note when something was read.
+    pub noatime: bool,
+    /// Device files work (root only).
+    pub dev: bool,
+    /// Set-user-id programs work (root only).
+    pub suid: bool,
+    /// Programs can be run.
+    pub exec: bool,
+    /// Is told of damage.
+    pub reporter: Option<Reporter>,
+}
+
+impl Default for MountOptions {
+    /// As `mount` has it: root gets a mount for all users with everything working, others one for
+    /// themselves.
+    fn default() -> MountOptions {
+        let root = rustix::process::geteuid().is_root();
+        MountOptions {
+            source: "scmfs".into(),
+            threads: 0,
+            read_only: false,
+            direct_io: false,
+            writeback: false,
+            allow_other: root,
+            noatime: false,
+            dev: root,
+            suid: root,
+            exec: true,
+            reporter: None,
+        }
+    }
+}
+
+/// The flags of a mount that is to have no device files and no set-user-id programs.
+pub(crate) fn flags_of_a_new_mount() -> MountFlags {
+    MountFlags::NODEV | MountFlags::NOSUID
+}
+
+impl MountOptions {
+    /// The flags that mount(2) takes.
+    pub(crate) fn flags(&self) -> MountFlags {
+        let mut flags = MountFlags::empty();
+        flags.set(MountFlags::RDONLY, self.read_only);
+        flags.set(MountFlags::NOATIME, self.noatime);
+        flags.set(MountFlags::NODEV, !self.dev);
+        flags.set(MountFlags::NOSUID, !self.suid);
+        flags.set(MountFlags::NOEXEC, !self.exec);
+        flags
+    }
+}
