@@ -42,10 +42,17 @@ pub(crate) enum Slot {
     Entry(Entry, u32),
 }
 
+/// What the index knows of a name: its hash; the entry's slot + 1, 0 if there is nothing here; and its
+/// inode, so that both can be fetched at once. An array: a table of zeros comes untouched from the kernel.
+type Known = [u32; 3];
+const HASH: usize = 0;
+const PLACE: usize = 1;
+const INO: usize = 2;
+
 /// Which names a directory has, and which slots are free.
 pub(crate) struct Index {
-    /// Open addressing: hash in the upper half, slot + 1 in the lower; 0 is empty.
-    table: Vec<u64>,
+    /// Open addressing; the size is a power of two.
+    table: Vec<Known>,
     count: usize,
     /// Free runs by their length in slots, less one.
     free: [Vec<u32>; MAX_SLOTS],
@@ -55,7 +62,7 @@ pub(crate) struct Index {
 
 impl Index {
     fn new() -> Index {
-        Index { table: vec![0; 16], count: 0, free: Default::default(), frontier: 0 }
+        Index { table: vec![[0; 3]; 16], count: 0, free: Default::default(), frontier: 0 }
     }
 
     pub fn count(&self) -> usize {
@@ -63,59 +70,68 @@ impl Index {
     }
 
     fn start(&self, hash: u32) -> usize {
-        // The table's size is a power of two; the multiplication brings all bits of the hash down.
+        // The multiplication brings all bits of the hash down.
         (u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & (self.table.len() - 1)
     }
 
-    /// The slots of entries whose names have this hash.
-    fn probe(&self, hash: u32) -> impl Iterator<Item = (usize, u32)> + '_ {
+    /// The places of names with this hash.
+    fn probe(&self, hash: u32) -> impl Iterator<Item = usize> + '_ {
         let mask = self.table.len() - 1;
         let start = self.start(hash);
         (0..self.table.len())
             .map(move |i| (start + i) & mask)
-            .map_while(move |place| (self.table[place] != 0).then(|| (place, self.table[place])))
-            .filter(move |(_, word)| (word >> 32) as u32 == hash)
-            .map(|(place, word)| (place, word as u32 - 1))
+            .take_while(|place| self.table[*place][PLACE] != 0)
+            .filter(move |place| self.table[*place][HASH] == hash)
     }
 
-    fn insert(&mut self, hash: u32, slot: u32) {
+    fn insert(&mut self, hash: u32, slot: u32, ino: Ino) {
         if (self.count + 1) * 4 > self.table.len() * 3 {
             let size = self.table.len() * 2;
-            let old = std::mem::replace(&mut self.table, vec![0; size]);
-            for word in old.into_iter().filter(|word| *word != 0) {
-                self.place(word);
+            let old = std::mem::replace(&mut self.table, new_table(size));
+            for known in old.into_iter().filter(|known| known[PLACE] != 0) {
+                self.place(known);
             }
         }
-        self.place(u64::from(hash) << 32 | u64::from(slot + 1));
+        self.place([hash, slot + 1, ino]);
         self.count += 1;
     }
 
-    fn place(&mut self, word: u64) {
+    fn place(&mut self, known: Known) {
         let mask = self.table.len() - 1;
-        let mut place = self.start((word >> 32) as u32);
-        while self.table[place] != 0 {
+        let mut place = self.start(known[HASH]);
+        while self.table[place][PLACE] != 0 {
             place = (place + 1) & mask;
         }
-        self.table[place] = word;
+        self.table[place] = known;
+    }
+
+    fn find(&self, hash: u32, slot: u32) -> Option<usize> {
+        self.probe(hash).find(|place| self.table[*place][PLACE] == slot + 1)
+    }
+
+    fn set_inode(&mut self, hash: u32, slot: u32, ino: Ino) {
+        if let Some(place) = self.find(hash, slot) {
+            self.table[place][INO] = ino;
+        }
     }
 
     fn remove(&mut self, hash: u32, slot: u32) {
-        let Some((mut hole, _)) = self.probe(hash).find(|(_, s)| *s == slot) else { return };
+        let Some(mut hole) = self.find(hash, slot) else { return };
         self.count -= 1;
         // What follows moves up, where its own chain allows it: so no tombstones are needed.
         let mask = self.table.len() - 1;
         let mut next = hole;
         loop {
-            self.table[hole] = 0;
+            self.table[hole] = [0; 3];
             loop {
                 next = (next + 1) & mask;
-                let word = self.table[next];
-                if word == 0 {
+                let known = self.table[next];
+                if known[PLACE] == 0 {
                     return;
                 }
-                let home = self.start((word >> 32) as u32);
+                let home = self.start(known[HASH]);
                 if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(hole) & mask) {
-                    self.table[hole] = word;
+                    self.table[hole] = known;
                     hole = next;
                     break;
                 }
@@ -152,6 +168,20 @@ impl Index {
         self.add_free(slot + slots, larger as u32 + 1 - slots);
         Some(slot)
     }
+}
+
+/// An empty table. The kernel is asked for huge pages for a large one: a look-up in it misses the caches,
+/// and should not miss the TLB as well.
+fn new_table(size: usize) -> Vec<Known> {
+    let mut table: Vec<Known> = vec![[0; 3]; size];
+    let bytes = size * size_of::<Known>();
+    if bytes >= 4 << 20 {
+        let first = (table.as_mut_ptr() as usize).next_multiple_of(4096);
+        let last = (table.as_mut_ptr() as usize + bytes) & !4095;
+        // SAFETY: the pages lie inside the table; the advice changes no content.
+        let _ = unsafe { rustix::mm::madvise(first as *mut _, last - first, rustix::mm::Advice::LinuxHugepage) };
+    }
+    table
 }
 
 /// Slots that an entry with this name takes.
@@ -268,7 +298,7 @@ impl Inner {
             self.entries(directory, state, 0, &mut |entry| {
                 let slot = (entry.cookie - 1) as u32;
                 index.add_free_run(next, slot, self.slots_per_huge());
-                index.insert(crc32c::crc32c(&entry.name), slot);
+                index.insert(crc32c::crc32c(&entry.name), slot, entry.ino);
                 next = slot + slots_of(&entry.name);
                 true
             })?;
@@ -282,9 +312,13 @@ impl Inner {
     pub fn find(&self, directory: Ino, state: &State, name: &[u8]) -> Result<Option<Found>> {
         let Some(index) = &state.index else { return Ok(None) };
         let hash = crc32c::crc32c(name);
-        for (_, slot) in index.probe(hash) {
-            let mut buffer = [0; ENTRY_MAX];
+        for place in index.probe(hash) {
+            let known = index.table[place];
+            let slot = known[PLACE] - 1;
             let at = self.slot_at(state, slot)?;
+            self.medium.prefetch(self.layout.version_at(known[INO], 0));
+            self.medium.prefetch(self.layout.version_at(known[INO], 1));
+            let mut buffer = [0; ENTRY_MAX];
             let bytes = slots_of(name) as usize * SLOT_BYTES as usize;
             let room = (state.record.size - u64::from(slot) * SLOT_BYTES) as usize;
             self.medium.read(at, &mut buffer[..bytes.min(room)]);
@@ -293,8 +327,9 @@ impl Inner {
                 continue;
             }
             let kind = kind_of(u16::from(b[13]) << 12);
-            return match kind.filter(|_| get_u32(b, 4) == entry_crc(directory, slot, b)) {
-                Some(kind) => Ok(Some(Found { slot, slots: u32::from(b[14]), ino: get_u32(b, 0), kind })),
+            let sound = get_u32(b, 4) == entry_crc(directory, slot, b) && get_u32(b, 0) == known[INO];
+            return match kind.filter(|_| sound) {
+                Some(kind) => Ok(Some(Found { slot, slots: u32::from(b[14]), ino: known[INO], kind })),
                 None => Err(broken_entry(directory, at)),
             };
         }
@@ -347,9 +382,16 @@ impl Inner {
     }
 
     /// Notes in the index what a transaction added.
-    pub fn entry_added(&self, state: &mut State, name: &[u8], slot: u32) {
+    pub fn entry_added(&self, state: &mut State, name: &[u8], slot: u32, ino: Ino) {
         if let Some(index) = &mut state.index {
-            index.insert(crc32c::crc32c(name), slot);
+            index.insert(crc32c::crc32c(name), slot, ino);
+        }
+    }
+
+    /// Notes in the index that an entry leads to another inode.
+    pub fn entry_changed(&self, state: &mut State, name: &[u8], slot: u32, ino: Ino) {
+        if let Some(index) = &mut state.index {
+            index.set_inode(crc32c::crc32c(name), slot, ino);
         }
     }
 
@@ -387,13 +429,13 @@ mod tests {
         let mut index = Index::new();
         let hash = |i: u32| (i % 97).wrapping_mul(0x1357_9BDF);
         for i in 0..5000 {
-            index.insert(hash(i), i);
+            index.insert(hash(i), i, 1);
         }
         for i in (0..5000).filter(|i| i % 3 != 0) {
             index.remove(hash(i), i);
         }
         for i in 0..5000 {
-            assert_eq!(index.probe(hash(i)).any(|(_, slot)| slot == i), i % 3 == 0, "{i}");
+            assert_eq!(index.find(hash(i), i).is_some(), i % 3 == 0, "{i}");
         }
         assert_eq!(index.count(), 1667);
     }

@@ -73,10 +73,10 @@ impl Clone for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        if self.node.pins.fetch_sub(1, Ordering::AcqRel) > 1 || self.inner.read_only() {
+        if self.node.pins.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        let mut state = self.node.write();
+        let Ok(mut state) = self.inner.exclusive(&self.node) else { return };
         let unused = self.node.pins.load(Ordering::Acquire) == 0;
         if unused && state.record.links == 0 && !state.record.is_free() {
             self.inner.free_inode(self.node.ino, &mut state);
@@ -99,7 +99,8 @@ impl File {
 
     /// The attributes as they are now.
     pub fn attributes(&self) -> Attr {
-        self.node.attributes(&self.inner)
+        let state = self.node.read();
+        self.node.attributes_of(&self.inner, &state)
     }
 
     fn check_regular(&self) -> Result<()> {
@@ -135,8 +136,7 @@ impl File {
     /// `NoSpace`, `TooLarge`, `ReadOnly`; not a regular file.
     #[inline]
     pub fn write_at(&self, from: &[u8], offset: u64) -> Result<usize> {
-        self.inner.writable()?;
-        let mut state = self.node.write();
+        let mut state = self.inner.exclusive(&self.node)?;
         if state.record.mode & 0o170_000 != 0o100_000 {
             drop(state);
             return self.check_regular().map(|()| 0);
@@ -150,9 +150,8 @@ impl File {
     /// # Errors
     /// As [`File::write_at`].
     pub fn append(&self, from: &[u8]) -> Result<u64> {
-        self.inner.writable()?;
         self.check_regular()?;
-        let mut state = self.node.write();
+        let mut state = self.inner.exclusive(&self.node)?;
         let offset = state.record.size;
         self.inner.write(&self.node, &mut state, from, offset)?;
         Ok(offset)
@@ -163,9 +162,8 @@ impl File {
     /// # Errors
     /// `TooLarge` if there are more; else as [`File::write_at`].
     pub fn write_atomic(&self, from: &[u8], offset: u64) -> Result<()> {
-        self.inner.writable()?;
         self.check_regular()?;
-        self.inner.write_atomic(self.node.ino, &mut self.node.write(), from, offset)
+        self.inner.write_atomic(self.node.ino, &mut *self.inner.exclusive(&self.node)?, from, offset)
     }
 
     /// Most bytes that [`File::write_atomic`] takes on this volume: 1 MiB from 64 MiB volumes on.
@@ -178,9 +176,8 @@ impl File {
     /// # Errors
     /// `TooLarge`, `NoSpace`, `ReadOnly`; not a regular file.
     pub fn truncate(&self, size: u64) -> Result<()> {
-        self.inner.writable()?;
         self.check_regular()?;
-        self.inner.resize_file(self.node.ino, &mut self.node.write(), size)
+        self.inner.resize_file(self.node.ino, &mut *self.inner.exclusive(&self.node)?, size)
     }
 
     /// Reserves, punches or zeroes a range.
@@ -188,9 +185,8 @@ impl File {
     /// # Errors
     /// `Invalid` for an empty range; else as [`File::truncate`].
     pub fn allocate(&self, how: Allocate, offset: u64, bytes: u64) -> Result<()> {
-        self.inner.writable()?;
         self.check_regular()?;
-        self.inner.allocate(self.node.ino, &mut self.node.write(), how, offset, bytes)
+        self.inner.allocate(self.node.ino, &mut *self.inner.exclusive(&self.node)?, how, offset, bytes)
     }
 
     /// The first byte from an offset on that is not in a hole.

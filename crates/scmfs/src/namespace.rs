@@ -30,9 +30,7 @@ impl Volume {
             b".." => directory(&node.read())?.parent,
             _ => inner.find_name(&node, name)?.ino,
         };
-        let attr = inner.node(ino)?.attributes(inner);
-        // A name that leads to a free inode cannot be.
-        if attr.links == 0 { Err(Error::NotFound) } else { Ok(attr) }
+        inner.attributes(ino)
     }
 
     /// An inode's attributes.
@@ -40,9 +38,7 @@ impl Volume {
     /// # Errors
     /// `NotFound`; `Damaged`.
     pub fn attributes(&self, ino: Ino) -> Result<Attr> {
-        let attr = self.inner.node(ino)?.attributes(&self.inner);
-        // Freed since: its number is all that is left.
-        if attr.generation == 0 { Err(Error::NotFound) } else { Ok(attr) }
+        self.inner.attributes(ino)
     }
 
     /// The directory that a directory is in; the root's is the root.
@@ -69,9 +65,8 @@ impl Volume {
     /// `NotFound`; for the size also `IsDirectory`, `Invalid`, `TooLarge`, `NoSpace`.
     pub fn set_attributes(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
         let inner = &self.inner;
-        inner.writable()?;
         let node = inner.node(ino)?;
-        let mut state = node.write();
+        let mut state = inner.exclusive(&node)?;
         live(&state.record)?;
         if let Some(size) = change.size {
             match state.record.kind() {
@@ -112,7 +107,7 @@ impl Volume {
     pub fn create_directory(&self, parent: Ino, name: &[u8], meta: &Meta) -> Result<Attr> {
         let meta = Meta { kind: FileType::Directory, ..*meta };
         let node = self.inner.create(parent, name, &meta, &[])?;
-        Ok(self.inner.unpin_new(&node))
+        self.inner.unpin_new(&node)
     }
 
     /// Creates a symbolic link.
@@ -128,7 +123,7 @@ impl Volume {
         }
         let meta = Meta { kind: FileType::Symlink, permissions: 0o777, uid, gid, rdev: 0 };
         let node = self.inner.create(parent, name, &meta, target)?;
-        Ok(self.inner.unpin_new(&node))
+        self.inner.unpin_new(&node)
     }
 
     /// Where a symbolic link leads.
@@ -165,10 +160,9 @@ impl Volume {
     /// `NotFound`, `IsDirectory`, `NotDirectory`.
     pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
         let inner = &self.inner;
-        inner.writable()?;
         check_dots(name, Error::IsDirectory)?;
         let node = inner.node(parent)?;
-        let mut state = node.write();
+        let mut state = inner.exclusive(&node)?;
         let found = inner.find_in(&node, &mut state, name)?;
         if found.kind == FileType::Directory {
             return Err(Error::IsDirectory);
@@ -191,14 +185,13 @@ impl Volume {
     /// `NotFound`, `NotDirectory`, `NotEmpty`; `Invalid` for `.`.
     pub fn remove_directory(&self, parent: Ino, name: &[u8]) -> Result<()> {
         let inner = &self.inner;
-        inner.writable()?;
         if name == b".." {
             return Err(Error::NotEmpty);
         }
         check_dots(name, Error::Invalid)?;
         let _tree = lock(&inner.tree);
         let node = inner.node(parent)?;
-        let mut state = node.write();
+        let mut state = inner.exclusive(&node)?;
         let found = inner.find_in(&node, &mut state, name)?;
         if found.kind != FileType::Directory {
             return Err(Error::NotDirectory);
@@ -254,13 +247,16 @@ fn check_dots(name: &[u8], otherwise: Error) -> Result<()> {
 }
 
 impl Node {
-    /// The attributes as they are now, the last read included.
-    pub fn attributes(&self, inner: &Inner) -> Attr {
+    /// The attributes as they are now, if the inode is in use.
+    pub fn attributes(&self, inner: &Inner) -> Result<Attr> {
         let state = self.read();
+        live(&state.record)?;
+        Ok(self.attributes_of(inner, &state))
+    }
+
+    /// The attributes as they are now, the last read included.
+    pub fn attributes_of(&self, inner: &Inner, state: &State) -> Attr {
         let mut attr = state.record.attr(self.ino, &inner.layout);
-        if state.record.is_free() {
-            attr.generation = 0;
-        }
         let read_ns = self.read_ns.load(Ordering::Relaxed);
         if read_ns != 0 {
             attr.atime_ns = read_ns;
@@ -337,9 +333,8 @@ impl Inner {
 
     /// Creates an inode with a name. It comes pinned once.
     pub fn create(&self, parent: Ino, name: &[u8], meta: &Meta, content: &[u8]) -> Result<Arc<Node>> {
-        self.writable()?;
         let node = self.node(parent)?;
-        let mut state = node.write();
+        let mut state = self.exclusive(&node)?;
         self.must_be_new(&node, &mut state, name)?;
         let is_directory = meta.kind == FileType::Directory;
         if is_directory && state.record.links >= LINKS_MAX {
@@ -363,7 +358,7 @@ impl Inner {
         state.record.links += u32::from(is_directory);
         self.touch_parent(&mut tx, &node, &mut state, is_directory);
         self.commit(tx, after).done();
-        self.entry_added(&mut state, name, slot);
+        self.entry_added(&mut state, name, slot, child.ino);
         self.add_node(child.clone());
         Ok(child)
     }
@@ -408,6 +403,8 @@ impl Inner {
 
     /// Creates a file without a name. It comes pinned once.
     pub fn create_unnamed(&self, meta: &Meta) -> Result<Arc<Node>> {
+        // It has no directory whose lock would keep the volume from being closed meanwhile.
+        let _tree = lock(&self.tree);
         self.writable()?;
         let (node, after) = self.new_inode(meta, 0, &[])?;
         {
@@ -420,18 +417,17 @@ impl Inner {
     }
 
     /// Gives up the pin that a new inode comes with.
-    fn unpin_new(&self, node: &Node) -> Attr {
+    fn unpin_new(&self, node: &Node) -> Result<Attr> {
         node.pins.fetch_sub(1, Ordering::AcqRel);
         node.attributes(self)
     }
 
     /// Adds a name for an inode; `unnamed` ones may have none yet.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8], unnamed: bool) -> Result<Attr> {
-        self.writable()?;
         let child = self.node(ino)?;
         let is_directory = child.read().record.is_directory();
         let node = self.node(parent)?;
-        let mut state = node.write();
+        let mut state = self.exclusive(&node)?;
         self.must_be_new(&node, &mut state, name)?;
         if is_directory {
             return Err(Error::NotPermitted);
@@ -459,7 +455,7 @@ impl Inner {
         tx.bytes(at, &version);
         self.touch_parent(&mut tx, &node, &mut state, false);
         self.commit(tx, Durable::nothing()).done();
-        self.entry_added(&mut state, name, slot);
+        self.entry_added(&mut state, name, slot, ino);
         Ok(target.record.attr(ino, &self.layout))
     }
 
@@ -474,7 +470,7 @@ impl Inner {
         state.record.links += u32::from(kind == FileType::Directory);
         self.touch_parent(&mut tx, &node, &mut state, true);
         self.commit(tx, Durable::nothing()).done();
-        self.entry_added(&mut state, name, slot);
+        self.entry_added(&mut state, name, slot, ino);
         Ok(())
     }
 }

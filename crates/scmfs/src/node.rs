@@ -4,9 +4,10 @@ use crate::body::Body;
 use crate::directory::Index;
 use crate::inode::{self, Record};
 use crate::volume::Inner;
-use crate::{Error, Ino, Result, TimeNs, defects, persist};
+use crate::{Attr, Error, Ino, Result, TimeNs, defects, persist};
 use pocketstone_media::Durable;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -95,9 +96,31 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Spreads inode numbers, which are no secret and need no more.
+#[derive(Default)]
+struct InoHasher(u64);
+
+impl Hasher for InoHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, ino: u32) {
+        self.0 = (self.0 ^ u64::from(ino)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+type Shard = HashMap<Ino, Arc<Node>, BuildHasherDefault<InoHasher>>;
+
 /// The inodes in memory.
 pub(crate) struct Nodes {
-    shards: [Mutex<HashMap<Ino, Arc<Node>>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
 }
 
 impl Nodes {
@@ -105,7 +128,7 @@ impl Nodes {
         Nodes { shards: std::array::from_fn(|_| Mutex::default()) }
     }
 
-    fn shard(&self, ino: Ino) -> MutexGuard<'_, HashMap<Ino, Arc<Node>>> {
+    fn shard(&self, ino: Ino) -> MutexGuard<'_, Shard> {
         lock(&self.shards[ino as usize % SHARDS])
     }
 
@@ -141,6 +164,29 @@ impl Inner {
         Ok(node)
     }
 
+    /// Locks an inode for a change. Closing a volume waits for these locks after it has set its mark: so
+    /// whoever gets one and does not see the mark is done before the volume counts as closed.
+    pub fn exclusive<'a>(&self, node: &'a Node) -> Result<RwLockWriteGuard<'a, State>> {
+        let state = node.write();
+        self.writable()?;
+        Ok(state)
+    }
+
+    /// The attributes of an inode that is in use. One that is not in memory stays out of it.
+    pub fn attributes(&self, ino: Ino) -> Result<Attr> {
+        if ino == 0 || ino > self.layout.inodes {
+            return Err(Error::NotFound);
+        }
+        let shard = self.nodes.shard(ino);
+        if let Some(node) = shard.get(&ino).cloned() {
+            drop(shard);
+            return node.attributes(self);
+        }
+        // Nobody changes it meanwhile: for that it would have to come into memory, through this shard.
+        let (_, record) = inode::load(&self.medium, &self.layout, ino, self.segments())?;
+        if record.is_free() { Err(Error::NotFound) } else { Ok(record.attr(ino, &self.layout)) }
+    }
+
     /// Makes a new inode known.
     pub fn add_node(&self, node: Arc<Node>) {
         let mut shard = self.nodes.shard(node.ino);
@@ -154,7 +200,7 @@ impl Inner {
     }
 
     /// Drops inodes that nobody used since the last time there was no room.
-    fn make_room(&self, shard: &mut HashMap<Ino, Arc<Node>>) {
+    fn make_room(&self, shard: &mut Shard) {
         if shard.len() < SHARD_NODES {
             return;
         }
@@ -195,10 +241,7 @@ impl Inner {
 
     /// Stores an inode's times if they are only in memory.
     pub fn store_times(&self, node: &Node) {
-        if self.read_only() {
-            return;
-        }
-        let mut state = node.write();
+        let Ok(mut state) = self.exclusive(node) else { return };
         if state.stale && !state.record.is_free() {
             self.store_version(node.ino, &mut state, Durable::nothing()).done();
         }

@@ -3,7 +3,7 @@
 use crate::alloc::Alloc;
 use crate::clock::Clock;
 use crate::inode::{self, Half, Record};
-use crate::journal::{self, Journal};
+use crate::journal::{self, Journal, Transaction};
 use crate::layout::Layout;
 use crate::mapping::{Mapping, SMALL_ZONE};
 use crate::node::{Nodes, lock};
@@ -124,6 +124,7 @@ pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Inner> {
     let last = journal::find(&medium, &layout, &superblock.uuid);
     let journal = Journal::after(&layout, &superblock.uuid, last.clone());
     let mut alloc = Alloc::new(&layout, segments);
+    let recovered = !superblock.clean;
     let (extents, orphans);
     if superblock.clean {
         (extents, orphans) = (read_mapping(&medium, &layout, &mut alloc)?, Vec::new());
@@ -167,6 +168,10 @@ pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Inner> {
         collected_bytes: AtomicU64::new(0),
         medium,
     };
+    if recovered {
+        // What was replayed may be changed in place from now on: its record must not be the newest then.
+        inner.commit(Transaction::new(), Durable::nothing()).done();
+    }
     if !defects::on(defects::ORPHANS_KEPT) {
         for ino in orphans {
             let node = inner.node(ino)?;
@@ -273,19 +278,20 @@ fn mend(medium: &Medium, layout: &Layout, ino: Ino, halves: [Half; 2]) -> Result
 
 /// Stores what is only in memory, the free map, and then that the volume is clean.
 pub(crate) fn close(inner: &Inner) -> Result<()> {
-    if inner.read_only() {
+    if inner.options.read_only || inner.closed.swap(true, Ordering::SeqCst) {
         return Ok(());
     }
+    let _tree = lock(&inner.tree);
     for node in inner.nodes.all() {
+        // Whoever changes it now is waited for; after this, nobody starts.
         let mut state = node.write();
         if state.record.links == 0 && !state.record.is_free() {
             inner.free_inode(node.ino, &mut state);
+        } else if state.stale {
+            inner.store_version(node.ino, &mut state, Durable::nothing()).done();
         }
-        drop(state);
-        inner.store_times(&node);
     }
     inner.release_nulls(0);
-    inner.closed.store(true, Ordering::Relaxed);
     let alloc = lock(&inner.alloc);
     let (crc, flushed) = write_free_map(&inner.medium, &inner.layout, &alloc);
     let written = persist::fence(&inner.medium, flushed, defects::CLEAN_EARLY);

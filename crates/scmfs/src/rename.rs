@@ -1,6 +1,6 @@
 //! Renaming: whatever it does, one transaction does it.
 
-use crate::directory::{Found, check_name, slots_of};
+use crate::directory::{Found, check_name};
 use crate::journal::Transaction;
 use crate::namespace::directory;
 use crate::node::{Node, State, lock};
@@ -36,7 +36,6 @@ impl Volume {
     /// `Invalid` for a directory that would get into itself.
     pub fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], how: Rename) -> Result<()> {
         let inner = &self.inner;
-        inner.writable()?;
         for name in [name, new_name] {
             match check_name(name) {
                 Err(Error::Exists) => return Err(Error::Invalid),
@@ -46,7 +45,7 @@ impl Volume {
         // Nobody else holds two directories then, and the tree stays as it is.
         let _tree = lock(&inner.tree);
         let (from_node, to_node) = (inner.node(from)?, inner.node(to)?);
-        let from_state = from_node.write();
+        let from_state = inner.exclusive(&from_node)?;
         let to_state = (from != to).then(|| to_node.write());
         let mut dirs = Directories { from: &from_node, to: &to_node, from_state, to_state };
         let to = dirs.to;
@@ -165,8 +164,9 @@ impl Inner {
         self.touch_parents(&mut tx, &mut dirs, is_directory);
         self.commit(tx, Durable::nothing()).done();
         self.entry_removed(&mut dirs.from_state, name, &source);
-        if target.is_none() {
-            self.entry_added(dirs.target_state(), new_name, slot);
+        match target {
+            None => self.entry_added(dirs.target_state(), new_name, slot, source.ino),
+            Some(_) => self.entry_changed(dirs.target_state(), new_name, slot, source.ino),
         }
         if let (Some(node), Some(state)) = (&replaced, replaced_state.as_deref_mut()) {
             self.finish_unlink(node, state, dying.unwrap_or(Fate::Stays));
@@ -222,7 +222,8 @@ impl Inner {
         }
         self.touch_parents(&mut tx, &mut dirs, links_change);
         self.commit(tx, Durable::nothing()).done();
-        debug_assert_eq!(source.slots, slots_of(name));
+        self.entry_changed(&mut dirs.from_state, name, source.slot, target.ino);
+        self.entry_changed(dirs.target_state(), new_name, target.slot, source.ino);
         Ok(())
     }
 }

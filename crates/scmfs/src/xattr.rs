@@ -83,9 +83,8 @@ impl Inner {
     }
 
     fn change_xattrs(&self, ino: Ino, change: impl FnOnce(&mut Attributes) -> Result<()>) -> Result<()> {
-        self.writable()?;
         let node = self.node(ino)?;
-        let mut state = node.write();
+        let mut state = self.exclusive(&node)?;
         let mut attributes = self.xattrs(ino, &state)?;
         change(&mut attributes)?;
         let b = encode(ino, &attributes);

@@ -88,7 +88,11 @@ fn mount_hugetlbfs(at: &Path) -> (Option<PathBuf>, Option<String>) {
     if mounted.is_ok() && got.is_some_and(|got| got >= wanted) {
         return (Some(at.to_path_buf()), before);
     }
-    left_out("hugetlbfs", "the kernel gives no 300 huge pages", "free memory, or write 300 to /proc/sys/vm/nr_hugepages");
+    left_out(
+        "hugetlbfs",
+        "the kernel gives no 300 huge pages",
+        "free memory, or write 300 to /proc/sys/vm/nr_hugepages",
+    );
     (None, before)
 }
 

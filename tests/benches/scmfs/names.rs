@@ -56,21 +56,28 @@ pub fn change(ground: &Ground) {
                 }
             };
             for (label, v, d) in [("scmfs", &v, d), ("scmfs durable", &w, e)] {
-                time(label, [
-                    &mut |i| drop(v.create_file(d, new(i).as_bytes(), &Meta::file(0o644)).expect("space")),
-                    &mut |i| {
-                        v.rename(d, new(i).as_bytes(), d, format!("old-{i}").as_bytes(), Rename::Replace).expect("there");
-                    },
-                    &mut |i| v.unlink(d, format!("old-{i}").as_bytes()).expect("it is there"),
-                ]);
+                time(
+                    label,
+                    [
+                        &mut |i| drop(v.create_file(d, new(i).as_bytes(), &Meta::file(0o644)).expect("space")),
+                        &mut |i| {
+                            v.rename(d, new(i).as_bytes(), d, format!("old-{i}").as_bytes(), Rename::Replace)
+                                .expect("there");
+                        },
+                        &mut |i| v.unlink(d, format!("old-{i}").as_bytes()).expect("it is there"),
+                    ],
+                );
             }
             for (label, folder) in &hosts {
                 let folder = folder.join("d");
-                time(label, [
-                    &mut |i| drop(fs::File::create(folder.join(new(i))).expect("space")),
-                    &mut |i| fs::rename(folder.join(new(i)), folder.join(format!("old-{i}"))).expect("it is there"),
-                    &mut |i| fs::remove_file(folder.join(format!("old-{i}"))).expect("it is there"),
-                ]);
+                time(
+                    label,
+                    [
+                        &mut |i| drop(fs::File::create(folder.join(new(i))).expect("space")),
+                        &mut |i| fs::rename(folder.join(new(i)), folder.join(format!("old-{i}"))).expect("it is there"),
+                        &mut |i| fs::remove_file(folder.join(format!("old-{i}"))).expect("it is there"),
+                    ],
+                );
             }
         }
         report(what, most, samples);

@@ -6,7 +6,7 @@ use super::on_volume::{OpenFiles, apply, apply_both};
 use super::op::{Op, Outcome};
 use super::region::Shared;
 use super::shape::Shape;
-use super::tree::walk;
+use super::tree::{Tree, walk};
 use pocketstone_media::crash::{CrashState, Limits, Recorder};
 use pocketstone_scmfs::{FileType, OpenOptions, Volume, check};
 use std::collections::HashSet;
@@ -162,6 +162,9 @@ fn judge(image: &[u8], options: &OpenOptions, expectation: &Expectation, serial:
     let volume = open("recovery")?;
     let tree = walk(&volume).map_err(|broken| format!("after recovery: {broken:?}"))?;
     expectation.allows(&tree)?;
+    if serial % 8 == 1 {
+        return overwrite_and_crash(volume, &shared, options, &tree);
+    }
     if serial % 2 == 0 {
         volume.close().map_err(|error| format!("close after recovery: {error}"))?;
     } else {
@@ -180,6 +183,34 @@ fn judge(image: &[u8], options: &OpenOptions, expectation: &Expectation, serial:
     use_volume(&volume)?;
     volume.close().map_err(|error| format!("close: {error}"))?;
     expect_no_findings(&shared, "after use")
+}
+
+/// What is written in place after a recovery stays written when the process dies right after: nothing that
+/// recovery once needed may be replayed over it.
+fn overwrite_and_crash(volume: Volume, shared: &Shared, options: &OpenOptions, tree: &Tree) -> Result<(), String> {
+    let said = |error: pocketstone_scmfs::Error| format!("overwriting after recovery: {error}");
+    let mut written = Vec::new();
+    for (path, leaf) in tree.iter().filter(|(_, leaf)| leaf.kind == FileType::Regular) {
+        let file = volume.resolve(path).and_then(|ino| volume.open_file(ino)).map_err(said)?;
+        let end = file.next_hole(0).unwrap_or(0);
+        let bytes = vec![0xC3; end.min(4096) as usize];
+        file.write_at(&bytes, 0).map_err(said)?;
+        if leaf.links == 1 {
+            written.push((path, bytes));
+        }
+        std::mem::forget(file); // as a process that is killed
+    }
+    volume.abandon();
+    let volume = Volume::open(shared.region(), options).map_err(said)?;
+    for (path, bytes) in written {
+        let file = volume.resolve(path).and_then(|ino| volume.open_file(ino)).map_err(said)?;
+        let mut found = vec![0; bytes.len()];
+        file.read_at(&mut found, 0).map_err(said)?;
+        if found != bytes {
+            return Err(format!("{path} was overwritten after a recovery, and the next one undid it"));
+        }
+    }
+    Ok(())
 }
 
 fn expect_no_findings(shared: &Shared, when: &str) -> Result<(), String> {
