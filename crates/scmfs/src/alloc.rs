@@ -194,11 +194,13 @@ impl Alloc {
         true
     }
 
-    /// Takes a free huge page for the small-page zone; the first one, next to the zone.
-    pub fn lend_segment(&mut self) -> Option<u32> {
-        let segment = self.segments.iter().position(|owner| *owner == 0)? as u32;
-        self.claim_segment(segment, SMALL_ZONE);
-        Some(segment)
+    /// Takes `count` consecutive huge pages for the small-page zone; the first ones, next to the zone.
+    pub fn lend_segments(&mut self, count: u32) -> Option<std::ops::Range<u32>> {
+        let start = self.free_run_of_segments(count, 0, self.segment_count())?;
+        for segment in start..start + count {
+            self.claim_segment(segment, SMALL_ZONE);
+        }
+        Some(start..start + count)
     }
 
     /// Huge pages that serve the zone and hold nothing, from the `keep`th on.
@@ -234,17 +236,19 @@ impl Alloc {
 
     fn find_segments(&self, count: u32) -> Option<u32> {
         let total = self.segment_count();
-        let search = |from: u32, to: u32| {
-            let mut run = 0;
-            for segment in from..to {
-                run = if self.segments[segment as usize] == 0 { run + 1 } else { 0 };
-                if run == count {
-                    return Some(segment + 1 - count);
-                }
+        let next = self.free_run_of_segments(count, self.next_segment.min(total), total);
+        next.or_else(|| self.free_run_of_segments(count, 0, total))
+    }
+
+    fn free_run_of_segments(&self, count: u32, from: u32, to: u32) -> Option<u32> {
+        let mut run = 0;
+        for segment in from..to {
+            run = if self.segments[segment as usize] == 0 { run + 1 } else { 0 };
+            if run == count {
+                return Some(segment + 1 - count);
             }
-            None
-        };
-        search(self.next_segment.min(total), total).or_else(|| search(0, total))
+        }
+        None
     }
 
     /// Frees a huge page of a file or, when it is idle, of the small-page zone.
@@ -365,7 +369,7 @@ mod tests {
         a.free_page_run(10, 5);
         assert_eq!(a.take_pages(6), None);
         assert_eq!(a.take_pages(5), Some(10));
-        assert_eq!(a.lend_segment(), Some(2));
+        assert_eq!(a.lend_segments(1), Some(2..3));
         assert_eq!(a.take_pages(16), Some(32));
     }
 

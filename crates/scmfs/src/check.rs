@@ -60,6 +60,10 @@ pub(crate) enum Cure {
     Parent(Ino, Ino),
     /// Set the number of huge pages of an inode to what the mapping table has.
     Segments(Ino, u32),
+    /// Write an inode anew, from the half that is whole.
+    Half(Ino),
+    /// Give a directory space where it has none.
+    Fill(Ino),
     /// Drop an inode's extended attributes.
     Xattrs(Ino),
     /// Give an inode a name in lost+found.
@@ -112,6 +116,13 @@ impl Image {
         self.read(at, &mut b);
         Mapping::decode(segment, &b, at)
     }
+}
+
+/// What a walk through directories has come across.
+#[derive(Default)]
+struct Tree {
+    links: HashMap<Ino, u32>,
+    seen: HashSet<Ino>,
 }
 
 pub(crate) struct Checker {
@@ -196,12 +207,16 @@ impl Checker {
                 continue;
             }
             let torn = match halves {
-                // A crash leaves this, and recovery mends it. On a clean volume it is damage.
-                [Half::Torn, Half::Valid(_, r)] | [Half::Valid(_, r), Half::Torn] if !self.report.clean => Some(r),
+                [Half::Torn, Half::Valid(_, r)] | [Half::Valid(_, r), Half::Torn] => Some(r),
                 [Half::Virgin, Half::Torn] if !self.report.clean => Some(Record::default()),
                 _ => None,
             };
-            self.report.recovered |= torn.is_some();
+            if torn.is_some() && self.report.clean {
+                let what = format!("one of two versions of inode {ino} has a wrong checksum");
+                self.find(self.inode_at(ino), "inode", what, Cure::Half(ino));
+            }
+            // After a crash that is nothing to wonder at, and recovery mends it.
+            self.report.recovered |= torn.is_some() && !self.report.clean;
             let Some(record) = inode::newest(halves).map(|(_, record)| record).or(torn) else {
                 self.find(self.inode_at(ino), "inode", format!("inode {ino} has a wrong checksum"), Cure::Inode(ino));
                 continue;
@@ -224,7 +239,8 @@ impl Checker {
     fn claim(&mut self, ino: Ino, record: &Record, used: &mut [Option<Ino>]) -> bool {
         let pps = self.image.layout.pages_per_segment();
         let runs = [(record.run_start, record.run_pages), (record.xattr_start, record.xattr_pages)];
-        for page in runs.into_iter().flat_map(|(start, pages)| start..start + pages) {
+        let pages = || runs.into_iter().flat_map(|(start, pages)| start..start + pages);
+        for page in pages() {
             let other = used[page as usize];
             if other.is_some() || !self.zone[(page / pps) as usize] {
                 let what = match other {
@@ -234,6 +250,8 @@ impl Checker {
                 self.find(self.inode_at(ino), "page", what, Cure::Inode(ino));
                 return false;
             }
+        }
+        for page in pages() {
             used[page as usize] = Some(ino);
         }
         if record.xattr_bytes > 0 {
@@ -322,13 +340,62 @@ impl Checker {
     }
 
     fn tree(&mut self) {
-        let mut links: HashMap<Ino, u32> = HashMap::new();
-        let mut seen: HashSet<Ino> = HashSet::from([ROOT]);
-        let mut queue = vec![ROOT];
+        let mut tree = Tree::default();
         match self.records.get(&ROOT) {
             Some(root) if root.is_directory() => {}
             _ => return self.find(self.inode_at(ROOT), "root", "the root is not a directory", Cure::Inode(ROOT)),
         }
+        self.walk(ROOT, &mut tree);
+        self.nameless(&mut tree);
+        let records: Vec<(Ino, Record)> = self.records.iter().map(|(ino, record)| (*ino, *record)).collect();
+        for (ino, record) in records {
+            let counted = tree.links.get(&ino).copied().unwrap_or(0);
+            if counted != record.links {
+                let what = format!("inode {ino} says {} links, it has {counted}", record.links);
+                self.find(self.inode_at(ino), "links", what, Cure::Links(ino, counted));
+            }
+        }
+    }
+
+    /// Finds what no name leads to from the root. Of what hangs together only the top gets a name.
+    fn nameless(&mut self, tree: &mut Tree) {
+        let lost = |checker: &Checker, tree: &Tree, directories: bool| -> Vec<Ino> {
+            let all = checker.records.iter().filter(|(_, record)| record.is_directory() == directories);
+            all.map(|(ino, _)| *ino).filter(|ino| !tree.seen.contains(ino)).collect()
+        };
+        let mut named = HashSet::new();
+        for directory in lost(self, tree, true) {
+            let record = self.records[&directory];
+            for slot in 0..(record.size / SLOT_BYTES) as u32 {
+                if let (_, Some(Slot::Entry(entry, _))) = self.slot(directory, &record, slot) {
+                    named.insert(entry.ino);
+                }
+            }
+        }
+        // First the tops; what is left then goes in circles, or is no directory.
+        let tops: Vec<Ino> = lost(self, tree, true).into_iter().filter(|ino| !named.contains(ino)).collect();
+        for directory in tops {
+            self.adopt(directory, tree);
+        }
+        while let Some(ino) = lost(self, tree, true).first().or(lost(self, tree, false).first()) {
+            self.adopt(*ino, tree);
+        }
+    }
+
+    fn adopt(&mut self, ino: Ino, tree: &mut Tree) {
+        self.find(self.inode_at(ino), "nameless", format!("inode {ino} has no name"), Cure::Adopt(ino));
+        tree.seen.insert(ino);
+        if self.records[&ino].is_directory() {
+            self.walk(ino, tree);
+        } else {
+            tree.links.insert(ino, 1);
+        }
+    }
+
+    /// Checks the directories from one on down.
+    fn walk(&mut self, top: Ino, tree: &mut Tree) {
+        tree.seen.insert(top);
+        let mut queue = vec![top];
         while let Some(directory) = queue.pop() {
             let record = self.records[&directory];
             let mut names: HashSet<Vec<u8>> = HashSet::new();
@@ -341,7 +408,15 @@ impl Checker {
                         slot += 1;
                         continue;
                     }
+                    None if at.is_none() => {
+                        let what = format!("directory {directory} has no space from slot {slot} on");
+                        self.find(self.inode_at(directory), "hole", what, Cure::Fill(directory));
+                        let unit = (self.image.layout.huge / SLOT_BYTES) as u32;
+                        slot = (slot / unit + 1) * unit;
+                        continue;
+                    }
                     None => {
+                        let at = at.unwrap_or_default();
                         let what = format!("directory {directory} has a damaged entry in slot {slot}");
                         self.find(at, "entry", what, Cure::Entry(at, SLOT_BYTES));
                         slot += 1;
@@ -350,12 +425,13 @@ impl Checker {
                     Some(Slot::Entry(entry, slots)) => (entry, slots),
                 };
                 slot += slots;
-                if let Some(what) = self.entry_fault(directory, &entry, &names, &seen) {
+                if let Some(what) = self.entry_fault(directory, &entry, &names, &tree.seen) {
+                    let at = at.unwrap_or_default();
                     self.find(at, "entry", what, Cure::Entry(at, u64::from(slots_of(&entry.name)) * SLOT_BYTES));
                     continue;
                 }
-                *links.entry(entry.ino).or_default() += 1;
-                seen.insert(entry.ino);
+                *tree.links.entry(entry.ino).or_default() += 1;
+                tree.seen.insert(entry.ino);
                 if entry.kind == FileType::Directory {
                     subdirectories += 1;
                     queue.push(entry.ino);
@@ -366,29 +442,19 @@ impl Checker {
                 }
                 names.insert(entry.name);
             }
-            links.insert(directory, 2 + subdirectories);
-        }
-        let records: Vec<(Ino, Record)> = self.records.iter().map(|(ino, record)| (*ino, *record)).collect();
-        for (ino, record) in records {
-            if !seen.contains(&ino) {
-                let what = format!("inode {ino} has no name");
-                self.find(self.inode_at(ino), "nameless", what, Cure::Adopt(ino));
-            } else if links.get(&ino) != Some(&record.links) {
-                let counted = links.get(&ino).copied().unwrap_or(0);
-                let what = format!("inode {ino} says {} links, it has {counted}", record.links);
-                self.find(self.inode_at(ino), "links", what, Cure::Links(ino, counted));
-            }
+            tree.links.insert(directory, 2 + subdirectories);
         }
     }
 
-    fn slot(&self, directory: Ino, record: &Record, slot: u32) -> (u64, Option<Slot>) {
+    /// What a slot of a directory holds, and where it lies.
+    fn slot(&self, directory: Ino, record: &Record, slot: u32) -> (Option<u64>, Option<Slot>) {
         let offset = u64::from(slot) * SLOT_BYTES;
-        let Some(at) = self.locate(directory, record, offset) else { return (self.inode_at(directory), None) };
+        let Some(at) = self.locate(directory, record, offset) else { return (None, None) };
         let huge = self.image.layout.huge;
         let bytes = (record.size - offset).min(huge - offset % huge).min(5 * SLOT_BYTES);
         let mut b = [0; 5 * SLOT_BYTES as usize];
         self.image.read(at, &mut b[..bytes as usize]);
-        (at, decode(directory, slot, &b[..bytes as usize]))
+        (Some(at), decode(directory, slot, &b[..bytes as usize]))
     }
 
     fn entry_fault(

@@ -10,6 +10,7 @@ use crate::volume::Inner;
 use crate::{Allocate, Error, Ino, Result, TimeNs, defects, persist};
 use pocketstone_media::{Durable, Flushed};
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// A change of a file's content.
 struct Change<'a> {
@@ -19,8 +20,8 @@ struct Change<'a> {
     data: &'a [u8],
     /// The file's size after it.
     size: u64,
-    /// Its modification time.
-    now: TimeNs,
+    /// When it happens; `None` if nothing changes that can be seen.
+    now: Option<TimeNs>,
 }
 
 impl Inner {
@@ -66,7 +67,7 @@ impl Inner {
             let range = offset + done..offset + done + part.len() as u64;
             let size = state.record.size.max(range.end);
             done += part.len() as u64;
-            self.change(node.ino, state, &Change { range, data: part, size, now })?;
+            self.change(node.ino, state, &Change { range, data: part, size, now: Some(now) })?;
         }
         Ok(())
     }
@@ -139,7 +140,10 @@ impl Inner {
         let durable = persist::fence(&self.medium, flushed, site);
         let mut record = state.record;
         record.size = change.size;
-        (record.mtime_ns, record.ctime_ns) = (change.now, change.now);
+        if let Some(now) = change.now {
+            (record.mtime_ns, record.ctime_ns) = (now, now);
+        }
+        self.space_changes.fetch_add(1, Ordering::Relaxed);
         match reservation {
             Some(r) => self.settle(ino, state, record, r, durable),
             None => {
@@ -193,13 +197,17 @@ impl Inner {
         }
     }
 
+    /// Gives a directory space where it has none: free slots.
+    pub fn fill_directory(&self, ino: Ino, state: &mut State) -> Result<()> {
+        let size = state.record.size;
+        self.change(ino, state, &Change { range: 0..size, data: &[], size, now: None })
+    }
+
     /// Lengthens a directory by free slots.
     pub fn grow_directory(&self, ino: Ino, state: &mut State, size: u64) -> Result<()> {
         let old = state.record.size;
         let zeros = vec![0; (size - old) as usize];
-        // Its times do not change: it gets no name yet.
-        let now = state.record.mtime_ns;
-        self.change(ino, state, &Change { range: old..size, data: &zeros, size, now })
+        self.change(ino, state, &Change { range: old..size, data: &zeros, size, now: None })
     }
 
     /// Changes a file's size.
@@ -207,7 +215,7 @@ impl Inner {
         self.end_of(size, 0)?;
         let now = self.now();
         if size > state.record.size {
-            return self.change(ino, state, &Change { range: size..size, data: &[], size, now });
+            return self.change(ino, state, &Change { range: size..size, data: &[], size, now: Some(now) });
         }
         let mut record = state.record;
         record.size = size;
@@ -223,6 +231,7 @@ impl Inner {
 
     /// Stores a record with a shorter run, then frees what was cut off.
     pub fn shorten_run(&self, ino: Ino, state: &mut State, mut record: Record, keep: u32) {
+        self.space_changes.fetch_add(1, Ordering::Relaxed);
         let (start, pages) = (record.run_start, record.run_pages);
         record.run_pages = keep;
         if keep == 0 {
@@ -240,15 +249,15 @@ impl Inner {
     /// the first; when there are many huge pages, more of them follow.
     pub fn drop_segments(&self, ino: Ino, state: &mut State, record: Record, indices: Range<u32>) {
         state.record = record;
+        self.space_changes.fetch_add(1, Ordering::Relaxed);
         loop {
-            let gone = |index: u32| indices.contains(&index);
-            let extents = state.body.extents();
-            let batch: Vec<u32> = extents.iter().filter(|(i, _)| gone(*i)).map(|(_, s)| *s).collect();
-            let batch = &batch[..batch.len().min(self.segments_per_transaction())];
-            let kept: Vec<_> = extents.iter().filter(|(_, s)| !batch.contains(s)).copied().collect();
-            let more = kept.iter().any(|(i, _)| gone(*i));
+            let mut kept = state.body.extents().to_vec();
+            let first = kept.partition_point(|(index, _)| *index < indices.start);
+            let end = kept.partition_point(|(index, _)| *index < indices.end);
+            let last = end.min(first + self.segments_per_transaction());
+            let batch: Vec<u32> = kept.drain(first..last).map(|(_, segment)| segment).collect();
             let mut tx = Transaction::new();
-            self.unmap_segments(&mut tx, batch);
+            self.unmap_segments(&mut tx, &batch);
             state.record.segments = kept.len() as u32;
             state.record.huge = !kept.is_empty();
             let (at, version) = self.next_version(ino, state);
@@ -259,8 +268,8 @@ impl Inner {
             } else {
                 state.body.set_extents(kept)
             }
-            self.free_segments(batch);
-            if !more {
+            self.free_segments(&batch);
+            if last == end {
                 return;
             }
         }
@@ -295,11 +304,11 @@ impl Inner {
         let mut from = offset;
         while from < end {
             let to = end.min(from.saturating_add(step));
-            self.change(ino, state, &Change { range: from..to, data: &[], size: old_size, now })?;
+            self.change(ino, state, &Change { range: from..to, data: &[], size: old_size, now: Some(now) })?;
             from = to;
         }
         if size > old_size {
-            self.change(ino, state, &Change { range: size..size, data: &[], size, now })?;
+            self.change(ino, state, &Change { range: size..size, data: &[], size, now: Some(now) })?;
         }
         Ok(())
     }
@@ -347,7 +356,7 @@ impl Inner {
         }
         let (now, old_size) = (self.now(), state.record.size);
         // First the space, which changes nothing that can be seen.
-        let space = Change { range: offset..end, data: &[], size: old_size, now: state.record.mtime_ns };
+        let space = Change { range: offset..end, data: &[], size: old_size, now: None };
         self.change(ino, state, &space)?;
         if defects::on(defects::ATOMIC_IN_PLACE) {
             let flushed = self.stream(&state.body, from, offset);

@@ -18,6 +18,7 @@ use crate::layout::SLOT_BYTES;
 use crate::node::State;
 use crate::volume::Inner;
 use crate::{Entry, Error, FileType, Ino, NAME_MAX, Result};
+use std::hash::{BuildHasher, RandomState};
 
 const HEADER_BYTES: usize = 16;
 /// Most slots of an entry.
@@ -58,15 +59,21 @@ pub(crate) struct Index {
     free: [Vec<u32>; MAX_SLOTS],
     /// From here on no slot was ever used.
     frontier: u32,
+    /// Keys the hash: nobody can choose names that all have the same one.
+    hasher: RandomState,
 }
 
 impl Index {
     fn new() -> Index {
-        Index { table: vec![[0; 3]; 16], count: 0, free: Default::default(), frontier: 0 }
+        Index { table: vec![[0; 3]; 16], count: 0, free: Default::default(), frontier: 0, hasher: RandomState::new() }
     }
 
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    fn hash(&self, name: &[u8]) -> u32 {
+        (self.hasher.hash_one(name) >> 32) as u32
     }
 
     fn start(&self, hash: u32) -> usize {
@@ -290,6 +297,16 @@ impl Inner {
         Ok(())
     }
 
+    /// The slots of the entry that starts at a slot, if one does.
+    pub fn entry_at(&self, directory: Ino, state: &State, slot: u32) -> Result<Option<u32>> {
+        let mut buffer = [0; ENTRY_MAX];
+        let (_, bytes) = self.slot_bytes(state, slot, &mut buffer)?;
+        match decode(directory, slot, bytes) {
+            Some(Slot::Entry(_, slots)) => Ok(Some(slots)),
+            _ => Ok(None),
+        }
+    }
+
     /// Makes a directory's index, if it has none yet.
     pub fn index<'a>(&self, directory: Ino, state: &'a mut State) -> Result<&'a mut Index> {
         if state.index.is_none() {
@@ -298,7 +315,7 @@ impl Inner {
             self.entries(directory, state, 0, &mut |entry| {
                 let slot = (entry.cookie - 1) as u32;
                 index.add_free_run(next, slot, self.slots_per_huge());
-                index.insert(crc32c::crc32c(&entry.name), slot, entry.ino);
+                index.insert(index.hash(&entry.name), slot, entry.ino);
                 next = slot + slots_of(&entry.name);
                 true
             })?;
@@ -311,16 +328,18 @@ impl Inner {
     /// Finds a name. The index must be there.
     pub fn find(&self, directory: Ino, state: &State, name: &[u8]) -> Result<Option<Found>> {
         let Some(index) = &state.index else { return Ok(None) };
-        let hash = crc32c::crc32c(name);
+        let hash = index.hash(name);
         for place in index.probe(hash) {
             let known = index.table[place];
             let slot = known[PLACE] - 1;
             let at = self.slot_at(state, slot)?;
             self.medium.prefetch(self.layout.version_at(known[INO], 0));
             self.medium.prefetch(self.layout.version_at(known[INO], 1));
+            // Another name with this hash may be shorter, and end where the directory does.
             let mut buffer = [0; ENTRY_MAX];
             let bytes = slots_of(name) as usize * SLOT_BYTES as usize;
-            let room = (state.record.size - u64::from(slot) * SLOT_BYTES) as usize;
+            let (offset, unit) = (u64::from(slot) * SLOT_BYTES, self.layout.huge);
+            let room = (state.record.size - offset).min(unit - offset % unit) as usize;
             self.medium.read(at, &mut buffer[..bytes.min(room)]);
             let b = &buffer[..bytes];
             if b[12] as usize != name.len() || b[HEADER_BYTES..HEADER_BYTES + name.len()] != *name {
@@ -384,21 +403,21 @@ impl Inner {
     /// Notes in the index what a transaction added.
     pub fn entry_added(&self, state: &mut State, name: &[u8], slot: u32, ino: Ino) {
         if let Some(index) = &mut state.index {
-            index.insert(crc32c::crc32c(name), slot, ino);
+            index.insert(index.hash(name), slot, ino);
         }
     }
 
     /// Notes in the index that an entry leads to another inode.
     pub fn entry_changed(&self, state: &mut State, name: &[u8], slot: u32, ino: Ino) {
         if let Some(index) = &mut state.index {
-            index.set_inode(crc32c::crc32c(name), slot, ino);
+            index.set_inode(index.hash(name), slot, ino);
         }
     }
 
     /// Notes in the index what a transaction removed.
     pub fn entry_removed(&self, state: &mut State, name: &[u8], found: &Found) {
         if let Some(index) = &mut state.index {
-            index.remove(crc32c::crc32c(name), found.slot);
+            index.remove(index.hash(name), found.slot);
             index.add_free(found.slot, found.slots);
         }
     }

@@ -177,6 +177,9 @@ impl Record {
         if !self.huge && self.size > u64::from(self.run_pages) * layout.page && self.kind() != FileType::Regular {
             return Some("less space than its size".into());
         }
+        if self.kind() == FileType::Symlink && (self.huge || self.size > crate::namespace::TARGET_MAX as u64) {
+            return Some("a target longer than one can be".into());
+        }
         if u64::from(self.xattr_bytes) > u64::from(self.xattr_pages) * layout.page {
             return Some("attributes larger than their pages".into());
         }

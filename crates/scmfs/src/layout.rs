@@ -22,7 +22,7 @@ pub(crate) const MAPPING_BYTES: u64 = 16;
 /// Bytes of a slot in a directory, and of a line of the journal.
 pub(crate) const SLOT_BYTES: u64 = 64;
 /// The journal that lets 1 MiB be written atomically: a record may take a third of it.
-const FULL_JOURNAL_BYTES: u64 = 4 << 20;
+pub(crate) const FULL_JOURNAL_BYTES: u64 = 4 << 20;
 
 /// Offsets and sizes of a volume's parts, all in bytes from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,9 +87,16 @@ impl Layout {
         if bytes > region_bytes {
             return Err(refuse(format!("a volume of {bytes} bytes on a region of {region_bytes}")));
         }
-        let max_bytes = options.max_bytes.unwrap_or(bytes.saturating_mul(16)).max(bytes);
+        // Small pages have numbers of 32 bits.
+        let limit = u64::from(u32::MAX) * u64::from(g.page_bytes);
+        let max_bytes = options.max_bytes.unwrap_or(bytes.saturating_mul(16).min(limit)).max(bytes);
+        if max_bytes > limit {
+            return Err(CoreError::user(format!("a volume that can have {max_bytes} bytes is too large"))
+                .hint(format!("with pages of {} bytes it can have {limit}", g.page_bytes))
+                .into());
+        }
         let inodes = options.inodes.unwrap_or((bytes / 16384).clamp(16, u64::from(u32::MAX / 2)) as u32);
-        if inodes < 2 {
+        if !(2..=u32::MAX / 2).contains(&inodes) {
             return Err(refuse(format!("{inodes} inodes")));
         }
         let layout = Layout::new(bytes, max_bytes, inodes, g);

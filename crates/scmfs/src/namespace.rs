@@ -5,6 +5,7 @@ use crate::directory::{Found, check_name, slots_of};
 use crate::file::File;
 use crate::inode::{self, Record};
 use crate::journal::Transaction;
+use crate::layout::SLOT_BYTES;
 use crate::node::{Node, State, lock};
 use crate::volume::{Inner, Volume};
 use crate::{Attr, Entry, Error, FileType, Ino, Meta, ROOT, Result, SetAttr, defects};
@@ -13,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Most hard links of an inode, as in ext4.
-const LINKS_MAX: u32 = 65_000;
+pub(crate) const LINKS_MAX: u32 = 65_000;
 /// Longest target of a symbolic link, as Linux has it.
-const TARGET_MAX: usize = 4095;
+pub(crate) const TARGET_MAX: usize = 4095;
 
 impl Volume {
     /// Finds a name in a directory; `.` and `..` too.
@@ -59,7 +60,7 @@ impl Volume {
             .try_fold(ROOT, |at, part| Ok(self.lookup(at, part.as_bytes())?.ino))
     }
 
-    /// Changes attributes; all of them at once.
+    /// Changes attributes: the size first, then all the others at once.
     ///
     /// # Errors
     /// `NotFound`; for the size also `IsDirectory`, `Invalid`, `TooLarge`, `NoSpace`.
@@ -266,23 +267,25 @@ impl Node {
 }
 
 impl Inner {
+    /// The slot to go on at after a cookie. If its entry is gone, what lies there now may be the middle of
+    /// another one: then the entries before it say where the next one starts.
     fn after_cookie(&self, ino: Ino, state: &State, cookie: u32) -> Result<u32> {
-        if cookie == 0 {
-            return Ok(0);
+        if cookie == 0 || u64::from(cookie) * SLOT_BYTES > state.record.size {
+            return Ok(cookie);
         }
-        let mut from = cookie;
-        // If the entry is gone, all its slots are free, and the next one is as good.
-        self.entries_at(ino, state, cookie - 1, &mut |entry| from = cookie - 1 + slots_of(&entry.name))?;
-        Ok(from)
-    }
-
-    fn entries_at(&self, ino: Ino, state: &State, slot: u32, each: &mut dyn FnMut(&Entry)) -> Result<()> {
-        self.entries(ino, state, slot, &mut |entry| {
-            if entry.cookie == u64::from(slot) + 1 {
-                each(entry);
+        if let Some(slots) = self.entry_at(ino, state, cookie - 1)? {
+            return Ok(cookie - 1 + slots);
+        }
+        let unit = (self.layout.huge / SLOT_BYTES) as u32;
+        let mut next = cookie;
+        self.entries(ino, state, (cookie - 1) / unit * unit, &mut |entry| {
+            let slot = (entry.cookie - 1) as u32;
+            if slot < cookie {
+                next = next.max(slot + slots_of(&entry.name));
             }
-            false
-        })
+            slot < cookie
+        })?;
+        Ok(next)
     }
 
     /// Finds a name; makes the index first, if there is none.
@@ -349,17 +352,17 @@ impl Inner {
             self.stage_entry(&mut early, (parent, &state), slot, name, (child.ino, meta.kind))?;
             self.commit(early, Durable::nothing()).done();
         }
-        {
-            let mut new = child.write();
-            let (at, version) = self.next_version(child.ino, &mut new);
-            tx.bytes(at, &version);
-        }
+        // Known, and locked, before the medium has it: nobody may load it a second time.
+        let mut new = child.write();
+        self.add_node(child.clone());
+        let (at, version) = self.next_version(child.ino, &mut new);
+        tx.bytes(at, &version);
         self.stage_entry(&mut tx, (parent, &state), slot, name, (child.ino, meta.kind))?;
         state.record.links += u32::from(is_directory);
         self.touch_parent(&mut tx, &node, &mut state, is_directory);
         self.commit(tx, after).done();
         self.entry_added(&mut state, name, slot, child.ino);
-        self.add_node(child.clone());
+        drop(new);
         Ok(child)
     }
 
@@ -409,10 +412,10 @@ impl Inner {
         let (node, after) = self.new_inode(meta, 0, &[])?;
         {
             let mut state = node.write();
+            self.add_node(node.clone());
             state.record.links = 0;
             self.store_version(node.ino, &mut state, after).done();
         }
-        self.add_node(node.clone());
         Ok(node)
     }
 
@@ -467,7 +470,14 @@ impl Inner {
         let slot = self.take_slots(parent, &mut state, name)?;
         let mut tx = Transaction::new();
         self.stage_entry(&mut tx, (parent, &state), slot, name, (ino, kind))?;
-        state.record.links += u32::from(kind == FileType::Directory);
+        let child = self.node(ino)?;
+        let mut target = child.write();
+        if kind == FileType::Directory {
+            target.record.parent = parent;
+            state.record.links += 1;
+        }
+        let (at, version) = self.next_version(ino, &mut target);
+        tx.bytes(at, &version);
         self.touch_parent(&mut tx, &node, &mut state, true);
         self.commit(tx, Durable::nothing()).done();
         self.entry_added(&mut state, name, slot, ino);

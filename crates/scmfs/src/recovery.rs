@@ -18,9 +18,6 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Bytes at the start of a region that say what it holds.
-const MAGIC_BYTES: u64 = 4096;
-
 /// Huge pages of files: `(index, huge page)` by inode.
 type Extents = HashMap<Ino, Vec<(u32, u32)>>;
 
@@ -40,7 +37,7 @@ impl Volume {
             return Err(CoreError::user(format!("the label \"{}\" is longer than 32 bytes", options.label)).into());
         }
         let segments = layout.segments(bytes);
-        let default_small = u64::from(segments / 4) * layout.huge;
+        let default_small = u64::from(segments / 8) * layout.huge;
         let small = options.small_bytes.unwrap_or(default_small).div_ceil(layout.huge);
         let small_segments = u32::try_from(small.max(1)).unwrap_or(u32::MAX);
         if small_segments > segments {
@@ -49,7 +46,7 @@ impl Volume {
             return Err(CoreError::user(message).hint(format!("the data area has {data} bytes")).into());
         }
         // Whatever was there stops being a volume before anything else is written.
-        let wiped = medium.fence(medium.zero(0, MAGIC_BYTES.min(layout.journal_at), Durable::nothing()));
+        let wiped = medium.fence(medium.zero(0, layout.journal_at, Durable::nothing()));
         let mut flushed = Flushed::nothing();
         if !options.zeroed {
             flushed = medium.zero(0, layout.free_map_at + layout.free_map_bytes, wiped);
@@ -85,6 +82,8 @@ impl Volume {
             free_map_crc: crc,
             label: options.label.clone(),
             created_ns: now,
+            compatible: 0,
+            read_only: 0,
         };
         for after in [written, Durable::nothing()] {
             let dirty = superblock.write(&medium, after);
@@ -115,6 +114,9 @@ fn write_free_map(medium: &Medium, layout: &Layout, alloc: &Alloc) -> (u32, Flus
 /// Opens a volume: takes the free map of a clean one, recovers any other.
 pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Inner> {
     let (mut superblock, _) = Superblock::read(&medium)?;
+    if !options.read_only {
+        superblock.check_writable()?;
+    }
     let layout = superblock.layout;
     let segments = layout.segments(superblock.bytes);
     if !superblock.clean && options.read_only {
@@ -148,6 +150,8 @@ pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Inner> {
             let dirty = superblock.write(&medium, Durable::nothing());
             medium.fence(medium.flush(dirty)).done();
         }
+        // Where fences do not reach the medium: before any change does.
+        medium.sync()?;
     }
     let inner = Inner {
         layout,
@@ -166,6 +170,8 @@ pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Inner> {
         closed: AtomicBool::new(false),
         collections: AtomicU64::new(0),
         collected_bytes: AtomicU64::new(0),
+        space_changes: AtomicU64::new(1),
+        fruitless: AtomicU64::new(0),
         medium,
     };
     if recovered {
@@ -295,6 +301,7 @@ pub(crate) fn close(inner: &Inner) -> Result<()> {
     let alloc = lock(&inner.alloc);
     let (crc, flushed) = write_free_map(&inner.medium, &inner.layout, &alloc);
     let written = persist::fence(&inner.medium, flushed, defects::CLEAN_EARLY);
+    inner.medium.sync()?;
     let mut superblock = lock(&inner.superblock);
     superblock.clean = true;
     superblock.free_map_crc = crc;

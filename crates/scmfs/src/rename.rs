@@ -2,7 +2,7 @@
 
 use crate::directory::{Found, check_name};
 use crate::journal::Transaction;
-use crate::namespace::directory;
+use crate::namespace::{LINKS_MAX, directory};
 use crate::node::{Node, State, lock};
 use crate::unlink::Fate;
 use crate::volume::{Inner, Volume};
@@ -114,7 +114,7 @@ impl Inner {
             _ => {}
         }
         let crossing = is_directory && dirs.to_state.is_some();
-        if crossing && target.is_none() && dirs.target_state().record.links >= 65_000 {
+        if crossing && target.is_none() && dirs.target_state().record.links >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
         let moved = self.node(source.ino)?;
@@ -190,6 +190,11 @@ impl Inner {
     ) -> Result<()> {
         let crossing = dirs.to_state.is_some();
         let is_directory = [source, target].map(|found| found.kind == FileType::Directory);
+        let links_change = crossing && is_directory[0] != is_directory[1];
+        let gaining = if is_directory[0] { dirs.target_state().record.links } else { dirs.from_state.record.links };
+        if links_change && gaining >= LINKS_MAX {
+            return Err(Error::TooManyLinks);
+        }
         let (from, to) = (dirs.from.ino, dirs.to.ino);
         let mut nodes = [self.node(source.ino)?, self.node(target.ino)?];
         let mut parents = [to, from];
@@ -212,7 +217,6 @@ impl Inner {
             let (at, version) = self.next_version(nodes[i].ino, state);
             tx.bytes(at, &version);
         }
-        let links_change = crossing && is_directory[0] != is_directory[1];
         if links_change {
             let gain: i64 = if is_directory[0] { -1 } else { 1 };
             let links = i64::from(dirs.from_state.record.links) + gain;

@@ -48,7 +48,7 @@ fn mend(checker: Checker) -> Result<Medium> {
     // What the journal holds comes before any repair, and never again.
     image.settle();
     let mut superblock = image.superblock.clone();
-    let mut adopt = Vec::new();
+    let (mut adopt, mut fill) = (Vec::new(), Vec::new());
     for cure in &checker.cures {
         match cure {
             Cure::Superblock | Cure::Recover => {}
@@ -66,12 +66,14 @@ fn mend(checker: Checker) -> Result<Medium> {
                 record.segments = *segments;
                 record.huge = *segments > 0;
             }),
+            Cure::Half(ino) => change(&checker, *ino, |_| {}),
+            Cure::Fill(ino) => fill.push(*ino),
             Cure::Xattrs(ino) => change(&checker, *ino, |record| {
                 (record.xattr_start, record.xattr_pages, record.xattr_bytes) = (0, 0, 0);
             }),
             Cure::Adopt(ino) => {
-                // A directory's links are counted again when it has a name.
-                change(&checker, *ino, |record| record.links = if record.is_directory() { 2 } else { 1 });
+                // With none it would be freed before it gets its name.
+                change(&checker, *ino, |record| record.links = record.links.max(1));
                 adopt.push((*ino, checker.record(*ino).map_or(0, |record| record.mode)));
             }
         }
@@ -84,6 +86,12 @@ fn mend(checker: Checker) -> Result<Medium> {
     }
     let medium = checker.image.medium;
     let volume = Volume::open_medium(medium, &OpenOptions { null_files: 0, ..OpenOptions::default() })?;
+    fill.sort_unstable();
+    fill.dedup();
+    for ino in fill {
+        let node = volume.inner.node(ino)?;
+        volume.inner.fill_directory(ino, &mut node.write())?;
+    }
     for (ino, mode) in adopt {
         adopt_inode(&volume, ino, kind_of(mode).unwrap_or(FileType::Regular))?;
     }

@@ -126,23 +126,19 @@ impl Inner {
         Err(Error::NoSpace)
     }
 
-    /// Lets huge pages serve the small-page zone until a run of `needed` pages fits.
+    /// Lets huge pages serve the small-page zone, so many that a run of `needed` pages fits.
     fn lend(&self, needed: u32) -> Option<(u32, u32)> {
-        let pps = self.layout.pages_per_segment();
-        if lock(&self.alloc).free_segments() < needed.div_ceil(pps) {
-            return None;
-        }
-        // Held to the end: nobody may use a page of it before the mapping table says what it is.
+        // Held to the end: nobody may use a page of them before the mapping table says what they are.
         let mut alloc = lock(&self.alloc);
-        loop {
-            let segment = alloc.lend_segment()?;
+        let lent = alloc.lend_segments(needed.div_ceil(self.layout.pages_per_segment()))?;
+        for batch in lent.collect::<Vec<_>>().chunks(self.segments_per_transaction()) {
             let mut tx = Transaction::new();
-            tx.bytes(self.layout.mapping_entry_at(segment), &Mapping::SmallZone.encode(segment));
-            self.commit(tx, Durable::nothing()).done();
-            if let Some(start) = alloc.take_pages(needed) {
-                return Some((start, needed));
+            for segment in batch {
+                tx.bytes(self.layout.mapping_entry_at(*segment), &Mapping::SmallZone.encode(*segment));
             }
+            self.commit(tx, Durable::nothing()).done();
         }
+        alloc.take_pages(needed).map(|start| (start, needed))
     }
 
     fn reserve_huge(&self, ino: Ino, state: &State, range: &Range<u64>) -> Result<Reservation> {
@@ -168,7 +164,8 @@ impl Inner {
             .and_then(|before| extents.binary_search_by_key(&before, |(i, _)| *i).ok().map(|i| extents[i].1));
         // A file that grows at its end gets some more, so that its huge pages follow each other.
         let grows = extents.last().is_none_or(|(index, _)| *index < last) && range.end > state.record.size;
-        let ahead = if grows { (extents.len() as u32).min(AHEAD_SEGMENTS) } else { 0 };
+        let room = u32::MAX - 1 - last;
+        let ahead = if grows { (extents.len() as u32).min(AHEAD_SEGMENTS).min(room) } else { 0 };
         let taken = self.take_segments(missing.len() as u32, ahead, previous, ino)?;
         let extra = (taken.len() - missing.len()) as u32;
         missing.extend(last + 1..=last + extra);
@@ -309,7 +306,9 @@ impl Inner {
         }
         self.collections.fetch_add(1, Ordering::Relaxed);
         let mut freed = self.release_nulls(0);
-        if freed < goal {
+        let changes = self.space_changes.load(Ordering::Relaxed);
+        if freed < goal && self.fruitless.load(Ordering::Relaxed) != changes {
+            let before = freed;
             let mut tails = self.tails();
             tails.sort_unstable();
             for (_, ino) in tails {
@@ -317,6 +316,9 @@ impl Inner {
                 if freed >= goal {
                     break;
                 }
+            }
+            if freed == before {
+                self.fruitless.store(changes, Ordering::Relaxed);
             }
         }
         self.return_idle_segments();

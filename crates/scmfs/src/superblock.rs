@@ -18,7 +18,7 @@
 //! ```
 
 use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
-use crate::layout::Layout;
+use crate::layout::{FULL_JOURNAL_BYTES, Layout};
 use crate::{Error, Geometry, Result, Threshold};
 use pocketstone_core::Error as CoreError;
 use pocketstone_media::{Dirty, Durable, Medium};
@@ -48,6 +48,10 @@ pub(crate) struct Superblock {
     pub free_map_crc: u32,
     pub label: String,
     pub created_ns: i64,
+    /// Features that this program does not know, and may ignore.
+    pub compatible: u32,
+    /// Features that this program does not know, and that allow it to read.
+    pub read_only: u32,
 }
 
 impl Superblock {
@@ -79,6 +83,8 @@ impl Superblock {
         let label = self.label.as_bytes();
         b[144..144 + label.len()].copy_from_slice(label);
         put_u64(&mut b, 176, self.created_ns as u64);
+        put_u32(&mut b, 184, self.compatible);
+        put_u32(&mut b, 188, self.read_only);
         let crc = crc32c::crc32c(&b[..252]);
         put_u32(&mut b, 252, crc);
         b
@@ -109,12 +115,16 @@ impl Superblock {
             && geometry.huge_bytes.is_power_of_two()
             && geometry.page_bytes >= 256
             && u64::from(geometry.huge_bytes) >= 8 * u64::from(geometry.page_bytes)
-            && bytes <= max_bytes;
+            && bytes <= max_bytes
+            && max_bytes / u64::from(geometry.page_bytes) <= u64::from(u32::MAX);
         if !sane || !(2..=u32::MAX / 2).contains(&inodes) {
             return wrong("sizes");
         }
         // The journal's size depends on the size at creation; everything else follows from it.
         let (journal_at, journal_bytes) = (get_u64(b, 40), get_u64(b, 48));
+        if !(4096..=FULL_JOURNAL_BYTES).contains(&journal_bytes) {
+            return wrong("journal");
+        }
         let mut layout = Layout::new(journal_bytes.saturating_mul(16), max_bytes, inodes, geometry);
         layout.journal_bytes = journal_bytes;
         let stored = [journal_at, get_u64(b, 56), get_u64(b, 64), get_u64(b, 72), get_u64(b, 80)];
@@ -153,6 +163,8 @@ impl Superblock {
             free_map_crc: get_u32(b, 136),
             label: String::from_utf8_lossy(label).into_owned(),
             created_ns: get_u64(b, 176) as i64,
+            compatible: get_u32(b, 184),
+            read_only: get_u32(b, 188),
         })
     }
 
@@ -210,6 +222,16 @@ impl Superblock {
                 None => foreign(medium, "nothing was found".into()),
             }),
         }
+    }
+
+    /// Refuses to change a volume with features that this program would break.
+    pub fn check_writable(&self) -> Result<()> {
+        if self.read_only == 0 {
+            return Ok(());
+        }
+        Err(CoreError::user(format!("the volume has features ({:#x}) that this program can only read", self.read_only))
+            .hint("mount it read-only, or use a newer pocketstone")
+            .into())
     }
 
     /// Stores this as the newest copy, over the older one.

@@ -193,11 +193,12 @@ impl Default for Geometry {
 pub struct CreateOptions {
     /// Size of the volume in bytes; `None`: the whole region.
     pub bytes: Option<u64>,
-    /// How far `resize` may ever grow it; `None`: 16 times its size.
+    /// How far `resize` may ever grow it; `None`: 16 times its size, as far as page numbers go.
     pub max_bytes: Option<u64>,
     /// Number of inodes; `None`: one for each 16 KiB.
     pub inodes: Option<u32>,
-    /// Size of the small-page zone in bytes; `None`: a quarter of the data area.
+    /// Size of the small-page zone in bytes; `None`: an eighth of the data area. It grows by
+    /// whole huge pages when it is full.
     pub small_bytes: Option<u64>,
     /// When files move to huge pages.
     pub threshold: Threshold,
@@ -255,7 +256,7 @@ pub struct Statfs {
     pub block_bytes: u32,
     /// Blocks of the data area.
     pub blocks: u64,
-    /// Blocks that a file could get, after collection of what can be collected.
+    /// Blocks that are free; those of null files are.
     pub free_blocks: u64,
     /// Inodes.
     pub inodes: u64,

@@ -40,6 +40,10 @@ pub(crate) struct Inner {
     pub closed: AtomicBool,
     pub collections: AtomicU64,
     pub collected_bytes: AtomicU64,
+    /// Changes of files' space since the volume was opened, and as many as there were when the collector
+    /// last found nothing: it need not look again before there is another.
+    pub space_changes: AtomicU64,
+    pub fruitless: AtomicU64,
 }
 
 /// A mounted volume, without a mount point. Share it among threads as it is; all calls take `&self`.
@@ -100,7 +104,8 @@ impl Volume {
         self.inner.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Space and inodes, as the kernel asks for them. What the collector can give back counts as free.
+    /// Space and inodes, as the kernel asks for them. Null files count as free, space that is preallocated
+    /// for files as used.
     pub fn statfs(&self) -> Statfs {
         let inner = &self.inner;
         let nulls = lock(&inner.nulls).len() as u64;
@@ -173,6 +178,8 @@ impl Volume {
         }
         let segments = inner.layout.segments(bytes);
         superblock.bytes = bytes;
+        // Both copies: if one is damaged later, the other must not say less.
+        inner.store_superblock(&mut superblock, Durable::nothing()).done();
         inner.store_superblock(&mut superblock, Durable::nothing()).done();
         lock(&inner.alloc).grow(segments);
         inner.segments.store(segments, Ordering::Release);

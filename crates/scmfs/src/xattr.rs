@@ -1,7 +1,7 @@
 //! Extended attributes: all of an inode's in one run of small pages, written anew with each change.
 //!
 //! ```text
-//!  0  u32 crc32c of the inode number and the bytes from 8 on     4  u32 attributes
+//!  0  u32 crc32c of the inode number and the bytes from 4 on     4  u32 attributes
 //!  8  for each: u16 bytes of the name, u16 0, u32 bytes of the value, the name, the value
 //! ```
 

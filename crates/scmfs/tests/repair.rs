@@ -1,0 +1,164 @@
+//! fsck mends what it can without tearing apart what is sound.
+
+mod support;
+
+use pocketstone_media::Region;
+use pocketstone_scmfs::{
+    CreateOptions, Dump, Error, Geometry, Ino, Meta, OpenOptions, ROOT, Report, Threshold, Volume, check, dump,
+};
+use support::region::Shared;
+use support::tree::walk;
+
+const GEOMETRY: Geometry = Geometry { page_bytes: 256, huge_bytes: 4096 };
+
+fn volume() -> Shared {
+    let shared = Shared::new(1 << 20);
+    let threshold = Threshold::Bytes(2048);
+    let options = CreateOptions { inodes: Some(512), geometry: GEOMETRY, threshold, ..CreateOptions::default() };
+    Volume::create(shared.region(), &options).expect("a volume");
+    shared
+}
+
+fn open(shared: &Shared) -> Volume {
+    Volume::open(shared.region(), &OpenOptions { null_files: 0, ..OpenOptions::default() }).expect("it opens")
+}
+
+/// Where a table starts, from the dump of the superblock: not from the code that is tested.
+fn offset(shared: &Shared, field: &str) -> u64 {
+    let text = dump(shared.region(), &Dump::Superblock).expect("a superblock");
+    let line = text.lines().find(|line| line.trim().starts_with(&format!("{field}:"))).expect("the field");
+    line.chars().filter(char::is_ascii_digit).collect::<String>().parse().expect("a number")
+}
+
+/// An inode's halves: 256 bytes for each inode from 1 on, as docs/scmfs-format.md has it.
+fn inode_at(shared: &Shared, ino: Ino) -> u64 {
+    offset(shared, "inodes_at") + u64::from(ino - 1) * 256
+}
+
+fn flip(shared: &Shared, at: u64) {
+    let mut byte = [0];
+    shared.read(at, &mut byte);
+    shared.write(at, &[byte[0] ^ 0x10]);
+}
+
+fn mended(shared: &Shared) -> Report {
+    let report = check(shared.region(), true).expect("a volume");
+    assert!(!report.findings.is_empty(), "nothing was found");
+    assert!(report.findings.iter().all(|finding| finding.repaired), "{report:#?}");
+    let again = check(shared.region(), false).expect("a volume");
+    assert!(again.clean && again.findings.is_empty(), "{again:#?}");
+    report
+}
+
+/// `/a/b/c/file`, and a second name for the file.
+fn some_tree(v: &Volume) {
+    let mut at = ROOT;
+    for name in [b"a", b"b", b"c"] {
+        at = v.create_directory(at, name, &Meta::directory(0o755)).expect("new").ino;
+    }
+    let file = v.create_file(at, b"file", &Meta::file(0o644)).expect("new");
+    file.write_at(b"content", 0).expect("space");
+    v.link(file.ino(), at, b"link").expect("new");
+}
+
+#[test]
+fn one_damaged_half_of_an_inode_costs_nothing() {
+    let shared = volume();
+    let v = open(&shared);
+    some_tree(&v);
+    let before = walk(&v).expect("sound");
+    v.close().expect("closed");
+    // Two changes of the root have been stored: whichever half is older, one of them is hit.
+    let at = inode_at(&shared, ROOT);
+    let mut halves = [0; 256];
+    shared.read(at, &mut halves);
+    let sequence = |half: usize| u32::from_le_bytes(halves[half * 128..half * 128 + 4].try_into().expect("four"));
+    let older = if sequence(0) < sequence(1) { 0 } else { 128 };
+    flip(&shared, at + older + 30);
+    mended(&shared);
+    assert_eq!(walk(&open(&shared)).expect("sound"), before);
+}
+
+#[test]
+fn what_hung_together_still_does_when_the_root_is_lost() {
+    let shared = volume();
+    let v = open(&shared);
+    some_tree(&v);
+    v.close().expect("closed");
+    let at = inode_at(&shared, ROOT);
+    flip(&shared, at + 30);
+    flip(&shared, at + 128 + 30);
+    mended(&shared);
+    let v = open(&shared);
+    let tree = walk(&v).expect("sound");
+    let names: Vec<&str> = tree.keys().map(String::as_str).filter(|path| path.len() > 1).collect();
+    let top = names[1].to_string();
+    assert!(top.starts_with("/lost+found/#"), "{names:?}");
+    let below = |rest: &str| format!("{top}{rest}");
+    assert_eq!(names[0], "/lost+found");
+    assert_eq!(names[2..], [below("/b"), below("/b/c"), below("/b/c/file"), below("/b/c/link")]);
+    let ino = v.resolve(&below("/b/c/link")).expect("there");
+    let mut content = [0; 7];
+    v.open_file(ino).expect("there").read_at(&mut content, 0).expect("a read");
+    assert_eq!(&content, b"content");
+}
+
+#[test]
+fn a_directory_that_lost_a_huge_page_can_be_used_again() {
+    let shared = volume();
+    let v = open(&shared);
+    let directory = v.create_directory(ROOT, b"d", &Meta::directory(0o755)).expect("new").ino;
+    for i in 0..300 {
+        drop(v.create_file(directory, format!("{i:03}").as_bytes(), &Meta::file(0o644)).expect("space"));
+    }
+    v.close().expect("closed");
+    let mapping = dump(shared.region(), &Dump::Mapping).expect("a table");
+    let owned = format!("inode {directory}, page 1,");
+    let line = mapping.lines().find(|line| line.contains(&owned)).expect("a large directory has huge pages");
+    let segment: u64 = line.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
+    flip(&shared, offset(&shared, "mapping_at") + segment * 16 + 5);
+    assert!(matches!(Volume::open(shared.region(), &OpenOptions::default()), Err(Error::Damaged(_))));
+    mended(&shared);
+    let v = open(&shared);
+    let tree = walk(&v).expect("sound");
+    // 64 names lay in the lost page; their files are in lost+found now.
+    assert_eq!(tree.keys().filter(|path| path.starts_with("/d/")).count(), 300 - 64);
+    assert_eq!(tree.keys().filter(|path| path.starts_with("/lost+found/#")).count(), 64);
+    for i in 0..300 {
+        match v.create_file(directory, format!("{i:03}").as_bytes(), &Meta::file(0o644)) {
+            Ok(_) | Err(Error::Exists) => {}
+            Err(error) => panic!("{i}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_cookie_whose_entry_is_gone_still_leads_on() {
+    let shared = volume();
+    let v = open(&shared);
+    for name in ["aa", "bb", "cc", "dd"] {
+        drop(v.create_file(ROOT, name.as_bytes(), &Meta::file(0o644)).expect("new"));
+    }
+    let mut cookies = Vec::new();
+    v.read_directory(ROOT, 0, &mut |entry| {
+        cookies.push(entry.cookie);
+        true
+    })
+    .expect("a directory");
+    for name in ["aa", "bb", "cc"] {
+        v.unlink(ROOT, name.as_bytes()).expect("there");
+    }
+    v.close().expect("closed");
+    let v = open(&shared);
+    // Three slots: where aa, bb and cc were. Its second one lies at the cookie of aa.
+    drop(v.create_file(ROOT, &[0xEE; 150], &Meta::file(0o644)).expect("new"));
+    for (cookie, left) in [(cookies[0], 1), (cookies[1], 1), (cookies[2], 1), (cookies[3], 0), (0, 2)] {
+        let mut names = 0;
+        v.read_directory(ROOT, cookie, &mut |_| {
+            names += 1;
+            true
+        })
+        .expect("a directory");
+        assert_eq!(names, left, "after cookie {cookie}");
+    }
+}
