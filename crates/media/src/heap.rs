@@ -77,8 +77,9 @@ impl Region for Heap {
 
     fn write(&self, at: u64, from: &[u8]) {
         let to = self.place(at, from.len() as u64);
-        // SAFETY: `place` checked the range. `copy` allows `from` to lie in the region itself.
-        unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) }
+        // SAFETY: `place` checked the range; a `from` in the region itself would be changed while borrowed,
+        // so there is none.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
     }
 
     fn store_u64(&self, at: u64, value: u64) {

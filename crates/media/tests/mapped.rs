@@ -76,30 +76,6 @@ fn storing_past_the_end_panics() {
 }
 
 #[test]
-fn moving_bytes_inside_a_region_is_a_move() {
-    let home = tempfile::tempdir().unwrap();
-    for persistent in [false, persist::available()] {
-        let path = home.path().join(format!("volume-{persistent}"));
-        let region = Mapped::create(&path, 2 * PAGE, &MapOptions { persistent, ..options() }).unwrap();
-        let bytes: Vec<u8> = (0..PAGE).map(|i| (i % 251) as u8).collect();
-        for stream in [false, true] {
-            region.write(0, &bytes);
-            // SAFETY: the bytes are mapped, and what the store changes of them is read only by it.
-            let inside = unsafe { std::slice::from_raw_parts(region.base(), bytes.len()) };
-            if stream {
-                region.stream(100, inside)
-            } else {
-                region.write(100, inside)
-            }
-            region.fence();
-            let mut found = vec![0; bytes.len()];
-            region.read(100, &mut found);
-            assert_eq!(found, bytes);
-        }
-    }
-}
-
-#[test]
 fn a_volume_is_open_once_or_read_by_many() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("volume");
@@ -204,7 +180,9 @@ fn regions_grow_in_place_as_far_as_was_reserved() {
         let before = region.bytes();
         region.grow(PAGE).unwrap();
         assert_eq!(region.bytes(), before, "a region does not shrink");
-        for bytes in [(1 << 20) + 1, 2 << 20, limit] {
+        // Without being asked, a processor of 32 bits reserves nothing for growth: it has no addresses to spare.
+        assert!(limit >= 4 << 20 || limit == before && cfg!(target_pointer_width = "32"), "{limit}");
+        for bytes in [(1 << 20) + 1, 2 << 20, limit].into_iter().filter(|bytes| *bytes <= limit) {
             region.grow(bytes).unwrap();
             assert!(region.bytes() >= bytes);
             let end = region.bytes();
@@ -257,7 +235,9 @@ fn a_window_of_half_a_page_panics() {
 
 #[test]
 fn threads_store_and_grow_at_once() {
-    let region = Mapped::anonymous(64 * PAGE).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let options = MapOptions { reserve_bytes: Some(1024 * PAGE), ..options() };
+    let region = Mapped::create(&home.path().join("volume"), 64 * PAGE, &options).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
             let region = &region;

@@ -47,12 +47,7 @@ impl Alloc {
             next_segment: 0,
             next_inode: 1,
         };
-        alloc.inodes[0] |= 1; // there is no inode 0
-        let tail = inode_bits % 64;
-        if tail != 0 {
-            let last = alloc.inodes.len() - 1;
-            alloc.inodes[last] |= u64::MAX << tail;
-        }
+        alloc.block_inodes();
         alloc
     }
 
@@ -164,13 +159,17 @@ impl Alloc {
         self.free_pages -= u64::from(count);
     }
 
+    /// Frees small pages. What is free already stays as it is: only a damaged volume brings that about.
     pub fn free_page_run(&mut self, start: u32, count: u32) {
         for page in start..start + count {
-            debug_assert!(self.page_used(page), "page {page} freed twice");
+            let in_zone = self.segments[(page / self.pages_per_segment) as usize] == SMALL_ZONE;
+            if !in_zone || !self.page_used(page) {
+                continue;
+            }
             self.set_page(page, false);
             self.free_in_segment[(page / self.pages_per_segment) as usize] += 1;
+            self.free_pages += 1;
         }
-        self.free_pages += u64::from(count);
     }
 
     // --- huge pages -----------------------------------------------------------------------------
@@ -253,7 +252,9 @@ impl Alloc {
 
     /// Frees a huge page of a file or, when it is idle, of the small-page zone.
     pub fn free_segment(&mut self, segment: u32) {
-        debug_assert!(self.segments[segment as usize] != 0, "huge page {segment} freed twice");
+        if self.segments[segment as usize] == 0 {
+            return;
+        }
         if self.segments[segment as usize] == SMALL_ZONE {
             let first = segment * self.pages_per_segment;
             for page in first..first + self.pages_per_segment {
@@ -282,7 +283,6 @@ impl Alloc {
     fn set_inode(&mut self, ino: Ino, used: bool) {
         let bit = 1 << (ino % 64);
         let word = &mut self.inodes[ino as usize / 64];
-        debug_assert_eq!(*word & bit != 0, !used, "inode {ino}");
         if used { *word |= bit } else { *word &= !bit }
     }
 
@@ -306,8 +306,10 @@ impl Alloc {
     }
 
     pub fn free_inode(&mut self, ino: Ino) {
-        self.set_inode(ino, false);
-        self.free_inodes += 1;
+        if self.inode_used(ino) {
+            self.set_inode(ino, false);
+            self.free_inodes += 1;
+        }
     }
 
     /// The inodes in use, in order.
@@ -328,6 +330,7 @@ impl Alloc {
         for word in self.pages.iter_mut().chain(self.inodes.iter_mut()) {
             *word = words.next().unwrap_or(u64::MAX);
         }
+        self.block_inodes();
         self.free_inodes = self.inodes.iter().map(|word| word.count_zeros()).sum();
         self.free_pages = 0;
         for segment in 0..self.segment_count() {
@@ -336,7 +339,20 @@ impl Alloc {
                 let free = (first..first + self.pages_per_segment).filter(|page| !self.page_used(*page)).count();
                 self.free_in_segment[segment as usize] = free as u32;
                 self.free_pages += free as u64;
+            } else {
+                let first = segment * self.pages_per_segment;
+                (first..first + self.pages_per_segment).for_each(|page| self.set_page(page, true));
             }
+        }
+    }
+
+    /// Marks the inode numbers that do not exist as used: 0, and those after the last.
+    fn block_inodes(&mut self) {
+        self.inodes[0] |= 1;
+        let tail = (self.inode_count as usize + 1) % 64;
+        if tail != 0 {
+            let last = self.inodes.len() - 1;
+            self.inodes[last] |= u64::MAX << tail;
         }
     }
 

@@ -1,6 +1,6 @@
 //! fsck: everything in a volume against everything else, and repair.
 
-use crate::directory::{Slot, decode, slots_of};
+use crate::directory::{Slot, check_name, decode, slots_of};
 use crate::inode::{self, Half, Record};
 use crate::journal;
 use crate::layout::{Layout, SLOT_BYTES};
@@ -342,6 +342,10 @@ impl Checker {
     fn tree(&mut self) {
         let mut tree = Tree::default();
         match self.records.get(&ROOT) {
+            Some(root) if root.is_directory() && root.parent != ROOT => {
+                let what = format!("the root names inode {} as its parent", root.parent);
+                self.find(self.inode_at(ROOT), "parent", what, Cure::Parent(ROOT, ROOT));
+            }
             Some(root) if root.is_directory() => {}
             _ => return self.find(self.inode_at(ROOT), "root", "the root is not a directory", Cure::Inode(ROOT)),
         }
@@ -465,6 +469,9 @@ impl Checker {
         seen: &HashSet<Ino>,
     ) -> Option<String> {
         let name = String::from_utf8_lossy(&entry.name);
+        if check_name(&entry.name).is_err() {
+            return Some(format!("\"{name}\" in directory {directory} cannot be a name"));
+        }
         let Some(record) = self.records.get(&entry.ino) else {
             return Some(format!("\"{name}\" in directory {directory} leads to inode {}, which is none", entry.ino));
         };
@@ -501,8 +508,9 @@ impl Checker {
         }
         let mut map = vec![0; alloc.free_map_bytes() as usize];
         self.image.read(layout.free_map_at, &mut map);
-        if map != alloc.free_map() {
-            let wrong = if crc32c::crc32c(&map) == self.image.superblock.free_map_crc { "content" } else { "checksum" };
+        let is_right = crc32c::crc32c(&map) == self.image.superblock.free_map_crc;
+        if map != alloc.free_map() || !is_right {
+            let wrong = if is_right { "content" } else { "checksum" };
             self.find(layout.free_map_at, "free-map", format!("the free map has a wrong {wrong}"), Cure::Recover);
         }
     }

@@ -219,6 +219,7 @@ impl Inner {
         }
         let mut record = state.record;
         record.size = size;
+        record.reserved = false;
         (record.mtime_ns, record.ctime_ns) = (now, now);
         if state.body.is_huge() {
             let first = size.div_ceil(self.layout.huge) as u32;
@@ -299,9 +300,20 @@ impl Inner {
         if matches!(how, Allocate::Zero | Allocate::ZeroKeepSize) {
             self.zero_in_place(state, offset, end);
         }
-        // In steps that a transaction can map; the size changes at the end.
+        // Kept with the first version that is stored from here on.
+        let reserved = std::mem::replace(&mut state.record.reserved, true);
+        let done = self.allocate_steps(ino, state, offset..end, size, now);
+        if done.is_err() {
+            state.record.reserved = reserved;
+        }
+        done
+    }
+
+    /// In steps that a transaction can map; the size changes at the end.
+    fn allocate_steps(&self, ino: Ino, state: &mut State, range: Range<u64>, size: u64, now: TimeNs) -> Result<()> {
+        let (old_size, end) = (state.record.size, range.end);
         let step = (self.segments_per_transaction() as u64 - 12) * self.layout.huge;
-        let mut from = offset;
+        let mut from = range.start;
         while from < end {
             let to = end.min(from.saturating_add(step));
             self.change(ino, state, &Change { range: from..to, data: &[], size: old_size, now: Some(now) })?;

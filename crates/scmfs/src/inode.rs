@@ -6,7 +6,8 @@
 //!   0  u32 sequence number; its lowest bit says in which half it lies
 //!   4  u32 crc32c of the inode number, the sequence number and the bytes 8 to 127
 //!   8  u16 mode: type and permissions as in st_mode; 0: the inode is free
-//!  10  u16 flags: bit 0: the content lies in huge pages (mapping table), else in one run
+//!  10  u16 flags: bit 0: the content lies in huge pages (mapping table), else in one run;
+//!      bit 1: space beyond the end was asked for, and is not collected
 //!  12  u32 hard links               16  u32 owner      20  u32 group
 //!  24  u64 size, bytes
 //!  32  i64 mtime  40  i64 ctime  48  i64 atime  56  i64 btime, ns since 1970
@@ -30,6 +31,7 @@ const S_IFMT: u16 = 0o170_000;
 pub(crate) struct Record {
     pub mode: u16,
     pub huge: bool,
+    pub reserved: bool,
     pub links: u32,
     pub uid: u32,
     pub gid: u32,
@@ -109,7 +111,7 @@ impl Record {
         let mut b = [0; VERSION_BYTES];
         put_u32(&mut b, 0, sequence);
         put_u16(&mut b, 8, self.mode);
-        put_u16(&mut b, 10, u16::from(self.huge));
+        put_u16(&mut b, 10, u16::from(self.huge) | u16::from(self.reserved) << 1);
         put_u32(&mut b, 12, self.links);
         put_u32(&mut b, 16, self.uid);
         put_u32(&mut b, 20, self.gid);
@@ -137,6 +139,7 @@ impl Record {
         Record {
             mode: get_u16(b, 8),
             huge: get_u16(b, 10) & 1 != 0,
+            reserved: get_u16(b, 10) & 2 != 0,
             links: get_u32(b, 12),
             uid: get_u32(b, 16),
             gid: get_u32(b, 20),

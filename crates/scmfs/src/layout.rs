@@ -22,7 +22,7 @@ pub(crate) const MAPPING_BYTES: u64 = 16;
 /// Bytes of a slot in a directory, and of a line of the journal.
 pub(crate) const SLOT_BYTES: u64 = 64;
 /// The journal that lets 1 MiB be written atomically: a record may take a third of it.
-pub(crate) const FULL_JOURNAL_BYTES: u64 = 4 << 20;
+const FULL_JOURNAL_BYTES: u64 = 4 << 20;
 
 /// Offsets and sizes of a volume's parts, all in bytes from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Times reach the medium with the next other change of an inode, or when they are this much behind.
-const STALE_NS: TimeNs = 1_000_000_000;
+/// Times reach the medium with the next other change of an inode, or when they are this much behind. A
+/// directory that is always in use has the most worn inode: it is stored no oftener than this.
+const STALE_NS: TimeNs = 5_000_000_000;
 const SHARDS: usize = 16;
 /// Inodes kept in memory in each shard, beyond those in use.
 const SHARD_NODES: usize = 1024;

@@ -335,7 +335,8 @@ impl Inner {
             let (_, record) = inode::load(&self.medium, &self.layout, *ino, segments).ok()?;
             let space = u64::from(record.run_pages) * self.layout.page + u64::from(record.segments) * self.layout.huge;
             let unit = if record.huge { self.layout.huge } else { self.layout.page };
-            (space >= record.size.saturating_add(unit) && !record.is_free()).then_some((record.mtime_ns, *ino))
+            let has_tail = space >= record.size.saturating_add(unit);
+            (has_tail && !record.is_free() && !record.reserved).then_some((record.mtime_ns, *ino))
         };
         used.iter().filter_map(has_tail).collect()
     }
@@ -345,7 +346,7 @@ impl Inner {
         let Ok(node) = self.node(ino) else { return 0 };
         let Some(mut state) = node.try_write() else { return 0 };
         let record = state.record;
-        if record.is_free() || record.is_directory() && state.record.size > 0 {
+        if record.is_free() || record.reserved || record.is_directory() && state.record.size > 0 {
             return 0;
         }
         if state.body.is_huge() {

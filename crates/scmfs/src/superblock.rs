@@ -18,7 +18,7 @@
 //! ```
 
 use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
-use crate::layout::{FULL_JOURNAL_BYTES, Layout};
+use crate::layout::Layout;
 use crate::{Error, Geometry, Result, Threshold};
 use pocketstone_core::Error as CoreError;
 use pocketstone_media::{Dirty, Durable, Medium};
@@ -122,14 +122,10 @@ impl Superblock {
         }
         // The journal's size depends on the size at creation; everything else follows from it.
         let (journal_at, journal_bytes) = (get_u64(b, 40), get_u64(b, 48));
-        if !(4096..=FULL_JOURNAL_BYTES).contains(&journal_bytes) {
-            return wrong("journal");
-        }
-        let mut layout = Layout::new(journal_bytes.saturating_mul(16), max_bytes, inodes, geometry);
-        layout.journal_bytes = journal_bytes;
-        let stored = [journal_at, get_u64(b, 56), get_u64(b, 64), get_u64(b, 72), get_u64(b, 80)];
+        let layout = Layout::new(journal_bytes.saturating_mul(16), max_bytes, inodes, geometry);
+        let stored = [journal_at, journal_bytes, get_u64(b, 56), get_u64(b, 64), get_u64(b, 72), get_u64(b, 80)];
         let l = &layout;
-        if stored != [l.journal_at, l.inodes_at, l.mapping_at, l.free_map_at, l.data_at] {
+        if stored != [l.journal_at, l.journal_bytes, l.inodes_at, l.mapping_at, l.free_map_at, l.data_at] {
             return wrong("offsets");
         }
         let small_segments = get_u32(b, 88);
@@ -198,10 +194,15 @@ impl Superblock {
                 while best.is_none() && at <= 1 << 20 && at + SUPERBLOCK_BYTES as u64 <= medium.bytes() {
                     let mut ignored = Vec::new();
                     consider(at, &mut best, &mut ignored);
+                    faults.extend(ignored.into_iter().filter(|error| matches!(error, Error::Medium(_))));
                     best = best.filter(|found| u64::from(found.geometry.page_bytes) == at);
                     at *= 2;
                 }
             }
+        }
+        // A copy of a newer format counts, whatever the other one says.
+        if let Some(newer) = faults.iter().position(|error| matches!(error, Error::Medium(_))) {
+            return Err(faults.swap_remove(newer));
         }
         match best {
             Some(found) if found.bytes > medium.bytes() => Err(CoreError::user(format!(

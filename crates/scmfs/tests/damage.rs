@@ -7,6 +7,7 @@ use pocketstone_scmfs::{Volume, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use support::explore::Start;
 use support::region::Shared;
+use support::seal::Seal;
 use support::tree::{Tree, walk};
 use support::{amount, fuzz, say, seed, starts};
 
@@ -160,4 +161,56 @@ fn much_damage_at_once() {
             std::panic::resume_unwind(panic);
         }
     }
+}
+
+#[test]
+fn much_damage_with_right_checksums() {
+    let seed = seed(6);
+    let mut random = Random::labelled(seed, "sealed");
+    let mut failures = Vec::new();
+    for round in 0..amount(2_000, 200_000) {
+        let mut edits = vec![0; 1 + 6 * (1 + random.below(6) as usize)];
+        random.fill(&mut edits);
+        // Mostly metadata, always sealed, never cut short.
+        for edit in edits[1..].chunks_exact_mut(6) {
+            edit[3] = edit[3] & 0x80 | 0x40 | [0, 8, 16, 24, 37, 49][random.below(6) as usize];
+        }
+        if let Err(panic) = catch_unwind(|| fuzz::image(&edits)) {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or(panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default();
+            failures.push(format!("seed {seed}, round {round}, edits {edits:02x?}: {text}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} failures, such as {:#?}", failures.len(), &failures[..failures.len().min(4)]);
+}
+
+#[test]
+fn sealing_what_is_sound_changes_nothing() {
+    for start in starts::all() {
+        let seal = Seal::of(&start.image);
+        for at in 0..start.image.len() {
+            let mut image = start.image.clone();
+            seal.seal(&mut image, at);
+            assert!(image == start.image, "start {}, byte {at}", start.name);
+        }
+    }
+}
+
+#[test]
+fn a_free_map_that_frees_what_does_not_exist() {
+    // All bits of the inodes are cleared, so that number 0 and those after the last seem to be free.
+    let start = start("files");
+    let (mut image, seal) = (start.image.clone(), Seal::of(&start.image));
+    let (from, inodes) = seal.inode_bits();
+    image[from..from + (inodes + 1).div_ceil(64) * 8].fill(0);
+    seal.free_map(&mut image);
+    let report = check(Shared::from_image(&image).region(), false).expect("fsck reads the volume");
+    assert!(report.findings.iter().any(|finding| finding.kind == "free-map"), "{report:#?}");
+    let volume = Volume::open(Shared::from_image(&image).region(), &start.shape.open).expect("the volume opens");
+    assert_eq!(volume.statfs().free_inodes, inodes as u64);
+    let numbers: Vec<u32> = (0..inodes)
+        .map_while(|_| Some(volume.temporary_file(&pocketstone_scmfs::Meta::file(0o600)).ok()?.ino()))
+        .collect();
+    assert!(numbers.iter().all(|ino| (1..=inodes as u32).contains(ino)), "{numbers:?}");
+    volume.abandon();
 }

@@ -3,9 +3,9 @@
 use pocketstone_media::{Heap, Persistence, Region};
 use std::sync::Arc;
 
-/// A heap region that several owners can hold; at most one of them has it open at a time.
+/// A region in memory that several owners can hold; at most one of them has it open at a time.
 #[derive(Clone)]
-pub struct Shared(Arc<Heap>);
+pub struct Shared(Arc<dyn Region>);
 
 impl Shared {
     pub fn new(bytes: u64) -> Shared {
@@ -14,6 +14,11 @@ impl Shared {
 
     pub fn from_image(image: &[u8]) -> Shared {
         Shared(Arc::new(Heap::from_image(image)))
+    }
+
+    /// Of another kind of memory.
+    pub fn of(region: impl Region + 'static) -> Shared {
+        Shared(Arc::new(region))
     }
 
     /// For `Volume::open` and the like, which take their region over.
@@ -35,6 +40,10 @@ impl Region for Shared {
 
     fn base(&self) -> *mut u8 {
         self.0.base()
+    }
+
+    fn plain_reads(&self) -> bool {
+        self.0.plain_reads()
     }
 
     fn map_bytes(&self) -> u64 {

@@ -45,9 +45,10 @@ const MOST_NAMES: usize = 20_000;
 const READ_WHOLE_BYTES: u64 = 1 << 20;
 
 pub fn walk(volume: &Volume) -> Result<Tree, Broken> {
-    let mut walker = Walker { volume, tree: Tree::new(), first: BTreeMap::new() };
+    let mut walker = Walker { volume, tree: Tree::new(), inos: BTreeMap::new(), first: BTreeMap::new() };
     let mut todo = vec![(String::from("/"), ROOT, ROOT)];
     while let Some((path, ino, parent)) = todo.pop() {
+        walker.inos.insert(path.clone(), ino);
         let leaf = walker.leaf(&path, ino)?;
         if leaf.kind == FileType::Directory {
             todo.extend(walker.directory(&path, ino, parent, leaf.links)?);
@@ -62,6 +63,8 @@ pub fn walk(volume: &Volume) -> Result<Tree, Broken> {
 struct Walker<'a> {
     volume: &'a Volume,
     tree: Tree,
+    /// What each path led to.
+    inos: BTreeMap<String, Ino>,
     /// The first name of each inode, and the number of its names.
     first: BTreeMap<Ino, (String, u32)>,
 }
@@ -148,7 +151,8 @@ impl Walker<'_> {
         let mut children = Vec::new();
         let mut subdirectories = 0;
         for entry in list(self.volume, ino).map_err(failed)? {
-            let name = String::from_utf8_lossy(&entry.name).into_owned();
+            // Only damage makes names that are not UTF-8.
+            let name = String::from_utf8(entry.name.clone()).unwrap_or_else(|_| entry.name.escape_ascii().to_string());
             let child = format!("{base}/{name}");
             let attr = self.volume.lookup(ino, &entry.name).map_err(|error| Broken::Error(child.clone(), error))?;
             let same = attr.ino == entry.ino && attr.kind == entry.kind;
@@ -167,12 +171,13 @@ impl Walker<'_> {
     }
 
     fn finish(mut self) -> Result<Tree, Broken> {
-        let mut inos: BTreeMap<String, Ino> = BTreeMap::new();
-        for path in self.tree.keys() {
-            inos.insert(path.clone(), self.volume.resolve(path).map_err(|error| Broken::Error(path.clone(), error))?);
+        // From the root by the whole path, as well as from directory to directory.
+        for (path, ino) in self.inos.iter().filter(|(path, _)| !path.contains('\\')) {
+            let found = self.volume.resolve(path).map_err(|error| Broken::Error(path.clone(), error))?;
+            require(found == *ino, path, || format!("leads to inode {found}, and to {ino} step by step"))?;
         }
         for (path, leaf) in &mut self.tree {
-            let (first, names) = &self.first[&inos[path]];
+            let (first, names) = &self.first[&self.inos[path]];
             leaf.first = first.clone();
             let counted = leaf.kind == FileType::Directory || leaf.links == *names;
             require(counted, path, || format!("{} links, {names} names", leaf.links))?;
