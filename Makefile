@@ -2,6 +2,7 @@
 
 BINARY := target/release/pocketstone
 LOCKED := $(if $(CI),--locked)
+BENCHES := persist scmfs churn million overhead cells
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;
 
@@ -11,7 +12,7 @@ export POCKETSTONE_BIN := $(CURDIR)/$(BINARY)
 .NOTPARALLEL: # prerequisites are made in the order in which they are written
 
 help:
-	@echo 'make run       build pocketstone, boot a board, run the quick read-ahead study, write its report'
+	@echo 'make run       build pocketstone, boot a board, run the quick studies, write their reports'
 	@echo 'make test      every check: format, lints, dependencies, tests'
 	@echo 'make bench     the benchmarks'
 	@echo 'make torture   the long tests'
@@ -22,15 +23,18 @@ help:
 	@echo 'NO_NETWORK=1   install nothing; what cannot run for that is left out, and named'
 
 run: setup-run build
-	@$(RUST) $(BINARY) run studies/readahead-quick.toml $(if $(BOARD),--board $(BOARD))
+	@$(RUST) scripts/studies $(BINARY) $(BOARD)
 
 test: setup-test build format lint licences unit
 
 bench: setup-run build
-	@$(RUST) cargo bench $(LOCKED) -p pocketstone-engine -p pocketstone-tests --bench overhead --bench cells
+	@$(RUST) cargo bench $(LOCKED) -p pocketstone-media -p pocketstone-scmfs -p pocketstone-engine \
+	  -p pocketstone-tests $(foreach bench,$(BENCHES),--bench $(bench))
 
 torture: setup-run build
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture -- --ignored --nocapture
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -- --ignored --nocapture
+	@$(RUST) scripts/test-arm all
 
 setup-run:
 	@scripts/setup run

@@ -7,7 +7,7 @@ use pocketstone_tests::{HostLoad, measure, plan, virtual_board};
 
 fn log(board: &dyn Board, file_system: FileSystem, pause_ns: u64) -> String {
     let mut plan = plan(file_system, Pattern::Random, 16, 128 << 10, 1);
-    let pocketstone_core::plan::Workload::Read(spec) = &mut plan.workload;
+    let pocketstone_core::plan::Workload::Read(spec) = &mut plan.workload else { panic!("it reads") };
     spec.inter_arrival_ns = pause_ns;
     plan.trace = true;
     log_digest(&measure(board, &plan))

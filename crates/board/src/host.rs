@@ -45,6 +45,9 @@ impl HostBoard {
     }
 
     fn volume(&self, of: &Volume) -> Volume {
+        if of.file_system.in_memory() {
+            return of.clone();
+        }
         let directory = of.directory.clone().unwrap_or_else(|| self.directory.clone());
         Volume { file_system: FileSystem::Directory, options: Vec::new(), directory: Some(directory) }
     }
@@ -107,6 +110,12 @@ impl Board for HostBoard {
     fn offers(&self, file_system: FileSystem) -> Result<()> {
         match file_system {
             FileSystem::Directory => Ok(()),
+            // Made and thrown away once: nothing else says as surely that it can be had.
+            in_memory if in_memory.in_memory() => {
+                let volume = Volume { file_system, options: Vec::new(), directory: None };
+                let folder = self.carry_out(&Order::Prepare { step: Step::Format { volume } })?;
+                read_reply(folder.path()).map(|_| ())
+            }
             other => Err(Error::board(format!("the host board has no raw NAND for {}", other.name()))
                 .hint("run it on the virtual board: --board virt-nand (needs: apt-get install qemu-system-arm)")),
         }
@@ -152,4 +161,5 @@ fn remove_files(directory: &Path) {
     for name in [pocketstone_core::plan::TARGET_FILE, "filler"] {
         let _ = std::fs::remove_file(directory.join(name));
     }
+    let _ = std::fs::remove_dir_all(directory.join(pocketstone_core::plan::FILES_FOLDER));
 }

@@ -1,6 +1,7 @@
 //! What a board is asked to do. A plan is pure data: the same plan on the same image does the same
 //! work, and its JSON text is what travels to the board and into the results.
 
+use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -9,6 +10,12 @@ pub const PLAN_FORMAT: u32 = 1;
 
 /// Name of the file that a `read` workload reads, within its volume.
 pub const TARGET_FILE: &str = "target";
+
+/// Name of the folder that a `files` workload works in, within its volume.
+pub const FILES_FOLDER: &str = "pocketstone-files";
+
+/// Files that a workload can have open at once: below the 1024 that a process has by default.
+const MOST_OPEN_FILES: u64 = 512;
 
 /// One message to a board's runner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,6 +56,13 @@ pub enum Step {
         /// The file.
         file: FileSpec,
     },
+    /// Write the files that a `files` workload starts with, and wait until background work has ended.
+    Populate {
+        /// Where.
+        volume: Volume,
+        /// The files.
+        population: Population,
+    },
 }
 
 /// The measured part of one cell, and the state it starts from.
@@ -70,11 +84,23 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The steps that bring a freshly booted board to the state this plan starts from.
+    /// The steps that bring a freshly booted board to the state this plan starts from. A file system in
+    /// memory has none: it lives as long as the process that measures on it, which prepares it.
     pub fn steps(&self) -> Vec<Step> {
-        let Workload::Read(read) = &self.workload;
-        let file = FileSpec { bytes: read.file_bytes, data: read.data, seed: self.seed };
-        vec![Step::Format { volume: self.volume.clone() }, Step::Fill { volume: self.volume.clone(), file }]
+        if self.volume.file_system.in_memory() {
+            return Vec::new();
+        }
+        let volume = self.volume.clone();
+        let filled = match &self.workload {
+            Workload::Read(read) => {
+                let file = FileSpec { bytes: read.file_bytes, data: read.data, seed: self.seed };
+                Step::Fill { volume: volume.clone(), file }
+            }
+            Workload::Files(files) => {
+                Step::Populate { volume: volume.clone(), population: files.population(self.seed) }
+            }
+        };
+        vec![Step::Format { volume }, filled]
     }
 }
 
@@ -102,11 +128,27 @@ pub enum FileSystem {
     Jffs2,
     /// UBIFS on a UBI volume on the first MTD device.
     Ubifs,
+    /// SCMFS, called in the process that measures, on a file in a tmpfs made for the cell.
+    Scmfs,
+    /// The same, mounted by FUSE.
+    ScmfsFuse,
+    /// A tmpfs made for the cell.
+    Tmpfs,
+    /// ext4 on a loop device on a file in a tmpfs made for the cell.
+    Ext4,
 }
 
 impl FileSystem {
     /// Every file system, in the order they are shown.
-    pub const ALL: [FileSystem; 3] = [FileSystem::Directory, FileSystem::Jffs2, FileSystem::Ubifs];
+    pub const ALL: [FileSystem; 7] = [
+        FileSystem::Directory,
+        FileSystem::Jffs2,
+        FileSystem::Ubifs,
+        FileSystem::Scmfs,
+        FileSystem::ScmfsFuse,
+        FileSystem::Tmpfs,
+        FileSystem::Ext4,
+    ];
 
     /// The name used in studies, results and messages.
     pub fn name(self) -> &'static str {
@@ -114,6 +156,18 @@ impl FileSystem {
             FileSystem::Directory => "directory",
             FileSystem::Jffs2 => "jffs2",
             FileSystem::Ubifs => "ubifs",
+            FileSystem::Scmfs => "scmfs",
+            FileSystem::ScmfsFuse => "scmfs-fuse",
+            FileSystem::Tmpfs => "tmpfs",
+            FileSystem::Ext4 => "ext4",
+        }
+    }
+
+    /// Whether it is made in the machine's memory for one cell, and gone with the process that measures it.
+    pub fn in_memory(self) -> bool {
+        match self {
+            FileSystem::Directory | FileSystem::Jffs2 | FileSystem::Ubifs => false,
+            FileSystem::Scmfs | FileSystem::ScmfsFuse | FileSystem::Tmpfs | FileSystem::Ext4 => true,
         }
     }
 }
@@ -127,6 +181,20 @@ pub struct FileSpec {
     /// What it holds.
     pub data: Data,
     /// Seed of the content and of where it comes to lie.
+    pub seed: u64,
+}
+
+/// Files to prepare, in a folder of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Population {
+    /// How many.
+    pub files: u64,
+    /// Size of each in bytes.
+    pub file_bytes: u64,
+    /// What they hold.
+    pub data: Data,
+    /// Seed of their content.
     pub seed: u64,
 }
 
@@ -146,6 +214,8 @@ pub enum Data {
 pub enum Workload {
     /// read() calls on one file.
     Read(ReadSpec),
+    /// One kind of operation on a folder of files.
+    Files(FilesSpec),
 }
 
 /// The `read` workload: one read() per request on a file opened with O_RDONLY, page cache cold.
@@ -166,7 +236,101 @@ pub struct ReadSpec {
     pub data: Data,
 }
 
-/// Order of a read workload's offsets.
+/// The `files` workload: one operation per request on the files of one folder, caches warm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesSpec {
+    /// What a request does.
+    pub operation: FileOperation,
+    /// Order of offsets, or of files where there are no offsets.
+    pub pattern: Pattern,
+    /// Number of requests.
+    pub requests: u64,
+    /// Bytes that a read, write or append moves.
+    pub request_bytes: u64,
+    /// Number of files that there are before the first request.
+    pub files: u64,
+    /// Size of each of them.
+    pub file_bytes: u64,
+    /// Pause between the end of one request and the start of the next.
+    pub inter_arrival_ns: u64,
+    /// What the files hold, and what is written to them.
+    pub data: Data,
+    /// When what was written is made durable.
+    pub sync: Sync,
+}
+
+/// What a request of a `files` workload does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileOperation {
+    /// Reads from an open file.
+    Read,
+    /// Overwrites a part of an open file.
+    Write,
+    /// Writes at the end of an open file.
+    Append,
+    /// Creates an empty file, open and close.
+    Create,
+    /// Deletes a file by name.
+    Delete,
+    /// Asks for a file's attributes by name.
+    LookUp,
+}
+
+/// When a `files` workload calls fsync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sync {
+    /// Never.
+    None,
+    /// As the last part of each request that changes a file.
+    Each,
+}
+
+impl FilesSpec {
+    /// The files that there are before the first request.
+    pub fn population(&self, seed: u64) -> Population {
+        Population { files: self.files, file_bytes: self.file_bytes, data: self.data, seed }
+    }
+
+    /// Whether files are open while requests are made.
+    pub fn on_open_files(&self) -> bool {
+        matches!(self.operation, FileOperation::Read | FileOperation::Write | FileOperation::Append)
+    }
+
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// When requests do not fit the files.
+    pub fn check(&self) -> Result<()> {
+        let FilesSpec { operation, requests, request_bytes, files, file_bytes, .. } = *self;
+        let fits = (1..=file_bytes).contains(&request_bytes);
+        if matches!(operation, FileOperation::Read | FileOperation::Write) && !fits {
+            return Err(Error::user(format!(
+                "requests of {request_bytes} bytes do not fit files of {file_bytes} bytes"
+            ))
+            .hint("request_bytes must be from 1 to file_bytes"));
+        }
+        if operation == FileOperation::Append && request_bytes == 0 {
+            return Err(Error::user("appending 0 bytes does nothing").hint("request_bytes must be 1 or more"));
+        }
+        if self.on_open_files() && files > MOST_OPEN_FILES {
+            return Err(Error::user(format!("{files} files are more than can be open at once"))
+                .hint(format!("files must be at most {MOST_OPEN_FILES} where they are read or written")));
+        }
+        if operation == FileOperation::Delete && requests > files {
+            return Err(Error::user(format!("{requests} of {files} files cannot be deleted"))
+                .hint("files must be at least requests"));
+        }
+        if files.saturating_add(requests) > u64::from(u32::MAX) {
+            return Err(Error::user(format!("{files} files and {requests} requests are too many")));
+        }
+        Ok(())
+    }
+}
+
+/// Order of a workload's offsets or files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -233,11 +397,51 @@ mod tests {
         let (a, mut b) = (plan(), plan());
         b.trace = true;
         b.read_ahead = None;
-        let Workload::Read(read) = &mut b.workload;
+        let Workload::Read(read) = &mut b.workload else { panic!("it reads") };
         read.requests = 1024;
         read.pattern = Pattern::Sequential;
         assert_eq!(a.steps(), b.steps());
         b.seed = 8;
         assert_ne!(a.steps(), b.steps());
+    }
+
+    fn files(operation: FileOperation) -> FilesSpec {
+        FilesSpec {
+            operation,
+            pattern: Pattern::Sequential,
+            requests: 8,
+            request_bytes: 4096,
+            files: 8,
+            file_bytes: 4096,
+            inter_arrival_ns: 0,
+            data: Data::Random,
+            sync: Sync::None,
+        }
+    }
+
+    #[test]
+    fn file_requests_fit_their_files() {
+        let wrong = |spec: FilesSpec| spec.check().unwrap_err().cure().unwrap().to_owned();
+        for operation in [FileOperation::Read, FileOperation::Append, FileOperation::Delete, FileOperation::LookUp] {
+            files(operation).check().unwrap();
+        }
+        assert!(wrong(FilesSpec { request_bytes: 4097, ..files(FileOperation::Write) }).contains("file_bytes"));
+        assert!(wrong(FilesSpec { request_bytes: 0, ..files(FileOperation::Append) }).contains("1 or more"));
+        assert!(wrong(FilesSpec { requests: 9, ..files(FileOperation::Delete) }).contains("at least requests"));
+        assert!(wrong(FilesSpec { files: 513, ..files(FileOperation::Read) }).contains("512"));
+        FilesSpec { files: 513, ..files(FileOperation::Create) }.check().unwrap();
+    }
+
+    #[test]
+    fn a_file_system_in_memory_is_prepared_by_who_measures_it() {
+        let mut plan = plan();
+        plan.workload = Workload::Files(files(FileOperation::Read));
+        assert!(matches!(plan.steps()[..], [Step::Format { .. }, Step::Populate { .. }]));
+        for file_system in FileSystem::ALL.into_iter().filter(|f| f.in_memory()) {
+            plan.volume.file_system = file_system;
+            assert!(plan.steps().is_empty());
+            let word = serde_json::to_value(file_system).unwrap();
+            assert_eq!(word, file_system.name());
+        }
     }
 }

@@ -18,7 +18,7 @@ fn bare(path: &Path, operations: &[Operation]) -> f64 {
     let mut position = 0;
     let begin = Instant::now();
     for operation in operations {
-        let Operation::Read { offset, bytes } = *operation else { continue };
+        let Operation::Read { offset, bytes, .. } = *operation else { continue };
         if offset != position {
             rustix::fs::seek(&file, SeekFrom::Start(offset)).expect("the file seeks");
         }

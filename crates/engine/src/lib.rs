@@ -1,10 +1,16 @@
 //! What executes a workload's operations, and times each of them.
 
+mod directory;
+mod files;
 mod posix;
 mod run;
+mod scmfs;
 
+pub use directory::PosixDirectory;
+pub use files::{Directory, Files, populate};
 pub use posix::{PosixFile, evict, resident_pages};
 pub use run::{Recording, run};
+pub use scmfs::ScmfsDirectory;
 
 use pocketstone_core::Result;
 use pocketstone_workload::Operation;

@@ -47,7 +47,7 @@ impl PosixFile {
 
 impl Engine for PosixFile {
     fn execute(&mut self, operation: &Operation) -> Result<u64> {
-        let Operation::Read { offset, bytes } = *operation else {
+        let Operation::Read { offset, bytes, .. } = *operation else {
             return Err(Error::bug(format!("{operation:?} is nothing to execute")));
         };
         if offset != self.position {
@@ -125,10 +125,10 @@ mod tests {
         let (mut file, advice) = PosixFile::open(&path, &spec(8192), None).unwrap();
         assert_eq!(advice, "none");
         for (offset, expected) in [(4096, 2), (0, 1), (4096, 2)] {
-            assert_eq!(file.execute(&Operation::Read { offset, bytes: 4096 }).unwrap(), 4096);
+            assert_eq!(file.execute(&Operation::Read { file: 0, offset, bytes: 4096 }).unwrap(), 4096);
             assert!(file.buffer.iter().all(|b| *b == expected));
         }
-        let short = file.execute(&Operation::Read { offset: 6000, bytes: 4096 }).unwrap_err();
+        let short = file.execute(&Operation::Read { file: 0, offset: 6000, bytes: 4096 }).unwrap_err();
         assert!(short.chain().contains("gave 2192"), "{}", short.chain());
         assert!(PosixFile::open(&path, &spec(5000), None).is_err());
     }

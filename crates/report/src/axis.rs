@@ -50,6 +50,15 @@ impl Axis {
         })
     }
 
+    /// An axis with a name at each of 0, 1, 2 and so on, and room for bars around each.
+    pub(crate) fn of_names(names: &[String]) -> Axis {
+        let count = names.len().max(1) as f64;
+        let tick =
+            |(n, name): (usize, &String)| Tick { at: (n as f64 + 0.5) / count, value: n as f64, label: name.clone() };
+        let ticks = names.iter().enumerate().map(tick).collect();
+        Axis { scale: Scale::Linear, low: -0.5, high: count - 0.5, ticks }
+    }
+
     /// Where a value lies: 0 at the low end, 1 at the high end; none where it cannot be drawn.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         if !drawable(self.scale, value) {
@@ -176,6 +185,13 @@ mod tests {
         assert_eq!(labels(Scale::Bytes, &[100.0 * 1024.0]), ["0", "32 KiB", "64 KiB", "96 KiB", "128 KiB"]);
         assert_eq!(labels(Scale::Log2, &[1.0, 30.0]), ["1", "2", "4", "8", "16", "32"]);
         assert_eq!(labels(Scale::Log2, &[8.0]), ["4", "8", "16"]);
+    }
+
+    #[test]
+    fn names_stand_in_the_middle_of_their_bars() {
+        let axis = Axis::of_names(&["a".into(), "b".into()]);
+        assert_eq!(axis.place(0.0), Some(0.25));
+        assert_eq!(axis.ticks.iter().map(|t| t.at).collect::<Vec<_>>(), [0.25, 0.75]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A figure as a line chart: inline SVG, its legend, and the same numbers as a table.
+//! A figure as a line or bar chart: inline SVG, its legend, and the same numbers as a table.
 
 use crate::axis::{Axis, drawable};
 use crate::format::NOTHING;
@@ -64,13 +64,13 @@ pub(crate) struct Key {
 
 /// How a series looks: which colour and marker, and whether dashed and hollow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Look {
+pub(crate) struct Look {
     number: usize,
     paper: bool,
 }
 
 impl Look {
-    fn class(self) -> String {
+    pub(crate) fn class(self) -> String {
         format!("s{}{}", self.number % MARKERS.len(), if self.paper { " paper" } else { "" })
     }
 
@@ -85,14 +85,19 @@ pub(crate) fn draw(figure: &Figure, markers: usize, rows: usize) -> Chart {
     let looks = looks(&figure.series);
     let points = || figure.series.iter().flat_map(|s| &s.points);
     let placed = |p: &&Point| drawable(figure.x.scale, p.x) && drawable(figure.y.scale, p.y);
-    let x = Axis::new(figure.x.scale, points().filter(placed).map(|p| p.x), false, x_ticks(figure.x.scale));
+    let bars = !figure.names.is_empty();
+    let x = match bars {
+        true => points().any(|p| placed(&p)).then(|| Axis::of_names(&figure.names)),
+        false => Axis::new(figure.x.scale, points().filter(placed).map(|p| p.x), false, x_ticks(figure.x.scale)),
+    };
     let heights = points().filter(placed).flat_map(|p| [Some(p.y), p.low, p.high]).flatten();
-    let y = Axis::new(figure.y.scale, heights, true, 5);
+    // Above a bar stands its number.
+    let y = Axis::new(figure.y.scale, heights.map(|h| if bars { h * crate::bars::HEADROOM } else { h }), true, 5);
     let svg = match (x, y) {
         (Some(x), Some(y)) => Picture::new(figure, x, y).draw(&looks, markers),
         _ => String::new(),
     };
-    let legend = figure.series.iter().zip(&looks).map(|(series, look)| key(series, *look)).collect();
+    let legend = figure.series.iter().zip(&looks).map(|(series, look)| key(series, *look, bars)).collect();
     let (columns, table) = table(figure);
     Chart {
         svg,
@@ -154,20 +159,24 @@ fn full_name(series: &Series) -> String {
     }
 }
 
-fn key(series: &Series, look: Look) -> Key {
+fn key(series: &Series, look: Look, bar: bool) -> Key {
     let mut svg = Svg::default();
     let class = format!("key {}", look.class());
     svg.open("svg", &[("class", &class), ("viewBox", "-17 -8 34 16"), ("aria-hidden", "true")]);
-    svg.empty("path", &[("class", "line"), ("d", "M-17 0h34")]);
-    svg.empty("path", &[("class", "dot"), ("d", look.marker())]);
+    if bar {
+        svg.empty("path", &[("class", "bar"), ("d", "M-8-7h16v14h-16z")]);
+    } else {
+        svg.empty("path", &[("class", "line"), ("d", "M-17 0h34")]);
+        svg.empty("path", &[("class", "dot"), ("d", look.marker())]);
+    }
     svg.close("svg");
     Key { name: series.name.clone(), svg: svg.finish(), paper: full_name(series) != series.name }
 }
 
-struct Picture<'a> {
-    figure: &'a Figure,
-    x: Axis,
-    y: Axis,
+pub(crate) struct Picture<'a> {
+    pub figure: &'a Figure,
+    pub x: Axis,
+    pub y: Axis,
     x_label: Vec<String>,
     y_label: Vec<String>,
     left: f64,
@@ -182,11 +191,11 @@ impl<'a> Picture<'a> {
         Picture { figure, x, y, x_label, y_label, left: (longest as f64 * CHAR + 16.0).clamp(30.0, 160.0), top }
     }
 
-    fn across(&self, at: f64) -> f64 {
+    pub(crate) fn across(&self, at: f64) -> f64 {
         self.left + INSET + at * (WIDTH - RIGHT - 2.0 * INSET - self.left)
     }
 
-    fn down(&self, at: f64) -> f64 {
+    pub(crate) fn down(&self, at: f64) -> f64 {
         self.top + (1.0 - at) * HEIGHT
     }
 
@@ -202,6 +211,11 @@ impl<'a> Picture<'a> {
         let mut svg = Svg::default();
         svg.open("svg", &[("class", "chart"), ("role", "img"), ("aria-label", &self.aria()), ("viewBox", &view)]);
         self.axes(&mut svg, bottom);
+        if !self.figure.names.is_empty() {
+            self.bars(&mut svg, looks);
+            svg.close("svg");
+            return svg.finish();
+        }
         // A paper's lines lie below the measured ones; their markers are larger and show around them.
         for paper in [true, false] {
             for (series, look) in self.figure.series.iter().zip(looks).filter(|(_, look)| look.paper == paper) {
@@ -301,8 +315,8 @@ impl<'a> Picture<'a> {
         Some(line + &cap(low) + &cap(high))
     }
 
-    fn describe(&self, series: &Series, point: &Point) -> String {
-        let mut text = format!("{}: {} at {}", series.name, self.y.describe(point.y), self.x.describe(point.x));
+    pub(crate) fn describe(&self, series: &Series, point: &Point) -> String {
+        let mut text = format!("{}: {} at {}", series.name, self.y.describe(point.y), x_text(self.figure, point.x));
         if let Some(interval) = interval(&self.figure.y.scale, point) {
             text += &format!(" (90% interval {interval})");
         }
@@ -312,14 +326,20 @@ impl<'a> Picture<'a> {
     fn aria(&self) -> String {
         let figure = self.figure;
         let names = figure.series.iter().map(full_name);
+        let (kind, parts) = if figure.names.is_empty() { ("Line", "Lines") } else { ("Bar", "Bars") };
         format!(
-            "{}. Line chart of {} by {}. Lines: {}. The numbers are in the table below.",
+            "{}. {kind} chart of {} by {}. {parts}: {}. The numbers are in the table below.",
             figure.title,
             figure.y.label,
             figure.x.label,
             names.collect::<Vec<_>>().join("; ")
         )
     }
+}
+
+/// A value of the horizontal axis, or its name.
+fn x_text(figure: &Figure, x: f64) -> String {
+    figure.names.get(x as usize).cloned().unwrap_or_else(|| crate::format::value(figure.x.scale, x))
 }
 
 fn interval(scale: &Scale, point: &Point) -> Option<String> {
@@ -375,7 +395,7 @@ fn table(figure: &Figure) -> (Vec<String>, Vec<Vec<String>>) {
             Some(row) => row.1[number + 1] = text,
             None => {
                 let mut row = vec![String::new(); columns.len()];
-                row[0] = crate::format::value(figure.x.scale, x);
+                row[0] = x_text(figure, x);
                 row[number + 1] = text;
                 rows.push((x, row));
             }

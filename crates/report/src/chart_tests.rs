@@ -16,6 +16,7 @@ fn figure(x: Scale, y: Scale, series: Vec<Series>) -> Figure {
         caption: "What to see".into(),
         x: ModelAxis { label: "Requests".into(), scale: x },
         y: ModelAxis { label: "Time per request (ms)".into(), scale: y },
+        names: Vec::new(),
         series,
     }
 }
@@ -163,4 +164,21 @@ fn long_lines_are_thinned() {
     assert!(places(&chart.svg).len() <= 100);
     assert!(chart.svg.len() < 100_000, "{}", chart.svg.len());
     assert_eq!((chart.rows.len(), chart.more), (10, 99_990));
+}
+
+#[test]
+fn names_give_bars_from_zero_with_their_numbers_and_a_table_of_names() {
+    let bars = |name: &str, ys: [f64; 2]| {
+        series(name, Source::Measured, (0..).zip(ys).map(|(x, y)| point(f64::from(x), y)).collect())
+    };
+    let mut figure = figure(Scale::Linear, Scale::Duration, vec![bars("a", [1e3, 2e3]), bars("b", [4e3, 3e3])]);
+    figure.names = vec!["read".into(), "write".into()];
+    let chart = drawn(&figure);
+    assert_eq!(chart.svg.matches("class=\"bar\"").count(), 4);
+    assert!(chart.svg.contains("Bar chart") && chart.svg.contains(">write<"), "{}", chart.svg);
+    assert_eq!(chart.svg.matches("rotate(-90)").count(), 4);
+    assert_eq!(chart.rows.iter().map(|r| r[0].as_str()).collect::<Vec<_>>(), ["read", "write"]);
+    assert!(chart.legend.iter().all(|key| key.svg.contains("bar") && !key.svg.contains("line")));
+    figure.series.clear();
+    assert!(drawn(&figure).svg.is_empty());
 }

@@ -5,6 +5,7 @@
 //! only makes tooltips nicer. All text of the model is untrusted and escaped.
 
 mod axis;
+mod bars;
 mod chart;
 mod format;
 mod heatmap;

@@ -33,6 +33,7 @@ fn figure(series: usize, points: u32) -> Figure {
         caption: "C".into(),
         x: Axis { label: "Number of requests".into(), scale: Scale::Log2 },
         y: Axis { label: "Time".into(), scale: Scale::Duration },
+        names: Vec::new(),
         series: (0..series).map(line).collect(),
     }
 }

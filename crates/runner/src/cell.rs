@@ -1,12 +1,13 @@
 //! The measured part of a cell.
 
-use crate::volume;
+use crate::{files, volume};
 use pocketstone_core::error::Context;
 use pocketstone_core::log::{FlashLog, encode_calls, encode_flash};
-use pocketstone_core::outcome::{FlashCounts, OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
+use pocketstone_core::outcome::{FlashCounts, Geometry, OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
 use pocketstone_core::plan::{FileSystem, PLAN_FORMAT, Plan, ReadAhead, ReadAheadBy, TARGET_FILE, Workload};
 use pocketstone_core::{Error, Result};
-use pocketstone_engine::PosixFile;
+use pocketstone_engine::{Engine, PosixFile};
+pub use pocketstone_probe::facts::gather;
 use pocketstone_probe::flashmon::{Flashmon, first_nand, totals};
 use pocketstone_probe::read_ahead::Bdi;
 use pocketstone_workload::Operation;
@@ -25,7 +26,10 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
         return Err(Error::user(format!("the plan has format {}, this runner knows {PLAN_FORMAT}", plan.format))
             .hint("build the board again with the same version of pocketstone: pocketstone board build NAME"));
     }
-    let Workload::Read(spec) = &plan.workload;
+    let spec = match &plan.workload {
+        Workload::Read(spec) => spec,
+        Workload::Files(spec) => return files::measure(plan, spec, folder),
+    };
     let operations: Vec<Operation> = pocketstone_workload::operations(&plan.workload, plan.seed).collect();
     let target = volume::folder(&plan.volume)?.join(TARGET_FILE);
     let mut unavailable = Vec::new();
@@ -60,8 +64,47 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
     in_force.advice = advice.into();
     in_force.resident_pages_before = pocketstone_engine::resident_pages(&target);
 
-    let monitor = if plan.trace { start_tracing(&mut unavailable)? } else { None };
-    let recording = pocketstone_engine::run(&mut engine, &operations);
+    let recorded = record(plan, &mut engine, &operations, folder, &mut unavailable)?;
+    Ok(Outcome {
+        format: OUTCOME_FORMAT,
+        facts: gather(),
+        read_ahead: in_force,
+        start_ns: recorded.start_ns,
+        end_ns: recorded.end_ns,
+        calls: recorded.calls,
+        chip: recorded.chip,
+        flash: recorded.flash,
+        unavailable,
+    })
+}
+
+/// What the measured loop gave; its logs are in the cell's folder.
+pub struct Recorded {
+    /// Time of the first call's start.
+    pub start_ns: u64,
+    /// Time of the last call's end.
+    pub end_ns: u64,
+    /// Number of calls.
+    pub calls: u64,
+    /// The flash chip, where there is one.
+    pub chip: Option<Geometry>,
+    /// Flash operations, where they were traced.
+    pub flash: Option<FlashCounts>,
+}
+
+/// Runs the operations, traced where the plan says so, and keeps the logs in `folder`.
+///
+/// # Errors
+/// When an operation fails, or the logs cannot be kept.
+pub fn record(
+    plan: &Plan,
+    engine: &mut impl Engine,
+    operations: &[Operation],
+    folder: &Path,
+    unavailable: &mut Vec<Unavailable>,
+) -> Result<Recorded> {
+    let monitor = if plan.trace { start_tracing(unavailable)? } else { None };
+    let recording = pocketstone_engine::run(engine, operations);
     let page_reads = monitor.as_ref().is_some_and(|m| m.page_reads_unavailable().is_none());
     let log = monitor.map(Flashmon::stop).transpose()?;
     let recording = recording?;
@@ -70,16 +113,12 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
     if let Some(log) = &log {
         keep(folder, "flash.bin", &encode_flash(log))?;
     }
-    Ok(Outcome {
-        format: OUTCOME_FORMAT,
-        facts: pocketstone_probe::facts::gather(),
-        read_ahead: in_force,
+    Ok(Recorded {
         start_ns: recording.start_ns,
         end_ns: recording.end_ns,
         calls: recording.calls.len() as u64,
         chip: first_nand().ok(),
         flash: log.map(|log| counts(&log, page_reads)),
-        unavailable,
     })
 }
 

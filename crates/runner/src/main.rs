@@ -2,8 +2,11 @@
 //! as a virtual board's first process, brings the board up and takes orders until it is switched off.
 
 mod cell;
+mod files;
 mod hosted;
+mod in_memory;
 mod init;
+mod loop_device;
 mod mtd;
 mod order;
 mod stop;
@@ -15,6 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
+       pocketstone-runner serve REGION DIRECTORY (mounts an SCMFS volume, for the cell that starts it)
        pocketstone-runner flashmon [--summary FILE] [--log FILE] -- COMMAND...
        pocketstone-runner host-open PATH... (on a virtual board: which files of the host can be opened)
        pocketstone-runner version";
@@ -27,6 +31,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
+        #[cfg(feature = "fuse")]
+        ["serve", region, directory] => exit(in_memory::serve(Path::new(region), Path::new(directory), print)),
         ["flashmon", ..] => match Options::parse(&arguments[1..]).and_then(|o| command::run(&o)) {
             Ok((report, status)) => {
                 print(&report);

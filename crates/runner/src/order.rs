@@ -1,6 +1,7 @@
 //! One order: read it, carry it out, leave the reply in a folder.
 
-use crate::{cell, volume};
+use crate::in_memory::InMemory;
+use crate::{cell, files, volume};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Failure, Reply};
 use pocketstone_core::plan::{Order, Step};
@@ -29,8 +30,13 @@ fn execute(order: Order, folder: &Path) -> Result<Reply> {
     match order {
         Order::Prepare { step } => {
             match step {
+                // A file system in memory is gone with this process: making it shows that it can be had.
+                Step::Format { volume } if volume.file_system.in_memory() => {
+                    InMemory::make(&volume, folder)?;
+                }
                 Step::Format { volume } => volume::format(&volume)?,
                 Step::Fill { volume, file } => volume::fill(&volume, &file)?,
+                Step::Populate { volume, population } => files::prepare(&volume, &population)?,
             }
             Ok(Reply::Ready { facts: pocketstone_probe::facts::gather() })
         }

@@ -25,15 +25,21 @@ pub fn folder(volume: &Volume) -> Result<PathBuf> {
     match volume.file_system {
         FileSystem::Directory => volume.directory.clone().ok_or_else(|| Error::user("the plan names no directory")),
         FileSystem::Jffs2 | FileSystem::Ubifs => Ok(MOUNT_POINT.into()),
+        other => Err(not_kept(other)),
     }
+}
+
+/// A file system in memory lives within one order.
+fn not_kept(file_system: FileSystem) -> Error {
+    Error::bug(format!("{} in memory is kept from one order to the next", file_system.name()))
 }
 
 /// Name of the backing device, for file systems that have one of their own.
 pub fn bdi(volume: &Volume) -> Option<&'static str> {
     match volume.file_system {
-        FileSystem::Directory => None,
         FileSystem::Jffs2 => Some("mtd-0"),
         FileSystem::Ubifs => Some("ubifs_0_0"),
+        _ => None,
     }
 }
 
@@ -52,6 +58,7 @@ pub fn format(volume: &Volume) -> Result<()> {
             mtd::erase()?;
             ubi::attach_and_make_volume()?;
         }
+        other => return Err(not_kept(other)),
     }
     attach(volume)?;
     pocketstone_probe::quiet::wait(QUIET_LIMIT)
@@ -78,6 +85,20 @@ pub fn fill(volume: &Volume, file: &FileSpec) -> Result<()> {
     pocketstone_probe::quiet::wait(QUIET_LIMIT)
 }
 
+/// Writes back what was written, and waits until a board of ours is quiet.
+///
+/// # Errors
+/// When the board does not come to rest.
+pub fn settle(volume: &Volume) -> Result<()> {
+    let folder = folder(volume)?;
+    let directory = fs::File::open(&folder).board(|| format!("cannot open {}", folder.display()))?;
+    rustix::fs::syncfs(&directory).board(|| format!("cannot sync {}", folder.display()))?;
+    match volume.file_system {
+        FileSystem::Directory => Ok(()),
+        _ => pocketstone_probe::quiet::wait(QUIET_LIMIT),
+    }
+}
+
 fn write(path: &Path, content: &mut Content, bytes: u64) -> Result<()> {
     let failed = || format!("cannot write {bytes} bytes to {}", path.display());
     let mut file = fs::File::create(path).board(failed)?;
@@ -96,7 +117,7 @@ fn attach(volume: &Volume) -> Result<()> {
     let (source, kind) = match volume.file_system {
         FileSystem::Jffs2 => ("mtd0", "jffs2"),
         FileSystem::Ubifs => (ubi::VOLUME, "ubifs"),
-        FileSystem::Directory => return Ok(()),
+        _ => return Ok(()),
     };
     fs::create_dir_all(MOUNT_POINT).board(|| format!("cannot create {MOUNT_POINT}"))?;
     let options = volume.options.join(",");

@@ -43,7 +43,9 @@ pub fn cells(study: &Study, kind: &str, directory: Option<&Path>, traced: bool) 
         for experiment in study.experiments.iter().filter(|e| repetition < repetitions(study, e)) {
             for point in experiment.points(kind) {
                 let seed = study.seed + u64::from(repetition);
-                for trace in [false, true].into_iter().take(1 + usize::from(traced)) {
+                // Nothing that is in memory has flash operations.
+                let twin = traced && !word::<FileSystem>(&point, "file_system")?.in_memory();
+                for trace in [false, true].into_iter().take(1 + usize::from(twin)) {
                     let plan = plan(&point, seed, directory, trace).map_err(|e| {
                         Error::user(format!("experiment `{}` of {}.toml makes no plan", experiment.name, study.name))
                             .because(e)
@@ -62,7 +64,6 @@ fn repetitions(study: &Study, experiment: &Experiment) -> u32 {
 }
 
 fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool) -> Result<Plan> {
-    let number = |name: &str| point[name].as_u64().ok_or_else(|| Error::bug(format!("{name} is no number")));
     let file_system: FileSystem = word(point, "file_system")?;
     let mut options = Vec::new();
     match point["compression"].as_str() {
@@ -72,12 +73,50 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool) -> Resu
     if point["bulk_read"] == serde_json::Value::Bool(true) {
         options.push("bulk_read".to_owned());
     }
+    let workload = match point["workload"].as_str() {
+        Some("files") => Workload::Files(files(point)?),
+        _ => Workload::Read(read(point)?),
+    };
+    let read_ahead = match &point["read_ahead_bytes"] {
+        serde_json::Value::String(_) => None,
+        _ => Some(ReadAhead { by: word(point, "read_ahead_by")?, bytes: number(point, "read_ahead_bytes")? }),
+    };
+    let reads = matches!(workload, Workload::Read(_));
+    if file_system.in_memory() && (reads || !options.is_empty()) {
+        let name = file_system.name();
+        return Err(match reads {
+            true => Error::user(format!("a cold read of {name} in memory measures nothing"))
+                .hint("set workload = \"files\", whose operation may be read"),
+            false => Error::user(format!("{name} in memory has no compression"))
+                .hint("leave compression out, or give it by [experiment.on.KIND]"),
+        });
+    }
+    if !reads && read_ahead.is_some() {
+        return Err(Error::user("a files workload has caches warm: read-ahead changes nothing")
+            .hint("leave read_ahead_bytes out"));
+    }
+    let directory = (file_system == FileSystem::Directory).then(|| directory.map(Path::to_path_buf)).flatten();
+    Ok(Plan {
+        format: PLAN_FORMAT,
+        seed,
+        volume: Volume { file_system, options, directory },
+        workload,
+        read_ahead,
+        trace,
+    })
+}
+
+fn number(point: &Point, name: &str) -> Result<u64> {
+    point[name].as_u64().ok_or_else(|| Error::bug(format!("{name} is no number")))
+}
+
+fn read(point: &Point) -> Result<ReadSpec> {
     let spec = ReadSpec {
         pattern: word(point, "pattern")?,
-        requests: number("requests")?,
-        request_bytes: number("request_bytes")?,
-        file_bytes: number("file_bytes")?,
-        inter_arrival_ns: number("inter_arrival_ns")?,
+        requests: number(point, "requests")?,
+        request_bytes: number(point, "request_bytes")?,
+        file_bytes: number(point, "file_bytes")?,
+        inter_arrival_ns: number(point, "inter_arrival_ns")?,
         data: word(point, "data")?,
     };
     if spec.request_bytes == 0 || spec.request_bytes > spec.file_bytes {
@@ -85,19 +124,22 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool) -> Resu
         return Err(Error::user(format!("requests of {request} bytes do not fit a file of {file} bytes"))
             .hint("request_bytes must be from 1 to file_bytes"));
     }
-    let read_ahead = match &point["read_ahead_bytes"] {
-        serde_json::Value::String(_) => None,
-        _ => Some(ReadAhead { by: word(point, "read_ahead_by")?, bytes: number("read_ahead_bytes")? }),
+    Ok(spec)
+}
+
+fn files(point: &Point) -> Result<FilesSpec> {
+    let spec = FilesSpec {
+        operation: word(point, "operation")?,
+        pattern: word(point, "pattern")?,
+        requests: number(point, "requests")?,
+        request_bytes: number(point, "request_bytes")?,
+        files: number(point, "files")?,
+        file_bytes: number(point, "file_bytes")?,
+        inter_arrival_ns: number(point, "inter_arrival_ns")?,
+        data: word(point, "data")?,
+        sync: word(point, "sync")?,
     };
-    let directory = (file_system == FileSystem::Directory).then(|| directory.map(Path::to_path_buf)).flatten();
-    Ok(Plan {
-        format: PLAN_FORMAT,
-        seed,
-        volume: Volume { file_system, options, directory },
-        workload: Workload::Read(spec),
-        read_ahead,
-        trace,
-    })
+    spec.check().map(|()| spec)
 }
 
 fn word<T: DeserializeOwned>(point: &Point, name: &str) -> Result<T> {
@@ -111,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_word_of_a_factor_is_a_word_of_a_plan() {
-        for name in ["file_system", "pattern", "data", "read_ahead_by"] {
+        for name in ["file_system", "pattern", "data", "operation", "sync", "read_ahead_by"] {
             let crate::factor::Kind::Word(words) = crate::factor::named(name).unwrap().kind else { panic!("{name}") };
             for value in words {
                 let point = Point::from([(name.to_owned(), (*value).into())]);
@@ -119,6 +161,8 @@ mod tests {
                     "file_system" => word::<FileSystem>(&point, name).is_ok(),
                     "pattern" => word::<Pattern>(&point, name).is_ok(),
                     "data" => word::<Data>(&point, name).is_ok(),
+                    "operation" => word::<FileOperation>(&point, name).is_ok(),
+                    "sync" => word::<Sync>(&point, name).is_ok(),
                     _ => word::<ReadAheadBy>(&point, name).is_ok(),
                 };
                 assert!(understood, "{name} = {value}");
@@ -138,5 +182,41 @@ mod tests {
         assert_eq!((short.len(), short[7]), (8, (6, 16, true)));
         assert_eq!(cells[0].plan.volume.options, ["compr=none"]);
         assert_eq!(cells[0].plan.read_ahead, None);
+    }
+
+    fn study(factors: &str) -> Study {
+        let text = format!("title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\n{factors}");
+        Study::parse("s.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn a_read_makes_the_plan_that_it_always_made() {
+        let study = study("file_system='jffs2'\nfile_bytes='5MiB'\nrequests=8\n");
+        let cells = cells(&study, "virtual", None, false).unwrap();
+        let text = serde_json::to_string(&cells[0].plan).unwrap();
+        let expected = r#"{"format":1,"seed":0,"volume":{"file_system":"jffs2","options":[],"directory":null},"#
+            .to_owned()
+            + r#""workload":{"kind":"read","pattern":"sequential","requests":8,"request_bytes":4096,"#
+            + r#""file_bytes":5242880,"inter_arrival_ns":0,"data":"random"},"read_ahead":null,"trace":false}"#;
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn file_systems_in_memory_have_the_files_workload_and_no_twins() {
+        let factors = "file_system=['scmfs', 'ext4', 'directory']\nworkload=['read', 'files']\n\
+                       operation=['read', 'create']\nsync=['none', 'each']\nfile_bytes='1MiB'\nrequests=8\n";
+        let made = cells(&study(factors), "host", None, true);
+        assert!(made.unwrap_err().cure().unwrap().contains("workload = \"files\""));
+        let made = cells(&study(&factors.replace("['read', 'files']", "'files'")), "host", None, true).unwrap();
+        // Reads are never synced: three of the four combinations exist, and the directory has twins.
+        assert_eq!(made.len(), 3 + 3 + 6);
+        assert!(made.iter().all(|c| !c.traced || c.plan.volume.file_system == FileSystem::Directory));
+        let refused = |more: &str| {
+            let factors = format!("file_system='tmpfs'\nworkload='files'\nfile_bytes=4096\nrequests=8\n{more}\n");
+            cells(&study(&factors), "host", None, true).unwrap_err().chain()
+        };
+        assert!(refused("compression='zstd'").contains("no compression"));
+        assert!(refused("read_ahead_bytes=0").contains("caches warm"));
+        assert!(refused("request_bytes=8192").contains("do not fit"));
     }
 }

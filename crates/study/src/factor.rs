@@ -39,10 +39,10 @@ pub struct Factor {
 }
 
 /// Every factor, in the order that cells are made: the last one varies fastest.
-pub const FACTORS: [Factor; 11] = [
+pub const FACTORS: [Factor; 15] = [
     Factor {
         name: "file_system",
-        kind: Kind::Word(&["directory", "jffs2", "ubifs"]),
+        kind: Kind::Word(&["directory", "jffs2", "ubifs", "scmfs", "scmfs-fuse", "tmpfs", "ext4"]),
         default: None,
         about: "file system under test",
     },
@@ -64,15 +64,34 @@ pub const FACTORS: [Factor; 11] = [
         default: Some("random"),
         about: "file content",
     },
-    Factor { name: "file_bytes", kind: Kind::Bytes, default: None, about: "size of the file" },
+    Factor {
+        name: "workload",
+        kind: Kind::Word(&["read", "files"]),
+        default: Some("read"),
+        about: "read() on one file with the page cache cold, or operations on files with caches warm",
+    },
+    Factor {
+        name: "operation",
+        kind: Kind::Word(&["read", "write", "append", "create", "delete", "look-up"]),
+        default: Some("read"),
+        about: "what a request does",
+    },
+    Factor {
+        name: "sync",
+        kind: Kind::Word(&["none", "each"]),
+        default: Some("none"),
+        about: "fsync never, or in each request that changes a file",
+    },
+    Factor { name: "files", kind: Kind::Count, default: Some("1"), about: "number of files" },
+    Factor { name: "file_bytes", kind: Kind::Bytes, default: None, about: "size of a file" },
     Factor {
         name: "pattern",
         kind: Kind::Word(&["sequential", "random"]),
         default: Some("sequential"),
         about: "order of offsets",
     },
-    Factor { name: "request_bytes", kind: Kind::Bytes, default: Some("4096"), about: "bytes per read()" },
-    Factor { name: "requests", kind: Kind::Count, default: None, about: "number of read() calls" },
+    Factor { name: "request_bytes", kind: Kind::Bytes, default: Some("4096"), about: "bytes per request" },
+    Factor { name: "requests", kind: Kind::Count, default: None, about: "number of requests" },
     Factor {
         name: "inter_arrival_ns",
         kind: Kind::Nanoseconds,

@@ -4,6 +4,7 @@ pub mod cell;
 pub mod compare;
 pub mod factor;
 pub mod model;
+mod report_files;
 pub mod report_model;
 pub mod run;
 pub mod stats;

@@ -75,7 +75,7 @@ impl Verdict {
     }
 }
 
-/// A line chart.
+/// A chart: lines, or bars where the horizontal axis has names.
 #[derive(Debug, Clone, Serialize)]
 pub struct Figure {
     /// Identifier, unique in the report, fit for an HTML id.
@@ -88,7 +88,10 @@ pub struct Figure {
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// The lines.
+    /// What stands at 0, 1, 2 and so on of the horizontal axis, where that has names instead of numbers:
+    /// the figure has bars then.
+    pub names: Vec<String>,
+    /// The lines, or the bars of one colour.
     pub series: Vec<Series>,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::factor::{self, Kind, Point as Factors, describe};
 use crate::model::*;
+use crate::report_files::{latencies_table, on_files, volumes_table};
 use crate::run::varying;
 use crate::store::{Store, senses_by_block};
 use crate::study::{DetailSpec, FigureSpec, Show, Study};
@@ -53,9 +54,13 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     for detail in &study.details {
         add_detail(store, study, detail, &mut model)?;
     }
+    model.tables.extend(volumes_table(store)?);
     model.tables.extend(read_ahead_table(store)?);
     for experiment in &study.experiments {
-        model.tables.extend(results_table(store, &experiment.name)?);
+        model.tables.extend(match on_files(experiment) {
+            true => latencies_table(store, &experiment.name)?,
+            false => results_table(store, &experiment.name)?,
+        });
     }
     model.tables.extend(tasks_table(store)?);
     model.summary = summary(store, &model)?;
@@ -97,15 +102,16 @@ fn failures(store: &Store) -> Result<Vec<FailedCell>> {
 }
 
 /// A row of `statistic` or `comparison`.
-struct Row {
-    point: Factors,
-    n: i64,
-    median: f64,
-    low: f64,
-    high: f64,
+pub(crate) struct Row {
+    pub point: Factors,
+    pub n: i64,
+    pub median: f64,
+    pub low: f64,
+    pub high: f64,
 }
 
-fn rows(store: &Store, table: &str, experiment: &str, metric: &str, only: Option<&str>) -> Result<Vec<Row>> {
+/// The rows of one metric in an experiment.
+pub(crate) fn rows(store: &Store, table: &str, experiment: &str, metric: &str, only: Option<&str>) -> Result<Vec<Row>> {
     let view = if table == "comparison" { "improvement" } else { "summary" };
     let condition = only.map_or(String::new(), |o| format!("AND ({o})"));
     // The views have a column for each factor, for conditions; the tables have the point.
@@ -166,6 +172,12 @@ fn phrase(factor: &str, value: &str) -> String {
     }
 }
 
+/// A factor's values in an experiment that are words, in the order in which the study has them.
+fn words_of(study: &Study, experiment: &str, factor: &str) -> Vec<String> {
+    let found = study.experiments.iter().find(|e| e.name == experiment).and_then(|e| e.factors.get(factor));
+    found.into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
+}
+
 /// A figure of the study, from the results.
 pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<Figure> {
     let table = if spec.show == Show::Improvement { "comparison" } else { "statistic" };
@@ -173,10 +185,27 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
     let rows = rows(store, table, experiment, spec.metric.get_ref(), spec.only.as_deref())
         .map_err(|e| Error::user(format!("{}.toml: figure `{}` does not work", study.name, spec.name)).because(e))?;
     let x_factor = factor::named(spec.x.get_ref())?;
-    let mut lines: BTreeMap<Vec<String>, Vec<Point>> = BTreeMap::new();
+    // Words stand in the order in which the study has them.
+    let present = |name: &&String| rows.iter().any(|r| r.point.get(x_factor.name).is_some_and(|v| v == name.as_str()));
+    let names: Vec<String> = match x_factor.kind {
+        Kind::Word(_) => words_of(study, experiment, x_factor.name).iter().filter(present).cloned().collect(),
+        _ => Vec::new(),
+    };
+    let bars = !names.is_empty();
+    let calls =
+        if rows.iter().any(|r| r.point.get("workload").is_some_and(|w| w == "files")) { "a request" } else { "read()" };
+    let metric = metric_label(spec.metric.get_ref()).replace("read()", calls);
+    let mut lines: BTreeMap<Vec<(usize, String)>, Vec<Point>> = BTreeMap::new();
     for row in rows {
-        let Some(x) = row.point.get(x_factor.name).and_then(|v| v.as_f64()) else { continue };
-        let name: Vec<String> = spec.series.iter().map(|f| shown(&row.point, f.get_ref())).collect();
+        let value = row.point.get(x_factor.name);
+        let named = value.and_then(|v| names.iter().position(|name| v == name)).map(|n| n as f64);
+        let Some(x) = named.or_else(|| value?.as_f64()) else { continue };
+        let place = |factor: &str, value: &str| {
+            let words = if bars { words_of(study, experiment, factor) } else { Vec::new() };
+            words.iter().position(|word| word == value).unwrap_or(0)
+        };
+        let named = |f: &str| (place(f, &shown(&row.point, f)), shown(&row.point, f));
+        let name: Vec<(usize, String)> = spec.series.iter().map(|f| named(f.get_ref())).collect();
         let interval = row.n > 1;
         lines.entry(name).or_default().push(Point {
             x,
@@ -190,8 +219,8 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
         .map(|(name, mut points)| {
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             let words: Vec<String> =
-                name.iter().zip(&spec.series).map(|(value, factor)| phrase(factor.get_ref(), value)).collect();
-            let name = if words.is_empty() { metric_label(spec.metric.get_ref()) } else { words.join(", ") };
+                name.iter().zip(&spec.series).map(|((_, value), factor)| phrase(factor.get_ref(), value)).collect();
+            let name = if words.is_empty() { metric.clone() } else { words.join(", ") };
             Series { name, source: Source::Measured, points }
         })
         .collect();
@@ -203,11 +232,12 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
     let x_scale = match x_factor.kind {
         Kind::Nanoseconds => Scale::Duration,
         Kind::Bytes | Kind::BytesOrDefault => Scale::Bytes,
+        Kind::Word(_) => Scale::Linear,
         _ => Scale::Log2,
     };
     let y_label = match spec.show {
-        Show::Improvement => format!("saved of {}", metric_label(spec.metric.get_ref())),
-        Show::Value => metric_label(spec.metric.get_ref()),
+        Show::Improvement => format!("saved of {metric}"),
+        Show::Value => metric,
     };
     Ok(Figure {
         id: spec.name.clone(),
@@ -215,6 +245,7 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
         caption: spec.caption.clone(),
         x: Axis { label: x_factor.about.to_owned(), scale: x_scale },
         y: Axis { label: y_label, scale: scale_of(spec.metric.get_ref(), spec.show) },
+        names,
         series,
     })
 }
@@ -280,6 +311,7 @@ fn add_detail(store: &Store, study: &Study, detail: &DetailSpec, model: &mut Mod
             caption: detail.caption.clone(),
             x: Axis { label: "time since the first request".into(), scale: Scale::Duration },
             y: Axis { label: "flash page senses so far".into(), scale: Scale::Linear },
+            names: Vec::new(),
             series,
         });
     }
@@ -308,7 +340,7 @@ fn read_ahead_table(store: &Store) -> Result<Option<Table>> {
     let sql = "SELECT DISTINCT point ->> '$.file_system', outcome ->> '$.read_ahead.bdi',
                outcome ->> '$.read_ahead.default_bytes', outcome ->> '$.read_ahead.bytes',
                outcome ->> '$.read_ahead.advice'
-               FROM cell WHERE status = 'done' ORDER BY 1, 4";
+               FROM cell WHERE status = 'done' AND json_extract(plan, '$.workload.kind') = 'read' ORDER BY 1, 4";
     let text = |v: Option<i64>| v.map_or("unavailable".into(), |b| pocketstone_core::units::format_bytes(b as u64));
     let rows = store.rows(sql, [], |r| {
         let bdi: Option<String> = r.get(1)?;
@@ -375,7 +407,7 @@ fn results_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
 }
 
 /// Sorts points by their factors in the order of the table of factors, numbers as numbers.
-fn sort_key(point: &Factors) -> String {
+pub(crate) fn sort_key(point: &Factors) -> String {
     let parts = factor::FACTORS.iter().map(|f| match point.get(f.name) {
         Some(v) => v.as_u64().map_or_else(|| v.to_string(), |n| format!("{n:020}")),
         None => String::new(),

@@ -1,5 +1,5 @@
 -- Results of one run. docs/results.md describes every table; this file is what makes them.
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 
 -- Facts of the run: study (its text), command, git.revision, board.*, host.*, ...
 CREATE TABLE run (

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// Name of the results file in a run's folder.
 pub const FILE: &str = "results.sqlite";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Every metric; docs/results.md says what each is.
 pub const METRICS: [&str; 13] = [

@@ -408,9 +408,14 @@ impl Experiment {
     }
 }
 
-/// Whether a combination exists: only UBIFS has bulk_read.
+/// Whether a combination exists: only UBIFS has bulk_read, only the files workload has other operations and
+/// several files, and only what changes a file can be synced.
 fn exists(point: &Point) -> bool {
-    point["bulk_read"] == Json::Bool(false) || point["file_system"] == "ubifs"
+    let is = |name: &str, value: &str| point[name] == value;
+    let bulk_read = point["bulk_read"] == Json::Bool(false) || is("file_system", "ubifs");
+    let files = is("workload", "files") || (is("operation", "read") && point["files"] == 1);
+    let changes = !["read", "delete", "look-up"].iter().any(|operation| is("operation", operation));
+    bulk_read && files && (changes || is("sync", "none"))
 }
 
 #[cfg(test)]

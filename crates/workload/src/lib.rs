@@ -4,9 +4,11 @@
 //! machine.
 
 mod content;
+mod files;
 mod read;
 
 pub use content::{Content, filler_bytes};
+pub use files::{file_name, file_operations};
 pub use read::read_operations;
 
 use pocketstone_core::plan::Workload;
@@ -14,12 +16,45 @@ use pocketstone_core::plan::Workload;
 /// One operation of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Read `bytes` bytes of the target file at `offset`.
+    /// Read `bytes` bytes of a file at `offset`.
     Read {
+        /// Number of the file; a `read` workload has one.
+        file: u32,
         /// Position in the file.
         offset: u64,
         /// Bytes asked for.
         bytes: u64,
+    },
+    /// Overwrite `bytes` bytes of a file at `offset`.
+    Write {
+        /// Number of the file.
+        file: u32,
+        /// Position in the file.
+        offset: u64,
+        /// Bytes written.
+        bytes: u64,
+    },
+    /// Write `bytes` bytes at a file's end.
+    Append {
+        /// Number of the file.
+        file: u32,
+        /// Bytes written.
+        bytes: u64,
+    },
+    /// Create an empty file.
+    Create {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Delete a file.
+    Delete {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Ask for a file's attributes by its name.
+    LookUp {
+        /// Number of the file.
+        file: u32,
     },
     /// Do nothing for a while.
     Pause {
@@ -32,5 +67,6 @@ pub enum Operation {
 pub fn operations(workload: &Workload, seed: u64) -> Box<dyn Iterator<Item = Operation>> {
     match workload {
         Workload::Read(spec) => Box::new(read_operations(spec, seed)),
+        Workload::Files(spec) => Box::new(file_operations(spec, seed)),
     }
 }

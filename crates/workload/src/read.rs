@@ -18,7 +18,7 @@ pub fn read_operations(spec: &ReadSpec, seed: u64) -> impl Iterator<Item = Opera
             Pattern::Random => random.below(slots),
         };
         let pause = (n > 0 && spec.inter_arrival_ns > 0).then_some(Operation::Pause { ns: spec.inter_arrival_ns });
-        let read = Operation::Read { offset: slot * spec.request_bytes, bytes: spec.request_bytes };
+        let read = Operation::Read { file: 0, offset: slot * spec.request_bytes, bytes: spec.request_bytes };
         pause.into_iter().chain([read])
     })
 }
@@ -44,7 +44,7 @@ mod tests {
         read_operations(spec, seed)
             .filter_map(|o| match o {
                 Operation::Read { offset, .. } => Some(offset),
-                Operation::Pause { .. } => None,
+                _ => None,
             })
             .collect()
     }
@@ -77,7 +77,7 @@ mod tests {
         spec.requests = 3;
         spec.inter_arrival_ns = 10;
         let got: Vec<Operation> = read_operations(&spec, 1).collect();
-        let read = |offset| Operation::Read { offset, bytes: 4096 };
+        let read = |offset| Operation::Read { file: 0, offset, bytes: 4096 };
         assert_eq!(got, [read(0), Operation::Pause { ns: 10 }, read(4096), Operation::Pause { ns: 10 }, read(8192)]);
     }
 }

@@ -7,6 +7,8 @@ mod names;
 
 use std::io::Write;
 
+type Bench = fn(&ground::Ground);
+
 /// Prints a line.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
@@ -18,7 +20,7 @@ fn main() {
     let Some(ground) = ground::Ground::prepare(10 << 30) else { return };
     let used = pocketstone_media::persist::instructions();
     say(&format!("cache lines are written back by {}, streams are stored by {}", used.write_back, used.stream));
-    let benches: [(&str, fn(&ground::Ground)); 8] = [
+    let benches: [(&str, Bench); 8] = [
         ("random-read", data::random_read),
         ("overwrite", data::overwrite),
         ("append", data::append),

@@ -12,7 +12,7 @@ use std::process::Command;
 const TARGET: &str = "armv7-unknown-linux-gnueabihf";
 const LINKER: &str = "arm-linux-gnueabihf-gcc";
 /// The rooms that the runner is made of.
-const ROOMS: [&str; 5] = ["core", "workload", "engine", "probe", "runner"];
+const ROOMS: [&str; 7] = ["core", "media", "workload", "scmfs", "engine", "probe", "runner"];
 
 /// The runner's static binary for the board.
 ///
@@ -41,6 +41,8 @@ pub fn runner(cache: &Cache, surroundings: &Surroundings) -> Result<PathBuf> {
     command
         .current_dir(&sources)
         .args(["build", "--locked", "--profile", "board", "-p", "pocketstone-runner", "--target", TARGET])
+        // A board serves nothing by FUSE.
+        .arg("--no-default-features")
         .arg("--target-dir")
         .arg(&target)
         .env(format!("CARGO_TARGET_{}_LINKER", TARGET.to_uppercase().replace('-', "_")), LINKER)

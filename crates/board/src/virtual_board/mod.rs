@@ -192,6 +192,12 @@ impl Board for VirtualBoard {
             FileSystem::Directory => {
                 return Err(Error::board("a directory is measured on the host board").hint("--board host"));
             }
+            // Every kernel has tmpfs; SCMFS is in the runner.
+            FileSystem::Scmfs | FileSystem::Tmpfs => return Ok(()),
+            FileSystem::ScmfsFuse | FileSystem::Ext4 => {
+                let message = format!("{} in memory is measured on the host board", file_system.name());
+                return Err(Error::board(message).hint("--board host"));
+            }
             other => other.name(),
         };
         let named = |n: &String| n == module;

@@ -19,7 +19,15 @@ fn line(name: &str, source: Source, xs: &[f64], ys: &[f64], spread: f64) -> Seri
 
 fn figure(id: &str, title: &str, caption: &str, x: (&str, Scale), y: (&str, Scale), series: Vec<Series>) -> Figure {
     let axis = |(label, scale): (&str, Scale)| Axis { label: label.into(), scale };
-    Figure { id: id.into(), title: title.into(), caption: caption.into(), x: axis(x), y: axis(y), series }
+    Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: caption.into(),
+        x: axis(x),
+        y: axis(y),
+        names: Vec::new(),
+        series,
+    }
 }
 
 fn figures() -> Vec<Figure> {

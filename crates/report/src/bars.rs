@@ -1,0 +1,50 @@
+//! Bars: a group for each name on the horizontal axis, a bar in it for each series.
+
+use crate::chart::{Look, Picture};
+use crate::svg::{Svg, num};
+use pocketstone_study::model::Point;
+
+/// How much higher than its bars a picture is, so that a number fits above the highest one.
+pub(crate) const HEADROOM: f64 = 1.3;
+/// The part of a group's room that its bars take.
+const GROUP: f64 = 0.84;
+/// The part of a bar's room that it takes.
+const BAR: f64 = 0.86;
+
+impl Picture<'_> {
+    /// Draws the bars, their intervals and their numbers.
+    pub(crate) fn bars(&self, svg: &mut Svg, looks: &[Look]) {
+        let room = (self.across(1.0) - self.across(0.0)) / self.figure.names.len() as f64 * GROUP;
+        let step = room / looks.len().max(1) as f64;
+        for (number, (series, look)) in self.figure.series.iter().zip(looks).enumerate() {
+            svg.open("g", &[("class", &look.class())]);
+            let shift = (number as f64 + 0.5) * step - room / 2.0;
+            for point in &series.points {
+                let (Some(x), Some(y)) = (self.x.place(point.x), self.y.place(point.y)) else { continue };
+                let (x, y) = (self.across(x) + shift, self.down(y));
+                let base = self.down(self.y.place(0.0).unwrap_or(0.0));
+                let half = step * BAR / 2.0;
+                let outline = format!("M{} {}V{}h{}V{}z", num(x - half), num(base), num(y), num(2.0 * half), num(base));
+                svg.open("g", &[("class", "pt")]);
+                svg.leaf("title", &[], &self.describe(series, point));
+                svg.empty("path", &[("class", "bar"), ("d", &outline)]);
+                svg.close("g");
+                let top = self.bar_whisker(svg, point, x).map_or(y, |end| end.min(y));
+                // Upright, because bars are narrow.
+                let turned = format!("translate({},{})rotate(-90)", num(x), num(top - 5.0));
+                let place = [("class", "tb"), ("transform", turned.as_str()), ("dy", ".35em")];
+                svg.leaf("text", &place, &self.y.describe(point.y));
+            }
+            svg.close("g");
+        }
+    }
+
+    /// A line over the interval; where its upper end lies.
+    fn bar_whisker(&self, svg: &mut Svg, point: &Point, x: f64) -> Option<f64> {
+        let end = |value: Option<f64>| value.and_then(|v| self.y.place(v)).map(|at| self.down(at));
+        let (low, high) = (end(point.low)?, end(point.high)?);
+        let line = format!("M{} {}V{}", num(x), num(low), num(high));
+        svg.empty("path", &[("class", "whisker on-bar"), ("d", &line)]);
+        Some(high)
+    }
+}

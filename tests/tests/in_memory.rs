@@ -1,0 +1,129 @@
+//! File systems in memory on the host board: measured, compared, and gone without a trace, however the lab ends.
+
+use pocketstone_tests::command::{Process, lab, pocketstone, poll, skipped, write};
+use rusqlite::Connection;
+use rustix::process::{Pid, Signal};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+const STUDY: &str = r#"title = "In memory"
+board = "host"
+repetitions = 2
+
+[[experiment]]
+name = "tiny"
+[experiment.factors]
+workload = "files"
+file_system = ["scmfs", "scmfs-fuse", "tmpfs", "ext4"]
+operation = ["read", "append", "create"]
+pattern = "random"
+requests = 20
+files = 3
+file_bytes = "64KiB"
+
+[[figure]]
+name = "bars"
+title = "Latency"
+caption = "By operation"
+experiment = "tiny"
+metric = "median_ns"
+show = "value"
+x = "operation"
+series = ["file_system"]
+
+[[claim]]
+name = "measured"
+text = "in process a read is faster than a second"
+value = "SELECT max(median) FROM summary WHERE file_system = 'scmfs' AND metric = 'max_ns'"
+at_most = 1e9
+required = true
+"#;
+/// As many cells as the study has on each file system.
+const CELLS: i64 = 6;
+
+/// The loop devices in use.
+fn loops() -> BTreeSet<String> {
+    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let used = devices.filter(|device| device.path().join("loop/backing_file").exists());
+    used.map(|device| device.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Processes that see something mounted below a folder.
+fn mounts_below(folder: &Path) -> Vec<String> {
+    let name = folder.to_str().expect("a path in UTF-8");
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let sees = |path: &Path| fs::read_to_string(path.join("mounts")).is_ok_and(|mounts| mounts.contains(name));
+    entries.map(|e| e.path()).filter(|path| sees(path)).map(|path| path.display().to_string()).collect()
+}
+
+#[track_caller]
+fn nothing_is_left(temporary: &Path, before: &BTreeSet<String>) {
+    // The kernel frees a loop device a moment after its mount.
+    let limit = Duration::from_secs(20);
+    let clean = || (mounts_below(temporary).is_empty() && loops().is_subset(before)).then_some(());
+    assert!(poll(limit, clean).is_some(), "mounted in {:?}, loops {:?}", mounts_below(temporary), loops());
+}
+
+// One test: two at once would see each other's loop devices.
+#[test]
+fn a_study_in_memory_measures_and_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let temporary = home.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    write(home.path(), "memory.toml", STUDY);
+    let before = loops();
+    let ran = pocketstone_tests::command::run(
+        pocketstone(home.path(), &["run", "memory.toml", "--output", "whole"]).env("TMPDIR", &temporary),
+    );
+    if ran.err.contains("can run nothing of this") {
+        return skipped(&format!("no file system in memory: {}", ran.err.trim()));
+    }
+    let ran = ran.ends_with(0);
+    nothing_is_left(&temporary, &before);
+
+    let results = Connection::open(home.path().join("whole/results.sqlite")).unwrap();
+    let sql = "SELECT file_system, count(*) FROM cells WHERE status = 'done' AND NOT traced GROUP BY 1";
+    let mut query = results.prepare(sql).unwrap();
+    let rows = query.query_map([], |r| Ok((r.get::<_, String>(0)?, r.get::<_, i64>(1)?))).unwrap();
+    let measured: Vec<(String, i64)> = rows.map(Result::unwrap).collect();
+    assert!(measured.iter().all(|(_, cells)| *cells == CELLS), "{measured:?}");
+    for name in ["scmfs", "scmfs-fuse", "tmpfs", "ext4"] {
+        let left_out = ran.out.contains(&format!("left out: cells on {name}:"));
+        assert_ne!(measured.iter().any(|(n, _)| n == name), left_out, "{name} in {ran}");
+    }
+    let facts: i64 = results
+        .query_row("SELECT count(*) FROM cell WHERE outcome ->> '$.facts.\"volume.bytes\"' > 0", [], |r| r.get(0))
+        .unwrap();
+    assert_eq!(facts, measured.len() as i64 * CELLS);
+    let report = fs::read_to_string(home.path().join("whole/report.html")).unwrap();
+    assert!(report.contains("File systems in memory") && report.contains("Bar chart"));
+
+    // Killed in the middle, again and again: whatever was being made or measured goes too.
+    for cells in [0, 2, 5] {
+        let output = format!("killed-{cells}");
+        let mut child = pocketstone(home.path(), &["run", "memory.toml", "--output", &output])
+            .env("TMPDIR", &temporary)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let far_enough = || {
+            let done = Connection::open(home.path().join(&output).join("results.sqlite"))
+                .and_then(|db| db.query_row("SELECT count(*) FROM cell", [], |r| r.get::<_, i64>(0)));
+            let begun = !mounts_below(&temporary).is_empty();
+            (begun && done.map_or(cells == 0, |done| done >= cells)).then_some(())
+        };
+        assert!(poll(Duration::from_secs(60), far_enough).is_some(), "no cell is measured");
+        let began = Process::descendants(child.id());
+        rustix::process::kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+        child.wait().unwrap();
+        let ended = poll(Duration::from_secs(10), || began.iter().all(|p| !p.runs()).then_some(()));
+        assert!(ended.is_some(), "{began:?} live on");
+        nothing_is_left(&temporary, &before);
+    }
+    lab(home.path(), &["run", "--resume", "killed-2"]).ends_with(0);
+}
