@@ -2,7 +2,7 @@
 
 BINARY := target/release/pocketstone
 LOCKED := $(if $(CI),--locked)
-BENCHES := persist scmfs churn million overhead cells
+BENCHES := persist scmfs scmfs-fuse churn million overhead cells
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;
 
@@ -31,8 +31,9 @@ bench: setup-run build
 	@$(RUST) cargo bench $(LOCKED) -p pocketstone-media -p pocketstone-scmfs -p pocketstone-engine \
 	  -p pocketstone-tests $(foreach bench,$(BENCHES),--bench $(bench))
 
-torture: setup-run build
-	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture -- --ignored --nocapture
+torture: setup-test build
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites \
+	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -- --ignored --nocapture
 	@$(RUST) scripts/test-arm all
 
@@ -41,6 +42,7 @@ setup-run:
 
 setup-test:
 	@scripts/setup test
+	@scripts/suites
 
 build:
 	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner

@@ -2,6 +2,8 @@
 
 pub mod command;
 pub mod jffs2;
+pub mod mounted;
+pub mod suites;
 
 use pocketstone_board::{Board, Cache, Profile, ProfileKind, Surroundings, VirtualBoard};
 use pocketstone_core::plan::*;

@@ -31,8 +31,13 @@ pub(crate) struct Attach {
 
 /// Mounts at a directory, whose path has to be canonical, and returns the device to serve it by.
 pub(crate) fn attach(mountpoint: &Path, how: &Attach) -> Result<OwnedFd> {
-    let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| Error::board("cannot open /dev/fuse").because(e).hint("load the module: modprobe fuse"))?;
+    let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| {
+        let hint = match e {
+            Errno::ACCESS => "let everybody use it, as udev does: chmod 666 /dev/fuse",
+            _ => "load the module: modprobe fuse",
+        };
+        Error::board("cannot open /dev/fuse").because(e).hint(hint)
+    })?;
     let cannot = || format!("cannot mount at {}", mountpoint.display());
     let data = format!(
         "fd={},rootmode=40000,user_id={},group_id={},default_permissions,subtype={}{}",

@@ -17,7 +17,7 @@ pub use control::{COLLECT, RESIZE, State, USAGE, state};
 pub use device::{Entry, mounted_at};
 pub use null::{NULL_BYTES, NULL_FILE, mount_null};
 pub use options::{MountOptions, Reporter};
-pub use session::{Before, Mounted, Target, clean_up, is_dead, unmount};
+pub use session::{Before, Mounted, Target, clean_up, is_dead, remount, unmount};
 
 use pocketstone_core::{Error, Result};
 use pocketstone_scmfs::Volume;

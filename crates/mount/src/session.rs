@@ -1,6 +1,7 @@
 //! A mounted directory and the threads that serve it.
 
-use crate::device::{self, Attach};
+use crate::device::{self, Attach, mounted_at};
+use crate::options::MountOptions;
 use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -200,6 +201,24 @@ pub fn clean_up(directory: &Path) -> Result<Before> {
         before = Before::CleanedUp;
     }
     Ok(before)
+}
+
+/// Changes a mount that another process serves: whether it can be written, and its other flags.
+///
+/// # Errors
+/// When no volume is mounted there, or it is being written to, or the caller may not.
+pub fn remount(directory: &Path, options: &MountOptions) -> Result<()> {
+    let cannot = || format!("cannot remount {}", directory.display());
+    if mounted_at(directory)?.is_none_or(|entry| entry.kind != crate::KIND) {
+        return Err(Error::user(cannot()).because("no volume is mounted there"));
+    }
+    rustix::mount::mount_remount(directory, options.flags(), "").map_err(|e| {
+        let error = Error::user(cannot()).because(e);
+        match e {
+            Errno::BUSY => error.hint(format!("see who writes to it: fuser -vm {}", directory.display())),
+            _ => error,
+        }
+    })
 }
 
 /// Unmounts a directory that another process serves. `lazily`: even if it is in use.

@@ -174,6 +174,9 @@ pub struct MountArguments {
     /// Find out whether it could be mounted, and do not do it
     #[arg(skip)]
     pub fake: bool,
+    /// Change how it is mounted already
+    #[arg(skip)]
+    pub remount: bool,
 }
 
 /// What to dump.

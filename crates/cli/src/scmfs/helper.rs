@@ -74,7 +74,9 @@ const GENERIC: [&str; 22] = [
 /// Applies the mount options among the arguments: to the arguments, and to how to mount.
 pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<()> {
     let given = arguments.options.join(",");
-    for option in given.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+    let given: Vec<&str> = given.split(',').map(str::trim).filter(|option| !option.is_empty()).collect();
+    arguments.remount = given.contains(&"remount");
+    for option in given {
         let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
         match (name, value) {
             ("ro", None) => arguments.read_only = true,
@@ -99,7 +101,8 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             (name, None) if GENERIC.contains(&name) => {}
             (name, _) if name.starts_with("x-") || name.starts_with("X-") || name == "comment" || name == "uhelper" => {
             }
-            _ if arguments.sloppy => {}
+            // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
+            _ if arguments.sloppy || arguments.remount => {}
             _ => {
                 let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, writeback, persistent, \
                      threads=N, log=FILE";
@@ -141,5 +144,13 @@ mod tests {
         assert!(apply(&mut arguments, &mut options).unwrap_err().cure().is_some());
         arguments.sloppy = true;
         assert!(apply(&mut arguments, &mut options).is_ok());
+    }
+
+    #[test]
+    fn a_remount_takes_what_the_list_of_mounts_says() {
+        let mut arguments = parsed("/r /mnt -o rw,remount,ro,user_id=0,group_id=0,default_permissions").unwrap();
+        let mut options = MountOptions::default();
+        apply(&mut arguments, &mut options).unwrap();
+        assert!(arguments.remount && options.read_only);
     }
 }

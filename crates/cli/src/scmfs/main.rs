@@ -22,7 +22,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut given = std::env::args_os();
     let name = given.next().unwrap_or_default();
-    if name.to_string_lossy().ends_with("mount.scmfs") {
+    // mount(8) looks for the second one to remount, for it goes by the list of mounts.
+    if ["mount.scmfs", "mount.fuse.scmfs"].iter().any(|helper| name.to_string_lossy().ends_with(helper)) {
         return pocketstone_cli::finish(helper::parse(given).and_then(|arguments| serve::mount(&arguments)));
     }
     pocketstone_cli::finish(dispatch(Arguments::parse().command))

@@ -1,11 +1,12 @@
 //! `mkfs`.
 
 use crate::arguments::MkfsArguments;
+use crate::region;
 use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::{MapOptions, Mapped, Region};
-use pocketstone_scmfs::{CreateOptions, Threshold, Volume};
+use pocketstone_scmfs::{CreateOptions, ROOT, SetAttr, Threshold, Volume};
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
@@ -50,7 +51,15 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
     };
     refuse_small_pages_only(&region, &create)?;
     let bytes = region.bytes();
-    Volume::create(Box::new(region), &create).user(|| format!("cannot make a volume in {name}"))?;
+    let cannot = || format!("cannot make a volume in {name}");
+    Volume::create(Box::new(region), &create).user(cannot)?;
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    if !user.is_root() {
+        // A user could not do anything in a directory of root's.
+        let owner = SetAttr { uid: Some(user.as_raw()), gid: Some(group.as_raw()), ..SetAttr::default() };
+        let volume = region::volume(path, false)?;
+        volume.set_attributes(ROOT, &owner).and_then(|_| volume.close()).user(cannot)?;
+    }
     say!("{name}: a volume of {}", show_bytes(bytes));
     Ok(0)
 }

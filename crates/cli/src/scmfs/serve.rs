@@ -24,6 +24,9 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     let mut arguments = given.clone();
     let mut options = MountOptions::default();
     helper::apply(&mut arguments, &mut options)?;
+    if arguments.remount {
+        return pocketstone_mount::remount(&region::canonical(&arguments.directory)?, &options).map(|()| 0);
+    }
     let server = std::env::var_os(SERVER).is_some();
     if !server && !arguments.foreground && !arguments.fake {
         return in_background();

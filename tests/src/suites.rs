@@ -1,0 +1,56 @@
+//! Programs of others that test file systems.
+
+use crate::project;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where `scripts/suites` puts what it builds.
+const BUILT: &str = ".cache/suites/bin";
+
+/// Says what is left out.
+pub fn left_out(what: &str, why: &str, cure: &str) {
+    use std::io::Write;
+    // Written, not printed: the test runner keeps what a passing test prints to itself.
+    let _ = writeln!(std::io::stderr(), "left out: {what}; why: {why}; cure: {cure}");
+}
+
+/// Says what something came to.
+pub fn tell(text: &str) {
+    use std::io::Write;
+    // Straight to the stream, as above.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let built = project().join(BUILT).join(name);
+    // Debian keeps programs for the administrator where not every PATH looks.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    std::iter::once(built).chain(folders.map(|folder| folder.join(name))).find(|program| program.is_file())
+}
+
+/// A program from a Debian package, or `None`, said aloud.
+pub fn packaged(name: &str, package: &str) -> Option<PathBuf> {
+    let found = find(name);
+    if found.is_none() {
+        left_out(&format!("the suite {name}"), "it is not installed", &format!("sudo apt-get install {package}"));
+    }
+    found
+}
+
+/// A program that `scripts/suites` builds, or `None`, said aloud.
+pub fn built(name: &str) -> Option<PathBuf> {
+    let found = find(name).and_then(|program| program.canonicalize().ok());
+    if found.is_none() {
+        left_out(&format!("the suite {name}"), "it is not built", "scripts/suites");
+    }
+    found
+}
+
+/// A command that does not wait for anything at a terminal.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(std::process::Stdio::null());
+    command
+}

@@ -1,0 +1,104 @@
+//! What POSIX asks for: pjdfstest, and fsx, which knows what every byte of a file must be.
+
+use pocketstone_tests::command::{changed, run};
+use pocketstone_tests::mounted::Place;
+use pocketstone_tests::project;
+use pocketstone_tests::suites::{built, command, packaged, tell};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file with settings for a suite.
+fn settings(name: &str) -> PathBuf {
+    project().join("tests/suites").join(name).canonicalize().expect("the shipped settings")
+}
+
+/// What is between the colours that terminals like.
+fn plain(text: &str) -> String {
+    let mut pieces = text.split('\x1b');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |plain, piece| plain + piece.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+/// The suite's cases that ended so.
+fn cases<'a>(lines: &'a str, end: &str) -> BTreeSet<&'a str> {
+    let named = lines.lines().filter_map(|line| line.strip_suffix(end)).map(str::trim);
+    named.filter(|name| name.contains("::") && !name.contains(' ')).collect()
+}
+
+#[test]
+fn pjdfstest() {
+    let Some(suite) = built("pjdfstest") else { return };
+    let Some(place) = Place::new() else { return };
+    place.mount_helpers();
+    let volume = place.volume(&[]);
+    let other = place.folder("other");
+    let remounting = place.path("remounting.toml");
+    let text = fs::read_to_string(settings("pjdfstest.toml")).expect("the shipped settings");
+    fs::write(&remounting, changed(&text, "allow_remount = false", "allow_remount = true")).expect("settings");
+    let ran = |settings: &Path, patterns: &[&str]| {
+        let mut words = command(&suite);
+        words.arg("-c").arg(settings).arg("-p").arg(volume.path()).arg("-s").arg(&other).args(patterns);
+        let mut ran = run(&mut words);
+        ran.out = plain(&ran.out);
+        assert_eq!(cases(&ran.out, "FAILED"), BTreeSet::new(), "{ran}");
+        ran.ends_with(0)
+    };
+    let all = ran(&settings("pjdfstest.toml"), &[]);
+    let (remounts, skipped): (BTreeSet<_>, BTreeSet<_>) =
+        cases(&all.out, "skipped").into_iter().partition(|name| name.contains("::erofs_"));
+    let alone = ran(&remounting, &["::erofs_"]);
+    assert_eq!(cases(&alone.out, "ok"), remounts);
+    // The settings say why.
+    assert_eq!(skipped, BTreeSet::from(["link::link_count_max"]));
+    let passed = cases(&all.out, "ok").len() + remounts.len();
+    assert!(passed >= 397, "only {passed} passed: {all}");
+    tell(&format!("pjdfstest: {passed} cases passed, none failed, left out: {skipped:?}"));
+    volume.end();
+}
+
+/// So many operations on each of some files of a volume, all at once, mounted in the ways given.
+fn fsx(operations: u64, seeds: std::ops::RangeInclusive<u64>, ways: &[&str]) {
+    let Some(suite) = built("fsx") else { return };
+    let Some(place) = Place::new() else { return };
+    let mut volume = place.volume(&[]);
+    for options in ways {
+        volume = volume.again(&["-o", options]);
+        std::thread::scope(|scope| {
+            for seed in seeds.clone() {
+                let mut words = command(&suite);
+                words.arg("-f").arg(settings("fsx.toml")).arg("-P").arg(place.path(""));
+                words.args(["-N", &operations.to_string(), "-S", &seed.to_string()]);
+                words.arg(volume.path().join(format!("file-{seed}")));
+                scope.spawn(move || run(&mut words).ends_with(0));
+            }
+        });
+        tell(&format!("fsx: {operations} operations with the mount option {options}, seeds {seeds:?}"));
+    }
+    volume.end();
+}
+
+#[test]
+fn fsx_for_a_while() {
+    fsx(20_000, 1..=1, &["rw"]);
+    fsx(2_000, 2..=2, &["direct_io", "writeback"]);
+}
+
+#[test]
+#[ignore = "takes half an hour: make torture"]
+fn fsx_a_million_times() {
+    fsx(1_000_000, 1..=5, &["rw"]);
+    fsx(100_000, 6..=10, &["direct_io", "writeback"]);
+}
+
+#[test]
+fn stress_ng() {
+    let Some(suite) = packaged("stress-ng", "stress-ng") else { return };
+    let Some(place) = Place::new() else { return };
+    let volume = place.volume(&[]);
+    let mut words = command(suite);
+    words.arg("--temp-path").arg(volume.path()).args(["--hdd", "2", "--hdd-bytes", "32m", "--verify"]);
+    let ran = run(words.args(["--timeout", "5", "--metrics-brief"])).ends_with(0);
+    assert!(!format!("{}{}", ran.out, ran.err).contains("fail:"), "{ran}");
+    volume.end();
+}
