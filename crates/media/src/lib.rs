@@ -5,6 +5,7 @@
 //! [`Flushed`], a fence gives a [`Durable`], and what must not be seen before something else is
 //! durable asks for that `Durable`.
 
+mod copy;
 pub mod crash;
 mod heap;
 mod mapped;

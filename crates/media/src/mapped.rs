@@ -1,5 +1,6 @@
 //! A region mapped from a file, a memory device, or memory without a name.
 
+use crate::copy::copy;
 use crate::open::{self, Backing, MapOptions, Source};
 use crate::space::{Space, can_map, largest_free};
 use crate::{Persistence, Piece, Region, Window, persist, window};
@@ -237,8 +238,9 @@ impl Region for Mapped {
     #[inline]
     fn write(&self, at: u64, from: &[u8]) {
         let to = self.place_to_store(at, from.len() as u64);
-        // SAFETY: `place` checked the range. `copy` allows `from` to lie in the region itself.
-        unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) }
+        // SAFETY: `place` checked the range. A `from` inside the region would be changed while borrowed: there
+        // is none.
+        unsafe { copy(from.as_ptr(), to, from.len()) }
     }
 
     #[inline]
@@ -253,12 +255,12 @@ impl Region for Mapped {
     #[inline]
     fn stream(&self, at: u64, from: &[u8]) {
         let to = self.place_to_store(at, from.len() as u64);
-        // SAFETY: `place` checked the range; both ways allow overlap.
+        // SAFETY: as in `write`.
         unsafe {
             if self.power_safe {
                 persist::stream(to, from.as_ptr(), from.len());
             } else {
-                std::ptr::copy(from.as_ptr(), to, from.len());
+                copy(from.as_ptr(), to, from.len());
             }
         }
     }

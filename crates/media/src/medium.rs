@@ -1,5 +1,6 @@
 //! A region whose order of persistence is checked by the compiler.
 
+use crate::copy::copy;
 use crate::{Persistence, Piece, Region, Window};
 use pocketstone_core::Result;
 
@@ -105,7 +106,7 @@ impl Medium {
         }
         self.check(at, into.len() as u64);
         // SAFETY: just checked to be inside the region; `into` is memory of its own.
-        unsafe { std::ptr::copy_nonoverlapping(self.base.add(at as usize), into.as_mut_ptr(), into.len()) }
+        unsafe { copy(self.base.add(at as usize), into.as_mut_ptr(), into.len()) }
     }
 
     /// Starts to fetch the cache line that holds a byte, where that can help.

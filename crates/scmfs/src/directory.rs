@@ -14,10 +14,11 @@
 use crate::bytes::{get_u32, put_u32};
 use crate::inode::{kind_of, type_bits};
 use crate::journal::Transaction;
-use crate::layout::SLOT_BYTES;
+use crate::layout::{INODE_BYTES, SLOT_BYTES};
 use crate::node::State;
 use crate::volume::Inner;
 use crate::{Entry, Error, FileType, Ino, NAME_MAX, Result};
+use pocketstone_media::LINE_BYTES;
 use std::hash::{BuildHasher, RandomState};
 
 const HEADER_BYTES: usize = 16;
@@ -333,8 +334,9 @@ impl Inner {
             let known = index.table[place];
             let slot = known[PLACE] - 1;
             let at = self.slot_at(state, slot)?;
-            self.medium.prefetch(self.layout.version_at(known[INO], 0));
-            self.medium.prefetch(self.layout.version_at(known[INO], 1));
+            for line in 0..INODE_BYTES / LINE_BYTES {
+                self.medium.prefetch(self.layout.version_at(known[INO], 0) + line * LINE_BYTES);
+            }
             // Another name with this hash may be shorter, and end where the directory does.
             let mut buffer = [0; ENTRY_MAX];
             let bytes = slots_of(name) as usize * SLOT_BYTES as usize;

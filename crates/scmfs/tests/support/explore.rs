@@ -189,7 +189,7 @@ fn judge(image: &[u8], options: &OpenOptions, expectation: &Expectation, serial:
 /// recovery once needed may be replayed over it.
 fn overwrite_and_crash(volume: Volume, shared: &Shared, options: &OpenOptions, tree: &Tree) -> Result<(), String> {
     let said = |error: pocketstone_scmfs::Error| format!("overwriting after recovery: {error}");
-    let mut written = Vec::new();
+    let (mut written, mut open) = (Vec::new(), Vec::new());
     for (path, leaf) in tree.iter().filter(|(_, leaf)| leaf.kind == FileType::Regular) {
         let file = volume.resolve(path).and_then(|ino| volume.open_file(ino)).map_err(said)?;
         let end = file.next_hole(0).unwrap_or(0);
@@ -198,9 +198,10 @@ fn overwrite_and_crash(volume: Volume, shared: &Shared, options: &OpenOptions, t
         if leaf.links == 1 {
             written.push((path, bytes));
         }
-        std::mem::forget(file); // as a process that is killed
+        open.push(file);
     }
     volume.abandon();
+    drop(open); // after that: they store nothing, as in a process that was killed
     let volume = Volume::open(shared.region(), options).map_err(said)?;
     for (path, bytes) in written {
         let file = volume.resolve(path).and_then(|ino| volume.open_file(ino)).map_err(said)?;
