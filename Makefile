@@ -63,6 +63,7 @@ licences:
 
 unit:
 	@$(RUST) cargo test $(LOCKED) --workspace
+	@$(RUST) scripts/test-arm
 
 clean:
 	@rm -rf target .cache

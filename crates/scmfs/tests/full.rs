@@ -130,7 +130,7 @@ fn home(volume: &Volume, who: usize) -> Ino {
 }
 
 fn shape(inodes: u32) -> Shape {
-    let mut shape = Shape::tiny(amount(2048, 16384) << 10);
+    let mut shape = Shape::tiny(amount(2048, 16384).max(2048) << 10);
     shape.create.inodes = Some(inodes);
     shape
 }
