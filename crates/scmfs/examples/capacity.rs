@@ -76,7 +76,7 @@ fn with_volume(
 fn main() {
     let mut out = std::io::stdout().lock();
     let bits = usize::BITS;
-    let columns = format!("Here, {bits} bits | Here, {bits} bits, zone of a quarter");
+    let columns = format!("Here, {bits} bits | Here, {bits} bits, default zone");
     writeln!(out, "| Volume, GiB | What | Thesis, table 3 | {columns} |").expect("output");
     writeln!(out, "| ---: | :--- | ---: | ---: | ---: |").expect("output");
     let shown = |result: Result<u64, Error>| match result {

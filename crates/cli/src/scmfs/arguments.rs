@@ -113,7 +113,7 @@ pub struct MkfsArguments {
     /// How far `resize` may ever grow it, instead of 16 times its size
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub max_size: Option<u64>,
-    /// Size of the zone of small pages, instead of a quarter of the data area; the rest is for huge pages
+    /// Size of the zone of small pages, instead of an eighth of the data area. It grows when it is full
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub small_zone: Option<u64>,
     /// Number of inodes, instead of one for each 16 KiB

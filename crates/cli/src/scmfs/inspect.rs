@@ -19,7 +19,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<()> {
 }
 
 pub fn fsck(path: &Path, repair: bool, json: bool) -> Result<u8> {
-    let region = region::open(path, repair, false)?;
+    let region = region::open(path, repair, repair && region::flushed())?;
     let report = pocketstone_scmfs::check(region, repair).user(|| format!("cannot check {}", path.display()))?;
     let left = report.findings.iter().filter(|finding| !finding.repaired).count();
     if json {

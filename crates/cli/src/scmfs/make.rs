@@ -32,7 +32,8 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
     };
     // A file that was only given a length holds nothing.
     let hollow = there.as_ref().is_some_and(|there| there.is_file() && there.blocks() == 0);
-    let options = MapOptions { overwrite: arguments.force || hollow, ..MapOptions::default() };
+    let (overwrite, persistent) = (arguments.force || hollow, region::flushed());
+    let options = MapOptions { overwrite, persistent, ..MapOptions::default() };
     let region = Mapped::create(path, bytes, &options)
         .map_err(|error| if length > 0 || device { error.hint("--force destroys what it holds") } else { error });
     // The file may be in use instead; the advice to force would be wrong then.

@@ -11,9 +11,15 @@ pub fn open(path: &Path, writable: bool, persistent: bool) -> Result<Box<dyn Reg
     Ok(Box::new(Mapped::open(path, &MapOptions { writable, persistent, ..MapOptions::default() })?))
 }
 
+/// Whether to flush and fence what a command stores before it ends. Always, where the processor can: the
+/// region may lie in memory that outlives a loss of power, and where it does not, little is lost.
+pub fn flushed() -> bool {
+    pocketstone_media::persist::available()
+}
+
 /// A volume that is not mounted. If it was not closed, it is recovered, unless it is only read.
 pub fn volume(path: &Path, read_only: bool) -> Result<Volume> {
-    let region = open(path, !read_only, false)?;
+    let region = open(path, !read_only, !read_only && flushed())?;
     Ok(Volume::open(region, &OpenOptions { read_only, ..OpenOptions::default() })?)
 }
 
