@@ -249,7 +249,12 @@ impl Inner {
 
     /// Makes null files until there are as many as there should be, with their pages mapped and touched.
     pub fn refill(&self) {
-        while lock(&self.nulls).len() < self.options.null_files as usize {
+        loop {
+            // Held until the page is where `statfs` counts it again.
+            let mut nulls = lock(&self.nulls);
+            if nulls.len() >= self.options.null_files as usize {
+                return;
+            }
             let made = {
                 let mut alloc = lock(&self.alloc);
                 // The last inodes and pages are for those who need them.
@@ -261,7 +266,7 @@ impl Inner {
             match made {
                 Some((Some(ino), page)) => {
                     self.medium.region().touch(self.layout.page_at(page), self.layout.page);
-                    lock(&self.nulls).0.push_back(NullFile { ino, page });
+                    nulls.0.push_back(NullFile { ino, page });
                 }
                 Some((None, page)) => return lock(&self.alloc).free_page_run(page, 1),
                 None => return,
@@ -271,17 +276,14 @@ impl Inner {
 
     /// Gives all null files back but `keep`; the bytes that are free now.
     pub fn release_nulls(&self, keep: usize) -> u64 {
-        let surplus: Vec<NullFile> = {
-            let mut nulls = lock(&self.nulls);
-            let count = nulls.len().saturating_sub(keep);
-            nulls.0.drain(..count).collect()
-        };
+        let mut nulls = lock(&self.nulls);
         let mut alloc = lock(&self.alloc);
-        for null in &surplus {
+        let count = nulls.len().saturating_sub(keep);
+        for null in nulls.0.drain(..count) {
             alloc.free_inode(null.ino);
             alloc.free_page_run(null.page, 1);
         }
-        surplus.len() as u64 * self.layout.page
+        count as u64 * self.layout.page
     }
 
     // --- the collector --------------------------------------------------------------------------

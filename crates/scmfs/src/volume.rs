@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 /// What all handles of an open volume share.
 ///
 /// Locks are taken in this order: `tree`; directories; files, by inode number; a shard of `nodes`; then,
-/// one at a time, `nulls`, `extents`, `windows`; `alloc`; `journal`.
+/// one at a time, `extents`, `windows`; `nulls`; `alloc`; `journal`.
 pub(crate) struct Inner {
     pub medium: Medium,
     pub layout: Layout,
@@ -108,8 +108,9 @@ impl Volume {
     /// for files as used.
     pub fn statfs(&self) -> Statfs {
         let inner = &self.inner;
-        let nulls = lock(&inner.nulls).len() as u64;
+        let nulls = lock(&inner.nulls);
         let alloc = lock(&inner.alloc);
+        let nulls = nulls.len() as u64;
         let per_segment = u64::from(inner.layout.pages_per_segment());
         Statfs {
             block_bytes: inner.layout.page as u32,
@@ -123,9 +124,10 @@ impl Volume {
     /// Where the space is.
     pub fn usage(&self) -> Usage {
         let inner = &self.inner;
-        let null_files = lock(&inner.nulls).len() as u32;
         let volume_bytes = lock(&inner.superblock).bytes;
+        let nulls = lock(&inner.nulls);
         let alloc = lock(&inner.alloc);
+        let null_files = nulls.len() as u32;
         let (page, huge) = (inner.layout.page, inner.layout.huge);
         let files = alloc.segment_count() - alloc.free_segments() - alloc.small_segments();
         Usage {
