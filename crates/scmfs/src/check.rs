@@ -370,9 +370,15 @@ impl Checker {
         let mut named = HashSet::new();
         for directory in lost(self, tree, true) {
             let record = self.records[&directory];
-            for slot in 0..(record.size / SLOT_BYTES) as u32 {
-                if let (_, Some(Slot::Entry(entry, _))) = self.slot(directory, &record, slot) {
-                    named.insert(entry.ino);
+            let (mut slot, end) = (0, (record.size / SLOT_BYTES) as u32);
+            while slot < end {
+                match self.slot(directory, &record, slot) {
+                    (None, _) => slot = self.after_hole(slot),
+                    (_, Some(Slot::Entry(entry, slots))) => {
+                        named.insert(entry.ino);
+                        slot += slots;
+                    }
+                    _ => slot += 1,
                 }
             }
         }
@@ -384,6 +390,12 @@ impl Checker {
         while let Some(ino) = lost(self, tree, true).first().or(lost(self, tree, false).first()) {
             self.adopt(*ino, tree);
         }
+    }
+
+    /// The first slot of the huge page after the one that a slot would lie in.
+    fn after_hole(&self, slot: u32) -> u32 {
+        let unit = (self.image.layout.huge / SLOT_BYTES) as u32;
+        (slot / unit + 1) * unit
     }
 
     fn adopt(&mut self, ino: Ino, tree: &mut Tree) {
@@ -415,8 +427,7 @@ impl Checker {
                     None if at.is_none() => {
                         let what = format!("directory {directory} has no space from slot {slot} on");
                         self.find(self.inode_at(directory), "hole", what, Cure::Fill(directory));
-                        let unit = (self.image.layout.huge / SLOT_BYTES) as u32;
-                        slot = (slot / unit + 1) * unit;
+                        slot = self.after_hole(slot);
                         continue;
                     }
                     None => {

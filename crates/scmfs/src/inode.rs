@@ -180,6 +180,10 @@ impl Record {
         if !self.huge && self.size > u64::from(self.run_pages) * layout.page && self.kind() != FileType::Regular {
             return Some("less space than its size".into());
         }
+        // A directory has no holes, but damage may have made some: then it is at most as large as the volume.
+        if self.size > layout.max_file() || self.is_directory() && self.size > u64::from(segments) * layout.huge {
+            return Some(format!("a size of {} bytes", self.size));
+        }
         if self.kind() == FileType::Symlink && (self.huge || self.size > crate::namespace::TARGET_MAX as u64) {
             return Some("a target longer than one can be".into());
         }
