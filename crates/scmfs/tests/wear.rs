@@ -103,14 +103,15 @@ fn mail_wears_phase_change_memory_evenly() {
 }
 
 #[test]
-fn times_of_a_directory_are_the_hottest_lines_of_slow_mail() {
-    // Ten rounds a second: the directory's times are stored once in each, here by asking for it.
+fn times_of_a_directory_are_stored_seldom_enough_for_slow_mail() {
+    // Ten rounds a second: the directory's times are stored every five seconds, here by asking for it.
     const ROUNDS_PER_SECOND: u64 = 10;
+    const STALE_S: u64 = 5;
     let (seed, seconds) = (seed(2), amount(2_000, 86_400));
     let (volume, wear) = fresh();
     let mut mail = Mail::new(&volume, 1000, seed);
-    for _ in 0..seconds {
-        for _ in 0..ROUNDS_PER_SECOND {
+    for _ in 0..seconds / STALE_S {
+        for _ in 0..ROUNDS_PER_SECOND * STALE_S {
             mail.round(&volume);
         }
         volume.sync_inode(mail.directory()).expect("times are stored");
@@ -118,12 +119,12 @@ fn times_of_a_directory_are_the_hottest_lines_of_slow_mail() {
     let summary = wear.summary();
     let years = ENDURANCE / (summary.hottest_writes as f64 / seconds as f64) / 86_400.0 / 365.0;
     say(&format!("seed {seed}: {seconds} s of mail: {summary:?}; {years:.1} years"));
-    let hot = hot_lines(&volume, &wear, mail.directory(), 100.0);
+    let hot = hot_lines(&volume, &wear, mail.directory(), 20.0);
     hot.iter().for_each(|line| say(line));
     assert!(hot.iter().all(|line| line.contains("the mail directory")), "{hot:#?}");
-    // Two versions in turn: each line once in two seconds, and a little when it was made.
-    assert!(summary.hottest_writes <= seconds / 2 + 20, "{summary:?}");
-    assert!(years > 5.0, "{years} years");
+    // Two versions in turn: each line once in ten seconds, and a little when it was made.
+    assert!(summary.hottest_writes <= seconds / STALE_S / 2 + 20, "{summary:?}");
+    assert!(summary.ratio < 100.0 && years > 25.0, "{summary:?}, {years} years");
     volume.close().expect("a clean close");
 }
 
