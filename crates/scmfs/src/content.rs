@@ -225,13 +225,15 @@ impl Inner {
             let first = size.div_ceil(self.layout.huge) as u32;
             self.drop_segments(ino, state, record, first..u32::MAX);
         } else {
-            self.shorten_run(ino, state, record, self.layout.pages(size).min(u64::from(record.run_pages)) as u32);
+            let keep = self.layout.pages(size).min(u64::from(record.run_pages)) as u32;
+            let (start, pages) = self.shorten_run(ino, state, record, keep);
+            self.take_back(start, pages);
         }
         Ok(())
     }
 
-    /// Stores a record with a shorter run, then frees what was cut off.
-    pub fn shorten_run(&self, ino: Ino, state: &mut State, mut record: Record, keep: u32) {
+    /// Stores a record with a shorter run. The pages that were cut off, for the caller to free.
+    pub fn shorten_run(&self, ino: Ino, state: &mut State, mut record: Record, keep: u32) -> (u32, u32) {
         self.space_changes.fetch_add(1, Ordering::Relaxed);
         let (start, pages) = (record.run_start, record.run_pages);
         record.run_pages = keep;
@@ -241,9 +243,7 @@ impl Inner {
         state.record = record;
         self.store_version(ino, state, Durable::nothing()).done();
         state.body.set_run(record.run_start, keep);
-        if keep < pages {
-            lock(&self.alloc).free_page_run(start + keep, pages - keep);
-        }
+        (start + keep, pages - keep)
     }
 
     /// Stores a record, and gives back the huge pages with these indices. The first transaction does

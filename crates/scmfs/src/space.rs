@@ -247,6 +247,20 @@ impl Inner {
         alloc.free_page_run(rest.0, rest.1);
     }
 
+    /// Frees pages that a file was cut by; the first may become a null file, if there are too few.
+    pub fn take_back(&self, start: u32, pages: u32) {
+        let mut nulls = lock(&self.nulls);
+        let mut alloc = lock(&self.alloc);
+        let mut rest = (start, pages);
+        if pages > 0 && nulls.len() < self.options.null_files as usize && !self.is_low(&alloc) {
+            if let Some(ino) = alloc.take_inode() {
+                nulls.0.push_back(NullFile { ino, page: start });
+                rest = (start + 1, pages - 1);
+            }
+        }
+        alloc.free_page_run(rest.0, rest.1);
+    }
+
     /// Makes null files until there are as many as there should be, with their pages mapped and touched.
     pub fn refill(&self) {
         loop {
@@ -361,7 +375,8 @@ impl Inner {
         }
         let keep = self.layout.pages(record.size).min(u64::from(record.run_pages)) as u32;
         if keep < record.run_pages {
-            self.shorten_run(ino, &mut state, record, keep);
+            let (start, pages) = self.shorten_run(ino, &mut state, record, keep);
+            lock(&self.alloc).free_page_run(start, pages);
         }
         u64::from(record.run_pages - keep) * self.layout.page
     }
