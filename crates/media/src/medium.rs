@@ -28,6 +28,11 @@ impl Flushed {
         Flushed(())
     }
 
+    /// Adds what is on its way, too.
+    pub fn join(&mut self, other: Flushed) {
+        let Flushed(()) = other;
+    }
+
     /// Both: one fence can wait for them together.
     pub fn and(self, other: Flushed) -> Flushed {
         let Flushed(()) = other;

@@ -60,8 +60,7 @@ impl Inner {
             }
             return Ok(());
         }
-        // What one transaction can map bounds what one step can write.
-        let step = (self.segments_per_transaction() as u64 - 12) * self.layout.huge;
+        let step = self.step_bytes();
         let mut done = 0;
         for part in from.chunks(step.min(usize::MAX as u64) as usize) {
             let range = offset + done..offset + done + part.len() as u64;
@@ -70,6 +69,12 @@ impl Inner {
             self.change(node.ino, state, &Change { range, data: part, size, now: Some(now) })?;
         }
         Ok(())
+    }
+
+    /// What one change may cover: what one transaction can map, less the huge pages that a file gets ahead and
+    /// those that its ends only touch.
+    fn step_bytes(&self) -> u64 {
+        (self.segments_per_transaction() as u64 - 12) * self.layout.huge
     }
 
     /// The end of a range, if a file can be so long.
@@ -82,7 +87,7 @@ impl Inner {
         body.spans(offset, offset + from.len() as u64, |at, part| {
             if let Some(at) = at {
                 let one = self.medium.stream(at, &from[part], Durable::nothing());
-                flushed = std::mem::replace(&mut flushed, Flushed::nothing()).and(one);
+                flushed.join(one);
             }
         });
         flushed
@@ -93,7 +98,7 @@ impl Inner {
         body.spans(range.start, range.end, |at, part| {
             if let Some(at) = at {
                 let one = self.medium.zero(at, part.len() as u64, Durable::nothing());
-                flushed = std::mem::replace(&mut flushed, Flushed::nothing()).and(one);
+                flushed.join(one);
             }
         });
         flushed
@@ -104,7 +109,7 @@ impl Inner {
         to.spans(range.start, range.end, |at, part| {
             if let (Some(at), (Some(old), _)) = (at, from.locate(range.start + part.start as u64)) {
                 let one = self.medium.copy(old, at, part.len() as u64, Durable::nothing());
-                flushed = std::mem::replace(&mut flushed, Flushed::nothing()).and(one);
+                flushed.join(one);
             }
         });
         flushed
@@ -171,16 +176,15 @@ impl Inner {
         } else {
             let mut tx = Transaction::new();
             let late = defects::on(defects::MAPPING_LATE);
-            let entries: Vec<_> = r.new.iter().map(|(index, segment)| (*index, *segment)).collect();
             if !late {
-                self.map_segments(&mut tx, ino, record.generation, &entries);
+                self.map_segments(&mut tx, ino, record.generation, &r.new);
             }
             let (at, version) = self.next_version(ino, state);
             tx.bytes(at, &version);
             self.commit(tx, filled).done();
             if late {
                 let mut tx = Transaction::new();
-                self.map_segments(&mut tx, ino, record.generation, &entries);
+                self.map_segments(&mut tx, ino, record.generation, &r.new);
                 self.commit(tx, Durable::nothing()).done();
             }
         }
@@ -312,7 +316,7 @@ impl Inner {
     /// In steps that a transaction can map; the size changes at the end.
     fn allocate_steps(&self, ino: Ino, state: &mut State, range: Range<u64>, size: u64, now: TimeNs) -> Result<()> {
         let (old_size, end) = (state.record.size, range.end);
-        let step = (self.segments_per_transaction() as u64 - 12) * self.layout.huge;
+        let step = self.step_bytes();
         let mut from = range.start;
         while from < end {
             let to = end.min(from.saturating_add(step));
@@ -349,7 +353,9 @@ impl Inner {
             self.zero_in_place(state, offset, end.min(u64::from(whole.start) * self.layout.huge));
             self.zero_in_place(state, offset.max(u64::from(whole.end) * self.layout.huge), end);
             if state.body.extents().iter().any(|(index, _)| whole.contains(index)) {
+                state.touch(self.now());
                 self.drop_segments(ino, state, state.record, whole);
+                return Ok(());
             }
         }
         state.touch(self.now());
@@ -368,8 +374,9 @@ impl Inner {
         }
         let (now, old_size) = (self.now(), state.record.size);
         // First the space, which changes nothing that can be seen.
-        let space = Change { range: offset..end, data: &[], size: old_size, now: None };
-        self.change(ino, state, &space)?;
+        if !state.body.has_space(offset, end) {
+            self.change(ino, state, &Change { range: offset..end, data: &[], size: old_size, now: None })?;
+        }
         if defects::on(defects::ATOMIC_IN_PLACE) {
             let flushed = self.stream(&state.body, from, offset);
             self.medium.fence(flushed).done();

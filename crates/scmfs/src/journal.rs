@@ -145,20 +145,17 @@ impl Journal {
 }
 
 fn apply(medium: &Medium, record: &[u8], committed: Durable) -> Flushed {
-    let (mut proof, mut flushed) = (Some(committed), None::<Flushed>);
+    let (mut proof, mut flushed) = (committed, Flushed::nothing());
     for item in items(record).flatten() {
-        let (this, next) = proof.take().unwrap_or_else(Durable::nothing).twice();
-        proof = Some(next);
-        let one = match item {
+        let (this, next) = proof.twice();
+        proof = next;
+        flushed.join(match item {
             Item::Bytes(at, bytes) => persist::flush(medium, medium.write(at, bytes, this), defects::APPLY_FLUSH),
             Item::Zero(at, bytes) => medium.zero(at, bytes, this),
-        };
-        flushed = Some(match flushed {
-            None => one,
-            Some(before) => before.and(one),
         });
     }
-    flushed.unwrap_or_else(Flushed::nothing)
+    proof.done();
+    flushed
 }
 
 fn record_crc(record: &[u8], seed: u32, position: u64) -> u32 {
