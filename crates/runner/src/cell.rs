@@ -7,7 +7,7 @@ use pocketstone_core::outcome::{FlashCounts, Geometry, OUTCOME_FORMAT, Outcome, 
 use pocketstone_core::plan::{FileSystem, PLAN_FORMAT, Plan, ReadAhead, ReadAheadBy, TARGET_FILE, Workload};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{Engine, PosixFile};
-pub use pocketstone_probe::facts::gather;
+use pocketstone_probe::facts::gather;
 use pocketstone_probe::flashmon::{Flashmon, first_nand, totals};
 use pocketstone_probe::read_ahead::Bdi;
 use pocketstone_workload::Operation;
@@ -65,17 +65,7 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
     in_force.resident_pages_before = pocketstone_engine::resident_pages(&target);
 
     let recorded = record(plan, &mut engine, &operations, folder, &mut unavailable)?;
-    Ok(Outcome {
-        format: OUTCOME_FORMAT,
-        facts: gather(),
-        read_ahead: in_force,
-        start_ns: recorded.start_ns,
-        end_ns: recorded.end_ns,
-        calls: recorded.calls,
-        chip: recorded.chip,
-        flash: recorded.flash,
-        unavailable,
-    })
+    Ok(recorded.outcome(in_force, unavailable))
 }
 
 /// What the measured loop gave; its logs are in the cell's folder.
@@ -90,6 +80,23 @@ pub struct Recorded {
     pub chip: Option<Geometry>,
     /// Flash operations, where they were traced.
     pub flash: Option<FlashCounts>,
+}
+
+impl Recorded {
+    /// The cell's outcome, with the machine's facts as they are now.
+    pub fn outcome(self, read_ahead: ReadAheadInForce, unavailable: Vec<Unavailable>) -> Outcome {
+        Outcome {
+            format: OUTCOME_FORMAT,
+            facts: gather(),
+            read_ahead,
+            start_ns: self.start_ns,
+            end_ns: self.end_ns,
+            calls: self.calls,
+            chip: self.chip,
+            flash: self.flash,
+            unavailable,
+        }
+    }
 }
 
 /// Runs the operations, traced where the plan says so, and keeps the logs in `folder`.

@@ -1,10 +1,10 @@
 //! The measured part of a cell with a `files` workload.
 
-use crate::cell::{gather, record};
+use crate::cell::record;
 use crate::in_memory::{InMemory, Place};
 use crate::volume;
 use pocketstone_core::error::Context;
-use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce};
+use pocketstone_core::outcome::{Outcome, ReadAheadInForce};
 use pocketstone_core::plan::{FILES_FOLDER, FilesSpec, Plan, Population, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{Directory, Files, PosixDirectory, ScmfsDirectory, populate};
@@ -59,15 +59,5 @@ fn run<D: Directory>(plan: &Plan, spec: &FilesSpec, folder: &Path, directory: D)
     let mut unavailable = Vec::new();
     let mut engine = Files::new(directory, spec, plan.seed)?;
     let recorded = record(plan, &mut engine, &operations, folder, &mut unavailable)?;
-    Ok(Outcome {
-        format: OUTCOME_FORMAT,
-        facts: gather(),
-        read_ahead: ReadAheadInForce::default(),
-        start_ns: recorded.start_ns,
-        end_ns: recorded.end_ns,
-        calls: recorded.calls,
-        chip: recorded.chip,
-        flash: recorded.flash,
-        unavailable,
-    })
+    Ok(recorded.outcome(ReadAheadInForce::default(), unavailable))
 }
