@@ -3,7 +3,9 @@
 //!
 //! Nothing here does input or output; everything is the same on every machine.
 
+pub mod database;
 pub mod error;
+pub mod events;
 pub mod log;
 pub mod outcome;
 pub mod plan;

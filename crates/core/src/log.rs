@@ -1,8 +1,8 @@
 //! Binary logs of calls and flash operations: little-endian, fixed records, no header.
 //!
 //! ```text
-//! call log:   0        8        16
-//!             start_ns latency_ns
+//! call log:   0        8          16          24
+//!             start_ns latency_ns intended_ns
 //! flash log:  0       8    12   16   20   22      24
 //!             time_ns page pid  pages task kind(0..=4)
 //! ```
@@ -16,8 +16,22 @@ use crate::{Error, Result};
 pub struct Call {
     /// Start, on the run's clock.
     pub start_ns: u64,
-    /// Time until it returned.
+    /// Time until it returned (service time).
     pub latency_ns: u64,
+    /// When it was to start. A pause that lasted too long, or a call before it that did, makes it late.
+    pub intended_ns: u64,
+}
+
+impl Call {
+    /// Time from the intended start until it returned.
+    pub fn response_ns(&self) -> u64 {
+        (self.start_ns + self.latency_ns).saturating_sub(self.intended_ns)
+    }
+
+    /// How late it started.
+    pub fn late_ns(&self) -> u64 {
+        self.start_ns.saturating_sub(self.intended_ns)
+    }
 }
 
 /// Kinds of flash operation.
@@ -95,12 +109,13 @@ impl FlashLog {
     }
 }
 
-const CALL: usize = 16;
+const CALL: usize = 24;
 const FLASH_OP: usize = 24;
 
 /// The bytes of a call log.
 pub fn encode_calls(calls: &[Call]) -> Vec<u8> {
-    calls.iter().flat_map(|c| [c.start_ns.to_le_bytes(), c.latency_ns.to_le_bytes()]).flatten().collect()
+    let words = calls.iter().flat_map(|c| [c.start_ns, c.latency_ns, c.intended_ns]);
+    words.flat_map(u64::to_le_bytes).collect()
 }
 
 /// Reads a call log.
@@ -112,7 +127,8 @@ pub fn decode_calls(bytes: &[u8]) -> Result<Vec<Call>> {
     if !records.remainder().is_empty() {
         return Err(Error::board(format!("a call log of {} bytes is cut off", bytes.len())));
     }
-    Ok(records.map(|r| Call { start_ns: u64_at(r, 0), latency_ns: u64_at(r, 8) }).collect())
+    let call = |r: &[u8]| Call { start_ns: u64_at(r, 0), latency_ns: u64_at(r, 8), intended_ns: u64_at(r, 16) };
+    Ok(records.map(call).collect())
 }
 
 /// The bytes of a flash log.
@@ -189,9 +205,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn calls_come_back(calls in prop::collection::vec((any::<u64>(), any::<u64>()), 0..50)) {
-            let calls: Vec<Call> =
-                calls.into_iter().map(|(start_ns, latency_ns)| Call { start_ns, latency_ns }).collect();
+        fn calls_come_back(calls in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>()), 0..50)) {
+            let call = |(start_ns, latency_ns, intended_ns)| Call { start_ns, latency_ns, intended_ns };
+            let calls: Vec<Call> = calls.into_iter().map(call).collect();
             prop_assert_eq!(decode_calls(&encode_calls(&calls)).unwrap(), calls);
         }
 

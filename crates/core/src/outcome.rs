@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Version of the outcome's JSON form.
-pub const OUTCOME_FORMAT: u32 = 1;
+pub const OUTCOME_FORMAT: u32 = 2;
 
 /// Something a machine could not give. Absent is never 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +90,9 @@ pub struct Outcome {
     pub chip: Option<Geometry>,
     /// Flash operations, where the cell was traced and they could be counted.
     pub flash: Option<FlashCounts>,
+    /// What a database's process said, where the workload is one on a database.
+    #[serde(default)]
+    pub database: Option<crate::database::DatabaseOutcome>,
     /// What was asked for and could not be had.
     pub unavailable: Vec<Unavailable>,
 }

@@ -1,12 +1,13 @@
 //! What a board is asked to do. A plan is pure data: the same plan on the same image does the same
 //! work, and its JSON text is what travels to the board and into the results.
 
+use crate::database::DatabaseSpec;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Version of the plan's JSON form; a runner refuses any other.
-pub const PLAN_FORMAT: u32 = 1;
+pub const PLAN_FORMAT: u32 = 2;
 
 /// Name of the file that a `read` workload reads, within its volume.
 pub const TARGET_FILE: &str = "target";
@@ -41,7 +42,7 @@ pub enum Order {
 }
 
 /// A step of preparation. Boards that can, keep the state after each step and start from it again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Step {
     /// Erase the medium, make an empty file system on it and mount it.
@@ -63,10 +64,18 @@ pub enum Step {
         /// The files.
         population: Population,
     },
+    /// Load a database with what its workload starts from, in a process of its own, and wait until
+    /// background work has ended.
+    Load {
+        /// Where.
+        volume: Volume,
+        /// The database, and the workload whose initial state it gets.
+        database: Box<DatabaseSpec>,
+    },
 }
 
 /// The measured part of one cell, and the state it starts from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// [`PLAN_FORMAT`].
@@ -98,6 +107,9 @@ impl Plan {
             }
             Workload::Files(files) => {
                 Step::Populate { volume: volume.clone(), population: files.population(self.seed) }
+            }
+            Workload::Database(database) => {
+                Step::Load { volume: volume.clone(), database: Box::new(database.loading()) }
             }
         };
         vec![Step::Format { volume }, filled]
@@ -209,13 +221,15 @@ pub enum Data {
 }
 
 /// A workload; the operations it stands for are made by the workload crate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Workload {
     /// read() calls on one file.
     Read(ReadSpec),
     /// One kind of operation on a folder of files.
     Files(FilesSpec),
+    /// A prepared workload on a database.
+    Database(Box<DatabaseSpec>),
 }
 
 /// The `read` workload: one read() per request on a file opened with O_RDONLY, page cache cold.

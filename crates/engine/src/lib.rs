@@ -1,5 +1,6 @@
 //! What executes a workload's operations, and times each of them.
 
+pub mod database;
 mod directory;
 mod files;
 mod posix;

@@ -42,9 +42,11 @@ pub fn run(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recordi
     let mut calls = Vec::with_capacity(operations.len());
     let start_ns = now_ns();
     let mut last_ns = start_ns;
+    let mut intended_ns = start_ns;
     for operation in operations {
         if let Operation::Pause { ns } = operation {
-            sleep_until(last_ns + ns);
+            intended_ns = last_ns + ns;
+            sleep_until(intended_ns);
             continue;
         }
         let start = now_ns();
@@ -53,7 +55,8 @@ pub fn run(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recordi
         if let Err(error) = result {
             return Err(Error::board(format!("operation {} ({operation:?}) failed", calls.len())).because(error));
         }
-        calls.push(Call { start_ns: start, latency_ns: last_ns - start });
+        calls.push(Call { start_ns: start, latency_ns: last_ns - start, intended_ns });
+        intended_ns = last_ns;
     }
     Ok(Recording { calls, start_ns, end_ns: last_ns })
 }

@@ -29,6 +29,7 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
     let spec = match &plan.workload {
         Workload::Read(spec) => spec,
         Workload::Files(spec) => return files::measure(plan, spec, folder),
+        Workload::Database(_) => return Err(Error::bug("databases are measured elsewhere")),
     };
     let operations: Vec<Operation> = pocketstone_workload::operations(&plan.workload, plan.seed).collect();
     let target = volume::folder(&plan.volume)?.join(TARGET_FILE);
@@ -94,6 +95,7 @@ impl Recorded {
             calls: self.calls,
             chip: self.chip,
             flash: self.flash,
+            database: None,
             unavailable,
         }
     }

@@ -37,6 +37,7 @@ fn execute(order: Order, folder: &Path) -> Result<Reply> {
                 Step::Format { volume } => volume::format(&volume)?,
                 Step::Fill { volume, file } => volume::fill(&volume, &file)?,
                 Step::Populate { volume, population } => files::prepare(&volume, &population)?,
+                Step::Load { .. } => return Err(Error::bug("databases are loaded elsewhere")),
             }
             Ok(Reply::Ready { facts: pocketstone_probe::facts::gather() })
         }

@@ -4,6 +4,7 @@
 //! machine.
 
 mod content;
+pub mod database;
 mod files;
 mod read;
 
@@ -68,5 +69,7 @@ pub fn operations(workload: &Workload, seed: u64) -> Box<dyn Iterator<Item = Ope
     match workload {
         Workload::Read(spec) => Box::new(read_operations(spec, seed)),
         Workload::Files(spec) => Box::new(file_operations(spec, seed)),
+        // Its operations are prepared: see `database`.
+        Workload::Database(_) => Box::new(std::iter::empty()),
     }
 }

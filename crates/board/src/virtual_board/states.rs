@@ -76,6 +76,7 @@ impl VirtualBoard {
                         Step::Format { .. } => "making the file system on the board",
                         Step::Fill { .. } => "writing the test file on the board",
                         Step::Populate { .. } => "writing the test files on the board",
+                        Step::Load { .. } => "loading the database on the board",
                     });
                     let start = self.start(Some(&before.path), qemu::Console::File);
                     let mut machine = Machine::start(&self.profile, &start, cell.path(), &self.surroundings)?;

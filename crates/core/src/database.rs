@@ -1,0 +1,378 @@
+//! What a database workload is: which operations, on which engine, how configured and how paced.
+
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Name of the folder that a database lives in, within its volume.
+pub const DATABASE_FOLDER: &str = "pocketstone-database";
+
+/// A prepared workload on one engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseSpec {
+    /// What the workload was prepared from.
+    pub recipe: Recipe,
+    /// Digest of the prepared workload (64 hexadecimal digits): the name of its file.
+    pub trace: String,
+    /// Who executes it.
+    pub engine: DatabaseEngine,
+    /// How statements are handed over.
+    pub sql: SqlForm,
+    /// The engine's settings.
+    pub configuration: Configuration,
+    /// Threads that share the operations; thread `t` of `n` has the operations `t`, `t + n`, ...
+    pub threads: u32,
+    /// How a delay is waited for.
+    pub waiting: Waiting,
+    /// What a delay counts from.
+    pub arrival: Arrival,
+    /// Whether the page cache has nothing of the database before the first operation.
+    pub cold: bool,
+    /// Conditions that the machine is asked for.
+    pub conditions: Conditions,
+}
+
+impl DatabaseSpec {
+    /// What matters for loading: how operations are paced and counted does not change what they start from.
+    pub fn loading(&self) -> DatabaseSpec {
+        DatabaseSpec {
+            sql: SqlForm::Prepared,
+            threads: 1,
+            waiting: Waiting::Sleep,
+            arrival: Arrival::Closed,
+            cold: false,
+            conditions: Conditions::default(),
+            ..self.clone()
+        }
+    }
+}
+
+/// What a prepared workload is made from; with a seed, it makes the same bytes everywhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// The kind of workload.
+    pub workload: DatabaseWorkload,
+    /// The file it comes from, for [`DatabaseWorkload::File`].
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+    /// Records that there are before the first operation.
+    pub records: u64,
+    /// Operations.
+    pub operations: u64,
+    /// Fields of a record, beside its key.
+    pub fields: u64,
+    /// Characters of a field.
+    pub field_bytes: u64,
+    /// Longest scan in records.
+    pub scan_records: u64,
+    /// Order of keys, for [`DatabaseWorkload::Contacts`].
+    pub pattern: crate::plan::Pattern,
+    /// Delay between two operations. A workload file has its own, which stays where this is `None`.
+    pub delay: Option<Delay>,
+}
+
+/// Database workloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DatabaseWorkload {
+    /// YCSB A: 50% reads, 50% updates, Zipfian.
+    YcsbA,
+    /// YCSB B: 95% reads, 5% updates, Zipfian.
+    YcsbB,
+    /// YCSB C: reads, Zipfian.
+    YcsbC,
+    /// YCSB D: 95% reads of the latest records, 5% inserts.
+    YcsbD,
+    /// YCSB E: 95% scans, 5% inserts, Zipfian.
+    YcsbE,
+    /// YCSB F: 50% reads, 50% read-modify-writes, Zipfian.
+    YcsbF,
+    /// YCSB A on PocketData's own schema, as SQL text.
+    PocketdataA,
+    /// YCSB B on it.
+    PocketdataB,
+    /// YCSB C on it.
+    PocketdataC,
+    /// YCSB D on it.
+    PocketdataD,
+    /// YCSB E on it.
+    PocketdataE,
+    /// YCSB F on it.
+    PocketdataF,
+    /// Look-ups by number in a table of contacts (the read-ahead paper's SQLite workload).
+    Contacts,
+    /// A prepared workload or a published JSON file.
+    File,
+    /// Nothing at all: what is left is the floor of every measurement.
+    Null,
+}
+
+/// Delay between two operations.
+///
+/// As text: `none`, a duration (`1ms`), `lognormal:MEAN` or `lognormal:MEAN:SHAPE` (`lognormal:6ms:1`),
+/// `published-log`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Delay {
+    /// No delay: saturation.
+    None,
+    /// Always the same.
+    Fixed {
+        /// Nanoseconds.
+        ns: u64,
+    },
+    /// Lognormal.
+    Lognormal {
+        /// Mean in nanoseconds.
+        mean_ns: u64,
+        /// Shape: standard deviation of the logarithm.
+        sigma: f64,
+    },
+    /// round(ln i) milliseconds before operation i + 1: what PocketData's published "log" files hold.
+    PublishedLog,
+}
+
+/// Shape of a lognormal delay where none is given.
+pub const LOGNORMAL_SIGMA: f64 = 1.0;
+
+impl FromStr for Delay {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::user(format!("`{text}` is no delay"))
+                .hint("delays: none, a duration such as 1ms, lognormal:6ms, lognormal:6ms:SHAPE, published-log")
+        };
+        let duration = |t: &str| crate::units::parse_ns(t).map_err(|e| wrong().because(e));
+        match text.split(':').collect::<Vec<_>>()[..] {
+            ["none"] => Ok(Delay::None),
+            ["published-log"] => Ok(Delay::PublishedLog),
+            ["lognormal", mean] => Ok(Delay::Lognormal { mean_ns: duration(mean)?, sigma: LOGNORMAL_SIGMA }),
+            ["lognormal", mean, sigma] => {
+                let sigma: f64 = sigma.parse().map_err(|_| wrong())?;
+                match sigma.is_finite() && (0.0..=5.0).contains(&sigma) {
+                    true => Ok(Delay::Lognormal { mean_ns: duration(mean)?, sigma }),
+                    false => Err(wrong().hint("a lognormal's shape is from 0 to 5")),
+                }
+            }
+            [fixed] => match duration(fixed)? {
+                0 => Ok(Delay::None),
+                ns => Ok(Delay::Fixed { ns }),
+            },
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Delay::None => f.write_str("none"),
+            Delay::Fixed { ns } => write!(f, "{}", short_ns(*ns)),
+            Delay::Lognormal { mean_ns, sigma } if *sigma == LOGNORMAL_SIGMA => {
+                write!(f, "lognormal:{}", short_ns(*mean_ns))
+            }
+            Delay::Lognormal { mean_ns, sigma } => write!(f, "lognormal:{}:{sigma}", short_ns(*mean_ns)),
+            Delay::PublishedLog => f.write_str("published-log"),
+        }
+    }
+}
+
+/// A duration in the largest unit that it is a whole number of.
+fn short_ns(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let unit = units.into_iter().find(|(size, _)| ns >= *size && ns % size == 0);
+    unit.map_or_else(|| format!("{ns}ns"), |(size, name)| format!("{}{name}", ns / size))
+}
+
+impl Serialize for Delay {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Delay {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(|e: Error| serde::de::Error::custom(e.chain()))
+    }
+}
+
+/// Who executes a database workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DatabaseEngine {
+    /// SQLite, compiled in.
+    Sqlite,
+    /// Berkeley DB by its SQL interface, loaded at run time.
+    Bdb,
+    /// H2 by JDBC.
+    H2,
+    /// LMDB: key-value operations only.
+    Lmdb,
+    /// redb: key-value operations only.
+    Redb,
+    /// Nobody: operations are walked through and nothing is done.
+    Null,
+}
+
+impl DatabaseEngine {
+    /// Every engine, in the order they are shown.
+    pub const ALL: [DatabaseEngine; 6] = [
+        DatabaseEngine::Sqlite,
+        DatabaseEngine::Bdb,
+        DatabaseEngine::H2,
+        DatabaseEngine::Lmdb,
+        DatabaseEngine::Redb,
+        DatabaseEngine::Null,
+    ];
+
+    /// The name used in studies, results and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            DatabaseEngine::Sqlite => "sqlite",
+            DatabaseEngine::Bdb => "bdb",
+            DatabaseEngine::H2 => "h2",
+            DatabaseEngine::Lmdb => "lmdb",
+            DatabaseEngine::Redb => "redb",
+            DatabaseEngine::Null => "null",
+        }
+    }
+
+    /// Whether it understands SQL text; the others have the key-value operations alone.
+    pub fn speaks_sql(self) -> bool {
+        matches!(self, DatabaseEngine::Sqlite | DatabaseEngine::Bdb | DatabaseEngine::H2)
+    }
+}
+
+/// How a statement is handed to an SQL engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SqlForm {
+    /// Prepared once, before the clock starts; values are bound.
+    Prepared,
+    /// As text with its values in it, parsed each time.
+    Text,
+}
+
+/// The database configuration: what a study sets, by the names of SQLite's pragmas. `None` leaves the
+/// engine's own default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Configuration {
+    /// `journal_mode`: delete, truncate, persist, memory, wal, off.
+    pub journal_mode: Option<String>,
+    /// `synchronous`: off, normal, full, extra.
+    pub synchronous: Option<String>,
+    /// `locking_mode`: normal, exclusive.
+    pub locking_mode: Option<String>,
+    /// Page size in bytes.
+    pub page_bytes: Option<u64>,
+    /// Cache size in bytes.
+    pub cache_bytes: Option<u64>,
+}
+
+/// How a delay is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waiting {
+    /// The thread sleeps.
+    Sleep,
+    /// The thread looks at the clock until it is time: the processor stays hot.
+    Busy,
+}
+
+/// What a delay counts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrival {
+    /// From the end of the operation before (a user who thinks): PocketData's way.
+    Closed,
+    /// From the intended start of the operation before (a timetable): operations queue behind slow ones.
+    Open,
+}
+
+/// Conditions of a trial. `None` leaves what the machine has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Conditions {
+    /// CPU frequency governor.
+    pub governor: Option<String>,
+    /// Cores on-line.
+    pub cores: Option<u32>,
+    /// Power source, a label such as `battery`.
+    pub power: Option<String>,
+}
+
+/// One condition of a trial: what was asked and what was in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// `governor`, `cores` or `power`.
+    pub name: String,
+    /// What was asked for.
+    pub asked: String,
+    /// What was in force, where the machine tells.
+    pub in_force: Option<String>,
+    /// Why it was not set; empty where it was.
+    pub why: String,
+}
+
+/// What an engine's process left behind beside its call log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DatabaseOutcome {
+    /// Digest of everything that the operations returned, 16 hexadecimal digits; the same for every engine.
+    /// `None` where threads ran side by side, whose results depend on who came first.
+    pub digest: Option<String>,
+    /// Engine and version, such as `SQLite 3.50.2`.
+    pub engine: String,
+    /// From the start of the process to the first result, without the loading of the workload, in ns.
+    pub startup_ns: Option<u64>,
+    /// Rows that the operations returned.
+    pub rows: u64,
+    /// What the process used between first start and last end; names as in docs/results.md.
+    pub usage: Usage,
+    /// What the machine was asked for.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+/// What an engine's process used during the run, by its own account.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Time on a core, user and system, of all threads.
+    pub on_core_ns: Option<u64>,
+    /// Time on a core in the kernel.
+    pub kernel_ns: Option<u64>,
+    /// Times that a thread gave its core up to wait.
+    pub voluntary_switches: Option<u64>,
+    /// Times that a thread's core was taken away.
+    pub involuntary_switches: Option<u64>,
+    /// Read system calls.
+    pub read_calls: Option<u64>,
+    /// Write system calls.
+    pub write_calls: Option<u64>,
+    /// Bytes read from a device.
+    pub device_read_bytes: Option<u64>,
+    /// Bytes written to a device.
+    pub device_write_bytes: Option<u64>,
+    /// Page faults that needed a device.
+    pub major_faults: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_reads_what_it_writes() {
+        for text in ["none", "1ms", "1500us", "lognormal:6ms", "lognormal:6ms:0.5", "published-log"] {
+            assert_eq!(text.parse::<Delay>().unwrap().to_string(), text);
+        }
+        assert_eq!("0ms".parse::<Delay>().unwrap(), Delay::None);
+        for text in ["", "soon", "lognormal", "lognormal:6ms:x", "lognormal:6ms:1:2", "lognormal:6ms:-1"] {
+            assert!(text.parse::<Delay>().unwrap_err().cure().is_some(), "{text}");
+        }
+    }
+}

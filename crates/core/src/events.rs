@@ -1,0 +1,136 @@
+//! What a kernel did during a run: the events of a trace, whoever recorded them.
+
+/// One event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, on the run's clock.
+    pub time_ns: u64,
+    /// Processor.
+    pub cpu: u16,
+    /// Thread that was running.
+    pub pid: u32,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// Kinds of event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// A processor went from one thread to another.
+    Switch {
+        /// The thread that left.
+        prev: u32,
+        /// Its state, as the kernel writes it: `R` still wants to run, `S` sleeps, `D` waits for a device.
+        state: u8,
+        /// The thread that came; 0 is the idle thread.
+        next: u32,
+    },
+    /// A thread was made ready to run.
+    Wake {
+        /// Which.
+        pid: u32,
+    },
+    /// A processor's frequency changed.
+    Frequency {
+        /// Which processor.
+        cpu: u16,
+        /// To what, in kHz.
+        khz: u32,
+    },
+    /// A processor entered an idle state, or left it (`None`).
+    Idle {
+        /// Which processor.
+        cpu: u16,
+        /// The state.
+        state: Option<u32>,
+    },
+    /// A system call on a file began.
+    Enter {
+        /// Which one.
+        call: SystemCall,
+        /// The file: index into [`EventLog::files`], `None` where it is not known.
+        file: Option<u16>,
+        /// Position in the file, where the call says it.
+        offset: Option<u64>,
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// It returned.
+    Exit {
+        /// Which one.
+        call: SystemCall,
+        /// What it returned.
+        result: i64,
+    },
+    /// A page came into the page cache.
+    CacheMiss {
+        /// The file, where it is known.
+        file: Option<u16>,
+        /// Page number within it.
+        page: u64,
+        /// Number of pages.
+        pages: u32,
+    },
+    /// A request was given to a block device or queued for it.
+    BlockIssue {
+        /// Device number, major << 20 | minor.
+        device: u32,
+        /// Whether it writes.
+        write: bool,
+        /// First sector of 512 bytes.
+        sector: u64,
+        /// Number of sectors.
+        sectors: u32,
+    },
+    /// A block device has done a request.
+    BlockComplete {
+        /// Device number, major << 20 | minor.
+        device: u32,
+        /// Whether it wrote.
+        write: bool,
+        /// First sector of 512 bytes.
+        sector: u64,
+        /// Number of sectors.
+        sectors: u32,
+    },
+    /// A mark that a program wrote into the trace: index into [`EventLog::marks`].
+    Mark {
+        /// Which.
+        text: u32,
+    },
+}
+
+/// System calls that a trace follows; variants of one call (pread64, preadv) are one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum SystemCall {
+    /// read, pread64, readv, preadv.
+    Read = 0,
+    /// write, pwrite64, writev, pwritev.
+    Write = 1,
+    /// fsync, fdatasync, msync, sync_file_range.
+    Sync = 2,
+    /// open, openat.
+    Open = 3,
+    /// close.
+    Close = 4,
+    /// unlink, unlinkat.
+    Delete = 5,
+    /// ftruncate, fallocate.
+    Truncate = 6,
+    /// fcntl with a lock, flock.
+    Lock = 7,
+}
+
+/// The events of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventLog {
+    /// Name of each thread seen, by thread number, ascending.
+    pub tasks: Vec<(u32, String)>,
+    /// Files seen.
+    pub files: Vec<String>,
+    /// Texts of marks.
+    pub marks: Vec<String>,
+    /// The events in order of time.
+    pub events: Vec<Event>,
+}

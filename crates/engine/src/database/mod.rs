@@ -1,0 +1,5 @@
+//! Databases: what executes a prepared workload.
+
+mod task;
+
+pub use task::{Task, TaskResult, Work};

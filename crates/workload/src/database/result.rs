@@ -1,0 +1,153 @@
+//! The digest of what a database returned: the same for every engine that tells the truth.
+//!
+//! A stream of 64-bit words is folded one by one, `state = (rotl(state, 5) ^ word) * K`, from 0. A step of
+//! an operation that returns rows gives, for each row, the number of its values and then each value; a
+//! step that changes rows gives their number. Every step ends with the word 0xff.
+//!
+//! | value | words |
+//! | --- | --- |
+//! | null | 0 |
+//! | a number without fraction, below 2^53 | 1, the integer |
+//! | any other number | 2, the bits of the double |
+//! | text or bytes | 3, the hash of its bytes |
+//!
+//! The hash of bytes folds, from the number of bytes, 8 bytes at a time as little-endian words, the last
+//! ones padded with zeros. Numbers are told apart by their value, not by the engine's type.
+
+use super::trace::Value;
+
+/// Odd constant of the folding (the golden ratio's fraction in 64 bits).
+const K: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A digest being made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResultDigest {
+    state: u64,
+    rows: u64,
+}
+
+#[inline]
+fn fold(state: u64, word: u64) -> u64 {
+    (state.rotate_left(5) ^ word).wrapping_mul(K)
+}
+
+#[inline]
+fn hash(bytes: &[u8]) -> u64 {
+    let mut state = bytes.len() as u64;
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        state =
+            fold(state, u64::from_le_bytes([word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]]));
+    }
+    let rest = words.remainder();
+    if rest.is_empty() {
+        return state;
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    fold(state, u64::from_le_bytes(last))
+}
+
+impl ResultDigest {
+    /// A row of `columns` values begins.
+    #[inline]
+    pub fn row(&mut self, columns: usize) {
+        self.rows += 1;
+        self.state = fold(self.state, columns as u64);
+    }
+
+    /// The next value of the row.
+    #[inline]
+    pub fn value(&mut self, value: Value<'_>) {
+        match value {
+            Value::Null => self.state = fold(self.state, 0),
+            Value::Integer(n) => self.integer(n),
+            Value::Real(x) => self.real(x),
+            Value::Text(text) => self.bytes(text.as_bytes()),
+            Value::Blob(bytes) => self.bytes(bytes),
+        }
+    }
+
+    /// An integer value.
+    #[inline]
+    pub fn integer(&mut self, n: i64) {
+        match n.unsigned_abs() < 1 << 53 {
+            true => self.state = fold(fold(self.state, 1), n as u64),
+            false => self.state = fold(fold(self.state, 2), (n as f64).to_bits()),
+        }
+    }
+
+    /// A value with a fraction, or without.
+    #[inline]
+    pub fn real(&mut self, x: f64) {
+        match x.fract() == 0.0 && x.abs() < (1u64 << 53) as f64 {
+            true => self.state = fold(fold(self.state, 1), x as i64 as u64),
+            false => self.state = fold(fold(self.state, 2), x.to_bits()),
+        }
+    }
+
+    /// Text or bytes.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.state = fold(fold(self.state, 3), hash(bytes));
+    }
+
+    /// A step that changed `rows` rows instead of returning some.
+    #[inline]
+    pub fn changed(&mut self, rows: u64) {
+        self.state = fold(self.state, rows);
+    }
+
+    /// A step ends.
+    #[inline]
+    pub fn end(&mut self) {
+        self.state = fold(self.state, 0xff);
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Adds what another thread counted; digests of threads cannot be joined.
+    pub fn add_rows(&mut self, rows: u64) {
+        self.rows += rows;
+    }
+
+    /// 16 hexadecimal digits.
+    pub fn text(&self) -> String {
+        format!("{:016x}", self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[Value<'_>]) -> String {
+        let mut digest = ResultDigest::default();
+        digest.row(values.len());
+        values.iter().for_each(|v| digest.value(*v));
+        digest.end();
+        digest.text()
+    }
+
+    #[test]
+    fn numbers_are_told_apart_by_value_and_texts_by_every_byte() {
+        assert_eq!(of(&[Value::Integer(31)]), of(&[Value::Real(31.0)]));
+        assert_ne!(of(&[Value::Integer(31)]), of(&[Value::Real(31.5)]));
+        assert_ne!(of(&[Value::Integer(31)]), of(&[Value::Text("31")]));
+        assert_ne!(of(&[Value::Text("a"), Value::Text("b")]), of(&[Value::Text("ab"), Value::Text("")]));
+        assert_ne!(of(&[Value::Text("0123456789")]), of(&[Value::Text("0123456788")]));
+        assert_ne!(of(&[Value::Text("a\0")]), of(&[Value::Text("a")]));
+        assert_ne!(of(&[Value::Null]), of(&[Value::Integer(0)]));
+    }
+
+    /// Folded by hand with Python's integers from the text above.
+    #[test]
+    fn a_known_digest() {
+        assert_eq!(of(&[Value::Integer(-1), Value::Text("abcdefghi"), Value::Null, Value::Real(0.5)]), EXPECTED);
+    }
+
+    const EXPECTED: &str = "c326eeab0e941794";
+}
