@@ -301,30 +301,37 @@ impl Inner {
             Allocate::Extend | Allocate::Zero => old_size.max(end),
             _ => old_size,
         };
-        if matches!(how, Allocate::Zero | Allocate::ZeroKeepSize) {
-            self.zero_in_place(state, offset, end);
-        }
+        let zeroes = matches!(how, Allocate::Zero | Allocate::ZeroKeepSize);
+        // Space that comes from here on is zeros already.
+        let old = if zeroes { filled(&state.body, offset, end.min(old_size)) } else { Vec::new() };
         // Kept with the first version that is stored from here on.
         let reserved = std::mem::replace(&mut state.record.reserved, true);
-        let done = self.allocate_steps(ino, state, offset..end, size, now);
+        let done = self.allocate_steps(ino, state, offset..end, now);
         if done.is_err() {
             state.record.reserved = reserved;
+            return done;
         }
-        done
+        // Not before all the space is there: what is refused for want of it changes nothing.
+        if !old.is_empty() {
+            let parts = old.into_iter().map(|part| self.zero(&state.body, part));
+            let flushed = parts.fold(Flushed::nothing(), Flushed::and);
+            self.medium.fence(flushed).done();
+        }
+        if size > old_size {
+            self.change(ino, state, &Change { range: size..size, data: &[], size, now: Some(now) })?;
+        }
+        Ok(())
     }
 
-    /// In steps that a transaction can map; the size changes at the end.
-    fn allocate_steps(&self, ino: Ino, state: &mut State, range: Range<u64>, size: u64, now: TimeNs) -> Result<()> {
-        let (old_size, end) = (state.record.size, range.end);
+    /// Finds space for a range, in steps that a transaction can map.
+    fn allocate_steps(&self, ino: Ino, state: &mut State, range: Range<u64>, now: TimeNs) -> Result<()> {
+        let (size, end) = (state.record.size, range.end);
         let step = self.step_bytes();
         let mut from = range.start;
         while from < end {
             let to = end.min(from.saturating_add(step));
-            self.change(ino, state, &Change { range: from..to, data: &[], size: old_size, now: Some(now) })?;
+            self.change(ino, state, &Change { range: from..to, data: &[], size, now: Some(now) })?;
             from = to;
-        }
-        if size > old_size {
-            self.change(ino, state, &Change { range: size..size, data: &[], size, now: Some(now) })?;
         }
         Ok(())
     }
@@ -413,6 +420,17 @@ impl Inner {
         let (huge, room) = (self.layout.huge, self.layout.max_record().saturating_sub(64 + 144 + 2 * 32));
         (1 << 20).min(room * huge / (huge + 32))
     }
+}
+
+/// The parts of a range that have space.
+fn filled(body: &Body, offset: u64, end: u64) -> Vec<Range<u64>> {
+    let mut parts = Vec::new();
+    body.spans(offset, end, |at, part| {
+        if at.is_some() {
+            parts.push(offset + part.start as u64..offset + part.end as u64);
+        }
+    });
+    parts
 }
 
 /// The parts of `range` outside `hole`.

@@ -257,7 +257,7 @@ impl Inner {
         (self.layout.huge / SLOT_BYTES) as u32
     }
 
-    fn slot_at(&self, state: &State, slot: u32) -> Result<u64> {
+    pub fn slot_at(&self, state: &State, slot: u32) -> Result<u64> {
         let offset = u64::from(slot) * SLOT_BYTES;
         state.body.locate(offset).0.ok_or_else(|| Error::damaged(0, "a directory with a hole"))
     }

@@ -26,12 +26,22 @@ impl Volume {
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         let inner = &self.inner;
         let node = inner.node(parent)?;
-        let ino = match name {
-            b"." => parent,
-            b".." => directory(&node.read())?.parent,
-            _ => inner.find_name(&node, name)?.ino,
-        };
-        inner.attributes(ino)
+        match name {
+            b"." => return inner.attributes(parent),
+            b".." => return inner.attributes(directory(&node.read())?.parent),
+            _ => {}
+        }
+        loop {
+            let found = inner.find_name(&node, name)?;
+            let attr = inner.attributes(found.ino)?;
+            if attr.kind == found.kind && attr.ino != parent {
+                return Ok(attr);
+            }
+            // Damage, or the name changed between the two calls: only while the directory is locked it cannot.
+            let mut state = node.write();
+            let found = inner.find_in(&node, &mut state, name)?;
+            inner.child(&node, &state, &found)?;
+        }
     }
 
     /// An inode's attributes.
@@ -168,7 +178,7 @@ impl Volume {
         if found.kind == FileType::Directory {
             return Err(Error::IsDirectory);
         }
-        let child = inner.node(found.ino)?;
+        let child = inner.child(&node, &state, &found)?;
         let mut target = child.write();
         let mut tx = Transaction::new();
         inner.stage_removal(&mut tx, &state, &found)?;
@@ -197,13 +207,14 @@ impl Volume {
         if found.kind != FileType::Directory {
             return Err(Error::NotDirectory);
         }
-        let child = inner.node(found.ino)?;
+        let child = inner.child(&node, &state, &found)?;
+        inner.must_be_in(&child, parent)?;
         let mut target = child.write();
         inner.must_be_empty(&child, &mut target)?;
         let mut tx = Transaction::new();
         inner.stage_removal(&mut tx, &state, &found)?;
         let dying = inner.stage_unlink(&mut tx, &child, &mut target);
-        state.record.links -= 1;
+        state.record.links = state.record.links.saturating_sub(1);
         inner.touch_parent(&mut tx, &node, &mut state, true);
         inner.commit(tx, Durable::nothing()).done();
         inner.entry_removed(&mut state, name, &found);
@@ -308,6 +319,30 @@ impl Inner {
         directory(state)?;
         self.index(node.ino, state)?;
         self.find(node.ino, state, name)?.ok_or(Error::NotFound)
+    }
+
+    /// The inode that an entry of a locked directory leads to. Damage may have made it the directory itself or
+    /// an inode of another kind, whose lock may be held already: so this is known before anybody waits for it.
+    pub fn child(&self, directory: &Node, state: &State, found: &Found) -> Result<Arc<Node>> {
+        let what = match self.node(found.ino) {
+            Ok(_) if found.ino == directory.ino => "itself".into(),
+            Ok(node) if node.kind == found.kind => return Ok(node),
+            Ok(_) => format!("inode {}, which is of another kind", found.ino),
+            Err(Error::NotFound) => format!("inode {}, which is not in use", found.ino),
+            Err(error) => return Err(error),
+        };
+        let at = self.slot_at(state, found.slot)?;
+        Err(Error::damaged(at, format!("an entry of directory {} that leads to {what}", directory.ino)))
+    }
+
+    /// Refuses a directory that an entry leads to and that is in another directory. The tree is locked, so it
+    /// stays there; the directory is not.
+    pub fn must_be_in(&self, node: &Node, parent: Ino) -> Result<()> {
+        if node.kind != FileType::Directory || node.read().record.parent == parent {
+            return Ok(());
+        }
+        let at = self.layout.version_at(node.ino, 0);
+        Err(Error::damaged(at, format!("directory {} with a name in {parent}, which is not its parent", node.ino)))
     }
 
     pub fn must_be_empty(&self, node: &Node, state: &mut State) -> Result<()> {

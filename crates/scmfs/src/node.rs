@@ -4,7 +4,7 @@ use crate::body::Body;
 use crate::directory::Index;
 use crate::inode::{self, Record};
 use crate::volume::Inner;
-use crate::{Attr, Error, Ino, Result, TimeNs, defects, persist};
+use crate::{Attr, Error, FileType, Ino, Result, TimeNs, defects, persist};
 use pocketstone_media::Durable;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -21,6 +21,8 @@ const SHARD_NODES: usize = 1024;
 /// An inode in memory.
 pub(crate) struct Node {
     pub ino: Ino,
+    /// Stays the same until the inode is freed, so it is known without the lock.
+    pub kind: FileType,
     /// Open files: while there are any, the inode outlives its last name.
     pub pins: AtomicU32,
     /// Last read, newer than the record's; 0 when there is none.
@@ -60,6 +62,7 @@ impl Node {
     pub fn new(ino: Ino, sequence: u32, record: Record, body: Body) -> Node {
         Node {
             ino,
+            kind: record.kind(),
             pins: AtomicU32::new(0),
             read_ns: AtomicI64::new(0),
             used: AtomicBool::new(true),

@@ -145,7 +145,7 @@ pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Inner> {
     if !options.read_only {
         // Both copies: should the newer one be damaged later, the older one must not say "clean".
         superblock.clean = defects::on(defects::OPEN_CLEAN);
-        superblock.opened += 1;
+        superblock.opened = superblock.opened.saturating_add(1);
         for _ in 0..2 {
             let dirty = superblock.write(&medium, Durable::nothing());
             medium.fence(medium.flush(dirty)).done();

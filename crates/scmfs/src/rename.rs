@@ -8,7 +8,7 @@ use crate::unlink::Fate;
 use crate::volume::{Inner, Volume};
 use crate::{Error, FileType, Ino, ROOT, Rename, Result, defects};
 use pocketstone_media::Durable;
-use std::sync::RwLockWriteGuard;
+use std::sync::{Arc, RwLockWriteGuard};
 
 /// One or two directories, locked.
 struct Directories<'a> {
@@ -26,6 +26,13 @@ impl Directories<'_> {
             None => &mut self.from_state,
         }
     }
+}
+
+/// A name, its entry, and what that leads to.
+struct Named<'a> {
+    name: &'a [u8],
+    found: Found,
+    node: Arc<Node>,
 }
 
 impl Volume {
@@ -62,6 +69,9 @@ impl Volume {
             (Rename::Exchange, None) => return Err(Error::NotFound),
             _ => {}
         }
+        let to_state = dirs.to_state.as_deref().unwrap_or(&dirs.from_state);
+        let target_node = target.map(|target| inner.child(to, to_state, &target)).transpose()?;
+        let source_node = inner.child(dirs.from, &dirs.from_state, &source)?;
         if source.kind == FileType::Directory && inner.is_above(source.ino, &dirs, dirs.to.ino)? {
             return Err(Error::Invalid);
         }
@@ -70,10 +80,18 @@ impl Volume {
                 return Err(if how == Rename::Exchange { Error::Invalid } else { Error::NotEmpty });
             }
         }
+        inner.must_be_in(&source_node, from)?;
+        let source = Named { name, found: source, node: source_node };
+        let target = target.zip(target_node).map(|(found, node)| Named { name: new_name, found, node });
+        if let Some(target) = &target {
+            inner.must_be_in(&target.node, to.ino)?;
+            if target.found.ino == source.found.ino {
+                return Ok(());
+            }
+        }
         match (how, target) {
-            (_, Some(target)) if target.ino == source.ino => Ok(()),
-            (Rename::Exchange, Some(target)) => inner.exchange(dirs, (name, source), (new_name, target)),
-            (_, target) => inner.move_name(dirs, (name, source), (new_name, target)),
+            (Rename::Exchange, Some(target)) => inner.exchange(dirs, &source, &target),
+            (_, target) => inner.move_name(dirs, &source, new_name, target.as_ref()),
         }
     }
 }
@@ -104,9 +122,12 @@ impl Inner {
     fn move_name(
         &self,
         mut dirs: Directories<'_>,
-        (name, source): (&[u8], Found),
-        (new_name, target): (&[u8], Option<Found>),
+        source: &Named<'_>,
+        new_name: &[u8],
+        target: Option<&Named<'_>>,
     ) -> Result<()> {
+        let (name, moved, source) = (source.name, &source.node, source.found);
+        let (replaced, target) = (target.map(|target| &target.node), target.map(|target| target.found));
         let is_directory = source.kind == FileType::Directory;
         match target.map(|target| target.kind == FileType::Directory) {
             Some(false) if is_directory => return Err(Error::NotDirectory),
@@ -117,26 +138,24 @@ impl Inner {
         if crossing && target.is_none() && dirs.target_state().record.links >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
-        let moved = self.node(source.ino)?;
-        let replaced = target.map(|target| self.node(target.ino)).transpose()?;
         let to = dirs.to.ino;
         let slot = match target {
             Some(target) => target.slot,
             None => self.take_slots(to, dirs.target_state(), new_name)?,
         };
         // Files by inode number; directories are only locked by who has the tree.
-        let replaced_first = replaced.as_ref().is_some_and(|node| node.ino < moved.ino);
+        let replaced_first = replaced.is_some_and(|node| node.ino < moved.ino);
         let mut replaced_state = None;
         if replaced_first {
-            replaced_state = replaced.as_ref().map(|node| node.write());
+            replaced_state = replaced.map(|node| node.write());
         }
         let mut moved_state = moved.write();
         if !replaced_first {
-            replaced_state = replaced.as_ref().map(|node| node.write());
+            replaced_state = replaced.map(|node| node.write());
         }
         let mut tx = Transaction::new();
         let mut dying = None;
-        if let (Some(node), Some(state)) = (&replaced, replaced_state.as_deref_mut()) {
+        if let (Some(node), Some(state)) = (replaced, replaced_state.as_deref_mut()) {
             if is_directory {
                 self.must_be_empty(node, state)?;
             }
@@ -153,11 +172,11 @@ impl Inner {
         moved_state.record.ctime_ns = self.now();
         if crossing {
             moved_state.record.parent = to;
-            dirs.from_state.record.links -= 1;
-            dirs.target_state().record.links += 1;
+            dirs.from_state.record.links = dirs.from_state.record.links.saturating_sub(1);
+            dirs.target_state().record.links = dirs.target_state().record.links.saturating_add(1);
         }
         if is_directory && replaced.is_some() {
-            dirs.target_state().record.links -= 1;
+            dirs.target_state().record.links = dirs.target_state().record.links.saturating_sub(1);
         }
         let (at, version) = self.next_version(moved.ino, &mut moved_state);
         tx.bytes(at, &version);
@@ -168,7 +187,7 @@ impl Inner {
             None => self.entry_added(dirs.target_state(), new_name, slot, source.ino),
             Some(_) => self.entry_changed(dirs.target_state(), new_name, slot, source.ino),
         }
-        if let (Some(node), Some(state)) = (&replaced, replaced_state.as_deref_mut()) {
+        if let (Some(node), Some(state)) = (replaced, replaced_state.as_deref_mut()) {
             self.finish_unlink(node, state, dying.unwrap_or(Fate::Stays));
         }
         Ok(())
@@ -182,12 +201,9 @@ impl Inner {
         }
     }
 
-    fn exchange(
-        &self,
-        mut dirs: Directories<'_>,
-        (name, source): (&[u8], Found),
-        (new_name, target): (&[u8], Found),
-    ) -> Result<()> {
+    fn exchange(&self, mut dirs: Directories<'_>, source: &Named<'_>, target: &Named<'_>) -> Result<()> {
+        let mut nodes = [&source.node, &target.node];
+        let (name, new_name, source, target) = (source.name, target.name, source.found, target.found);
         let crossing = dirs.to_state.is_some();
         let is_directory = [source, target].map(|found| found.kind == FileType::Directory);
         let links_change = crossing && is_directory[0] != is_directory[1];
@@ -196,7 +212,6 @@ impl Inner {
             return Err(Error::TooManyLinks);
         }
         let (from, to) = (dirs.from.ino, dirs.to.ino);
-        let mut nodes = [self.node(source.ino)?, self.node(target.ino)?];
         let mut parents = [to, from];
         if nodes[0].ino > nodes[1].ino {
             nodes.reverse();

@@ -21,7 +21,7 @@ pub(crate) enum Fate {
 impl Inner {
     /// Adds the loss of a name (of a directory: of its only one) to a transaction.
     pub fn stage_unlink(&self, tx: &mut Transaction, node: &Node, state: &mut State) -> Fate {
-        let left = if state.record.is_directory() { 0 } else { state.record.links - 1 };
+        let left = if state.record.is_directory() { 0 } else { state.record.links.saturating_sub(1) };
         state.record.ctime_ns = self.now();
         state.record.links = left;
         let segments = state.body.extents().len();

@@ -3,8 +3,13 @@
 mod support;
 
 use pocketstone_core::random::Random;
+use pocketstone_scmfs::{Allocate, SetXattr, Volume};
 use support::decode::Decoder;
+use support::errno::ENOSPC;
 use support::explore::{Case, Effort, Start, explore_all};
+use support::on_volume::{OpenFiles, apply};
+use support::op::{Op, Outcome};
+use support::region::Shared;
 use support::{amount, say, seed, starts};
 
 const EFFORT: Effort = Effort { lines: 2, states_per_fence: 40, recrash_every: 40 };
@@ -57,6 +62,41 @@ fn two_operations_in_a_row() {
     let (starts, seed) = (starts::all(), seed(1));
     let cases = random_cases(&starts, seed, amount(300, 10_000), 2);
     expect_no_failure(&format!("two operations, seed {seed}"), &cases, &EFFORT);
+}
+
+/// What a full volume refuses: ranges that begin in a file's content and need more space than there is.
+fn refused_on_a_full_volume() -> Vec<Op> {
+    let mut ops = Vec::new();
+    // /a is the short one: the others have space where its range ends.
+    for (path, bytes) in [("/a", 2048), ("/a", 30_000), ("/b", 30_000), ("/c", 30_000)] {
+        for how in [Allocate::Zero, Allocate::ZeroKeepSize, Allocate::Extend, Allocate::KeepSize] {
+            ops.push(Op::Allocate(path.into(), how, 257, bytes));
+        }
+        ops.push(Op::Write(path.into(), 257, bytes, 4));
+        ops.push(Op::Write(path.into(), 25_000, 2500, 4));
+        ops.push(Op::Append(path.into(), 30_000, 4));
+        ops.push(Op::SetXattr(path.into(), "user.a".into(), 6000, 4, SetXattr::Any));
+    }
+    ops.push(Op::WriteAtomic("/a".into(), 257, 2048, 4));
+    ops.push(Op::Symlink("/n".into(), "t".repeat(3000)));
+    ops
+}
+
+#[test]
+fn what_finds_no_space_changes_nothing_whenever_the_crash_comes() {
+    let starts = starts::all();
+    let start = starts.last().expect("there are starts");
+    assert_eq!(start.name, "full");
+    let mut cases = Vec::new();
+    for (i, op) in refused_on_a_full_volume().into_iter().enumerate() {
+        let shared = Shared::from_image(&start.image);
+        let volume = Volume::open(shared.region(), &start.shape.open).expect("the volume opens");
+        let outcome = apply(&volume, &mut OpenFiles::default(), &op).expect("no damage");
+        assert_eq!(outcome, Outcome::Failed(ENOSPC), "{op:?}");
+        volume.abandon();
+        cases.push(Case { start, ops: vec![op], close: i % 2 == 0, seed: i as u64 });
+    }
+    expect_no_failure("refused", &cases, &EFFORT);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 mod support;
 
 use pocketstone_core::random::Random;
-use pocketstone_scmfs::{Volume, check};
+use pocketstone_scmfs::{Error, FileType, Ino, ROOT, Rename, Result, Volume, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::time::Duration;
 use support::explore::Start;
 use support::region::Shared;
 use support::seal::Seal;
@@ -213,4 +215,113 @@ fn a_free_map_that_frees_what_does_not_exist() {
         .collect();
     assert!(numbers.iter().all(|ino| (1..=inodes as u32).contains(ino)), "{numbers:?}");
     volume.abandon();
+}
+
+/// Makes the entry of a name lead elsewhere, with the right checksums. The type is the upper four bits of
+/// st_mode, as docs/scmfs-format.md has it.
+fn lead_elsewhere(start: &Start, name: &[u8], old: Ino, new: Ino, kind: u8) -> Vec<u8> {
+    let (mut image, seal) = (start.image.clone(), Seal::of(&start.image));
+    let is_it = |at: &usize| {
+        let slot = &start.image[*at..at + 64];
+        slot[..4] == old.to_le_bytes() && usize::from(slot[12]) == name.len() && slot[16..].starts_with(name)
+    };
+    let at = (seal.data_at..image.len()).step_by(64).find(is_it).expect("the name has an entry");
+    image[at..at + 4].copy_from_slice(&new.to_le_bytes());
+    image[at + 13] = kind;
+    seal.seal(&mut image, at);
+    image
+}
+
+/// Everything that follows the name `a` of the directory `d`, each on the volume as it was found.
+fn follow(image: &[u8], start: &Start) -> Vec<(&'static str, Result<()>)> {
+    type Follow = fn(&Volume, Ino) -> Result<()>;
+    let follows: [(&str, Follow); 8] = [
+        ("look up", |v, d| v.lookup(d, b"a").map(drop)),
+        ("unlink", |v, d| v.unlink(d, b"a")),
+        ("remove", |v, d| v.remove_directory(d, b"a")),
+        ("rename", |v, d| v.rename(d, b"a", d, b"n", Rename::Replace)),
+        ("move", |v, d| v.rename(d, b"a", v.resolve("/e")?, b"n", Rename::Replace)),
+        ("replace by file", |v, d| v.rename(ROOT, b"b", d, b"a", Rename::Replace)),
+        ("replace by directory", |v, d| v.rename(ROOT, b"e", d, b"a", Rename::Replace)),
+        ("exchange", |v, d| v.rename(d, b"a", ROOT, b"b", Rename::Exchange)),
+    ];
+    let done = follows.map(|(what, follow)| {
+        let region = Shared::from_image(image).region();
+        let volume = Volume::open(region, &start.shape.open).expect("a closed volume opens");
+        let d = volume.resolve("/d").expect("the directory is sound");
+        let (send, receive) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let done = follow(&volume, d);
+            volume.abandon();
+            drop(send.send(done));
+        });
+        let done = receive.recv_timeout(Duration::from_secs(60));
+        let done = done.unwrap_or_else(|_| panic!("{what}: waits for a lock that it holds itself"));
+        thread.join().expect("no panic");
+        (what, done)
+    });
+    Vec::from(done)
+}
+
+#[test]
+fn an_entry_that_leads_to_its_own_directory_or_to_another_kind_is_damage_and_not_waited_for() {
+    const FILE: u8 = 0o10;
+    const DIRECTORY: u8 = 0o4;
+    let start = start("files");
+    let volume = Volume::open(Shared::from_image(&start.image).region(), &start.shape.open).expect("it opens");
+    let ino = |path: &str| volume.resolve(path).expect("it is there");
+    let (a, b, d, e, unused) = (ino("/d/a"), ino("/b"), ino("/d"), ino("/e"), 16);
+    assert!(matches!(volume.attributes(unused), Err(Error::NotFound)));
+    assert_eq!(volume.attributes(a).expect("it is there").kind, FileType::Regular);
+    // What is not refused as damage is refused for what the entry itself says.
+    let as_file: &[&str] = &["remove", "replace by directory"];
+    let as_directory: &[&str] = &["unlink", "replace by file"];
+    let cases = [
+        ("its directory, as a file", d, FILE, as_file),
+        ("its directory", d, DIRECTORY, &["unlink"][..]),
+        ("the root, as a file", ROOT, FILE, as_file),
+        ("another directory, as a file", e, FILE, as_file),
+        ("a file, as a directory", b, DIRECTORY, as_directory),
+        ("an unused inode", unused, FILE, as_file),
+        ("an unused inode, as a directory", unused, DIRECTORY, as_directory),
+    ];
+    for (what, new, kind, otherwise) in cases {
+        let image = lead_elsewhere(&start, b"a", a, new, kind);
+        for (how, done) in follow(&image, &start) {
+            match done {
+                Err(Error::Damaged(_)) => {}
+                Err(error) if otherwise.contains(&how) || how == "look up" && new == unused => {
+                    let expected = matches!(error, Error::IsDirectory | Error::NotDirectory | Error::NotFound);
+                    assert!(expected, "{what}, {how}: {error}");
+                }
+                done => panic!("{what}, {how}: {done:?}"),
+            }
+        }
+        expect_entry_mended(&image, &start, what);
+    }
+    // A sound directory with a second name, one that is above it.
+    for (what, new) in [("the root", ROOT), ("another directory", e)] {
+        let image = lead_elsewhere(&start, b"a", a, new, DIRECTORY);
+        for (how, done) in follow(&image, &start).into_iter().filter(|(how, _)| *how != "look up") {
+            assert!(done.is_err(), "{what}, {how}");
+        }
+        expect_entry_mended(&image, &start, what);
+    }
+    volume.abandon();
+}
+
+/// fsck finds the entry and clears it; the file that lost its name is in lost+found.
+fn expect_entry_mended(image: &[u8], start: &Start, what: &str) {
+    let shared = Shared::from_image(image);
+    let report = check(shared.region(), true).expect("fsck reads the volume");
+    assert!(report.findings.iter().any(|finding| finding.kind == "entry"), "{what}: {report:#?}");
+    assert!(report.findings.iter().all(|finding| finding.repaired), "{what}: {report:#?}");
+    assert!(check(shared.region(), false).expect("fsck reads the volume").findings.is_empty(), "{what}");
+    let volume = Volume::open(shared.region(), &start.shape.open).expect("it opens");
+    let tree = walk(&volume).unwrap_or_else(|broken| panic!("{what}: {broken:?}"));
+    volume.abandon();
+    let names = |tree: &Tree| tree.keys().filter(|path| !path.starts_with("/lost+found")).count();
+    let lost = tree.iter().find(|(path, _)| path.starts_with("/lost+found/#")).expect("the file has a new name");
+    assert_eq!(lost.1.content, start.model.tree()["/d/a"].content, "{what}");
+    assert_eq!(names(&tree), names(&start.model.tree()) - 1, "{what}: {:?}", tree.keys());
 }

@@ -221,3 +221,50 @@ fn a_small_zone_alone() {
         }
     }
 }
+
+#[test]
+fn what_is_refused_leaves_every_byte_and_the_size_as_they_were() {
+    let (shared, volume, _) = Shape::tiny(128 << 10).start();
+    // Huge pages of 2048 bytes: the file has three of the first six, with a hole before the last.
+    let file = create(&volume, ROOT, 0).expect("space");
+    file.write_at(&[5; 3000], 0).expect("space");
+    file.write_at(&[6; 2000], 10_240).expect("space");
+    let mut expected = vec![0; 12_240];
+    expected[..3000].fill(5);
+    expected[10_240..].fill(6);
+    let other = home(&volume, 0);
+    fill(&volume, other, bytes);
+    fill(&volume, other, |volume, home, _| same(volume, home, 0)?.append(&[7; 256]).map(drop));
+    let refused: [(&str, &dyn Fn() -> Result<()>); 8] = [
+        ("zeroes", &|| file.allocate(Allocate::Zero, 100, 12_000)),
+        ("zeroes beyond the end", &|| file.allocate(Allocate::Zero, 2000, 30_000)),
+        ("zeroes, size kept", &|| file.allocate(Allocate::ZeroKeepSize, 2500, 30_000)),
+        ("space", &|| file.allocate(Allocate::Extend, 100, 30_000)),
+        ("space, size kept", &|| file.allocate(Allocate::KeepSize, 100, 12_000)),
+        ("a write", &|| file.write_at(&[9; 12_000], 100).map(drop)),
+        ("an atomic write", &|| file.write_atomic(&[9; 1500], 3000)),
+        ("an append", &|| file.append(&[9; 9000]).map(drop)),
+    ];
+    let expect = |expected: &[u8], what: &str| {
+        let mut found = vec![0xEE; expected.len() + 1];
+        let bytes = file.read_at(&mut found, 0).expect("a read");
+        assert!(found[..bytes] == *expected, "{what}: {bytes} bytes, other contents");
+    };
+    for (what, step) in refused {
+        let done = step();
+        assert!(matches!(done, Err(Error::NoSpace)), "{what}: {done:?}");
+        expect(&expected, what);
+        assert_eq!(file.next_hole(0).expect("the hole"), 4096, "{what}");
+    }
+    // What needs no space is not refused.
+    file.allocate(Allocate::PunchHole, 1000, 500).expect("a hole");
+    file.allocate(Allocate::Zero, 2000, 500).expect("zeros where there is space");
+    file.truncate(50_000).expect("a longer file");
+    expected.resize(50_000, 0);
+    expected[1000..1500].fill(0);
+    expected[2000..2500].fill(0);
+    expect(&expected, "a hole, zeros, a longer file");
+    drop(file);
+    volume.close().expect("a clean close");
+    expect_sound(&shared);
+}

@@ -236,3 +236,34 @@ fn models_do_not_share() {
     one.apply(&Op::Mkdir("/d".into(), 0o700));
     assert_eq!((one.tree().len(), other.tree().len()), (2, 1));
 }
+
+#[test]
+fn a_name_that_is_now_a_file_and_now_a_directory_is_never_damage() {
+    // The one inode that is left serves both by turns: who looks up may see an entry of one and the other inode.
+    let mut shape = Shape::tiny(256 << 10);
+    shape.create.inodes = Some(2);
+    let (_, volume, _) = shape.start();
+    let rounds = amount(200_000, 2_000_000);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let mut found = 0;
+            while !done.load(Ordering::Relaxed) {
+                match volume.lookup(ROOT, b"a") {
+                    Ok(_) => found += 1,
+                    Err(Error::NotFound) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            found
+        });
+        for _ in 0..rounds {
+            drop(volume.create_file(ROOT, b"a", &Meta::file(0o644)).expect("room for one"));
+            volume.unlink(ROOT, b"a").expect("it is there");
+            volume.create_directory(ROOT, b"a", &Meta::directory(0o755)).expect("room for one");
+            volume.remove_directory(ROOT, b"a").expect("it is there");
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(looks.join().expect("no panic") > 0, "nothing was ever found");
+    });
+}
