@@ -46,6 +46,7 @@ setup-test:
 
 build:
 	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner
+	@scripts/java
 
 format:
 	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else \
@@ -62,6 +63,7 @@ licences:
 	@$(RUST) scripts/deny
 
 unit:
+	@scripts/java test
 	@$(RUST) cargo test $(LOCKED) --workspace
 	@$(RUST) scripts/test-arm
 

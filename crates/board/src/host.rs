@@ -1,12 +1,14 @@
 //! This machine as a board.
 
-use crate::{Board, Failed, HostProfile, Measured, Surroundings, read_measured, read_reply};
+use crate::{Board, Failed, HostProfile, Measured, Surroundings, engine_in, put_trace, read_measured, read_reply};
+use pocketstone_core::database::{DATABASE_FOLDER, DatabaseEngine};
 use pocketstone_core::error::Context;
-use pocketstone_core::outcome::Facts;
+use pocketstone_core::outcome::{Facts, Reply};
 use pocketstone_core::plan::{FileSystem, Order, Plan, Step, Volume};
 use pocketstone_core::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The host board.
@@ -16,6 +18,8 @@ pub struct HostBoard {
     runner: PathBuf,
     facts: Facts,
     surroundings: Surroundings,
+    /// Its reply to the question for engines, once it was asked.
+    engines: OnceLock<Reply>,
 }
 
 impl HostBoard {
@@ -31,6 +35,7 @@ impl HostBoard {
             runner,
             facts: Facts::new(),
             surroundings: surroundings.clone(),
+            engines: OnceLock::new(),
         };
         // Any order that succeeds makes the runner say what the machine is; the profile's directory is
         // not made for that, because --directory may name another.
@@ -38,7 +43,7 @@ impl HostBoard {
         let directory = Some(scratch.path().to_path_buf());
         let volume = Volume { file_system: FileSystem::Directory, options: Vec::new(), directory };
         let folder = board.carry_out(&Order::Prepare { step: Step::Format { volume } })?;
-        if let pocketstone_core::outcome::Reply::Ready { facts } = read_reply(folder.path())? {
+        if let Reply::Ready { facts } = read_reply(folder.path())? {
             board.facts = facts;
         }
         Ok(board)
@@ -58,6 +63,7 @@ impl HostBoard {
         let path = folder.path().join("order.json");
         let text = serde_json::to_vec(order).map_err(|e| Error::bug("an order is no JSON").because(e))?;
         std::fs::write(&path, text).board(|| format!("cannot write {}", path.display()))?;
+        put_trace(order, folder.path(), &self.surroundings.cache)?;
         let errors = folder.path().join("errors");
         let log = std::fs::File::create(&errors).board(|| format!("cannot create {}", errors.display()))?;
         let mut runner = Command::new(&self.runner)
@@ -126,6 +132,14 @@ impl Board for HostBoard {
         pocketstone_probe::flashmon::first_nand().map(|_| ())
     }
 
+    fn engine(&self, engine: DatabaseEngine) -> Result<String> {
+        if self.engines.get().is_none() {
+            let folder = self.carry_out(&Order::Engines)?;
+            let _ = self.engines.set(read_reply(folder.path())?);
+        }
+        self.engines.get().map_or_else(|| Err(Error::bug("no engines were asked for")), |r| engine_in(r, engine))
+    }
+
     fn parallel(&self) -> usize {
         // Two cells at once would measure each other.
         1
@@ -141,14 +155,19 @@ impl Board for HostBoard {
     }
 
     fn measure(&self, plan: &Plan) -> Result<Measured, Failed> {
+        // Two labs on one machine would measure each other, and remove each other's files.
+        let _alone = self.surroundings.cache.lock("host-cell")?;
         let mut plan = plan.clone();
         plan.volume = self.volume(&plan.volume);
-        for step in plan.steps() {
-            let folder = self.carry_out(&Order::Prepare { step })?;
-            read_reply(folder.path())?;
-        }
-        let folder = self.carry_out(&Order::Measure { plan: Box::new(plan.clone()) })?;
-        let measured = read_measured(folder.path());
+        let run = || -> Result<Measured> {
+            for step in plan.steps() {
+                let folder = self.carry_out(&Order::Prepare { step })?;
+                read_reply(folder.path())?;
+            }
+            let folder = self.carry_out(&Order::Measure { plan: Box::new(plan.clone()) })?;
+            read_measured(folder.path())
+        };
+        let measured = run();
         if let Some(directory) = &plan.volume.directory {
             remove_files(directory);
         }
@@ -161,5 +180,7 @@ fn remove_files(directory: &Path) {
     for name in [pocketstone_core::plan::TARGET_FILE, "filler"] {
         let _ = std::fs::remove_file(directory.join(name));
     }
-    let _ = std::fs::remove_dir_all(directory.join(pocketstone_core::plan::FILES_FOLDER));
+    for name in [pocketstone_core::plan::FILES_FOLDER, DATABASE_FOLDER] {
+        let _ = std::fs::remove_dir_all(directory.join(name));
+    }
 }

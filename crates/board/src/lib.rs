@@ -10,13 +10,19 @@ pub use host::HostBoard;
 pub use profile::{HostProfile, NandProfile, Profile, ProfileKind, VirtualProfile, list};
 pub use virtual_board::{Console, VirtualBoard};
 
+use pocketstone_core::database::DatabaseEngine;
+use pocketstone_core::error::Context;
+use pocketstone_core::events::EventLog;
 use pocketstone_core::log::{Call, FlashLog};
 use pocketstone_core::outcome::{Facts, OUTCOME_FORMAT, Outcome, Reply};
-use pocketstone_core::plan::{FileSystem, Plan, Step};
+use pocketstone_core::plan::{FileSystem, Order, Plan, Step, TRACE_FILE};
 use pocketstone_core::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The cache's folder for prepared workloads: a file DIGEST.trace for each.
+pub const TRACES: &str = "workloads";
 
 /// A machine that carries out plans.
 pub trait Board: Send + Sync {
@@ -37,6 +43,12 @@ pub trait Board: Send + Sync {
     /// # Errors
     /// Why not, with the cure as its hint.
     fn traces(&self) -> Result<()>;
+
+    /// The version of a database engine there.
+    ///
+    /// # Errors
+    /// Why there is none, with the cure as its hint.
+    fn engine(&self, engine: DatabaseEngine) -> Result<String>;
 
     /// How many cells can be measured at once without disturbing each other.
     fn parallel(&self) -> usize;
@@ -66,6 +78,8 @@ pub struct Measured {
     pub calls: Vec<Call>,
     /// Every flash operation, where the cell was traced.
     pub flash: Option<FlashLog>,
+    /// What the kernel did, where the cell was traced and has a database.
+    pub events: Option<EventLog>,
 }
 
 /// Why an order failed, with what the board's console said last.
@@ -137,6 +151,18 @@ pub fn open(profile: &Profile, surroundings: &Surroundings) -> Result<Box<dyn Bo
     }
 }
 
+/// Puts the prepared workload that an order needs beside it.
+fn put_trace(order: &Order, folder: &Path, cache: &Cache) -> Result<()> {
+    let Some(digest) = order.trace() else { return Ok(()) };
+    let kept = cache.folder(TRACES)?.join(format!("{digest}.trace"));
+    let beside = folder.join(TRACE_FILE);
+    let _ = std::fs::remove_file(&beside);
+    std::fs::copy(&kept, &beside)
+        .map(|_| ())
+        .board(|| format!("the prepared workload {} is not there", kept.display()))
+        .map_err(|e| e.hint("run the study again: workloads are prepared when its cells are made"))
+}
+
 /// Reads a runner's reply and its logs from a folder.
 fn read_reply(folder: &Path) -> Result<Reply> {
     let path = folder.join("reply.json");
@@ -145,6 +171,18 @@ fn read_reply(folder: &Path) -> Result<Reply> {
         Ok(Reply::Failed { failure }) => Err(failure.into()),
         Ok(reply) => Ok(reply),
         Err(error) => Err(Error::board("the board's reply is damaged").because(error)),
+    }
+}
+
+/// An engine's version from a runner's reply to [`Order::Engines`].
+fn engine_in(reply: &Reply, engine: DatabaseEngine) -> Result<String> {
+    let Reply::Engines { offered, missing } = reply else {
+        return Err(Error::bug("the board's reply does not name engines"));
+    };
+    match (offered.get(&engine), missing.get(&engine)) {
+        (Some(version), _) => Ok(version.clone()),
+        (None, Some(failure)) => Err(failure.clone().into()),
+        (None, None) => Err(Error::board(format!("the board does not know the engine {}", engine.name()))),
     }
 }
 
@@ -166,5 +204,9 @@ fn read_measured(folder: &Path) -> Result<Measured> {
         Ok(bytes) if outcome.flash.is_some() => Some(pocketstone_core::log::decode_flash(&bytes)?),
         _ => None,
     };
-    Ok(Measured { outcome: *outcome, calls, flash })
+    let events = match bytes("events.bin") {
+        Ok(bytes) => Some(pocketstone_core::events_log::decode_events(&bytes)?),
+        Err(_) => None,
+    };
+    Ok(Measured { outcome: *outcome, calls, flash, events })
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use pocketstone_cli::LONG_VERSION;
+use pocketstone_core::database::{DatabaseWorkload, Delay};
 use std::path::PathBuf;
 
 const EXIT_STATUS: &str = "Exit status: 0 ok; 1 wrong input or configuration; 2 wrong usage; 3 a required claim does \
@@ -30,6 +31,22 @@ pub enum Command {
     },
     /// Hold two runs against each other, cell by cell and in words
     Compare(CompareArguments),
+    /// Make a prepared workload of your own database and list of statements
+    Import(ImportArguments),
+    /// Work with prepared workloads
+    #[command(subcommand)]
+    Workload(WorkloadCommand),
+    /// Export a traced cell of a run for a viewer of traces
+    Export(ExportArguments),
+    /// Say what a kernel trace (ftrace text, such as a phone's) shows
+    Trace {
+        /// The text, as the kernel's `trace` file has it; `-` is standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Work on study files
     #[command(subcommand)]
     Study(StudyCommand),
@@ -98,6 +115,108 @@ pub struct CompareArguments {
     /// Fail (exit status 3) when a median time is clearly larger by more than this many per cent
     #[arg(long, value_name = "PERCENT")]
     pub max_regression: Option<f64>,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArguments {
+    /// SQLite database that is the initial state; without it the workload starts from nothing
+    #[arg(long, value_name = "FILE")]
+    pub db: Option<PathBuf>,
+    /// SQL text, a statement per line; lines may begin with timestamps, whose gaps become the delays
+    #[arg(long, value_name = "FILE")]
+    pub queries: PathBuf,
+    /// Delay between statements: none, 1ms, lognormal:6ms, lognormal:6ms:SHAPE, published-log
+    #[arg(long, value_name = "DELAY")]
+    pub delay: Option<Delay>,
+    /// Seed of random delays
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The prepared workload, instead of the queries' name with .trace
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write a study that runs it, too
+    #[arg(long, value_name = "FILE.toml")]
+    pub study: Option<PathBuf>,
+}
+
+/// Commands on prepared workloads.
+#[derive(Debug, Subcommand)]
+pub enum WorkloadCommand {
+    /// Make one of the built-in workloads
+    Make(MakeArguments),
+    /// Say what is in a prepared workload or a published JSON file
+    Show {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Print the first operations, too
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        operations: usize,
+    },
+    /// Write a prepared workload in PocketData's published JSON form
+    Export {
+        /// The prepared workload
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// The JSON file
+        #[arg(value_name = "FILE.json")]
+        json: PathBuf,
+    },
+}
+
+/// Arguments of `workload make`.
+#[derive(Debug, Args)]
+pub struct MakeArguments {
+    /// ycsb-a to ycsb-f, pocketdata-a to pocketdata-f, contacts, null
+    #[arg(value_name = "NAME", value_parser = parse_workload)]
+    pub workload: DatabaseWorkload,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Records before the first operation
+    #[arg(long, default_value_t = 500)]
+    pub records: u64,
+    /// Operations
+    #[arg(long, default_value_t = 1800)]
+    pub operations: u64,
+    /// Fields of a record
+    #[arg(long, default_value_t = 10)]
+    pub fields: u64,
+    /// Characters of a field
+    #[arg(long, default_value_t = 100)]
+    pub field_bytes: u64,
+    /// Longest scan in records
+    #[arg(long, default_value_t = 100)]
+    pub scan_records: u64,
+    /// Delay between operations: none, 1ms, lognormal:6ms, lognormal:6ms:SHAPE, published-log
+    #[arg(long, default_value = "none", value_name = "DELAY")]
+    pub delay: Delay,
+    /// The prepared workload
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+fn parse_workload(text: &str) -> Result<DatabaseWorkload, String> {
+    let word = serde_json::Value::String(text.to_owned());
+    serde_json::from_value(word)
+        .ok()
+        .filter(|w| *w != DatabaseWorkload::File)
+        .ok_or_else(|| "workloads: ycsb-a to ycsb-f, pocketdata-a to pocketdata-f, contacts, null".to_owned())
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    /// The run's folder
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Write a Perfetto trace (open it at ui.perfetto.dev)
+    #[arg(long, value_name = "FILE", required = true)]
+    pub perfetto: PathBuf,
+    /// SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced one is taken
+    #[arg(long, value_name = "EXPR", default_value = "1")]
+    pub only: String,
 }
 
 /// Commands on studies.

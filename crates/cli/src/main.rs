@@ -12,6 +12,8 @@ mod compare;
 mod progress;
 mod run;
 mod summary;
+mod traces;
+mod workloads;
 
 use arguments::{Arguments, BoardCommand, Command, StudyCommand};
 use clap::{CommandFactory, Parser};
@@ -19,6 +21,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::Study;
 use pocketstone_study::store::Store;
+use pocketstone_study::traces::Traces;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -35,6 +38,10 @@ fn dispatch(command: Command) -> Result<u8> {
             Ok(0)
         }
         Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Import(arguments) => workloads::import(&arguments),
+        Command::Workload(command) => workloads::workload(&command),
+        Command::Export(arguments) => traces::export(&arguments),
+        Command::Trace { file, json } => traces::show(&file, json),
         Command::Study(StudyCommand::Check { file }) => check(&file),
         Command::Board(command) => match command {
             BoardCommand::List => boards::list(),
@@ -65,11 +72,18 @@ fn check(file: &Path) -> Result<u8> {
     pocketstone_study::summarize::check_queries(&study)?;
     for kind in ["virtual", "host"] {
         let request = pocketstone_study::run::Request { study: &study, only: None, directory: None };
-        let (cells, _) = pocketstone_study::run::select_cells(&request, kind, None)?;
+        let folder = tempfile::tempdir().user(|| "cannot create a temporary folder".into())?;
+        let mut traces = Traces::new(folder.path(), study_folder(file));
+        let (cells, _) = pocketstone_study::run::select_cells(&request, kind, None, &mut traces)?;
         say!("{}: {} cells on a {kind} board", file.display(), cells.len());
     }
     say!("{}: ok, {} figures, {} claims", file.display(), study.figures.len(), study.claims.len());
     Ok(0)
+}
+
+/// The folder that paths in a study count from.
+fn study_folder(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
 }
 
 /// Reads a study's file.

@@ -3,13 +3,14 @@
 use crate::arguments::RunArguments;
 use crate::boards::{devices, surroundings};
 use crate::{is_boards, progress, read_study, study_of, summary, write_report};
-use pocketstone_board::{Board, Profile, ProfileKind, Surroundings, VirtualBoard};
+use pocketstone_board::{Board, Profile, ProfileKind, Surroundings, TRACES, VirtualBoard};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::Study;
 use pocketstone_study::model::{LeftOut, Verdict};
 use pocketstone_study::run::{Request, dry_run, run as run_cells, select_cells};
 use pocketstone_study::store::Store;
+use pocketstone_study::traces::Traces;
 use std::path::{Path, PathBuf};
 
 /// Runs a study.
@@ -30,14 +31,18 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     let directory = directory.user(|| "cannot resolve --directory".into())?;
     let request = Request { study: &study, only: arguments.only.as_deref(), directory: directory.as_deref() };
     let profile = Profile::load(&devices(), &name)?;
+    let base = study_base(arguments, store.as_ref())?;
     if arguments.dry_run {
-        let (cells, _) = select_cells(&request, kind(&profile), None)?;
+        let folder = tempfile::tempdir().user(|| "cannot create a temporary folder".into())?;
+        let mut traces = Traces::new(folder.path(), &base);
+        let (cells, _) = select_cells(&request, kind(&profile), None, &mut traces)?;
         dry_run(&cells).iter().for_each(|line| say!("{line}"));
         say!("{} cells on the board {name}", cells.len());
         return Ok(0);
     }
 
     let surroundings = surroundings()?;
+    let mut traces = Traces::new(&surroundings.cache.folder(TRACES)?, &base);
     let mut left_out = Vec::new();
     let (profile, board) = match open(&profile, arguments.cold, &surroundings) {
         Ok(board) => (profile, board),
@@ -55,7 +60,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     if let Some(store) = &store {
         refuse_another_board(store, board.as_ref())?;
     }
-    let selected = select_cells(&request, kind(&profile), Some(board.as_ref()));
+    let selected = select_cells(&request, kind(&profile), Some(board.as_ref()), &mut traces);
     let (cells, unavailable) = selected.map_err(|error| match left_out.first() {
         // Why it is not the board that the study is meant for matters more than what this one lacks.
         Some(l) if is_boards(&error) => {
@@ -67,11 +72,12 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
 
     let store = match &mut store {
         Some(store) => store,
-        None => store.insert(new_store(arguments, &study, &profile, board.as_ref())?),
+        None => store.insert(new_store(arguments, &study, &base, &profile, board.as_ref())?),
     };
     store.clear_left_out()?;
     left_out.iter().try_for_each(|l| store.leave_out(l))?;
-    let result = run_cells(&study, &cells, board.as_ref(), store, &surroundings, &mut progress::RunProgress);
+    let mut progress = progress::RunProgress;
+    let result = run_cells(&study, &cells, board.as_ref(), store, &traces, &surroundings, &mut progress);
     progress::clear();
     if result.is_err() && surroundings.check().is_err() {
         let folder = store.folder().display();
@@ -126,6 +132,16 @@ fn study(arguments: &RunArguments, store: Option<&Store>) -> Result<Study> {
     Ok(stored)
 }
 
+/// The folder that paths in the study count from: its file's, also when its text comes from the results.
+fn study_base(arguments: &RunArguments, store: Option<&Store>) -> Result<PathBuf> {
+    if let Some(folder) = store.map(|s| s.fact("study.folder")).transpose()?.flatten() {
+        return Ok(folder.into());
+    }
+    let folder = arguments.study.as_deref().map_or(Path::new(""), crate::study_folder);
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    std::path::absolute(folder).user(|| "cannot resolve the study's folder".into())
+}
+
 /// Results of different machines must not meet in one table.
 fn refuse_another_board(store: &Store, board: &dyn Board) -> Result<()> {
     let facts = board.facts();
@@ -145,7 +161,13 @@ fn refuse_another_board(store: &Store, board: &dyn Board) -> Result<()> {
     Ok(())
 }
 
-fn new_store(arguments: &RunArguments, study: &Study, profile: &Profile, board: &dyn Board) -> Result<Store> {
+fn new_store(
+    arguments: &RunArguments,
+    study: &Study,
+    base: &Path,
+    profile: &Profile,
+    board: &dyn Board,
+) -> Result<Store> {
     let folder = match &arguments.output {
         Some(folder) => folder.clone(),
         None => free_folder(&study.name),
@@ -157,6 +179,7 @@ fn new_store(arguments: &RunArguments, study: &Study, profile: &Profile, board: 
         ("study", study.text.as_str()),
         ("study.name", &study.name),
         ("study.title", &study.title),
+        ("study.folder", base.to_string_lossy().as_ref()),
         ("board", &profile.name),
         ("board.kind", kind(profile)),
         ("board.profile", &profile.text),

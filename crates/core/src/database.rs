@@ -17,6 +17,8 @@ pub struct DatabaseSpec {
     pub recipe: Recipe,
     /// Digest of the prepared workload (64 hexadecimal digits): the name of its file.
     pub trace: String,
+    /// Digest of its loading steps alone, a prepared workload too: cells that start alike share a state.
+    pub loading_trace: String,
     /// Who executes it.
     pub engine: DatabaseEngine,
     /// How statements are handed over.
@@ -38,7 +40,16 @@ pub struct DatabaseSpec {
 impl DatabaseSpec {
     /// What matters for loading: how operations are paced and counted does not change what they start from.
     pub fn loading(&self) -> DatabaseSpec {
+        let recipe = Recipe {
+            operations: 0,
+            scan_records: 1,
+            pattern: crate::plan::Pattern::Random,
+            delay: None,
+            ..self.recipe.clone()
+        };
         DatabaseSpec {
+            recipe,
+            trace: self.loading_trace.clone(),
             sql: SqlForm::Prepared,
             threads: 1,
             waiting: Waiting::Sleep,
@@ -106,6 +117,7 @@ pub enum DatabaseWorkload {
     /// Look-ups by number in a table of contacts (the read-ahead paper's SQLite workload).
     Contacts,
     /// A prepared workload or a published JSON file.
+    #[serde(rename = "prepared")]
     File,
     /// Nothing at all: what is left is the floor of every measurement.
     Null,
@@ -329,6 +341,12 @@ pub struct DatabaseOutcome {
     pub engine: String,
     /// From the start of the process to the first result, without the loading of the workload, in ns.
     pub startup_ns: Option<u64>,
+    /// Time on a core from the start of the process to the end of the run, in ns.
+    pub process_ns: Option<u64>,
+    /// Its process.
+    pub pid: u32,
+    /// Its threads, as far as they were followed.
+    pub threads: Vec<u32>,
     /// Rows that the operations returned.
     pub rows: u64,
     /// What the process used between first start and last end; names as in docs/results.md.

@@ -1,4 +1,4 @@
-//! What a kernel did during a run: the events of a trace, whoever recorded them.
+//! What a kernel did during a run: the events of a trace, whoever recorded them. Their bytes: [`crate::events_log`].
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum EventKind {
         file: Option<u16>,
         /// Position in the file, where the call says it.
         offset: Option<u64>,
-        /// Bytes asked for.
+        /// Bytes asked for; 0 where the call does not say it (readv, writev: their vectors are not traced).
         bytes: u64,
     },
     /// It returned.
@@ -66,7 +66,7 @@ pub enum EventKind {
     CacheMiss {
         /// The file, where it is known.
         file: Option<u16>,
-        /// Page number within it.
+        /// Page number within it, in pages of 4096 bytes.
         page: u64,
         /// Number of pages.
         pages: u32,
@@ -122,6 +122,34 @@ pub enum SystemCall {
     Lock = 7,
 }
 
+impl SystemCall {
+    /// Every call, by its number in the log.
+    pub const ALL: [SystemCall; 8] = [
+        SystemCall::Read,
+        SystemCall::Write,
+        SystemCall::Sync,
+        SystemCall::Open,
+        SystemCall::Close,
+        SystemCall::Delete,
+        SystemCall::Truncate,
+        SystemCall::Lock,
+    ];
+
+    /// The name used in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            SystemCall::Read => "read",
+            SystemCall::Write => "write",
+            SystemCall::Sync => "sync",
+            SystemCall::Open => "open",
+            SystemCall::Close => "close",
+            SystemCall::Delete => "delete",
+            SystemCall::Truncate => "truncate",
+            SystemCall::Lock => "lock",
+        }
+    }
+}
+
 /// The events of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventLog {
@@ -133,4 +161,12 @@ pub struct EventLog {
     pub marks: Vec<String>,
     /// The events in order of time.
     pub events: Vec<Event>,
+}
+
+impl EventLog {
+    /// The name of a thread, where one was seen.
+    pub fn task(&self, pid: u32) -> Option<&str> {
+        let at = self.tasks.binary_search_by_key(&pid, |(p, _)| *p).ok()?;
+        Some(&self.tasks[at].1)
+    }
 }

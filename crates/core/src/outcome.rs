@@ -1,5 +1,6 @@
 //! What comes back from a board: facts, counts, and what could not be had and why.
 
+use crate::database::DatabaseEngine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -55,6 +56,13 @@ pub enum Reply {
     Measured {
         /// The result.
         outcome: Box<Outcome>,
+    },
+    /// The database engines that can be had, with their versions, and why the others cannot.
+    Engines {
+        /// Version by engine.
+        offered: BTreeMap<DatabaseEngine, String>,
+        /// Why the others cannot be had.
+        missing: BTreeMap<DatabaseEngine, Failure>,
     },
     /// A command ended.
     Executed {

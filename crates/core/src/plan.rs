@@ -15,6 +15,9 @@ pub const TARGET_FILE: &str = "target";
 /// Name of the folder that a `files` workload works in, within its volume.
 pub const FILES_FOLDER: &str = "pocketstone-files";
 
+/// Name of a prepared workload's file, beside the order that needs it.
+pub const TRACE_FILE: &str = "workload.trace";
+
 /// Files that a workload can have open at once: below the 1024 that a process has by default.
 const MOST_OPEN_FILES: u64 = 512;
 
@@ -32,6 +35,8 @@ pub enum Order {
         /// The cell's plan.
         plan: Box<Plan>,
     },
+    /// Say which database engines there are.
+    Engines,
     /// Run a command and hand back its output and exit status.
     Exec {
         /// Program and arguments.
@@ -39,6 +44,20 @@ pub enum Order {
     },
     /// Run an interactive shell on the console until it exits.
     Shell,
+}
+
+impl Order {
+    /// Digest of the prepared workload that whoever carries it out must have beside it, as [`TRACE_FILE`].
+    pub fn trace(&self) -> Option<&str> {
+        match self {
+            Order::Prepare { step: Step::Load { database, .. } } => Some(&database.trace),
+            Order::Measure { plan } => match &plan.workload {
+                Workload::Database(database) => Some(&database.trace),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 /// A step of preparation. Boards that can, keep the state after each step and start from it again.
@@ -131,7 +150,7 @@ pub struct Volume {
 }
 
 /// File systems that a volume can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileSystem {
     /// Any directory, on whatever file system it is.

@@ -63,6 +63,11 @@ impl Random {
         }
     }
 
+    /// A number in `[0, 1)`, uniform over the multiples of 2^-53: the top 53 bits.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
     /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
@@ -99,6 +104,14 @@ mod tests {
             seen[r.below(10) as usize] = true;
         }
         assert!(seen.iter().all(|s| *s));
+    }
+
+    #[test]
+    fn unit_numbers_are_the_top_53_bits_and_stay_below_1() {
+        // 41943041 >> 11 = 20480 from the vector above, as a fraction of 2^53.
+        assert_eq!(Random { state: [1, 2, 3, 4] }.unit(), 20480.0 / 9_007_199_254_740_992.0);
+        // A state whose first output is all ones: 0 + u64::MAX, rotated, plus 0.
+        assert_eq!(Random { state: [0, 0, 0, u64::MAX] }.unit(), 1.0 - 1.0 / 9_007_199_254_740_992.0);
     }
 
     #[test]

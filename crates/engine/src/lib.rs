@@ -1,5 +1,6 @@
 //! What executes a workload's operations, and times each of them.
 
+mod clock;
 pub mod database;
 mod directory;
 mod files;
@@ -7,6 +8,7 @@ mod posix;
 mod run;
 mod scmfs;
 
+pub use clock::now_ns;
 pub use directory::PosixDirectory;
 pub use files::{Directory, Files, populate};
 pub use posix::{PosixFile, evict, resident_pages};

@@ -1,10 +1,10 @@
 //! The measured loop.
 
 use crate::Engine;
+use crate::clock::{now_ns, sleep_until};
 use pocketstone_core::log::Call;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::Operation;
-use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// What a run leaves behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,20 +15,6 @@ pub struct Recording {
     pub start_ns: u64,
     /// Time of its end.
     pub end_ns: u64,
-}
-
-fn now_ns() -> u64 {
-    let t = clock_gettime(ClockId::Monotonic);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
-/// Sleeps until `ns` on CLOCK_MONOTONIC.
-fn sleep_until(ns: u64) {
-    let until = Timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
-    // An interrupted sleep is taken up again; any other failure would show as a wrong pause.
-    while rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &until)
-        .is_err_and(|e| e == rustix::io::Errno::INTR)
-    {}
 }
 
 /// Executes all operations and times every one that is not a pause.

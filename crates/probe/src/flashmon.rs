@@ -67,7 +67,7 @@ impl Flashmon {
     pub fn new(geometry: Geometry) -> Result<Self> {
         let registers =
             REGISTERS.ok_or_else(|| Error::board("flashmon does not know this processor's calling convention"))?;
-        let mut instance = Instance::new(16 * 1024)?;
+        let mut instance = Instance::new("flash", 16 * 1024)?;
         let [_, page] = registers.arguments;
         for (name, symbol) in [
             ("sense", "nand_read_page_op"),

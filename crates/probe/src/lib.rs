@@ -1,11 +1,20 @@
-//! What is measured beside the workload: flash operations, read-ahead in force, facts of the machine.
+//! What is measured beside the workload: flash operations, the kernel's events, what a process used,
+//! read-ahead and the other conditions in force, facts of the machine.
 
+pub mod analysis;
 pub mod command;
+pub mod conditions;
 pub mod facts;
 pub mod flashmon;
+pub mod ftrace;
 pub mod quiet;
 pub mod read_ahead;
+pub mod recorder;
+pub mod settings;
 mod tracefs;
+pub mod usage;
 
 pub use flashmon::Flashmon;
-pub use read_ahead::BdiSetting;
+pub use recorder::Recorder;
+pub use settings::Settings;
+pub use tracefs::ensure_tracefs;

@@ -1,5 +1,6 @@
 //! The read-ahead setting of a mount, through its backing device (bdi).
 
+use crate::settings::Settings;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use std::fs;
@@ -53,47 +54,23 @@ impl Bdi {
         Ok(kib * 1024)
     }
 
-    /// Sets the value until the returned guard is dropped.
+    /// Sets the value as one of `settings`, and returns the one before in bytes.
     ///
     /// # Errors
     /// When it cannot be set (root is needed) or the kernel takes another value.
-    pub fn set(&self, bytes: u64) -> Result<BdiSetting> {
+    pub fn set_in(&self, settings: &mut Settings, bytes: u64) -> Result<u64> {
         let before = self.bytes()?;
-        let setting = BdiSetting { bdi: self.clone(), before };
-        self.write(bytes)?;
-        let now = self.bytes()?;
-        if now != bytes {
-            return Err(Error::board(format!("read-ahead of {} became {now} bytes, not {bytes}", self.name))
+        if bytes % 1024 != 0 {
+            return Err(Error::board(format!("read-ahead of {} cannot be {bytes} bytes", self.name))
                 .hint("the kernel counts in KiB: use a multiple of 1 KiB"));
         }
-        Ok(setting)
-    }
-
-    fn write(&self, bytes: u64) -> Result<()> {
-        fs::write(&self.file, format!("{}\n", bytes / 1024))
-            .board(|| format!("cannot set {}", self.file.display()))
-            .map_err(|e| e.hint("run as root, or set read-ahead by file: read_ahead_by = \"file\""))
-    }
-}
-
-/// A read-ahead value that is put back when this is dropped.
-#[derive(Debug)]
-pub struct BdiSetting {
-    bdi: Bdi,
-    before: u64,
-}
-
-impl BdiSetting {
-    /// The value that will be put back, in bytes.
-    pub fn before_bytes(&self) -> u64 {
-        self.before
-    }
-}
-
-impl Drop for BdiSetting {
-    fn drop(&mut self) {
-        // Nothing can be done here about a device that went away meanwhile.
-        let _ = self.bdi.write(self.before);
+        let set = settings.set(&self.file, &(bytes / 1024).to_string());
+        set.map_err(|e| {
+            Error::board(format!("cannot set read-ahead of {} to {bytes} bytes", self.name))
+                .because(e)
+                .hint("run as root, or set read-ahead by file: read_ahead_by = \"file\"")
+        })?;
+        Ok(before)
     }
 }
 
@@ -108,12 +85,12 @@ mod tests {
         let file = class.path().join("mtd-0/read_ahead_kb");
         fs::write(&file, "128\n").unwrap();
         let bdi = Bdi::within(class.path(), "mtd-0").unwrap();
-        let setting = bdi.set(0).unwrap();
-        assert_eq!((bdi.bytes().unwrap(), setting.before_bytes()), (0, 131_072));
-        drop(setting);
+        let mut settings = Settings::unguarded();
+        assert_eq!((bdi.set_in(&mut settings, 0).unwrap(), bdi.bytes().unwrap()), (131_072, 0));
+        settings.restore().unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "128\n");
-        let error = bdi.set(100).unwrap_err();
-        assert!(error.chain().contains("became 0"), "{}", error.chain());
+        let error = bdi.set_in(&mut Settings::unguarded(), 100).unwrap_err();
+        assert!(error.cure().unwrap().contains("multiple of 1 KiB"), "{}", error.chain());
         assert_eq!(fs::read_to_string(&file).unwrap(), "128\n");
         assert!(Bdi::within(class.path(), "mtd-9").unwrap_err().to_string().contains("mtd-9"));
     }

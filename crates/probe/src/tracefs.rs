@@ -1,10 +1,15 @@
-//! A tracing instance of our own: kprobe events and a ring buffer that nobody else uses.
+//! A tracing instance of our own: events and a ring buffer that nobody else uses.
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::UnshareFlags;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static INSTANCES: AtomicU32 = AtomicU32::new(0);
 
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
@@ -13,14 +18,14 @@ const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// # Errors
 /// When it is mounted nowhere or may not be used.
 pub fn root() -> Result<PathBuf> {
-    let found = ROOTS.iter().map(Path::new).find(|r| r.join("kprobe_events").exists());
+    let found = ROOTS.iter().map(Path::new).find(|r| r.join("instances").exists());
     found.map(Path::to_path_buf).ok_or_else(|| {
         let why = if rustix::process::geteuid().is_root() {
-            "tracefs is not mounted, or the kernel has no kprobe events"
+            "tracefs is not mounted"
         } else {
             "tracefs cannot be read without root"
         };
-        Error::board(why).hint("as root: mount -t tracefs tracefs /sys/kernel/tracing (needs CONFIG_KPROBE_EVENTS)")
+        Error::board(why).hint("as root: mount -t tracefs tracefs /sys/kernel/tracing (needs CONFIG_FTRACE)")
     })
 }
 
@@ -30,7 +35,26 @@ pub struct Probe {
     pub definition: String,
 }
 
-/// A tracing instance with kprobe events in it; both are removed when it is dropped.
+/// Mounts tracefs where it is not, so that no other process sees it: the calling thread, and those and the
+/// processes it starts from now on, get a mount namespace of their own. Call it before there are threads.
+///
+/// # Errors
+/// When this is not root, or the kernel has no tracefs.
+pub fn ensure_tracefs() -> Result<()> {
+    let Err(missing) = root() else { return Ok(()) };
+    if !rustix::process::geteuid().is_root() {
+        return Err(missing);
+    }
+    let refused = |e| Error::board("tracefs cannot be mounted").because(e).hint("the kernel needs CONFIG_FTRACE");
+    // SAFETY: a mount namespace of its own and what comes with it (root, working directory and umask of this
+    // thread); no file descriptors are unshared.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(refused)?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(refused)?;
+    mount("tracefs", ROOTS[0], "tracefs", MountFlags::empty(), None).map_err(refused)?;
+    root().map(|_| ())
+}
+
+/// A tracing instance; it and its kprobe events are removed when it is dropped.
 pub struct Instance {
     root: PathBuf,
     folder: PathBuf,
@@ -47,10 +71,11 @@ impl Instance {
     ///
     /// # Errors
     /// When tracefs refuses.
-    pub fn new(buffer_kib: u64) -> Result<Self> {
+    pub fn new(name: &str, buffer_kib: u64) -> Result<Self> {
         let root = root()?;
-        // One name per process: two measurements on one machine must not share events.
-        let group = format!("pocketstone_{}", std::process::id());
+        // Two measurements on one machine, by two processes or threads, must not share events.
+        let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
+        let group = format!("pocketstone_{}_{number}_{name}", std::process::id());
         let folder = root.join("instances").join(&group);
         fs::create_dir(&folder).board(|| format!("cannot create the tracing instance {}", folder.display()))?;
         let instance = Instance { root, folder, group, events: Vec::new() };
@@ -60,8 +85,25 @@ impl Instance {
         Ok(instance)
     }
 
-    fn set(&self, file: &str, value: &str) -> Result<()> {
+    /// Writes one of the instance's files.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn set(&self, file: &str, value: &str) -> Result<()> {
         write(&self.folder.join(file), value)
+    }
+
+    /// Whether the kernel has an event, `system/name`.
+    pub fn has(&self, event: &str) -> bool {
+        self.folder.join("events").join(event).join("enable").exists()
+    }
+
+    /// Enables an event, `system/name`.
+    ///
+    /// # Errors
+    /// When the kernel has none of that name or refuses it.
+    pub fn enable(&self, event: &str) -> Result<()> {
+        self.set(&format!("events/{event}/enable"), "1")
     }
 
     /// Defines and enables an event.
@@ -71,7 +113,11 @@ impl Instance {
     pub fn add(&mut self, probe: &Probe) -> Result<()> {
         let line = format!("p:{}/{} {}", self.group, probe.name, probe.definition);
         let events = self.root.join("kprobe_events");
-        let mut file = OpenOptions::new().append(true).open(&events).board(|| "cannot define kprobes".into())?;
+        let mut file = OpenOptions::new()
+            .append(true)
+            .open(&events)
+            .board(|| "cannot define kprobes".into())
+            .map_err(|e| e.hint("the kernel needs CONFIG_KPROBE_EVENTS"))?;
         file.write_all(line.as_bytes()).board(|| format!("the kernel refused the kprobe `{line}`"))?;
         self.events.push(probe.name);
         self.set(&format!("events/{}/{}/enable", self.group, probe.name), "1")
@@ -89,8 +135,13 @@ impl Instance {
 
     /// The recorded text.
     pub fn text(&self) -> Result<String> {
+        self.bytes().map(|text| String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// The recorded text; names of tasks in it may be no UTF-8.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
         let file = self.folder.join("trace");
-        fs::read_to_string(&file).board(|| format!("cannot read {}", file.display()))
+        fs::read(&file).board(|| format!("cannot read {}", file.display()))
     }
 
     /// Number of events the kernel could not record: overwritten, dropped, or missed by a probe.

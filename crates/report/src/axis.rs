@@ -9,6 +9,9 @@ const HUGE: f64 = 1e290;
 /// Values nearer to zero than this are drawn as zero.
 const TINY: f64 = 1e-280;
 
+/// Room for the maximum on an axis of percentiles, in nines.
+const MAXIMUM: f64 = 0.45;
+
 /// A tick: its value and what is written beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tick {
@@ -32,19 +35,33 @@ pub(crate) struct Axis {
 
 /// Whether a value has a place on an axis of this scale.
 pub(crate) fn drawable(scale: Scale, value: f64) -> bool {
-    value.is_finite() && value.abs() <= HUGE && (scale != Scale::Log2 || value >= TINY)
+    let logarithmic = matches!(scale, Scale::Log2 | Scale::LogDuration);
+    let percentile = scale == Scale::Percentile;
+    value.is_finite()
+        && value.abs() <= HUGE
+        && (!logarithmic || value >= TINY)
+        && (!percentile || (0.0..=100.0).contains(&value))
+}
+
+/// Where a percentile lies: 0 at 0, 90 at 1, 99 at 2. The maximum has no number of nines; its axis knows its place.
+fn nines(percentile: f64) -> f64 {
+    -(1.0 - percentile / 100.0).max(1e-12).log10()
 }
 
 impl Axis {
     /// An axis for the drawable ones among `values`, with about `count` ticks; none where nothing
     /// can be drawn. `zero` makes a linear axis include zero.
     pub(crate) fn new(scale: Scale, values: impl IntoIterator<Item = f64>, zero: bool, count: usize) -> Option<Axis> {
+        if scale == Scale::Percentile {
+            return Axis::of_percentiles(values);
+        }
         let (low, high) = values.into_iter().filter(|&v| drawable(scale, v)).fold(None, |range, v| match range {
             None => Some((v, v)),
             Some((low, high)) => Some((f64::min(low, v), f64::max(high, v))),
         })?;
         Some(match scale {
             Scale::Log2 => Axis::powers_of_two(low, high, count),
+            Scale::LogDuration => Axis::powers_of_ten(low, high, count),
             _ if zero => Axis::linear(scale, low.min(0.0), high.max(0.0), count),
             _ => Axis::linear(scale, low, high, count),
         })
@@ -59,18 +76,48 @@ impl Axis {
         Axis { scale: Scale::Linear, low: -0.5, high: count - 0.5, ticks }
     }
 
+    /// An axis of percentiles, with the maximum a little to the right of the highest one below it.
+    fn of_percentiles(values: impl IntoIterator<Item = f64>) -> Option<Axis> {
+        let values: Vec<f64> = values.into_iter().filter(|&v| drawable(Scale::Percentile, v)).collect();
+        if values.is_empty() {
+            return None;
+        }
+        let highest = values.iter().copied().filter(|&v| v < 100.0).fold(90.0, f64::max);
+        let has_maximum = values.contains(&100.0);
+        let high = nines(highest) + if has_maximum { MAXIMUM } else { 0.0 };
+        let mut axis = Axis { scale: Scale::Percentile, low: 0.0, high, ticks: Vec::new() };
+        let nines = (1..=12).map(|n| 100.0 - 100.0 / 10f64.powi(n)).filter(|&v| v <= highest + 1e-9);
+        // 0 would run into 50 on a phone.
+        let values = [50.0].into_iter().chain(nines).chain(has_maximum.then_some(100.0));
+        axis.ticks = values
+            .map(|value| Tick { at: axis.at(value), value, label: format::value(Scale::Percentile, value) })
+            .collect();
+        Some(axis)
+    }
+
+    /// Where a drawable value lies.
+    fn at(&self, value: f64) -> f64 {
+        let value = match self.scale {
+            Scale::Log2 => value.log2(),
+            Scale::LogDuration => value.log10(),
+            Scale::Percentile if value >= 100.0 => self.high,
+            Scale::Percentile => nines(value),
+            _ => value,
+        };
+        ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+    }
+
     /// Where a value lies: 0 at the low end, 1 at the high end; none where it cannot be drawn.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         if !drawable(self.scale, value) {
             return None;
         }
-        let value = if self.scale == Scale::Log2 { value.log2() } else { value };
-        Some(((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0))
+        Some(self.at(value))
     }
 
     /// Where zero lies, if the axis goes on below it.
     pub(crate) fn zero_inside(&self) -> Option<f64> {
-        (self.scale != Scale::Log2 && self.low < 0.0).then(|| self.place(0.0)).flatten()
+        (!matches!(self.scale, Scale::Log2 | Scale::LogDuration) && self.low < 0.0).then(|| self.place(0.0)).flatten()
     }
 
     /// A value of this axis, as tooltips and tables write it.
@@ -93,6 +140,28 @@ impl Axis {
             })
             .collect();
         Axis { scale, low, high, ticks }
+    }
+
+    /// Whole powers of ten at both ends; where they are few, 2 and 5 times them have ticks too.
+    fn powers_of_ten(low: f64, high: f64, count: usize) -> Axis {
+        // What is a power of ten but for rounding is one.
+        let (mut first, mut last) = ((low.log10() + 1e-9).floor() as i32, (high.log10() - 1e-9).ceil() as i32);
+        if first >= last {
+            (first, last) = (first.min(last), first.max(last) + 1);
+        }
+        let stride = ((last - first) as usize).div_ceil(count.max(1)).max(1) as i32;
+        last = first + (last - first + stride - 1) / stride * stride;
+        let digits: &[f64] = if last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let values = (first..=last).step_by(stride as usize).flat_map(|e| digits.iter().map(move |d| (e, *d)));
+        let mut axis = Axis { scale: Scale::LogDuration, low: f64::from(first), high: f64::from(last), ticks: vec![] };
+        axis.ticks = values
+            .filter(|(e, d)| *e < last || *d == 1.0)
+            .map(|(e, d)| {
+                let value = Step { digit: d, exponent: e }.size();
+                Tick { at: axis.at(value), value, label: TickFormat::new(Scale::Duration, value, value).label(value) }
+            })
+            .collect();
+        axis
     }
 
     fn powers_of_two(low: f64, high: f64, count: usize) -> Axis {
@@ -192,6 +261,29 @@ mod tests {
         let axis = Axis::of_names(&["a".into(), "b".into()]);
         assert_eq!(axis.place(0.0), Some(0.25));
         assert_eq!(axis.ticks.iter().map(|t| t.at).collect::<Vec<_>>(), [0.25, 0.75]);
+    }
+
+    #[test]
+    fn latencies_stand_at_powers_of_ten() {
+        assert_eq!(labels(Scale::LogDuration, &[3e3, 4e6]), ["1 us", "10 us", "100 us", "1 ms", "10 ms"]);
+        assert_eq!(labels(Scale::LogDuration, &[2e6, 9e6]), ["1 ms", "2 ms", "5 ms", "10 ms"]);
+        assert_eq!(labels(Scale::LogDuration, &[1e3]), ["1 us", "2 us", "5 us", "10 us"]);
+        let axis = Axis::new(Scale::LogDuration, [1e3, 1e7], true, 5).unwrap();
+        assert!((axis.place(1e5).unwrap() - 0.5).abs() < 1e-9 && axis.place(0.0).is_none());
+    }
+
+    #[test]
+    fn percentiles_have_their_nines_evenly_spaced_and_the_maximum_at_the_end() {
+        let axis = Axis::new(Scale::Percentile, [0.0, 50.0, 99.9, 100.0], true, 5).unwrap();
+        assert_eq!(
+            axis.ticks.iter().map(|t| t.label.as_str()).collect::<Vec<_>>(),
+            ["50%", "90%", "99%", "99.9%", "max"]
+        );
+        let at = |p: f64| axis.place(p).unwrap();
+        assert!((at(99.0) - at(90.0) - at(90.0)).abs() < 1e-9 && (at(99.9) - 3.0 * at(90.0)).abs() < 1e-9);
+        // log10(2) of the way from 0 to 90.
+        assert!((at(50.0) / at(90.0) - 2f64.log10()).abs() < 1e-9);
+        assert_eq!((at(100.0), axis.place(100.1), axis.place(-1.0)), (1.0, None, None));
     }
 
     #[test]

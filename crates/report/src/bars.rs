@@ -7,9 +7,18 @@ use pocketstone_study::model::Point;
 /// How much higher than its bars a picture is, so that a number fits above the highest one.
 pub(crate) const HEADROOM: f64 = 1.3;
 /// The part of a group's room that its bars take.
-const GROUP: f64 = 0.84;
+pub(crate) const GROUP: f64 = 0.84;
 /// The part of a bar's room that it takes.
 const BAR: f64 = 0.86;
+
+/// How the number above a bar is shown that has so much room, if it is: text is larger on phones.
+pub(crate) fn number_class(room: f64) -> Option<&'static str> {
+    match room {
+        r if r >= 18.0 => Some("tb"),
+        r if r >= 11.0 => Some("tb odd"),
+        _ => None,
+    }
+}
 
 impl Picture<'_> {
     /// Draws the bars, their intervals and their numbers.
@@ -30,9 +39,10 @@ impl Picture<'_> {
                 svg.empty("path", &[("class", "bar"), ("d", &outline)]);
                 svg.close("g");
                 let top = self.bar_whisker(svg, point, x).map_or(y, |end| end.min(y));
+                let Some(class) = number_class(step) else { continue };
                 // Upright, because bars are narrow.
                 let turned = format!("translate({},{})rotate(-90)", num(x), num(top - 5.0));
-                let place = [("class", "tb"), ("transform", turned.as_str()), ("dy", ".35em")];
+                let place = [("class", class), ("transform", turned.as_str()), ("dy", ".35em")];
                 svg.leaf("text", &place, &self.y.describe(point.y));
             }
             svg.close("g");
@@ -40,7 +50,7 @@ impl Picture<'_> {
     }
 
     /// A line over the interval; where its upper end lies.
-    fn bar_whisker(&self, svg: &mut Svg, point: &Point, x: f64) -> Option<f64> {
+    pub(crate) fn bar_whisker(&self, svg: &mut Svg, point: &Point, x: f64) -> Option<f64> {
         let end = |value: Option<f64>| value.and_then(|v| self.y.place(v)).map(|at| self.down(at));
         let (low, high) = (end(point.low)?, end(point.high)?);
         let line = format!("M{} {}V{}", num(x), num(low), num(high));

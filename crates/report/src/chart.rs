@@ -1,7 +1,8 @@
 //! A figure as a line or bar chart: inline SVG, its legend, and the same numbers as a table.
 
-use crate::axis::{Axis, drawable};
+use crate::axis::{Axis, Tick, drawable};
 use crate::format::NOTHING;
+use crate::stacked::Layout;
 use crate::svg::{Svg, num};
 use pocketstone_study::model::{Figure, Point, Scale, Series, Source};
 use serde::Serialize;
@@ -34,6 +35,9 @@ const MARKERS: [&str; 8] = [
     "M2.4-5L5-2.4L2.6 0L5 2.4L2.4 5L0 2.6L-2.4 5L-5 2.4L-2.6 0L-5-2.4L-2.4-5L0-2.6z",
 ];
 
+/// Shades of one colour beside the full one.
+const SHADES: usize = 3;
+
 /// What the page shows of a figure.
 #[derive(Debug, Serialize)]
 pub(crate) struct Chart {
@@ -45,6 +49,8 @@ pub(crate) struct Chart {
     pub intervals: bool,
     /// Values that have no place in the picture.
     pub undrawn: usize,
+    /// One bar of so many is drawn.
+    pub every: usize,
     /// Heads of the table: the x axis, then the series.
     pub columns: Vec<String>,
     /// Rows of the table, by ascending x.
@@ -67,11 +73,15 @@ pub(crate) struct Key {
 pub(crate) struct Look {
     number: usize,
     paper: bool,
+    /// Which part of a bar, where colours tell bars side by side.
+    shade: usize,
 }
 
 impl Look {
     pub(crate) fn class(self) -> String {
-        format!("s{}{}", self.number % MARKERS.len(), if self.paper { " paper" } else { "" })
+        let paper = if self.paper { " paper" } else { "" };
+        let shade = if self.shade > 0 { format!(" p{}", self.shade.min(SHADES)) } else { String::new() };
+        format!("s{}{paper}{shade}", self.number % MARKERS.len())
     }
 
     /// The ninth series has the first one's colour, but another marker.
@@ -82,44 +92,75 @@ impl Look {
 
 /// Draws a figure: at most `markers` points of each series are marked, at most `rows` are listed.
 pub(crate) fn draw(figure: &Figure, markers: usize, rows: usize) -> Chart {
-    let looks = looks(&figure.series);
+    let looks = looks(figure);
     let points = || figure.series.iter().flat_map(|s| &s.points);
-    let placed = |p: &&Point| drawable(figure.x.scale, p.x) && drawable(figure.y.scale, p.y);
-    let bars = !figure.names.is_empty();
-    let x = match bars {
-        true => points().any(|p| placed(&p)).then(|| Axis::of_names(&figure.names)),
-        false => Axis::new(figure.x.scale, points().filter(placed).map(|p| p.x), false, x_ticks(figure.x.scale)),
+    let layout = if figure.stacked { Layout::new(figure, markers * 2) } else { None };
+    let placed = |p: &&Point| match figure.stacked {
+        true => crate::stacked::placed(figure, p),
+        false => drawable(figure.x.scale, p.x) && drawable(figure.y.scale, p.y),
     };
-    let heights = points().filter(placed).flat_map(|p| [Some(p.y), p.low, p.high]).flatten();
-    // Above a bar stands its number.
-    let y = Axis::new(figure.y.scale, heights.map(|h| if bars { h * crate::bars::HEADROOM } else { h }), true, 5);
+    let bars = !figure.names.is_empty() || figure.stacked;
+    let x = match (&layout, bars) {
+        (Some(layout), _) => Some(Axis::of_names(&layout.names)),
+        (None, true) => points().any(|p| placed(&p)).then(|| Axis::of_names(&figure.names)),
+        (None, false) => {
+            Axis::new(figure.x.scale, points().filter(placed).map(|p| p.x), false, x_ticks(figure.x.scale))
+        }
+    };
+    let heights: Vec<f64> = match &layout {
+        Some(layout) => layout.heights(figure),
+        None => points().filter(placed).flat_map(|p| [Some(p.y), p.low, p.high]).flatten().collect(),
+    };
+    // Above a bar stands its number, unless bars are too many.
+    let numbers = bars && layout.as_ref().is_none_or(Layout::has_numbers);
+    let heights = heights.into_iter().map(|h| if numbers { h * crate::bars::HEADROOM } else { h });
+    let y = Axis::new(figure.y.scale, heights, true, 5);
     let svg = match (x, y) {
-        (Some(x), Some(y)) => Picture::new(figure, x, y).draw(&looks, markers),
+        (Some(x), Some(y)) => Picture::new(figure, x, y).draw(&looks, markers, layout.as_ref()),
         _ => String::new(),
     };
     let legend = figure.series.iter().zip(&looks).map(|(series, look)| key(series, *look, bars)).collect();
     let (columns, table) = table(figure);
+    let whiskers = || figure.stacks.iter().flat_map(|s| &s.totals);
     Chart {
         svg,
         legend,
-        intervals: points().any(|p| p.low.is_some() || p.high.is_some()),
+        intervals: if figure.stacked { whiskers().any(interval_known) } else { points().any(interval_known) },
         undrawn: points().filter(|p| !placed(p)).count(),
+        every: layout.map_or(1, |l| l.every),
         columns,
         more: table.len().saturating_sub(rows),
         rows: table.into_iter().take(rows).collect(),
     }
 }
 
+fn interval_known(point: &Point) -> bool {
+    point.low.is_some() || point.high.is_some()
+}
+
+/// How each series looks: with several stacks, a stack has its colour and its parts have shades of it.
+fn looks(figure: &Figure) -> Vec<Look> {
+    if !figure.stacked || figure.stacks.len() < 2 {
+        return looks_of_lines(&figure.series);
+    }
+    let look = |series| {
+        let (number, shade) = Layout::part(&figure.stacks, series).unwrap_or_default();
+        Look { number, paper: false, shade }
+    };
+    (0..figure.series.len()).map(look).collect()
+}
+
 fn x_ticks(scale: Scale) -> usize {
     match scale {
         Scale::Log2 => 9,
+        Scale::LogDuration => 7,
         _ => 6,
     }
 }
 
 /// A paper's series takes the colour and marker of the measured one of the same name, so that the
 /// two are compared at a glance; all others get their own.
-fn looks(series: &[Series]) -> Vec<Look> {
+fn looks_of_lines(series: &[Series]) -> Vec<Look> {
     let plain = |name: &str| {
         let lower = name.to_lowercase();
         let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
@@ -141,11 +182,11 @@ fn looks(series: &[Series]) -> Vec<Look> {
         .map(|s| match s.source {
             Source::Measured => {
                 measured += 1;
-                Look { number: taken[measured - 1].1, paper: false }
+                Look { number: taken[measured - 1].1, paper: false, shade: 0 }
             }
             Source::Paper => {
                 let partner = partners.iter().position(|(name, _)| !name.is_empty() && *name == plain(&s.name));
-                Look { number: partner.map_or_else(&mut fresh, |i| partners.remove(i).1), paper: true }
+                Look { number: partner.map_or_else(&mut fresh, |i| partners.remove(i).1), paper: true, shade: 0 }
             }
         })
         .collect()
@@ -181,6 +222,8 @@ pub(crate) struct Picture<'a> {
     y_label: Vec<String>,
     left: f64,
     top: f64,
+    /// Lines of the names below the picture, one entry for each tick; empty where ticks have numbers.
+    names: Vec<Vec<String>>,
 }
 
 impl<'a> Picture<'a> {
@@ -188,7 +231,13 @@ impl<'a> Picture<'a> {
         let longest = y.ticks.iter().map(|t| t.label.chars().count()).max().unwrap_or(0);
         let (x_label, y_label) = (wrap(&figure.x.label), wrap(&figure.y.label));
         let top = y_label.len() as f64 * LINE + 16.0;
-        Picture { figure, x, y, x_label, y_label, left: (longest as f64 * CHAR + 16.0).clamp(30.0, 160.0), top }
+        let left = (longest as f64 * CHAR + 16.0).clamp(30.0, 160.0);
+        let mut picture = Picture { figure, x, y, x_label, y_label, left, top, names: Vec::new() };
+        if figure.stacked || !figure.names.is_empty() {
+            let room = (picture.across(1.0) - picture.across(0.0)) / picture.x.ticks.len().max(1) as f64;
+            picture.names = crate::names::below(&picture.x.ticks, room, figure.names.is_empty());
+        }
+        picture
     }
 
     pub(crate) fn across(&self, at: f64) -> f64 {
@@ -204,13 +253,18 @@ impl<'a> Picture<'a> {
         Some((self.across(self.x.place(point.x)?), self.down(self.y.place(point.y)?)))
     }
 
-    fn draw(&self, looks: &[Look], markers: usize) -> String {
+    fn draw(&self, looks: &[Look], markers: usize, layout: Option<&Layout<'_>>) -> String {
         let bottom = self.top + HEIGHT;
-        let height = bottom + 28.0 + self.x_label.len() as f64 * LINE + 6.0;
+        let height = bottom + 28.0 + self.names_height() + self.x_label.len() as f64 * LINE + 6.0;
         let view = format!("0 0 {WIDTH} {}", num(height));
         let mut svg = Svg::default();
         svg.open("svg", &[("class", "chart"), ("role", "img"), ("aria-label", &self.aria()), ("viewBox", &view)]);
         self.axes(&mut svg, bottom);
+        if let Some(layout) = layout {
+            self.stacked_bars(&mut svg, looks, layout);
+            svg.close("svg");
+            return svg.finish();
+        }
         if !self.figure.names.is_empty() {
             self.bars(&mut svg, looks);
             svg.close("svg");
@@ -246,24 +300,42 @@ impl<'a> Picture<'a> {
             let (x, y) = (num(self.left - 8.0), num(self.down(tick.at)));
             svg.leaf("text", &[("class", "ty"), ("x", &x), ("y", &y), ("dy", ".35em")], &tick.label);
         }
-        let wide: usize = self.x.ticks.iter().map(|t| t.label.chars().count() + 1).sum();
-        let crowded = wide as f64 * CHAR > right - self.left;
-        for (i, tick) in self.x.ticks.iter().enumerate() {
-            // Every second label goes where text is large in comparison, which is on phones.
-            let class = if crowded && i % 2 == 1 { "tx odd" } else { "tx" };
-            svg.leaf(
-                "text",
-                &[("class", class), ("x", &num(self.across(tick.at))), ("y", &num(bottom + 22.0))],
-                &tick.label,
-            );
-        }
+        self.x_ticks(svg, bottom);
         for (i, line) in self.y_label.iter().enumerate() {
             svg.leaf("text", &[("class", "ly"), ("x", "0"), ("y", &num(15.0 + i as f64 * LINE))], line);
         }
         let middle = num((self.left + right) / 2.0);
         for (i, line) in self.x_label.iter().enumerate() {
-            let y = num(bottom + 44.0 + i as f64 * LINE);
+            let y = num(bottom + 44.0 + self.names_height() + i as f64 * LINE);
             svg.leaf("text", &[("class", "lx"), ("x", &middle), ("y", &y)], line);
+        }
+    }
+
+    /// What the names take beyond one line.
+    fn names_height(&self) -> f64 {
+        let lines = self.names.iter().map(Vec::len).max().unwrap_or(1);
+        lines.saturating_sub(1) as f64 * LINE
+    }
+
+    fn x_ticks(&self, svg: &mut Svg, bottom: f64) {
+        let text = |svg: &mut Svg, class, tick: &Tick, line: usize, text: &str| {
+            let (x, y) = (num(self.across(tick.at)), num(bottom + 22.0 + line as f64 * LINE));
+            svg.leaf("text", &[("class", class), ("x", &x), ("y", &y)], text);
+        };
+        if !self.names.is_empty() {
+            for (tick, lines) in self.x.ticks.iter().zip(&self.names) {
+                for (n, line) in lines.iter().enumerate() {
+                    text(svg, "tx", tick, n, line);
+                }
+            }
+            return;
+        }
+        let wide: usize = self.x.ticks.iter().map(|t| t.label.chars().count() + 1).sum();
+        let crowded = wide as f64 * CHAR > WIDTH - RIGHT - self.left;
+        for (i, tick) in self.x.ticks.iter().enumerate() {
+            // Every second label goes where text is large in comparison, which is on phones.
+            let class = if crowded && i % 2 == 1 { "tx odd" } else { "tx" };
+            text(svg, class, tick, 0, &tick.label);
         }
     }
 
@@ -326,7 +398,11 @@ impl<'a> Picture<'a> {
     fn aria(&self) -> String {
         let figure = self.figure;
         let names = figure.series.iter().map(full_name);
-        let (kind, parts) = if figure.names.is_empty() { ("Line", "Lines") } else { ("Bar", "Bars") };
+        let (kind, parts) = match (figure.stacked, figure.names.is_empty()) {
+            (true, _) => ("Stacked bar", "Parts"),
+            (false, true) => ("Line", "Lines"),
+            (false, false) => ("Bar", "Bars"),
+        };
         format!(
             "{}. {kind} chart of {} by {}. {parts}: {}. The numbers are in the table below.",
             figure.title,
@@ -338,7 +414,7 @@ impl<'a> Picture<'a> {
 }
 
 /// A value of the horizontal axis, or its name.
-fn x_text(figure: &Figure, x: f64) -> String {
+pub(crate) fn x_text(figure: &Figure, x: f64) -> String {
     figure.names.get(x as usize).cloned().unwrap_or_else(|| crate::format::value(figure.x.scale, x))
 }
 

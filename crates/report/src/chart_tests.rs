@@ -16,8 +16,8 @@ fn figure(x: Scale, y: Scale, series: Vec<Series>) -> Figure {
         caption: "What to see".into(),
         x: ModelAxis { label: "Requests".into(), scale: x },
         y: ModelAxis { label: "Time per request (ms)".into(), scale: y },
-        names: Vec::new(),
         series,
+        ..Figure::default()
     }
 }
 
@@ -100,11 +100,11 @@ fn intervals_are_whiskers_that_reach_to_their_ends() {
 #[test]
 fn eight_lines_have_eight_markers_and_colours() {
     let all: Vec<_> = (0..8).map(|i| series(&format!("n{i}"), Source::Measured, vec![point(1.0, 1.0)])).collect();
-    let looks = looks(&all);
+    let looks = looks_of_lines(&all);
     let distinct = |f: fn(&Look) -> String| looks.iter().map(f).collect::<std::collections::BTreeSet<_>>().len();
     assert_eq!(distinct(|l| l.class()), 8);
     assert_eq!(distinct(|l| l.marker().to_string()), 8);
-    let ninth = Look { number: 8, paper: false };
+    let ninth = Look { number: 8, paper: false, shade: 0 };
     assert!(ninth.marker() != Look { number: 0, ..ninth }.marker());
 }
 
@@ -121,7 +121,7 @@ fn a_papers_line_is_hollow_and_takes_the_colour_of_its_counterpart() {
             series("SD card", Source::Paper, p()),
         ],
     );
-    let classes: Vec<_> = looks(&figure.series).iter().map(|l| l.class()).collect();
+    let classes: Vec<_> = looks(&figure).iter().map(|l| l.class()).collect();
     assert_eq!(classes, ["s1 paper", "s0", "s1", "s2 paper"]);
     let chart = drawn(&figure);
     assert!(chart.svg.find("s1 paper").unwrap() < chart.svg.find("\"s0\"").unwrap(), "papers lie below");

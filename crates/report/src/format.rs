@@ -63,12 +63,12 @@ impl TickFormat {
     /// The format for ticks `step` apart, up to `largest` away from zero.
     pub(crate) fn new(scale: Scale, largest: f64, step: f64) -> TickFormat {
         let (factor, suffix) = match scale {
-            Scale::Linear | Scale::Log2 => plain_unit(largest),
+            Scale::Linear | Scale::Log2 | Scale::Percentile => plain_unit(largest),
             Scale::Percent => {
                 let (factor, suffix) = plain_unit(largest * 100.0);
                 (factor / 100.0, suffix + "%")
             }
-            Scale::Duration => match largest {
+            Scale::Duration | Scale::LogDuration => match largest {
                 l if !(1e-4..1e18).contains(&l) => {
                     let (factor, suffix) = plain_unit(largest / 1e9);
                     (factor * 1e9, suffix + " s")
@@ -160,10 +160,21 @@ pub(crate) fn value(scale: Scale, value: f64) -> String {
             size if size == 0.0 || (0.1..1e6).contains(&size) => group(&format!("{:.1}", value * 100.0)) + "%",
             _ => significant(value * 100.0) + "%",
         },
-        Scale::Duration if value.abs() >= 1e18 => significant(value / 1e9) + " s",
-        Scale::Duration => format_ns(value).replacen('-', "\u{2212}", 1),
+        Scale::Percentile if value == 100.0 => "max".into(),
+        // So many nines as there are, and no more.
+        Scale::Percentile => percentile(value),
+        Scale::Duration | Scale::LogDuration if value.abs() >= 1e18 => significant(value / 1e9) + " s",
+        Scale::Duration | Scale::LogDuration => format_ns(value).replacen('-', "\u{2212}", 1),
         Scale::Bytes => bytes(value),
     }
+}
+
+/// Two digits behind the leading nines: `50%`, `87.4%`, `99.9%`, `99.984%`.
+fn percentile(value: f64) -> String {
+    let nines = -(1.0 - value / 100.0).max(1e-12).log10();
+    let decimals = (nines + 1e-9).floor().max(0.0) as usize + usize::from(nines > 0.0);
+    let text = format!("{value:.decimals$}");
+    (if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text }).to_owned() + "%"
 }
 
 fn bytes(value: f64) -> String {
@@ -201,6 +212,12 @@ mod tests {
             assert_eq!(value(scale, f64::INFINITY), NOTHING);
             assert!(value(scale, 1e290).len() < 24, "{}", value(scale, 1e290));
         }
+    }
+
+    #[test]
+    fn percentiles_have_as_many_digits_as_nines() {
+        let texts = [0.0, 20.567, 50.0, 90.0, 99.0, 99.9, 99.999, 99.98418, 100.0].map(|p| value(Scale::Percentile, p));
+        assert_eq!(texts, ["0%", "20.6%", "50%", "90%", "99%", "99.9%", "99.999%", "99.9842%", "max"]);
     }
 
     #[test]

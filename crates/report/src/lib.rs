@@ -6,11 +6,17 @@
 
 mod axis;
 mod bars;
+mod chain;
 mod chart;
+mod distribution;
 mod format;
 mod heatmap;
+mod names;
 mod page;
+pub mod perfetto;
+mod stacked;
 mod svg;
+mod timeline;
 
 use pocketstone_core::{Error, Result};
 use pocketstone_study::model::Model;
@@ -29,6 +35,10 @@ pub(crate) struct Limits {
     pub squares_of_one: usize,
     /// Squares, over all heat maps, that get a title of their own.
     pub squares: usize,
+    /// Titles of one time line.
+    pub areas: usize,
+    /// System calls of one query.
+    pub calls: usize,
     /// Characters of one console tail, message or paragraph.
     pub text: usize,
     /// Entries of each list (claims, failures, figures and so on).
@@ -37,8 +47,16 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// What ordinary studies never reach.
-    pub(crate) const FULL: Limits =
-        Limits { markers: 200, rows: 400, squares_of_one: 8192, squares: 2500, text: 8000, entries: 200 };
+    pub(crate) const FULL: Limits = Limits {
+        markers: 200,
+        rows: 400,
+        squares_of_one: 8192,
+        squares: 2500,
+        areas: 1000,
+        calls: 60,
+        text: 8000,
+        entries: 200,
+    };
 
     fn smaller(self) -> Limits {
         Limits {
@@ -46,6 +64,8 @@ impl Limits {
             rows: self.rows / 2,
             squares_of_one: (self.squares_of_one / 2).max(512),
             squares: self.squares / 2,
+            areas: self.areas / 2,
+            calls: (self.calls / 2).max(4),
             text: self.text / 2,
             entries: (self.entries / 2).max(8),
         }

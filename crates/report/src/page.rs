@@ -1,11 +1,14 @@
 //! The page around charts, tables and heat maps: prepares what the template shows.
 
+use crate::chain::{self, Links};
 use crate::chart::{self, Chart};
+use crate::distribution;
 use crate::heatmap::{self, Grid};
+use crate::timeline::{self, Drawing};
 use crate::{Limits, svg};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use pocketstone_core::{Error, Result};
-use pocketstone_study::model::{ClaimResult, FailedCell, LeftOut, Model, Table, Verdict};
+use pocketstone_study::model::{Chain, ClaimResult, FailedCell, Figure, LeftOut, Model, Table, Verdict};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -16,6 +19,8 @@ struct Page<'a> {
     tally: Vec<Tally>,
     claims: Vec<Claim<'a>>,
     figures: Vec<Drawn<'a, Chart>>,
+    timelines: Vec<Drawn<'a, Drawing>>,
+    chains: Vec<Drawn<'a, Links>>,
     tables: Vec<TableView<'a>>,
     heat_maps: Vec<Drawn<'a, Grid>>,
     left_out: Vec<LeftOutGroup<'a>>,
@@ -103,6 +108,7 @@ pub(crate) fn render(model: &Model, limits: Limits) -> Result<String> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text)));
+    environment.add_template("below.html", include_str!("below.html")).map_err(broken)?;
     environment.add_template("report.html", include_str!("report.html")).map_err(broken)?;
     let template = environment.get_template("report.html").map_err(broken)?;
     template.render(page(model, limits)).map_err(broken)
@@ -129,15 +135,14 @@ fn page(model: &Model, limits: Limits) -> Page<'_> {
         },
         tally: tally(&model.claims),
         claims: first(&model.claims, limits.entries, "claims", &mut cut).iter().map(claim).collect(),
-        figures: first(&model.figures, limits.entries, "figures", &mut cut)
+        figures: figures(model, limits, &mut cut),
+        timelines: first(&model.timelines, limits.entries, "time lines", &mut cut)
             .iter()
-            .map(|f| Drawn {
-                id: &f.id,
-                title: &f.title,
-                caption: &f.caption,
-                unit: "",
-                picture: chart::draw(f, limits.markers, limits.rows),
-            })
+            .map(|t| drawn(&t.id, &t.title, &t.caption, timeline::draw(t, limits.areas)))
+            .collect(),
+        chains: first(&model.chains, limits.entries, "chains", &mut cut)
+            .iter()
+            .map(|c| drawn(&c.id, &c.title, &c.caption, chain(c, limits, &mut cut)))
             .collect(),
         tables: first(&model.tables, limits.entries, "tables", &mut cut)
             .iter()
@@ -160,6 +165,25 @@ fn page(model: &Model, limits: Limits) -> Page<'_> {
             .collect(),
         cut,
     }
+}
+
+fn drawn<'a, T>(id: &'a str, title: &'a str, caption: &'a str, picture: T) -> Drawn<'a, T> {
+    Drawn { id, title, caption, unit: "", picture }
+}
+
+/// The figures, and behind them the distributions.
+fn figures<'a>(model: &'a Model, limits: Limits, cut: &mut Vec<String>) -> Vec<Drawn<'a, Chart>> {
+    let draw = |figure: &Figure| chart::draw(figure, limits.markers, limits.rows);
+    let figures = first(&model.figures, limits.entries, "figures", cut).iter();
+    let mut all: Vec<_> = figures.map(|f| drawn(&f.id, &f.title, &f.caption, draw(f))).collect();
+    let distributions = first(&model.distributions, limits.entries, "distributions", cut).iter();
+    all.extend(distributions.map(|d| drawn(&d.id, &d.title, &d.caption, draw(&distribution::figure(d)))));
+    all
+}
+
+fn chain(chain: &Chain, limits: Limits, cut: &mut Vec<String>) -> Links {
+    let queries = first(&chain.queries, limits.entries, "queries", cut);
+    chain::links(queries, limits.calls, limits.text)
 }
 
 /// The first `limit` entries; notes how many more there are.

@@ -27,7 +27,7 @@
   };
   const find = (event) => {
     const chart = event.target.closest("svg.chart");
-    if (!chart) return event.target.closest("svg.heat path:has(title)");
+    if (!chart) return event.target.closest("path:has(title)");
     let best = null, least = 30;
     for (const p of chart.querySelectorAll(".pt")) {
       const [x, y] = centre(p);

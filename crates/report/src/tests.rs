@@ -33,8 +33,8 @@ fn figure(series: usize, points: u32) -> Figure {
         caption: "C".into(),
         x: Axis { label: "Number of requests".into(), scale: Scale::Log2 },
         y: Axis { label: "Time".into(), scale: Scale::Duration },
-        names: Vec::new(),
         series: (0..series).map(line).collect(),
+        ..Figure::default()
     }
 }
 
@@ -47,6 +47,48 @@ fn table(rows: usize) -> Table {
         columns: ["Cell", "Requests", "Time"].map(String::from).to_vec(),
         rows: (0..rows).map(row).collect(),
     }
+}
+
+fn timeline(text: &str, spans: u64) -> Timeline {
+    let span = |i| Span { start_ns: i * 700, end_ns: i * 700 + 90, kind: i as usize % 3, label: text.into() };
+    let lane = || Lane { name: text.into(), content: LaneContent::Spans((0..spans).map(span).collect()) };
+    let steps =
+        LaneContent::Steps { unit: text.into(), steps: (0..spans).map(|i| (i * 900, Some(i as f64))).collect() };
+    Timeline {
+        id: text.into(),
+        title: text.into(),
+        caption: text.into(),
+        start_ns: 0,
+        end_ns: spans * 1000,
+        kinds: vec![text.into(); 3],
+        lanes: vec![lane(), lane(), lane(), Lane { name: text.into(), content: steps }],
+    }
+}
+
+fn chain(text: &str) -> Chain {
+    let misses = vec![ChainMiss { file: text.into(), first_page: 1, pages: 2 }; 9];
+    let flash = vec![ChainFlash { kind: text.into(), page: 1, time_ns: 5 }; 9];
+    let (device, duration_ns) = (text.to_string(), None);
+    let block = ChainBlock { device, write: true, first_sector: 1, sectors: 2, issue_ns: 3, duration_ns };
+    let call = ChainCall {
+        name: text.into(),
+        file: text.into(),
+        misses: misses.clone(),
+        flash: flash.clone(),
+        blocks: vec![block.clone()],
+        ..ChainCall::default()
+    };
+    let query = ChainQuery {
+        label: text.into(),
+        sql: text.into(),
+        service_ns: 100,
+        calls: vec![call; 80],
+        misses,
+        flash,
+        blocks: vec![block],
+        ..ChainQuery::default()
+    };
+    Chain { id: text.into(), title: text.into(), caption: text.into(), queries: vec![query; 20] }
 }
 
 #[test]
@@ -83,6 +125,14 @@ fn every_text_of_the_model_is_escaped() {
             rows: vec![vec![evil(), evil()]],
         }],
         heat_maps: vec![heat],
+        distributions: vec![Distribution {
+            id: evil(),
+            title: evil(),
+            caption: evil(),
+            series: vec![Quantiles::of(&evil(), &[1, 2])],
+        }],
+        timelines: vec![timeline(&evil(), 3)],
+        chains: vec![chain(&evil())],
         explanations: vec![Explanation { heading: evil(), paragraphs: vec![evil()] }],
         left_out: vec![LeftOut { what: evil(), why: evil(), cure: evil() }],
         failures: vec![FailedCell { cell: evil(), message: evil(), hint: Some(evil()), console: Some(evil()) }],
@@ -149,11 +199,32 @@ fn no_model_makes_a_page_of_more_than_a_megabyte() {
         tables: vec![table(10_000); 20],
         heat_maps: vec![heat_map((0..16_384).map(|i| i * i).collect()); 12],
         failures: vec![failure; 300],
+        timelines: vec![timeline("a label of a span", 50_000); 4],
+        chains: vec![chain("a file"); 3],
         ..Model::default()
     };
     let page = html(&model).unwrap();
     assert!(page.len() <= 1 << 20, "{} bytes", page.len());
     assert!(page.contains("leaves out, for its size") && page.contains("more rows are left out"));
+}
+
+#[test]
+fn one_time_line_of_many_spans_adds_at_most_200_kb() {
+    let empty = html(&Model::default()).unwrap().len();
+    let model = Model { timelines: vec![timeline("a label of a span", 50_000)], ..Model::default() };
+    let page = html(&model).unwrap();
+    assert!(page.len() - empty <= 200 << 10, "{} bytes", page.len() - empty);
+    assert!(page.contains("Layer by layer") && page.contains("are drawn as one."));
+}
+
+#[test]
+fn a_query_opens_without_a_script() {
+    let mut chain = chain("sqlite.db");
+    chain.queries.truncate(2);
+    let page = html(&Model { chains: vec![chain], ..Model::default() }).unwrap();
+    assert_eq!(page.matches("<details class=\"query\">").count(), 2);
+    assert!(page.contains("20 more calls are left out of this page."), "80 calls, of which 60 are shown");
+    assert!(page.contains("unavailable") && page.contains("sqlite.db, pages 1 to 2 (2)"));
 }
 
 #[test]

@@ -100,32 +100,32 @@ fn a_report_opens_in_a_browser() {
     let wide = visit(&folder, &page, &["--dump-dom", "--window-size=1280,900"]);
     assert_eq!(console(&wide.log), [""; 0]);
     let count = |text| wide.dom.matches(text).count();
-    assert_eq!(count("<svg class=\"chart\" role=\"img\""), 5, "the sixth figure has no results");
+    assert_eq!(count("<svg class=\"chart\" role=\"img\""), 9, "one figure has no results");
     assert_eq!(count("There are no results for this figure."), 1);
     assert_eq!(count("<svg class=\"heat\" role=\"img\""), 2);
     assert_eq!(count("class=\"claim "), 4);
     assert_eq!(count("class=\"tip\""), 1, "the script ran");
     assert!(wide.dom.contains("block 3: 4200 page senses") && !wide.dom.contains("\u{1b}["));
 
-    let (light, visit) = screenshot(&folder, &page, "wide-light.png", (1280, 5400), &[]);
+    let (light, visit) = screenshot(&folder, &page, "wide-light.png", (1280, 8000), &[]);
     assert_eq!(console(&visit.log), [""; 0]);
     let (dark, _) =
-        screenshot(&folder, &page, "wide-dark.png", (1280, 5400), &["--blink-settings=preferredColorScheme=0"]);
+        screenshot(&folder, &page, "wide-dark.png", (1280, 8000), &["--blink-settings=preferredColorScheme=0"]);
     assert!(fs::read(&light).unwrap() != fs::read(&dark).unwrap(), "dark looks different");
 
     // A window cannot be as narrow as a phone, a frame can.
     let phone = folder.join("phone.html");
-    fs::write(&phone, "<body style=margin:0><iframe src=report.html style='width:390px;height:9600px;border:0'>")
+    fs::write(&phone, "<body style=margin:0><iframe src=report.html style='width:390px;height:15000px;border:0'>")
         .unwrap();
-    screenshot(&folder, &phone, "phone-light.png", (500, 9600), &[]);
-    screenshot(&folder, &phone, "phone-dark.png", (500, 9600), &["--blink-settings=preferredColorScheme=0"]);
+    screenshot(&folder, &phone, "phone-light.png", (500, 15000), &[]);
+    screenshot(&folder, &phone, "phone-dark.png", (500, 15000), &["--blink-settings=preferredColorScheme=0"]);
 
     // Without scripts everything is there but the tooltip. The browser takes its screenshots by a
     // script of its own, so it is a policy of the page that switches them off.
     let off = folder.join("no-script.html");
     let policy = "<head><meta http-equiv=Content-Security-Policy content=\"script-src 'none'\">";
     fs::write(&off, html.replacen("<head>", policy, 1)).unwrap();
-    let (still, visit) = screenshot(&folder, &off, "wide-no-script.png", (1280, 5400), &[]);
+    let (still, visit) = screenshot(&folder, &off, "wide-no-script.png", (1280, 8000), &[]);
     assert!(console(&visit.log).iter().any(|l| l.contains("script-src 'none'")), "scripts are off: {}", visit.log);
     // Not to the byte, which no browser promises; a page without its pictures is far smaller.
     let size = |path| fs::metadata(path).unwrap().len();

@@ -1,27 +1,25 @@
 //! The measured part of a cell.
 
-use crate::{files, volume};
+use crate::settings::guarded_settings;
+use crate::{database, files, read_ahead, volume};
 use pocketstone_core::error::Context;
-use pocketstone_core::log::{FlashLog, encode_calls, encode_flash};
+use pocketstone_core::log::{FlashLog, FlashOp, encode_calls, encode_flash};
 use pocketstone_core::outcome::{FlashCounts, Geometry, OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
-use pocketstone_core::plan::{FileSystem, PLAN_FORMAT, Plan, ReadAhead, ReadAheadBy, TARGET_FILE, Workload};
+use pocketstone_core::plan::{FileSystem, PLAN_FORMAT, Plan, TARGET_FILE, Workload};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{Engine, PosixFile};
+use pocketstone_probe::Settings;
 use pocketstone_probe::facts::gather;
 use pocketstone_probe::flashmon::{Flashmon, first_nand, totals};
-use pocketstone_probe::read_ahead::Bdi;
 use pocketstone_workload::Operation;
 use std::fs;
 use std::path::Path;
-
-/// The window that Linux gives a disk by default (VM_READAHEAD_PAGES).
-const DISK_WINDOW_BYTES: u64 = 128 * 1024;
 
 /// Measures one cell; the logs of calls and flash operations go to `folder`.
 ///
 /// # Errors
 /// When any part of it fails; nothing is measured in part.
-pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
+pub fn measure(plan: &Plan, trace: &Path, folder: &Path) -> Result<Outcome> {
     if plan.format != PLAN_FORMAT {
         return Err(Error::user(format!("the plan has format {}, this runner knows {PLAN_FORMAT}", plan.format))
             .hint("build the board again with the same version of pocketstone: pocketstone board build NAME"));
@@ -29,37 +27,19 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
     let spec = match &plan.workload {
         Workload::Read(spec) => spec,
         Workload::Files(spec) => return files::measure(plan, spec, folder),
-        Workload::Database(_) => return Err(Error::bug("databases are measured elsewhere")),
+        Workload::Database(spec) => return database::measure(plan, spec, trace, folder),
     };
     let operations: Vec<Operation> = pocketstone_workload::operations(&plan.workload, plan.seed).collect();
     let target = volume::folder(&plan.volume)?.join(TARGET_FILE);
     let mut unavailable = Vec::new();
 
     // The value is captured when the file is opened: it is set before, and put back at the end.
-    let bdi = match volume::bdi(&plan.volume) {
-        Some(name) => Bdi::named(name),
-        None => Bdi::of(&target),
+    let thrown_away = plan.volume.file_system != FileSystem::Directory;
+    let mut settings = match plan.read_ahead.is_none() || thrown_away {
+        true => Settings::unguarded(),
+        false => guarded_settings()?,
     };
-    let mut in_force = ReadAheadInForce {
-        bdi: bdi.as_ref().ok().map(|b| b.name().to_owned()),
-        default_bytes: bdi.as_ref().ok().and_then(|b| b.bytes().ok()),
-        ..ReadAheadInForce::default()
-    };
-    let window = match plan.read_ahead {
-        Some(ReadAhead { by: ReadAheadBy::Mount, bytes }) => Some(bytes),
-        // Raw NAND has no window by default: without one there is nothing that advice could change.
-        Some(ReadAhead { by: ReadAheadBy::File, .. }) if volume::bdi(&plan.volume).is_some() => Some(DISK_WINDOW_BYTES),
-        _ => None,
-    };
-    let _setting = match window {
-        Some(bytes) => Some(bdi.as_ref().map_err(copy)?.set(bytes)?),
-        None => None,
-    };
-    in_force.bytes = bdi.as_ref().ok().and_then(|b| b.bytes().ok());
-    if let Err(error) = &bdi {
-        unavailable.push(Unavailable { what: "read-ahead in force".into(), why: error.chain(), cure: String::new() });
-    }
-
+    let mut in_force = read_ahead::set(plan, &target, &mut settings, &mut unavailable)?;
     chill(plan, &target)?;
     let (mut engine, advice) = PosixFile::open(&target, spec, plan.read_ahead)?;
     in_force.advice = advice.into();
@@ -127,15 +107,15 @@ pub fn record(
         end_ns: recording.end_ns,
         calls: recording.calls.len() as u64,
         chip: first_nand().ok(),
-        flash: log.map(|log| counts(&log, page_reads)),
+        flash: log.map(|log| counts(&log, page_reads, |op| op.pid == std::process::id())),
     })
 }
 
-fn copy(error: &Error) -> Error {
-    Error::board(error.chain())
-}
-
-fn keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+/// Writes a log into the cell's folder.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = folder.join(name);
     fs::write(&path, bytes).board(|| format!("cannot write {}", path.display()))
 }
@@ -149,7 +129,7 @@ fn chill(plan: &Plan, target: &Path) -> Result<()> {
 }
 
 /// Starts flashmon, or says why there is none: a machine without raw NAND still measures latency.
-fn start_tracing(unavailable: &mut Vec<Unavailable>) -> Result<Option<Flashmon>> {
+pub fn start_tracing(unavailable: &mut Vec<Unavailable>) -> Result<Option<Flashmon>> {
     match first_nand().and_then(Flashmon::new) {
         Ok(monitor) => {
             if let Some(why) = monitor.page_reads_unavailable() {
@@ -166,10 +146,7 @@ fn start_tracing(unavailable: &mut Vec<Unavailable>) -> Result<Option<Flashmon>>
     }
 }
 
-fn counts(log: &FlashLog, page_reads: bool) -> FlashCounts {
-    let me = std::process::id();
-    FlashCounts {
-        workload: totals(log, page_reads, |op| op.pid == me),
-        background: totals(log, page_reads, |op| op.pid != me),
-    }
+/// Flash operations by the workload's own threads and by all others.
+pub fn counts(log: &FlashLog, page_reads: bool, mine: impl Fn(&FlashOp) -> bool) -> FlashCounts {
+    FlashCounts { workload: totals(log, page_reads, &mine), background: totals(log, page_reads, |op| !mine(op)) }
 }

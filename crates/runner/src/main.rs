@@ -2,6 +2,7 @@
 //! as a virtual board's first process, brings the board up and takes orders until it is switched off.
 
 mod cell;
+mod database;
 mod files;
 mod hosted;
 mod in_memory;
@@ -9,16 +10,22 @@ mod init;
 mod loop_device;
 mod mtd;
 mod order;
+mod read_ahead;
+mod settings;
 mod stop;
 mod ubi;
 mod volume;
 
+use pocketstone_engine::database::serve;
 use pocketstone_probe::command::{self, Options};
+use pocketstone_probe::settings::watchdog_main;
 use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
        pocketstone-runner serve REGION DIRECTORY (mounts an SCMFS volume, for the cell that starts it)
+       pocketstone-runner database TASK.json (an engine's process, for the cell that starts it)
+       pocketstone-runner watchdog JOURNAL (puts settings back, for the cell that starts it)
        pocketstone-runner flashmon [--summary FILE] [--log FILE] -- COMMAND...
        pocketstone-runner host-open PATH... (on a virtual board: which files of the host can be opened)
        pocketstone-runner version";
@@ -33,6 +40,8 @@ fn main() -> ExitCode {
         ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
         #[cfg(feature = "fuse")]
         ["serve", region, directory] => exit(in_memory::serve(Path::new(region), Path::new(directory), print)),
+        ["database", task] => ExitCode::from(serve(Path::new(task), std::io::stdin().lock(), std::io::stdout().lock())),
+        ["watchdog", ..] => exit(watchdog_main(&arguments[1..])),
         ["flashmon", ..] => match Options::parse(&arguments[1..]).and_then(|o| command::run(&o)) {
             Ok((report, status)) => {
                 print(&report);

@@ -1,10 +1,10 @@
 //! One order: read it, carry it out, leave the reply in a folder.
 
 use crate::in_memory::InMemory;
-use crate::{cell, files, volume};
+use crate::{cell, database, files, volume};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Failure, Reply};
-use pocketstone_core::plan::{Order, Step};
+use pocketstone_core::plan::{Order, Step, TRACE_FILE};
 use pocketstone_core::{Error, Result};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -19,14 +19,15 @@ use std::process::Command;
 /// When the order cannot be read or the reply cannot be written.
 pub fn carry_out(order: &Path, folder: &Path) -> Result<()> {
     let text = fs::read(order).user(|| format!("cannot read {}", order.display()))?;
+    let trace = order.with_file_name(TRACE_FILE);
     let order: Order = serde_json::from_slice(&text).user(|| format!("{} is not an order", order.display()))?;
-    let reply = execute(order, folder).unwrap_or_else(|e| Reply::Failed { failure: Failure::from(&e) });
+    let reply = execute(order, &trace, folder).unwrap_or_else(|e| Reply::Failed { failure: Failure::from(&e) });
     let text = serde_json::to_vec(&reply).map_err(|e| Error::bug("a reply is no JSON").because(e))?;
     let path = folder.join("reply.json");
     fs::write(&path, text).board(|| format!("cannot write {}", path.display()))
 }
 
-fn execute(order: Order, folder: &Path) -> Result<Reply> {
+fn execute(order: Order, trace: &Path, folder: &Path) -> Result<Reply> {
     match order {
         Order::Prepare { step } => {
             match step {
@@ -37,14 +38,15 @@ fn execute(order: Order, folder: &Path) -> Result<Reply> {
                 Step::Format { volume } => volume::format(&volume)?,
                 Step::Fill { volume, file } => volume::fill(&volume, &file)?,
                 Step::Populate { volume, population } => files::prepare(&volume, &population)?,
-                Step::Load { .. } => return Err(Error::bug("databases are loaded elsewhere")),
+                Step::Load { volume, database } => database::prepare(&volume, &database, trace, folder)?,
             }
             Ok(Reply::Ready { facts: pocketstone_probe::facts::gather() })
         }
         Order::Measure { plan } => {
-            let outcome = Box::new(cell::measure(&plan, folder)?);
+            let outcome = Box::new(cell::measure(&plan, trace, folder)?);
             Ok(Reply::Measured { outcome })
         }
+        Order::Engines => Ok(database::engines()),
         Order::Exec { argv } => {
             let [program, arguments @ ..] = &argv[..] else {
                 return Err(Error::user("there is no command to run"));

@@ -1,7 +1,9 @@
 //! Cells: one point of a matrix, one seed, traced or not.
 
 use crate::factor::{Point, describe};
-use crate::study::{Experiment, Study};
+use crate::study::{Experiment, Study, Traced};
+use crate::traces::Traces;
+use pocketstone_core::database::*;
 use pocketstone_core::plan::*;
 use pocketstone_core::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -36,17 +38,22 @@ impl Cell {
 ///
 /// # Errors
 /// When a point makes no plan.
-pub fn cells(study: &Study, kind: &str, directory: Option<&Path>, traced: bool) -> Result<Vec<Cell>> {
+pub fn cells(
+    study: &Study,
+    kind: &str,
+    directory: Option<&Path>,
+    traced: bool,
+    traces: &mut Traces,
+) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     let most = study.experiments.iter().map(|e| repetitions(study, e)).max().unwrap_or(0);
     for repetition in 0..most {
         for experiment in study.experiments.iter().filter(|e| repetition < repetitions(study, e)) {
             for point in experiment.points(kind) {
                 let seed = study.seed + u64::from(repetition);
-                // Nothing that is in memory has flash operations.
-                let twin = traced && !word::<FileSystem>(&point, "file_system")?.in_memory();
+                let twin = traced && has_twin(experiment, &point, repetition)?;
                 for trace in [false, true].into_iter().take(1 + usize::from(twin)) {
-                    let plan = plan(&point, seed, directory, trace).map_err(|e| {
+                    let plan = plan(&point, seed, directory, trace, traces).map_err(|e| {
                         Error::user(format!("experiment `{}` of {}.toml makes no plan", experiment.name, study.name))
                             .because(e)
                     })?;
@@ -59,11 +66,24 @@ pub fn cells(study: &Study, kind: &str, directory: Option<&Path>, traced: bool) 
     Ok(cells)
 }
 
+/// Whether a traced twin stands beside a cell: nothing that is in memory has flash operations, but whatever a
+/// database does has system calls.
+fn has_twin(experiment: &Experiment, point: &Point, repetition: u32) -> Result<bool> {
+    let wanted = match experiment.traced {
+        Traced::Each => true,
+        Traced::First => repetition == 0,
+        Traced::None => false,
+    };
+    let workload = point["workload"].as_str();
+    let files = matches!(workload, Some("read" | "files"));
+    Ok(wanted && workload != Some("null") && (!files || !word::<FileSystem>(point, "file_system")?.in_memory()))
+}
+
 fn repetitions(study: &Study, experiment: &Experiment) -> u32 {
     experiment.repetitions.unwrap_or(study.repetitions)
 }
 
-fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool) -> Result<Plan> {
+fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool, traces: &mut Traces) -> Result<Plan> {
     let file_system: FileSystem = word(point, "file_system")?;
     let mut options = Vec::new();
     match point["compression"].as_str() {
@@ -75,25 +95,29 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool) -> Resu
     }
     let workload = match point["workload"].as_str() {
         Some("files") => Workload::Files(files(point)?),
-        _ => Workload::Read(read(point)?),
+        Some("read") => Workload::Read(read(point)?),
+        _ => Workload::Database(Box::new(database(point, seed, traces)?)),
     };
-    let read_ahead = match &point["read_ahead_bytes"] {
-        serde_json::Value::String(_) => None,
-        _ => Some(ReadAhead { by: word(point, "read_ahead_by")?, bytes: number(point, "read_ahead_bytes")? }),
+    let read_ahead = match point.get("read_ahead_bytes") {
+        None | Some(serde_json::Value::String(_)) => None,
+        Some(_) => Some(ReadAhead { by: word(point, "read_ahead_by")?, bytes: number(point, "read_ahead_bytes")? }),
     };
-    let reads = matches!(workload, Workload::Read(_));
-    if file_system.in_memory() && (reads || !options.is_empty()) {
-        let name = file_system.name();
-        return Err(match reads {
-            true => Error::user(format!("a cold read of {name} in memory measures nothing"))
-                .hint("set workload = \"files\", whose operation may be read"),
-            false => Error::user(format!("{name} in memory has no compression"))
-                .hint("leave compression out, or give it by [experiment.on.KIND]"),
-        });
+    let in_memory = file_system.in_memory();
+    let name = file_system.name();
+    if in_memory && matches!(workload, Workload::Read(_)) {
+        return Err(Error::user(format!("a cold read of {name} in memory measures nothing"))
+            .hint("set workload = \"files\", whose operation may be read"));
     }
-    if !reads && read_ahead.is_some() {
-        return Err(Error::user("a files workload has caches warm: read-ahead changes nothing")
-            .hint("leave read_ahead_bytes out"));
+    if in_memory && !options.is_empty() {
+        return Err(Error::user(format!("{name} in memory has no compression"))
+            .hint("leave compression out, or give it by [experiment.on.KIND]"));
+    }
+    if file_system == FileSystem::Scmfs && matches!(workload, Workload::Database(_)) {
+        return Err(Error::user("a database needs files that the kernel knows; scmfs here is a library")
+            .hint("set file_system = \"scmfs-fuse\""));
+    }
+    if in_memory && read_ahead.is_some() {
+        return Err(Error::user(format!("{name} in memory has no read-ahead")).hint("leave read_ahead_bytes out"));
     }
     let directory = (file_system == FileSystem::Directory).then(|| directory.map(Path::to_path_buf)).flatten();
     Ok(Plan {
@@ -107,7 +131,7 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool) -> Resu
 }
 
 fn number(point: &Point, name: &str) -> Result<u64> {
-    point[name].as_u64().ok_or_else(|| Error::bug(format!("{name} is no number")))
+    point.get(name).and_then(|v| v.as_u64()).ok_or_else(|| Error::bug(format!("{name} is no number")))
 }
 
 fn read(point: &Point) -> Result<ReadSpec> {
@@ -142,8 +166,60 @@ fn files(point: &Point) -> Result<FilesSpec> {
     spec.check().map(|()| spec)
 }
 
+fn database(point: &Point, seed: u64, traces: &mut Traces) -> Result<DatabaseSpec> {
+    let text = |name: &str| point.get(name).and_then(|v| v.as_str()).map(str::to_owned);
+    let set = |name: &str| text(name).filter(|value| value != "default");
+    let workload: DatabaseWorkload = word(point, "workload")?;
+    let delay = match text("delay").as_deref() {
+        Some("own") if workload != DatabaseWorkload::File => {
+            return Err(Error::user(
+                "delay = \"own\" is for workload = \"prepared\": others have no delays of their own",
+            ));
+        }
+        Some("own") | None => None,
+        Some(delay) => Some(delay.parse()?),
+    };
+    let recipe = Recipe {
+        workload,
+        file: text("workload_file").filter(|f| !f.is_empty()).map(Into::into),
+        records: number(point, "records")?,
+        operations: number(point, "operations")?,
+        fields: number(point, "fields")?,
+        field_bytes: number(point, "field_bytes")?,
+        scan_records: number(point, "scan_records")?,
+        pattern: if point.contains_key("pattern") { word(point, "pattern")? } else { Pattern::Random },
+        delay,
+    };
+    let (trace, loading_trace) = traces.digests(&recipe, seed)?;
+    let engine: DatabaseEngine = word(point, "engine")?;
+    Ok(DatabaseSpec {
+        trace,
+        loading_trace,
+        recipe,
+        engine,
+        // A key-value store has no SQL in any form.
+        sql: if engine.speaks_sql() { word(point, "sql")? } else { SqlForm::Prepared },
+        configuration: Configuration {
+            journal_mode: set("journal_mode"),
+            synchronous: set("synchronous"),
+            locking_mode: set("locking_mode"),
+            page_bytes: point.get("page_bytes").and_then(|v| v.as_u64()),
+            cache_bytes: point.get("cache_bytes").and_then(|v| v.as_u64()),
+        },
+        threads: number(point, "threads")? as u32,
+        waiting: word(point, "waiting")?,
+        arrival: word(point, "arrival")?,
+        cold: text("page_cache").as_deref() == Some("cold"),
+        conditions: Conditions {
+            governor: set("governor"),
+            cores: point.get("cores").and_then(|v| v.as_u64()).map(|n| n as u32),
+            power: set("power"),
+        },
+    })
+}
+
 fn word<T: DeserializeOwned>(point: &Point, name: &str) -> Result<T> {
-    serde_json::from_value(point[name].clone())
+    serde_json::from_value(point.get(name).cloned().unwrap_or_default())
         .map_err(|e| Error::bug(format!("{name} is no word of a plan")).because(e))
 }
 
@@ -153,7 +229,9 @@ mod tests {
 
     #[test]
     fn every_word_of_a_factor_is_a_word_of_a_plan() {
-        for name in ["file_system", "pattern", "data", "operation", "sync", "read_ahead_by"] {
+        let words =
+            ["file_system", "pattern", "data", "operation", "sync", "read_ahead_by", "engine", "sql", "arrival"];
+        for name in words.into_iter().chain(["waiting"]) {
             let crate::factor::Kind::Word(words) = crate::factor::named(name).unwrap().kind else { panic!("{name}") };
             for value in words {
                 let point = Point::from([(name.to_owned(), (*value).into())]);
@@ -163,6 +241,10 @@ mod tests {
                     "data" => word::<Data>(&point, name).is_ok(),
                     "operation" => word::<FileOperation>(&point, name).is_ok(),
                     "sync" => word::<Sync>(&point, name).is_ok(),
+                    "engine" => word::<DatabaseEngine>(&point, name).is_ok(),
+                    "sql" => word::<SqlForm>(&point, name).is_ok(),
+                    "arrival" => word::<Arrival>(&point, name).is_ok(),
+                    "waiting" => word::<Waiting>(&point, name).is_ok(),
                     _ => word::<ReadAheadBy>(&point, name).is_ok(),
                 };
                 assert!(understood, "{name} = {value}");
@@ -171,11 +253,25 @@ mod tests {
     }
 
     #[test]
+    fn every_workload_of_the_factor_is_one_of_a_plan() {
+        let crate::factor::Kind::Word(words) = crate::factor::named("workload").unwrap().kind else { panic!() };
+        for value in words.iter().filter(|w| !["read", "files"].contains(w)) {
+            let point = Point::from([("workload".to_owned(), (*value).into())]);
+            assert!(word::<DatabaseWorkload>(&point, "workload").is_ok(), "{value}");
+        }
+    }
+
+    fn made(study: &Study, kind: &str, traced: bool) -> Result<Vec<Cell>> {
+        let folder = tempfile::tempdir().unwrap();
+        cells(study, kind, None, traced, &mut Traces::new(folder.path(), Path::new(".")))
+    }
+
+    #[test]
     fn twins_follow_their_cell_and_seeds_are_outermost() {
         let text = "title='t'\nboard='b'\nrepetitions=2\nseed=5\n[[experiment]]\nname='e'\n[experiment.factors]\n\
                     file_system='jffs2'\nfile_bytes='5MiB'\nrequests=[8, 16]\ncompression='none'\n";
         let study = Study::parse("s.toml", text).unwrap();
-        let cells = cells(&study, "virtual", None, true).unwrap();
+        let cells = made(&study, "virtual", true).unwrap();
         let short: Vec<_> =
             cells.iter().map(|c| (c.plan.seed, c.point["requests"].as_u64().unwrap(), c.traced)).collect();
         assert_eq!(short[..3], [(5, 8, false), (5, 8, true), (5, 16, false)]);
@@ -192,7 +288,7 @@ mod tests {
     #[test]
     fn a_read_makes_the_plan_that_it_always_made() {
         let study = study("file_system='jffs2'\nfile_bytes='5MiB'\nrequests=8\n");
-        let cells = cells(&study, "virtual", None, false).unwrap();
+        let cells = made(&study, "virtual", false).unwrap();
         let text = serde_json::to_string(&cells[0].plan).unwrap();
         let expected = r#"{"format":1,"seed":0,"volume":{"file_system":"jffs2","options":[],"directory":null},"#
             .to_owned()
@@ -205,15 +301,15 @@ mod tests {
     fn file_systems_in_memory_have_the_files_workload_and_no_twins() {
         let factors = "file_system=['scmfs', 'ext4', 'directory']\nworkload=['read', 'files']\n\
                        operation=['read', 'create']\nsync=['none', 'each']\nfile_bytes='1MiB'\nrequests=8\n";
-        let made = cells(&study(factors), "host", None, true);
-        assert!(made.unwrap_err().cure().unwrap().contains("workload = \"files\""));
-        let made = cells(&study(&factors.replace("['read', 'files']", "'files'")), "host", None, true).unwrap();
+        let found = made(&study(factors), "host", true);
+        assert!(found.unwrap_err().cure().unwrap().contains("workload = \"files\""));
+        let found = made(&study(&factors.replace("['read', 'files']", "'files'")), "host", true).unwrap();
         // Reads are never synced: three of the four combinations exist, and the directory has twins.
-        assert_eq!(made.len(), 3 + 3 + 6);
-        assert!(made.iter().all(|c| !c.traced || c.plan.volume.file_system == FileSystem::Directory));
+        assert_eq!(found.len(), 3 + 3 + 6);
+        assert!(found.iter().all(|c| !c.traced || c.plan.volume.file_system == FileSystem::Directory));
         let refused = |more: &str| {
             let factors = format!("file_system='tmpfs'\nworkload='files'\nfile_bytes=4096\nrequests=8\n{more}\n");
-            cells(&study(&factors), "host", None, true).unwrap_err().chain()
+            made(&study(&factors), "host", true).unwrap_err().chain()
         };
         assert!(refused("compression='zstd'").contains("no compression"));
         assert!(refused("read_ahead_bytes=0").contains("caches warm"));

@@ -1,11 +1,17 @@
 //! Factors: what a study varies. One table names them all, with what their values may be.
 
+mod table;
+
+pub use table::FACTORS;
+
+use pocketstone_core::database::Delay;
 use pocketstone_core::units::{format_bytes, format_ns, parse_bytes, parse_ns};
 use pocketstone_core::{Error, Result};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// The values of a point of a study's matrix, by factor name.
+/// The values of a point of a study's matrix, by factor name. Factors that its workload does not have
+/// are not in it.
 pub type Point = BTreeMap<String, Json>;
 
 /// What a factor's values are.
@@ -13,16 +19,56 @@ pub type Point = BTreeMap<String, Json>;
 pub enum Kind {
     /// One of these words.
     Word(&'static [&'static str]),
+    /// Any text.
+    Text,
     /// A number of things, at least 1.
     Count,
+    /// As `Count`, or the word `default`.
+    CountOrDefault,
     /// A size in bytes, or a text with a unit; some also have the word `default`.
     Bytes,
     /// As `Bytes`, or the word `default`.
     BytesOrDefault,
     /// A duration in nanoseconds, or a text with a unit.
     Nanoseconds,
+    /// A delay between two operations, as [`Delay`] reads it, or the word `own`: what the file has.
+    Delay,
     /// true or false.
     Flag,
+}
+
+/// Which workloads have a factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// All.
+    All,
+    /// `read` and `files`.
+    Files,
+    /// `files` alone.
+    FilesOnly,
+    /// Those on databases.
+    Databases,
+    /// `read`, and those on databases.
+    Cached,
+    /// `read`, `files` and `contacts`.
+    Patterned,
+    /// `prepared` alone.
+    Prepared,
+}
+
+impl Of {
+    fn has(self, workload: &str) -> bool {
+        let (read, files) = (workload == "read", workload == "files");
+        match self {
+            Of::All => true,
+            Of::Files => read || files,
+            Of::FilesOnly => files,
+            Of::Databases => !read && !files,
+            Of::Cached => !files,
+            Of::Patterned => read || files || workload == "contacts",
+            Of::Prepared => workload == "prepared",
+        }
+    }
 }
 
 /// A factor.
@@ -34,83 +80,11 @@ pub struct Factor {
     pub kind: Kind,
     /// The value where a study says nothing; `None` where it must.
     pub default: Option<&'static str>,
+    /// Which workloads have it.
+    pub of: Of,
     /// What it is.
     pub about: &'static str,
 }
-
-/// Every factor, in the order that cells are made: the last one varies fastest.
-pub const FACTORS: [Factor; 15] = [
-    Factor {
-        name: "file_system",
-        kind: Kind::Word(&["directory", "jffs2", "ubifs", "scmfs", "scmfs-fuse", "tmpfs", "ext4"]),
-        default: None,
-        about: "file system under test",
-    },
-    Factor {
-        name: "compression",
-        kind: Kind::Word(&["default", "none", "lzo", "zlib", "zstd"]),
-        default: Some("default"),
-        about: "the file system's compressor (mount option compr); default leaves it to the file system",
-    },
-    Factor {
-        name: "bulk_read",
-        kind: Kind::Flag,
-        default: Some("false"),
-        about: "UBIFS's own read-ahead (mount option bulk_read); other file systems have only false",
-    },
-    Factor {
-        name: "data",
-        kind: Kind::Word(&["random", "compressible"]),
-        default: Some("random"),
-        about: "file content",
-    },
-    Factor {
-        name: "workload",
-        kind: Kind::Word(&["read", "files"]),
-        default: Some("read"),
-        about: "read() on one file with the page cache cold, or operations on files with caches warm",
-    },
-    Factor {
-        name: "operation",
-        kind: Kind::Word(&["read", "write", "append", "create", "delete", "look-up"]),
-        default: Some("read"),
-        about: "what a request does",
-    },
-    Factor {
-        name: "sync",
-        kind: Kind::Word(&["none", "each"]),
-        default: Some("none"),
-        about: "fsync never, or in each request that changes a file",
-    },
-    Factor { name: "files", kind: Kind::Count, default: Some("1"), about: "number of files" },
-    Factor { name: "file_bytes", kind: Kind::Bytes, default: None, about: "size of a file" },
-    Factor {
-        name: "pattern",
-        kind: Kind::Word(&["sequential", "random"]),
-        default: Some("sequential"),
-        about: "order of offsets",
-    },
-    Factor { name: "request_bytes", kind: Kind::Bytes, default: Some("4096"), about: "bytes per request" },
-    Factor { name: "requests", kind: Kind::Count, default: None, about: "number of requests" },
-    Factor {
-        name: "inter_arrival_ns",
-        kind: Kind::Nanoseconds,
-        default: Some("0"),
-        about: "pause between two requests",
-    },
-    Factor {
-        name: "read_ahead_by",
-        kind: Kind::Word(&["mount", "file"]),
-        default: Some("mount"),
-        about: "set through the bdi of the mount, or by posix_fadvise on the file",
-    },
-    Factor {
-        name: "read_ahead_bytes",
-        kind: Kind::BytesOrDefault,
-        default: Some("default"),
-        about: "largest read-ahead window; 0 is off, default leaves what the machine has",
-    },
-];
 
 /// The factor of that name.
 ///
@@ -135,15 +109,28 @@ impl Factor {
             (Kind::Word(words), _) => Err(wrong(&format!("one of {}", words.join(", ")))),
             (Kind::Flag, toml::Value::Boolean(flag)) => Ok((*flag).into()),
             (Kind::Flag, _) => Err(wrong("true or false")),
-            (Kind::Count, toml::Value::Integer(n @ 1..)) => Ok((*n).into()),
+            (Kind::Text, toml::Value::String(text)) => Ok(text.clone().into()),
+            (Kind::Text, _) => Err(wrong("a text")),
+            (Kind::Count | Kind::CountOrDefault, toml::Value::Integer(n @ 1..)) => Ok((*n).into()),
+            (Kind::BytesOrDefault | Kind::CountOrDefault, toml::Value::String(text)) if text == "default" => {
+                Ok(text.clone().into())
+            }
             (Kind::Count, _) => Err(wrong("a number from 1 on")),
-            (Kind::BytesOrDefault, toml::Value::String(text)) if text == "default" => Ok(text.clone().into()),
+            (Kind::CountOrDefault, _) => Err(wrong("a number from 1 on, or \"default\"")),
+            (Kind::Delay, toml::Value::String(text)) if text == "own" => Ok(text.clone().into()),
+            (Kind::Delay, toml::Value::String(text)) => Ok(text.parse::<Delay>()?.to_string().into()),
+            (Kind::Delay, _) => Err(wrong("a delay, such as \"none\", \"1ms\" or \"lognormal:6ms\"")),
             (_, toml::Value::Integer(n @ 0..)) => Ok((*n).into()),
             (Kind::Bytes | Kind::BytesOrDefault, toml::Value::String(text)) => Ok(parse_bytes(text)?.into()),
             (Kind::Nanoseconds, toml::Value::String(text)) => Ok(parse_ns(text)?.into()),
             (Kind::Nanoseconds, _) => Err(wrong("a duration, such as \"10ms\"")),
             _ => Err(wrong("a size, such as \"4KiB\"")),
         }
+    }
+
+    /// Whether points with that workload have it.
+    pub fn applies(&self, workload: &str) -> bool {
+        self.of.has(workload)
     }
 
     /// The default value.

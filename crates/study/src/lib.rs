@@ -3,6 +3,9 @@
 pub mod cell;
 pub mod compare;
 pub mod factor;
+mod figures;
+pub mod layers;
+pub mod metrics;
 pub mod model;
 mod report_files;
 pub mod report_model;
@@ -11,5 +14,6 @@ pub mod stats;
 pub mod store;
 pub mod study;
 pub mod summarize;
+pub mod traces;
 
 pub use study::Study;

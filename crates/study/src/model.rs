@@ -1,5 +1,12 @@
 //! What a report shows, as plain data: made from a run's results, drawn by whoever draws.
 
+mod layers;
+
+pub use layers::{
+    Chain, ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, Distribution, Lane, LaneContent, Quantiles, Span,
+    Timeline,
+};
+
 use serde::Serialize;
 
 /// Everything a report of one run shows.
@@ -21,6 +28,12 @@ pub struct Model {
     pub claims: Vec<ClaimResult>,
     /// Figures.
     pub figures: Vec<Figure>,
+    /// Distributions of latencies.
+    pub distributions: Vec<Distribution>,
+    /// What ran when.
+    pub timelines: Vec<Timeline>,
+    /// Queries with what they caused below.
+    pub chains: Vec<Chain>,
     /// Tables.
     pub tables: Vec<Table>,
     /// Flash operations by block of the chip.
@@ -75,8 +88,8 @@ impl Verdict {
     }
 }
 
-/// A chart: lines, or bars where the horizontal axis has names.
-#[derive(Debug, Clone, Serialize)]
+/// A chart: lines, or bars where the horizontal axis has names or the series are stacked.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Figure {
     /// Identifier, unique in the report, fit for an HTML id.
     pub id: String,
@@ -93,10 +106,29 @@ pub struct Figure {
     pub names: Vec<String>,
     /// The lines, or the bars of one colour.
     pub series: Vec<Series>,
+    /// Whether series are parts that lie one upon the other in a bar, the first one at the bottom. Each
+    /// different x has its place then, evenly spaced, whether it has a name or not. An interval of a part
+    /// is that of the part alone: it is in the table and the tooltip, and no whisker is drawn for it.
+    pub stacked: bool,
+    /// The bars that stand side by side at each place, where `stacked` and there are several; empty
+    /// otherwise. Series that no stack has are not drawn.
+    pub stacks: Vec<Stack>,
+}
+
+/// One of several bars at the same place, made of parts.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Stack {
+    /// What its parts have in common, such as the engine's name.
+    pub name: String,
+    /// Its parts from the bottom up: indices of [`Figure::series`].
+    pub series: Vec<usize>,
+    /// The total at each x with its interval, for the whisker; may be empty. A point's `y` is not drawn,
+    /// for the parts make the bar's height.
+    pub totals: Vec<Point>,
 }
 
 /// An axis.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Axis {
     /// Its label, unit included.
     pub label: String,
@@ -105,10 +137,11 @@ pub struct Axis {
 }
 
 /// How an axis places and writes its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Linear, plain numbers.
+    #[default]
     Linear,
     /// Powers of two evenly spaced, plain numbers.
     Log2,
@@ -116,12 +149,17 @@ pub enum Scale {
     Percent,
     /// Linear, values are nanoseconds shown with the unit that fits.
     Duration,
+    /// Powers of ten evenly spaced, values are nanoseconds shown with the unit that fits.
+    LogDuration,
     /// Linear, values are bytes shown with the unit that fits.
     Bytes,
+    /// Values are percentiles from 0 to 100; 0, 90, 99, 99.9 and so on are evenly spaced, and 100, the
+    /// maximum, stands at the end.
+    Percentile,
 }
 
 /// A line of a chart.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
@@ -132,10 +170,11 @@ pub struct Series {
 }
 
 /// Where values come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// This run.
+    #[default]
     Measured,
     /// A publication.
     Paper,

@@ -1,11 +1,13 @@
 //! From results to what a report shows.
 
-use crate::factor::{self, Kind, Point as Factors, describe};
+use crate::factor::{self, Point as Factors, describe};
+use crate::figures::{figure, phrase, study_table};
+use crate::layers::{Layers, distribution, views};
 use crate::model::*;
 use crate::report_files::{latencies_table, on_files, volumes_table};
 use crate::run::varying;
 use crate::store::{Store, senses_by_block};
-use crate::study::{DetailSpec, FigureSpec, Show, Study};
+use crate::study::{DetailSpec, Study};
 use crate::summarize::{judge, shown};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Outcome;
@@ -53,6 +55,9 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     }
     for detail in &study.details {
         add_detail(store, study, detail, &mut model)?;
+    }
+    for table in &study.tables {
+        model.tables.extend(study_table(store, study, table)?);
     }
     model.tables.extend(volumes_table(store)?);
     model.tables.extend(read_ahead_table(store)?);
@@ -133,123 +138,6 @@ pub(crate) fn rows(store: &Store, table: &str, experiment: &str, metric: &str, o
         .collect()
 }
 
-fn scale_of(metric: &str, show: Show) -> Scale {
-    match show {
-        Show::Improvement => Scale::Percent,
-        Show::Value if metric.ends_with("_ns") => Scale::Duration,
-        Show::Value if metric == "tracing_cost" => Scale::Percent,
-        Show::Value => Scale::Linear,
-    }
-}
-
-/// A metric's name for people.
-fn metric_label(metric: &str) -> String {
-    let name = match metric {
-        "total_ns" => "total time in read()",
-        "mean_ns" => "mean latency of read()",
-        "median_ns" => "median latency of read()",
-        "p99_ns" => "99th percentile of read() latency",
-        "max_ns" => "longest read()",
-        "page_senses" => "flash page senses",
-        "page_reads" => "flash page reads (with a page buffer)",
-        "tracing_cost" => "cost of tracing",
-        "column_changes" => "column changes",
-        other => other,
-    };
-    name.to_owned()
-}
-
-/// A factor's value in words; `value` is as [`shown`] has it.
-fn phrase(factor: &str, value: &str) -> String {
-    match (factor, value) {
-        ("read_ahead_bytes", "0 B") => "read-ahead off".to_owned(),
-        ("read_ahead_bytes", _) => format!("read-ahead {value}"),
-        ("request_bytes", _) => format!("{value} requests"),
-        ("bulk_read", "true") => "bulk_read".to_owned(),
-        ("bulk_read", _) => "no bulk_read".to_owned(),
-        ("compression", _) => format!("compression {value}"),
-        _ => value.to_owned(),
-    }
-}
-
-/// A factor's values in an experiment that are words, in the order in which the study has them.
-fn words_of(study: &Study, experiment: &str, factor: &str) -> Vec<String> {
-    let found = study.experiments.iter().find(|e| e.name == experiment).and_then(|e| e.factors.get(factor));
-    found.into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
-}
-
-/// A figure of the study, from the results.
-pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<Figure> {
-    let table = if spec.show == Show::Improvement { "comparison" } else { "statistic" };
-    let experiment = spec.experiment.get_ref();
-    let rows = rows(store, table, experiment, spec.metric.get_ref(), spec.only.as_deref())
-        .map_err(|e| Error::user(format!("{}.toml: figure `{}` does not work", study.name, spec.name)).because(e))?;
-    let x_factor = factor::named(spec.x.get_ref())?;
-    // Words stand in the order in which the study has them.
-    let present = |name: &&String| rows.iter().any(|r| r.point.get(x_factor.name).is_some_and(|v| v == name.as_str()));
-    let names: Vec<String> = match x_factor.kind {
-        Kind::Word(_) => words_of(study, experiment, x_factor.name).iter().filter(present).cloned().collect(),
-        _ => Vec::new(),
-    };
-    let bars = !names.is_empty();
-    let calls =
-        if rows.iter().any(|r| r.point.get("workload").is_some_and(|w| w == "files")) { "a request" } else { "read()" };
-    let metric = metric_label(spec.metric.get_ref()).replace("read()", calls);
-    let mut lines: BTreeMap<Vec<(usize, String)>, Vec<Point>> = BTreeMap::new();
-    for row in rows {
-        let value = row.point.get(x_factor.name);
-        let named = value.and_then(|v| names.iter().position(|name| v == name)).map(|n| n as f64);
-        let Some(x) = named.or_else(|| value?.as_f64()) else { continue };
-        let place = |factor: &str, value: &str| {
-            let words = if bars { words_of(study, experiment, factor) } else { Vec::new() };
-            words.iter().position(|word| word == value).unwrap_or(0)
-        };
-        let named = |f: &str| (place(f, &shown(&row.point, f)), shown(&row.point, f));
-        let name: Vec<(usize, String)> = spec.series.iter().map(|f| named(f.get_ref())).collect();
-        let interval = row.n > 1;
-        lines.entry(name).or_default().push(Point {
-            x,
-            y: row.median,
-            low: interval.then_some(row.low),
-            high: interval.then_some(row.high),
-        });
-    }
-    let mut series: Vec<Series> = lines
-        .into_iter()
-        .map(|(name, mut points)| {
-            points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            let words: Vec<String> =
-                name.iter().zip(&spec.series).map(|((_, value), factor)| phrase(factor.get_ref(), value)).collect();
-            let name = if words.is_empty() { metric.clone() } else { words.join(", ") };
-            Series { name, source: Source::Measured, points }
-        })
-        .collect();
-    series.extend(spec.paper.iter().map(|p| Series {
-        name: p.name.clone(),
-        source: Source::Paper,
-        points: p.points.iter().map(|[x, y]| Point { x: *x, y: *y, low: None, high: None }).collect(),
-    }));
-    let x_scale = match x_factor.kind {
-        Kind::Nanoseconds => Scale::Duration,
-        Kind::Bytes | Kind::BytesOrDefault => Scale::Bytes,
-        Kind::Word(_) => Scale::Linear,
-        _ => Scale::Log2,
-    };
-    let y_label = match spec.show {
-        Show::Improvement => format!("saved of {metric}"),
-        Show::Value => metric,
-    };
-    Ok(Figure {
-        id: spec.name.clone(),
-        title: spec.title.clone(),
-        caption: spec.caption.clone(),
-        x: Axis { label: x_factor.about.to_owned(), scale: x_scale },
-        y: Axis { label: y_label, scale: scale_of(spec.metric.get_ref(), spec.show) },
-        names,
-        series,
-    })
-}
-
 /// A traced cell that a detail shows.
 pub(crate) struct DetailCell {
     id: i64,
@@ -287,6 +175,22 @@ fn add_detail(store: &Store, study: &Study, detail: &DetailSpec, model: &mut Mod
     let names = varying(&points);
     let mut series = Vec::new();
     for cell in &cells {
+        if cell.outcome.database.is_some() {
+            let name = if names.is_empty() { String::new() } else { format!(" ({})", describe(&cell.point, &names)) };
+            let layers = Layers::of(store, cell.id)?;
+            let id = format!("{}-{}", detail.name, cell.id);
+            let title = format!("{}{name}", detail.title);
+            let (timeline, chain) = views(&layers, &id, &title, &detail.caption);
+            // Latencies are those of the cell itself, not of its traced twin.
+            let plain = store.plain_twin(cell.id)?.map(|id| store.calls(id)).transpose()?;
+            let calls = plain.as_ref().unwrap_or(&layers.calls);
+            model.distributions.push(distribution(calls, &id, &title, &detail.caption));
+            model.timelines.push(timeline);
+            model.chains.extend(chain);
+            if cell.outcome.flash.is_none() {
+                continue;
+            }
+        }
         let name = match names.is_empty() {
             true => "flash page senses".to_owned(),
             false => describe(&cell.point, &names)
@@ -311,8 +215,8 @@ fn add_detail(store: &Store, study: &Study, detail: &DetailSpec, model: &mut Mod
             caption: detail.caption.clone(),
             x: Axis { label: "time since the first request".into(), scale: Scale::Duration },
             y: Axis { label: "flash page senses so far".into(), scale: Scale::Linear },
-            names: Vec::new(),
             series,
+            ..Figure::default()
         });
     }
     Ok(())

@@ -5,10 +5,12 @@ use crate::model::LeftOut;
 use crate::store::{Store, key, select};
 use crate::study::Study;
 use crate::summarize;
+use crate::traces::Traces;
 use pocketstone_board::{Board, Failed, Measured, Surroundings};
-use pocketstone_core::plan::{FileSystem, Step};
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
+use pocketstone_core::plan::{FileSystem, Step, Workload};
 use pocketstone_core::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -42,9 +44,10 @@ pub fn select_cells(
     request: &Request<'_>,
     kind: &str,
     board: Option<&dyn Board>,
+    traces: &mut Traces,
 ) -> Result<(Vec<Cell>, BTreeSet<LeftOut>)> {
     let mut left_out = BTreeSet::new();
-    let mut cells = cells(request.study, kind, request.directory, true)?;
+    let mut cells = cells(request.study, kind, request.directory, true, traces)?;
     if let Some(condition) = request.only {
         cells = select(cells, condition)?;
         if cells.is_empty() {
@@ -53,50 +56,60 @@ pub fn select_cells(
         }
     }
     let Some(board) = board else { return Ok((cells, left_out)) };
-    let mut offers: BTreeMap<&str, bool> = BTreeMap::new();
     for file_system in FileSystem::ALL {
-        let wanted = cells.iter().any(|c| c.plan.volume.file_system == file_system);
-        if let (true, Err(error)) = (wanted, board.offers(file_system)) {
-            let cure = error.cure().unwrap_or_default().to_owned();
-            let what = format!("cells on {}", file_system.name());
-            left_out.insert(LeftOut { what, why: error.chain(), cure });
-            offers.insert(file_system.name(), false);
+        let on = |c: &Cell| c.plan.volume.file_system == file_system;
+        if cells.iter().any(on)
+            && lacks(&mut left_out, &format!("cells on {}", file_system.name()), board.offers(file_system))
+        {
+            cells.retain(|c| !on(c));
         }
     }
-    cells.retain(|c| *offers.get(c.plan.volume.file_system.name()).unwrap_or(&true));
-    // A study that has nothing to trace misses nothing.
-    if let (true, Err(error)) = (cells.iter().any(|c| c.traced), board.traces()) {
-        let cure = error.cure().unwrap_or_default().to_owned();
-        left_out.insert(LeftOut { what: "flash operations".into(), why: error.chain(), cure });
-        cells.retain(|c| !c.traced);
+    for engine in DatabaseEngine::ALL {
+        let with = |c: &Cell| database(c).is_some_and(|d| d.engine == engine);
+        if cells.iter().any(with)
+            && lacks(&mut left_out, &format!("cells with {}", engine.name()), board.engine(engine))
+        {
+            cells.retain(|c| !with(c));
+        }
+    }
+    // A study that has nothing to trace misses nothing; a database's system calls need no flash.
+    let flash = |c: &Cell| c.traced && database(c).is_none();
+    if cells.iter().any(flash) && lacks(&mut left_out, "flash operations", board.traces()) {
+        cells.retain(|c| !flash(c));
     }
     if cells.is_empty() {
         let why = left_out.iter().map(|l| l.why.clone()).collect::<Vec<_>>().join("; ");
         return Err(Error::board(format!("the board {} can run nothing of this: {why}", board.name()))
             .hint("choose another board: pocketstone board list"));
     }
-    // What the study has for other kinds of board is left out here, and that is worth a word.
-    let other: BTreeSet<&str> = request
-        .study
-        .experiments
-        .iter()
-        .filter(|e| e.on.contains_key(kind))
-        .flat_map(|e| {
-            let here = e.on[kind].get("file_system");
-            e.factors["file_system"]
-                .iter()
-                .filter(move |v| here.is_some_and(|h| !h.contains(v)))
-                .filter_map(|v| v.as_str())
-        })
-        .collect();
-    for name in other {
-        let file_system = FileSystem::ALL.into_iter().find(|f| f.name() == name);
-        if let Some(Err(error)) = file_system.map(|f| board.offers(f)) {
-            let cure = error.cure().unwrap_or_default().to_owned();
-            left_out.insert(LeftOut { what: format!("cells on {name}"), why: error.chain(), cure });
-        }
+    for file_system in only_elsewhere(request.study, kind) {
+        lacks(&mut left_out, &format!("cells on {}", file_system.name()), board.offers(file_system));
     }
     Ok((cells, left_out))
+}
+
+/// Notes what a board lacks, and says whether it lacks it.
+fn lacks<T>(left_out: &mut BTreeSet<LeftOut>, what: &str, offer: Result<T>) -> bool {
+    let Err(error) = offer else { return false };
+    let cure = error.cure().unwrap_or_default().to_owned();
+    left_out.insert(LeftOut { what: what.to_owned(), why: error.chain(), cure });
+    true
+}
+
+fn database(cell: &Cell) -> Option<&DatabaseSpec> {
+    match &cell.plan.workload {
+        Workload::Database(database) => Some(database),
+        _ => None,
+    }
+}
+
+/// File systems that a study has for other kinds of board alone: they are left out here, and that is worth a
+/// word.
+fn only_elsewhere(study: &Study, kind: &str) -> BTreeSet<FileSystem> {
+    let replaced = study.experiments.iter().filter_map(|e| Some((e, e.on.get(kind)?.get("file_system")?)));
+    let elsewhere = replaced.flat_map(|(e, here)| e.factors["file_system"].iter().filter(|v| !here.contains(v)));
+    let names: Vec<&str> = elsewhere.filter_map(|v| v.as_str()).collect();
+    FileSystem::ALL.into_iter().filter(|f| names.contains(&f.name())).collect()
 }
 
 /// Measures the cells that the store does not have yet, then computes statistics.
@@ -110,6 +123,7 @@ pub fn run(
     cells: &[Cell],
     board: &dyn Board,
     store: &mut Store,
+    traces: &Traces,
     surroundings: &Surroundings,
     observer: &mut dyn Observer,
 ) -> Result<()> {
@@ -127,6 +141,8 @@ pub fn run(
             states.push(steps);
         }
     }
+    // Results say what was executed, whatever becomes of the cache.
+    todo.iter().filter_map(|c| database(c)).try_for_each(|d| traces.keep(&d.trace, store.folder()))?;
     observer.begin(cells.len(), todo.len(), states.len());
     let workers = board.parallel().max(1);
     let mut made = 0;
@@ -159,7 +175,10 @@ pub fn run(
                 };
                 Err(Failed { error, console: failed.console.clone() })
             }
-            None => board.measure(&cell.plan),
+            None => board.measure(&cell.plan).and_then(|measured| match database(cell) {
+                Some(spec) => Ok(traces.check(spec, measured)?),
+                None => Ok(measured),
+            }),
         };
         (result, begin.elapsed().as_secs_f64() * 1000.0)
     };

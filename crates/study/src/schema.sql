@@ -1,5 +1,5 @@
 -- Results of one run. docs/results.md describes every table; this file is what makes them.
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 
 -- Facts of the run: study (its text), command, git.revision, board.*, host.*, ...
 CREATE TABLE run (
@@ -18,7 +18,7 @@ CREATE TABLE cell (
     status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
     plan TEXT NOT NULL,             -- JSON, what the board was told
     outcome TEXT,                   -- JSON, what the board answered
-    digest TEXT,                    -- SHA-256 of the logs of calls and flash operations
+    digest TEXT,                    -- SHA-256 of the logs of calls, flash operations and kernel events
     host_ms REAL NOT NULL,          -- wall-clock time that the cell cost
     message TEXT, hint TEXT, console TEXT,
     UNIQUE (experiment, point, seed, traced)
@@ -28,9 +28,39 @@ CREATE TABLE call (
     cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,
     number INTEGER NOT NULL,
     start_ns INTEGER NOT NULL,
-    latency_ns INTEGER NOT NULL,
+    latency_ns INTEGER NOT NULL,    -- until it returned
+    intended_ns INTEGER NOT NULL,   -- when it was to start
     PRIMARY KEY (cell, number)
 ) WITHOUT ROWID;
+
+-- What the kernel did in a traced twin with a database: docs/tracing.md has the form.
+CREATE TABLE event_log (
+    cell INTEGER PRIMARY KEY REFERENCES cell (id) ON DELETE CASCADE,
+    bytes BLOB NOT NULL
+);
+
+-- What each operation of a traced twin with a database cost, by the kernel's events.
+CREATE TABLE operation_cost (
+    cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    on_core_ns INTEGER, off_core_ns INTEGER, waiting_ns INTEGER, sleeping_ns INTEGER, blocked_ns INTEGER,
+    switches INTEGER, wakeups INTEGER, frequency_changes INTEGER, idle_entries INTEGER,
+    reads INTEGER, read_bytes INTEGER, read_ns INTEGER,
+    writes INTEGER, written_bytes INTEGER, write_ns INTEGER, syncs INTEGER, sync_ns INTEGER,
+    cache_misses INTEGER, block_reads INTEGER, block_writes INTEGER, block_ns INTEGER,
+    PRIMARY KEY (cell, number)
+) WITHOUT ROWID;
+
+-- The same by file; the file is NULL for those whose name is not known.
+CREATE TABLE file_cost (
+    cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,
+    file TEXT,
+    role TEXT,                      -- journal, wal, shared-memory, other
+    reads INTEGER NOT NULL, read_bytes INTEGER NOT NULL, read_ns INTEGER NOT NULL,
+    writes INTEGER NOT NULL, written_bytes INTEGER NOT NULL, write_ns INTEGER NOT NULL,
+    syncs INTEGER NOT NULL, sync_ns INTEGER NOT NULL, cache_misses INTEGER NOT NULL
+);
+CREATE INDEX file_cost_cell ON file_cost (cell);
 
 CREATE TABLE flash_op (
     cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,

@@ -2,10 +2,13 @@
 
 use crate::cell::Cell;
 use crate::factor::{FACTORS, Point};
+use crate::metrics::put_metrics;
 use crate::model::LeftOut;
 use pocketstone_board::{Failed, Measured};
 use pocketstone_core::error::Context;
-use pocketstone_core::log::{FlashKind, encode_calls, encode_flash};
+use pocketstone_core::events::EventLog;
+use pocketstone_core::events_log::{decode_events, encode_events};
+use pocketstone_core::log::{Call, FlashKind, FlashLog, FlashOp, encode_calls, encode_flash};
 use pocketstone_core::outcome::Failure;
 use pocketstone_core::{Error, Result};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -16,24 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// Name of the results file in a run's folder.
 pub const FILE: &str = "results.sqlite";
-const VERSION: u32 = 2;
-
-/// Every metric; docs/results.md says what each is.
-pub const METRICS: [&str; 13] = [
-    "total_ns",
-    "mean_ns",
-    "median_ns",
-    "p99_ns",
-    "max_ns",
-    "traced_total_ns",
-    "tracing_cost",
-    "page_senses",
-    "page_reads",
-    "column_changes",
-    "page_programs",
-    "block_erases",
-    "background_page_senses",
-];
+const VERSION: u32 = 3;
 
 /// A run's results.
 pub struct Store {
@@ -173,6 +159,88 @@ impl Store {
         query().user(|| format!("cannot query {}", self.folder.join(FILE).display()))
     }
 
+    /// Heads and rows of any query, as text; NULL is `unavailable`.
+    pub(crate) fn table(&self, sql: &str) -> Result<(Vec<String>, Vec<Vec<String>>)> {
+        use rusqlite::types::ValueRef;
+        let text = |value: ValueRef<'_>| match value {
+            ValueRef::Null => "unavailable".to_owned(),
+            ValueRef::Integer(n) => n.to_string(),
+            ValueRef::Real(x) if x == x.trunc() && x.abs() < 1e15 => format!("{x:.0}"),
+            ValueRef::Real(x) => x.to_string(),
+            ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            ValueRef::Blob(bytes) => format!("{} bytes", bytes.len()),
+        };
+        let query = || -> rusqlite::Result<(Vec<String>, Vec<Vec<String>>)> {
+            let mut statement = self.db.prepare(sql)?;
+            let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+            let row = |r: &rusqlite::Row<'_>| (0..columns.len()).map(|n| Ok(text(r.get_ref(n)?))).collect();
+            let rows = statement.query_map([], row)?.collect::<rusqlite::Result<_>>()?;
+            Ok((columns, rows))
+        };
+        query().user(|| format!("cannot query {}", self.folder.join(FILE).display()))
+    }
+
+    /// A JSON column of a cell.
+    pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, cell: i64, column: &str) -> Result<T> {
+        let text: Vec<String> = self.rows(&format!("SELECT {column} FROM cell WHERE id = ?1"), [cell], |r| r.get(0))?;
+        let text = text.first().ok_or_else(|| Error::user(format!("there is no cell {cell}")))?;
+        serde_json::from_str(text).user(|| format!("the {column} of cell {cell} is damaged"))
+    }
+
+    /// A cell's calls.
+    pub(crate) fn calls(&self, cell: i64) -> Result<Vec<Call>> {
+        let sql = "SELECT start_ns, latency_ns, intended_ns FROM call WHERE cell = ?1 ORDER BY number";
+        let ns = |r: &rusqlite::Row<'_>, n: usize| r.get::<_, i64>(n).map(|v| v as u64);
+        self.rows(sql, [cell], |r| Ok(Call { start_ns: ns(r, 0)?, latency_ns: ns(r, 1)?, intended_ns: ns(r, 2)? }))
+    }
+
+    /// The first traced cell with a database that an SQL condition on the view `cells` selects.
+    ///
+    /// # Errors
+    /// When there is none, or the condition is no SQL.
+    pub fn traced_cell(&self, only: &str) -> Result<StoredCell> {
+        let sql = format!(
+            "SELECT id FROM cells WHERE traced AND status = 'done' AND engine IS NOT NULL AND ({only}) ORDER BY id LIMIT 1"
+        );
+        let found: Vec<i64> = self.rows(&sql, [], |r| r.get(0))?;
+        let missing = || {
+            Error::user(format!("no traced cell with a database fulfils `{only}`"))
+                .hint("traced cells have system calls; see `traced` in docs/studies.md, and what the run left out")
+        };
+        let id = found.first().ok_or_else(missing)?;
+        self.cells()?.into_iter().find(|c| c.id == *id).ok_or_else(missing)
+    }
+
+    /// The cell that a traced one is the twin of.
+    pub(crate) fn plain_twin(&self, cell: i64) -> Result<Option<i64>> {
+        let sql = "SELECT p.id FROM cell t JOIN cell p USING (experiment, point, seed)
+                   WHERE t.id = ?1 AND NOT p.traced AND p.status = 'done'";
+        Ok(self.rows(sql, [cell], |r| r.get(0))?.first().copied())
+    }
+
+    /// A cell's kernel events; none where it was not traced.
+    pub(crate) fn events(&self, cell: i64) -> Result<EventLog> {
+        let bytes: Vec<Vec<u8>> = self.rows("SELECT bytes FROM event_log WHERE cell = ?1", [cell], |r| r.get(0))?;
+        bytes.first().map_or(Ok(EventLog::default()), |b| decode_events(b))
+    }
+
+    /// A cell's flash operations; none where it was not traced.
+    pub(crate) fn flash(&self, cell: i64) -> Result<FlashLog> {
+        let sql = "SELECT time_ns, kind, page, pages, pid, task FROM flash_op WHERE cell = ?1 ORDER BY number";
+        let rows = self.rows(sql, [cell], |r| {
+            let (kind, task): (String, String) = (r.get(1)?, r.get(5)?);
+            Ok((r.get::<_, i64>(0)? as u64, kind, r.get(2)?, r.get(3)?, r.get(4)?, task))
+        })?;
+        let mut log = FlashLog::default();
+        for (time_ns, name, page, pages, pid, task) in rows {
+            let kind = FlashKind::ALL.into_iter().find(|k| k.name() == name);
+            let kind = kind.ok_or_else(|| Error::user(format!("there is no flash operation `{name}`")))?;
+            let task = log.task_index(&task);
+            log.ops.push(FlashOp { time_ns, kind, page, pages, pid, task });
+        }
+        Ok(log)
+    }
+
     /// The keys of the cells that are done.
     ///
     /// # Errors
@@ -211,6 +279,7 @@ impl Store {
         let failed = self.failed();
         let point = point_text(&cell.point)?;
         let plan = serde_json::to_string(&cell.plan).map_err(|e| Error::bug("a plan is no JSON").because(e))?;
+        let events = result.as_ref().ok().and_then(|m| m.events.as_ref()).map(encode_events).transpose()?;
         let transaction = self.db.transaction().user(|| failed.clone())?;
         let key = params![cell.experiment, point, cell.plan.seed as i64, cell.traced];
         let replace = "DELETE FROM cell WHERE experiment = ?1 AND point = ?2 AND seed = ?3 AND traced = ?4";
@@ -244,6 +313,10 @@ impl Store {
             let id = transaction.last_insert_rowid();
             if let Ok(measured) = result {
                 put_logs(&transaction, id, measured)?;
+                if let Some(events) = &events {
+                    transaction.execute("INSERT INTO event_log VALUES (?1, ?2)", params![id, events])?;
+                }
+                put_costs(&transaction, id, measured)?;
                 put_metrics(&transaction, id, cell.traced, measured)?;
             }
             Ok(())
@@ -277,13 +350,61 @@ pub fn log_digest(measured: &Measured) -> String {
     if let Some(flash) = &measured.flash {
         hash.update(encode_flash(flash));
     }
+    // A log that cannot be encoded cannot be stored either, and fails there.
+    if let Some(events) = measured.events.as_ref().and_then(|e| encode_events(e).ok()) {
+        hash.update(events);
+    }
     hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// What each operation and each file cost in a traced cell. A kind of event that could not be had is NULL.
+fn put_costs(db: &Connection, cell: i64, measured: &Measured) -> rusqlite::Result<()> {
+    let Some(analysis) = crate::metrics::analysis(measured) else { return Ok(()) };
+    let had = |what: &str| measured.outcome.unavailable.iter().all(|u| u.what != what);
+    let kinds = ["context switches", "frequency changes", "idle states", "system calls", "page-cache misses"];
+    let [switches, frequencies, idle, calls, misses] = kinds.map(had);
+    let blocks = had("block requests");
+    let mut insert =
+        db.prepare_cached("INSERT INTO operation_cost VALUES (?,?, ?,?,?,?,?,?,?, ?,?, ?,?,?,?,?,?,?,?, ?, ?,?,?)")?;
+    for (number, c) in analysis.operations.iter().enumerate() {
+        let when = |there: bool, n: u64| there.then_some(n as i64);
+        let of_switches =
+            [c.on_core_ns, c.off_core_ns, c.waiting_ns, c.sleeping_ns, c.blocked_ns, c.switches, c.wakeups];
+        let of_calls = [c.reads, c.read_bytes, c.read_ns, c.writes, c.written_bytes, c.write_ns, c.syncs, c.sync_ns];
+        let mut row: Vec<Option<i64>> = vec![Some(cell), Some(number as i64)];
+        row.extend(of_switches.map(|n| when(switches, n)));
+        row.extend([when(frequencies, c.frequency_changes), when(idle, c.idle_entries)]);
+        row.extend(of_calls.map(|n| when(calls, n)));
+        row.push(when(misses, c.cache_misses));
+        row.extend([c.block_reads, c.block_writes, c.block_ns].map(|n| when(blocks, n)));
+        insert.execute(rusqlite::params_from_iter(row))?;
+    }
+    let mut insert = db.prepare_cached("INSERT INTO file_cost VALUES (?,?,?, ?,?,?,?,?,?,?,?,?)")?;
+    for f in analysis.files.iter().filter(|_| calls) {
+        let role = f.role.and_then(|r| serde_json::to_value(r).ok()).and_then(|v| v.as_str().map(str::to_owned));
+        let counts = [
+            f.reads,
+            f.read_bytes,
+            f.read_ns,
+            f.writes,
+            f.written_bytes,
+            f.write_ns,
+            f.syncs,
+            f.sync_ns,
+            f.cache_misses,
+        ]
+        .map(|n| n as i64);
+        let [a, b, c, d, e, g, h, i, j] = counts;
+        insert.execute(params![cell, f.file, role, a, b, c, d, e, g, h, i, j])?;
+    }
+    Ok(())
+}
+
 fn put_logs(db: &Connection, cell: i64, measured: &Measured) -> rusqlite::Result<()> {
-    let mut insert = db.prepare_cached("INSERT INTO call VALUES (?1, ?2, ?3, ?4)")?;
+    let mut insert = db.prepare_cached("INSERT INTO call VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for (number, call) in measured.calls.iter().enumerate() {
-        insert.execute(params![cell, number as i64, call.start_ns as i64, call.latency_ns as i64])?;
+        let times = [call.start_ns, call.latency_ns, call.intended_ns].map(|ns| ns as i64);
+        insert.execute(params![cell, number as i64, times[0], times[1], times[2]])?;
     }
     let mut insert = db.prepare_cached("INSERT INTO flash_op VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
     if let Some(log) = &measured.flash {
@@ -292,38 +413,6 @@ fn put_logs(db: &Connection, cell: i64, measured: &Measured) -> rusqlite::Result
             let task = log.task(op);
             insert.execute(params![cell, number as i64, op.time_ns as i64, kind, op.page, op.pages, op.pid, task])?;
         }
-    }
-    Ok(())
-}
-
-fn put_metrics(db: &Connection, cell: i64, traced: bool, measured: &Measured) -> rusqlite::Result<()> {
-    let mut insert = db.prepare_cached("INSERT INTO metric VALUES (?1, ?2, ?3)")?;
-    let mut latencies: Vec<f64> = measured.calls.iter().map(|c| c.latency_ns as f64).collect();
-    let total: f64 = latencies.iter().sum();
-    if traced {
-        insert.execute(params![cell, "traced_total_ns", total])?;
-        if let Some(flash) = &measured.outcome.flash {
-            let of_workload = &flash.workload;
-            let counts = [
-                ("page_senses", Some(of_workload.page_senses)),
-                ("column_changes", Some(of_workload.column_changes)),
-                ("page_reads", of_workload.page_reads),
-                ("page_programs", Some(of_workload.programs)),
-                ("block_erases", Some(of_workload.erases)),
-                ("background_page_senses", Some(flash.background.page_senses)),
-            ];
-            for (name, count) in counts {
-                if let Some(count) = count {
-                    insert.execute(params![cell, name, count as f64])?;
-                }
-            }
-        }
-    } else if !latencies.is_empty() {
-        insert.execute(params![cell, "total_ns", total])?;
-        insert.execute(params![cell, "mean_ns", total / latencies.len() as f64])?;
-        insert.execute(params![cell, "median_ns", crate::stats::median(&mut latencies)])?;
-        insert.execute(params![cell, "p99_ns", crate::stats::percentile(&latencies, 0.99)])?;
-        insert.execute(params![cell, "max_ns", latencies[latencies.len() - 1]])?;
     }
     Ok(())
 }

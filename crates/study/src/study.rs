@@ -29,7 +29,9 @@ pub struct Study {
     pub experiments: Vec<Experiment>,
     /// What is drawn.
     pub figures: Vec<FigureSpec>,
-    /// Runs whose flash operations are shown one by one.
+    /// Tables.
+    pub tables: Vec<TableSpec>,
+    /// Runs that are shown in full.
     pub details: Vec<DetailSpec>,
     /// What must hold.
     pub claims: Vec<ClaimSpec>,
@@ -51,8 +53,23 @@ pub struct Experiment {
     pub on: BTreeMap<String, BTreeMap<&'static str, Vec<Json>>>,
     /// Number of seeds, where it differs from the study's.
     pub repetitions: Option<u32>,
+    /// Which repetitions have a traced twin.
+    pub traced: Traced,
     /// Two values of a factor to hold against each other.
     pub compare: Option<Compare>,
+}
+
+/// Which repetitions of a cell are measured a second time, traced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Traced {
+    /// Each.
+    #[default]
+    Each,
+    /// The first one.
+    First,
+    /// None.
+    None,
 }
 
 /// Two values of a factor to hold against each other: improvement = 1 - candidate / baseline.
@@ -80,6 +97,9 @@ pub struct FigureSpec {
     pub experiment: Spanned<String>,
     /// Metric it shows.
     pub metric: Spanned<String>,
+    /// Further metrics, stacked on it: the figure has bars.
+    #[serde(default)]
+    pub stack: Vec<Spanned<String>>,
     /// `improvement` of the candidate over the baseline, or the metric's own `value`.
     pub show: Show,
     /// Factor on the horizontal axis.
@@ -102,6 +122,8 @@ pub enum Show {
     Value,
     /// How much the candidate saves over the baseline, as a fraction of it.
     Improvement,
+    /// The metric of each repetition, one beside the other; `x` is `repetition`.
+    Runs,
 }
 
 /// A line from a publication.
@@ -114,7 +136,21 @@ pub struct PaperSeries {
     pub points: Vec<[f64; 2]>,
 }
 
-/// A run whose flash operations are shown.
+/// A table that an SQL query gives.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableSpec {
+    /// Its name, unique in the study.
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// What it says.
+    pub caption: String,
+    /// SQL; its columns' names are the heads.
+    pub query: Spanned<String>,
+}
+
+/// A run that is shown in full: its flash operations, and what its queries caused.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DetailSpec {
@@ -192,6 +228,8 @@ struct RawStudy {
     #[serde(default)]
     figure: Vec<FigureSpec>,
     #[serde(default)]
+    table: Vec<TableSpec>,
+    #[serde(default)]
     detail: Vec<DetailSpec>,
     #[serde(default)]
     claim: Vec<ClaimSpec>,
@@ -211,6 +249,8 @@ struct RawExperiment {
     #[serde(default)]
     on: BTreeMap<Spanned<String>, Factors>,
     repetitions: Option<u32>,
+    #[serde(default)]
+    traced: Traced,
     compare: Option<RawCompare>,
 }
 
@@ -241,17 +281,35 @@ impl Study {
             experiments.push(experiment(&at, e)?);
         }
         let names = raw.figure.iter().map(|f| &f.name).chain(raw.detail.iter().map(|d| &d.name));
+        let names = names.chain(raw.table.iter().map(|t| &t.name));
         let mut names: Vec<&String> = names.chain(raw.claim.iter().map(|c| &c.name)).collect();
         names.sort();
         if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
-            return Err(Error::user(format!("{file}: two figures, details or claims are called `{}`", twice[0])));
+            return Err(Error::user(format!(
+                "{file}: two figures, tables, details or claims are called `{}`",
+                twice[0]
+            )));
         }
         for figure in &raw.figure {
-            let metric = figure.metric.get_ref();
-            if !crate::store::METRICS.contains(&metric.as_str()) {
-                let error = Error::user(format!("there is no metric `{metric}`"));
-                let hint = format!("metrics: {}", crate::store::METRICS.join(", "));
-                return Err(at.error(figure.metric.span(), error.hint(hint)));
+            for named in figure.stack.iter().chain([&figure.metric]) {
+                let metric = named.get_ref();
+                if !crate::metrics::METRICS.contains(&metric.as_str()) {
+                    let error = Error::user(format!("there is no metric `{metric}`"));
+                    let hint = format!("metrics: {}", crate::metrics::METRICS.join(", "));
+                    return Err(at.error(named.span(), error.hint(hint)));
+                }
+            }
+            if let (false, Some(series)) = (figure.stack.is_empty(), figure.series.first()) {
+                let error = Error::user("a stack of metrics has no further series");
+                return Err(at.error(
+                    series.span(),
+                    error.hint("select one value of each with `only`, or draw a figure for each"),
+                ));
+            }
+            let runs = figure.show == Show::Runs;
+            if runs != (figure.x.get_ref() == "repetition") {
+                let error = Error::user("show = \"runs\" and x = \"repetition\" go together");
+                return Err(at.error(figure.x.span(), error));
             }
             let span = figure.experiment.span();
             let name = figure.experiment.get_ref();
@@ -263,7 +321,7 @@ impl Study {
                     Error::user(format!("experiment `{name}` has no [experiment.compare] to show an improvement of")),
                 ));
             }
-            for factor in figure.series.iter().chain([&figure.x]) {
+            for factor in figure.series.iter().chain((!runs).then_some(&figure.x)) {
                 factor::named(factor.get_ref()).map_err(|e| at.error(factor.span(), e))?;
             }
         }
@@ -287,15 +345,16 @@ impl Study {
             seed: raw.seed,
             experiments,
             figures: raw.figure,
+            tables: raw.table,
             details: raw.detail,
             claims: raw.claim,
             explanations: raw.explanation,
         })
     }
 
-    /// Where a claim's query stands in the file: `FILE:LINE`.
-    pub fn place(&self, claim: &ClaimSpec) -> String {
-        let line = self.text[..claim.value.span().start.min(self.text.len())].lines().count().max(1);
+    /// Where a query stands in the file: `FILE:LINE`.
+    pub fn place(&self, query: &Spanned<String>) -> String {
+        let line = self.text[..query.span().start.min(self.text.len())].lines().count().max(1);
         format!("{}.toml:{line}", self.name)
     }
 }
@@ -303,8 +362,22 @@ impl Study {
 fn experiment(at: &Locator<'_>, raw: RawExperiment) -> Result<Experiment> {
     let name = raw.name.get_ref().clone();
     let factors = factors(at, &raw.factors)?;
-    for factor in FACTORS.iter().filter(|f| f.default.is_none()) {
-        if !factors.contains_key(factor.name) {
+    let workloads = match factors.get("workload") {
+        Some(values) => values.iter().filter_map(Json::as_str).collect(),
+        None => vec!["read"],
+    };
+    for factor in FACTORS.iter() {
+        let applies = workloads.iter().any(|w| factor.applies(w));
+        if let (false, Some((name, _))) = (applies, raw.factors.iter().find(|(n, _)| n.get_ref() == factor.name)) {
+            let error = Error::user(format!(
+                "no workload of experiment `{}` has a factor `{}`",
+                raw.name.get_ref(),
+                factor.name
+            ))
+            .hint(format!("leave `{}` out, or add a workload that has it", factor.name));
+            return Err(at.error(name.span(), error));
+        }
+        if applies && factor.default.is_none() && !factors.contains_key(factor.name) {
             let missing = Error::user(format!("experiment `{name}` says nothing about `{}`", factor.name))
                 .hint(format!("add `{} = ...` ({}) to its [experiment.factors]", factor.name, factor.about));
             return Err(at.error(raw.name.span(), missing));
@@ -333,7 +406,7 @@ fn experiment(at: &Locator<'_>, raw: RawExperiment) -> Result<Experiment> {
             Some(Compare { factor: factor.name, baseline, candidate })
         }
     };
-    Ok(Experiment { name, factors, on, repetitions: raw.repetitions, compare })
+    Ok(Experiment { name, factors, on, repetitions: raw.repetitions, traced: raw.traced, compare })
 }
 
 fn factors(at: &Locator<'_>, raw: &Factors) -> Result<BTreeMap<&'static str, Vec<Json>>> {
@@ -386,7 +459,8 @@ impl Locator<'_> {
 }
 
 impl Experiment {
-    /// The points of the matrix on boards of `kind`, in the order of [`FACTORS`].
+    /// The points of the matrix on boards of `kind`, in the order of [`FACTORS`]. A point has the factors
+    /// that its workload has.
     pub fn points(&self, kind: &str) -> Vec<Point> {
         let replaced = self.on.get(kind);
         let values = |f: &Factor| -> Vec<Json> {
@@ -401,21 +475,28 @@ impl Experiment {
                 point.insert(factor.name.to_owned(), value.clone());
                 point
             };
-            points = points.iter().flat_map(|p| values.iter().map(|v| with(p, v)).collect::<Vec<_>>()).collect();
+            if !values.is_empty() {
+                points = points.iter().flat_map(|p| values.iter().map(|v| with(p, v)).collect::<Vec<_>>()).collect();
+            }
         }
-        points.retain(exists);
-        points
+        let mut found: Vec<Point> = Vec::new();
+        for mut point in points {
+            let workload = point["workload"].as_str().unwrap_or_default().to_owned();
+            point.retain(|name, _| factor::named(name).is_ok_and(|f| f.applies(&workload)));
+            if exists(&point) && !found.contains(&point) {
+                found.push(point);
+            }
+        }
+        found
     }
 }
 
-/// Whether a combination exists: only UBIFS has bulk_read, only the files workload has other operations and
-/// several files, and only what changes a file can be synced.
+/// Whether a combination exists: only UBIFS has bulk_read, and only what changes a file can be synced.
 fn exists(point: &Point) -> bool {
-    let is = |name: &str, value: &str| point[name] == value;
+    let is = |name: &str, value: &str| point.get(name).is_some_and(|v| v == value);
     let bulk_read = point["bulk_read"] == Json::Bool(false) || is("file_system", "ubifs");
-    let files = is("workload", "files") || (is("operation", "read") && point["files"] == 1);
     let changes = !["read", "delete", "look-up"].iter().any(|operation| is("operation", operation));
-    bulk_read && files && (changes || is("sync", "none"))
+    bulk_read && (changes || is("sync", "none"))
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub fn summarize(store: &mut Store, study: &Study) -> Result<()> {
         values.entry((experiment, point, metric)).or_default().insert(seed, value);
     }
     add_tracing_cost(&mut values);
+    subtract_floor(&mut values);
     let folder = store.folder().display().to_string();
     let transaction = store.db.transaction().user(|| format!("cannot write the statistics of {folder}"))?;
     let write = || -> rusqlite::Result<()> {
@@ -64,6 +65,30 @@ fn add_tracing_cost(values: &mut Values) {
         costs.insert((experiment.clone(), point.clone(), "tracing_cost".into()), by_seed);
     }
     values.extend(costs);
+}
+
+/// What a process used beyond the floor: beyond what one of the same engine uses that does nothing (the median
+/// over its runs).
+fn subtract_floor(values: &mut Values) {
+    let engine = |point: &str| {
+        let point: Point = serde_json::from_str(point).ok()?;
+        Some((point.get("engine")?.as_str()?.to_owned(), point.get("workload")?.as_str()? == "null"))
+    };
+    let mut floors: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut net = Values::new();
+    let processes = || values.iter().filter(|((_, _, metric), _)| metric == "process_ns");
+    for ((_, point, _), by_seed) in processes() {
+        if let Some((engine, true)) = engine(point) {
+            floors.entry(engine).or_default().extend(by_seed.values());
+        }
+    }
+    for ((experiment, point, _), by_seed) in processes() {
+        let Some((engine, false)) = engine(point) else { continue };
+        let Some(floor) = floors.get_mut(&engine).map(|all| crate::stats::median(all)) else { continue };
+        let less = by_seed.iter().map(|(seed, value)| (*seed, value - floor)).collect();
+        net.insert((experiment.clone(), point.clone(), "net_process_ns".into()), less);
+    }
+    values.extend(net);
 }
 
 fn put(
@@ -103,8 +128,9 @@ pub fn judge(store: &Store, study: &Study) -> Result<Vec<ClaimResult>> {
 
 fn judge_one(store: &Store, study: &Study, claim: &ClaimSpec) -> Result<ClaimResult> {
     let query = claim.value.get_ref();
-    let value = number(&store.db, query)
-        .user(|| format!("{}: the query of claim `{}` does not work: {query}", study.place(claim), claim.name))?;
+    let value = number(&store.db, query).user(|| {
+        format!("{}: the query of claim `{}` does not work: {query}", study.place(&claim.value), claim.name)
+    })?;
     let write = |v: f64| match claim.unit {
         Unit::Percent => format!("{:.1} %", 100.0 * v),
         Unit::Nanoseconds => format_ns(v),
@@ -158,7 +184,10 @@ pub fn check_queries(study: &Study) -> Result<()> {
     let store = Store::create(folder.path())?;
     judge(&store, study)?;
     for figure in &study.figures {
-        crate::report_model::figure(&store, study, figure)?;
+        crate::figures::figure(&store, study, figure)?;
+    }
+    for table in &study.tables {
+        crate::figures::study_table(&store, study, table)?;
     }
     for detail in &study.details {
         crate::report_model::detail_cells(&store, study, detail)?;

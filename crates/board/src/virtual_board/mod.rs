@@ -12,8 +12,10 @@ mod states;
 
 pub use console::Console;
 
-use crate::{Board, Failed, Measured, Surroundings, VirtualProfile, read_measured, read_reply};
+use crate::{Board, Failed, Measured, Surroundings, VirtualProfile};
+use crate::{engine_in, put_trace, read_measured, read_reply};
 use image::Image;
+use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Reply};
 use pocketstone_core::plan::{FileSystem, Order, Plan, Step};
@@ -23,6 +25,7 @@ use states::State;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A virtual board whose image is built.
@@ -35,6 +38,8 @@ pub struct VirtualBoard {
     /// Make every state anew for each cell, from a cold boot on, instead of keeping it.
     cold: bool,
     surroundings: Surroundings,
+    /// Its reply to the question for engines, once it was asked.
+    engines: OnceLock<Reply>,
 }
 
 impl VirtualBoard {
@@ -54,6 +59,7 @@ impl VirtualBoard {
             facts: Facts::new(),
             cold: false,
             surroundings: surroundings.clone(),
+            engines: OnceLock::new(),
         };
         let state = board.state(&[]).map_err(Error::from)?;
         let mut facts = state.facts;
@@ -216,6 +222,19 @@ impl Board for VirtualBoard {
         }
     }
 
+    fn engine(&self, engine: DatabaseEngine) -> Result<String> {
+        if matches!(engine, DatabaseEngine::Bdb | DatabaseEngine::H2) {
+            return Err(Error::board(format!("{} runs on this machine only", engine.name())).hint("--board host"));
+        }
+        if self.engines.get().is_none() {
+            let folder = self.cell_folder()?;
+            let mut machine = self.machine_after(&[], folder.path())?;
+            give(&mut machine, folder.path(), &Order::Engines, self.cell_limit())?;
+            let _ = self.engines.set(read_reply(folder.path())?);
+        }
+        self.engines.get().map_or_else(|| Err(Error::bug("no engines were asked for")), |r| engine_in(r, engine))
+    }
+
     fn parallel(&self) -> usize {
         // Each machine is one busy thread, and nothing that the host does changes its results.
         std::thread::available_parallelism().map_or(1, usize::from)
@@ -237,7 +256,9 @@ impl Board for VirtualBoard {
         let folder = self.cell_folder()?;
         let run = || -> Result<Measured, Failed> {
             let mut machine = self.machine_after(&plan.steps(), folder.path())?;
-            give(&mut machine, folder.path(), &Order::Measure { plan: Box::new(plan.clone()) }, self.cell_limit())?;
+            let order = Order::Measure { plan: Box::new(plan.clone()) };
+            put_trace(&order, folder.path(), &self.surroundings.cache)?;
+            give(&mut machine, folder.path(), &order, self.cell_limit())?;
             Ok(read_measured(folder.path())?)
         };
         run().map_err(|failed| with_console(failed, folder.path()))

@@ -2,7 +2,7 @@
 
 use super::{VirtualBoard, give, qemu, with_console};
 use crate::cache::digest;
-use crate::{Failed, read_reply};
+use crate::{Failed, put_trace, read_reply};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Reply};
 use pocketstone_core::plan::{Order, Step};
@@ -81,7 +81,9 @@ impl VirtualBoard {
                     let start = self.start(Some(&before.path), qemu::Console::File);
                     let mut machine = Machine::start(&self.profile, &start, cell.path(), &self.surroundings)?;
                     machine.favour_processor();
-                    give(&mut machine, cell.path(), &Order::Prepare { step: step.clone() }, self.cell_limit())?;
+                    let order = Order::Prepare { step: step.clone() };
+                    put_trace(&order, cell.path(), &self.surroundings.cache)?;
+                    give(&mut machine, cell.path(), &order, self.cell_limit())?;
                     let Reply::Ready { facts } = read_reply(cell.path())? else {
                         return Err(Error::bug("the board's reply to a step is not `ready`").into());
                     };

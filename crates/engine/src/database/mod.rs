@@ -1,5 +1,104 @@
-//! Databases: what executes a prepared workload.
+//! Databases: what executes a prepared workload. The engines that are libraries are opened by [`load`] and
+//! [`Session`]; a [`Process`] runs any engine in a process of its own, whose side is [`serve`].
 
+#[cfg(all(feature = "bdb", not(target_feature = "crt-static")))]
+mod bdb;
+pub mod java;
+mod key_value;
+mod lmdb;
+mod null;
+mod pragma;
+mod process;
+mod record;
+mod redb;
+mod run;
+mod serve;
+mod session;
+mod sqlite;
+mod sqlite_api;
 mod task;
+#[cfg(test)]
+mod tests;
 
+pub use process::Process;
+pub use run::Measured;
+pub use serve::serve;
+pub use session::{Session, load, reference};
 pub use task::{Task, TaskResult, Work};
+
+use pocketstone_core::Result;
+use pocketstone_core::database::DatabaseEngine;
+use pocketstone_workload::database::{ResultDigest, Step};
+use std::ffi::CStr;
+use std::path::Path;
+use std::process::Command;
+
+/// Executes the steps of a workload. Preparation is over when one exists; `execute` is what gets timed.
+trait Database {
+    /// Executes a step, number `number` of those that it was opened for, and gives everything that it
+    /// returns to the digest.
+    ///
+    /// # Errors
+    /// When it failed; the run ends there.
+    fn execute(&mut self, number: usize, step: &Step, digest: &mut ResultDigest) -> Result<()>;
+}
+
+/// Most characters of a statement in a message.
+const SHOWN_CHARACTERS: usize = 200;
+
+/// A statement for a message, cut where it is long.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// An engine's name and version, such as `SQLite 3.50.2`.
+///
+/// # Errors
+/// When this machine does not have it; with the cure.
+pub fn available(engine: DatabaseEngine) -> Result<String> {
+    match engine {
+        DatabaseEngine::Sqlite => {
+            // SAFETY: a text that is never freed.
+            let version = unsafe { CStr::from_ptr((sqlite_api::BUNDLED.libversion)()) };
+            Ok(format!("SQLite {}", version.to_string_lossy()))
+        }
+        DatabaseEngine::Bdb => bdb_version(),
+        DatabaseEngine::H2 => java::available(),
+        DatabaseEngine::Lmdb => Ok(lmdb::version()),
+        DatabaseEngine::Redb => Ok(redb::VERSION.to_owned()),
+        DatabaseEngine::Null => Ok("no database".to_owned()),
+    }
+}
+
+/// The command that starts an engine's process for the task in a file; `runner` is the program
+/// `pocketstone-runner`, which serves the engines that are libraries.
+///
+/// # Errors
+/// When this machine does not have what the engine needs.
+pub fn command(engine: DatabaseEngine, runner: &Path, task_file: &Path) -> Result<Command> {
+    match engine {
+        DatabaseEngine::H2 => java::command(task_file),
+        _ => {
+            let mut command = Command::new(runner);
+            command.arg("database").arg(task_file);
+            Ok(command)
+        }
+    }
+}
+
+#[cfg(all(feature = "bdb", not(target_feature = "crt-static")))]
+use bdb::{api as bdb_api, version as bdb_version};
+
+#[cfg(not(all(feature = "bdb", not(target_feature = "crt-static"))))]
+fn bdb_api() -> Result<&'static sqlite_api::SqliteApi> {
+    Err(pocketstone_core::Error::board("this program cannot load Berkeley DB: it is a static one")
+        .hint("take engine = \"sqlite\""))
+}
+
+#[cfg(not(all(feature = "bdb", not(target_feature = "crt-static"))))]
+fn bdb_version() -> Result<String> {
+    bdb_api().map(|_| String::new())
+}

@@ -1,5 +1,7 @@
 //! A model as a quick study makes it, with something of everything that a report shows.
 
+mod layers;
+
 use pocketstone_study::model::*;
 
 fn strings(texts: &[&str]) -> Vec<String> {
@@ -25,8 +27,8 @@ fn figure(id: &str, title: &str, caption: &str, x: (&str, Scale), y: (&str, Scal
         caption: caption.into(),
         x: axis(x),
         y: axis(y),
-        names: Vec::new(),
         series,
+        ..Figure::default()
     }
 }
 
@@ -239,7 +241,10 @@ pub fn model() -> Model {
             "Quick mode: 3 runs instead of 30 per cell, so intervals are wide.",
         ]),
         claims: claims(),
-        figures: figures(),
+        figures: [figures(), layers::figures()].concat(),
+        distributions: layers::distributions(),
+        timelines: layers::timelines(),
+        chains: layers::chains(),
         tables: tables(),
         heat_maps: heat_maps(),
         explanations: vec![Explanation {

@@ -1,7 +1,23 @@
 //! Database workloads: prepared, seeded, the same bytes everywhere.
 
+mod contacts;
+mod delays;
+mod distribution;
+mod import;
+mod literal;
+mod pocketdata;
+mod published;
+mod recipe;
+mod requests;
 mod result;
+mod summary;
+mod tokens;
 mod trace;
+mod ycsb;
 
+pub use import::from_sql_log;
+pub use published::{from_published, to_published};
+pub use recipe::{from_file, prepare};
 pub use result::ResultDigest;
+pub use summary::Summary;
 pub use trace::{Statement, StatementKind, Step, Trace, Value};

@@ -13,8 +13,10 @@
 //!      value x V (16):       u8 kind, 7 bytes of 0, u64 payload
 //!      text (T bytes, UTF-8), image (D bytes), SHA-256 of everything before (32 bytes)
 //! ```
-//! A value's kinds: 0 null, 1 integer (payload: i64), 2 real (payload: f64), 3 text, 4 blob (payload:
+//! A value's kinds: 0 null (payload 0), 1 integer (payload: i64), 2 real (payload: f64), 3 text (payload:
 //! offset into text << 24 | bytes). Flag 1 of a step: it belongs to the same operation as the step before.
+//! Statements' texts end the text, in their order and without gaps; values may share texts before them.
+//! Whatever is reserved is 0, so that there is one file for each workload.
 
 use pocketstone_core::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -99,13 +101,14 @@ pub enum Value<'a> {
     Blob(&'a [u8]),
 }
 
+/// A value as the file has it. The same stored text may be the value of many steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Stored {
+pub(super) struct Stored {
     kind: u8,
     payload: u64,
 }
 
-const MAGIC: &[u8; 8] = b"PKTTRACE";
+pub(super) const MAGIC: &[u8; 8] = b"PKTTRACE";
 const FORMAT: u32 = 1;
 const HEADER: usize = 64;
 const STATEMENT: usize = 24;
@@ -145,17 +148,42 @@ impl Trace {
     }
 
     fn add(&mut self, pause_ns: u64, statement: u32, values: &[Value<'_>], joined: bool) -> Result<()> {
-        let first_value = self.values.len() as u64;
+        let first_value = self.values.len();
         for value in values {
             let stored = self.store(value)?;
             self.values.push(stored);
         }
-        let values = u16::try_from(values.len()).map_err(|_| Error::user("a statement has more than 65,535 values"))?;
-        self.steps.push(Step { pause_ns, first_value, statement, values, joined });
+        self.add_step(pause_ns, statement, first_value, joined)
+    }
+
+    /// As [`Trace::load`] and [`Trace::measure`], of values that are stored already.
+    pub(super) fn add_stored(&mut self, statement: u32, values: &[Stored], joined: bool, loading: bool) -> Result<()> {
+        let first_value = self.values.len();
+        self.values.extend_from_slice(values);
+        self.add_step(0, statement, first_value, joined)?;
+        if loading {
+            self.loading = self.steps.len();
+        }
         Ok(())
     }
 
-    fn store(&mut self, value: &Value<'_>) -> Result<Stored> {
+    fn add_step(&mut self, pause_ns: u64, statement: u32, first_value: usize, joined: bool) -> Result<()> {
+        let values = u16::try_from(self.values.len() - first_value)
+            .map_err(|_| Error::user("a statement has more than 65,535 values"))?;
+        self.steps.push(Step { pause_ns, first_value: first_value as u64, statement, values, joined });
+        Ok(())
+    }
+
+    /// Measured steps, for setting their pauses.
+    pub(super) fn measured_mut(&mut self) -> &mut [Step] {
+        &mut self.steps[self.loading..]
+    }
+
+    /// Keeps a value's text, for [`Trace::add_stored`].
+    ///
+    /// # Errors
+    /// When it is a blob or too long.
+    pub(super) fn store(&mut self, value: &Value<'_>) -> Result<Stored> {
         let (kind, text) = match value {
             Value::Null => return Ok(Stored { kind: 0, payload: 0 }),
             Value::Integer(n) => return Ok(Stored { kind: 1, payload: *n as u64 }),
@@ -173,6 +201,22 @@ impl Trace {
         let payload = (self.text.len() as u64) << 24 | text.len() as u64;
         self.text.push_str(text);
         Ok(Stored { kind, payload })
+    }
+
+    /// A workload that loads what this one loads and then does nothing. What is measured does not change it.
+    ///
+    /// # Errors
+    /// Never for what this module made.
+    pub fn loading_only(&self) -> Result<Trace> {
+        let used = self.loading().iter().map(|s| s.statement as usize + 1).max().unwrap_or(0);
+        let mut trace = Trace { image: self.image.clone(), ..Trace::default() };
+        for statement in &self.statements[..used] {
+            trace.add_statement(statement.text.clone(), statement.kind, statement.columns);
+        }
+        for step in self.loading() {
+            trace.load(step.statement, &self.values(step).collect::<Vec<_>>())?;
+        }
+        Ok(trace)
     }
 
     /// Steps that load the database.
@@ -295,49 +339,56 @@ impl Trace {
         if reader.at != body.len() {
             return Err(damaged("end", reader.at));
         }
-        let mut trace = Trace { loading: loading as usize, image, text: text.to_owned(), ..Trace::default() };
-        for (n, record) in statements.chunks_exact(STATEMENT).enumerate() {
-            let wrong = || damaged("statement", HEADER + n * STATEMENT);
-            let at = usize::try_from(u64_at(record, 0)).map_err(|_| wrong())?;
-            let end = at.checked_add(u32_at(record, 8) as usize).ok_or_else(wrong)?;
-            let kind = *KINDS.get(usize::from(u16_at(record, 12))).ok_or_else(wrong)?;
-            let text = text.get(at..end).ok_or_else(wrong)?.to_owned();
-            trace.statements.push(Statement { text, kind, columns: u64_at(record, 16) });
+        if u64_at(body, 56) != 0 {
+            return Err(damaged("header", 56));
         }
-        // Statements' texts were only needed for the statements: values come before them.
+        let mut trace = Trace { loading: loading as usize, image, ..Trace::default() };
+        // Statements' texts end the text; what comes before them is the values'.
+        let lengths = statements.chunks_exact(STATEMENT).map(|record| u64::from(u32_at(record, 8)));
+        let mut at = (text.len() as u64).checked_sub(lengths.sum()).ok_or_else(|| damaged("text", text_at))? as usize;
+        trace.text = text.get(..at).ok_or_else(|| damaged("text", text_at))?.to_owned();
+        for (n, record) in statements.chunks_exact(STATEMENT).enumerate() {
+            let wrong = || damaged("statement", n);
+            let end = at + u32_at(record, 8) as usize;
+            let kind = *KINDS.get(usize::from(u16_at(record, 12))).ok_or_else(wrong)?;
+            let own = text.get(at..end).ok_or_else(wrong)?.to_owned();
+            if u64_at(record, 0) != at as u64 || u16_at(record, 14) != 0 {
+                return Err(wrong());
+            }
+            trace.statements.push(Statement { text: own, kind, columns: u64_at(record, 16) });
+            at = end;
+        }
+        trace.values.reserve_exact(values.len() / VALUE);
         for (n, record) in values.chunks_exact(VALUE).enumerate() {
-            let stored = Stored { kind: record[0], payload: u64_at(record, 8) };
-            let (at, bytes) = ((stored.payload >> 24) as usize, (stored.payload as usize) & MOST_VALUE_BYTES);
-            let fits = stored.kind < 3 || text.get(at..at + bytes).is_some();
-            if stored.kind > 3 || !fits {
+            let (kind, payload) = (u64_at(record, 0), u64_at(record, 8));
+            let fits = match kind {
+                0 => payload == 0,
+                1 | 2 => true,
+                3 => {
+                    let end = (payload >> 24) + (payload & MOST_VALUE_BYTES as u64);
+                    end <= trace.text.len() as u64
+                        && trace.text.is_char_boundary((payload >> 24) as usize)
+                        && trace.text.is_char_boundary(end as usize)
+                }
+                _ => false,
+            };
+            if !fits {
                 return Err(damaged("value", n));
             }
-            trace.values.push(stored);
+            trace.values.push(Stored { kind: kind as u8, payload });
         }
+        trace.steps.reserve_exact(steps.len() / STEP);
         for (n, record) in steps.chunks_exact(STEP).enumerate() {
-            let step = Step {
-                pause_ns: u64_at(record, 0),
-                first_value: u64_at(record, 8),
-                statement: u32_at(record, 16),
-                values: u16_at(record, 20),
-                joined: u16_at(record, 22) & JOINED != 0,
-            };
-            let end = step.first_value.checked_add(u64::from(step.values));
-            let known = (step.statement as usize) < trace.statements.len();
-            if !known || end.is_none_or(|e| e > trace.values.len() as u64) {
+            let (values, flags) = (u16_at(record, 20), u16_at(record, 22));
+            let (statement, first_value) = (u32_at(record, 16), u64_at(record, 8));
+            let end = first_value.checked_add(u64::from(values)).filter(|end| *end <= trace.values.len() as u64);
+            if statement as usize >= trace.statements.len() || end.is_none() || flags & !JOINED != 0 {
                 return Err(damaged("step", n));
             }
-            trace.steps.push(step);
+            let joined = flags & JOINED != 0;
+            trace.steps.push(Step { pause_ns: u64_at(record, 0), first_value, statement, values, joined });
         }
-        let texts: usize = trace.statements.iter().map(|s| s.text.len()).sum();
-        if let Some(end) = text.len().checked_sub(texts).filter(|end| text.is_char_boundary(*end)) {
-            trace.text.truncate(end);
-        }
-        // Only what this module writes has a digest that matches what it would write again.
-        match trace.values.iter().all(|v| v.kind != 3 || (v.payload >> 24) as usize <= trace.text.len()) {
-            true => Ok(trace),
-            false => Err(damaged("text", text_at)),
-        }
+        Ok(trace)
     }
 
     /// The digest that names the workload: 64 hexadecimal digits, the file's last 32 bytes.
@@ -380,6 +431,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn small() -> Trace {
         let mut trace = Trace::default();
@@ -404,6 +456,47 @@ mod tests {
         assert_eq!((trace.loading().len(), trace.measured().len(), trace.operations()), (2, 3, 2));
         let values: Vec<Value<'_>> = read.values(&read.loading()[1]).collect();
         assert_eq!(values, [Value::Integer(-1), Value::Text("grüße")]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_workload_comes_back_from_its_file(
+            texts in prop::collection::vec("[a-zé? ]{0,8}", 1..4),
+            steps in prop::collection::vec(
+                (any::<u64>(), any::<u32>(), any::<bool>(), any::<i64>(), any::<f64>(), "[a-zé\u{0}]{0,5}"),
+                0..12,
+            ),
+            loading in 0usize..12,
+            image in prop::collection::vec(any::<u8>(), 0..9),
+        ) {
+            let mut trace = Trace { image, ..Trace::default() };
+            for (n, text) in texts.iter().enumerate() {
+                trace.add_statement(text.as_str(), KINDS[n], n as u64);
+            }
+            for (n, (pause_ns, statement, joined, integer, real, text)) in steps.iter().enumerate() {
+                let values = [Value::Integer(*integer), Value::Real(*real), Value::Text(text), Value::Null];
+                let (values, statement) = (&values[..n % 5], statement % texts.len() as u32);
+                match n < loading {
+                    true => trace.load(statement, values).unwrap(),
+                    false => trace.measure(*pause_ns, statement, values, *joined).unwrap(),
+                }
+            }
+            let file = trace.encode();
+            let read = Trace::decode(&file).unwrap();
+            prop_assert_eq!(read.encode(), file);
+            prop_assert_eq!(read, trace);
+        }
+    }
+
+    #[test]
+    fn what_is_loaded_does_not_depend_on_what_is_measured() {
+        let trace = small();
+        let loading = trace.loading_only().unwrap();
+        assert_eq!((loading.loading().len(), loading.measured().len()), (2, 0));
+        assert!(loading.loading().iter().zip(trace.loading()).all(|(a, b)| loading.values(a).eq(trace.values(b))));
+        let mut other = small();
+        other.measure(5, 2, &[Value::Integer(9)], false).unwrap();
+        assert_eq!(other.loading_only().unwrap().encode(), loading.encode());
     }
 
     #[test]

@@ -1,0 +1,219 @@
+//! What the measured loop adds to a bare loop on prepared statements of SQLite.
+//!
+//! 500 rows of a key and 10 texts of 100 bytes in memory, read by key. Prints both loops' medians and the
+//! median of interleaved pairs' differences with a 95% bootstrap interval; the bar is 150 ns per operation.
+
+use libsqlite3_sys as ffi;
+use pocketstone_core::database::{
+    Arrival, Conditions, Configuration, DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm, Waiting,
+};
+use pocketstone_core::plan::Pattern;
+use pocketstone_core::random::Random;
+use pocketstone_engine::database::Session;
+use pocketstone_workload::database::{StatementKind, Trace, Value};
+use std::ffi::{CString, c_int};
+use std::hint::black_box;
+use std::io::Write;
+use std::ptr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Many short runs: what else the machine does disturbs few of them.
+const PAIRS: usize = 401;
+const ROWS: u64 = 500;
+const FIELDS: usize = 10;
+const FIELD_BYTES: usize = 100;
+const READS: u64 = 1000;
+const BAR_NS: f64 = 150.0;
+const BOOTSTRAPS: usize = 2000;
+
+const READ: &str = "SELECT * FROM usertable WHERE ycsb_key = ?";
+
+fn key(n: u64) -> String {
+    format!("user{:016}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 12)
+}
+
+fn workload() -> Trace {
+    let (mut trace, mut random) = (Trace::default(), Random::new(7));
+    let fields: String = (0..FIELDS).map(|n| format!(", field{n} TEXT")).collect();
+    let create = format!("CREATE TABLE usertable (ycsb_key VARCHAR(255) PRIMARY KEY{fields})");
+    let create = trace.add_statement(create, StatementKind::Sql, 0);
+    let marks = ", ?".repeat(FIELDS);
+    let insert = trace.add_statement(format!("INSERT INTO usertable VALUES (?{marks})"), StatementKind::Insert, 0);
+    let read = trace.add_statement(READ, StatementKind::Read, 0);
+    trace.load(create, &[]).expect("a step");
+    for n in 0..ROWS {
+        let mut field = || (0..FIELD_BYTES).map(|_| (b' ' + random.below(95) as u8) as char).collect::<String>();
+        let texts: Vec<String> = std::iter::once(key(n)).chain((0..FIELDS).map(|_| field())).collect();
+        let values: Vec<Value<'_>> = texts.iter().map(|t| Value::Text(t)).collect();
+        trace.load(insert, &values).expect("a step");
+    }
+    for _ in 0..READS {
+        trace.measure(0, read, &[Value::Text(&key(random.below(ROWS)))], false).expect("a step");
+    }
+    trace
+}
+
+/// SQLite by its own interface, without the lab.
+struct Bare {
+    db: *mut ffi::sqlite3,
+    read: *mut ffi::sqlite3_stmt,
+    keys: Vec<String>,
+}
+
+impl Bare {
+    fn new(trace: &Trace) -> Bare {
+        let mut bare = Bare { db: ptr::null_mut(), read: ptr::null_mut(), keys: Vec::new() };
+        let flags = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE | ffi::SQLITE_OPEN_NOMUTEX;
+        // SAFETY: the name ends with a zero byte; the handle is written.
+        let code = unsafe { ffi::sqlite3_open_v2(c":memory:".as_ptr(), &mut bare.db, flags, ptr::null()) };
+        assert_eq!(code, ffi::SQLITE_OK);
+        for step in trace.loading() {
+            let statement = bare.prepare(&trace.statement(step).text);
+            (1..).zip(trace.values(step)).for_each(|(n, value)| match value {
+                Value::Text(text) => bind(statement, n, text),
+                _ => unreachable!("the workload has texts alone"),
+            });
+            // SAFETY: the statement is this connection's, and is not used again.
+            unsafe {
+                assert_eq!(ffi::sqlite3_step(statement), ffi::SQLITE_DONE);
+                ffi::sqlite3_finalize(statement);
+            }
+        }
+        bare.read = bare.prepare(READ);
+        let text = |value| match value {
+            Some(Value::Text(text)) => text.to_owned(),
+            _ => unreachable!("the workload has texts alone"),
+        };
+        bare.keys = trace.measured().iter().map(|s| text(trace.values(s).next())).collect();
+        bare
+    }
+
+    fn prepare(&self, text: &str) -> *mut ffi::sqlite3_stmt {
+        let (text, mut statement) = (CString::new(text).expect("no zero byte"), ptr::null_mut());
+        // SAFETY: the text ends with a zero byte; the statement is written.
+        let code = unsafe { ffi::sqlite3_prepare_v2(self.db, text.as_ptr(), -1, &mut statement, ptr::null_mut()) };
+        assert_eq!(code, ffi::SQLITE_OK);
+        statement
+    }
+
+    /// All reads: nanoseconds per operation, and the number of bytes that came.
+    fn run(&self) -> (f64, usize) {
+        let (begin, mut bytes) = (Instant::now(), 0);
+        for key in &self.keys {
+            bind(self.read, 1, key);
+            // SAFETY: the statement is this connection's; values are used before the next step.
+            unsafe {
+                let columns = ffi::sqlite3_column_count(self.read);
+                while ffi::sqlite3_step(self.read) == ffi::SQLITE_ROW {
+                    for n in 0..columns {
+                        assert_eq!(ffi::sqlite3_column_type(self.read, n), ffi::SQLITE_TEXT);
+                        let start = ffi::sqlite3_column_text(self.read, n);
+                        let length = ffi::sqlite3_column_bytes(self.read, n) as usize;
+                        black_box(touch(std::slice::from_raw_parts(start, length)));
+                        bytes += length;
+                    }
+                }
+                ffi::sqlite3_reset(self.read);
+            }
+        }
+        (begin.elapsed().as_nanos() as f64 / self.keys.len() as f64, bytes)
+    }
+}
+
+/// Reads every byte, as anything that uses a value does, at the least cost there is.
+fn touch(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks_exact(8);
+    let rest = words.remainder().iter().fold(0, |sum, byte| sum ^ u64::from(*byte));
+    words.fold(rest, |sum, w| sum ^ u64::from_le_bytes([w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]]))
+}
+
+fn bind(statement: *mut ffi::sqlite3_stmt, n: c_int, text: &str) {
+    // SAFETY: the text outlives the statement's execution.
+    let code = unsafe {
+        ffi::sqlite3_bind_text(statement, n, text.as_ptr().cast(), text.len() as c_int, ffi::SQLITE_STATIC())
+    };
+    assert_eq!(code, ffi::SQLITE_OK);
+}
+
+fn spec() -> DatabaseSpec {
+    DatabaseSpec {
+        recipe: Recipe {
+            workload: DatabaseWorkload::YcsbC,
+            file: None,
+            records: ROWS,
+            operations: READS,
+            fields: FIELDS as u64,
+            field_bytes: FIELD_BYTES as u64,
+            scan_records: 0,
+            pattern: Pattern::Random,
+            delay: None,
+        },
+        trace: String::new(),
+        loading_trace: String::new(),
+        engine: DatabaseEngine::Sqlite,
+        sql: SqlForm::Prepared,
+        configuration: Configuration::default(),
+        threads: 1,
+        waiting: Waiting::Sleep,
+        arrival: Arrival::Closed,
+        cold: false,
+        conditions: Conditions::default(),
+    }
+}
+
+/// All operations by the lab: nanoseconds per operation, from the call to its return.
+fn lab(session: &mut Session) -> f64 {
+    let begin = Instant::now();
+    let run = session.run().expect("the run");
+    let elapsed = begin.elapsed().as_nanos() as f64;
+    assert_eq!((run.calls.len() as u64, run.rows), (READS, READS));
+    elapsed / READS as f64
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let trace = Arc::new(workload());
+    let bare = Bare::new(&trace);
+    let mut session = Session::in_memory(&spec(), trace).expect("a session");
+    let expected = READS as usize * (FIELDS * FIELD_BYTES + key(0).len());
+    let mut pairs = Vec::new();
+    for pair in 0..PAIRS {
+        // Whoever comes second has a warmer cache: they take turns.
+        let (bare, lab) = match pair % 2 {
+            0 => {
+                let (bare, bytes) = bare.run();
+                assert_eq!(bytes, expected);
+                (bare, lab(&mut session))
+            }
+            _ => {
+                let lab = lab(&mut session);
+                (bare.run().0, lab)
+            }
+        };
+        pairs.push((bare, lab));
+    }
+    let mut differences: Vec<f64> = pairs.iter().map(|(bare, lab)| lab - bare).collect();
+    let mut random = Random::new(1);
+    let mut resampled: Vec<f64> = (0..BOOTSTRAPS)
+        .map(|_| {
+            let mut sample: Vec<f64> = (0..PAIRS).map(|_| differences[random.below(PAIRS as u64) as usize]).collect();
+            median(&mut sample)
+        })
+        .collect();
+    resampled.sort_by(f64::total_cmp);
+    let [low, high] = [BOOTSTRAPS / 40, BOOTSTRAPS - 1 - BOOTSTRAPS / 40].map(|n| resampled[n]);
+    let added = median(&mut differences);
+    let bare_ns = median(&mut pairs.iter().map(|p| p.0).collect::<Vec<_>>());
+    let lab_ns = median(&mut pairs.iter().map(|p| p.1).collect::<Vec<_>>());
+    let word = if added <= BAR_NS { "met" } else { "NOT met" };
+    let text = format!(
+        "YCSB-C-like reads, SQLite in memory: bare {bare_ns:.0} ns, lab {lab_ns:.0} ns per operation; the lab adds \
+         {added:.0} ns ({low:.0} to {high:.0}, {PAIRS} pairs); bar {BAR_NS:.0} ns: {word}\n"
+    );
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

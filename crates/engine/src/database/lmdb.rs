@@ -1,0 +1,144 @@
+//! LMDB: a B+ tree in a memory map.
+
+use super::key_value::{Make, Next, See, Store, refuse};
+use heed::types::Bytes;
+use heed::{Env, EnvFlags, EnvOpenOptions, MdbError};
+use pocketstone_core::database::{Configuration, DatabaseEngine};
+use pocketstone_core::{Error, Result};
+use std::io::ErrorKind;
+use std::ops::Bound;
+use std::path::Path;
+
+/// Address space for the map: the file is as long as what is in it. A 32-bit process has little of it.
+#[cfg(target_pointer_width = "64")]
+const MAP_BYTES: usize = 64 << 30;
+#[cfg(not(target_pointer_width = "64"))]
+const MAP_BYTES: usize = 512 << 20;
+
+type Table = heed::Database<Bytes, Bytes>;
+
+/// An environment; threads have clones of it.
+#[derive(Clone)]
+pub(super) struct Lmdb {
+    env: Env,
+    table: Table,
+    /// Whether readers and writers of other processes are locked out.
+    pub(super) locks: bool,
+}
+
+/// Its name and version.
+pub(super) fn version() -> String {
+    let v = heed::lmdb_version();
+    format!("LMDB {}.{}.{}", v.major, v.minor, v.patch)
+}
+
+impl Lmdb {
+    /// Opens the environment in a folder, for this process alone.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or a setting is unknown.
+    pub(super) fn open(directory: &Path, configuration: &Configuration, threads: u32) -> Result<Lmdb> {
+        refuse(DatabaseEngine::Lmdb, configuration, &["synchronous"])?;
+        let sync = match configuration.synchronous.as_deref() {
+            None | Some("full") => EnvFlags::empty(),
+            Some("normal") => EnvFlags::NO_META_SYNC,
+            Some("off") => EnvFlags::NO_SYNC,
+            Some(word) => {
+                return Err(Error::user(format!("lmdb has no synchronous = `{word}`"))
+                    .hint("synchronous for lmdb: off (MDB_NOSYNC), normal (MDB_NOMETASYNC), full"));
+            }
+        };
+        let open = |flags| {
+            let mut options = EnvOpenOptions::new();
+            // SAFETY: NO_SYNC and NO_META_SYNC risk the last transactions after a power cut, as asked for.
+            // Without locks there is one thread, whose transactions never overlap, of the only process.
+            unsafe { options.map_size(MAP_BYTES).flags(flags) };
+            // SAFETY: nobody else changes the file while it is mapped: its folder is this process's.
+            unsafe { options.open(directory) }
+        };
+        // The table of readers is a shared, writable map, which JFFS2 does not have.
+        let no_shared_map = |e: &heed::Error| match e {
+            heed::Error::Io(e) => {
+                matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
+                    || e.raw_os_error() == Some(libc::ENODEV)
+            }
+            _ => false,
+        };
+        let (env, locks) = match open(sync) {
+            Err(e) if no_shared_map(&e) && threads == 1 => (open(sync | EnvFlags::NO_LOCK), false),
+            opened => (opened, true),
+        };
+        let failed = |e: heed::Error| {
+            let error = Error::board(format!("LMDB cannot open {}", directory.display()));
+            match no_shared_map(&e) && threads > 1 {
+                true => error.hint("the volume has no shared writable maps, as JFFS2: set threads = 1"),
+                false => error,
+            }
+            .because(wrap(e))
+        };
+        let env = env.map_err(failed)?;
+        let mut transaction = env.write_txn().map_err(failed)?;
+        let table = env.create_database(&mut transaction, None).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+        Ok(Lmdb { env, table, locks })
+    }
+}
+
+/// An error of LMDB with its cure, where one is known.
+#[cold]
+fn wrap(error: heed::Error) -> Error {
+    let hint = match &error {
+        heed::Error::Io(e) if e.kind() == ErrorKind::StorageFull => {
+            Some("the volume is full: make room on it, or prepare fewer records")
+        }
+        heed::Error::Mdb(MdbError::BadValSize) => Some("LMDB's keys have 1 to 511 bytes: prepare shorter keys"),
+        heed::Error::Mdb(MdbError::MapFull) => Some("prepare fewer records: its map is full"),
+        _ => None,
+    };
+    let wrapped = Error::board("LMDB failed").because(error);
+    match hint {
+        Some(hint) => wrapped.hint(hint),
+        None => wrapped,
+    }
+}
+
+impl Store for Lmdb {
+    fn get(&mut self, key: &[u8], see: See<'_>) -> Result<()> {
+        let transaction = self.env.read_txn().map_err(wrap)?;
+        if let Some(record) = self.table.get(&transaction, key).map_err(wrap)? {
+            see(key, record)?;
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, from: Bound<&[u8]>, see: See<'_>) -> Result<()> {
+        let transaction = self.env.read_txn().map_err(wrap)?;
+        for row in self.table.range(&transaction, &(from, Bound::Unbounded)).map_err(wrap)? {
+            let (key, record) = row.map_err(wrap)?;
+            if !see(key, record)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, key: &[u8], record: &mut Vec<u8>, make: Make<'_>) -> Result<()> {
+        let mut transaction = self.env.write_txn().map_err(wrap)?;
+        if make(self.table.get(&transaction, key).map_err(wrap)?, record)? {
+            self.table.put(&mut transaction, key, record).map_err(wrap)?;
+            transaction.commit().map_err(wrap)?;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, next: Next<'_>) -> Result<()> {
+        let mut transaction = self.env.write_txn().map_err(wrap)?;
+        let (mut key, mut record) = (Vec::new(), Vec::new());
+        while next(&mut key, &mut record)? {
+            let new = heed::PutFlags::NO_OVERWRITE;
+            self.table.put_with_flags(&mut transaction, new, &key, &record).map_err(wrap)?;
+        }
+        transaction.commit().map_err(wrap)?;
+        self.env.force_sync().map_err(wrap)
+    }
+}

@@ -1,0 +1,115 @@
+//! The side of the engine's process; the protocol is in `task.rs`.
+
+use super::{Session, Task, TaskResult, Work, available, load};
+use crate::clock::now_ns;
+use pocketstone_core::error::Context;
+use pocketstone_core::log::encode_calls;
+use pocketstone_core::outcome::Failure;
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::database::Trace;
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Carries out the task in a file, obeying `input` and answering on `output`. Returns the process's exit
+/// status: 0, or 1 where the result has a failure (or cannot be written, which standard error then says).
+pub fn serve(task_file: &Path, mut input: impl BufRead, mut output: impl Write) -> u8 {
+    let mut result = TaskResult { main_ns: now_ns(), ..TaskResult::default() };
+    let task = match read_task(task_file) {
+        Ok(task) => task,
+        Err(error) => return complain(&error),
+    };
+    if let Err(error) = work(&task, &mut input, &mut output, &mut result) {
+        result.failure = Some(Failure::from(&error));
+    }
+    match write_result(&task.result, &result) {
+        Ok(()) => u8::from(result.failure.is_some()),
+        Err(error) => complain(&error),
+    }
+}
+
+/// There is no result to put it in: the last lines of standard error are what the runner shows then.
+fn complain(error: &Error) -> u8 {
+    let _ = writeln!(std::io::stderr(), "{}", error.chain());
+    1
+}
+
+fn read_task(path: &Path) -> Result<Task> {
+    let text = std::fs::read(path).board(|| format!("cannot read the task {}", path.display()))?;
+    serde_json::from_slice(&text).board(|| format!("{} is no task", path.display()))
+}
+
+fn write_result(path: &Path, result: &TaskResult) -> Result<()> {
+    let text = serde_json::to_vec(result).map_err(|e| Error::bug("a result has no JSON").because(e))?;
+    std::fs::write(path, text).board(|| format!("cannot write the result {}", path.display()))
+}
+
+fn work(task: &Task, input: &mut impl BufRead, output: &mut impl Write, result: &mut TaskResult) -> Result<()> {
+    let trace = Arc::new(read_trace(task)?);
+    result.loaded_ns = now_ns();
+    match task.work {
+        Work::Load => {
+            result.engine = available(task.spec.engine)?;
+            result.opened_ns = now_ns();
+            say(output, "ready")?;
+            hear_go(input)?;
+            result.start_ns = now_ns();
+            load(&task.spec, &task.directory, &trace)?;
+            result.end_ns = now_ns();
+            say(output, "done")?;
+            hear_end(input)
+        }
+        Work::Measure => {
+            let mut session = Session::open(&task.spec, &task.directory, trace)?;
+            session.engine().clone_into(&mut result.engine);
+            result.opened_ns = now_ns();
+            say(output, "ready")?;
+            hear_go(input)?;
+            let measured = session.run()?;
+            say(output, "done")?;
+            hear_end(input)?;
+            result.digest = measured.digest;
+            result.rows = measured.rows;
+            result.start_ns = measured.start_ns;
+            result.end_ns = measured.end_ns;
+            std::fs::write(&task.calls, encode_calls(&measured.calls))
+                .board(|| format!("cannot write the call log {}", task.calls.display()))
+        }
+    }
+}
+
+fn read_trace(task: &Task) -> Result<Trace> {
+    let path = task.trace.display();
+    let file = std::fs::read(&task.trace).board(|| format!("cannot read the prepared workload {path}"))?;
+    let trace = Trace::decode(&file).board(|| format!("the prepared workload {path} cannot be used"))?;
+    let digest = Trace::digest(&file);
+    if digest != task.spec.trace {
+        return Err(Error::board(format!("{path} is the prepared workload {digest}, not {}", task.spec.trace))
+            .hint("prepare the workload again"));
+    }
+    Ok(trace)
+}
+
+fn say(output: &mut impl Write, line: &str) -> Result<()> {
+    writeln!(output, "{line}").and_then(|()| output.flush()).board(|| format!("cannot say `{line}` to the runner"))
+}
+
+fn hear_go(input: &mut impl BufRead) -> Result<()> {
+    let mut line = String::new();
+    input.read_line(&mut line).board(|| "cannot hear the runner".to_owned())?;
+    match line.as_str() {
+        "go\n" => Ok(()),
+        "" => Err(Error::board("the runner ended before it said `go`")),
+        other => Err(Error::bug(format!("the runner said {other:?} instead of `go`"))),
+    }
+}
+
+/// Waits until the runner has asked what this process used: while it does, nothing more may be used.
+fn hear_end(input: &mut impl BufRead) -> Result<()> {
+    let mut rest = Vec::new();
+    input.read_to_end(&mut rest).board(|| "cannot hear the runner".to_owned())?;
+    match rest.is_empty() {
+        true => Ok(()),
+        false => Err(Error::bug("the runner said more than `go`")),
+    }
+}

@@ -1,0 +1,244 @@
+//! Loading a database, and the open database that a run works on.
+
+use super::key_value::KeyValue;
+use super::lmdb::Lmdb;
+use super::null::Null;
+use super::redb::Redb;
+use super::run::{Measured, Operations, run};
+use super::sqlite::{Connection, Sql};
+use super::{Database, available, sqlite_api};
+use pocketstone_core::database::{Configuration, DatabaseEngine, DatabaseSpec, SqlForm};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::database::{ResultDigest, Step, Trace};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Statements that cannot be within a transaction, or make one themselves.
+const OUTSIDE: [&str; 8] = ["begin", "commit", "end", "rollback", "savepoint", "pragma", "vacuum", "attach"];
+
+/// A file of the engine in the database's folder.
+fn file(engine: DatabaseEngine, directory: &Path) -> PathBuf {
+    directory.join(format!("data.{}", engine.name()))
+}
+
+/// Makes the database in an empty folder and brings it to the workload's initial state, on the device when
+/// this returns. What is loaded is one transaction, where its statements allow that.
+///
+/// # Errors
+/// When the engine is not there, refuses a setting or a statement, or the volume is full.
+pub fn load(spec: &DatabaseSpec, directory: &Path, trace: &Arc<Trace>) -> Result<()> {
+    let path = file(spec.engine, directory);
+    if path.exists() {
+        return Err(Error::user(format!("{} is there already", path.display())).hint("load into an empty folder"));
+    }
+    match spec.engine {
+        DatabaseEngine::Sqlite | DatabaseEngine::Bdb => {
+            if !trace.image.is_empty() {
+                if spec.engine != DatabaseEngine::Sqlite {
+                    return Err(Error::user("bdb cannot start from a database file of SQLite")
+                        .hint("take engine = \"sqlite\", or a workload without an image"));
+                }
+                std::fs::write(&path, &trace.image).board(|| format!("cannot write {}", path.display()))?;
+            }
+            // The connection is closed at the end of this line: what its journal holds goes into the file.
+            execute_loading(connect(spec, &path)?, trace)?;
+        }
+        DatabaseEngine::Lmdb => {
+            let store = Lmdb::open(directory, &spec.configuration, 1)?;
+            KeyValue::new(store, spec.engine, trace.clone(), &[])?.load()?;
+        }
+        DatabaseEngine::Redb => {
+            let store = Redb::open(&path, &spec.configuration)?;
+            KeyValue::new(store, spec.engine, trace.clone(), &[])?.load()?;
+        }
+        DatabaseEngine::Null => {}
+        DatabaseEngine::H2 => return Err(own_process()),
+    }
+    sync(directory).board(|| format!("cannot make {} durable", directory.display()))
+}
+
+fn own_process() -> Error {
+    Error::bug("H2 was opened in this process: it has one of its own")
+}
+
+fn connect(spec: &DatabaseSpec, path: &Path) -> Result<Connection> {
+    let api = match spec.engine {
+        DatabaseEngine::Bdb => super::bdb_api()?,
+        _ => &sqlite_api::BUNDLED,
+    };
+    Connection::open(api, spec.engine.name(), path, &spec.configuration)
+}
+
+/// Executes the loading steps, whatever form the measured ones have.
+fn execute_loading(connection: Connection, trace: &Arc<Trace>) -> Result<Sql> {
+    let steps = trace.loading();
+    let outside = |step: &Step| {
+        let text = trace.statement(step).text.trim_start().to_ascii_lowercase();
+        OUTSIDE.iter().any(|word| text.starts_with(word))
+    };
+    let one_transaction = !steps.is_empty() && !steps.iter().any(outside);
+    let mut sql = Sql::new(connection, trace.clone(), steps, SqlForm::Prepared)?;
+    let mut digest = ResultDigest::default();
+    if one_transaction {
+        sql.command(c"BEGIN")?;
+    }
+    for (n, step) in steps.iter().enumerate() {
+        sql.execute(n, step, &mut digest).map_err(|e| {
+            let text = super::cut(&trace.statement(step).text);
+            Error::new(e.kind(), format!("loading step {n} failed: {text}")).because(e)
+        })?;
+    }
+    if one_transaction {
+        sql.command(c"COMMIT")?;
+    }
+    Ok(sql)
+}
+
+/// Makes every file below a folder durable, and the folders.
+fn sync(directory: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => sync(&entry.path())?,
+            false => File::open(entry.path())?.sync_all()?,
+        }
+    }
+    File::open(directory)?.sync_all()
+}
+
+enum Opened {
+    Sql(Sql),
+    Lmdb(KeyValue<Lmdb>),
+    Redb(KeyValue<Redb>),
+    Null(Null),
+}
+
+impl Database for Opened {
+    #[inline]
+    fn execute(&mut self, number: usize, step: &Step, digest: &mut ResultDigest) -> Result<()> {
+        match self {
+            Opened::Sql(sql) => sql.execute(number, step, digest),
+            Opened::Lmdb(lmdb) => lmdb.execute(number, step, digest),
+            Opened::Redb(redb) => redb.execute(number, step, digest),
+            Opened::Null(null) => null.execute(number, step, digest),
+        }
+    }
+}
+
+/// The digest of what a workload returns: by SQLite in memory, or on a copy of the database that it starts from.
+///
+/// # Errors
+/// When SQLite cannot execute it; the operation is named.
+pub fn reference(trace: &Arc<Trace>) -> Result<String> {
+    let mut connection =
+        Connection::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
+    connection.fill(&trace.image)?;
+    let loaded = execute_loading(connection, trace)?;
+    let steps = trace.measured();
+    let mut sql = loaded.go_on(steps, SqlForm::Prepared)?;
+    let mut digest = ResultDigest::default();
+    for (n, step) in steps.iter().enumerate() {
+        sql.execute(n, step, &mut digest).map_err(|e| {
+            let text = super::cut(&trace.statement(step).text);
+            Error::new(e.kind(), format!("statement {} fails: {text}", n + 1)).because(e)
+        })?;
+    }
+    Ok(digest.text())
+}
+
+/// An open database with the measured part of a workload, ready to run.
+pub struct Session {
+    /// One per thread.
+    connections: Vec<Opened>,
+    operations: Operations,
+    trace: Arc<Trace>,
+    spec: DatabaseSpec,
+    engine: String,
+}
+
+impl Session {
+    /// Opens a loaded database, and prepares everything that can be before the clock starts.
+    ///
+    /// # Errors
+    /// When the database is missing, or the engine refuses a setting or the workload.
+    pub fn open(spec: &DatabaseSpec, directory: &Path, trace: Arc<Trace>) -> Result<Session> {
+        let path = file(spec.engine, directory);
+        let one_file = !matches!(spec.engine, DatabaseEngine::Lmdb | DatabaseEngine::Null);
+        if one_file && !path.exists() {
+            return Err(Error::board(format!("there is no database {}", path.display())).hint("load it first"));
+        }
+        let steps = trace.measured();
+        let mut engine = available(spec.engine)?;
+        let opened: Vec<Opened> = match spec.engine {
+            DatabaseEngine::Sqlite | DatabaseEngine::Bdb => {
+                each(spec, || Sql::new(connect(spec, &path)?, trace.clone(), steps, spec.sql).map(Opened::Sql))?
+            }
+            DatabaseEngine::Lmdb => {
+                no_text(spec)?;
+                let store = Lmdb::open(directory, &spec.configuration, spec.threads)?;
+                if !store.locks {
+                    engine.push_str(" (MDB_NOLOCK)");
+                }
+                each(spec, || KeyValue::new(store.clone(), spec.engine, trace.clone(), steps).map(Opened::Lmdb))?
+            }
+            DatabaseEngine::Redb => {
+                no_text(spec)?;
+                let store = Redb::open(&path, &spec.configuration)?;
+                each(spec, || KeyValue::new(store.clone(), spec.engine, trace.clone(), steps).map(Opened::Redb))?
+            }
+            DatabaseEngine::Null => each(spec, || Ok(Opened::Null(Null)))?,
+            DatabaseEngine::H2 => return Err(own_process()),
+        };
+        Session::new(spec, trace, opened, engine)
+    }
+
+    /// A database of SQLite in memory, loaded here: it ends with the session, and has one thread.
+    ///
+    /// # Errors
+    /// As [`load`] and [`Session::open`], and for any other engine.
+    pub fn in_memory(spec: &DatabaseSpec, trace: Arc<Trace>) -> Result<Session> {
+        if spec.engine != DatabaseEngine::Sqlite || spec.threads != 1 || !trace.image.is_empty() {
+            return Err(Error::user("only SQLite with one thread, loaded by statements, runs in memory")
+                .hint("load the database into a folder"));
+        }
+        let loaded = execute_loading(connect(spec, Path::new(":memory:"))?, &trace)?;
+        let sql = loaded.go_on(trace.measured(), spec.sql)?;
+        let engine = available(spec.engine)?;
+        Session::new(spec, trace, vec![Opened::Sql(sql)], engine)
+    }
+
+    fn new(spec: &DatabaseSpec, trace: Arc<Trace>, connections: Vec<Opened>, engine: String) -> Result<Session> {
+        let operations = Operations::new(&trace, spec.arrival)?;
+        Ok(Session { connections, operations, trace, spec: spec.clone(), engine })
+    }
+
+    /// The engine's name and version.
+    pub fn engine(&self) -> &str {
+        &self.engine
+    }
+
+    /// Executes all operations and times each.
+    ///
+    /// # Errors
+    /// The first failed operation, with its number and statement.
+    pub fn run(&mut self) -> Result<Measured> {
+        run(&mut self.connections, &self.operations, &self.trace, self.spec.waiting)
+    }
+}
+
+fn each(spec: &DatabaseSpec, open: impl FnMut() -> Result<Opened>) -> Result<Vec<Opened>> {
+    match spec.threads {
+        0 => Err(Error::user("0 threads execute nothing").hint("threads must be 1 or more")),
+        threads => std::iter::repeat_with(open).take(threads as usize).collect(),
+    }
+}
+
+fn no_text(spec: &DatabaseSpec) -> Result<()> {
+    match spec.sql {
+        SqlForm::Prepared => Ok(()),
+        SqlForm::Text => Err(Error::user(format!("{} has no SQL text", spec.engine.name()))
+            .hint("set sql = \"prepared\" for it, or take engine = \"sqlite\"")),
+    }
+}

@@ -1,0 +1,257 @@
+//! SQLite and its relatives from within: settings, locks, images, texts.
+
+use super::*;
+use pocketstone_core::database::{
+    Arrival, Conditions, Configuration, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm, Waiting,
+};
+use pocketstone_workload::database::{StatementKind, Trace, Value};
+use std::io::Write;
+use std::sync::Arc;
+
+fn spec(engine: DatabaseEngine) -> DatabaseSpec {
+    let recipe = Recipe {
+        workload: DatabaseWorkload::File,
+        file: None,
+        records: 0,
+        operations: 0,
+        fields: 0,
+        field_bytes: 0,
+        scan_records: 0,
+        pattern: pocketstone_core::plan::Pattern::Random,
+        delay: None,
+    };
+    DatabaseSpec {
+        recipe,
+        trace: String::new(),
+        loading_trace: String::new(),
+        engine,
+        sql: SqlForm::Prepared,
+        configuration: Configuration::default(),
+        threads: 1,
+        waiting: Waiting::Sleep,
+        arrival: Arrival::Closed,
+        cold: false,
+        conditions: Conditions::default(),
+    }
+}
+
+fn sql_engines() -> Vec<DatabaseEngine> {
+    let there = |engine: &DatabaseEngine| match available(*engine) {
+        Ok(_) => true,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "skipped: {}", error.chain());
+            false
+        }
+    };
+    [DatabaseEngine::Sqlite, DatabaseEngine::Bdb].into_iter().filter(there).collect()
+}
+
+/// A workload of statements without values; the first `loading` ones load.
+fn texts(loading: usize, texts: &[&str]) -> Arc<Trace> {
+    let mut trace = Trace::default();
+    for (n, text) in texts.iter().enumerate() {
+        let statement = trace.add_statement(*text, StatementKind::Sql, 0);
+        match n < loading {
+            true => trace.load(statement, &[]).unwrap(),
+            false => trace.measure(0, statement, &[], false).unwrap(),
+        }
+    }
+    Arc::new(trace)
+}
+
+fn run_in(folder: &Path, spec: &DatabaseSpec, trace: &Arc<Trace>) -> Result<Measured> {
+    load(spec, folder, trace)?;
+    Session::open(spec, folder, trace.clone())?.run()
+}
+
+fn run(spec: &DatabaseSpec, trace: &Arc<Trace>) -> Result<Measured> {
+    run_in(tempfile::tempdir().unwrap().path(), spec, trace)
+}
+
+/// The digest of results written down here: rows of values for each step, or the number of changes.
+fn expected(steps: &[std::result::Result<&[&[Value<'_>]], u64>]) -> Option<String> {
+    let mut digest = ResultDigest::default();
+    for step in steps {
+        match step {
+            Err(changed) => digest.changed(*changed),
+            Ok(rows) => rows.iter().for_each(|row| {
+                digest.row(row.len());
+                row.iter().for_each(|v| digest.value(*v));
+            }),
+        }
+        digest.end();
+    }
+    Some(digest.text())
+}
+
+#[test]
+fn every_type_of_value_is_read_and_texts_of_several_statements_run_all() {
+    let trace = texts(
+        1,
+        &[
+            "CREATE TABLE t (k INTEGER PRIMARY KEY, x REAL, s TEXT, b BLOB)",
+            "INSERT INTO t VALUES (1, 0.5, 'one', x'00ff'); INSERT INTO t VALUES (2, 2.0, '', NULL); -- two",
+            "SELECT * FROM t ORDER BY k",
+            "UPDATE t SET s = 'new' WHERE k > 0",
+            "CREATE TABLE u (n INTEGER); INSERT INTO u VALUES (9); SELECT n FROM u",
+            "DELETE FROM t WHERE k = 3",
+        ],
+    );
+    let first = [Value::Integer(1), Value::Real(0.5), Value::Text("one"), Value::Blob(&[0, 255])];
+    let second = [Value::Integer(2), Value::Real(2.0), Value::Text(""), Value::Null];
+    let digest = expected(&[Err(2), Ok(&[&first, &second]), Err(2), Ok(&[&[Value::Integer(9)]]), Err(0)]);
+    for engine in sql_engines() {
+        for sql in [SqlForm::Prepared, SqlForm::Text] {
+            let result = run(&DatabaseSpec { sql, ..spec(engine) }, &trace).unwrap();
+            assert_eq!((result.digest, result.rows), (digest.clone(), 3), "{engine:?} {sql:?}");
+        }
+    }
+    let in_memory = Session::in_memory(&spec(DatabaseEngine::Sqlite), trace).unwrap().run().unwrap();
+    assert_eq!(in_memory.digest, digest);
+}
+
+fn configured(set: impl FnOnce(&mut Configuration)) -> DatabaseSpec {
+    let mut spec = spec(DatabaseEngine::Sqlite);
+    set(&mut spec.configuration);
+    spec
+}
+
+#[test]
+fn settings_are_in_force_while_operations_run() {
+    let settings =
+        ["PRAGMA page_size", "PRAGMA journal_mode", "PRAGMA synchronous", "PRAGMA locking_mode", "PRAGMA cache_size"];
+    let trace = texts(1, &[&["CREATE TABLE t (k)"], &settings[..]].concat());
+    let spec = configured(|c| {
+        c.page_bytes = Some(1024);
+        c.journal_mode = Some("persist".into());
+        c.synchronous = Some("off".into());
+        c.locking_mode = Some("exclusive".into());
+        c.cache_bytes = Some(512 << 10);
+    });
+    let digest = expected(&[
+        Ok(&[&[Value::Integer(1024)]]),
+        Ok(&[&[Value::Text("persist")]]),
+        Ok(&[&[Value::Integer(0)]]),
+        Ok(&[&[Value::Text("exclusive")]]),
+        Ok(&[&[Value::Integer(-512)]]),
+    ]);
+    assert_eq!(run(&spec, &trace).unwrap().digest, digest);
+}
+
+#[test]
+fn a_setting_that_is_no_word_or_is_not_taken_is_refused() {
+    let trace = texts(1, &["CREATE TABLE t (k)", "SELECT * FROM t"]);
+    let refused = |set: fn(&mut Configuration)| {
+        let error = run(&configured(set), &trace).unwrap_err();
+        (error.chain(), error.cure().unwrap().to_owned())
+    };
+    let (chain, cure) = refused(|c| c.journal_mode = Some("fast".into()));
+    assert_eq!(chain, "journal_mode has no value `fast`");
+    assert!(cure.contains("delete, truncate, persist, memory, wal, off"));
+    assert!(refused(|c| c.synchronous = Some("2".into())).1.contains("extra"));
+    assert!(refused(|c| c.locking_mode = Some("none".into())).1.contains("exclusive"));
+    assert!(refused(|c| c.page_bytes = Some(1000)).1.contains("power of two"));
+    assert!(refused(|c| c.cache_bytes = Some(1000)).1.contains("1024"));
+    // A database in memory has no WAL.
+    let wal = configured(|c| c.journal_mode = Some("wal".into()));
+    let error = Session::in_memory(&wal, trace.clone()).err().unwrap();
+    assert!(error.chain().starts_with("journal_mode=wal was asked of sqlite, memory is in force"), "{}", error.chain());
+    assert!(error.cure().unwrap().contains("exclusive"));
+    // A loaded database keeps its pages.
+    let folder = tempfile::tempdir().unwrap();
+    load(&configured(|c| c.page_bytes = Some(1024)), folder.path(), &trace).unwrap();
+    let error = Session::open(&configured(|c| c.page_bytes = Some(8192)), folder.path(), trace).err().unwrap();
+    assert!(error.chain().contains("page_size=8192 was asked of sqlite, 1024 is in force"), "{}", error.chain());
+}
+
+#[test]
+fn berkeley_db_takes_some_settings_and_refuses_the_others() {
+    if !sql_engines().contains(&DatabaseEngine::Bdb) {
+        return;
+    }
+    let settings = ["PRAGMA page_size", "PRAGMA synchronous", "PRAGMA cache_size"];
+    let trace = texts(1, &[&["CREATE TABLE t (k INTEGER)"], &settings[..]].concat());
+    let run = |configuration| run(&DatabaseSpec { configuration, ..spec(DatabaseEngine::Bdb) }, &trace);
+    let (page_bytes, cache_bytes) = (Some(8192), Some(1 << 20));
+    let taken = Configuration { page_bytes, cache_bytes, synchronous: Some("off".into()), ..Default::default() };
+    // Its cache is counted in pages: 2^20 / 8192.
+    let [page, synchronous, cache] = [8192, 0, 128].map(|n| [Value::Integer(n)]);
+    let digest = expected(&[Ok(&[&page]), Ok(&[&synchronous]), Ok(&[&cache])]);
+    assert_eq!(run(taken).unwrap().digest, digest);
+    let wal = run(Configuration { journal_mode: Some("wal".into()), ..Default::default() }).unwrap_err();
+    assert!(wal.chain().contains("journal_mode=wal was asked of bdb, delete is in force"), "{}", wal.chain());
+    let lock = run(Configuration { locking_mode: Some("exclusive".into()), ..Default::default() }).unwrap_err();
+    assert!(lock.chain().contains("locking_mode=exclusive was asked of bdb, normal is"), "{}", lock.chain());
+    let extra = run(Configuration { synchronous: Some("extra".into()), ..Default::default() }).unwrap_err();
+    assert!(extra.chain().contains("synchronous=extra was asked of bdb, normal is in force"), "{}", extra.chain());
+}
+
+#[test]
+fn a_locked_database_is_named_with_who_may_hold_it() {
+    let trace = texts(1, &["CREATE TABLE t (k INTEGER)", "INSERT INTO t VALUES (1)"]);
+    let holder = texts(0, &["BEGIN EXCLUSIVE"]);
+    // Berkeley DB is left out: it waits for a lock without end.
+    let spec = spec(DatabaseEngine::Sqlite);
+    let folder = tempfile::tempdir().unwrap();
+    load(&spec, folder.path(), &trace).unwrap();
+    let mut holds = Session::open(&spec, folder.path(), holder).unwrap();
+    let mut waits = Session::open(&spec, folder.path(), trace).unwrap();
+    holds.run().unwrap();
+    let error = waits.run().unwrap_err();
+    assert!(error.chain().starts_with("operation 0 failed: INSERT INTO t VALUES (1): "), "{}", error.chain());
+    assert!(error.chain().contains("data.sqlite: database is locked"), "{}", error.chain());
+    assert!(error.cure().unwrap().contains("another process"));
+    drop(holds);
+    waits.run().unwrap();
+}
+
+#[test]
+fn a_workload_may_start_from_a_database_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = texts(2, &["CREATE TABLE t (k INTEGER)", "INSERT INTO t VALUES (5)"]);
+    load(&spec(DatabaseEngine::Sqlite), folder.path(), &made).unwrap();
+    let mut trace = (*texts(1, &["INSERT INTO t VALUES (6)", "SELECT sum(k) FROM t"])).clone();
+    trace.image = std::fs::read(folder.path().join("data.sqlite")).unwrap();
+    let trace = Arc::new(trace);
+    let result = run(&spec(DatabaseEngine::Sqlite), &trace).unwrap();
+    assert_eq!(result.digest, expected(&[Ok(&[&[Value::Integer(11)]])]));
+    for engine in [DatabaseEngine::Bdb, DatabaseEngine::Lmdb, DatabaseEngine::Redb] {
+        assert!(run(&spec(engine), &trace).unwrap_err().cure().unwrap().contains("sqlite"));
+    }
+    let mut bad = (*trace).clone();
+    bad.image.fill(7);
+    let error = run(&spec(DatabaseEngine::Sqlite), &Arc::new(bad)).unwrap_err();
+    assert!(error.chain().contains("file is not a database"), "{}", error.chain());
+}
+
+#[test]
+fn a_wrong_statement_and_wrong_values_are_named() {
+    let trace = texts(1, &["CREATE TABLE t (k)", "SELEKT 1"]);
+    for engine in sql_engines() {
+        let chain = run(&spec(engine), &trace).unwrap_err().chain();
+        assert!(chain.starts_with("operation 0 failed: SELEKT 1: ") && chain.contains("syntax error"), "{chain}");
+    }
+    let mut trace = Trace::default();
+    let select = trace.add_statement("SELECT ?, ?", StatementKind::Sql, 0);
+    trace.measure(0, select, &[Value::Null], false).unwrap();
+    let error = Session::in_memory(&spec(DatabaseEngine::Sqlite), Arc::new(trace)).err().unwrap();
+    assert_eq!(error.chain(), "step 0 has 1 values for 2 question marks: SELECT ?, ?");
+    let long = "SELECT ".to_owned() + &"1+".repeat(200) + "x";
+    let chain = run(&spec(DatabaseEngine::Sqlite), &texts(0, &[&long])).unwrap_err().chain();
+    assert!(chain.contains("...: ") && chain.find("...: ") == Some("operation 0 failed: ".len() + 200), "{chain}");
+}
+
+#[test]
+fn engines_say_their_versions() {
+    // SQLite's is that of the header its constants come from.
+    let sqlite = libsqlite3_sys::SQLITE_VERSION.to_str().unwrap();
+    assert_eq!(available(DatabaseEngine::Sqlite).unwrap(), format!("SQLite {sqlite}"));
+    assert!(available(DatabaseEngine::Lmdb).unwrap().starts_with("LMDB 0.9."));
+    let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml")).unwrap();
+    let redb = manifest.lines().find_map(|l| l.strip_prefix("redb = \"~")).unwrap().trim_end_matches('"');
+    assert_eq!(available(DatabaseEngine::Redb).unwrap(), format!("redb {redb}"));
+    match available(DatabaseEngine::Bdb) {
+        Ok(version) => assert!(version.starts_with("Berkeley DB 5."), "{version}"),
+        Err(error) => assert!(error.cure().unwrap().contains("apt-get install")),
+    }
+}

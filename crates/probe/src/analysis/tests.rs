@@ -1,0 +1,156 @@
+use super::*;
+use crate::ftrace::{Context, OpenFile, read};
+
+/// The text is one thread, 10, on one processor; times in microseconds. Thread 20 is somebody else's.
+///
+/// ```text
+/// 100 operation 0 begins    110-120 read (blocks 112-118)   130 preempted, back at 140   150 ends
+/// 150 nothing: asleep 155-190, woken, on core at 195        200 operation 1 begins
+/// 220-225 write, 230-280 sync (D 235-270, waits to 275)                                   300 ends
+/// ```
+const TEXT: &str = include_str!("../../tests/data/operations.ftrace");
+
+fn log() -> EventLog {
+    let file = |fd, name: &str| OpenFile { process: 10, fd, name: name.into() };
+    let context = Context { open: vec![file(3, "/d/x.db"), file(4, "/d/x.db-wal")], ..Context::default() };
+    read(TEXT.as_bytes(), &context).unwrap().log
+}
+
+const WINDOW: Window = Window { start_ns: 95_000, end_ns: 400_000 };
+
+fn call(start_us: u64, end_us: u64) -> Call {
+    Call { start_ns: start_us * 1000, latency_ns: (end_us - start_us) * 1000, intended_ns: 0 }
+}
+
+#[test]
+fn costs_are_those_counted_by_hand() {
+    let calls = [call(100, 150), call(200, 300)];
+    let analysis = analyse(&log(), WINDOW, &BTreeSet::from([10]), &calls, 1);
+    assert!(analysis.unavailable.is_empty());
+    let first = OperationCost {
+        // 50 without 6 of the read and 10 of the other thread.
+        on_core_ns: 34_000,
+        off_core_ns: 16_000,
+        // 117-118 and 130-140.
+        waiting_ns: 11_000,
+        blocked_ns: 5_000,
+        switches: 2,
+        wakeups: 1,
+        idle_entries: 1,
+        reads: 1,
+        read_bytes: 4096,
+        read_ns: 10_000,
+        cache_misses: 2,
+        block_reads: 1,
+        block_read_bytes: 4096,
+        block_ns: 5_000,
+        ..OperationCost::default()
+    };
+    let second = OperationCost {
+        on_core_ns: 60_000,
+        off_core_ns: 40_000,
+        waiting_ns: 5_000,
+        blocked_ns: 35_000,
+        switches: 1,
+        wakeups: 1,
+        frequency_changes: 1,
+        writes: 1,
+        written_bytes: 256,
+        write_ns: 5_000,
+        syncs: 1,
+        sync_ns: 50_000,
+        block_writes: 1,
+        block_written_bytes: 512,
+        block_ns: 30_000,
+        ..OperationCost::default()
+    };
+    assert_eq!(analysis.operations, [first, second]);
+    let total = OperationCost {
+        // 305 without 16, 40 asleep or woken, and 40.
+        on_core_ns: 209_000,
+        off_core_ns: 96_000,
+        waiting_ns: 21_000,
+        sleeping_ns: 35_000,
+        blocked_ns: 40_000,
+        switches: 4,
+        wakeups: 3,
+        frequency_changes: 1,
+        idle_entries: 1,
+        writes: 2,
+        write_ns: 7_000,
+        block_ns: 35_000,
+        reads: 1,
+        read_bytes: 4096,
+        read_ns: 10_000,
+        cache_misses: 2,
+        block_reads: 1,
+        block_read_bytes: 4096,
+        ..second
+    };
+    assert_eq!(analysis.total, total);
+    assert_eq!(total.on_core_ns + total.off_core_ns, WINDOW.end_ns - WINDOW.start_ns);
+}
+
+#[test]
+fn files_have_their_calls_and_unknown_ones_are_not_hidden() {
+    let analysis = analyse(&log(), WINDOW, &BTreeSet::from([10]), &[], 1);
+    let short: Vec<_> = analysis
+        .files
+        .iter()
+        .map(|f| (f.file.as_deref(), f.role, [f.reads, f.writes, f.syncs], [f.read_bytes, f.written_bytes], f.sync_ns))
+        .collect();
+    let expected = [
+        (Some("/d/x.db"), Some(FileRole::Other), [1, 0, 0], [4096, 0], 0),
+        (Some("/d/x.db-wal"), Some(FileRole::Wal), [0, 1, 1], [0, 256], 50_000),
+        (None, None, [0, 1, 0], [0, 0], 0),
+    ];
+    assert_eq!(short, expected);
+    // Its page cache miss is of a file number that nobody named.
+    assert_eq!(analysis.files[2].cache_misses, 2);
+    assert_eq!(FileRole::of("a.db-journal"), FileRole::Journal);
+    assert_eq!(FileRole::of("a.db-shm"), FileRole::SharedMemory);
+}
+
+#[test]
+fn operations_of_several_threads_are_not_attributed() {
+    let calls = [call(100, 150), call(120, 300)];
+    for (workers, why) in [(2, "2 threads"), (1, "overlap")] {
+        let analysis = analyse(&log(), WINDOW, &BTreeSet::from([10]), &calls, workers);
+        assert!(analysis.operations.is_empty());
+        assert!(analysis.unavailable[0].why.contains(why), "{:?}", analysis.unavailable);
+        assert_eq!(analysis.total.reads, 1);
+    }
+}
+
+#[test]
+fn a_window_cuts_what_reaches_over_its_ends() {
+    let window = Window { start_ns: 114_000, end_ns: 132_000 };
+    let total = analyse(&log(), window, &BTreeSet::from([10, 20]), &[], 1).total;
+    // Thread 10: blocked 114-117, waits 117-118, runs 118-130, waits 130-132. Thread 20: waits 114-130, runs.
+    assert_eq!([total.blocked_ns, total.waiting_ns, total.on_core_ns], [3_000, 1_000 + 2_000 + 16_000, 12_000 + 2_000]);
+    assert_eq!((total.reads, total.switches, total.block_reads), (0, 1, 0));
+}
+
+#[test]
+fn a_phone_run_lies_between_its_marks() {
+    let mark =
+        |us: u64, text: &str| format!("a-10 [000] .... 0.{us:06}: tracing_mark_write: {{\"EVENT\":\"{text}\"}}\n");
+    let text = format!("{TEXT}{}{}", mark(105, "SQL_START"), mark(233, "SQL_END"));
+    let log = read(text.as_bytes(), &Context::default()).unwrap().log;
+    let expected = PhoneSummary {
+        app: 10,
+        start_ns: 105_000,
+        runtime_ns: 128_000,
+        // 105-112, 118-130, 140-155, 195-233.
+        on_core_ns: 72_000,
+        bursts: Bursts { count: 4, mean_ns: Some(18_000), max_ns: Some(38_000) },
+        block_reads: 1,
+        block_read_bytes: 4096,
+        block_writes: 0,
+        block_written_bytes: 0,
+        block_mean_ns: Some(5_000),
+    };
+    assert_eq!(phone_summary(&log).unwrap(), expected);
+    let error = phone_summary(&EventLog::default()).unwrap_err();
+    assert!(error.message().contains("SQL_START") && error.cure().is_some());
+}

@@ -1,0 +1,293 @@
+//! Conditions of a trial: governor of the processors' frequency, cores on-line, power source. They are set
+//! where the machine lets them be; what was in force is said in any case.
+
+use crate::settings::Settings;
+use pocketstone_core::database::{Condition, Conditions};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where a machine's settings are: its root folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    root: PathBuf,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::at(Path::new("/"))
+    }
+}
+
+impl Machine {
+    /// A machine whose `sys` is in `root`: `/`, or a tree made for a test.
+    pub fn at(root: &Path) -> Machine {
+        Machine { root: root.to_owned() }
+    }
+
+    /// Sets what is asked for and says what is in force, for each condition that is asked for.
+    pub fn apply(&self, asked: &Conditions, settings: &mut Settings) -> Vec<Condition> {
+        let mut all = Vec::new();
+        let mut put = |name: &str, asked: String, set: Result<()>, in_force: Option<String>| {
+            let why = set.err().map(|e| e.chain()).unwrap_or_default();
+            all.push(Condition { name: name.into(), asked, in_force, why });
+        };
+        if let Some(governor) = &asked.governor {
+            let set = self.set_governor(governor, settings);
+            put("governor", governor.clone(), set, self.governor());
+        }
+        if let Some(cores) = asked.cores {
+            let set = self.set_cores(cores, settings);
+            put("cores", cores.to_string(), set, self.cores_online().ok().map(|n| n.to_string()));
+        }
+        if let Some(power) = &asked.power {
+            let source = self.power();
+            let set = match &source {
+                Some(source) if source == power => Ok(()),
+                Some(source) => Err(Error::board(format!("the power source is {source}, and no program changes it"))),
+                None => Err(Error::board(format!(
+                    "this machine does not tell its power source: nothing in {} does",
+                    self.power_supplies().display()
+                ))),
+            };
+            put("power", power.clone(), set, source);
+        }
+        all
+    }
+
+    fn processors(&self) -> PathBuf {
+        self.root.join("sys/devices/system/cpu")
+    }
+
+    fn power_supplies(&self) -> PathBuf {
+        self.root.join("sys/class/power_supply")
+    }
+
+    /// Folders of the processors, by number: those that are present.
+    fn cores(&self) -> Result<Vec<(u32, PathBuf)>> {
+        let mut cores = numbered(&self.processors(), "cpu")?;
+        cores.sort();
+        match cores.is_empty() {
+            true => Err(Error::board(format!("there is no processor in {}", self.processors().display()))),
+            false => Ok(cores),
+        }
+    }
+
+    /// Frequency policies: each sets the frequency of one or more processors.
+    fn policies(&self) -> Result<Vec<PathBuf>> {
+        let missing = || {
+            let file = self.processors().join("cpu0/cpufreq");
+            Error::board(format!("this machine has no cpufreq: {} is missing", file.display()))
+                .hint("a machine whose processors' frequency the kernel sets (CONFIG_CPU_FREQ) has it")
+        };
+        let mut policies = numbered(&self.processors().join("cpufreq"), "policy").unwrap_or_default();
+        policies.retain(|(_, p)| p.join("scaling_governor").exists());
+        policies.sort();
+        match policies.is_empty() {
+            true => Err(missing()),
+            false => Ok(policies.into_iter().map(|(_, path)| path).collect()),
+        }
+    }
+
+    /// The governor in force; several, parted by commas, where policies differ. `None` without cpufreq.
+    pub fn governor(&self) -> Option<String> {
+        let mut names = Vec::new();
+        for policy in self.policies().ok()? {
+            let name = fs::read_to_string(policy.join("scaling_governor")).ok()?.trim().to_owned();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Some(names.join(", "))
+    }
+
+    fn set_governor(&self, governor: &str, settings: &mut Settings) -> Result<()> {
+        for policy in self.policies()? {
+            if let Ok(offered) = fs::read_to_string(policy.join("scaling_available_governors")) {
+                if !offered.split_whitespace().any(|o| o == governor) {
+                    return Err(Error::board(format!(
+                        "this machine has no governor `{governor}`: {} offers {}",
+                        policy.display(),
+                        offered.trim()
+                    )));
+                }
+            }
+            settings.set(&policy.join("scaling_governor"), governor)?;
+        }
+        Ok(())
+    }
+
+    /// Frequency of each processor now, in kHz, by its number; those without cpufreq are left out.
+    pub fn frequencies_khz(&self) -> Vec<(u16, u32)> {
+        let frequency = |(n, path): (u32, PathBuf)| {
+            let text = fs::read_to_string(path.join("cpufreq/scaling_cur_freq")).ok()?;
+            Some((u16::try_from(n).ok()?, text.trim().parse().ok()?))
+        };
+        self.cores().unwrap_or_default().into_iter().filter_map(frequency).collect()
+    }
+
+    /// Whether a core is on-line; one without the switch (often the first one) always is.
+    fn online(core: &Path) -> Result<bool> {
+        let file = core.join("online");
+        match file.exists() {
+            true => {
+                let text = fs::read_to_string(&file).board(|| format!("cannot read {}", file.display()))?;
+                Ok(text.trim() == "1")
+            }
+            false => Ok(true),
+        }
+    }
+
+    /// Number of cores on-line.
+    ///
+    /// # Errors
+    /// When the machine does not say.
+    pub fn cores_online(&self) -> Result<u32> {
+        let mut count = 0;
+        for (_, core) in self.cores()? {
+            count += u32::from(Self::online(&core)?);
+        }
+        Ok(count)
+    }
+
+    fn set_cores(&self, wanted: u32, settings: &mut Settings) -> Result<()> {
+        let cores = self.cores()?;
+        let present = cores.len() as u32;
+        if wanted == 0 || wanted > present {
+            return Err(Error::board(format!("{wanted} cores cannot be on-line: this machine has 1 to {present}")));
+        }
+        let mut online = self.cores_online()?;
+        // The first core stays; others go from the last one on, and come from the first one on.
+        for (_, core) in cores.iter().skip(1).rev().filter(|(_, c)| c.join("online").exists()) {
+            if online > wanted && Self::online(core)? {
+                settings.set(&core.join("online"), "0")?;
+                online -= 1;
+            }
+        }
+        for (_, core) in cores.iter().filter(|(_, c)| c.join("online").exists()) {
+            if online < wanted && !Self::online(core)? {
+                settings.set(&core.join("online"), "1")?;
+                online += 1;
+            }
+        }
+        match online == wanted {
+            true => Ok(()),
+            false => Err(Error::board(format!("{online} cores stay on-line: the others have no switch"))),
+        }
+    }
+
+    /// `mains` or `battery`; `None` where the machine does not tell.
+    pub fn power(&self) -> Option<String> {
+        let supplies = fs::read_dir(self.power_supplies()).ok()?.flatten();
+        let attribute = |folder: &Path, name: &str| {
+            fs::read_to_string(folder.join(name)).map(|t| t.trim().to_owned()).unwrap_or_default()
+        };
+        let mut source = None;
+        for folder in supplies.map(|e| e.path()) {
+            let (kind, status) = (attribute(&folder, "type"), attribute(&folder, "status"));
+            // A mouse's battery says nothing about the machine.
+            if attribute(&folder, "scope") == "Device" {
+                continue;
+            }
+            let mains = match kind.as_str() {
+                "Battery" => matches!(status.as_str(), "Charging" | "Full" | "Not charging"),
+                _ => attribute(&folder, "online") == "1",
+            };
+            if mains {
+                return Some("mains".into());
+            }
+            if kind == "Battery" && status == "Discharging" {
+                source = Some("battery".to_owned());
+            }
+        }
+        source
+    }
+}
+
+/// Entries `PREFIXnumber` of a folder, by number.
+fn numbered(folder: &Path, prefix: &str) -> Result<Vec<(u32, PathBuf)>> {
+    let entries = fs::read_dir(folder).board(|| format!("cannot list {}", folder.display()))?;
+    let number = |e: fs::DirEntry| Some((e.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?, e.path()));
+    Ok(entries.flatten().filter_map(number).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(root: &Path, file: &str, text: &str) {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+    }
+
+    fn get(root: &Path, file: &str) -> String {
+        fs::read_to_string(root.join(file)).unwrap().trim().to_owned()
+    }
+
+    fn phone() -> tempfile::TempDir {
+        let tree = tempfile::tempdir().unwrap();
+        let root = tree.path();
+        fs::create_dir_all(root.join("sys/devices/system/cpu/cpu0")).unwrap();
+        for n in 1..4 {
+            put(root, &format!("sys/devices/system/cpu/cpu{n}/online"), if n == 3 { "0" } else { "1" });
+        }
+        for n in [0, 2] {
+            let policy = format!("sys/devices/system/cpu/cpufreq/policy{n}");
+            put(root, &format!("{policy}/scaling_governor"), "ondemand");
+            put(root, &format!("{policy}/scaling_available_governors"), "ondemand performance");
+        }
+        put(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "300000");
+        put(root, "sys/class/power_supply/battery/type", "Battery");
+        put(root, "sys/class/power_supply/battery/status", "Discharging");
+        put(root, "sys/class/power_supply/usb/type", "USB");
+        put(root, "sys/class/power_supply/usb/online", "0");
+        tree
+    }
+
+    fn condition(name: &str, asked: &str, in_force: Option<&str>, why: &str) -> Condition {
+        Condition { name: name.into(), asked: asked.into(), in_force: in_force.map(Into::into), why: why.into() }
+    }
+
+    #[test]
+    fn a_machine_that_lets_itself_be_set_is_set_and_put_back() {
+        let tree = phone();
+        let (root, machine) = (tree.path(), Machine::at(tree.path()));
+        let mut settings = Settings::unguarded();
+        let asked = Conditions { governor: Some("performance".into()), cores: Some(1), power: Some("battery".into()) };
+        let expected = [
+            condition("governor", "performance", Some("performance"), ""),
+            condition("cores", "1", Some("1"), ""),
+            condition("power", "battery", Some("battery"), ""),
+        ];
+        assert_eq!(machine.apply(&asked, &mut settings), expected);
+        assert_eq!(get(root, "sys/devices/system/cpu/cpufreq/policy2/scaling_governor"), "performance");
+        assert_eq!(get(root, "sys/devices/system/cpu/cpu1/online"), "0");
+        settings.restore().unwrap();
+        assert_eq!(machine.governor().unwrap(), "ondemand");
+        assert_eq!([1, 2, 3].map(|n| get(root, &format!("sys/devices/system/cpu/cpu{n}/online"))), ["1", "1", "0"]);
+        let mut settings = Settings::unguarded();
+        let all = Conditions { cores: Some(4), ..Conditions::default() };
+        assert_eq!(machine.apply(&all, &mut settings), [condition("cores", "4", Some("4"), "")]);
+        assert_eq!(machine.frequencies_khz(), [(0, 300_000)]);
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_said_with_what_is_in_force() {
+        let tree = phone();
+        let machine = Machine::at(tree.path());
+        put(tree.path(), "sys/class/power_supply/usb/online", "1");
+        let asked = Conditions { governor: Some("schedutil".into()), cores: Some(5), power: Some("battery".into()) };
+        let got = machine.apply(&asked, &mut Settings::unguarded());
+        assert_eq!(got[0].in_force.as_deref(), Some("ondemand"));
+        assert!(got[0].why.contains("offers ondemand performance"), "{}", got[0].why);
+        let expected = condition("cores", "5", Some("3"), "5 cores cannot be on-line: this machine has 1 to 4");
+        assert_eq!(got[1], expected);
+        assert_eq!(got[2].in_force.as_deref(), Some("mains"));
+        let bare = tempfile::tempdir().unwrap();
+        let got = Machine::at(bare.path()).apply(&asked, &mut Settings::unguarded());
+        assert!(got.iter().all(|c| c.in_force.is_none() && !c.why.is_empty()));
+        assert!(got[0].why.ends_with("sys/devices/system/cpu/cpu0/cpufreq is missing"), "{}", got[0].why);
+    }
+}

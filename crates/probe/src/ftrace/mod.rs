@@ -1,0 +1,434 @@
+//! ftrace text, the form of tracefs' file `trace`, as an event log.
+//!
+//! Every line becomes an event or is counted by a reason with a name; one that is neither is an error with
+//! its number. docs/tracing.md lists the events that are read.
+
+mod files;
+mod line;
+mod phone;
+mod system_calls;
+
+pub use files::{FileNumber, OpenFile};
+
+use files::Files;
+use line::Line;
+use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall};
+use pocketstone_core::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+
+/// The event that names the file which a thread is opening, defined by the recorder where it can.
+pub(crate) const OPEN_NAME: &str = "pocketstone_open";
+
+/// What a text does not say by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Context {
+    /// Descriptors open when recording began.
+    pub open: Vec<OpenFile>,
+    /// Files that may come into the page cache.
+    pub numbers: Vec<FileNumber>,
+    /// The process that threads belong to whose line does not name one; without it, each thread is one.
+    pub process: Option<u32>,
+    /// Whether the kernel that wrote the text is a 32-bit one, which shows no 64-bit positions.
+    pub narrow: bool,
+}
+
+/// What a text holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Its events.
+    pub log: EventLog,
+    /// Lines of the text.
+    pub lines: u64,
+    /// Lines that are no event of the log, by reason: `comment`, `blank line`, `event not used: NAME`.
+    pub left_out: BTreeMap<String, u64>,
+    /// Lines that gave events.
+    pub used: u64,
+    /// Threads whose line named their process, and the process; ascending.
+    pub processes: BTreeMap<u32, u32>,
+}
+
+/// Two kernels' events for one thing: the second is left out where the text has the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Twin {
+    None,
+    /// sched_wakeup, beside sched_waking.
+    Wakeup,
+    /// block_rq_insert, beside block_rq_issue.
+    Insert,
+}
+
+struct Pending {
+    call: SystemCall,
+    fd: Option<i64>,
+    name: Option<String>,
+}
+
+/// Reads a text; bytes that are no UTF-8, which task names may hold, are replaced.
+///
+/// # Errors
+/// When a line is not understood, or the text says that the kernel lost events.
+pub fn read(text: &[u8], context: &Context) -> Result<Reading> {
+    let text = String::from_utf8_lossy(text);
+    let mut reader = Reader::new(context);
+    let mut lines = text.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        // What is behind the last line's end is no line.
+        if line.is_empty() && lines.peek().is_none() {
+            break;
+        }
+        reader.reading.lines += 1;
+        reader.line(line)?;
+    }
+    Ok(reader.end())
+}
+
+struct Reader<'a> {
+    context: &'a Context,
+    reading: Reading,
+    events: Vec<(Event, Twin)>,
+    tasks: HashMap<u32, String>,
+    files: Files,
+    pending: HashMap<u32, Pending>,
+    marks: HashMap<String, u32>,
+    /// Whether the last event's line was a mark, whose text may hold line ends.
+    after_mark: bool,
+    waking: bool,
+    issue: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(context: &'a Context) -> Self {
+        Reader {
+            context,
+            reading: Reading::default(),
+            events: Vec::new(),
+            tasks: HashMap::new(),
+            files: Files::new(&context.open, &context.numbers),
+            pending: HashMap::new(),
+            marks: HashMap::new(),
+            after_mark: false,
+            waking: false,
+            issue: false,
+        }
+    }
+
+    fn line(&mut self, text: &str) -> Result<()> {
+        if text.starts_with('#') {
+            return self.leave_out("comment");
+        }
+        if text.trim().is_empty() {
+            return self.leave_out("blank line");
+        }
+        if text.starts_with("CPU:") && text.contains(" [LOST ") {
+            let why = format!("the kernel lost events (line {}: {})", self.reading.lines, short(text));
+            return Err(Error::board(why).hint("record a shorter run, or with a larger buffer"));
+        }
+        let Some(line) = Line::of(text) else {
+            return match self.after_mark {
+                true => self.leave_out("continuation of a mark"),
+                false => Err(self.unknown("is no event", text)),
+            };
+        };
+        self.after_mark = false;
+        if let Some(process) = line.process {
+            self.reading.processes.insert(line.pid, process);
+        }
+        self.named(line.pid, line.comm);
+        match self.event(&line) {
+            Ok(None) => {
+                self.reading.used += 1;
+                Ok(())
+            }
+            Ok(Some(reason)) => self.leave_out(&reason),
+            Err(()) => Err(self.unknown("has an event of an unknown shape", text)),
+        }
+    }
+
+    fn unknown(&self, what: &str, text: &str) -> Error {
+        Error::board(format!("line {} of the kernel's trace {what}: {}", self.reading.lines, short(text)))
+            .hint("it must be the text of tracefs' file `trace`, whole and unchanged")
+    }
+
+    fn leave_out(&mut self, reason: &str) -> Result<()> {
+        match self.reading.left_out.get_mut(reason) {
+            Some(count) => *count += 1,
+            None => drop(self.reading.left_out.insert(reason.to_owned(), 1)),
+        }
+        Ok(())
+    }
+
+    fn named(&mut self, pid: u32, name: &str) {
+        // The kernel keeps few names: it writes `<...>` for the others.
+        if name == "<...>" || pid == 0 {
+            return;
+        }
+        match self.tasks.get_mut(&pid) {
+            Some(known) if known == name => {}
+            Some(known) => name.clone_into(known),
+            None => drop(self.tasks.insert(pid, name.to_owned())),
+        }
+    }
+
+    fn put(&mut self, line: &Line<'_>, time_ns: u64, kind: EventKind, twin: Twin) {
+        self.events.push((Event { time_ns, cpu: line.cpu, pid: line.pid, kind }, twin));
+    }
+
+    /// Takes an event; `Ok(Some(reason))` where it is not used.
+    fn event(&mut self, line: &Line<'_>) -> Result<Option<String>, ()> {
+        let what = line.what;
+        if let Some(call) = what.strip_prefix("sys_") {
+            if let Some((name, arguments)) = call.split_once('(').filter(|(n, _)| is_word(n)) {
+                return self.enter(line, name, arguments.strip_suffix(')').ok_or(())?);
+            }
+            if let Some((name, result)) = call.split_once(" -> ").filter(|(n, _)| is_word(n)) {
+                return self.exit(line, name, result);
+            }
+        }
+        let (name, body) = what.split_once(':').ok_or(())?;
+        if name.is_empty() || name.contains(' ') {
+            return Err(());
+        }
+        let body = body.strip_prefix(' ').unwrap_or(body);
+        let mut twin = Twin::None;
+        let kind = match name {
+            "sched_switch" => self.switch(body).ok_or(())?,
+            "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
+                match name {
+                    "sched_waking" => self.waking = true,
+                    "sched_wakeup" => twin = Twin::Wakeup,
+                    _ => {}
+                }
+                let (left, right) = body.strip_prefix("comm=").and_then(|b| b.rsplit_once(" pid=")).ok_or(())?;
+                let pid = first_number(right).ok_or(())?;
+                self.named(pid, left);
+                EventKind::Wake { pid }
+            }
+            "cpu_frequency" => {
+                let (khz, cpu) = state_of_cpu(body).ok_or(())?;
+                EventKind::Frequency { cpu, khz }
+            }
+            "cpu_idle" => {
+                let (state, cpu) = state_of_cpu(body).ok_or(())?;
+                EventKind::Idle { cpu, state: Some(state).filter(|s| *s != u32::MAX) }
+            }
+            "block_rq_issue" | "block_rq_insert" | "block_rq_complete" => {
+                let Some(request) = Request::of(body).ok_or(())? else {
+                    return Ok(Some(format!("event not used: {name} of a discard")));
+                };
+                match name {
+                    "block_rq_issue" => self.issue = true,
+                    "block_rq_insert" => twin = Twin::Insert,
+                    _ => {}
+                }
+                let Request { device, write, sector, sectors } = request;
+                match name {
+                    "block_rq_complete" => EventKind::BlockComplete { device, write, sector, sectors },
+                    _ => EventKind::BlockIssue { device, write, sector, sectors },
+                }
+            }
+            "mm_filemap_add_to_page_cache" => self.cache_miss(body).ok_or(())?,
+            "tracing_mark_write" | "print" => {
+                self.after_mark = true;
+                // `print` has the address of its caller in front.
+                let text = match name {
+                    "print" => body.split_once(": ").map_or(body, |(_, text)| text),
+                    _ => body,
+                };
+                EventKind::Mark { text: self.mark(text) }
+            }
+            OPEN_NAME => {
+                let name = body.split_once("file=\"").and_then(|(_, n)| n.strip_suffix('"')).ok_or(())?;
+                if let Some(pending) = self.pending.get_mut(&line.pid).filter(|p| p.call == SystemCall::Open) {
+                    pending.name.get_or_insert_with(|| name.to_owned());
+                }
+                return Ok(Some(format!("name of an opened file: {OPEN_NAME}")));
+            }
+            _ if phone::is_one(name) => return self.finished(line, name, body),
+            _ => return Ok(Some(format!("event not used: {name}"))),
+        };
+        self.put(line, line.time_ns, kind, twin);
+        Ok(None)
+    }
+
+    /// `prev_comm=X prev_pid=N prev_prio=N prev_state=S ==> next_comm=Y next_pid=N next_prio=N`
+    fn switch(&mut self, body: &str) -> Option<EventKind> {
+        let (left, right) = body.strip_prefix("prev_comm=")?.rsplit_once(" ==> next_comm=")?;
+        let (prev_name, prev) = left.rsplit_once(" prev_pid=")?;
+        let (next_name, next) = right.rsplit_once(" next_pid=")?;
+        let state = *prev.split_once(" prev_state=")?.1.as_bytes().first()?;
+        let (prev, next) = (first_number(prev)?, first_number(next)?);
+        self.named(prev, prev_name);
+        self.named(next, next_name);
+        Some(EventKind::Switch { prev, state, next })
+    }
+
+    /// `dev 254:0 ino f2305 pfn=0x4b8fc6 ofs=4096 order=0`; old kernels have no order.
+    fn cache_miss(&self, body: &str) -> Option<EventKind> {
+        let (device, rest) = body.strip_prefix("dev ")?.split_once(" ino ")?;
+        let device = device_number(device, ':')?;
+        let inode = u64::from_str_radix(rest.split(' ').next()?, 16).ok()?;
+        let value = |name| rest.split(' ').find_map(|w| w.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok());
+        let order = value("order").unwrap_or(0);
+        let pages = 1u32.checked_shl(u32::try_from(order).ok()?)?;
+        Some(EventKind::CacheMiss { file: self.files.numbered(device, inode), page: value("ofs")? / 4096, pages })
+    }
+
+    fn mark(&mut self, text: &str) -> u32 {
+        if let Some(index) = self.marks.get(text) {
+            return *index;
+        }
+        let index = self.reading.log.marks.len() as u32;
+        self.reading.log.marks.push(text.to_owned());
+        self.marks.insert(text.to_owned(), index);
+        index
+    }
+
+    fn process(&self, line: &Line<'_>) -> u32 {
+        line.process
+            .or_else(|| self.reading.processes.get(&line.pid).copied())
+            .or(self.context.process)
+            .unwrap_or(line.pid)
+    }
+
+    fn enter(&mut self, line: &Line<'_>, name: &str, arguments: &str) -> Result<Option<String>, ()> {
+        let Some(called) = system_calls::enter(name, arguments, self.context.narrow)? else {
+            self.pending.remove(&line.pid);
+            return Ok(Some(format!("event not used: sys_{name}")));
+        };
+        let file = match (called.fd, called.name) {
+            (Some(fd), _) => self.files.of(self.process(line), fd),
+            (None, Some(name)) => self.files.named(name),
+            (None, None) => None,
+        };
+        let kind = EventKind::Enter { call: called.call, file, offset: called.offset, bytes: called.bytes };
+        self.put(line, line.time_ns, kind, Twin::None);
+        let name = called.name.map(str::to_owned);
+        self.pending.insert(line.pid, Pending { call: called.call, fd: called.fd, name });
+        Ok(None)
+    }
+
+    fn exit(&mut self, line: &Line<'_>, name: &str, result: &str) -> Result<Option<String>, ()> {
+        let result = system_calls::result(result).ok_or(())?;
+        // Without its start, nobody knows whether an fcntl was a lock; the start of any other is before the trace.
+        let pending = self.pending.remove(&line.pid);
+        let Some((call, pending)) = system_calls::kind(name).and_then(|call| Some((call, pending?))) else {
+            return Ok(Some(format!("event not used: sys_{name} returned")));
+        };
+        if pending.call != call {
+            return Err(());
+        }
+        let process = self.process(line);
+        match (call, pending.fd, pending.name) {
+            (SystemCall::Open, _, Some(name)) if result >= 0 => self.files.opened(process, result, &name),
+            (SystemCall::Open, _, None) if result >= 0 => self.files.closed(process, result),
+            (SystemCall::Close, Some(fd), _) => self.files.closed(process, fd),
+            _ => {}
+        }
+        self.put(line, line.time_ns, EventKind::Exit { call, result }, Twin::None);
+        Ok(None)
+    }
+
+    fn finished(&mut self, line: &Line<'_>, event: &str, body: &str) -> Result<Option<String>, ()> {
+        let (action, Some(done)) = phone::read(event, body)? else {
+            let action = phone::read(event, body)?.0;
+            return Ok(Some(format!("event not used: {event} {action}")));
+        };
+        let _ = action;
+        let file = match (done.fd, &done.path) {
+            (Some(fd), _) => self.files.of(done.process, fd),
+            (None, Some(path)) => self.files.named(path),
+            (None, None) => None,
+        };
+        match (done.call, done.fd, &done.path) {
+            (SystemCall::Open, _, Some(path)) if done.result >= 0 => {
+                self.files.opened(done.process, done.result, path);
+            }
+            (SystemCall::Close, Some(fd), _) => self.files.closed(done.process, fd),
+            _ => {}
+        }
+        let kind = EventKind::Enter { call: done.call, file, offset: done.offset, bytes: done.bytes };
+        self.put(line, done.start_ns, kind, Twin::None);
+        self.put(line, done.end_ns, EventKind::Exit { call: done.call, result: done.result }, Twin::None);
+        Ok(None)
+    }
+
+    fn end(mut self) -> Reading {
+        for (present, twin, name) in
+            [(self.waking, Twin::Wakeup, "sched_wakeup"), (self.issue, Twin::Insert, "block_rq_insert")]
+        {
+            let before = self.events.len();
+            if present {
+                self.events.retain(|(_, t)| *t != twin);
+            }
+            let twins = (before - self.events.len()) as u64;
+            if twins > 0 {
+                self.reading.left_out.insert(format!("event not used: {name}"), twins);
+                self.reading.used -= twins;
+            }
+        }
+        // Phones write a call when it has returned: its start lies behind the lines before.
+        self.events.sort_by_key(|(e, _)| e.time_ns);
+        let log = &mut self.reading.log;
+        log.events = self.events.into_iter().map(|(e, _)| e).collect();
+        log.tasks = self.tasks.into_iter().collect();
+        log.tasks.sort();
+        log.files = self.files.names;
+        self.reading
+    }
+}
+
+/// A request of a block event: `254,0 WS 8192 () 342424064 + 16 be,0,4 [python3]`.
+struct Request {
+    device: u32,
+    write: bool,
+    sector: u64,
+    sectors: u32,
+}
+
+impl Request {
+    /// `Some(None)` is a discard. What is neither read nor discard (write, flush) counts as writing.
+    fn of(body: &str) -> Option<Option<Request>> {
+        let (device, rest) = body.split_once(' ')?;
+        let (kind, rest) = rest.split_once(' ')?;
+        let (_, place) = rest.split_once('(')?.1.split_once(") ")?;
+        let (sector, rest) = place.split_once(" + ")?;
+        let sectors = rest.split(' ').next()?.parse().ok()?;
+        // A flush before the request is written in front of it, as another F.
+        let discard = matches!(kind.trim_start_matches('F').as_bytes().first(), Some(b'D'));
+        let request = Request {
+            device: device_number(device, ',')?,
+            write: !kind.starts_with('R'),
+            sector: sector.parse().ok()?,
+            sectors,
+        };
+        Some((!discard).then_some(request))
+    }
+}
+
+/// `major:minor` or `major,minor` as major << 20 | minor.
+fn device_number(text: &str, separator: char) -> Option<u32> {
+    let (major, minor) = text.split_once(separator)?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
+}
+
+/// `state=N cpu_id=N`
+fn state_of_cpu(body: &str) -> Option<(u32, u16)> {
+    let (state, cpu) = body.strip_prefix("state=")?.split_once(" cpu_id=")?;
+    Some((state.parse().ok()?, cpu.trim_end().parse().ok()?))
+}
+
+fn first_number(text: &str) -> Option<u32> {
+    text.split(' ').next()?.parse().ok()
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests;

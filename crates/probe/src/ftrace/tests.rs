@@ -1,0 +1,130 @@
+use super::*;
+
+fn reads(text: &str) -> Reading {
+    read(text.as_bytes(), &Context::default()).unwrap()
+}
+
+fn kinds(text: &str) -> Vec<EventKind> {
+    reads(text).log.events.into_iter().map(|e| e.kind).collect()
+}
+
+/// Lines as Linux 6.18 writes them with `record-tgid`, shortened to one task.
+const MODERN: &str = include_str!("../../tests/data/linux-6.18.ftrace");
+
+#[test]
+fn a_modern_kernels_text_becomes_events() {
+    let context = Context {
+        numbers: vec![FileNumber { device: 254 << 20, inode: 0xf2305, name: "/d/a b".into() }],
+        ..Context::default()
+    };
+    let reading = read(MODERN.as_bytes(), &context).unwrap();
+    let log = &reading.log;
+    assert_eq!(log.files, ["/d/a b"]);
+    assert_eq!(log.marks, ["hello"]);
+    let tasks = [(7, "bash"), (58, "kworker/1:1H"), (29946, "python3"), (29947, "python3")];
+    assert_eq!(log.tasks, tasks.map(|(pid, name)| (pid, name.to_owned())));
+    assert_eq!(reading.processes, BTreeMap::from([(7, 7), (29946, 29946), (29947, 29946)]));
+    use EventKind::*;
+    let (file, device) = (Some(0), 254 << 20);
+    let request = |done: bool| match done {
+        true => BlockComplete { device, write: true, sector: 342_424_064, sectors: 16 },
+        false => BlockIssue { device, write: true, sector: 342_424_064, sectors: 16 },
+    };
+    let expected = [
+        Enter { call: SystemCall::Open, file: None, offset: None, bytes: 0 },
+        Exit { call: SystemCall::Open, result: 3 },
+        Enter { call: SystemCall::Write, file, offset: Some(100), bytes: 5000 },
+        CacheMiss { file, page: 2, pages: 4 },
+        Exit { call: SystemCall::Write, result: 5000 },
+        Enter { call: SystemCall::Sync, file, offset: None, bytes: 0 },
+        request(false),
+        Switch { prev: 29946, state: b'D', next: 58 },
+        request(true),
+        Wake { pid: 29946 },
+        Exit { call: SystemCall::Sync, result: 0 },
+        Enter { call: SystemCall::Read, file, offset: Some(7), bytes: 7 },
+        Exit { call: SystemCall::Read, result: -5 },
+        Enter { call: SystemCall::Close, file, offset: None, bytes: 0 },
+        Exit { call: SystemCall::Close, result: 0 },
+        Idle { cpu: 1, state: Some(1) },
+        Idle { cpu: 1, state: None },
+        Frequency { cpu: 2, khz: 1_497_600 },
+        Mark { text: 0 },
+    ];
+    assert_eq!(log.events.iter().map(|e| e.kind).collect::<Vec<_>>(), expected);
+    assert_eq!(log.events[11], Event { time_ns: 24_486_531_630_000, cpu: 1, pid: 29947, kind: expected[11] });
+    let left_out: Vec<(&str, u64)> = reading.left_out.iter().map(|(r, n)| (r.as_str(), *n)).collect();
+    let expected = [
+        ("comment", 2),
+        ("event not used: sched_wakeup", 1),
+        ("event not used: sys_fcntl", 1),
+        ("event not used: sys_fcntl returned", 1),
+        ("name of an opened file: pocketstone_open", 1),
+    ];
+    assert_eq!(left_out, expected);
+    assert_eq!(reading.lines, reading.used + left_out.iter().map(|(_, n)| n).sum::<u64>());
+}
+
+/// Lines as PocketData's phones wrote them (Linux 3.4 and 3.10), with values of our own.
+const PHONE: &str = include_str!("../../tests/data/phone.ftrace");
+
+#[test]
+fn a_phones_calls_begin_when_they_began() {
+    use EventKind::*;
+    let reading = reads(PHONE);
+    let device = 179 << 20;
+    let expected = [
+        (9_000_010_000, Enter { call: SystemCall::Open, file: Some(0), offset: None, bytes: 0 }),
+        (9_000_030_000, Exit { call: SystemCall::Open, result: 26 }),
+        (9_000_090_000, Enter { call: SystemCall::Read, file: Some(0), offset: Some(4096), bytes: 100 }),
+        (9_000_120_000, Exit { call: SystemCall::Read, result: 50 }),
+        (9_000_210_000, Enter { call: SystemCall::Sync, file: Some(0), offset: None, bytes: 0 }),
+        (9_000_210_005, Exit { call: SystemCall::Sync, result: 0 }),
+        (9_000_600_000, Mark { text: 0 }),
+        (9_000_700_000, BlockIssue { device, write: true, sector: 8, sectors: 16 }),
+        (9_000_800_000, BlockComplete { device, write: true, sector: 8, sectors: 16 }),
+    ];
+    assert_eq!(reading.log.events.iter().map(|e| (e.time_ns, e.kind)).collect::<Vec<_>>(), expected);
+    assert_eq!(reading.left_out["blank line"], 1);
+    assert_eq!(reading.left_out["event not used: plsc_lseek llseek"], 1);
+    assert_eq!(reading.left_out["event not used: plsc_delete mkdirat"], 1);
+}
+
+#[test]
+fn names_with_everything_in_them() {
+    let line = "a ==> next_comm=b-1 [000] .... 1.0: sched_switch: prev_comm=x prev_pid=9 prev_pid=1 prev_prio=1 \
+        prev_state=R+ ==> next_comm=y next_pid=2 next_pid=3 next_prio=1\n";
+    assert_eq!(kinds(line), [EventKind::Switch { prev: 1, state: b'R', next: 3 }]);
+    assert_eq!(reads(line).log.task(3), Some("y next_pid=2"));
+}
+
+#[test]
+fn what_is_not_understood_is_an_error_with_its_line() {
+    let fails = |text: &str| read(text.as_bytes(), &Context::default()).unwrap_err();
+    let lost = fails("# x\nCPU:1 [LOST 12 EVENTS]\n");
+    assert!(lost.message().contains("LOST 12") && lost.message().contains("line 2"), "{lost}");
+    assert!(lost.cure().unwrap().contains("larger buffer"));
+    for (text, line) in [
+        ("nonsense\n", "line 1"),
+        ("# x\na-1 [000] .... 1.0: sched_switch: prev_comm=x\n", "line 2"),
+        ("a-1 [000] .... 1.0: plsc_rw: {}\n", "line 1"),
+        ("a-1 [000] .... 1.0: plsc_new: {\"action\":\"x\"}\n", "line 1"),
+        ("a-1 [000] .... 1.0: sys_read(fd: 1\n", "line 1"),
+        ("a-1 [000] .... 1.0: block_rq_issue: 8,0 R\n", "line 1"),
+        ("a-1 [000] .... 1.0: no event\n", "line 1"),
+    ] {
+        assert!(fails(text).message().contains(line), "{text}");
+    }
+    assert_eq!(reads("a-1 [000] .... 1.0: new_event: x\n").left_out["event not used: new_event"], 1);
+    assert_eq!(reads("a-1 [000] .... 1.0: print: 0: x\nmore of it\n").left_out["continuation of a mark"], 1);
+}
+
+#[test]
+fn an_insertion_counts_only_where_there_is_no_issue_and_a_discard_never() {
+    let line = |event: &str, kind: &str| format!("a-1 [000] .... 1.0: {event}: 8,0 {kind} 0 () 1 + 2 [a]\n");
+    assert_eq!(kinds(&line("block_rq_insert", "R")).len(), 1);
+    let both = line("block_rq_insert", "R") + &line("block_rq_issue", "R");
+    assert_eq!(kinds(&both).len(), 1);
+    assert_eq!(reads(&both).left_out["event not used: block_rq_insert"], 1);
+    assert!(kinds(&line("block_rq_issue", "DS")).is_empty());
+}

@@ -1,0 +1,282 @@
+//! Recording what the kernel does during a run, through tracefs, into an event log.
+//!
+//! Two tracing instances of our own: one follows the measured process (`set_event_pid`, with `event-fork`
+//! for the threads it starts), the other the machine: block requests end, frequencies change and processors
+//! idle while other threads, or none, run. Both use CLOCK_MONOTONIC; their text counts in microseconds.
+
+use crate::conditions::Machine;
+use crate::ftrace::{self, FileNumber, OpenFile};
+use crate::tracefs::{Instance, Probe};
+use pocketstone_core::error::Context;
+use pocketstone_core::events::{Event, EventKind, EventLog};
+use pocketstone_core::outcome::Unavailable;
+use pocketstone_core::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Buffer per processor and instance that holds at least 400,000 events: the largest takes 80 bytes.
+pub const BUFFER_KIB: u64 = 32 * 1024;
+
+/// Kinds of event that belong together: all of the first ones must exist, the others may.
+struct Kind {
+    what: &'static str,
+    of_process: bool,
+    must: &'static [&'static str],
+    may: &'static [&'static str],
+    cure: &'static str,
+}
+
+const KINDS: [Kind; 6] = [
+    Kind {
+        what: "context switches",
+        of_process: true,
+        must: &["sched/sched_switch", "sched/sched_waking", "sched/sched_wakeup_new"],
+        may: &[],
+        cure: "a kernel with CONFIG_TRACING has them",
+    },
+    Kind {
+        what: "system calls",
+        of_process: true,
+        must: &["syscalls/sys_enter_read", "syscalls/sys_exit_read", "syscalls/sys_enter_fsync"],
+        may: &SYSTEM_CALLS,
+        cure: "a kernel with CONFIG_FTRACE_SYSCALLS has them",
+    },
+    Kind {
+        what: "page-cache misses",
+        of_process: true,
+        must: &["filemap/mm_filemap_add_to_page_cache"],
+        may: &[],
+        cure: "a kernel with CONFIG_TRACING has them",
+    },
+    Kind {
+        what: "block requests",
+        of_process: false,
+        must: &["block/block_rq_issue", "block/block_rq_complete"],
+        may: &[],
+        cure: "a kernel with CONFIG_BLOCK has them",
+    },
+    Kind {
+        what: "frequency changes",
+        of_process: false,
+        must: &["power/cpu_frequency"],
+        may: &[],
+        cure: "a kernel with CONFIG_CPU_FREQ has them",
+    },
+    Kind {
+        what: "idle states",
+        of_process: false,
+        must: &["power/cpu_idle"],
+        may: &[],
+        cure: "a kernel with CONFIG_CPU_IDLE has them",
+    },
+];
+
+macro_rules! system_calls {
+    ($($name:literal)*) => {
+        [$(concat!("syscalls/sys_enter_", $name), concat!("syscalls/sys_exit_", $name)),*]
+    };
+}
+
+const SYSTEM_CALLS: [&str; 56] = system_calls!(
+    "read" "pread64" "readv" "preadv" "preadv2" "write" "pwrite64" "writev" "pwritev" "pwritev2" "fsync" "fdatasync"
+    "msync" "sync_file_range" "sync_file_range2" "open" "openat" "openat2" "creat" "close" "unlink" "unlinkat"
+    "ftruncate" "ftruncate64" "fallocate" "fcntl" "fcntl64" "flock"
+);
+
+/// Where the second argument of a kernel function is, and so the name that do_sys_openat2 gets.
+const OPEN_NAME_REGISTER: Option<&str> = if cfg!(target_arch = "arm") {
+    Some("%r1")
+} else if cfg!(target_arch = "aarch64") {
+    Some("%x1")
+} else if cfg!(target_arch = "x86_64") {
+    Some("%si")
+} else {
+    None
+};
+
+/// A recording that is made.
+pub struct Recorder {
+    pid: u32,
+    folders: Vec<PathBuf>,
+    process: Instance,
+    machine: Instance,
+    open: Vec<OpenFile>,
+    numbers: BTreeMap<(u32, u64), String>,
+    frequencies_khz: Vec<(u16, u32)>,
+    unavailable: Vec<Unavailable>,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recording {
+    /// The events.
+    pub log: EventLog,
+    /// Threads of the measured process.
+    pub threads: BTreeSet<u32>,
+    /// Lines of the kernel's text that are no event of the log, by reason.
+    pub left_out: BTreeMap<String, u64>,
+    /// Kinds of event that this machine does not have.
+    pub unavailable: Vec<Unavailable>,
+}
+
+impl Recorder {
+    /// Prepares to record process `pid`, with a buffer of `buffer_kib` per processor; [`BUFFER_KIB`] does for
+    /// most runs. `folders` are those whose files the run uses: their page-cache misses get names.
+    ///
+    /// # Errors
+    /// When there is no process `pid`, tracefs is not mounted or may not be used, or nothing can be recorded.
+    pub fn new(pid: u32, folders: &[&Path], buffer_kib: u64) -> Result<Recorder> {
+        let threads = threads_of(pid)?;
+        let process = Instance::new("process", buffer_kib)?;
+        let machine = Instance::new("machine", buffer_kib)?;
+        process.set("options/event-fork", "1")?;
+        process.set("options/record-tgid", "1")?;
+        let list = threads.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+        process.set("set_event_pid", &list)?;
+        let mut recorder = Recorder {
+            pid,
+            folders: folders.iter().map(|f| f.to_path_buf()).collect(),
+            process,
+            machine,
+            open: Vec::new(),
+            numbers: BTreeMap::new(),
+            frequencies_khz: Vec::new(),
+            unavailable: Vec::new(),
+        };
+        for kind in &KINDS {
+            recorder.enable(kind)?;
+        }
+        if recorder.unavailable.len() == KINDS.len() {
+            return Err(Error::board("this kernel has no event that can be recorded")
+                .hint("a kernel with CONFIG_TRACING and CONFIG_FTRACE_SYSCALLS has them"));
+        }
+        if recorder.unavailable.iter().all(|u| u.what != "system calls") {
+            recorder.name_opened_files();
+        }
+        Ok(recorder)
+    }
+
+    fn enable(&mut self, kind: &Kind) -> Result<()> {
+        let instance = if kind.of_process { &self.process } else { &self.machine };
+        if let Some(event) = kind.must.iter().find(|e| !instance.has(e)) {
+            let why = format!("this kernel has no event {event}");
+            self.unavailable.push(Unavailable { what: kind.what.into(), why, cure: kind.cure.into() });
+            return Ok(());
+        }
+        for event in kind.must.iter().chain(kind.may).filter(|e| instance.has(e)) {
+            instance.enable(event)?;
+        }
+        Ok(())
+    }
+
+    fn name_opened_files(&mut self) {
+        let Some(register) = OPEN_NAME_REGISTER else { return };
+        let definition = format!("do_sys_openat2 file=+0({register}):ustring");
+        if let Err(error) = self.process.add(&Probe { name: ftrace::OPEN_NAME, definition }) {
+            self.unavailable.push(Unavailable {
+                what: "names of files opened during the run".into(),
+                why: error.chain(),
+                cure: "a kernel with CONFIG_KPROBE_EVENTS gives them, and so does Linux 6.19 or newer".into(),
+            });
+        }
+    }
+
+    /// Starts recording.
+    ///
+    /// # Errors
+    /// When tracefs refuses.
+    pub fn start(&mut self) -> Result<()> {
+        self.look_at_files(true);
+        self.frequencies_khz = Machine::default().frequencies_khz();
+        if self.frequencies_khz.is_empty() {
+            self.unavailable.push(Unavailable {
+                what: "frequencies".into(),
+                why: "this machine has no cpufreq: /sys/devices/system/cpu/cpu0/cpufreq is missing".into(),
+                cure: String::new(),
+            });
+        }
+        self.machine.start()?;
+        self.process.start()
+    }
+
+    /// Stops recording and reads what was recorded. The process must still be there: its files are asked for.
+    ///
+    /// # Errors
+    /// When events were lost, or the kernel's text cannot be understood.
+    pub fn stop(mut self) -> Result<Recording> {
+        self.process.stop()?;
+        self.machine.stop()?;
+        self.look_at_files(false);
+        let lost = self.process.lost()? + self.machine.lost()?;
+        if lost > 0 {
+            return Err(Error::board(format!("the kernel lost {lost} events, so every count would be wrong"))
+                .hint("record with a larger buffer, or a shorter run"));
+        }
+        let number = |((device, inode), name): (&(u32, u64), &String)| FileNumber {
+            device: *device,
+            inode: *inode,
+            name: name.clone(),
+        };
+        let context = ftrace::Context {
+            open: std::mem::take(&mut self.open),
+            numbers: self.numbers.iter().map(number).collect(),
+            process: Some(self.pid),
+            narrow: cfg!(target_pointer_width = "32"),
+        };
+        // The reader sorts by time: one text behind the other is as good as one.
+        let mut text = self.process.bytes()?;
+        text.extend(self.machine.bytes()?);
+        let reading = ftrace::read(&text, &context)?;
+        let mut log = reading.log;
+        let first_ns = log.events.first().map(|e| e.time_ns);
+        if let Some(time_ns) = first_ns {
+            let event = |(cpu, khz): &(u16, u32)| Event {
+                time_ns,
+                cpu: *cpu,
+                pid: 0,
+                kind: EventKind::Frequency { cpu: *cpu, khz: *khz },
+            };
+            log.events.splice(0..0, self.frequencies_khz.iter().map(event));
+        }
+        let of_process = reading.processes.iter().filter(|(_, p)| **p == self.pid).map(|(t, _)| *t);
+        let threads = of_process.chain(threads_of(self.pid).unwrap_or_default()).chain([self.pid]).collect();
+        let unavailable = std::mem::take(&mut self.unavailable);
+        Ok(Recording { log, threads, left_out: reading.left_out, unavailable })
+    }
+
+    /// Notes which file each descriptor is, and each file's number.
+    fn look_at_files(&mut self, at_start: bool) {
+        let descriptors = PathBuf::from(format!("/proc/{}/fd", self.pid));
+        for entry in fs::read_dir(descriptors).into_iter().flatten().flatten() {
+            let fd = entry.file_name().to_str().and_then(|n| n.parse().ok());
+            let (Some(fd), Ok(name)) = (fd, fs::read_link(entry.path())) else { continue };
+            let name = name.to_string_lossy().into_owned();
+            self.number(&entry.path(), &name);
+            if at_start {
+                self.open.push(OpenFile { process: self.pid, fd, name });
+            }
+        }
+        for folder in self.folders.clone() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                self.number(&entry.path(), &entry.path().to_string_lossy());
+            }
+        }
+    }
+
+    fn number(&mut self, path: &Path, name: &str) {
+        if let Ok(metadata) = fs::metadata(path) {
+            if metadata.is_file() {
+                let (major, minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+                self.numbers.insert((major << 20 | minor, metadata.ino()), name.to_owned());
+            }
+        }
+    }
+}
+
+fn threads_of(pid: u32) -> Result<Vec<u32>> {
+    let folder = format!("/proc/{pid}/task");
+    let entries = fs::read_dir(&folder).board(|| format!("there is no process {pid} to record ({folder})"))?;
+    Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect())
+}

@@ -1,0 +1,283 @@
+//! What needs a machine: settings that outlive a killed process, and recording by tracefs. The processes
+//! that are killed and recorded are this program itself, so it is run without a test harness.
+
+use pocketstone_core::database::Conditions;
+use pocketstone_probe::conditions::Machine;
+use pocketstone_probe::recorder::{BUFFER_KIB, Recorder};
+use pocketstone_probe::settings::{Settings, WATCHDOG, restore_left, watchdog_main};
+use pocketstone_probe::{analysis, ensure_tracefs};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [word, ..] if word == WATCHDOG => watchdog_main(&arguments[1..]).unwrap(),
+        ["hold", folder] => hold(Path::new(folder)),
+        ["work", file, rounds] => work(Path::new(file), rounds.parse().unwrap()),
+        _ => tests(&words),
+    }
+}
+
+/// A test says why it was skipped, if it was.
+type Test = fn() -> Option<String>;
+
+/// The few of a harness's arguments that tools use: `--list` and a filter.
+fn tests(words: &[&str]) {
+    let tests: [(&str, Test); 5] = [
+        ("a_killed_process_leaves_no_setting", a_killed_process_leaves_no_setting),
+        ("what_a_killed_watchdog_left_is_restored_at_the_next_start", what_a_killed_watchdog_left_is_restored),
+        ("known_calls_are_counted_exactly", known_calls_are_counted_exactly),
+        ("a_buffer_too_small_is_an_error_with_its_cure", a_buffer_too_small_is_an_error),
+        ("this_machine_says_what_it_cannot_set", this_machine_says_what_it_cannot_set),
+    ];
+    let filter = words.iter().find(|w| !w.starts_with('-'));
+    for (name, test) in tests.into_iter().filter(|(n, _)| filter.is_none_or(|f| n.contains(f))) {
+        if words.contains(&"--list") {
+            let _ = writeln!(std::io::stdout(), "{name}: test");
+            continue;
+        }
+        let outcome = test().map_or("ok".into(), |why| format!("skipped: {why}"));
+        let _ = writeln!(std::io::stderr(), "test {name} ... {outcome}");
+    }
+}
+
+fn myself(arguments: &[&str]) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn say(word: &str) {
+    let mut out = std::io::stdout();
+    out.write_all(format!("{word}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
+}
+
+fn line_of(child: &mut Child) -> String {
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    line.trim().to_owned()
+}
+
+fn go(child: &mut Child) {
+    child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+}
+
+fn value(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap().trim().to_owned()
+}
+
+/// Changes two settings and waits to be killed.
+fn hold(folder: &Path) {
+    let mut settings = Settings::guarded(&std::env::current_exe().unwrap(), &folder.join("test.journal")).unwrap();
+    settings.set(&folder.join("a"), "new").unwrap();
+    settings.set(&folder.join("b"), "off").unwrap();
+    settings.set(&folder.join("a"), "newer").unwrap();
+    say("set");
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+fn held() -> (tempfile::TempDir, Child) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a"), "old\n").unwrap();
+    fs::write(folder.path().join("b"), "on\n").unwrap();
+    let mut child = myself(&["hold", folder.path().to_str().unwrap()]);
+    assert_eq!(line_of(&mut child), "set");
+    assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("newer".into(), "off".into()));
+    (folder, child)
+}
+
+fn until(holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not come true");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn a_killed_process_leaves_no_setting() -> Option<String> {
+    let (folder, mut child) = held();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until(|| !folder.path().join("test.journal").exists());
+    assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("old".into(), "on".into()));
+    // One that ends as it should puts its settings back itself.
+    let (folder, mut child) = held();
+    go(&mut child);
+    assert!(child.wait().unwrap().success());
+    assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("old".into(), "on".into()));
+    assert!(!folder.path().join("test.journal").exists());
+    None
+}
+
+fn what_a_killed_watchdog_left_is_restored() -> Option<String> {
+    let (folder, mut child) = held();
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let watchdogs: Vec<i32> =
+        fs::read_to_string(children).unwrap().split_whitespace().map(|w| w.parse().unwrap()).collect();
+    assert_eq!(watchdogs.len(), 1);
+    let watchdog = rustix::process::Pid::from_raw(watchdogs[0]).unwrap();
+    rustix::process::kill_process(watchdog, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(restore_left(folder.path()).unwrap(), 0, "its owner lives");
+    assert_eq!(value(folder.path(), "b"), "off");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(value(folder.path(), "a"), "newer");
+    assert_eq!(restore_left(folder.path()).unwrap(), 1);
+    assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("old".into(), "on".into()));
+    None
+}
+
+/// Reads, writes and syncs a known number of times, between two bytes on its input.
+fn work(path: &Path, rounds: u64) {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    say("ready");
+    let mut input = std::io::stdin();
+    input.read_exact(&mut [0]).unwrap();
+    let mut page = [0; 4096];
+    let start = Instant::now();
+    for n in 0..rounds {
+        file.read_exact_at(&mut page, n % 8 * 4096).unwrap();
+        file.read_exact_at(&mut page[..100], 50).unwrap();
+        file.write_all_at(&page[..512], n % 4 * 8192).unwrap();
+        if rounds < 100 {
+            file.sync_all().unwrap();
+        }
+    }
+    let passed = start.elapsed().as_nanos();
+    // A thread that is started while this is recorded is followed.
+    let copy = file.try_clone().unwrap();
+    std::thread::spawn(move || copy.read_exact_at(&mut [0; 7], 0).unwrap()).join().unwrap();
+    let created = File::create(path.with_extension("new")).unwrap();
+    created.write_all_at(b"four", 0).unwrap();
+    fs::remove_file(path.with_extension("new")).unwrap();
+    say(&format!("done {passed}"));
+    input.read_exact(&mut [0]).unwrap();
+}
+
+fn worker(rounds: u64) -> (tempfile::TempDir, Child) {
+    // Not in a file system in memory: it has no block requests.
+    let folder = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
+    let path = folder.path().join("data");
+    fs::write(&path, vec![7; 8 * 4096]).unwrap();
+    File::open(&path).unwrap().sync_all().unwrap();
+    let mut child = myself(&["work", path.to_str().unwrap(), &rounds.to_string()]);
+    assert_eq!(line_of(&mut child), "ready");
+    (folder, child)
+}
+
+/// Nanoseconds that the worker's rounds took.
+fn done(child: &mut Child) -> u64 {
+    line_of(child).strip_prefix("done ").unwrap().parse().unwrap()
+}
+
+fn known_calls_are_counted_exactly() -> Option<String> {
+    if let Err(error) = ensure_tracefs() {
+        return Some(error.chain());
+    }
+    const ROUNDS: u64 = 20;
+    let (folder, mut child) = worker(ROUNDS);
+    let data = folder.path().join("data");
+    let cached = File::open(&data).unwrap();
+    rustix::fs::fadvise(&cached, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let mut recorder = Recorder::new(child.id(), &[folder.path()], BUFFER_KIB).unwrap();
+    recorder.start().unwrap();
+    go(&mut child);
+    done(&mut child);
+    let recording = recorder.stop().unwrap();
+    go(&mut child);
+    child.wait().unwrap();
+    let (first, last) = (recording.log.events.first().unwrap(), recording.log.events.last().unwrap());
+    let window = analysis::Window { start_ns: first.time_ns, end_ns: last.time_ns + 1 };
+    let analysis = analysis::analyse(&recording.log, window, &recording.threads, &[], 1);
+    let file = analysis.files.iter().find(|f| f.file.as_deref() == data.to_str()).expect("the file is known");
+    // The clone's descriptor comes from fcntl, whose file is not followed.
+    assert_eq!([file.reads, file.read_bytes], [2 * ROUNDS, ROUNDS * 4196]);
+    assert_eq!([file.writes, file.written_bytes], [ROUNDS, ROUNDS * 512]);
+    assert_eq!(file.syncs, ROUNDS);
+    assert!(file.sync_ns > 0 && file.read_ns > 0);
+    assert_eq!(recording.threads.len(), 2, "{:?}", recording.threads);
+    let seven = recording.log.events.iter().filter(|e| {
+        matches!(e.kind, pocketstone_core::events::EventKind::Exit { result: 7, .. }) && e.pid != child.id()
+    });
+    assert_eq!(seven.count(), 1, "the thread's read");
+    assert!(analysis.total.on_core_ns > 0 && analysis.total.switches >= 1);
+    let missing: Vec<&str> = recording.unavailable.iter().map(|u| u.what.as_str()).collect();
+    let _ = writeln!(
+        std::io::stderr(),
+        "{} events; {} cache misses, {} block writes; unavailable: {missing:?}",
+        recording.log.events.len(),
+        file.cache_misses,
+        analysis.total.block_writes
+    );
+    measure_cost();
+    None
+}
+
+/// Says what recording costs an event, by the same calls without and with it.
+fn measure_cost() {
+    const ROUNDS: u64 = 20_000;
+    let (_plain_folder, mut plain) = worker(ROUNDS);
+    go(&mut plain);
+    let without_ns = done(&mut plain);
+    go(&mut plain);
+    plain.wait().unwrap();
+    let (folder, mut child) = worker(ROUNDS);
+    let mut recorder = Recorder::new(child.id(), &[folder.path()], BUFFER_KIB).unwrap();
+    recorder.start().unwrap();
+    go(&mut child);
+    let with_ns = done(&mut child);
+    let start = Instant::now();
+    let recording = recorder.stop().unwrap();
+    let read_ns = start.elapsed().as_nanos() as u64;
+    go(&mut child);
+    child.wait().unwrap();
+    let events = recording.log.events.len() as u64;
+    assert!(events > 6 * ROUNDS);
+    let per_event = with_ns.saturating_sub(without_ns) / (6 * ROUNDS);
+    let _ = writeln!(
+        std::io::stderr(),
+        "{ROUNDS} rounds of 3 calls: {without_ns} ns without, {with_ns} ns with recording, {per_event} ns an event; \
+         reading {events} events took {} ns each",
+        read_ns / events
+    );
+}
+
+fn a_buffer_too_small_is_an_error() -> Option<String> {
+    if let Err(error) = ensure_tracefs() {
+        return Some(error.chain());
+    }
+    let (folder, mut child) = worker(20_000);
+    let mut recorder = Recorder::new(child.id(), &[folder.path()], 16).unwrap();
+    recorder.start().unwrap();
+    go(&mut child);
+    done(&mut child);
+    let error = recorder.stop().unwrap_err();
+    go(&mut child);
+    child.wait().unwrap();
+    assert!(error.message().contains("lost"), "{}", error.chain());
+    assert!(error.cure().unwrap().contains("larger buffer"));
+    let nobody = Recorder::new(u32::MAX >> 2, &[], 16).err().unwrap();
+    assert!(nobody.chain().contains("no process"), "{}", nobody.chain());
+    None
+}
+
+fn this_machine_says_what_it_cannot_set() -> Option<String> {
+    let machine = Machine::default();
+    let before = machine.cores_online().unwrap();
+    let mut settings = Settings::unguarded();
+    let asked = Conditions { governor: Some("no-such".into()), cores: Some(before), power: Some("the-sun".into()) };
+    let got = machine.apply(&asked, &mut settings);
+    assert_eq!(got[1].in_force, Some(before.to_string()));
+    assert!(got[1].why.is_empty());
+    let word = if machine.governor().is_some() { "no governor `no-such`" } else { "no cpufreq" };
+    assert!(got[0].why.contains(word) || got[0].why.contains("no-such"), "{}", got[0].why);
+    assert!(!got[2].why.is_empty());
+    settings.restore().unwrap();
+    assert_eq!(machine.cores_online().unwrap(), before);
+    None
+}

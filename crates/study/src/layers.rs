@@ -1,0 +1,370 @@
+//! One run of a database from its operations down to the flash, for the report and for viewers of traces.
+
+use crate::model::{
+    Chain, ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, Distribution, Lane, LaneContent, Quantiles, Span,
+    Timeline,
+};
+use crate::store::Store;
+use crate::traces::Traces;
+use pocketstone_core::error::Context;
+use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall};
+use pocketstone_core::log::{Call, FlashKind, FlashLog};
+use pocketstone_core::plan::{Plan, Workload};
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::database::Trace;
+use std::collections::BTreeMap;
+
+/// Calls of one query that a report shows.
+const MOST_CALLS: usize = 60;
+/// Queries of each kind that a report shows: the slowest ones, and the first of each kind of statement.
+const SLOWEST: usize = 8;
+
+/// A cell's logs, with what it executed.
+pub struct Layers {
+    /// SQL text of each operation; joined steps are parted by `; `.
+    pub sql: Vec<String>,
+    /// Each operation's times.
+    pub calls: Vec<Call>,
+    /// What the kernel did, where it was traced.
+    pub events: EventLog,
+    /// Flash operations, where they were traced.
+    pub flash: FlashLog,
+    /// The engine's process.
+    pub pid: u32,
+    /// The thread that executed the operations.
+    pub thread: u32,
+    /// The process's other threads.
+    pub threads: Vec<u32>,
+}
+
+impl Layers {
+    /// The logs of a cell with a database.
+    ///
+    /// # Errors
+    /// When the results lack something that they must have.
+    pub fn of(store: &Store, cell: i64) -> Result<Layers> {
+        let plan: Plan = store.json(cell, "plan")?;
+        let Workload::Database(spec) = &plan.workload else {
+            return Err(Error::user(format!("cell {cell} has no database")));
+        };
+        let path = Traces::path(&store.folder().join("workloads"), &spec.trace);
+        let file = std::fs::read(&path).user(|| format!("the results have lost {}", path.display()))?;
+        let trace = Trace::decode(&file).map_err(|e| Error::user(format!("{}", path.display())).because(e))?;
+        let outcome: pocketstone_core::outcome::Outcome = store.json(cell, "outcome")?;
+        let (pid, mut threads) = outcome.database.map_or((0, Vec::new()), |d| (d.pid, d.threads));
+        threads.retain(|thread| *thread != pid);
+        let events = store.events(cell)?;
+        let calls = store.calls(cell)?;
+        let thread = worker(&events, &calls, pid);
+        Ok(Layers { sql: statements(&trace), calls, events, flash: store.flash(cell)?, pid, thread, threads })
+    }
+
+    /// The events within an operation, by index into the log.
+    fn within(&self, call: &Call) -> &[Event] {
+        let events = &self.events.events;
+        let from = events.partition_point(|e| e.time_ns < call.start_ns);
+        let to = events.partition_point(|e| e.time_ns <= call.start_ns + call.latency_ns);
+        &events[from..to.max(from)]
+    }
+
+    fn file(&self, file: Option<u16>) -> String {
+        file.and_then(|f| self.events.files.get(usize::from(f))).map(|f| base_name(f)).unwrap_or_default()
+    }
+
+    /// The stretches of time in which the worker had a core.
+    pub fn on_core(&self) -> Vec<(u64, u64)> {
+        on_core(&self.events, self.thread)
+    }
+
+    /// An operation with everything that it caused.
+    fn query(&self, number: usize, label: &str, on_core: &[(u64, u64)]) -> ChainQuery {
+        let call = self.calls[number];
+        let end = call.start_ns + call.latency_ns;
+        let mut query = ChainQuery {
+            number: number as u64,
+            label: label.to_owned(),
+            sql: self.sql.get(number).cloned().unwrap_or_default(),
+            start_ns: call.start_ns,
+            service_ns: call.latency_ns,
+            response_ns: call.response_ns(),
+            on_core_ns: (!on_core.is_empty()).then(|| overlap(on_core, call.start_ns, end)),
+            ..ChainQuery::default()
+        };
+        let mut open: Option<ChainCall> = None;
+        for event in self.within(&call) {
+            match event.kind {
+                EventKind::Enter { call, file, offset, bytes } if event.pid == self.thread => {
+                    query.calls.extend(open.take());
+                    open = Some(ChainCall {
+                        name: call.name().to_owned(),
+                        file: self.file(file),
+                        offset,
+                        bytes: (bytes > 0).then_some(bytes),
+                        start_ns: event.time_ns,
+                        ..ChainCall::default()
+                    });
+                }
+                EventKind::Exit { result, .. } if event.pid == self.thread => {
+                    if let Some(mut call) = open.take() {
+                        call.duration_ns = Some(event.time_ns - call.start_ns);
+                        call.result = Some(result);
+                        call.on_core_ns = (!on_core.is_empty()).then(|| overlap(on_core, call.start_ns, event.time_ns));
+                        query.calls.push(call);
+                    }
+                }
+                EventKind::CacheMiss { file, page, pages } => {
+                    let miss = ChainMiss { file: self.file(file), first_page: page, pages: u64::from(pages) };
+                    let misses = open.as_mut().map_or(&mut query.misses, |c| &mut c.misses);
+                    match misses.last_mut() {
+                        Some(last) if last.file == miss.file && last.first_page + last.pages == miss.first_page => {
+                            last.pages += miss.pages;
+                        }
+                        _ => misses.push(miss),
+                    }
+                }
+                EventKind::BlockIssue { device, write, sector, sectors } => {
+                    let block = ChainBlock {
+                        device: format!("{}:{}", device >> 20, device & 0xf_ffff),
+                        write,
+                        first_sector: sector,
+                        sectors: u64::from(sectors),
+                        issue_ns: event.time_ns,
+                        duration_ns: self.completed(event, device, sector),
+                    };
+                    open.as_mut().map_or(&mut query.blocks, |c| &mut c.blocks).push(block);
+                }
+                _ => {}
+            }
+        }
+        query.calls.extend(open);
+        self.add_flash(&mut query, end);
+        query.more_calls = query.calls.len().saturating_sub(MOST_CALLS) as u64;
+        query.calls.truncate(MOST_CALLS);
+        query
+    }
+
+    /// Time until a block request was done.
+    fn completed(&self, issued: &Event, device: u32, sector: u64) -> Option<u64> {
+        let events = &self.events.events;
+        let from = events.partition_point(|e| e.time_ns < issued.time_ns);
+        let done = events[from..].iter().find(
+            |e| matches!(e.kind, EventKind::BlockComplete { device: d, sector: s, .. } if d == device && s == sector),
+        );
+        done.map(|e| e.time_ns - issued.time_ns)
+    }
+
+    /// Gives flash operations of the worker to the call within which they happened.
+    fn add_flash(&self, query: &mut ChainQuery, end_ns: u64) {
+        // The tracer of flash operations has a resolution of 1 us.
+        let from = self.flash.ops.partition_point(|o| o.time_ns + 1000 <= query.start_ns);
+        for op in self.flash.ops[from..].iter().take_while(|o| o.time_ns <= end_ns) {
+            let counted = matches!(op.kind, FlashKind::Sense | FlashKind::Program | FlashKind::Erase);
+            if !counted || op.pid != self.thread {
+                continue;
+            }
+            let flash = ChainFlash { kind: op.kind.name().to_owned(), page: u64::from(op.page), time_ns: op.time_ns };
+            let holds = |c: &&mut ChainCall| {
+                c.start_ns <= op.time_ns + 1000 && op.time_ns <= c.start_ns + c.duration_ns.unwrap_or(0)
+            };
+            query.calls.iter_mut().find(holds).map_or(&mut query.flash, |c| &mut c.flash).push(flash);
+        }
+    }
+}
+
+/// The SQL text of each operation.
+fn statements(trace: &Trace) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for step in trace.measured() {
+        match all.last_mut() {
+            Some(last) if step.joined => {
+                last.push_str("; ");
+                last.push_str(&trace.sql(step));
+            }
+            _ => all.push(trace.sql(step)),
+        }
+    }
+    all
+}
+
+fn base_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+/// The thread that executes the operations: the one that makes the most system calls within them; a process
+/// that makes none has its first thread.
+fn worker(log: &EventLog, calls: &[Call], pid: u32) -> u32 {
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    let (Some(first), Some(last)) = (calls.first(), calls.last()) else { return pid };
+    let window = first.start_ns..=last.start_ns + last.latency_ns;
+    for event in &log.events {
+        if matches!(event.kind, EventKind::Enter { .. }) && window.contains(&event.time_ns) {
+            *counts.entry(event.pid).or_default() += 1;
+        }
+    }
+    counts.into_iter().max_by_key(|(_, n)| *n).map_or(pid, |(thread, _)| thread)
+}
+
+fn on_core(log: &EventLog, thread: u32) -> Vec<(u64, u64)> {
+    let mut spans = Vec::new();
+    let mut since = None;
+    for event in &log.events {
+        let EventKind::Switch { prev, next, .. } = event.kind else { continue };
+        if prev == thread {
+            // The first switch away ends a stretch that began before the trace.
+            let start = since.take().unwrap_or_else(|| log.events.first().map_or(event.time_ns, |e| e.time_ns));
+            spans.push((start, event.time_ns));
+        }
+        if next == thread {
+            since = Some(event.time_ns);
+        }
+    }
+    spans.extend(since.and_then(|s| Some((s, log.events.last()?.time_ns))));
+    spans
+}
+
+/// How much of `from..to` the spans, which ascend, cover.
+fn overlap(spans: &[(u64, u64)], from: u64, to: u64) -> u64 {
+    let first = spans.partition_point(|s| s.1 <= from);
+    let covered = spans[first..].iter().take_while(|s| s.0 < to);
+    covered.map(|s| s.1.min(to).saturating_sub(s.0.max(from))).sum()
+}
+
+/// How the latencies of a run are distributed.
+pub(crate) fn distribution(calls: &[Call], id: &str, title: &str, caption: &str) -> Distribution {
+    let values = |of: fn(&Call) -> u64| calls.iter().map(of).collect::<Vec<u64>>();
+    Distribution {
+        id: format!("{id}-latencies"),
+        title: format!("{title}: latencies"),
+        caption: format!(
+            "{caption} The two lines part where operations started late: behind a slow one, or because the machine \
+             woke up late."
+        ),
+        series: vec![
+            Quantiles::of("service time", &values(|c| c.latency_ns)),
+            Quantiles::of("time since the intended start", &values(Call::response_ns)),
+        ],
+    }
+}
+
+/// Two views of a run: when what ran, and what queries caused.
+pub(crate) fn views(layers: &Layers, id: &str, title: &str, caption: &str) -> (Timeline, Option<Chain>) {
+    let on_core = layers.on_core();
+    let chain = (!layers.events.events.is_empty() || !layers.flash.ops.is_empty()).then(|| Chain {
+        id: format!("{id}-chain"),
+        title: format!("{title}: what its queries caused"),
+        caption: format!(
+            "{caption} Pick a query: below it are its system calls, below those the pages that were not \
+                          in the page cache, and what was read from flash for them. The slowest queries, the median \
+                          one, and the first of each kind."
+        ),
+        queries: picked(layers).into_iter().map(|(n, label)| layers.query(n, &label, &on_core)).collect(),
+    });
+    (timeline(layers, id, title, caption, &on_core), chain)
+}
+
+/// Which queries to show, and why.
+fn picked(layers: &Layers) -> Vec<(usize, String)> {
+    let mut by_time: Vec<usize> = (0..layers.calls.len()).collect();
+    by_time.sort_by_key(|n| layers.calls[*n].latency_ns);
+    let mut picked: Vec<(usize, String)> = Vec::new();
+    let mut add = |n: usize, label: String| {
+        if !picked.iter().any(|(p, _)| *p == n) {
+            picked.push((n, label));
+        }
+    };
+    by_time.iter().rev().take(SLOWEST).enumerate().for_each(|(rank, n)| {
+        add(*n, if rank == 0 { "slowest".into() } else { format!("slowest, {}", rank + 1) });
+    });
+    if let Some(n) = by_time.get(by_time.len() / 2) {
+        add(*n, "median".into());
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for (n, sql) in layers.sql.iter().enumerate().take(layers.calls.len()) {
+        let word = sql.split_whitespace().next().unwrap_or_default();
+        if !seen.contains(&word) && seen.len() < SLOWEST {
+            seen.push(word);
+            add(n, format!("first {word}"));
+        }
+    }
+    picked
+}
+
+fn timeline(layers: &Layers, id: &str, title: &str, caption: &str, on_core: &[(u64, u64)]) -> Timeline {
+    let kinds =
+        ["query", "on core", "read", "write", "sync", "other call", "flash read", "flash program", "flash erase"];
+    let kind = |name: &str| kinds.iter().position(|k| *k == name).unwrap_or(0);
+    let (start_ns, end_ns) = match (layers.calls.first(), layers.calls.last()) {
+        (Some(first), Some(last)) => (first.start_ns, last.start_ns + last.latency_ns),
+        _ => (0, 0),
+    };
+    let queries = layers.calls.iter().enumerate().map(|(n, c)| Span {
+        start_ns: c.start_ns,
+        end_ns: c.start_ns + c.latency_ns,
+        kind: kind("query"),
+        label: layers.sql.get(n).map(|s| s.chars().take(60).collect()).unwrap_or_default(),
+    });
+    let mut lanes = vec![Lane { name: "queries".into(), content: LaneContent::Spans(queries.collect()) }];
+    let mut add = |name: &str, spans: Vec<Span>| {
+        if !spans.is_empty() {
+            lanes.push(Lane { name: name.to_owned(), content: LaneContent::Spans(spans) });
+        }
+    };
+    let running = on_core.iter().filter(|s| s.1 > start_ns && s.0 < end_ns);
+    let running = running.map(|s| Span {
+        start_ns: s.0.max(start_ns),
+        end_ns: s.1.min(end_ns),
+        kind: kind("on core"),
+        label: String::new(),
+    });
+    add("on core", running.collect());
+    let mut calls = Vec::new();
+    let mut open: Option<Span> = None;
+    for event in layers.events.events.iter().filter(|e| e.pid == layers.thread) {
+        match event.kind {
+            EventKind::Enter { call, file, bytes, .. } => {
+                let name = match call {
+                    SystemCall::Read => "read",
+                    SystemCall::Write => "write",
+                    SystemCall::Sync => "sync",
+                    _ => "other call",
+                };
+                let label = format!("{} {} bytes", layers.file(file), bytes);
+                open = Some(Span { start_ns: event.time_ns, end_ns: event.time_ns, kind: kind(name), label });
+            }
+            EventKind::Exit { .. } => {
+                calls.extend(open.take().map(|s| Span { end_ns: event.time_ns, ..s }));
+            }
+            _ => {}
+        }
+    }
+    calls.retain(|s| s.end_ns >= start_ns && s.start_ns <= end_ns);
+    add("system calls", calls);
+    let flash = layers.flash.ops.iter().filter_map(|op| {
+        let name = match op.kind {
+            FlashKind::Sense => "flash read",
+            FlashKind::Program => "flash program",
+            FlashKind::Erase => "flash erase",
+            FlashKind::Read | FlashKind::ColumnChange => return None,
+        };
+        Some(Span { start_ns: op.time_ns, end_ns: op.time_ns, kind: kind(name), label: format!("page {}", op.page) })
+    });
+    add("flash", flash.filter(|s| s.end_ns >= start_ns && s.start_ns <= end_ns).collect());
+    let mut frequencies: BTreeMap<u16, Vec<(u64, Option<f64>)>> = BTreeMap::new();
+    for event in &layers.events.events {
+        if let EventKind::Frequency { cpu, khz } = event.kind {
+            frequencies.entry(cpu).or_default().push((event.time_ns, Some(f64::from(khz) / 1000.0)));
+        }
+    }
+    for (cpu, steps) in frequencies {
+        lanes.push(Lane { name: format!("CPU {cpu}"), content: LaneContent::Steps { unit: "MHz".into(), steps } });
+    }
+    Timeline {
+        id: format!("{id}-time"),
+        title: format!("{title}: what ran when"),
+        caption: caption.to_owned(),
+        start_ns,
+        end_ns,
+        kinds: kinds.map(str::to_owned).to_vec(),
+        lanes,
+    }
+}

@@ -1,0 +1,197 @@
+//! The numbers that a cell is summed up in. docs/results.md says what each is.
+
+use pocketstone_board::Measured;
+use pocketstone_core::log::Call;
+use pocketstone_core::outcome::{FlashCounts, Outcome};
+use pocketstone_probe::analysis::{Analysis, OperationCost, Window, analyse};
+use rusqlite::{Connection, params};
+use std::collections::BTreeSet;
+
+/// Every metric.
+pub const METRICS: [&str; 50] = [
+    // Latencies.
+    "total_ns",
+    "mean_ns",
+    "median_ns",
+    "p99_ns",
+    "max_ns",
+    "response_mean_ns",
+    "response_p99_ns",
+    "late_p99_ns",
+    "run_ns",
+    "operations_per_s",
+    // What a database's process used, by the kernel's account of it.
+    "startup_ns",
+    "process_ns",
+    "net_process_ns",
+    "on_core_ns",
+    "off_core_ns",
+    "kernel_ns",
+    "voluntary_switches",
+    "involuntary_switches",
+    "read_calls",
+    "write_calls",
+    "device_read_bytes",
+    "device_write_bytes",
+    "major_faults",
+    "rows",
+    // Of traced twins.
+    "traced_total_ns",
+    "tracing_cost",
+    "page_senses",
+    "page_reads",
+    "column_changes",
+    "page_programs",
+    "block_erases",
+    "background_page_senses",
+    "traced_on_core_ns",
+    "traced_off_core_ns",
+    "runnable_ns",
+    "switches",
+    "wakeups",
+    "frequency_changes",
+    "idle_entries",
+    "reads",
+    "read_bytes",
+    "writes",
+    "written_bytes",
+    "syncs",
+    "io_ns",
+    "rest_ns",
+    "cache_misses",
+    "block_reads",
+    "block_writes",
+    "block_ns",
+];
+
+/// Stores a cell's metrics. Those that could not be had have no row.
+pub(crate) fn put_metrics(db: &Connection, cell: i64, traced: bool, measured: &Measured) -> rusqlite::Result<()> {
+    let mut metrics = match traced {
+        true => of_traced(measured),
+        false => of_plain(measured),
+    };
+    metrics.retain(|(_, value)| value.is_some());
+    let mut insert = db.prepare_cached("INSERT INTO metric VALUES (?1, ?2, ?3)")?;
+    for (name, value) in metrics {
+        insert.execute(params![cell, name, value])?;
+    }
+    Ok(())
+}
+
+type Metrics = Vec<(&'static str, Option<f64>)>;
+
+fn total(calls: &[Call]) -> f64 {
+    calls.iter().map(|c| c.latency_ns as f64).sum()
+}
+
+fn of_plain(measured: &Measured) -> Metrics {
+    let mut metrics = Metrics::new();
+    let calls = &measured.calls;
+    if let (Some(first), Some(last)) = (calls.first(), calls.iter().map(|c| c.start_ns + c.latency_ns).max()) {
+        let sorted = |value: fn(&Call) -> u64| {
+            let mut all: Vec<f64> = calls.iter().map(|c| value(c) as f64).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let (mut latencies, responses) = (sorted(|c| c.latency_ns), sorted(Call::response_ns));
+        let (number, total) = (calls.len() as f64, total(calls));
+        let run_ns = (last - first.start_ns) as f64;
+        let p99 = |sorted: &[f64]| Some(crate::stats::percentile(sorted, 0.99));
+        metrics.extend([
+            ("total_ns", Some(total)),
+            ("mean_ns", Some(total / number)),
+            ("median_ns", Some(crate::stats::median(&mut latencies))),
+            ("p99_ns", p99(&latencies)),
+            ("max_ns", latencies.last().copied()),
+            ("response_mean_ns", Some(responses.iter().sum::<f64>() / number)),
+            ("response_p99_ns", p99(&responses)),
+            ("late_p99_ns", p99(&sorted(Call::late_ns))),
+            ("run_ns", Some(run_ns)),
+            ("operations_per_s", (run_ns > 0.0).then(|| number * 1e9 / run_ns)),
+        ]);
+    }
+    metrics.extend(of_process(&measured.outcome));
+    metrics
+}
+
+fn of_process(outcome: &Outcome) -> Metrics {
+    let Some(database) = &outcome.database else { return Metrics::new() };
+    let number = |n: Option<u64>| n.map(|n| n as f64);
+    let used = &database.usage;
+    let off_core = used.on_core_ns.map(|on| (outcome.end_ns - outcome.start_ns).saturating_sub(on));
+    vec![
+        ("startup_ns", number(database.startup_ns)),
+        ("process_ns", number(database.process_ns)),
+        ("on_core_ns", number(used.on_core_ns)),
+        ("off_core_ns", number(off_core)),
+        ("kernel_ns", number(used.kernel_ns)),
+        ("voluntary_switches", number(used.voluntary_switches)),
+        ("involuntary_switches", number(used.involuntary_switches)),
+        ("read_calls", number(used.read_calls)),
+        ("write_calls", number(used.write_calls)),
+        ("device_read_bytes", number(used.device_read_bytes)),
+        ("device_write_bytes", number(used.device_write_bytes)),
+        ("major_faults", number(used.major_faults)),
+        ("rows", Some(database.rows as f64)),
+    ]
+}
+
+fn of_traced(measured: &Measured) -> Metrics {
+    let mut metrics = vec![("traced_total_ns", Some(total(&measured.calls)))];
+    metrics.extend(measured.outcome.flash.iter().flat_map(of_flash));
+    if let Some(analysis) = analysis(measured) {
+        metrics.extend(of_events(&measured.outcome, &analysis.total));
+    }
+    metrics
+}
+
+/// What the kernel's events say about a traced cell.
+pub(crate) fn analysis(measured: &Measured) -> Option<Analysis> {
+    let (events, database) = (measured.events.as_ref()?, measured.outcome.database.as_ref()?);
+    let window = Window { start_ns: measured.outcome.start_ns, end_ns: measured.outcome.end_ns };
+    let threads: BTreeSet<u32> = database.threads.iter().copied().collect();
+    let workers = if database.digest.is_some() { 1 } else { 2 };
+    Some(analyse(events, window, &threads, &measured.calls, workers))
+}
+
+fn of_events(outcome: &Outcome, total: &OperationCost) -> Metrics {
+    let had = |what: &str| outcome.unavailable.iter().all(|u| u.what != what);
+    let (switches, calls, misses) = (had("context switches"), had("system calls"), had("page-cache misses"));
+    let (blocks, frequencies, idle) = (had("block requests"), had("frequency changes"), had("idle states"));
+    let when = |there: bool, n: u64| there.then_some(n as f64);
+    let io_ns = total.read_ns + total.write_ns + total.sync_ns;
+    let run_ns = outcome.end_ns - outcome.start_ns;
+    vec![
+        ("traced_on_core_ns", when(switches, total.on_core_ns)),
+        ("traced_off_core_ns", when(switches, total.off_core_ns)),
+        ("runnable_ns", when(switches, total.waiting_ns)),
+        ("switches", when(switches, total.switches)),
+        ("wakeups", when(switches, total.wakeups)),
+        ("frequency_changes", when(frequencies, total.frequency_changes)),
+        ("idle_entries", when(idle, total.idle_entries)),
+        ("reads", when(calls, total.reads)),
+        ("read_bytes", when(calls, total.read_bytes)),
+        ("writes", when(calls, total.writes)),
+        ("written_bytes", when(calls, total.written_bytes)),
+        ("syncs", when(calls, total.syncs)),
+        ("io_ns", when(calls, io_ns)),
+        ("rest_ns", when(calls, run_ns.saturating_sub(io_ns))),
+        ("cache_misses", when(misses, total.cache_misses)),
+        ("block_reads", when(blocks, total.block_reads)),
+        ("block_writes", when(blocks, total.block_writes)),
+        ("block_ns", when(blocks, total.block_ns)),
+    ]
+}
+
+fn of_flash(flash: &FlashCounts) -> Metrics {
+    let number = |n: u64| Some(n as f64);
+    let of_workload = &flash.workload;
+    vec![
+        ("page_senses", number(of_workload.page_senses)),
+        ("column_changes", number(of_workload.column_changes)),
+        ("page_reads", of_workload.page_reads.and_then(number)),
+        ("page_programs", number(of_workload.programs)),
+        ("block_erases", number(of_workload.erases)),
+        ("background_page_senses", number(flash.background.page_senses)),
+    ]
+}

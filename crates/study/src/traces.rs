@@ -1,0 +1,129 @@
+//! Prepared workloads: made once, kept by their digest, with what they must return.
+
+use pocketstone_board::Measured;
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::database::{Trace, from_file, prepare};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Makes and keeps the prepared workloads of a study.
+#[derive(Debug)]
+pub struct Traces {
+    /// Where they are kept: a file DIGEST.trace for each.
+    folder: PathBuf,
+    /// Paths in a study count from here.
+    base: PathBuf,
+    /// Digests of the whole and of its loading steps, by recipe and seed.
+    made: BTreeMap<(String, u64), (String, String)>,
+    /// What a workload must return, by its digest.
+    expected: Mutex<BTreeMap<String, Option<String>>>,
+}
+
+impl Traces {
+    /// Keeps workloads in `folder`; paths in recipes count from `base`, the study's folder.
+    pub fn new(folder: &Path, base: &Path) -> Self {
+        Traces { folder: folder.to_owned(), base: base.to_owned(), made: BTreeMap::new(), expected: Mutex::default() }
+    }
+
+    /// The file of a workload that was made.
+    pub fn path(folder: &Path, digest: &str) -> PathBuf {
+        folder.join(format!("{digest}.trace"))
+    }
+
+    /// Makes a workload, unless it is there; returns its digest and that of its loading steps.
+    ///
+    /// # Errors
+    /// When the recipe makes no workload, or it cannot be kept.
+    pub fn digests(&mut self, recipe: &Recipe, seed: u64) -> Result<(String, String)> {
+        let text = serde_json::to_string(recipe).map_err(|e| Error::bug("a recipe is no JSON").because(e))?;
+        let key = (text, seed);
+        if let Some(digests) = self.made.get(&key) {
+            return Ok(digests.clone());
+        }
+        let whole = self.make(recipe, seed)?;
+        let digests = (self.put(&whole)?, self.put(&whole.loading_only()?)?);
+        self.made.insert(key, digests.clone());
+        Ok(digests)
+    }
+
+    fn put(&self, trace: &Trace) -> Result<String> {
+        let file = trace.encode();
+        let digest = Trace::digest(&file);
+        let path = Self::path(&self.folder, &digest);
+        if !path.exists() {
+            fs::create_dir_all(&self.folder).board(|| format!("cannot create {}", self.folder.display()))?;
+            let temporary = self.folder.join(format!("{digest}.{}", std::process::id()));
+            fs::write(&temporary, &file).board(|| format!("cannot write {}", temporary.display()))?;
+            fs::rename(&temporary, &path).board(|| format!("cannot keep {}", path.display()))?;
+        }
+        Ok(digest)
+    }
+
+    /// Copies a workload into a run's folder, `workloads/DIGEST.trace`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep(&self, digest: &str, run: &Path) -> Result<()> {
+        let folder = run.join("workloads");
+        let path = Self::path(&folder, digest);
+        if path.exists() {
+            return Ok(());
+        }
+        fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()))?;
+        let temporary = path.with_extension("new");
+        let copied = fs::copy(Self::path(&self.folder, digest), &temporary).and_then(|_| fs::rename(&temporary, &path));
+        copied.user(|| format!("cannot copy a prepared workload to {}", path.display()))
+    }
+
+    /// Checks what an engine returned against what SQLite returns for the same workload in memory.
+    ///
+    /// # Errors
+    /// When it returned something else.
+    pub fn check(&self, spec: &DatabaseSpec, measured: Measured) -> Result<Measured> {
+        let found = measured.outcome.database.as_ref().and_then(|d| d.digest.clone());
+        let (Some(found), false) = (found, spec.engine == DatabaseEngine::Null) else { return Ok(measured) };
+        match self.expected(&spec.trace)? {
+            Some(expected) if expected != found => Err(Error::board(format!(
+                "{} returned wrong results: their digest is {found}, SQLite's in memory is {expected}",
+                spec.engine.name()
+            ))
+            .hint("the trial is not counted; see the engine's version and its configuration")),
+            _ => Ok(measured),
+        }
+    }
+
+    /// The digest of what a workload must return; `None` where it is not the same each time.
+    fn expected(&self, digest: &str) -> Result<Option<String>> {
+        let mut known = self.expected.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(expected) = known.get(digest) {
+            return Ok(expected.clone());
+        }
+        let path = Self::path(&self.folder, digest);
+        let file = fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
+        let trace = Arc::new(Trace::decode(&file)?);
+        let run = || pocketstone_engine::database::reference(&trace);
+        let (first, second) = (run()?, run()?);
+        let expected = (first == second).then_some(first);
+        known.insert(digest.to_owned(), expected.clone());
+        Ok(expected)
+    }
+
+    fn make(&self, recipe: &Recipe, seed: u64) -> Result<Trace> {
+        match (recipe.workload, &recipe.file) {
+            (DatabaseWorkload::File, Some(file)) => {
+                let path = self.base.join(file);
+                let bytes = fs::read(&path)
+                    .user(|| format!("cannot read the workload {}", path.display()))
+                    .map_err(|e| e.hint("workload_file is a path from the study's folder"))?;
+                from_file(&bytes, &path.display().to_string(), recipe.delay, seed)
+            }
+            (DatabaseWorkload::File, None) => Err(Error::user("workload = \"prepared\" needs a workload_file")
+                .hint("make one with `pocketstone import`, or name a published JSON file")),
+            _ => prepare(recipe, seed),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Published JSON and logs of SQL statements: nothing panics, and what is read comes back.
+#![no_main]
+
+// The body is the tests', which replay this target's corpus.
+#[allow(dead_code)]
+#[path = "../../crates/workload/tests/support/mod.rs"]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    support::text(data);
+});

@@ -1,0 +1,133 @@
+package pocketstone;
+
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+
+/** SQL text: values written into it, and the types that H2 understands otherwise than SQLite. */
+final class Sql {
+    /**
+     * What SQLite stores for a type, in H2's words. SQLite's integers have 64 bits, its reals are doubles, its text has
+     * no limit. H2's own INTEGER has 32 bits, REAL 32 bits, DECIMAL no digits after the point, and TEXT and BLOB are
+     * large objects that cannot be keys.
+     */
+    private static final Map<String, String> TYPES = Map.ofEntries(
+            Map.entry("INT", "BIGINT"),
+            Map.entry("INTEGER", "BIGINT"),
+            Map.entry("REAL", "DOUBLE PRECISION"),
+            Map.entry("NUMERIC", "DOUBLE PRECISION"),
+            Map.entry("DECIMAL", "DOUBLE PRECISION"),
+            Map.entry("DEC", "DOUBLE PRECISION"),
+            Map.entry("TEXT", "VARCHAR"),
+            Map.entry("BLOB", "VARBINARY"));
+
+    /** What starts a constraint of a table, where a column's name would be. */
+    private static final Set<String> CONSTRAINTS = Set.of("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN");
+
+    private Sql() {
+    }
+
+    /**
+     * {@code sql} with each question mark replaced by a value: null, Long, Double or String.
+     *
+     * @throws Failure when there are not as many question marks as values
+     */
+    static String withValues(String sql, Object[] values) throws Failure {
+        StringBuilder text = new StringBuilder(sql.length() + 16 * values.length);
+        int used = 0;
+        for (int at = 0; at < sql.length(); ) {
+            int end = tokenEnd(sql, at);
+            if (sql.charAt(at) != '?') {
+                text.append(sql, at, end);
+            } else if (used++ < values.length) {
+                text.append(literal(values[used - 1]));
+            }
+            at = end;
+        }
+        if (used != values.length) {
+            throw new Failure("`" + sql + "` has " + used + " question marks and " + values.length + " values",
+                    "prepare the workload again");
+        }
+        return text.toString();
+    }
+
+    /** A value as SQL text that H2 reads back as the same value. */
+    private static String literal(Object value) {
+        if (value == null) {
+            return "NULL";
+        }
+        if (value instanceof String text) {
+            return "'" + text.replace("'", "''") + "'";
+        }
+        // Java's text of a double is read back as that double; the others have no literal.
+        boolean named = value instanceof Double number && !Double.isFinite(number);
+        return named ? "CAST('" + value + "' AS DOUBLE PRECISION)" : value.toString();
+    }
+
+    /** {@code sql}; if it creates a table, with the types of its columns in H2's words (see the table above). */
+    static String forH2(String sql) {
+        if (!sql.strip().toUpperCase(Locale.ROOT).matches("(?s)CREATE\\s+TABLE\\b.*")) {
+            return sql;
+        }
+        StringBuilder text = new StringBuilder(sql.length() + 32);
+        int depth = 0;
+        // Words of the column's definition so far: its name, its type, the rest.
+        int words = 0;
+        for (int at = 0; at < sql.length(); ) {
+            int end = tokenEnd(sql, at);
+            String token = sql.substring(at, end);
+            String upper = token.toUpperCase(Locale.ROOT);
+            switch (token.charAt(0)) {
+                case '(' -> words = ++depth == 1 ? 0 : words;
+                case ')' -> depth--;
+                case ',' -> words = depth == 1 ? 0 : words;
+                default -> {
+                    boolean word = isName(token.charAt(0)) || "\"`".indexOf(token.charAt(0)) >= 0;
+                    if (depth == 1 && word) {
+                        boolean constraint = words == 0 && CONSTRAINTS.contains(upper);
+                        boolean sized = sql.substring(end).stripLeading().startsWith("(");
+                        token = words == 1 && !sized ? TYPES.getOrDefault(upper, token) : token;
+                        words += constraint ? 2 : 1;
+                    }
+                }
+            }
+            text.append(token);
+            at = end;
+        }
+        return text.toString();
+    }
+
+    private static boolean isName(char c) {
+        return Character.isLetterOrDigit(c) || c == '_' || c == '$';
+    }
+
+    /** Where the token that starts at {@code at} ends: a word, something quoted, a comment or one character. */
+    private static int tokenEnd(String sql, int at) {
+        char first = sql.charAt(at);
+        if (first == '\'' || first == '"' || first == '`') {
+            int end = behind(sql, String.valueOf(first), at + 1);
+            // A doubled quote is part of what is quoted.
+            while (end < sql.length() && sql.charAt(end) == first) {
+                end = behind(sql, String.valueOf(first), end + 1);
+            }
+            return end;
+        }
+        if (sql.startsWith("--", at)) {
+            return behind(sql, "\n", at);
+        }
+        if (sql.startsWith("/*", at)) {
+            return behind(sql, "*/", at + 2);
+        }
+        int end = at + 1;
+        while (isName(first) && end < sql.length() && isName(sql.charAt(end))) {
+            end++;
+        }
+        return end;
+    }
+
+    /** The place behind the next {@code what}, or the end. */
+    private static int behind(String sql, String what, int from) {
+        int at = sql.indexOf(what, from);
+        return at < 0 ? sql.length() : at + what.length();
+    }
+}

@@ -1,0 +1,43 @@
+package pocketstone;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+
+class SqlTest {
+    @Test
+    void values_replace_question_marks_outside_of_quotes_and_comments() throws Failure {
+        assertEquals("SELECT '?''?', \"?\" /* ? */ WHERE a = 'it''s?' AND b > -5 AND c = NULL AND d < 15.0187 -- ?",
+                Sql.withValues("SELECT '?''?', \"?\" /* ? */ WHERE a = ? AND b > ? AND c = ? AND d < ? -- ?",
+                        new Object[] {"it's?", -5L, null, 15.0187}));
+        assertEquals("VALUES (CAST('Infinity' AS DOUBLE PRECISION))",
+                Sql.withValues("VALUES (?)", new Object[] {Double.POSITIVE_INFINITY}));
+    }
+
+    @Test
+    void a_wrong_number_of_values_is_refused() {
+        for (String sql : new String[] {"SELECT 1", "SELECT ?, ?"}) {
+            Failure failure = assertThrows(Failure.class, () -> Sql.withValues(sql, new Object[] {1L}));
+            assertTrue(failure.getMessage().contains("question marks and 1 values"), failure.getMessage());
+        }
+    }
+
+    @Test
+    void types_of_columns_are_put_into_words_of_h2() {
+        assertEquals("create table T(key BIGINT, text VARCHAR not null, a DOUBLE PRECISION, b decimal(9, 4),"
+                        + " c varchar(60), \"real\"\"\" DOUBLE PRECISION, PRIMARY KEY (key, text))",
+                Sql.forH2("create table T(key int, text TEXT not null, a decimal, b decimal(9, 4),"
+                        + " c varchar(60), \"real\"\"\" real, PRIMARY KEY (key, text))"));
+        assertEquals("CREATE TABLE t (k BIGINT PRIMARY KEY, v VARBINARY DEFAULT (int), w VARCHAR)",
+                Sql.forH2("CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB DEFAULT (int), w text)"));
+    }
+
+    @Test
+    void other_statements_stay_as_they_are() {
+        for (String sql : new String[] {"SELECT text, int FROM real", "CREATE INDEX i ON t(a int)", ""}) {
+            assertEquals(sql, Sql.forH2(sql));
+        }
+    }
+}
