@@ -94,7 +94,9 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
                 Kind::Count | Kind::CountOrDefault => Scale::Log2,
                 _ => Scale::Linear,
             };
-            Axis { label: factor.about.to_owned(), scale }
+            // What stands below bars says what they are; a long description would not fit.
+            let label = if names.is_empty() { factor.about.to_owned() } else { factor.name.replace('_', " ") };
+            Axis { label, scale }
         }
     };
     let metric = label(study, spec, metrics[0]);

@@ -1,8 +1,8 @@
 //! System calls in ftrace text: `sys_pread64(fd: 3, buf: 0x7f.., count: 0x1000, pos: 0)` and
 //! `sys_pread64 -> 0x1000`.
 //!
-//! The kernel writes numbers by `%#lx`: hexadecimal with 0x in front, and a single digit without. A
-//! 32-bit kernel passes a 64-bit position in a register pair that the trace does not follow.
+//! All numbers are hexadecimal: with 0x in front, but for a single digit, on today's kernels, and without
+//! on older ones such as 6.1. A 32-bit kernel passes a 64-bit position in a register pair that the trace does not follow.
 
 use pocketstone_core::events::SystemCall;
 
@@ -109,10 +109,7 @@ fn quoted<'a>(arguments: &'a str, wanted: &str) -> Option<&'a str> {
 }
 
 fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),
-        None => text.parse().ok(),
-    }
+    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
 #[cfg(test)]
@@ -133,6 +130,9 @@ mod tests {
         assert_eq!(enter("preadv", vector, false).unwrap().unwrap().offset, Some(0x8000_0000));
         assert_eq!(enter("fcntl", "fd: 0xb, cmd: 2, arg: 1", false), Ok(None));
         assert_eq!(enter("fcntl64", "fd: 0xb, cmd: 0xd, arg: 0x1", false).unwrap().unwrap().call, SystemCall::Lock);
+        // As Linux 6.1 writes it on ARM.
+        let old = enter("fcntl64", "fd: 1f, cmd: d, arg: bed7f1a0", true).unwrap().unwrap();
+        assert_eq!((old.call, old.fd), (SystemCall::Lock, Some(31)));
         assert_eq!(enter("unlinkat", "dfd: 0xffffff9c, pathname: 0x55, flag: 0x200", false), Ok(None));
         assert_eq!(enter("newfstatat", "dfd: 3", false), Ok(None));
         assert_eq!(enter("read", "fd: 3, buf: 0x1", false), Err(()));
