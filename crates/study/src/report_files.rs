@@ -1,4 +1,4 @@
-//! The report's tables of `files` workloads.
+//! The report's tables of `files` workloads and of databases.
 
 use crate::factor::Point as Factors;
 use crate::model::Table;
@@ -14,6 +14,70 @@ use std::collections::BTreeMap;
 /// Whether an experiment has the `files` workload.
 pub(crate) fn on_files(experiment: &Experiment) -> bool {
     experiment.factors.get("workload").is_some_and(|values| values.iter().any(|v| v == "files"))
+}
+
+/// Whether an experiment has databases.
+pub(crate) fn on_databases(experiment: &Experiment) -> bool {
+    let workloads = experiment.factors.get("workload");
+    workloads.is_some_and(|values| values.iter().any(|v| v != "files" && v != "read"))
+}
+
+/// What the runs of an experiment on databases took.
+pub(crate) fn databases_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
+    let shown_metrics: [(&str, &str); 12] = [
+        ("mean_ns", "mean time"),
+        ("p99_ns", "99th percentile"),
+        ("response_p99_ns", "since intended start"),
+        ("run_ns", "run"),
+        ("on_core_ns", "on core"),
+        ("off_core_ns", "off core"),
+        ("startup_ns", "start-up"),
+        ("reads", "reads"),
+        ("writes", "writes"),
+        ("syncs", "syncs"),
+        ("page_senses", "page senses"),
+        ("tracing_cost", "cost of tracing"),
+    ];
+    let mut table: BTreeMap<String, (Factors, BTreeMap<&str, Row>)> = BTreeMap::new();
+    for (metric, _) in shown_metrics {
+        for row in rows(store, "statistic", experiment, metric, None)? {
+            let entry = table.entry(sort_key(&row.point)).or_insert_with(|| (row.point.clone(), BTreeMap::new()));
+            entry.1.insert(metric, row);
+        }
+    }
+    // A metric that no point has, such as flash operations where there is no flash, is no column.
+    let there: Vec<(&str, &str)> =
+        shown_metrics.into_iter().filter(|(m, _)| table.values().any(|(_, found)| found.contains_key(m))).collect();
+    if there.is_empty() {
+        return Ok(None);
+    }
+    let points: Vec<&Factors> = table.values().map(|(p, _)| p).collect();
+    let names = varying(&points);
+    let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
+    columns.push("seeds".into());
+    columns.extend(there.iter().map(|(_, label)| (*label).to_owned()));
+    let value = |metric: &str, row: &Row| match metric {
+        "tracing_cost" => format!("{:+.1} %", 100.0 * row.median),
+        _ if metric.ends_with("_ns") => format_ns(row.median),
+        _ => format!("{:.0}", row.median),
+    };
+    let rows = table.values().map(|(point, found)| {
+        let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
+        cells.push(found.values().map(|r| r.n).max().unwrap_or(0).to_string());
+        let cell = |metric: &str| found.get(metric).map_or_else(|| "unavailable".into(), |r| value(metric, r));
+        cells.extend(there.iter().map(|(metric, _)| cell(metric)));
+        cells
+    });
+    Ok(Some(Table {
+        id: format!("results-{experiment}"),
+        title: format!("Results: {experiment}"),
+        caption: "Medians over the repetitions. Counts are from traced twins, everything else from untraced runs. \
+                  Start-up is from the start of the process to the first result, without loading the workload; the \
+                  cost of tracing is how much longer the twin's operations took."
+            .into(),
+        columns,
+        rows: rows.collect(),
+    }))
 }
 
 /// The latencies of an experiment's points.

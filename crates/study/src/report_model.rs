@@ -4,7 +4,7 @@ use crate::factor::{self, Point as Factors, describe};
 use crate::figures::{figure, phrase, study_table};
 use crate::layers::{Layers, distribution, views};
 use crate::model::*;
-use crate::report_files::{latencies_table, on_files, volumes_table};
+use crate::report_files::{databases_table, latencies_table, on_databases, on_files, volumes_table};
 use crate::run::varying;
 use crate::store::{Store, senses_by_block};
 use crate::study::{DetailSpec, Study};
@@ -60,11 +60,13 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
         model.tables.extend(study_table(store, study, table)?);
     }
     model.tables.extend(volumes_table(store)?);
+    model.tables.extend(engines_table(store)?);
     model.tables.extend(read_ahead_table(store)?);
     for experiment in &study.experiments {
-        model.tables.extend(match on_files(experiment) {
-            true => latencies_table(store, &experiment.name)?,
-            false => results_table(store, &experiment.name)?,
+        model.tables.extend(match (on_files(experiment), on_databases(experiment)) {
+            (true, _) => latencies_table(store, &experiment.name)?,
+            (false, true) => databases_table(store, &experiment.name)?,
+            (false, false) => results_table(store, &experiment.name)?,
         });
     }
     model.tables.extend(tasks_table(store)?);
@@ -260,6 +262,26 @@ fn read_ahead_table(store: &Store) -> Result<Option<Table>> {
         columns: ["file system", "backing device", "kernel's default", "in force", "advice by file"]
             .map(str::to_owned)
             .to_vec(),
+        rows,
+    }))
+}
+
+/// The engines that ran, and the conditions that were asked for.
+fn engines_table(store: &Store) -> Result<Option<Table>> {
+    let sql = "SELECT DISTINCT point ->> '$.engine', outcome ->> '$.database.engine',
+               (SELECT group_concat(c.value ->> '$.name' || ' ' || (c.value ->> '$.asked') || ': ' ||
+                   iif(c.value ->> '$.why' = '', 'in force', 'not in force, ' || (c.value ->> '$.why')), '; ')
+                FROM json_each(outcome, '$.database.conditions') c)
+               FROM cell WHERE status = 'done' AND outcome ->> '$.database.engine' IS NOT NULL ORDER BY 1, 3";
+    let rows = store.rows(sql, [], |r| {
+        let conditions: Option<String> = r.get(2)?;
+        Ok(vec![r.get(0)?, r.get(1)?, conditions.unwrap_or_else(|| "as the machine has them".into())])
+    })?;
+    Ok((!rows.is_empty()).then(|| Table {
+        id: "engines".into(),
+        title: "Engines and conditions".into(),
+        caption: "What executed the operations, and which conditions were asked for.".into(),
+        columns: ["engine", "version", "conditions"].map(str::to_owned).to_vec(),
         rows,
     }))
 }

@@ -22,8 +22,6 @@ type Table = heed::Database<Bytes, Bytes>;
 pub(super) struct Lmdb {
     env: Env,
     table: Table,
-    /// Whether readers and writers of other processes are locked out.
-    pub(super) locks: bool,
 }
 
 /// Its name and version.
@@ -37,7 +35,7 @@ impl Lmdb {
     ///
     /// # Errors
     /// When it cannot be opened, or a setting is unknown.
-    pub(super) fn open(directory: &Path, configuration: &Configuration, threads: u32) -> Result<Lmdb> {
+    pub(super) fn open(directory: &Path, configuration: &Configuration) -> Result<Lmdb> {
         refuse(DatabaseEngine::Lmdb, configuration, &["synchronous"])?;
         let sync = match configuration.synchronous.as_deref() {
             None | Some("full") => EnvFlags::empty(),
@@ -48,15 +46,12 @@ impl Lmdb {
                     .hint("synchronous for lmdb: off (MDB_NOSYNC), normal (MDB_NOMETASYNC), full"));
             }
         };
-        let open = |flags| {
-            let mut options = EnvOpenOptions::new();
-            // SAFETY: NO_SYNC and NO_META_SYNC risk the last transactions after a power cut, as asked for.
-            // Without locks there is one thread, whose transactions never overlap, of the only process.
-            unsafe { options.map_size(MAP_BYTES).flags(flags) };
-            // SAFETY: nobody else changes the file while it is mapped: its folder is this process's.
-            unsafe { options.open(directory) }
-        };
-        // The table of readers is a shared, writable map, which JFFS2 does not have.
+        let mut options = EnvOpenOptions::new();
+        // SAFETY: NO_SYNC and NO_META_SYNC risk the last transactions after a power cut, as asked for.
+        unsafe { options.map_size(MAP_BYTES).flags(sync) };
+        // SAFETY: nobody else changes the file while it is mapped: its folder is this process's.
+        let opened = unsafe { options.open(directory) };
+        // A map of a file that is open for writing: JFFS2 refuses it, even if it is only read.
         let no_shared_map = |e: &heed::Error| match e {
             heed::Error::Io(e) => {
                 matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
@@ -64,23 +59,21 @@ impl Lmdb {
             }
             _ => false,
         };
-        let (env, locks) = match open(sync) {
-            Err(e) if no_shared_map(&e) && threads == 1 => (open(sync | EnvFlags::NO_LOCK), false),
-            opened => (opened, true),
-        };
         let failed = |e: heed::Error| {
             let error = Error::board(format!("LMDB cannot open {}", directory.display()));
-            match no_shared_map(&e) && threads > 1 {
-                true => error.hint("the volume has no shared writable maps, as JFFS2: set threads = 1"),
+            match no_shared_map(&e) {
+                true => {
+                    error.hint("LMDB needs shared maps of its file, which JFFS2 has not: take ubifs, or another engine")
+                }
                 false => error,
             }
             .because(wrap(e))
         };
-        let env = env.map_err(failed)?;
+        let env = opened.map_err(failed)?;
         let mut transaction = env.write_txn().map_err(failed)?;
         let table = env.create_database(&mut transaction, None).map_err(failed)?;
         transaction.commit().map_err(failed)?;
-        Ok(Lmdb { env, table, locks })
+        Ok(Lmdb { env, table })
     }
 }
 

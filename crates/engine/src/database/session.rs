@@ -46,7 +46,7 @@ pub fn load(spec: &DatabaseSpec, directory: &Path, trace: &Arc<Trace>) -> Result
             execute_loading(connect(spec, &path)?, trace)?;
         }
         DatabaseEngine::Lmdb => {
-            let store = Lmdb::open(directory, &spec.configuration, 1)?;
+            let store = Lmdb::open(directory, &spec.configuration)?;
             KeyValue::new(store, spec.engine, trace.clone(), &[])?.load()?;
         }
         DatabaseEngine::Redb => {
@@ -170,17 +170,14 @@ impl Session {
             return Err(Error::board(format!("there is no database {}", path.display())).hint("load it first"));
         }
         let steps = trace.measured();
-        let mut engine = available(spec.engine)?;
+        let engine = available(spec.engine)?;
         let opened: Vec<Opened> = match spec.engine {
             DatabaseEngine::Sqlite | DatabaseEngine::Bdb => {
                 each(spec, || Sql::new(connect(spec, &path)?, trace.clone(), steps, spec.sql).map(Opened::Sql))?
             }
             DatabaseEngine::Lmdb => {
                 no_text(spec)?;
-                let store = Lmdb::open(directory, &spec.configuration, spec.threads)?;
-                if !store.locks {
-                    engine.push_str(" (MDB_NOLOCK)");
-                }
+                let store = Lmdb::open(directory, &spec.configuration)?;
                 each(spec, || KeyValue::new(store.clone(), spec.engine, trace.clone(), steps).map(Opened::Lmdb))?
             }
             DatabaseEngine::Redb => {
