@@ -43,7 +43,7 @@ pub struct InMemory {
 
 impl InMemory {
     /// Makes a file system with its mount points in `folder`. This process sees a mount namespace of its own
-    /// from then on, and is killed when the thread that started it ends.
+    /// from then on.
     ///
     /// # Errors
     /// When the machine lacks what it takes; the hint says what would give it.
@@ -115,9 +115,6 @@ fn volume_bytes(meminfo: &str) -> Result<u64> {
 
 /// Gives this process mounts of its own; where it is not root, as root of a user namespace of its own.
 fn enter_own_namespace() -> Result<()> {
-    // A lab that is killed takes its cell along.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .board(|| "cannot ask for this process's end with its parent".into())?;
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let mut flags = UnshareFlags::NEWNS;
     flags.set(UnshareFlags::NEWUSER, !user.is_root());

@@ -18,6 +18,9 @@ use std::process::Command;
 /// # Errors
 /// When the order cannot be read or the reply cannot be written.
 pub fn carry_out(order: &Path, folder: &Path) -> Result<()> {
+    // A lab that is killed takes its cell along, and a watchdog puts back what the cell had set.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .board(|| "cannot ask for this process's end with its parent".into())?;
     let text = fs::read(order).user(|| format!("cannot read {}", order.display()))?;
     let trace = order.with_file_name(TRACE_FILE);
     let order: Order = serde_json::from_slice(&text).user(|| format!("{} is not an order", order.display()))?;

@@ -127,3 +127,105 @@ impl Traces {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_core::database::*;
+    use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce};
+    use pocketstone_core::plan::Pattern;
+
+    fn recipe(workload: DatabaseWorkload) -> Recipe {
+        Recipe {
+            workload,
+            file: None,
+            records: 5,
+            operations: 4,
+            fields: 2,
+            field_bytes: 3,
+            scan_records: 2,
+            pattern: Pattern::Random,
+            delay: Some(Delay::None),
+        }
+    }
+
+    fn spec(trace: &str, engine: DatabaseEngine) -> DatabaseSpec {
+        DatabaseSpec {
+            recipe: recipe(DatabaseWorkload::YcsbA),
+            trace: trace.to_owned(),
+            loading_trace: String::new(),
+            engine,
+            sql: SqlForm::Prepared,
+            configuration: Configuration::default(),
+            threads: 1,
+            waiting: Waiting::Sleep,
+            arrival: Arrival::Closed,
+            cold: false,
+            conditions: Conditions::default(),
+        }
+    }
+
+    fn measured(digest: Option<&str>) -> Measured {
+        let database = DatabaseOutcome {
+            digest: digest.map(str::to_owned),
+            engine: "an engine".into(),
+            startup_ns: None,
+            process_ns: None,
+            pid: 1,
+            threads: vec![1],
+            rows: 0,
+            usage: Usage::default(),
+            conditions: Vec::new(),
+        };
+        let outcome = Outcome {
+            format: OUTCOME_FORMAT,
+            facts: Default::default(),
+            read_ahead: ReadAheadInForce::default(),
+            start_ns: 0,
+            end_ns: 0,
+            calls: 0,
+            chip: None,
+            flash: None,
+            database: Some(database),
+            unavailable: Vec::new(),
+        };
+        Measured { outcome, calls: Vec::new(), flash: None, events: None }
+    }
+
+    #[test]
+    fn an_engine_that_lies_fails_its_trial() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut traces = Traces::new(folder.path(), Path::new("."));
+        let (trace, loading) = traces.digests(&recipe(DatabaseWorkload::YcsbA), 1).unwrap();
+        assert!(Traces::path(folder.path(), &trace).exists() && Traces::path(folder.path(), &loading).exists());
+        let lmdb = spec(&trace, DatabaseEngine::Lmdb);
+        let error = traces.check(&lmdb, measured(Some("0123456789abcdef"))).unwrap_err();
+        assert!(error.message().contains("lmdb") && error.message().contains("0123456789abcdef"));
+        let truth = traces.expected(&trace).unwrap().unwrap();
+        traces.check(&lmdb, measured(Some(&truth))).unwrap();
+        // Threads have no digest, and who does nothing returns nothing.
+        traces.check(&lmdb, measured(None)).unwrap();
+        traces.check(&spec(&trace, DatabaseEngine::Null), measured(Some("0"))).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_the_same_each_time_cannot_be_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let traces = Traces::new(folder.path(), Path::new("."));
+        let sql = "SELECT random()\nSELECT 1\n";
+        let trace = pocketstone_workload::database::from_sql_log(sql, Vec::new(), None, 1).unwrap();
+        assert_eq!(traces.expected(&traces.put(&trace).unwrap()).unwrap(), None);
+    }
+
+    #[test]
+    fn the_same_state_is_loaded_for_every_order_of_operations() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut traces = Traces::new(folder.path(), Path::new("."));
+        let contacts =
+            |pattern, operations| Recipe { pattern, operations, field_bytes: 64, ..recipe(DatabaseWorkload::Contacts) };
+        let (a, loads_a) = traces.digests(&contacts(Pattern::Sequential, 4), 1).unwrap();
+        let (b, loads_b) = traces.digests(&contacts(Pattern::Random, 5), 1).unwrap();
+        assert_ne!(a, b);
+        assert_eq!(loads_a, loads_b);
+    }
+}
