@@ -290,7 +290,7 @@ mod tests {
         let study = study("file_system='jffs2'\nfile_bytes='5MiB'\nrequests=8\n");
         let cells = made(&study, "virtual", false).unwrap();
         let text = serde_json::to_string(&cells[0].plan).unwrap();
-        let expected = r#"{"format":1,"seed":0,"volume":{"file_system":"jffs2","options":[],"directory":null},"#
+        let expected = r#"{"format":2,"seed":0,"volume":{"file_system":"jffs2","options":[],"directory":null},"#
             .to_owned()
             + r#""workload":{"kind":"read","pattern":"sequential","requests":8,"request_bytes":4096,"#
             + r#""file_bytes":5242880,"inter_arrival_ns":0,"data":"random"},"read_ahead":null,"trace":false}"#;
@@ -312,7 +312,16 @@ mod tests {
             made(&study(&factors), "host", true).unwrap_err().chain()
         };
         assert!(refused("compression='zstd'").contains("no compression"));
-        assert!(refused("read_ahead_bytes=0").contains("caches warm"));
+        let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nfile_system='tmpfs'\n\
+                    workload='files'\nfile_bytes=4096\nrequests=8\nread_ahead_bytes=0\n";
+        assert!(Study::parse("s.toml", text).unwrap_err().chain().contains("read_ahead_bytes"));
+        let databases = |factors: &str| {
+            let factors = format!("workload='ycsb-a'\nrecords=5\noperations=5\n{factors}\n");
+            made(&study(&factors), "host", true).unwrap_err().chain()
+        };
+        assert!(databases("file_system='tmpfs'\nread_ahead_bytes=0").contains("no read-ahead"));
+        assert!(databases("file_system='scmfs'").contains("files that the kernel knows"));
+        assert!(databases("file_system='directory'\ndelay='own'").contains("own"));
         assert!(refused("request_bytes=8192").contains("do not fit"));
     }
 }
