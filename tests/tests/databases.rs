@@ -122,7 +122,8 @@ fn your_own_database_and_statements_become_a_study() {
     write(
         home.path(),
         "log.sql",
-        "0.000\tSELECT * FROM note\n0.020\tINSERT INTO note VALUES (2, 'it''s; so')\n0.050\tSELECT count(*) FROM note\n",
+        "0.000\tSELECT * FROM note\n0.020\tINSERT INTO note VALUES (2, 'it''s; so')\n\
+         0.050\tSELECT count(*) FROM note\n",
     );
     lab(home.path(), &["import", "--db", "app.db", "--queries", "log.sql", "--study", "own.toml"])
         .ends_with(0)

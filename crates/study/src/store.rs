@@ -200,7 +200,8 @@ impl Store {
     /// When there is none, or the condition is no SQL.
     pub fn traced_cell(&self, only: &str) -> Result<StoredCell> {
         let sql = format!(
-            "SELECT id FROM cells WHERE traced AND status = 'done' AND engine IS NOT NULL AND ({only}) ORDER BY id LIMIT 1"
+            "SELECT id FROM cells WHERE traced AND status = 'done' AND engine IS NOT NULL AND ({only})
+             ORDER BY id LIMIT 1"
         );
         let found: Vec<i64> = self.rows(&sql, [], |r| r.get(0))?;
         let missing = || {

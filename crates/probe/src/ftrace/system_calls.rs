@@ -2,7 +2,8 @@
 //! `sys_pread64 -> 0x1000`.
 //!
 //! All numbers are hexadecimal: with 0x in front, but for a single digit, on today's kernels, and without
-//! on older ones such as 6.1. A 32-bit kernel passes a 64-bit position in a register pair that the trace does not follow.
+//! on older ones such as 6.1. A 32-bit kernel passes a 64-bit position in a register pair that the trace
+//! does not follow.
 
 use pocketstone_core::events::SystemCall;
 
