@@ -108,7 +108,12 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         let what = format!("{} {}", missed.name, missed.asked);
         unavailable.push(Unavailable { what, why: missed.why.clone(), cure: String::new() });
     }
-    let read_ahead = read_ahead::set(plan, base, &mut settings, &mut unavailable)?;
+    // Only who asks for read-ahead misses it where there is none.
+    let mut missing = Vec::new();
+    let read_ahead = read_ahead::set(plan, base, &mut settings, &mut missing)?;
+    if plan.read_ahead.is_some() {
+        unavailable.append(&mut missing);
+    }
 
     // Time before a process's own code runs is a part of its start-up.
     let spawned_ns = pocketstone_engine::now_ns();

@@ -358,13 +358,115 @@ fn timeline(layers: &Layers, id: &str, title: &str, caption: &str, on_core: &[(u
     for (cpu, steps) in frequencies {
         lanes.push(Lane { name: format!("CPU {cpu}"), content: LaneContent::Steps { unit: "MHz".into(), steps } });
     }
+    let kinds = keep_used(&kinds, &mut lanes);
     Timeline {
         id: format!("{id}-time"),
         title: format!("{title}: what ran when"),
         caption: caption.to_owned(),
         start_ns,
         end_ns,
-        kinds: kinds.map(str::to_owned).to_vec(),
+        kinds,
         lanes,
+    }
+}
+
+/// The kinds that spans have, and the spans numbered by them: a legend without what is not there.
+fn keep_used(kinds: &[&str], lanes: &mut [Lane]) -> Vec<String> {
+    let spans = |lane: &mut Lane| match &mut lane.content {
+        LaneContent::Spans(spans) => std::mem::take(spans),
+        LaneContent::Steps { .. } => Vec::new(),
+    };
+    let mut taken: Vec<Vec<Span>> = lanes.iter_mut().map(spans).collect();
+    let used: Vec<usize> = (0..kinds.len()).filter(|k| taken.iter().flatten().any(|s| s.kind == *k)).collect();
+    for (lane, mut own) in lanes.iter_mut().zip(taken.drain(..)) {
+        own.iter_mut().for_each(|s| s.kind = used.iter().position(|k| *k == s.kind).unwrap_or(0));
+        if let LaneContent::Spans(spans) = &mut lane.content {
+            *spans = own;
+        }
+    }
+    used.into_iter().map(|k| kinds[k].to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn event(time_ns: u64, pid: u32, kind: EventKind) -> Event {
+        Event { time_ns, cpu: 0, pid, kind }
+    }
+
+    /// Two queries of thread 8 in process 7; the first reads a page that is not cached and waits for it.
+    fn layers() -> Layers {
+        let switch = |prev, next, state| EventKind::Switch { prev, state, next };
+        let enter = EventKind::Enter { call: SystemCall::Read, file: Some(0), offset: Some(4096), bytes: 100 };
+        let exit = EventKind::Exit { call: SystemCall::Read, result: 100 };
+        let block = EventKind::BlockIssue { device: 8 << 20 | 1, write: false, sector: 64, sectors: 8 };
+        let done = EventKind::BlockComplete { device: 8 << 20 | 1, write: false, sector: 64, sectors: 8 };
+        let events = vec![
+            event(0, 0, switch(0, 8, b'S')),
+            event(MS, 8, enter),
+            event(MS + 1, 8, EventKind::CacheMiss { file: Some(0), page: 1, pages: 1 }),
+            event(MS + 2, 8, EventKind::CacheMiss { file: Some(0), page: 2, pages: 2 }),
+            event(MS + 3, 8, block),
+            event(2 * MS, 8, switch(8, 0, b'D')),
+            event(4 * MS, 0, done),
+            event(5 * MS, 0, switch(0, 8, b'R')),
+            event(6 * MS, 8, exit),
+            event(12 * MS, 8, switch(8, 0, b'S')),
+        ];
+        let call = |start_ns, latency_ns| Call { start_ns, latency_ns, intended_ns: start_ns - MS / 2 };
+        let flash = vec![pocketstone_core::log::FlashOp {
+            time_ns: 3 * MS,
+            kind: FlashKind::Sense,
+            page: 77,
+            pages: 1,
+            pid: 8,
+            task: 0,
+        }];
+        let log = EventLog { files: vec!["/mnt/data.sqlite".into()], events, ..EventLog::default() };
+        let calls = vec![call(MS / 2, 7 * MS), call(9 * MS, MS)];
+        let thread = worker(&log, &calls, 7);
+        Layers {
+            sql: vec!["SELECT 1".into(), "UPDATE t".into()],
+            calls,
+            events: log,
+            flash: FlashLog { tasks: vec!["engine".into()], ops: flash },
+            pid: 7,
+            thread,
+            threads: vec![8],
+        }
+    }
+
+    #[test]
+    fn a_query_has_its_calls_misses_blocks_and_flash_operations() {
+        let layers = layers();
+        assert_eq!(layers.thread, 8);
+        let on_core = layers.on_core();
+        assert_eq!(on_core, [(0, 2 * MS), (5 * MS, 12 * MS)]);
+        let query = layers.query(0, "slowest", &on_core);
+        // 0.5 to 2 ms and 5 to 7.5 ms.
+        assert_eq!((query.on_core_ns, query.response_ns), (Some(4 * MS), 7 * MS + MS / 2));
+        let [call] = &query.calls[..] else { panic!("one call: {:?}", query.calls) };
+        assert_eq!((call.name.as_str(), call.file.as_str(), call.offset), ("read", "data.sqlite", Some(4096)));
+        assert_eq!((call.duration_ns, call.on_core_ns, call.result), (Some(5 * MS), Some(2 * MS), Some(100)));
+        let [miss] = &call.misses[..] else { panic!("pages 1 to 3 are one stretch: {:?}", call.misses) };
+        assert_eq!((miss.first_page, miss.pages), (1, 3));
+        assert_eq!((call.blocks[0].device.as_str(), call.blocks[0].duration_ns), ("8:1", Some(3 * MS - 3)));
+        assert_eq!((call.flash[0].page, call.flash.len()), (77, 1));
+        let second = layers.query(1, "", &on_core);
+        assert_eq!((second.calls.len(), second.on_core_ns), (0, Some(MS)));
+    }
+
+    #[test]
+    fn the_legend_has_what_is_drawn_and_every_kind_of_statement_is_picked() {
+        let layers = layers();
+        let (timeline, chain) = views(&layers, "id", "title", "caption");
+        assert_eq!(timeline.kinds, ["query", "on core", "read", "flash read"]);
+        let LaneContent::Spans(flash) = &timeline.lanes.last().unwrap().content else { panic!("spans") };
+        assert_eq!(timeline.kinds[flash[0].kind], "flash read");
+        let labels: Vec<String> = chain.unwrap().queries.into_iter().map(|q| q.label).collect();
+        assert_eq!(labels, ["slowest", "slowest, 2"]);
     }
 }
