@@ -18,6 +18,7 @@ use pocketstone_probe::flashmon::{Flashmon, first_nand};
 use pocketstone_probe::recorder::BUFFER_KIB;
 use pocketstone_probe::usage::Snapshot;
 use pocketstone_probe::{Recorder, Settings, ensure_tracefs};
+use pocketstone_workload::database::Trace;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 /// Longest time until a process is ready: a Java machine on a slow board takes seconds.
 const READY_LIMIT: Duration = Duration::from_secs(300);
-/// Longest time that operations may take beyond their delays; what takes longer hangs.
+/// Longest time that operations may take beyond twice their delays; what takes longer hangs.
 const RUN_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Which engines this machine has.
@@ -115,6 +116,7 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         unavailable.append(&mut missing);
     }
 
+    let limit = RUN_LIMIT + 2 * delays(trace)?;
     // Time before a process's own code runs is a part of its start-up.
     let spawned_ns = pocketstone_engine::now_ns();
     let task = task(Work::Measure, &directory, spec, trace, folder);
@@ -136,7 +138,7 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
     }
     let before = Snapshot::of(process.pid());
     process.go()?;
-    let waited = process.wait_done(RUN_LIMIT);
+    let waited = process.wait_done(limit);
     let after = Snapshot::of(process.pid());
     let recording = recorder.map(Recorder::stop);
     let page_reads = monitor.as_ref().is_some_and(|m| m.page_reads_unavailable().is_none());
@@ -181,6 +183,13 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         }),
         unavailable,
     })
+}
+
+/// How long a workload waits in all.
+fn delays(trace: &Path) -> Result<Duration> {
+    let file = fs::read(trace).board(|| format!("cannot read {}", trace.display()))?;
+    let trace = Trace::decode(&file)?;
+    Ok(trace.measured().iter().map(|step| Duration::from_nanos(step.pause_ns)).sum())
 }
 
 /// Settings are put back by a watchdog on a machine that goes on; a board of ours is thrown away.

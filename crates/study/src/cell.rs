@@ -116,6 +116,10 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool, traces:
         return Err(Error::user("a database needs files that the kernel knows; scmfs here is a library")
             .hint("set file_system = \"scmfs-fuse\""));
     }
+    if let (Workload::Database(_), Some(ReadAhead { by: ReadAheadBy::File, .. })) = (&workload, read_ahead) {
+        return Err(Error::user("a database's files are opened by its engine, which gives no advice about them")
+            .hint("set read_ahead_by = \"mount\""));
+    }
     if in_memory && read_ahead.is_some() {
         return Err(Error::user(format!("{name} in memory has no read-ahead")).hint("leave read_ahead_bytes out"));
     }
@@ -320,6 +324,7 @@ mod tests {
             made(&study(&factors), "host", true).unwrap_err().chain()
         };
         assert!(databases("file_system='tmpfs'\nread_ahead_bytes=0").contains("no read-ahead"));
+        assert!(databases("file_system='directory'\nread_ahead_by='file'\nread_ahead_bytes=0").contains("advice"));
         assert!(databases("file_system='scmfs'").contains("files that the kernel knows"));
         assert!(databases("file_system='directory'\ndelay='own'").contains("own"));
         assert!(refused("request_bytes=8192").contains("do not fit"));

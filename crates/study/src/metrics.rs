@@ -118,7 +118,9 @@ fn of_process(outcome: &Outcome) -> Metrics {
     let Some(database) = &outcome.database else { return Metrics::new() };
     let number = |n: Option<u64>| n.map(|n| n as f64);
     let used = &database.usage;
-    let off_core = used.on_core_ns.map(|on| (outcome.end_ns - outcome.start_ns).saturating_sub(on));
+    // Of several threads, the run's time less that of all of them says nothing.
+    let one = database.digest.is_some();
+    let off_core = used.on_core_ns.filter(|_| one).map(|on| (outcome.end_ns - outcome.start_ns).saturating_sub(on));
     vec![
         ("startup_ns", number(database.startup_ns)),
         ("process_ns", number(database.process_ns)),
@@ -157,7 +159,8 @@ pub(crate) fn analysis(measured: &Measured) -> Option<Analysis> {
 fn of_events(outcome: &Outcome, total: &OperationCost) -> Metrics {
     let had = |what: &str| outcome.unavailable.iter().all(|u| u.what != what);
     let (switches, calls, misses) = (had("context switches"), had("system calls"), had("page-cache misses"));
-    let (blocks, frequencies, idle) = (had("block requests"), had("frequency changes"), had("idle states"));
+    let (blocks, idle) = (had("block requests"), had("idle states"));
+    let frequencies = had("frequency changes") && had("frequencies");
     let when = |there: bool, n: u64| there.then_some(n as f64);
     let io_ns = total.read_ns + total.write_ns + total.sync_ns;
     let run_ns = outcome.end_ns - outcome.start_ns;

@@ -364,6 +364,7 @@ fn put_costs(db: &Connection, cell: i64, measured: &Measured) -> rusqlite::Resul
     let had = |what: &str| measured.outcome.unavailable.iter().all(|u| u.what != what);
     let kinds = ["context switches", "frequency changes", "idle states", "system calls", "page-cache misses"];
     let [switches, frequencies, idle, calls, misses] = kinds.map(had);
+    let frequencies = frequencies && had("frequencies");
     let blocks = had("block requests");
     let mut insert =
         db.prepare_cached("INSERT INTO operation_cost VALUES (?,?, ?,?,?,?,?,?,?, ?,?, ?,?,?,?,?,?,?,?, ?, ?,?,?)")?;

@@ -306,7 +306,15 @@ impl Study {
                     error.hint("select one value of each with `only`, or draw a figure for each"),
                 ));
             }
+            if let Some(other) = figure.stack.iter().find(|m| !m.get_ref().ends_with("_ns")) {
+                let error = Error::user(format!("`{}` is no time, and a stack is made of times", other.get_ref()));
+                return Err(at.error(other.span(), error));
+            }
             let runs = figure.show == Show::Runs;
+            if runs && ["tracing_cost", "net_process_ns"].contains(&figure.metric.get_ref().as_str()) {
+                let error = Error::user(format!("no single run has a `{}`", figure.metric.get_ref()));
+                return Err(at.error(figure.metric.span(), error.hint("set show = \"value\"")));
+            }
             if runs != (figure.x.get_ref() == "repetition") {
                 let error = Error::user("show = \"runs\" and x = \"repetition\" go together");
                 return Err(at.error(figure.x.span(), error));
