@@ -161,7 +161,10 @@ pub enum FileSystem {
     Ubifs,
     /// SCMFS, called in the process that measures, on a file in a tmpfs made for the cell.
     Scmfs,
-    /// The same, mounted by FUSE.
+    /// The same on simulated phase change memory: each line read or written takes its time, and its wear is
+    /// counted.
+    ScmfsPcm,
+    /// SCMFS on a file in a tmpfs, mounted by FUSE.
     ScmfsFuse,
     /// A tmpfs made for the cell.
     Tmpfs,
@@ -171,11 +174,12 @@ pub enum FileSystem {
 
 impl FileSystem {
     /// Every file system, in the order they are shown.
-    pub const ALL: [FileSystem; 7] = [
+    pub const ALL: [FileSystem; 8] = [
         FileSystem::Directory,
         FileSystem::Jffs2,
         FileSystem::Ubifs,
         FileSystem::Scmfs,
+        FileSystem::ScmfsPcm,
         FileSystem::ScmfsFuse,
         FileSystem::Tmpfs,
         FileSystem::Ext4,
@@ -188,6 +192,7 @@ impl FileSystem {
             FileSystem::Jffs2 => "jffs2",
             FileSystem::Ubifs => "ubifs",
             FileSystem::Scmfs => "scmfs",
+            FileSystem::ScmfsPcm => "scmfs-pcm",
             FileSystem::ScmfsFuse => "scmfs-fuse",
             FileSystem::Tmpfs => "tmpfs",
             FileSystem::Ext4 => "ext4",
@@ -198,7 +203,9 @@ impl FileSystem {
     pub fn in_memory(self) -> bool {
         match self {
             FileSystem::Directory | FileSystem::Jffs2 | FileSystem::Ubifs => false,
-            FileSystem::Scmfs | FileSystem::ScmfsFuse | FileSystem::Tmpfs | FileSystem::Ext4 => true,
+            FileSystem::Scmfs | FileSystem::ScmfsPcm | FileSystem::ScmfsFuse | FileSystem::Tmpfs | FileSystem::Ext4 => {
+                true
+            }
         }
     }
 }

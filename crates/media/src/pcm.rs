@@ -29,13 +29,15 @@ impl Default for PcmOptions {
     }
 }
 
-/// Simulated phase change memory in this process's memory.
+/// Simulated phase change memory in this process's memory. A clone is the same memory: what one volume left,
+/// the next one finds.
+#[derive(Clone)]
 pub struct Pcm {
-    heap: Heap,
+    heap: Arc<Heap>,
     options: PcmOptions,
     wear: Arc<Wear>,
     /// A bit per line: stored to since it was last written to the medium.
-    dirty: Box<[AtomicU64]>,
+    dirty: Arc<[AtomicU64]>,
 }
 
 struct Wear {
@@ -119,7 +121,7 @@ impl Pcm {
             endurance: options.endurance,
         });
         let dirty = (0..lines.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        (Pcm { heap: Heap::new(bytes as usize), options: *options, wear: wear.clone(), dirty }, WearMap(wear))
+        (Pcm { heap: Arc::new(Heap::new(bytes as usize)), options: *options, wear: wear.clone(), dirty }, WearMap(wear))
     }
 
     fn soil(&self, at: u64, bytes: u64) {

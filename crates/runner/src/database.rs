@@ -96,7 +96,7 @@ pub fn measure(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path) ->
     };
     load(&base, spec, trace, folder)?;
     let mut outcome = run(plan, spec, trace, folder, &base)?;
-    outcome.facts.extend(made.facts().clone());
+    outcome.facts.extend(made.facts());
     Ok(outcome)
 }
 

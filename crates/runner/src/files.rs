@@ -50,7 +50,7 @@ pub fn measure(plan: &Plan, spec: &FilesSpec, folder: &Path) -> Result<Outcome> 
         }
         None => Err(Error::bug("a file system in memory is taken twice")),
     }?;
-    outcome.facts.extend(made.facts().clone());
+    outcome.facts.extend(made.facts());
     Ok(outcome)
 }
 

@@ -9,7 +9,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::plan::{FileSystem, Volume as Asked};
 use pocketstone_core::{Error, Result};
-use pocketstone_media::{MapOptions, Mapped, Region};
+use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, Region, WearMap};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::Signal;
@@ -38,6 +38,7 @@ pub enum Place {
 pub struct InMemory {
     place: Option<Place>,
     facts: Facts,
+    wear: Option<WearMap>,
     _server: Option<Server>,
 }
 
@@ -66,11 +67,22 @@ impl InMemory {
         ]);
         let (backing, mounted) = (memory.join("region"), folder.join("volume"));
         let mut server = None;
+        let mut wear = None;
         let place = match asked.file_system {
             FileSystem::Tmpfs => Place::Directory(memory),
             FileSystem::Ext4 => {
                 mount_ext4(&backing, bytes, &mounted)?;
                 Place::Directory(mounted)
+            }
+            FileSystem::ScmfsPcm => {
+                let options = PcmOptions::default();
+                let (pcm, map) = Pcm::new(bytes, &options);
+                let create = CreateOptions { zeroed: true, ..CreateOptions::default() };
+                Volume::create(Box::new(pcm.clone()), &create)?;
+                facts.insert("volume.pcm_read_ns".into(), options.read_ns.to_string());
+                facts.insert("volume.pcm_write_ns".into(), options.write_ns.to_string());
+                wear = Some(map);
+                Place::Volume(Volume::open(Box::new(pcm), &OpenOptions::default())?)
             }
             FileSystem::ScmfsFuse => {
                 make_volume(&backing, bytes)?;
@@ -87,7 +99,7 @@ impl InMemory {
             let mapped = mapped_huge_bytes(&pid, &backing);
             facts.extend(mapped.map(|bytes| ("volume.mapped_huge_bytes".to_owned(), bytes.to_string())));
         }
-        Ok(InMemory { place: Some(place), facts, _server: server })
+        Ok(InMemory { place: Some(place), facts, wear, _server: server })
     }
 
     /// Where to work; once.
@@ -95,9 +107,15 @@ impl InMemory {
         self.place.take()
     }
 
-    /// What it is made of.
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    /// What it is made of, and how much of it is worn by now.
+    pub fn facts(&self) -> Facts {
+        let mut facts = self.facts.clone();
+        if let Some(wear) = self.wear.as_ref().map(WearMap::summary) {
+            facts.insert("volume.pcm_lines_written".into(), wear.writes_total.to_string());
+            facts.insert("volume.pcm_hottest_line_writes".into(), wear.hottest_writes.to_string());
+            facts.insert("volume.pcm_hottest_over_mean".into(), format!("{:.2}", wear.ratio));
+        }
+        facts
     }
 }
 

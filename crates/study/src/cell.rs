@@ -112,8 +112,8 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool, traces:
         return Err(Error::user(format!("{name} in memory has no compression"))
             .hint("leave compression out, or give it by [experiment.on.KIND]"));
     }
-    if file_system == FileSystem::Scmfs && matches!(workload, Workload::Database(_)) {
-        return Err(Error::user("a database needs files that the kernel knows; scmfs here is a library")
+    if matches!(file_system, FileSystem::Scmfs | FileSystem::ScmfsPcm) && matches!(workload, Workload::Database(_)) {
+        return Err(Error::user(format!("a database needs files that the kernel knows; {name} here is a library"))
             .hint("set file_system = \"scmfs-fuse\""));
     }
     if let (Workload::Database(_), Some(ReadAhead { by: ReadAheadBy::File, .. })) = (&workload, read_ahead) {

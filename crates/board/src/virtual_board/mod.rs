@@ -200,7 +200,7 @@ impl Board for VirtualBoard {
             }
             // Every kernel has tmpfs; SCMFS is in the runner.
             FileSystem::Scmfs | FileSystem::Tmpfs => return Ok(()),
-            FileSystem::ScmfsFuse | FileSystem::Ext4 => {
+            FileSystem::ScmfsPcm | FileSystem::ScmfsFuse | FileSystem::Ext4 => {
                 let message = format!("{} in memory is measured on the host board", file_system.name());
                 return Err(Error::board(message).hint("--board host"));
             }
