@@ -2,7 +2,7 @@
 
 BINARY := target/release/pocketstone
 LOCKED := $(if $(CI),--locked)
-BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database perfetto
+BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls perfetto
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;
 

@@ -6,6 +6,7 @@
 pub mod database;
 pub mod error;
 pub mod events;
+mod events_join;
 pub mod events_log;
 pub mod log;
 pub mod outcome;

@@ -35,6 +35,7 @@ fn task(folder: &Path, engine: DatabaseEngine, work: Work, trace: &Trace) -> Tas
         directory: folder.join("database"),
         trace: folder.join("trace"),
         calls: folder.join("calls.bin"),
+        events: None,
         result: folder.join("result.json"),
         spec,
     }

@@ -58,6 +58,8 @@ fn write_task(folder: &Path, work: Work, trace: &Trace, spec: DatabaseSpec) -> P
         directory: path("database"),
         trace: path("trace"),
         calls: path("calls.bin"),
+        // Another engine's: it is left alone.
+        events: Some(path("events.bin")),
         result: path("result.json"),
         spec,
     };

@@ -28,6 +28,8 @@ struct Kind {
     cure: &'static str,
 }
 
+const SYSTEM_CALL_KIND: &str = "system calls";
+
 const KINDS: [Kind; 6] = [
     Kind {
         what: "context switches",
@@ -37,7 +39,7 @@ const KINDS: [Kind; 6] = [
         cure: "a kernel with CONFIG_TRACING has them",
     },
     Kind {
-        what: "system calls",
+        what: SYSTEM_CALL_KIND,
         of_process: true,
         must: &["syscalls/sys_enter_read", "syscalls/sys_exit_read", "syscalls/sys_enter_fsync"],
         may: &SYSTEM_CALLS,
@@ -108,6 +110,15 @@ pub struct Recorder {
     unavailable: Vec<Unavailable>,
 }
 
+/// The kinds of event that a recorder follows, as [`Unavailable::what`] names them.
+pub fn kinds(system_calls: bool) -> impl Iterator<Item = &'static str> {
+    wanted(system_calls).map(|kind| kind.what)
+}
+
+fn wanted(system_calls: bool) -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().filter(move |kind| system_calls || kind.what != SYSTEM_CALL_KIND)
+}
+
 /// What was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
@@ -123,11 +134,12 @@ pub struct Recording {
 
 impl Recorder {
     /// Prepares to record process `pid`, with a buffer of `buffer_kib` per processor; [`BUFFER_KIB`] does for
-    /// most runs. `folders` are those whose files the run uses: their page-cache misses get names.
+    /// most runs. `folders` are those whose files the run uses: their page-cache misses get names. Without
+    /// `system_calls`, those are left to a process that records its own: each costs two events.
     ///
     /// # Errors
     /// When there is no process `pid`, tracefs is not mounted or may not be used, or nothing can be recorded.
-    pub fn new(pid: u32, folders: &[&Path], buffer_kib: u64) -> Result<Recorder> {
+    pub fn new(pid: u32, folders: &[&Path], buffer_kib: u64, system_calls: bool) -> Result<Recorder> {
         let threads = threads_of(pid)?;
         let process = Instance::new("process", buffer_kib)?;
         let machine = Instance::new("machine", buffer_kib)?;
@@ -145,14 +157,14 @@ impl Recorder {
             frequencies_khz: Vec::new(),
             unavailable: Vec::new(),
         };
-        for kind in &KINDS {
+        for kind in wanted(system_calls) {
             recorder.enable(kind)?;
         }
-        if recorder.unavailable.len() == KINDS.len() {
+        if recorder.unavailable.len() == wanted(system_calls).count() {
             return Err(Error::board("this kernel has no event that can be recorded")
                 .hint("a kernel with CONFIG_TRACING and CONFIG_FTRACE_SYSCALLS has them"));
         }
-        if recorder.unavailable.iter().all(|u| u.what != "system calls") {
+        if system_calls && recorder.unavailable.iter().all(|u| u.what != SYSTEM_CALL_KIND) {
             recorder.name_opened_files();
         }
         Ok(recorder)

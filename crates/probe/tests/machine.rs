@@ -184,7 +184,7 @@ fn known_calls_are_counted_exactly() -> Option<String> {
     let data = folder.path().join("data");
     let cached = File::open(&data).unwrap();
     rustix::fs::fadvise(&cached, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    let mut recorder = Recorder::new(child.id(), &[folder.path()], BUFFER_KIB).unwrap();
+    let mut recorder = Recorder::new(child.id(), &[folder.path()], BUFFER_KIB, true).unwrap();
     recorder.start().unwrap();
     go(&mut child);
     done(&mut child);
@@ -227,7 +227,7 @@ fn measure_cost() {
     go(&mut plain);
     plain.wait().unwrap();
     let (folder, mut child) = worker(ROUNDS);
-    let mut recorder = Recorder::new(child.id(), &[folder.path()], BUFFER_KIB).unwrap();
+    let mut recorder = Recorder::new(child.id(), &[folder.path()], BUFFER_KIB, true).unwrap();
     recorder.start().unwrap();
     go(&mut child);
     let with_ns = done(&mut child);
@@ -252,7 +252,7 @@ fn a_buffer_too_small_is_an_error() -> Option<String> {
         return Some(error.chain());
     }
     let (folder, mut child) = worker(20_000);
-    let mut recorder = Recorder::new(child.id(), &[folder.path()], 16).unwrap();
+    let mut recorder = Recorder::new(child.id(), &[folder.path()], 16, true).unwrap();
     recorder.start().unwrap();
     go(&mut child);
     done(&mut child);
@@ -261,7 +261,7 @@ fn a_buffer_too_small_is_an_error() -> Option<String> {
     child.wait().unwrap();
     assert!(error.message().contains("lost"), "{}", error.chain());
     assert!(error.cure().unwrap().contains("larger buffer"));
-    let nobody = Recorder::new(u32::MAX >> 2, &[], 16).err().unwrap();
+    let nobody = Recorder::new(u32::MAX >> 2, &[], 16, true).err().unwrap();
     assert!(nobody.chain().contains("no process"), "{}", nobody.chain());
     None
 }

@@ -6,7 +6,7 @@ use crate::settings::guarded_settings;
 use crate::{read_ahead, volume};
 use pocketstone_core::database::{DATABASE_FOLDER, DatabaseEngine, DatabaseOutcome, DatabaseSpec};
 use pocketstone_core::error::Context;
-use pocketstone_core::events_log::encode_events;
+use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::log::{decode_calls, encode_flash};
 use pocketstone_core::outcome::{Failure, OUTCOME_FORMAT, Outcome, Reply, Unavailable};
 use pocketstone_core::plan::{FileSystem, Plan, Volume};
@@ -15,11 +15,11 @@ use pocketstone_engine::database::{Process, Task, Work, available};
 use pocketstone_probe::conditions::Machine;
 use pocketstone_probe::facts::gather;
 use pocketstone_probe::flashmon::{Flashmon, first_nand};
-use pocketstone_probe::recorder::BUFFER_KIB;
+use pocketstone_probe::recorder::{BUFFER_KIB, kinds};
 use pocketstone_probe::usage::Snapshot;
 use pocketstone_probe::{Recorder, Settings, ensure_tracefs};
 use pocketstone_workload::database::Trace;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,6 +72,7 @@ fn task(work: Work, directory: &Path, spec: &DatabaseSpec, trace: &Path, folder:
         directory: directory.to_owned(),
         trace: trace.to_owned(),
         calls: folder.join("calls.bin"),
+        events: None,
         result: folder.join("result.json"),
         spec: spec.clone(),
     }
@@ -119,7 +120,10 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
     let limit = RUN_LIMIT + 2 * delays(trace)?;
     // Time before a process's own code runs is a part of its start-up.
     let spawned_ns = pocketstone_engine::now_ns();
-    let task = task(Work::Measure, &directory, spec, trace, folder);
+    let mut task = task(Work::Measure, &directory, spec, trace, folder);
+    // SQLite's own record costs less than the kernel's, and has every file's name. A traced twin alone has it.
+    let own = (plan.trace && spec.engine == DatabaseEngine::Sqlite).then(|| folder.join("own.bin"));
+    task.events.clone_from(&own);
     let mut process = Process::start(&program()?, &task, folder)?;
     process.wait_ready(READY_LIMIT)?;
     if spec.cold {
@@ -130,7 +134,7 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         false => None,
     };
     let mut recorder = match plan.trace {
-        true => start_recording(process.pid(), &directory, &mut unavailable)?,
+        true => start_recording(process.pid(), &directory, own.is_none(), &mut unavailable),
         false => None,
     };
     if let Some(recorder) = &mut recorder {
@@ -151,11 +155,24 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
 
     let calls = fs::read(folder.join("calls.bin")).board(|| "the engine left no call log".into())?;
     let calls = decode_calls(&calls)?;
-    let threads = recording.as_ref().map_or_else(|| vec![pid], |r| r.threads.iter().copied().collect());
-    if let Some(recording) = &recording {
-        unavailable.extend(recording.unavailable.iter().cloned());
-        keep(folder, "events.bin", &encode_events(&recording.log)?)?;
+    let mut threads = BTreeSet::from([pid]);
+    let mut events = None;
+    if let Some(recording) = recording {
+        threads.extend(recording.threads);
+        unavailable.extend(recording.unavailable);
+        events = Some(recording.log);
     }
+    if let Some(path) = own {
+        let log = fs::read(&path).board(|| "the engine left no record of its file calls".into())?;
+        let log = decode_events(&log)?;
+        threads.extend(log.tasks.iter().map(|(thread, _)| *thread));
+        // The kernel's first: its names of threads are those of the run's end.
+        events = Some(events.unwrap_or_default().join(log)?);
+    }
+    if let Some(log) = &events {
+        keep(folder, "events.bin", &encode_events(log)?)?;
+    }
+    let threads: Vec<u32> = threads.into_iter().collect();
     if let Some(log) = &flash {
         keep(folder, "flash.bin", &encode_flash(log))?;
     }
@@ -202,17 +219,29 @@ fn settings(plan: &Plan, spec: &DatabaseSpec) -> Result<Settings> {
     }
 }
 
-/// Starts to record the process's events, or says why that cannot be.
-fn start_recording(pid: u32, directory: &Path, unavailable: &mut Vec<Unavailable>) -> Result<Option<Recorder>> {
-    match ensure_tracefs().and_then(|()| Recorder::new(pid, &[directory], BUFFER_KIB)) {
-        Ok(recorder) => Ok(Some(recorder)),
-        Err(error) => {
-            let what = "reads and writes, time on core and page-cache misses of each operation".to_owned();
-            let cure = error.cure().unwrap_or_default().to_owned();
-            unavailable.push(Unavailable { what, why: error.chain(), cure });
-            Ok(None)
-        }
+/// Starts to record the process's events, or says why that cannot be. The process's own record is there all
+/// the same, where it has one: then every other kind is named.
+fn start_recording(
+    pid: u32,
+    directory: &Path,
+    system_calls: bool,
+    unavailable: &mut Vec<Unavailable>,
+) -> Option<Recorder> {
+    // As the files' names are in the process's own record.
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let error = match ensure_tracefs().and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, system_calls)) {
+        Ok(recorder) => return Some(recorder),
+        Err(error) => error,
+    };
+    let cure = error.cure().unwrap_or_default();
+    let mut missed = |what: &str| {
+        unavailable.push(Unavailable { what: what.into(), why: error.chain(), cure: cure.into() });
+    };
+    match system_calls {
+        true => missed("reads and writes, time on core and page-cache misses of each operation"),
+        false => kinds(system_calls).for_each(missed),
     }
+    None
 }
 
 /// Empties the page cache: all of it on a board that is ours, the database's part of it elsewhere.

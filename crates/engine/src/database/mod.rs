@@ -3,6 +3,7 @@
 
 #[cfg(all(feature = "bdb", not(target_feature = "crt-static")))]
 mod bdb;
+mod calls;
 pub mod java;
 mod key_value;
 mod lmdb;

@@ -1,8 +1,11 @@
 //! The side of the engine's process; the protocol is in `task.rs`.
 
+use super::calls::Recording;
 use super::{Session, Task, TaskResult, Work, available, load};
 use crate::clock::now_ns;
+use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
+use pocketstone_core::events_log::encode_events;
 use pocketstone_core::log::encode_calls;
 use pocketstone_core::outcome::Failure;
 use pocketstone_core::{Error, Result};
@@ -10,6 +13,12 @@ use pocketstone_workload::database::Trace;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Room for this many file calls is made for each step before the run, within bounds: 48 bytes each. SQLite
+/// makes about 12 for a transaction with a rollback journal.
+const CALLS_A_STEP: usize = 24;
+const LEAST_CALLS: usize = 1 << 14;
+const MOST_CALLS: usize = 1 << 20;
 
 /// Carries out the task in a file, obeying `input` and answering on `output`. Returns the process's exit
 /// status: 0, or 1 where the result has a failure (or cannot be written, which standard error then says).
@@ -60,18 +69,35 @@ fn work(task: &Task, input: &mut impl BufRead, output: &mut impl Write, result: 
             hear_end(input)
         }
         Work::Measure => {
+            let recording = match &task.events {
+                Some(path) if task.spec.engine == DatabaseEngine::Sqlite => {
+                    let room = trace.measured().len().saturating_mul(CALLS_A_STEP).clamp(LEAST_CALLS, MOST_CALLS);
+                    Some((Recording::install(room)?, path))
+                }
+                _ => None,
+            };
             let mut session = Session::open(&task.spec, &task.directory, trace)?;
             session.engine().clone_into(&mut result.engine);
             result.opened_ns = now_ns();
             say(output, "ready")?;
             hear_go(input)?;
+            if let Some((recording, _)) = &recording {
+                recording.start();
+            }
             let measured = session.run()?;
+            if let Some((recording, _)) = &recording {
+                recording.stop();
+            }
             say(output, "done")?;
             hear_end(input)?;
             result.digest = measured.digest;
             result.rows = measured.rows;
             result.start_ns = measured.start_ns;
             result.end_ns = measured.end_ns;
+            if let Some((recording, path)) = &recording {
+                std::fs::write(path, encode_events(&recording.events())?)
+                    .board(|| format!("cannot write the event log {}", path.display()))?;
+            }
             std::fs::write(&task.calls, encode_calls(&measured.calls))
                 .board(|| format!("cannot write the call log {}", task.calls.display()))
         }

@@ -40,6 +40,10 @@ pub struct Task {
     pub trace: PathBuf,
     /// Where to write the call log (`pocketstone_core::log`), when measuring.
     pub calls: PathBuf,
+    /// Where to write the process's own record of its file calls (`pocketstone_core::events_log`), when
+    /// measuring with the SQLite that is compiled in; nothing is recorded without it. Other engines have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<PathBuf>,
     /// Where to write the [`TaskResult`].
     pub result: PathBuf,
     /// The engine, its configuration and the pacing.
