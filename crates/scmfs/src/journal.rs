@@ -16,7 +16,7 @@
 
 use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::inode::{Half, decode_half, newer};
-use crate::layout::{INODE_BYTES, Layout, SLOT_BYTES, VERSION_BYTES};
+use crate::layout::{INODE_BYTES, Layout, MOST_SEQUENCE, SLOT_BYTES, VERSION_BYTES};
 use crate::{Ino, defects, persist};
 use pocketstone_media::{Durable, Flushed, Medium};
 
@@ -177,7 +177,8 @@ pub(crate) fn find(medium: &Medium, layout: &Layout, uuid: &[u8; 16]) -> Option<
             && bytes >= HEADER_BYTES as u64
             && bytes % SLOT_BYTES == 0
             && bytes <= layout.max_record()
-            && position + bytes <= layout.journal_bytes;
+            && position + bytes <= layout.journal_bytes
+            && get_u64(&header, 8) <= MOST_SEQUENCE;
         let better = best.as_ref().is_none_or(|(_, known)| get_u64(&header, 8) > get_u64(known, 8));
         if whole && better {
             let mut record = vec![0; bytes as usize];

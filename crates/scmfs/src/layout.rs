@@ -21,6 +21,8 @@ pub(crate) const VERSION_BYTES: usize = 128;
 pub(crate) const MAPPING_BYTES: u64 = 16;
 /// Bytes of a slot in a directory, and of a line of the journal.
 pub(crate) const SLOT_BYTES: u64 = 64;
+/// Largest sequence number of a superblock or a record that counts.
+pub(crate) const MOST_SEQUENCE: u64 = 1 << 63;
 /// The journal that lets 1 MiB be written atomically: a record may take a third of it.
 const FULL_JOURNAL_BYTES: u64 = 4 << 20;
 

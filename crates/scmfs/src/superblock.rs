@@ -18,7 +18,7 @@
 //! ```
 
 use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
-use crate::layout::Layout;
+use crate::layout::{Layout, MOST_SEQUENCE};
 use crate::{Error, Geometry, Result, Threshold};
 use pocketstone_core::Error as CoreError;
 use pocketstone_media::{Dirty, Durable, Medium};
@@ -141,6 +141,10 @@ impl Superblock {
             2 => false,
             _ => return wrong("state"),
         };
+        // A number that counts by one does not come this far; the next one must exist, too.
+        if get_u64(b, 112) > MOST_SEQUENCE {
+            return wrong("sequence number");
+        }
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&b[120..136]);
         let label = b[144..176].split(|byte| *byte == 0).next().unwrap_or_default();
@@ -247,4 +251,24 @@ fn foreign(medium: &Medium, why: String) -> Error {
     CoreError::user(format!("{} holds no SCMFS volume: {why}", medium.region().describe()))
         .hint("make one with `scmfs mkfs REGION`")
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CreateOptions, Volume};
+    use pocketstone_media::{Pcm, PcmOptions, Region};
+
+    #[test]
+    fn a_sequence_number_that_cannot_go_on_is_damage() {
+        let (memory, _) = Pcm::new(16 << 20, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
+        Volume::create(Box::new(memory.clone()), &CreateOptions::default()).unwrap();
+        let mut bytes = [0; SUPERBLOCK_BYTES];
+        memory.read(0, &mut bytes);
+        let mut superblock = Superblock::decode(&bytes, 0).unwrap();
+        for (sequence, sound) in [(MOST_SEQUENCE, true), (MOST_SEQUENCE + 1, false), (u64::MAX, false)] {
+            superblock.sequence = sequence;
+            assert_eq!(Superblock::decode(&superblock.encode(), 0).is_ok(), sound, "{sequence}");
+        }
+    }
 }
