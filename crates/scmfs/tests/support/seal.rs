@@ -140,13 +140,15 @@ impl Seal {
         let at = self.inodes_at + (ino - 1) * 2 * VERSION_BYTES;
         let is_newer = word(image, at + VERSION_BYTES).wrapping_sub(word(image, at)) as i32 > 0;
         let at = at + if is_newer { VERSION_BYTES } else { 0 };
-        let place = |start: usize| self.data_at + word(image, start) as usize * self.page;
+        // A damaged number may lead beyond the addresses of a 32-bit machine: beyond the image, in any case.
+        let pages = |start: usize| (word(image, start) as usize).saturating_mul(self.page);
+        let place = |start: usize| pages(start).saturating_add(self.data_at);
         Inode {
             at,
             mode: u16::from_le_bytes([image[at + 8], image[at + 9]]),
             is_huge: image[at + 10] & 1 != 0,
             size: long(image, at + 24),
-            run: (place(at + 64), word(image, at + 68) as usize * self.page),
+            run: (place(at + 64), pages(at + 68)),
             xattrs: (place(at + 72), word(image, at + 80) as usize),
         }
     }
@@ -170,7 +172,8 @@ impl Seal {
                 if segment >= self.segments || word(image, entry) as usize != ino {
                     return;
                 }
-                (word(image, entry + 4) as usize).saturating_mul(self.huge) + (at - self.data_at) % self.huge
+                let before = (word(image, entry + 4) as usize).saturating_mul(self.huge);
+                before.saturating_add((at - self.data_at) % self.huge)
             }
             _ => return,
         };
