@@ -166,7 +166,9 @@ impl Session {
     pub fn open(spec: &DatabaseSpec, directory: &Path, trace: Arc<Trace>) -> Result<Session> {
         let path = file(spec.engine, directory);
         let one_file = !matches!(spec.engine, DatabaseEngine::Lmdb | DatabaseEngine::Null);
-        if one_file && !path.exists() {
+        // Where nothing is loaded, Berkeley DB makes no file.
+        let loaded = !trace.loading().is_empty() || !trace.image.is_empty();
+        if one_file && loaded && !path.exists() {
             return Err(Error::board(format!("there is no database {}", path.display())).hint("load it first"));
         }
         let steps = trace.measured();
