@@ -12,7 +12,6 @@ use pocketstone_core::{Error, Result};
 use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, Region, WearMap};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::process::Signal;
 use rustix::thread::UnshareFlags;
 use std::ffi::CString;
 use std::fs;
@@ -237,6 +236,7 @@ impl Drop for Server {
 mod fuse {
     use super::*;
     use pocketstone_mount::MountOptions;
+    use rustix::process::Signal;
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
     use std::sync::Arc;
