@@ -17,12 +17,17 @@ use pocketstone_core::log::{Call, FlashLog};
 use pocketstone_core::outcome::{Facts, OUTCOME_FORMAT, Outcome, Reply};
 use pocketstone_core::plan::{FileSystem, Order, Plan, Step, TRACE_FILE};
 use pocketstone_core::{Error, ErrorKind, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The cache's folder for prepared workloads: a file DIGEST.trace for each.
 pub const TRACES: &str = "workloads";
+
+/// The file of a prepared workload, by its digest, in a folder of such.
+pub fn trace_file(folder: &Path, digest: &str) -> PathBuf {
+    folder.join(format!("{digest}.trace"))
+}
 
 /// A machine that carries out plans.
 pub trait Board: Send + Sync {
@@ -154,7 +159,7 @@ pub fn open(profile: &Profile, surroundings: &Surroundings) -> Result<Box<dyn Bo
 /// Puts the prepared workload that an order needs beside it.
 fn put_trace(order: &Order, folder: &Path, cache: &Cache) -> Result<()> {
     let Some(digest) = order.trace() else { return Ok(()) };
-    let kept = cache.folder(TRACES)?.join(format!("{digest}.trace"));
+    let kept = trace_file(&cache.folder(TRACES)?, digest);
     let beside = folder.join(TRACE_FILE);
     let _ = std::fs::remove_file(&beside);
     std::fs::copy(&kept, &beside)

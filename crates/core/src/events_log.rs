@@ -29,6 +29,7 @@
 //!
 //! What a kind does not use is 0.
 
+use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::events::{Event, EventKind, EventLog, SystemCall};
 use crate::{Error, Result};
 
@@ -213,18 +214,6 @@ impl<'a> Reader<'a> {
 
 fn damaged(what: &str, place: usize) -> Error {
     Error::board(format!("an event log is damaged or cut off: {what} at byte {place}"))
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //!
 //! Nothing here does input or output; everything is the same on every machine.
 
+pub mod bytes;
 pub mod database;
 pub mod error;
 pub mod events;

@@ -9,6 +9,7 @@
 //! `task` indexes the table of task names that the flash log starts with: a u16 count, then for each
 //! name a u16 length and its bytes. docs/formats.md draws the same.
 
+use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::{Error, Result};
 
 /// One timed call.
@@ -184,18 +185,6 @@ pub fn decode_flash(bytes: &[u8]) -> Result<FlashLog> {
         log.ops.push(op);
     }
     Ok(log)
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::model::{
     Timeline,
 };
 use crate::store::Store;
-use crate::traces::Traces;
+use pocketstone_board::trace_file;
 use pocketstone_core::error::Context;
 use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall};
 use pocketstone_core::log::{Call, FlashKind, FlashLog};
@@ -47,7 +47,7 @@ impl Layers {
         let Workload::Database(spec) = &plan.workload else {
             return Err(Error::user(format!("cell {cell} has no database")));
         };
-        let path = Traces::path(&store.folder().join("workloads"), &spec.trace);
+        let path = trace_file(&store.folder().join("workloads"), &spec.trace);
         let file = std::fs::read(&path).user(|| format!("the results have lost {}", path.display()))?;
         let trace = Trace::decode(&file).map_err(|e| Error::user(format!("{}", path.display())).because(e))?;
         let outcome: pocketstone_core::outcome::Outcome = store.json(cell, "outcome")?;

@@ -65,9 +65,15 @@ pub const METRICS: [&str; 50] = [
 ];
 
 /// Stores a cell's metrics. Those that could not be had have no row.
-pub(crate) fn put_metrics(db: &Connection, cell: i64, traced: bool, measured: &Measured) -> rusqlite::Result<()> {
+pub(crate) fn put_metrics(
+    db: &Connection,
+    cell: i64,
+    traced: bool,
+    measured: &Measured,
+    analysis: Option<&Analysis>,
+) -> rusqlite::Result<()> {
     let mut metrics = match traced {
-        true => of_traced(measured),
+        true => of_traced(measured, analysis),
         false => of_plain(measured),
     };
     metrics.retain(|(_, value)| value.is_some());
@@ -138,10 +144,10 @@ fn of_process(outcome: &Outcome) -> Metrics {
     ]
 }
 
-fn of_traced(measured: &Measured) -> Metrics {
+fn of_traced(measured: &Measured, analysis: Option<&Analysis>) -> Metrics {
     let mut metrics = vec![("traced_total_ns", Some(total(&measured.calls)))];
     metrics.extend(measured.outcome.flash.iter().flat_map(of_flash));
-    if let Some(analysis) = analysis(measured) {
+    if let Some(analysis) = analysis {
         metrics.extend(of_events(&measured.outcome, &analysis.total));
     }
     metrics

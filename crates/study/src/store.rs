@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::factor::{FACTORS, Point};
-use crate::metrics::put_metrics;
+use crate::metrics::{analysis, put_metrics};
 use crate::model::LeftOut;
 use pocketstone_board::{Failed, Measured};
 use pocketstone_core::error::Context;
@@ -11,6 +11,7 @@ use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::log::{Call, FlashKind, FlashLog, FlashOp, encode_calls, encode_flash};
 use pocketstone_core::outcome::Failure;
 use pocketstone_core::{Error, Result};
+use pocketstone_probe::analysis::Analysis;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -317,8 +318,11 @@ impl Store {
                 if let Some(events) = &events {
                     transaction.execute("INSERT INTO event_log VALUES (?1, ?2)", params![id, events])?;
                 }
-                put_costs(&transaction, id, measured)?;
-                put_metrics(&transaction, id, cell.traced, measured)?;
+                let analysis = analysis(measured);
+                if let Some(analysis) = &analysis {
+                    put_costs(&transaction, id, measured, analysis)?;
+                }
+                put_metrics(&transaction, id, cell.traced, measured, analysis.as_ref())?;
             }
             Ok(())
         };
@@ -359,8 +363,7 @@ pub fn log_digest(measured: &Measured) -> String {
 }
 
 /// What each operation and each file cost in a traced cell. A kind of event that could not be had is NULL.
-fn put_costs(db: &Connection, cell: i64, measured: &Measured) -> rusqlite::Result<()> {
-    let Some(analysis) = crate::metrics::analysis(measured) else { return Ok(()) };
+fn put_costs(db: &Connection, cell: i64, measured: &Measured, analysis: &Analysis) -> rusqlite::Result<()> {
     let had = |what: &str| measured.outcome.unavailable.iter().all(|u| u.what != what);
     let kinds = ["context switches", "frequency changes", "idle states", "system calls", "page-cache misses"];
     let [switches, frequencies, idle, calls, misses] = kinds.map(had);

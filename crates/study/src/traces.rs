@@ -1,6 +1,6 @@
 //! Prepared workloads: made once, kept by their digest, with what they must return.
 
-use pocketstone_board::Measured;
+use pocketstone_board::{Measured, trace_file};
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -29,11 +29,6 @@ impl Traces {
         Traces { folder: folder.to_owned(), base: base.to_owned(), made: BTreeMap::new(), expected: Mutex::default() }
     }
 
-    /// The file of a workload that was made.
-    pub fn path(folder: &Path, digest: &str) -> PathBuf {
-        folder.join(format!("{digest}.trace"))
-    }
-
     /// Makes a workload, unless it is there; returns its digest and that of its loading steps.
     ///
     /// # Errors
@@ -53,7 +48,7 @@ impl Traces {
     fn put(&self, trace: &Trace) -> Result<String> {
         let file = trace.encode();
         let digest = Trace::digest(&file);
-        let path = Self::path(&self.folder, &digest);
+        let path = trace_file(&self.folder, &digest);
         if !path.exists() {
             fs::create_dir_all(&self.folder).board(|| format!("cannot create {}", self.folder.display()))?;
             let temporary = self.folder.join(format!("{digest}.{}", std::process::id()));
@@ -69,13 +64,13 @@ impl Traces {
     /// When it cannot be written.
     pub fn keep(&self, digest: &str, run: &Path) -> Result<()> {
         let folder = run.join("workloads");
-        let path = Self::path(&folder, digest);
+        let path = trace_file(&folder, digest);
         if path.exists() {
             return Ok(());
         }
         fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()))?;
         let temporary = path.with_extension("new");
-        let copied = fs::copy(Self::path(&self.folder, digest), &temporary).and_then(|_| fs::rename(&temporary, &path));
+        let copied = fs::copy(trace_file(&self.folder, digest), &temporary).and_then(|_| fs::rename(&temporary, &path));
         copied.user(|| format!("cannot copy a prepared workload to {}", path.display()))
     }
 
@@ -102,7 +97,7 @@ impl Traces {
         if let Some(expected) = known.get(digest) {
             return Ok(expected.clone());
         }
-        let path = Self::path(&self.folder, digest);
+        let path = trace_file(&self.folder, digest);
         let file = fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
         let trace = Arc::new(Trace::decode(&file)?);
         let run = || pocketstone_engine::database::reference(&trace);
@@ -197,7 +192,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut traces = Traces::new(folder.path(), Path::new("."));
         let (trace, loading) = traces.digests(&recipe(DatabaseWorkload::YcsbA), 1).unwrap();
-        assert!(Traces::path(folder.path(), &trace).exists() && Traces::path(folder.path(), &loading).exists());
+        assert!(trace_file(folder.path(), &trace).exists() && trace_file(folder.path(), &loading).exists());
         let lmdb = spec(&trace, DatabaseEngine::Lmdb);
         let error = traces.check(&lmdb, measured(Some("0123456789abcdef"))).unwrap_err();
         assert!(error.message().contains("lmdb") && error.message().contains("0123456789abcdef"));

@@ -18,6 +18,7 @@
 //! Statements' texts end the text, in their order and without gaps; values may share texts before them.
 //! Whatever is reserved is 0, so that there is one file for each workload.
 
+use pocketstone_core::bytes::{u16_at, u32_at, u64_at};
 use pocketstone_core::{Error, Result};
 use sha2::{Digest, Sha256};
 
@@ -414,18 +415,6 @@ impl<'a> Reader<'a> {
 
 fn damaged(what: &str, place: usize) -> Error {
     Error::user(format!("it is damaged: {what} at {place}")).hint("prepare it again")
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
 #[cfg(test)]

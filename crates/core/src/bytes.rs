@@ -1,0 +1,16 @@
+//! Little-endian numbers at a place in bytes, for the binary logs and files. They panic beyond the end.
+
+/// Two bytes from `at` on.
+pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Four bytes from `at` on.
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+}
+
+/// Eight bytes from `at` on.
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
