@@ -2,9 +2,10 @@
 
 use crate::arguments::ExportArguments;
 use pocketstone_core::error::Context;
+use pocketstone_core::events::Window;
 use pocketstone_core::units::{format_bytes, format_ns};
 use pocketstone_core::{Error, Result};
-use pocketstone_probe::analysis::{Window, analyse, phone_summary};
+use pocketstone_probe::analysis::{analyse, phone_summary};
 use pocketstone_probe::ftrace;
 use pocketstone_report::perfetto::{PerfettoProcess, PerfettoQuery, PerfettoRun, write};
 use pocketstone_study::factor::describe;

@@ -13,6 +13,22 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+/// A span of time on a log's clock, end excluded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Its start.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+}
+
+impl Window {
+    /// Whether a moment is within it.
+    pub fn holds(&self, time_ns: u64) -> bool {
+        (self.start_ns..self.end_ns).contains(&time_ns)
+    }
+}
+
 /// Kinds of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {

@@ -9,6 +9,8 @@ pub mod error;
 pub mod events;
 mod events_join;
 pub mod events_log;
+pub mod events_threads;
+pub mod hint;
 pub mod log;
 pub mod outcome;
 pub mod plan;

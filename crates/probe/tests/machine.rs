@@ -192,7 +192,7 @@ fn known_calls_are_counted_exactly() -> Option<String> {
     go(&mut child);
     child.wait().unwrap();
     let (first, last) = (recording.log.events.first().unwrap(), recording.log.events.last().unwrap());
-    let window = analysis::Window { start_ns: first.time_ns, end_ns: last.time_ns + 1 };
+    let window = pocketstone_core::events::Window { start_ns: first.time_ns, end_ns: last.time_ns + 1 };
     let analysis = analysis::analyse(&recording.log, window, &recording.threads, &[], 1);
     let file = analysis.files.iter().find(|f| f.file.as_deref() == data.to_str()).expect("the file is known");
     // The clone's descriptor comes from fcntl, whose file is not followed.

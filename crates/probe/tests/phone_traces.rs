@@ -1,7 +1,8 @@
 //! The two published phone traces, against numbers that phone_traces.py beside this counted.
 
+use pocketstone_core::events::Window;
 use pocketstone_core::events_log::{decode_events, encode_events};
-use pocketstone_probe::analysis::{Window, analyse, phone_summary};
+use pocketstone_probe::analysis::{analyse, phone_summary};
 use pocketstone_probe::ftrace::{Context, Reading, read};
 use std::collections::BTreeSet;
 use std::io::Write;

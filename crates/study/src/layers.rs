@@ -7,12 +7,13 @@ use crate::model::{
 use crate::store::Store;
 use pocketstone_board::trace_file;
 use pocketstone_core::error::Context;
-use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall};
+use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall, Window};
+use pocketstone_core::events_threads::{ThreadState, thread_times};
 use pocketstone_core::log::{Call, FlashKind, FlashLog};
 use pocketstone_core::plan::{Plan, Workload};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::database::Trace;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls of one query that a report shows.
 const MOST_CALLS: usize = 60;
@@ -204,22 +205,17 @@ fn worker(log: &EventLog, calls: &[Call], pid: u32) -> u32 {
     counts.into_iter().max_by_key(|(_, n)| *n).map_or(pid, |(thread, _)| thread)
 }
 
+/// The stretches in which a thread had a core; none where its switches were not traced.
 fn on_core(log: &EventLog, thread: u32) -> Vec<(u64, u64)> {
-    let mut spans = Vec::new();
-    let mut since = None;
-    for event in &log.events {
-        let EventKind::Switch { prev, next, .. } = event.kind else { continue };
-        if prev == thread {
-            // The first switch away ends a stretch that began before the trace.
-            let start = since.take().unwrap_or_else(|| log.events.first().map_or(event.time_ns, |e| e.time_ns));
-            spans.push((start, event.time_ns));
-        }
-        if next == thread {
-            since = Some(event.time_ns);
-        }
+    let switched =
+        |e: &Event| matches!(e.kind, EventKind::Switch { prev, next, .. } if prev == thread || next == thread);
+    let (Some(first), Some(last)) = (log.events.first(), log.events.last()) else { return Vec::new() };
+    if !log.events.iter().any(switched) {
+        return Vec::new();
     }
-    spans.extend(since.and_then(|s| Some((s, log.events.last()?.time_ns))));
-    spans
+    let window = Window { start_ns: first.time_ns, end_ns: last.time_ns };
+    let times = thread_times(log, window, &BTreeSet::from([thread]));
+    times.iter().filter(|t| t.state == ThreadState::Running).map(|t| (t.start_ns, t.end_ns)).collect()
 }
 
 /// How much of `from..to` the spans, which ascend, cover.

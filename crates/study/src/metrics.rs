@@ -1,9 +1,10 @@
 //! The numbers that a cell is summed up in. docs/results.md says what each is.
 
 use pocketstone_board::Measured;
+use pocketstone_core::events::Window;
 use pocketstone_core::log::Call;
 use pocketstone_core::outcome::{FlashCounts, Outcome};
-use pocketstone_probe::analysis::{Analysis, OperationCost, Window, analyse};
+use pocketstone_probe::analysis::{Analysis, OperationCost, analyse};
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
 

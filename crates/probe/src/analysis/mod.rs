@@ -5,31 +5,15 @@
 //! lies within one of an operation's start or end may be attributed to its neighbour.
 
 mod phone;
-mod threads;
 
 pub use phone::{Bursts, PhoneSummary, phone_summary};
 
-use pocketstone_core::events::{EventKind, EventLog, SystemCall};
+use pocketstone_core::events::{EventKind, EventLog, SystemCall, Window};
+use pocketstone_core::events_threads::{ThreadState, ThreadTime, thread_times};
 use pocketstone_core::log::Call;
 use pocketstone_core::outcome::Unavailable;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
-use threads::{State, thread_times};
-
-/// A span of time on the log's clock, end excluded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// Its start.
-    pub start_ns: u64,
-    /// Its end.
-    pub end_ns: u64,
-}
-
-impl Window {
-    fn holds(&self, time_ns: u64) -> bool {
-        (self.start_ns..self.end_ns).contains(&time_ns)
-    }
-}
 
 /// What a run or an operation cost. Times are sums over threads, or over calls and requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,12 +175,12 @@ impl Costs<'_> {
 
     fn add(mut self, log: &EventLog, threads: &BTreeSet<u32>) {
         for time in thread_times(log, self.window, threads) {
-            time.add_to(&mut self.analysis.total, time.end_ns - time.start_ns);
+            add_time(&time, &mut self.analysis.total, time.end_ns - time.start_ns);
             let first = self.calls.partition_point(|c| end_ns(c) <= time.start_ns);
             let within = self.calls[first..].iter().zip(self.analysis.operations.iter_mut().skip(first));
             for (call, operation) in within.take_while(|(c, _)| c.start_ns < time.end_ns) {
                 let common = end_ns(call).min(time.end_ns).saturating_sub(call.start_ns.max(time.start_ns));
-                time.add_to(operation, common);
+                add_time(&time, operation, common);
             }
         }
         let window = self.window;
@@ -242,18 +226,17 @@ impl Costs<'_> {
     }
 }
 
-impl threads::ThreadTime {
-    fn add_to(&self, cost: &mut OperationCost, ns: u64) {
-        match self.state {
-            State::Running => add(&mut cost.on_core_ns, ns),
-            State::Waiting => add(&mut cost.waiting_ns, ns),
-            State::Sleeping => add(&mut cost.sleeping_ns, ns),
-            State::Blocked => add(&mut cost.blocked_ns, ns),
-            State::Ended => return,
-        }
-        if self.state != State::Running {
-            add(&mut cost.off_core_ns, ns);
-        }
+/// Adds a thread's span to what it cost.
+fn add_time(time: &ThreadTime, cost: &mut OperationCost, ns: u64) {
+    match time.state {
+        ThreadState::Running => add(&mut cost.on_core_ns, ns),
+        ThreadState::Waiting => add(&mut cost.waiting_ns, ns),
+        ThreadState::Sleeping => add(&mut cost.sleeping_ns, ns),
+        ThreadState::Blocked => add(&mut cost.blocked_ns, ns),
+        ThreadState::Ended => return,
+    }
+    if time.state != ThreadState::Running {
+        add(&mut cost.off_core_ns, ns);
     }
 }
 

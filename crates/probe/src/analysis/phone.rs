@@ -1,8 +1,8 @@
 //! What a phone's trace says by itself: the run between its marks.
 
-use super::threads::{State, thread_times};
-use super::{Window, block_requests};
-use pocketstone_core::events::{EventKind, EventLog};
+use super::block_requests;
+use pocketstone_core::events::{EventKind, EventLog, Window};
+use pocketstone_core::events_threads::{ThreadState, thread_times};
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -75,7 +75,7 @@ pub fn phone_summary(log: &EventLog) -> Result<PhoneSummary> {
         block_mean_ns: None,
     };
     let times = thread_times(log, window, &BTreeSet::from([start.pid]));
-    for ns in times.iter().filter(|t| t.state == State::Running).map(|t| t.end_ns - t.start_ns) {
+    for ns in times.iter().filter(|t| t.state == ThreadState::Running).map(|t| t.end_ns - t.start_ns) {
         summary.on_core_ns = summary.on_core_ns.saturating_add(ns);
         summary.bursts.count += 1;
         summary.bursts.max_ns = summary.bursts.max_ns.max(Some(ns));

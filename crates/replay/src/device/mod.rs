@@ -1,0 +1,121 @@
+//! Devices: what a processor's frequencies and idle states cost. Profiles are the files `devices/*.toml` of the
+//! kind `model`; docs/devices.md describes their form.
+
+use std::collections::BTreeMap;
+
+/// A device, as its profile describes it. Powers are in milliwatts, of one core where nothing else is said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Device {
+    /// The file's name without `.toml`.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// Its clusters of cores; the first is the one that runs are replayed on unless another one is named.
+    pub clusters: Vec<Cluster>,
+    /// Power of everything that is awake as long as any core is: what keeping the device up costs beyond its cores.
+    pub awake_mw: f64,
+    /// Power of the device asleep, when no core is awake.
+    pub asleep_mw: f64,
+    /// Power of the memory while a core runs, on top.
+    pub memory_mw: f64,
+    /// Power of the storage while something is waited for.
+    pub storage: Storage,
+    /// Part of a core's time at the cluster's highest frequency that does not scale with frequency, 0 to 1: the
+    /// default where a run does not know its own.
+    pub memory_share: f64,
+    /// Cycles of this device for a nanosecond on a core of the machine that recorded a run, where a study does not
+    /// calibrate it otherwise.
+    pub cycles_per_recorded_ns: f64,
+    /// Governors' settings that differ from their own defaults: by governor, then by the tunable's name.
+    pub tunables: BTreeMap<String, BTreeMap<String, String>>,
+    /// Constants of `E = t (P_cpu + P_mem)` for flash file systems, where a publication gives them.
+    pub flash_energy: Vec<FlashEnergy>,
+    /// Where each number is from: by its place in the profile, such as `cluster.krait.points.power_mw`.
+    pub sources: BTreeMap<String, String>,
+    /// The profile's text, which goes into every result.
+    pub text: String,
+}
+
+/// Cores of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    /// Its name.
+    pub name: String,
+    /// Number of cores.
+    pub cores: u32,
+    /// Whether each core has a frequency of its own; otherwise they share one.
+    pub clock_per_core: bool,
+    /// Operating points by ascending frequency.
+    pub points: Vec<OperatingPoint>,
+    /// Idle states from the shallowest; there is at least one.
+    pub idle: Vec<IdleState>,
+    /// Power of what the cluster's cores share, while any of them is awake.
+    pub shared_mw: f64,
+    /// From the decision for another frequency until it is in force.
+    pub transition_latency_ns: u64,
+    /// How long the core stands still meanwhile.
+    pub transition_stall_ns: u64,
+}
+
+/// An operating point (OPP).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OperatingPoint {
+    /// Frequency.
+    pub khz: u32,
+    /// Power of a core that runs at it.
+    pub power_mw: f64,
+}
+
+/// An idle state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IdleState {
+    /// Its name.
+    pub name: String,
+    /// Power of a core in it.
+    pub power_mw: f64,
+    /// From the wake-up until the core runs.
+    pub exit_ns: u64,
+    /// It is entered when the core is idle for at least so long (the model knows; a kernel guesses).
+    pub least_ns: u64,
+}
+
+/// Power of the storage while it works.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Storage {
+    /// While it reads.
+    pub read_mw: f64,
+    /// While it writes.
+    pub write_mw: f64,
+    /// While it makes data durable.
+    pub sync_mw: f64,
+    /// Times of requests on this device, where known: they replace the recorded ones if a study says so.
+    pub times: Option<StorageTimes>,
+}
+
+/// Mean times of one request to the storage.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StorageTimes {
+    /// Of a read that waits.
+    pub read_ns: u64,
+    /// Of a write that waits.
+    pub write_ns: u64,
+    /// Of a sync.
+    pub sync_ns: u64,
+}
+
+/// Mean power of reads from raw NAND: the constants of `E = t (P_cpu + P_mem)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlashEnergy {
+    /// `jffs2` or `yaffs2`.
+    pub file_system: String,
+    /// `read` or `sqlite`.
+    pub workload: String,
+    /// `sequential` or `random`; `None` stands for both.
+    pub pattern: Option<String>,
+    /// Whether read-ahead is on.
+    pub read_ahead: bool,
+    /// Of the processor, above idle.
+    pub cpu_mw: f64,
+    /// Of memory and flash, above idle.
+    pub memory_mw: f64,
+}

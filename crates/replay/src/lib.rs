@@ -1,0 +1,14 @@
+//! Models over recorded runs: what a run would have taken, in time and in energy, on a device and under a CPU
+//! frequency governor that are not here.
+//!
+//! ```text
+//! recorded run, phone's ftrace, synthetic --> Activity --(levers)--> simulate(device, governor) --> Replayed
+//!                     cycles, waits, delays                      latencies, frequencies, residency, energy
+//! ```
+//! A replay is modelled, never measured: whoever shows its numbers says so and names the device's profile.
+//! It uses no clock, no randomness and no thread: the same input gives the same bits everywhere.
+
+pub mod activity;
+pub mod device;
+pub mod governor;
+pub mod outcome;
