@@ -188,13 +188,17 @@ impl Profile {
                 }
                 ProfileKind::Virtual(Box::new(machine))
             }
+            "model" => {
+                let error = Error::user(format!("`{name}` is a device to model, and nothing runs on it"));
+                return Err(error.hint("name it as the device of a replay; a board has kind `host` or `virtual`"));
+            }
             other => return Err(Error::user(format!("kind `{other}` is neither `host` nor `virtual`"))),
         };
         Ok(Profile { name: name.to_owned(), description: head.description, kind, text: text.to_owned() })
     }
 }
 
-/// All profiles of a folder, by name; files that are not understood are left out.
+/// All boards of a folder, by name; files that are not understood, and devices to model, are left out.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -219,8 +223,18 @@ mod tests {
 
     #[test]
     fn every_shipped_profile_is_understood() {
-        let files = fs::read_dir(shipped()).unwrap().flatten().filter(|e| e.path().extension().is_some()).count();
-        assert_eq!(list(&shipped()).unwrap().len(), files);
+        let texts = fs::read_dir(shipped()).unwrap().flatten().map(|e| fs::read_to_string(e.path()).unwrap());
+        let boards =
+            texts.filter(|text| !text.contains("\nkind = \"model\"\n") && !text.starts_with("kind = \"model\"\n"));
+        assert_eq!(list(&shipped()).unwrap().len(), boards.count());
+    }
+
+    #[test]
+    fn a_device_to_model_is_no_board_and_says_what_it_is() {
+        let error = Profile::load(&shipped(), "nexus-6").unwrap_err();
+        assert!(error.chain().contains("nothing runs on it"), "{}", error.chain());
+        assert!(error.cure().unwrap().contains("replay"));
+        assert!(list(&shipped()).unwrap().iter().all(|p| p.name != "nexus-6"));
     }
 
     #[test]

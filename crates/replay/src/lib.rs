@@ -10,5 +10,9 @@
 
 pub mod activity;
 pub mod device;
+pub mod fit;
 pub mod governor;
+pub mod levers;
 pub mod outcome;
+pub mod recorded;
+pub mod simulate;

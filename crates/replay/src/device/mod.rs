@@ -1,7 +1,17 @@
 //! Devices: what a processor's frequencies and idle states cost. Profiles are the files `devices/*.toml` of the
 //! kind `model`; docs/devices.md describes their form.
 
+mod place;
+mod profile;
+mod raw;
+#[cfg(test)]
+mod tests;
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A device, as its profile describes it. Powers are in milliwatts, of one core where nothing else is said.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,4 +128,74 @@ pub struct FlashEnergy {
     pub cpu_mw: f64,
     /// Of memory and flash, above idle.
     pub memory_mw: f64,
+}
+
+impl Device {
+    /// Reads the text of a profile; `name` is the file's name without `.toml`, which errors repeat.
+    ///
+    /// # Errors
+    /// When it is not understood or says what cannot be; line and cure are named.
+    pub fn parse(name: &str, text: &str) -> Result<Self> {
+        profile::parse(name, text)
+    }
+
+    /// Reads the profile `name`: a file's path that ends in `.toml`, or a name in `folder`.
+    ///
+    /// # Errors
+    /// When there is none of that name or it is not understood.
+    pub fn load(folder: &Path, name: &str) -> Result<Self> {
+        let path = match name.ends_with(".toml") {
+            true => PathBuf::from(name),
+            false => folder.join(format!("{name}.toml")),
+        };
+        let text = fs::read_to_string(&path).map_err(|e| {
+            let names = list(folder).unwrap_or_default().into_iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
+            Error::user(format!("there is no device `{name}` ({})", path.display()))
+                .because(e)
+                .hint(format!("the devices here are: {names}"))
+        })?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Self::parse(&stem, &text).user(|| format!("{} is no device profile", path.display()))
+    }
+
+    /// The cluster of that name; without a name, the one that runs are replayed on.
+    ///
+    /// # Errors
+    /// When there is none; the hint lists those there are.
+    pub fn cluster(&self, name: Option<&str>) -> Result<&Cluster> {
+        let found = self.clusters.iter().find(|c| name.is_none_or(|n| c.name == n));
+        found.ok_or_else(|| {
+            let names = self.clusters.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+            Error::user(format!("{} has no cluster `{}`", self.name, name.unwrap_or_default()))
+                .hint(format!("its clusters are: {names}"))
+        })
+    }
+}
+
+/// All devices of a folder, by name. Profiles of boards are passed over; a device's profile that is not understood
+/// is an error.
+///
+/// # Errors
+/// When the folder or one of its device profiles cannot be read.
+pub fn list(folder: &Path) -> Result<Vec<Device>> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        kind: String,
+    }
+    let entries = fs::read_dir(folder).user(|| format!("cannot list the devices in {}", folder.display()))?;
+    let paths = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|x| x == "toml"));
+    let mut devices = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(&path).user(|| format!("cannot read {}", path.display()))?;
+        // A file that is no TOML is not passed over if it means to be a device.
+        let model = match toml::from_str::<Head>(&text) {
+            Ok(head) => head.kind == "model",
+            Err(_) => text.lines().any(|line| line.replace(' ', "").starts_with("kind=\"model\"")),
+        };
+        if model {
+            devices.push(Device::load(folder, &path.to_string_lossy())?);
+        }
+    }
+    devices.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(devices)
 }

@@ -3,7 +3,21 @@
 //! A governor sees what a kernel's sees: how long its cores were busy, and when they start and stop. It is told of
 //! moments, and answers with a frequency and the next moment it wants to be told of.
 
+mod bias;
+mod choose;
+pub mod conservative;
+pub mod fixed;
+pub mod interactive;
+pub mod ondemand;
+pub mod ondemand_legacy;
+mod pelt;
+mod sampling;
+pub mod schedutil;
+mod spec;
+pub mod tunables;
+
 use pocketstone_core::hint::Hint;
+pub use spec::Spec;
 
 /// A governor of one frequency domain: the cores that share a clock.
 pub trait Governor {
@@ -116,4 +130,10 @@ pub fn at_least(frequencies_khz: &[u32], khz: u64) -> u32 {
 pub fn at_most(frequencies_khz: &[u32], khz: u64) -> u32 {
     let above = frequencies_khz.partition_point(|f| u64::from(*f) <= khz);
     frequencies_khz[above.saturating_sub(1)]
+}
+
+/// The frequency (of ascending ones, not empty) that is nearest to `khz`; the lower of two that are as near.
+pub fn nearest(frequencies_khz: &[u32], khz: u64) -> u32 {
+    let (below, above) = (at_most(frequencies_khz, khz), at_least(frequencies_khz, khz));
+    if u64::from(above).abs_diff(khz) < u64::from(below).abs_diff(khz) { above } else { below }
 }

@@ -5,25 +5,31 @@ use super::trace::Trace;
 use pocketstone_core::database::Delay;
 use pocketstone_core::random::Random;
 
+/// Delays before one operation after the other: none before the first, then what the delay's kind says, from
+/// the seed. There is no end to them.
+pub fn delays(delay: Delay, seed: u64) -> impl Iterator<Item = u64> {
+    let mut random = Random::labelled(seed, "database delays");
+    let lognormal = match delay {
+        // A mean of 0 has no logarithm, and no delay is what it means.
+        Delay::Lognormal { mean_ns, sigma } if mean_ns > 0 => Some(Lognormal::new(mean_ns, sigma)),
+        _ => None,
+    };
+    (0u64..).map(move |number| match delay {
+        _ if number == 0 => 0,
+        Delay::None => 0,
+        Delay::Fixed { ns } => ns,
+        Delay::Lognormal { .. } => lognormal.as_ref().map_or(0, |l| l.draw(&mut random)),
+        Delay::PublishedLog => published_log_ns(number),
+    })
+}
+
 impl Trace {
     /// Sets the pause before every measured operation but the first, which gets none; steps that are
     /// joined to the one before them keep theirs.
     pub fn set_delays(&mut self, delay: Delay, seed: u64) {
-        let mut random = Random::labelled(seed, "database delays");
-        let lognormal = match delay {
-            // A mean of 0 has no logarithm, and no delay is what it means.
-            Delay::Lognormal { mean_ns, sigma } if mean_ns > 0 => Some(Lognormal::new(mean_ns, sigma)),
-            _ => None,
-        };
         let operations = self.measured_mut().iter_mut().filter(|step| !step.joined);
-        for (number, step) in (0u64..).zip(operations) {
-            step.pause_ns = match delay {
-                _ if number == 0 => 0,
-                Delay::None => 0,
-                Delay::Fixed { ns } => ns,
-                Delay::Lognormal { .. } => lognormal.as_ref().map_or(0, |l| l.draw(&mut random)),
-                Delay::PublishedLog => published_log_ns(number),
-            };
+        for (step, pause_ns) in operations.zip(delays(delay, seed)) {
+            step.pause_ns = pause_ns;
         }
     }
 }

@@ -15,6 +15,7 @@ mod tokens;
 mod trace;
 mod ycsb;
 
+pub use delays::delays;
 pub use import::from_sql_log;
 pub use published::{from_published, to_published};
 pub use recipe::{from_file, prepare};

@@ -1,0 +1,140 @@
+//! Time to replay: of one operation as runs grow, and of a grid of governors, workloads and delays.
+//!
+//! Prints medians of a few repetitions. The bars: time per operation within a factor of 2 from 10^4 to 10^6
+//! operations, and 10 s for the grid on two threads (the aim is 1 s).
+
+use pocketstone_core::database::Delay;
+use pocketstone_core::random::Random;
+use pocketstone_replay::activity::{Activity, IoKind, Operation, Segment, Thread};
+use pocketstone_replay::device::{Cluster, Device, IdleState, OperatingPoint, Storage};
+use pocketstone_replay::governor::Spec;
+use pocketstone_replay::levers::Levers;
+use pocketstone_replay::simulate::simulate;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+const REPETITIONS: usize = 5;
+const GOVERNORS: [&str; 7] =
+    ["performance", "powersave", "fixed:50", "ondemand", "conservative", "interactive", "schedutil"];
+const DELAYS: [Delay; 3] =
+    [Delay::None, Delay::Fixed { ns: 1_000_000 }, Delay::Lognormal { mean_ns: 6_000_000, sigma: 1.0 }];
+/// Operations of a PocketData workload.
+const OPERATIONS: usize = 1800;
+
+/// Four cores with 18 operating points: the shape of a phone's, with power that grows as the square of the frequency.
+fn device() -> Device {
+    let point = |n: u32| OperatingPoint { khz: 300_000 + n * 138_000, power_mw: 60.0 + f64::from(n * n) * 3.3 };
+    let idle = |name: &str, power_mw, exit_ns, least_ns| IdleState { name: name.into(), power_mw, exit_ns, least_ns };
+    Device {
+        name: "bench".into(),
+        description: String::new(),
+        clusters: vec![Cluster {
+            name: "cpu".into(),
+            cores: 4,
+            clock_per_core: true,
+            points: (0..18).map(point).collect(),
+            idle: vec![idle("wfi", 15.0, 2_000, 0), idle("off", 2.0, 100_000, 1_000_000)],
+            shared_mw: 20.0,
+            transition_latency_ns: 100_000,
+            transition_stall_ns: 20_000,
+        }],
+        awake_mw: 100.0,
+        asleep_mw: 10.0,
+        memory_mw: 50.0,
+        storage: Storage { read_mw: 100.0, write_mw: 150.0, sync_mw: 150.0, times: None },
+        memory_share: 0.2,
+        cycles_per_recorded_ns: 1.0,
+        tunables: BTreeMap::new(),
+        flash_energy: Vec::new(),
+        sources: BTreeMap::new(),
+        text: String::new(),
+    }
+}
+
+/// A share of the operations writes and syncs; the others compute only.
+fn workload(operations: usize, writes_per_cent: u64, cycles: u64) -> Activity {
+    let mut random = Random::labelled(writes_per_cent, "bench");
+    let operation = |_| {
+        let compute = Segment::Compute { cycles: cycles / 2 + random.below(cycles) };
+        let transaction = random.below(100) < writes_per_cent;
+        let mut segments = vec![compute];
+        if transaction {
+            segments.push(Segment::Io { ns: 100_000, kind: IoKind::Write });
+            segments.push(compute);
+            segments.push(Segment::Io { ns: 2_000_000, kind: IoKind::Sync });
+        }
+        Operation { segments, transaction, ..Operation::default() }
+    };
+    Activity { threads: vec![Thread { operations: (0..operations).map(operation).collect(), background: false }] }
+}
+
+fn median(mut of: impl FnMut()) -> f64 {
+    let mut seconds: Vec<f64> = (0..REPETITIONS)
+        .map(|_| {
+            let begin = Instant::now();
+            of();
+            begin.elapsed().as_secs_f64()
+        })
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds[REPETITIONS / 2]
+}
+
+fn grid(device: &Device, governors: &[Spec], workloads: &[Activity], threads: usize) {
+    let next = AtomicUsize::new(0);
+    let replays = governors.len() * workloads.len() * DELAYS.len();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= replays {
+                        return;
+                    }
+                    let delay = Some(DELAYS[n % DELAYS.len()]);
+                    let activity = &workloads[n / DELAYS.len() % workloads.len()];
+                    let governor = &governors[n / DELAYS.len() / workloads.len()];
+                    let levers = Levers { delay, seed: 1, ..Levers::default() };
+                    simulate(activity, device, governor, &levers).expect("the activity is right");
+                }
+            });
+        }
+    });
+}
+
+fn main() {
+    let mut out = std::io::stdout().lock();
+    let device = device();
+    let spec = |text: &str| text.parse::<Spec>().expect("a governor");
+    let interactive = spec("interactive");
+    let levers = Levers { delay: Some(Delay::Fixed { ns: 1_000_000 }), ..Levers::default() };
+    let mut each_ns = Vec::new();
+    for operations in [10_000, 100_000, 1_000_000] {
+        let activity = workload(operations, 5, 1_000_000);
+        let seconds = median(|| {
+            simulate(&activity, &device, &interactive, &levers).expect("the activity is right");
+        });
+        each_ns.push(seconds * 1e9 / operations as f64);
+        writeln!(out, "{operations} operations: {seconds:.4} s, {:.0} ns each", each_ns[each_ns.len() - 1])
+            .expect("output");
+    }
+    let (low, high) = each_ns.iter().fold((f64::MAX, 0.0f64), |(l, h), ns| (l.min(*ns), h.max(*ns)));
+    let word = if high <= 2.0 * low { "met" } else { "NOT met" };
+    writeln!(out, "time per operation, highest to lowest: {:.2}; bar 2: {word}", high / low).expect("output");
+
+    let governors: Vec<Spec> = GOVERNORS.into_iter().map(spec).collect();
+    let kinds = [(50, 2_000_000), (5, 1_500_000), (0, 1_500_000), (5, 4_000_000)];
+    let workloads: Vec<Activity> = kinds.into_iter().map(|(w, cycles)| workload(OPERATIONS, w, cycles)).collect();
+    for threads in [1, 2] {
+        let seconds = median(|| grid(&device, &governors, &workloads, threads));
+        let word = if seconds <= 10.0 { "met" } else { "NOT met" };
+        let aim = if seconds <= 1.0 { "met" } else { "NOT met" };
+        writeln!(
+            out,
+            "7 governors x 4 workloads x 3 delays, {threads} threads: {seconds:.3} s; bar 10 s: {word}; aim 1 s: {aim}"
+        )
+        .expect("output");
+    }
+}

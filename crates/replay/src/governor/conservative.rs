@@ -1,0 +1,128 @@
+//! The conservative governor: up and down in steps, in both of its revisions.
+//!
+//! Once in a sampling period, by a timer that an idle domain defers, it takes the load of the busiest core. It
+//! keeps a wanted frequency of its own, which starts at the current one and need not be an operating point.
+//!
+//! 1. load > up_threshold: the wanted frequency rises by a step, freq_step per cent of the maximum, and it goes to
+//!    the highest operating point that is at most that.
+//! 2. Otherwise only every sampling_down_factor-th sample counts: if the load is below down_threshold, the wanted
+//!    frequency falls by a step.
+//!
+//! Thresholds 80 and 20, steps of 5% and a sampling_down_factor of 1 today and 5 in the old revision are facts of
+//! the published descriptions. From memory, unverified: falling, today's revision goes to the lowest operating
+//! point that is at least the wanted frequency and the old one to the highest that is at most it; today's lowers
+//! the wanted frequency by a step for every period that it missed while the domain was idle (a window longer than
+//! two periods), and gives such a core its load from before ([`super::sampling`]).
+//!
+//! | Tunable | Unit | Default |
+//! | --- | --- | --- |
+//! | up_threshold, down_threshold | % | 80, 20 |
+//! | freq_step | % of the maximum | 5; 0 never changes anything |
+//! | sampling_rate | us | 10000; old: 1000 times the transition latency, at least 10000 |
+//! | sampling_down_factor | samples | 1; old: 5 |
+
+use pocketstone_core::{Error, Result};
+
+use super::ondemand::after;
+use super::sampling::Sampler;
+use super::tunables::Tunables;
+use super::{Decision, Domain, Governor, Moment, at_least, at_most};
+use crate::device::Cluster;
+
+/// Names of the tunables.
+pub(super) const TUNABLES: &[&str] =
+    &["up_threshold", "down_threshold", "freq_step", "sampling_rate", "sampling_down_factor"];
+
+/// The governor.
+#[derive(Debug)]
+pub struct Conservative {
+    legacy: bool,
+    up_threshold: u64,
+    down_threshold: u64,
+    freq_step: u64,
+    sampling_ns: u64,
+    sampling_down_factor: u64,
+    sampler: Sampler,
+    wanted_khz: u64,
+    passed: u64,
+}
+
+impl Conservative {
+    /// The governor of a cluster with these tunables; `legacy` is its old revision. A user error if one is out of
+    /// its range.
+    pub fn new(tunables: &Tunables, cluster: &Cluster, legacy: bool) -> Result<Self> {
+        let up_threshold = tunables.number("up_threshold", 80, 1, 100)?;
+        let down_threshold = tunables.number("down_threshold", 20, 1, 100)?;
+        if down_threshold >= up_threshold {
+            return Err(Error::user(format!(
+                "conservative: down_threshold {down_threshold} is not below up_threshold {up_threshold}"
+            ))
+            .hint("lower down_threshold or raise up_threshold"));
+        }
+        // 1000 times a latency in ns, in us, is the same number.
+        let (least_us, sampling_us) =
+            if legacy { (10_000, cluster.transition_latency_ns.clamp(10_000, 3_600_000_000)) } else { (0, 10_000) };
+        Ok(Conservative {
+            legacy,
+            up_threshold,
+            down_threshold,
+            freq_step: tunables.number("freq_step", 5, 0, 100)?,
+            sampling_ns: tunables.time_ns("sampling_rate", sampling_us, 1)?.max(least_us * 1000),
+            sampling_down_factor: tunables.number("sampling_down_factor", if legacy { 5 } else { 1 }, 1, 100_000)?,
+            sampler: Sampler::default(),
+            wanted_khz: 0,
+            passed: 0,
+        })
+    }
+
+    fn sample(&mut self, domain: &Domain<'_>) -> Option<u32> {
+        let bursts = (!self.legacy).then_some(self.sampling_ns);
+        let window = self.sampler.window(domain, false, bursts)?;
+        let all = domain.frequencies_khz;
+        let (lowest, highest) = (u64::from(all[0]), u64::from(all[all.len() - 1]));
+        if self.freq_step == 0 {
+            return None;
+        }
+        // A step of nothing would stick: kernels take 5 kHz then.
+        let step = match highest * self.freq_step / 100 {
+            0 => 5,
+            step => step,
+        };
+        if !self.legacy && window.wall_ns > 2 * self.sampling_ns {
+            let missed = window.wall_ns / self.sampling_ns;
+            self.wanted_khz = self.wanted_khz.saturating_sub(missed.saturating_mul(step)).max(lowest);
+        }
+        if window.load > self.up_threshold {
+            self.passed = 0;
+            self.wanted_khz = (self.wanted_khz + step).min(highest);
+            return Some(at_most(all, self.wanted_khz));
+        }
+        self.passed += 1;
+        if self.passed < self.sampling_down_factor {
+            return None;
+        }
+        self.passed = 0;
+        if window.load >= self.down_threshold || self.wanted_khz == lowest && domain.khz == all[0] {
+            return None;
+        }
+        self.wanted_khz = self.wanted_khz.saturating_sub(step).max(lowest);
+        Some(if self.legacy { at_most(all, self.wanted_khz) } else { at_least(all, self.wanted_khz) })
+    }
+}
+
+impl Governor for Conservative {
+    fn decide(&mut self, moment: Moment, domain: &Domain<'_>) -> Decision {
+        match moment {
+            Moment::Start => {
+                self.sampler.start(domain, false);
+                self.wanted_khz = u64::from(domain.khz);
+                after(domain, None, self.sampling_ns)
+            }
+            Moment::Timer => {
+                let khz = self.sample(domain);
+                after(domain, khz, self.sampling_ns)
+            }
+            _ => Decision::default(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the governors that sample have in common: the load of a window.
+//!
+//! Load is `100 x (wall - idle) / wall` in whole per cent, rounded down, as the governors of kernels keep it; the
+//! busiest core counts. With io_is_busy, time that a core idles while a thread waits for a device is not idle.
+
+use super::Domain;
+
+/// The end of the last window, by core.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sampler {
+    at_ns: u64,
+    cores: Vec<Core>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Core {
+    worked_ns: u64,
+    last_load: u64,
+}
+
+/// What a window was like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    /// Highest load of a core in per cent.
+    pub load: u64,
+    /// The window's length.
+    pub wall_ns: u64,
+}
+
+impl Sampler {
+    /// Starts a window.
+    pub(super) fn start(&mut self, domain: &Domain<'_>, io_is_busy: bool) {
+        self.at_ns = domain.now_ns;
+        let core = |c| Core { worked_ns: worked_ns(c, io_is_busy), last_load: 0 };
+        self.cores = domain.cores.iter().map(core).collect();
+    }
+
+    /// Ends the window and starts the next one; `None` for one of no length.
+    ///
+    /// With `bursts` (a period), a core that was idle for longer than two periods is given the load that it had
+    /// before, once: mainline kernels do so since 3.16, because the timer waits while a core is idle, and work
+    /// that comes in bursts would begin each of them slowly.
+    pub(super) fn window(&mut self, domain: &Domain<'_>, io_is_busy: bool, bursts: Option<u64>) -> Option<Window> {
+        let wall_ns = domain.now_ns.checked_sub(self.at_ns).filter(|w| *w > 0)?;
+        self.at_ns = domain.now_ns;
+        self.cores.resize(domain.cores.len(), Core::default());
+        let mut highest = 0;
+        for (core, times) in self.cores.iter_mut().zip(domain.cores) {
+            let worked = worked_ns(times, io_is_busy);
+            let in_window = (worked - core.worked_ns).min(wall_ns);
+            core.worked_ns = worked;
+            let idled_long = bursts.is_some_and(|period| wall_ns - in_window > 2 * period);
+            let load = if idled_long && core.last_load != 0 {
+                std::mem::take(&mut core.last_load)
+            } else {
+                core.last_load = 100 * in_window / wall_ns;
+                core.last_load
+            };
+            highest = highest.max(load);
+        }
+        Some(Window { load: highest, wall_ns })
+    }
+}
+
+fn worked_ns(core: &super::CoreTimes, io_is_busy: bool) -> u64 {
+    core.busy_ns + if io_is_busy { core.iowait_ns } else { 0 }
+}

@@ -1,0 +1,449 @@
+#!/usr/bin/env python3
+"""Writes the derived vectors beside this script: the files named derived_*.toml.
+
+It is written from the published descriptions of the governors, not from the crate's code, and works on windows
+rather than on events: a time line is built so that each sampling window has a known load, and what a governor does
+after a window is one formula of (load, current frequency). Utilisation comes from the closed form of the series.
+"""
+
+from fractions import Fraction
+from pathlib import Path
+
+N6 = [300000, 422400, 652800, 729600, 883200, 960000, 1036800, 1190400, 1267200, 1497600, 1574400, 1728000,
+      1958400, 2265600, 2457600, 2496000, 2572800, 2649600]
+N5 = [300000, 422400, 652800, 729600, 883200, 960000, 1036800, 1190400, 1267200, 1497600, 1574400, 1728000,
+      1958400, 2265600]
+OMAP = [125000, 250000, 500000, 550000, 600000, 720000]
+TABLES = {"nexus6": N6, "nexus5": N5, "omap3530": OMAP}
+
+
+def ceil_opp(table, khz):
+    return min([f for f in table if f >= khz], default=table[-1])
+
+
+def floor_opp(table, khz):
+    return max([f for f in table if f <= khz], default=table[0])
+
+
+def near_opp(table, khz):
+    return min(table, key=lambda f: (abs(f - khz), f))
+
+
+class Out:
+    def __init__(self, name):
+        self.name, self.vectors = name, []
+
+    def add(self, name, governor, table, start, cores, derivation, expect=None, last=None, latency_ns=0):
+        text = [f'[[vector]]', f'name = "{name}"', f"governor = '{governor}'", f'table = "{table}"',
+                f"start_khz = {start}", "cores = [" + ", ".join(f'"{c}"' for c in cores) + "]"]
+        if latency_ns:
+            text.append(f"transition_latency_ns = {latency_ns}")
+        if expect is not None:
+            text.append("expect = [" + ", ".join(f"[{t}, {f}]" for t, f in expect) + "]")
+        if last is not None:
+            text.append(f"expect_last_khz = {last}")
+        text.append(f'derivation = "{derivation}"')
+        self.vectors.append("\n".join(text) + "\n")
+
+    def write(self):
+        head = "# Written by derive.py; change that.\n\n[tables]\n"
+        head += "".join(f"{k} = {v}\n" for k, v in TABLES.items())
+        path = Path(__file__).with_name(f"derived_{self.name}.toml")
+        path.write_text(head + "\n" + "\n".join(self.vectors))
+
+
+def window(length_us, load, rest="idle"):
+    """A core's time line of one window: what is left of the load first, so that the window ends busy."""
+    busy = length_us * load // 100
+    assert busy * 100 == length_us * load
+    return ([f"{rest} {length_us - busy}us"] if busy < length_us else []) + ([f"busy {busy}us"] if busy else [])
+
+
+def line(*windows):
+    return ", ".join(p for w in windows for p in w)
+
+
+def walk(windows, start, step):
+    """Changes from windows (length, load) by step(load, khz): the time of each window's end, where it changes."""
+    time, khz, changes = 0, start, []
+    for length, load in windows:
+        time += length
+        new = step(load, khz)
+        if new != khz:
+            changes.append((time, new))
+        khz = new
+    return changes, khz
+
+
+def fixed(o):
+    for table in ["nexus6", "nexus5", "omap3530"]:
+        t = TABLES[table]
+        o.add(f"performance on {table}", "performance", table, t[0], ["idle 1ms, busy 2ms"],
+              f"pinned at the highest operating point, {t[-1]}, from the start", [(0, t[-1])])
+        o.add(f"powersave on {table}", "powersave", table, t[-1], ["idle 1ms, busy 2ms"],
+              f"pinned at the lowest operating point, {t[0]}, from the start", [(0, t[0])])
+        for percent in [1, 25, 50, 75, 100]:
+            want = Fraction(t[-1] * percent, 100)
+            o.add(f"fixed {percent} per cent on {table}", f"fixed:{percent}", table, t[3],
+                  ["busy 1ms"], f"{percent}% of {t[-1]} is {float(want):.0f}; nearest is {near_opp(t, want)}",
+                  last=near_opp(t, want))
+    for khz in [1, 1382399, 1382400, 1382401, 1267200, 9999999]:
+        o.add(f"fixed {khz} kHz on nexus6", f"fixed:{khz}kHz", "nexus6", 300000, ["busy 1ms"],
+              f"the operating point nearest to {khz} (1382400 lies in the middle of 1267200 and 1497600: the lower)",
+              last=near_opp(N6, khz))
+
+
+def ondemand(o):
+    lo, hi = N6[0], N6[-1]
+
+    def step(up):
+        return lambda load, khz: hi if load > up else near_opp(N6, lo + Fraction(load * (hi - lo), 100))
+
+    for load in [1, 3, 7, 10, 15, 20, 25, 30, 34, 40, 45, 50, 55, 60, 65, 70, 75, 79, 80, 81, 90, 100]:
+        for start in [300000, 2649600] if load in (30, 80, 81) else [1267200]:
+            want = lo + load * (hi - lo) // 100
+            changes, _ = walk([(10000, load)], start, step(80))
+            o.add(f"load {load} from {start}", "ondemand", "nexus6", start, [line(window(10000, load))],
+                  f"current: above 80 the maximum, else nearest to {lo} + {load} x {hi - lo} / 100 = {want}", changes)
+    for load in [94, 95, 96]:
+        changes, _ = walk([(20000, load)], 300000, step(95))
+        o.add(f"load {load} with up_threshold 95", "ondemand{up_threshold=95,sampling_rate=20000}", "nexus6", 300000,
+              [line(window(20000, load))], "above 95 the maximum, else proportional; the sample is after 20 ms", changes)
+    for factor in [2, 5]:
+        # At the maximum the next sample is after `factor` periods; after it, one period again.
+        loads = [(10000, 100), (10000 * factor, 40), (10000, 20)]
+        changes, _ = walk(loads, 300000, step(80))
+        o.add(f"down factor {factor}", f"ondemand{{sampling_down_factor={factor}}}", "nexus6", 300000,
+              [line(*[window(*w) for w in loads])],
+              f"10 ms: maximum; next sample {factor} periods later at 40%; then a period again at 20%", changes)
+        loads = [(10000, 100), (10000 * factor, 100), (10000 * factor, 40), (10000, 20)]
+        changes, _ = walk(loads, 300000, step(80))
+        o.add(f"down factor {factor} stays while busy", f"ondemand{{sampling_down_factor={factor}}}", "nexus6", 300000,
+              [line(*[window(*w) for w in loads])],
+              "a second full sample at the maximum keeps the long period, as the factor is kept until it leaves", changes)
+    for io, load in [(0, 30), (1, 100), (0, 60), (1, 100)]:
+        busy = 30 if load in (30,) or (io and not any("io 7000" in v for v in o.vectors if "io_is_busy=1" in v)) else 60
+        changes, _ = walk([(10000, 100 if io else busy)], 960000, step(80))
+        o.add(f"io_is_busy {io} with busy {busy} and the rest iowait", f"ondemand{{io_is_busy={io}}}", "nexus6", 960000,
+              [line(window(10000, busy, "io"))],
+              f"busy {busy}%, iowait {100 - busy}%: load {100 if io else busy} as iowait counts only with io_is_busy", changes)
+    for loads in [(10, 70), (70, 10), (81, 10), (40, 40)]:
+        changes, _ = walk([(10000, max(loads))], 960000, step(80))
+        o.add(f"two cores {loads[0]} and {loads[1]}", "ondemand", "nexus6", 960000,
+              [line(window(10000, l)) for l in loads], f"the busiest core counts: {max(loads)}", changes)
+    for bias in [100, 250]:
+        # Load 100: target 2649600, wanted target - target x bias / 1000, between two points for parts of a period.
+        want = hi - hi * bias // 1000
+        low, high = floor_opp(N6, want), ceil_opp(N6, want)
+        part = Fraction(want - low, high - low) * 10000
+        o.add(f"powersave_bias {bias}", f"ondemand{{powersave_bias={bias}}}", "nexus6", 300000, ["busy 19ms"],
+              f"maximum less {bias} thousandths is {want}: {high} for {float(part):.1f} us of 10 ms, then {low}",
+              [(10000, high), (10000 + int(part), low)])
+
+
+def legacy(o):
+    n5 = ("up_threshold=90,down_differential=10,sampling_rate=50000,sampling_down_factor=4,io_is_busy=1,"
+          "up_threshold_multi_core=70,optimal_freq=960000,sync_freq=960000")
+
+    def step(table, up, diff, optimal=None):
+        def one(load, khz):
+            if load > up:
+                return table[-1]
+            if optimal and load > optimal[0] and khz < optimal[1]:
+                return optimal[1]
+            if load < up - diff:
+                return ceil_opp(table, load * khz // (up - diff))
+            return khz
+        return one
+
+    for start in [2265600, 960000, 422400, 300000]:
+        for load in [2, 20, 50, 69, 70, 71, 79, 80, 81, 90, 91, 100]:
+            changes, _ = walk([(50000, load)], start, step(N5, 90, 10))
+            o.add(f"one core {load} from {start}", f"ondemand-legacy{{{n5}}}", "nexus5", start,
+                  [line(window(50000, load))],
+                  f"above 90 the maximum; below 80 lowest point >= {load} x {start} / 80 = {load * start / 80:.0f}; else stays",
+                  changes)
+    for start, load in [(300000, 69), (300000, 70), (300000, 71), (300000, 90), (300000, 91), (883200, 75),
+                        (960000, 75), (1036800, 75), (960000, 81)]:
+        opt = n5.replace("sync_freq=960000", "sync_freq=0")
+        changes, _ = walk([(50000, load)], start, step(N5, 90, 10, (70, 960000)))
+        o.add(f"multi-core optimal {load} from {start}", f"ondemand-legacy{{{opt}}}", "nexus5", start,
+              [line(window(50000, load)), line(window(50000, 10))],
+              "two cores on-line: above 70 and below 960000 to optimal_freq 960000; otherwise as with one core", changes)
+    for load in [80, 81, 90]:
+        sync = "up_threshold=90,sampling_rate=50000,sync_freq=1190400"
+        changes = [(50000, 1190400)] if load > 80 else []
+        o.add(f"sync_freq {load}", f"ondemand-legacy{{{sync}}}", "nexus5", 652800,
+              [line(window(50000, load)), line(window(50000, 10))],
+              "a core above up_threshold_any_cpu_load 80, frequency below sync_freq: to sync_freq 1190400", changes)
+    for load in [69, 70, 80, 81]:
+        changes, _ = walk([(10000, load)], 2649600, step(N6, 80, 10))
+        o.add(f"defaults {load}", "ondemand-legacy", "nexus6", 2649600, [line(window(10000, load))],
+              f"80/10 and 10 ms: below 70 lowest >= {load} x 2649600 / 70", changes)
+    for load in [91, 92, 95, 96]:
+        changes, _ = walk([(10000, load)], 960000, step(N6, 95, 3))
+        o.add(f"micro accounting {load}", "ondemand-legacy{up_threshold=95,down_differential=3}", "nexus6", 960000,
+              [line(window(10000, load))], "95/3: above 95 the maximum, below 92 down, else it stays", changes)
+    # The least period is 10 ms; the default is 1000 transition latencies.
+    o.add("least sampling period", "ondemand-legacy{sampling_rate=1000}", "nexus6", 300000, ["busy 15ms"],
+          "minimum sample 10 ms, whatever sampling_rate says", [(10000, 2649600)])
+    o.add("sampling period from the latency", "ondemand-legacy", "omap3530", 125000, ["busy 350ms"],
+          "1000 x 300 us = 300 ms, the OMAP3530's transition latency", [(300000, 720000)], latency_ns=300000)
+    for io in [0, 1]:
+        text = n5.replace("io_is_busy=1", f"io_is_busy={io}")
+        changes, _ = walk([(50000, 100 if io else 20)], 960000, step(N5, 90, 10))
+        o.add(f"legacy io_is_busy {io}", f"ondemand-legacy{{{text}}}", "nexus5", 960000,
+              [line(window(50000, 20, "io"))], f"20% busy and 80% iowait is load {100 if io else 20}", changes)
+    # sampling_down_factor 4: after the jump, 200 ms; a middling load keeps the factor; lowering ends it.
+    loads = [(50000, 100), (200000, 85), (200000, 60), (50000, 20)]
+    changes, _ = walk(loads, 300000, step(N5, 90, 10))
+    o.add("legacy down factor 4", f"ondemand-legacy{{{n5}}}", "nexus5", 300000,
+          [line(*[window(*w) for w in loads])],
+          "50 ms: maximum; samples 4 periods apart: 85% stays, 60% lowers to >= 1699200; then 50 ms: 20%", changes)
+
+
+def conservative(o):
+    def chain(table, start, windows, up, down, percent, factor, legacy):
+        """Wanted frequency after n steps up and m down is start + (n - m) x step within the bounds."""
+        size = table[-1] * percent // 100
+        time, khz, want, skipped, changes = 0, start, start, 0, []
+        for length, load in windows:
+            time += length
+            new = khz
+            if load > up:
+                want, skipped = min(want + size, table[-1]), 0
+                new = floor_opp(table, want)
+            else:
+                skipped += 1
+                if skipped == factor:
+                    skipped = 0
+                    if load < down and not (khz == table[0] and want == table[0]):
+                        want = max(want - size, table[0])
+                        new = (floor_opp if legacy else ceil_opp)(table, want)
+            if new != khz:
+                changes.append((time, new))
+                khz = new
+        return changes
+
+    runs = [("full load climbs by 5%", 300000, [100] * 24), ("idle falls by 5%", 2649600, [10] * 24),
+            ("80 is not above 80", 960000, [80] * 3), ("81 is above 80", 960000, [81] * 3),
+            ("20 is not below 20", 960000, [20] * 3), ("19 is below 20", 960000, [19] * 3),
+            ("up and down", 960000, [90, 90, 10, 10, 10, 90]), ("a middling load stays", 1267200, [50, 60, 70]),
+            ("the top is the top", 2572800, [100, 100, 100, 5, 5]), ("the bottom is the bottom", 422400, [5] * 4 + [90] * 3)]
+    for legacy, factor in [(False, 1), (True, 5)]:
+        governor = "conservative-legacy" if legacy else "conservative"
+        for name, start, loads in runs:
+            loads = [l for l in loads for _ in range(5 if legacy and l < 50 and len(loads) < 10 else 1)]
+            w = [(10000, l) for l in loads]
+            o.add(f"{governor}: {name}", governor, "nexus6", start, [line(*[window(*x) for x in w])],
+                  f"steps of 5% of 2649600 = 132480 from {start} by loads; down every {factor} samples",
+                  chain(N6, start, w, 80, 20, 5, factor, legacy))
+    for factor in [1, 2, 3]:
+        w = [(10000, 10)] * 8
+        o.add(f"conservative sampling_down_factor {factor}", f"conservative{{sampling_down_factor={factor}}}", "nexus6",
+              2649600, [line(*[window(*x) for x in w])], f"a step down of 132480 at every {factor}. sample",
+              chain(N6, 2649600, w, 80, 20, 5, factor, False))
+    w = [(10000, 10)] * 3 + [(10000, 90)] + [(10000, 10)] * 5
+    o.add("conservative an upward step starts the count again", "conservative{sampling_down_factor=4}", "nexus6", 1958400,
+          [line(*[window(*x) for x in w])], "3 samples, then one up, then 4 more until a step down",
+          chain(N6, 1958400, w, 80, 20, 5, 4, False))
+    for percent in [0, 10, 50, 100]:
+        w = [(20000, 95)] * 4 + [(20000, 3)] * 3
+        expect = [] if percent == 0 else chain(N6, 652800, w, 70, 30, percent, 1, False)
+        o.add(f"conservative freq_step {percent}",
+              f"conservative{{freq_step={percent},up_threshold=70,down_threshold=30,sampling_rate=20000}}", "nexus6",
+              652800, [line(*[window(*x) for x in w])], f"steps of {percent}% of 2649600; 0 never changes anything", expect)
+    o.add("conservative two cores", "conservative", "nexus6", 960000,
+          [line(window(10000, 5)), line(window(10000, 85))], "the busiest core, 85, is above 80: 960000 + 132480 -> 1036800",
+          [(10000, 1036800)])
+
+
+NEXUS6 = ('above_hispeed_delay="20000 1400000:40000 1700000:20000",go_hispeed_load=90,hispeed_freq=1497600,'
+          'target_loads="85 1500000:90 1800000:70",min_sample_time=40000,io_is_busy=1,sampling_down_factor=100000')
+
+
+def target_load(khz):
+    return 70 if khz >= 1800000 else 90 if khz >= 1500000 else 85
+
+
+def fits(load, khz, target=target_load):
+    """Where "the lowest point >= load x khz / target(f)" leads from khz; None where the search would have to bisect."""
+    slow, fast, at = 0, 10**9, khz
+    while True:
+        new = ceil_opp(N6, load * khz // target(at))
+        if new == at:
+            return at
+        slow, fast = (max(slow, at), fast) if new > at else (slow, min(fast, at))
+        if not slow < new < fast:
+            return None
+        at = new
+
+
+def interactive(o):
+    # One window from a start below hispeed_freq: nothing delays the raise.
+    for start in [300000, 652800, 960000, 1267200]:
+        for load in [10, 40, 66, 85, 86, 89, 90, 100]:
+            fit = fits(load, start)
+            if fit is None:
+                continue
+            # Lowering waits: the floor is the start, set at 0, and min_sample_time is 40 ms.
+            new = 1497600 if load >= 90 else min(fit, 1497600)
+            expect = [(20000, new)] if new > start else []
+            o.add(f"below hispeed {load} from {start}", f"interactive{{{NEXUS6}}}", "nexus6", start,
+                  [line(window(20000, load))],
+                  f"load {load}: from 90 on hispeed_freq 1497600, else lowest f >= {load * start} / target(f) = {fit}; "
+                  "lowering waits 40 ms", expect)
+    # Lowering from below the maximum: the floor is set at 0; at 20 ms it waits, at 40 ms it is old enough.
+    for start, load in [(1267200, 10), (1267200, 30), (1958400, 20), (1574400, 40), (960000, 50)]:
+        fit = fits(load, start)
+        o.add(f"lowering waits for min_sample_time {load} from {start}", f"interactive{{{NEXUS6}}}", "nexus6", start,
+              [line(window(20000, load), window(20000, load))],
+              f"{load * start} / target(f): {fit}; 20 ms < min_sample_time 40 ms, 40 ms is not", [(40000, fit)])
+    # At the maximum sampling_down_factor 100 ms stands for min_sample_time; the timer is on as it was armed at 0.
+    for loads in [5, 6]:
+        o.add(f"lowering from the maximum waits for sampling_down_factor with {loads} windows", f"interactive{{{NEXUS6}}}",
+              "nexus6", 2649600, [line(*[window(20000, 20)] * loads)],
+              "20 x 2649600 / target(f) = 652800 (85); the floor is old enough at 100 ms, the fifth window's end",
+              [(100000, 652800)])
+    # Raising at or above hispeed_freq: windows of 20 ms, evaluations that wait do not count.
+    for start, delay in [(1497600, 40000), (1574400, 40000), (1728000, 20000), (1958400, 20000)]:
+        khz, time, since, expect = start, 0, 0, []
+        for _ in range(8):
+            time += 20000
+            wait = 20000 if khz >= 1700000 or khz < 1400000 else 40000
+            if khz == 2649600:
+                break
+            fit = fits(100, khz)
+            assert fit is not None
+            if fit > khz and time - since < wait:
+                continue
+            since, khz = time, fit
+            expect.append((time, fit))
+        o.add(f"full load at {start}", f"interactive{{{NEXUS6}}}", "nexus6", start, ["busy 160ms"],
+              f"each raise waits above_hispeed_delay of the present target ({delay} us at {start}), then 100 x f / target",
+              expect)
+    # Target loads alone, no hispeed: one target for all, so the choice is load x f / target.
+    for target in [50, 70, 90, 100]:
+        for load in [30, 60, 95]:
+            fit = fits(load, 960000, lambda _: target)
+            expect = [(20000, fit)] if fit != 960000 else []
+            o.add(f"target load {target} at {load}",
+                  f"interactive{{target_loads={target},go_hispeed_load=100,min_sample_time=0}}", "nexus6", 960000,
+                  [line(window(20000, load))], f"lowest point >= {load} x 960000 / {target} = {load * 960000 / target:.0f}",
+                  expect)
+    # Defaults: target load 90, go_hispeed_load 99, hispeed_freq the maximum, 20 ms and 80 ms.
+    for load in [98, 99, 100]:
+        new = 2649600 if load >= 99 else fits(load, 960000, lambda _: 90)
+        o.add(f"defaults at {load}", "interactive", "nexus6", 960000, [line(window(20000, load))],
+              f"from 99 on hispeed_freq, the maximum; else lowest >= {load} x 960000 / 90", [(20000, new)])
+    for n in [3, 4]:
+        expect = [(80000, fits(20, 1958400, lambda _: 90))] if n == 4 else []
+        o.add(f"defaults lower after {n} windows", "interactive", "nexus6", 1958400, [line(*[window(20000, 20)] * n)],
+              "lowering waits 80 ms, which is the fourth window's end: 20 x 1958400 / 90 = 435200", expect)
+    for rate in [5000, 30000]:
+        o.add(f"timer_rate {rate}", f"interactive{{timer_rate={rate}}}", "nexus6", 300000, ["busy 40ms"],
+              f"the first evaluation is after {rate} us", [(rate, 2649600)])
+    for io in [0, 1]:
+        fit = 2649600 if io else fits(60, 960000, lambda _: 90)
+        o.add(f"interactive io_is_busy {io}", f"interactive{{io_is_busy={io},min_sample_time=0}}", "nexus6", 960000,
+              [line(window(20000, 60, "io"))], f"60% busy and 40% iowait is load {100 if io else 60}", [(20000, fit)])
+
+
+P = 1024.0  # us
+Y = 0.5 ** (1 / 32)
+
+
+def util(clock_us):
+    """Of a core that was busy from 0 on: n whole periods and a part. 1024 x sum / sum of an always busy core."""
+    n, part = divmod(clock_us, P)
+    return 1024 * (P * Y * (1 - Y ** n) / (1 - Y) + part) / (P * Y / (1 - Y) + part)
+
+
+def wanted(u, base=2649600):
+    # Near a whole number, rounding decides: such vectors are left out.
+    return None if min(u % 1, 1 - u % 1) < 1e-4 and u > 0.5 else ceil_opp(N6, 1.25 * base * int(u) / 1024)
+
+
+def schedutil(o):
+    # Always busy from 0, at the lowest frequency: the clock of tracking runs at f / fmax, ticks every 4 ms.
+    for rate in [0, 1000, 4000, 8000, 10000, 20000]:
+        clock, khz, last, expect = 0.0, 300000, None, []
+        for time in range(4000, 240001, 4000):
+            clock += 4000 * khz / 2649600
+            if last is not None and time - last < rate:
+                continue
+            new = wanted(util(clock))
+            assert new is not None
+            if new > khz:
+                expect.append((time, new))
+                khz, last = new, time
+        o.add(f"busy from the lowest with a rate limit of {rate}", f"schedutil{{rate_limit_us={rate}}}", "nexus6", 300000,
+              ["busy 240ms"], "invariant: after work w, util = 1024 (1 - y^(w/1024 us)), w grows by f/fmax; 1.25 fmax util",
+              expect)
+    for hz in [100, 300, 1000]:
+        tick = 1_000_000_000 // hz / 1000
+        clock, khz, expect = 0.0, 300000, []
+        for n in range(1, int(100000 / tick) + 1):
+            clock += tick * khz / 2649600
+            new = wanted(util(clock))
+            assert new is not None
+            if new > khz:
+                expect.append((int(n * tick), new))
+                khz = new
+        o.add(f"{hz} ticks a second", f"schedutil{{rate_limit_us=0,hz={hz}}}", "nexus6", 300000, ["busy 100ms"],
+              f"as with 250, at ticks of {tick:.3f} us", expect)
+    # Not invariant: util by wall time, times the current frequency.
+    for ms in [10, 20, 40, 80, 160]:
+        khz, expect = 960000, [(0, 300000)]
+        khz = 300000
+        # The core idles 2 ms after the last tick: an update as well.
+        for time in [*range(4000, ms * 1000 + 1, 4000), ms * 1000 + 2000]:
+            new = wanted(util(time), khz)
+            assert new is not None
+            if new > khz:
+                expect.append((time, new))
+                khz = new
+        o.add(f"not invariant for {ms} ms", "schedutil{rate_limit_us=0,frequency_invariant=0}", "nexus6", 960000,
+              [f"busy {ms + 2}ms"], "at 0 util is 0: lowest; then 1.25 x current x 1024 (1 - y^n) / 1024 at each tick", expect)
+    # Busy n periods at the maximum, idle m: util = 1024 (1 - y^n) y^m when it wakes up.
+    for n, m in [(32, 0.5), (32, 8), (32, 16), (32, 32), (32, 64), (64, 16), (16, 8), (8, 4), (100, 20), (100, 50),
+                 (4, 2), (2, 1)]:
+        m_us = int(m * 1024)
+        # The rate limit is longer than the busy time: after the start's drop to the lowest nothing changes until the
+        # wake-up; the work done is n periods of the maximum's.
+        whole = n * P * 2649600 / 300000
+        busy_us = round(whole / 0.128) * 0.128
+        busy_us = int(whole)
+        wake = busy_us + m_us
+        work = busy_us * 300000 / 2649600
+        # What the clock fell behind is idle time when the core idles.
+        behind = busy_us - work
+        end = wake
+        u = 0.0
+        # Sum over whole periods of the tracking clock: busy from 0 to `work`, idle to `end`, in periods of P.
+        last_period, into = divmod(end, P)
+        k = 0
+        total = 0.0
+        while k * P < work:
+            total += (min(work, (k + 1) * P) - k * P) * Y ** (last_period - k)
+            k += 1
+        u = 1024 * total / (P * Y / (1 - Y) + into)
+        new = wanted(u)
+        if new is None:
+            continue
+        o.add(f"decay after {n} periods and {m} idle", f"schedutil{{rate_limit_us={wake - 100}}}", "nexus6", 2649600,
+              [f"busy {busy_us}us, idle {m_us}us, busy 50us"],
+              f"work of {n} periods, then idle for {m} and the {behind:.0f} us that the clock was behind: util {u:.1f}",
+              [(0, 300000)] + ([(wake, new)] if new != 300000 else []))
+
+
+def main():
+    for make in [fixed, ondemand, legacy, conservative, interactive, schedutil]:
+        out = Out(make.__name__)
+        make(out)
+        out.write()
+        print(make.__name__, len(out.vectors))
+
+
+if __name__ == "__main__":
+    main()
