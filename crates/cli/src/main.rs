@@ -33,8 +33,24 @@ fn dispatch(command: Command) -> Result<u8> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report { folder } => {
-            let store = Store::open(&folder, false)?;
-            say!("{}", write_report(&store, &study_of(&store)?)?.display());
+            let study = study_of(&Store::open(&folder, false)?)?;
+            let models = !(study.replays.is_empty() && study.flash_energies.is_empty());
+            let mut store = Store::open(&folder, models)?;
+            if models {
+                // Profiles may have changed since.
+                let devices = boards::devices();
+                let mut progress = progress::RunProgress;
+                let done = pocketstone_study::run::replay(
+                    &study,
+                    &devices,
+                    &mut store,
+                    &boards::surroundings()?,
+                    &mut progress,
+                );
+                progress::clear();
+                done?;
+            }
+            say!("{}", write_report(&store, &study)?.display());
             Ok(0)
         }
         Command::Compare(arguments) => compare::compare(&arguments),
@@ -70,6 +86,8 @@ fn dispatch(command: Command) -> Result<u8> {
 fn check(file: &Path) -> Result<u8> {
     let study = read_study(file)?;
     pocketstone_study::summarize::check_queries(&study)?;
+    let devices = pocketstone_study::replay::devices(&study, &boards::devices(), None)?;
+    pocketstone_study::replay::check(&study, &devices)?;
     for kind in ["virtual", "host"] {
         let request = pocketstone_study::run::Request { study: &study, only: None, directory: None };
         let folder = tempfile::tempdir().user(|| "cannot create a temporary folder".into())?;

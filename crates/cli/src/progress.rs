@@ -51,6 +51,13 @@ impl Observer for RunProgress {
         BAR.set_message("measuring");
     }
 
+    fn replays(&mut self, done: usize, total: usize) {
+        BAR.set_style(style("{msg} {bar:30} {pos}/{len}"));
+        BAR.set_message(format!("replaying {total} runs"));
+        BAR.set_length(total as u64);
+        BAR.set_position(done as u64);
+    }
+
     fn cell(&mut self, cell: &Cell, result: &Result<Measured, Failed>, _host_ms: f64) {
         BAR.inc(1);
         if let Err(failed) = result {

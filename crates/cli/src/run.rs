@@ -41,6 +41,9 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
         return Ok(0);
     }
 
+    // What replays need is checked before anything is measured.
+    let models = pocketstone_study::replay::devices(&study, &devices(), store.as_ref())?;
+    pocketstone_study::replay::check(&study, &models)?;
     let surroundings = surroundings()?;
     let mut traces = Traces::new(&surroundings.cache.folder(TRACES)?, &base);
     let mut left_out = Vec::new();
@@ -78,6 +81,8 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     left_out.iter().try_for_each(|l| store.leave_out(l))?;
     let mut progress = progress::RunProgress;
     let result = run_cells(&study, &cells, board.as_ref(), store, &traces, &surroundings, &mut progress);
+    let result =
+        result.and_then(|()| pocketstone_study::run::replay(&study, &devices(), store, &surroundings, &mut progress));
     progress::clear();
     if result.is_err() && surroundings.check().is_err() {
         let folder = store.folder().display();

@@ -6,7 +6,8 @@ use database_support::{Rows, measured, spec};
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::events::{EventKind, EventLog, SystemCall};
 use pocketstone_core::events_log::decode_events;
-use pocketstone_engine::database::{Process, Task, TaskResult, Work, load, serve};
+use pocketstone_core::hint::{Hint, TakesHints};
+use pocketstone_engine::database::{Informs, Process, Task, TaskResult, Work, load, serve_informing};
 use pocketstone_workload::database::{Trace, Value};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -37,7 +38,29 @@ fn count(counts: &mut Counts, call: SystemCall, file: &str, result: i64) {
 fn serves_a_task() {
     let Some(path) = std::env::var_os(TASK) else { return };
     let output = File::options().write(true).open("/proc/self/fd/3").unwrap();
-    std::process::exit(i32::from(serve(Path::new(&path), std::io::stdin().lock(), output)));
+    let path = Path::new(&path);
+    let hints = path.with_file_name("hints");
+    let informs = |spec: &DatabaseSpec| {
+        let make = move || Box::new(Letters(File::create(&hints).unwrap())) as Box<dyn TakesHints>;
+        spec.conditions.governor.is_some().then(|| Box::new(make) as Box<Informs>)
+    };
+    std::process::exit(i32::from(serve_informing(path, std::io::stdin().lock(), output, informs)));
+}
+
+/// Writes a letter for each hint.
+struct Letters(File);
+
+impl TakesHints for Letters {
+    fn hint(&mut self, hint: Hint) {
+        let letter = match hint {
+            Hint::OperationStarts { .. } => b"S",
+            Hint::Blocks => b"B",
+            Hint::Resumes => b"R",
+            Hint::OperationEnds { transaction_ended: true, .. } => b"T",
+            Hint::OperationEnds { transaction_ended: false, .. } => b"E",
+        };
+        self.0.write_all(letter).unwrap();
+    }
 }
 
 /// Whether strace can follow a process here; says why not where it cannot.
@@ -235,4 +258,25 @@ fn nothing_is_recorded_where_no_log_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &configured("delete", 1), &workload(2), false, false);
     assert!(!folder.path().join("own.bin").exists());
+}
+
+/// A read waits for no sync; a change has one for its journal and one for the database at least.
+#[test]
+fn a_thread_tells_of_its_waits_for_durable_data_whether_calls_are_recorded_or_not() {
+    for events in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spec = configured("delete", 1);
+        spec.conditions.governor = Some("anything".into());
+        run(folder.path(), &spec, &workload(3), events, false);
+        let hints = fs::read_to_string(folder.path().join("hints")).unwrap();
+        let operations: Vec<&str> = hints.split_inclusive(['E', 'T']).collect();
+        assert_eq!(operations.len(), 12, "{hints}");
+        for (n, operation) in operations.iter().enumerate() {
+            let waits = operation.matches("BR").count();
+            let changes = matches!(n % 4, 1 | 2);
+            let expected = format!("S{}{}", "BR".repeat(waits), if changes { "T" } else { "E" });
+            assert_eq!(*operation, expected);
+            assert!(if changes { waits >= 2 } else { waits == 0 }, "{hints}");
+        }
+    }
 }

@@ -244,9 +244,9 @@ def conservative(o):
               2649600, [line(*[window(*x) for x in w])], f"a step down of 132480 at every {factor}. sample",
               chain(N6, 2649600, w, 80, 20, 5, factor, False))
     w = [(10000, 10)] * 3 + [(10000, 90)] + [(10000, 10)] * 5
-    o.add("conservative an upward step starts the count again", "conservative{sampling_down_factor=4}", "nexus6", 1958400,
+    o.add("conservative an upward step starts the count again", "conservative{sampling_down_factor=4}", "nexus6", 960000,
           [line(*[window(*x) for x in w])], "3 samples, then one up, then 4 more until a step down",
-          chain(N6, 1958400, w, 80, 20, 5, 4, False))
+          chain(N6, 960000, w, 80, 20, 5, 4, False))
     for percent in [0, 10, 50, 100]:
         w = [(20000, 95)] * 4 + [(20000, 3)] * 3
         expect = [] if percent == 0 else chain(N6, 652800, w, 70, 30, percent, 1, False)

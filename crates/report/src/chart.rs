@@ -2,9 +2,10 @@
 
 use crate::axis::{Axis, Tick, drawable};
 use crate::format::NOTHING;
+use crate::joined::{self, is_scatter};
 use crate::stacked::Layout;
 use crate::svg::{Svg, num};
-use pocketstone_study::model::{Figure, Point, Scale, Series, Source};
+use pocketstone_study::model::{Figure, Joined, Point, Scale, Series, Source};
 use serde::Serialize;
 
 /// Width of the picture, in its own units; the page scales it.
@@ -104,7 +105,9 @@ pub(crate) fn draw(figure: &Figure, markers: usize, rows: usize) -> Chart {
         (Some(layout), _) => Some(Axis::of_names(&layout.names)),
         (None, true) => points().any(|p| placed(&p)).then(|| Axis::of_names(&figure.names)),
         (None, false) => {
-            Axis::new(figure.x.scale, points().filter(placed).map(|p| p.x), false, x_ticks(figure.x.scale))
+            let ends = figure.beside.iter().flat_map(|b| [b.x_low, b.x_high]).flatten();
+            let places = points().filter(placed).map(|p| p.x).chain(ends);
+            Axis::new(figure.x.scale, places, false, x_ticks(figure.x.scale))
         }
     };
     let heights: Vec<f64> = match &layout {
@@ -114,18 +117,22 @@ pub(crate) fn draw(figure: &Figure, markers: usize, rows: usize) -> Chart {
     // Above a bar stands its number, unless bars are too many.
     let numbers = bars && layout.as_ref().is_none_or(Layout::has_numbers);
     let heights = heights.into_iter().map(|h| if numbers { h * crate::bars::HEADROOM } else { h });
-    let y = Axis::new(figure.y.scale, heights, true, 5);
+    let y = Axis::new(figure.y.scale, heights, !is_scatter(figure), 5);
     let svg = match (x, y) {
         (Some(x), Some(y)) => Picture::new(figure, x, y).draw(&looks, markers, layout.as_ref()),
         _ => String::new(),
     };
-    let legend = figure.series.iter().zip(&looks).map(|(series, look)| key(series, *look, bars)).collect();
-    let (columns, table) = table(figure);
+    let sample = |(series, look): (&Series, &Look)| key(series, *look, bars, figure.joined);
+    let legend = figure.series.iter().zip(&looks).map(sample).collect();
+    let (columns, table) = if is_scatter(figure) { joined::table(figure) } else { table(figure) };
     let whiskers = || figure.stacks.iter().flat_map(|s| &s.totals);
     Chart {
         svg,
         legend,
-        intervals: if figure.stacked { whiskers().any(interval_known) } else { points().any(interval_known) },
+        intervals: match figure.stacked {
+            true => whiskers().any(interval_known),
+            false => points().any(interval_known) || figure.beside.iter().any(|b| b.x_low.or(b.x_high).is_some()),
+        },
         undrawn: points().filter(|p| !placed(p)).count(),
         every: layout.map_or(1, |l| l.every),
         columns,
@@ -193,22 +200,26 @@ fn looks_of_lines(series: &[Series]) -> Vec<Look> {
 }
 
 /// A series' name with its source, unless the name has it already.
-fn full_name(series: &Series) -> String {
+pub(crate) fn full_name(series: &Series) -> String {
     match series.source {
         Source::Paper if !series.name.to_lowercase().contains("paper") => format!("{} (paper)", series.name),
         _ => series.name.clone(),
     }
 }
 
-fn key(series: &Series, look: Look, bar: bool) -> Key {
+fn key(series: &Series, look: Look, bar: bool, joined: Joined) -> Key {
     let mut svg = Svg::default();
     let class = format!("key {}", look.class());
     svg.open("svg", &[("class", &class), ("viewBox", "-17 -8 34 16"), ("aria-hidden", "true")]);
     if bar {
         svg.empty("path", &[("class", "bar"), ("d", "M-8-7h16v14h-16z")]);
     } else {
-        svg.empty("path", &[("class", "line"), ("d", "M-17 0h34")]);
-        svg.empty("path", &[("class", "dot"), ("d", look.marker())]);
+        if joined != Joined::Not {
+            svg.empty("path", &[("class", "line"), ("d", "M-17 0h34")]);
+        }
+        if joined != Joined::Steps {
+            svg.empty("path", &[("class", "dot"), ("d", look.marker())]);
+        }
     }
     svg.close("svg");
     Key { name: series.name.clone(), svg: svg.finish(), paper: full_name(series) != series.name }
@@ -345,7 +356,12 @@ impl<'a> Picture<'a> {
         let points: Vec<&Point> =
             series.points.iter().step_by(series.points.len().div_ceil(markers.max(1) * 5).max(1)).collect();
         let every = points.len().div_ceil(markers.max(1)).max(1);
-        let whiskers: String = points.iter().step_by(every).filter_map(|p| self.whisker(p)).collect();
+        let beside = |p: &&Point| Some((joined::beside(self.figure, series, p)?, self.position(p)?));
+        let mut whiskers: String = points.iter().step_by(every).filter_map(|p| self.whisker(p)).collect();
+        if !self.figure.beside.is_empty() {
+            let across = points.iter().step_by(every).filter_map(beside);
+            whiskers.extend(across.filter_map(|(b, place)| self.whisker_across(b, place)));
+        }
         if !whiskers.is_empty() {
             svg.empty("path", &[("class", "whisker"), ("d", &whiskers)]);
         }
@@ -359,8 +375,19 @@ impl<'a> Picture<'a> {
             line += &format!("{pen}{} {}", num(x), num(y));
             pen = 'L';
         }
-        if line.contains('L') {
+        if self.figure.joined == Joined::Steps {
+            line = joined::steps(&points.iter().map(|p| self.position(p)).collect::<Vec<_>>());
+        }
+        if line.contains(['L', 'H']) && !is_scatter(self.figure) {
             svg.empty("path", &[("class", "line"), ("d", &line)]);
+        }
+        if self.figure.joined == Joined::Steps {
+            // A marker at each step would hide the steps.
+            svg.close("g");
+            return;
+        }
+        if !self.figure.beside.is_empty() {
+            points.iter().filter_map(beside).for_each(|(b, place)| self.label(svg, b, place));
         }
         for point in points.into_iter().step_by(every) {
             let Some((x, y)) = self.position(point) else { continue };
@@ -389,7 +416,7 @@ impl<'a> Picture<'a> {
 
     pub(crate) fn describe(&self, series: &Series, point: &Point) -> String {
         let mut text = format!("{}: {} at {}", series.name, self.y.describe(point.y), x_text(self.figure, point.x));
-        if let Some(interval) = interval(&self.figure.y.scale, point) {
+        if let Some(interval) = interval(&self.figure.y.scale, point.low, point.high) {
             text += &format!(" (90% interval {interval})");
         }
         text
@@ -400,6 +427,7 @@ impl<'a> Picture<'a> {
         let names = figure.series.iter().map(full_name);
         let (kind, parts) = match (figure.stacked, figure.names.is_empty()) {
             (true, _) => ("Stacked bar", "Parts"),
+            (false, true) if is_scatter(figure) => ("Scatter", "Series"),
             (false, true) => ("Line", "Lines"),
             (false, false) => ("Bar", "Bars"),
         };
@@ -418,12 +446,10 @@ pub(crate) fn x_text(figure: &Figure, x: f64) -> String {
     figure.names.get(x as usize).cloned().unwrap_or_else(|| crate::format::value(figure.x.scale, x))
 }
 
-fn interval(scale: &Scale, point: &Point) -> Option<String> {
-    if point.low.is_none() && point.high.is_none() {
-        return None;
-    }
+pub(crate) fn interval(scale: &Scale, low: Option<f64>, high: Option<f64>) -> Option<String> {
+    low.or(high)?;
     let end = |value: Option<f64>| value.map_or(NOTHING.into(), |v| crate::format::value(*scale, v));
-    Some(format!("{} to {}", end(point.low), end(point.high)))
+    Some(format!("{} to {}", end(low), end(high)))
 }
 
 /// Breaks a label into lines that fit, at spaces where it has any.
@@ -456,7 +482,7 @@ fn table(figure: &Figure) -> (Vec<String>, Vec<Vec<String>>) {
     for (number, series) in figure.series.iter().enumerate() {
         for point in &series.points {
             let mut text = crate::format::value(figure.y.scale, point.y);
-            if let Some(interval) = interval(&figure.y.scale, point) {
+            if let Some(interval) = interval(&figure.y.scale, point.low, point.high) {
                 text += &format!(" ({interval})");
             }
             cells.push((point.x, number, text));

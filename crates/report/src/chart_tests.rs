@@ -182,3 +182,38 @@ fn names_give_bars_from_zero_with_their_numbers_and_a_table_of_names() {
     figure.series.clear();
     assert!(drawn(&figure).svg.is_empty());
 }
+
+#[test]
+fn a_scatter_plot_has_points_with_whiskers_both_ways_and_labels_but_no_lines() {
+    use pocketstone_study::model::{Beside, Joined};
+    let at = |x: f64, y: f64| Point { x, y, low: Some(y - 1.0), high: Some(y + 1.0) };
+    let beside = Beside { series: 0, point: 1, x_low: Some(15.0), x_high: Some(25.0), label: "here <".into() };
+    let figure = Figure {
+        joined: Joined::Not,
+        beside: vec![beside],
+        ..figure(
+            Scale::Linear,
+            Scale::Linear,
+            vec![series("a", Source::Measured, vec![at(10.0, 50.0), at(20.0, 60.0)])],
+        )
+    };
+    let chart = drawn(&figure);
+    assert!(places(&chart.svg).len() == 2 && !chart.svg.contains("class=\"line\"") && chart.intervals);
+    let whiskers = chart.svg.split_once("class=\"whisker\" d=\"").unwrap().1.split_once('"').unwrap().0;
+    assert_eq!((whiskers.matches('V').count(), whiskers.matches('H').count()), (2, 1), "{whiskers}");
+    assert!(chart.svg.contains("here &lt;</text>"));
+    assert_eq!(chart.columns, ["series", "point", "Requests", "Time per request (ms)"]);
+    assert_eq!(chart.rows[1], ["a", "here <", "20 (15 to 25)", "60 (59 to 61)"]);
+}
+
+#[test]
+fn a_step_holds_its_value_until_the_next_point() {
+    let figure =
+        Figure { joined: pocketstone_study::model::Joined::Steps, ..one(vec![point(1.0, 0.0), point(2.0, 10.0)]) };
+    let chart = drawn(&figure);
+    let line = chart.svg.split_once("class=\"line\" d=\"").unwrap().1.split_once('"').unwrap().0;
+    // Across at the first height, then up at the second place.
+    let (start, rest) = line.split_once('H').unwrap();
+    assert!(start.starts_with('M') && rest.contains('V') && !line.contains('L'), "{line}");
+    assert!(places(&chart.svg).is_empty());
+}

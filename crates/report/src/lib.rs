@@ -11,6 +11,7 @@ mod chart;
 mod distribution;
 mod format;
 mod heatmap;
+mod joined;
 mod names;
 mod page;
 pub mod perfetto;

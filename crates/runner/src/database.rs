@@ -3,7 +3,7 @@
 use crate::cell::{counts, keep, start_tracing};
 use crate::in_memory::{InMemory, Place};
 use crate::settings::guarded_settings;
-use crate::{read_ahead, volume};
+use crate::{read_ahead, speed, volume};
 use pocketstone_core::database::{DATABASE_FOLDER, DatabaseEngine, DatabaseOutcome, DatabaseSpec};
 use pocketstone_core::error::Context;
 use pocketstone_core::events_log::{decode_events, encode_events};
@@ -12,7 +12,6 @@ use pocketstone_core::outcome::{Failure, OUTCOME_FORMAT, Outcome, Reply, Unavail
 use pocketstone_core::plan::{FileSystem, Plan, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::database::{Process, Task, Work, available};
-use pocketstone_probe::conditions::Machine;
 use pocketstone_probe::facts::gather;
 use pocketstone_probe::flashmon::{Flashmon, first_nand};
 use pocketstone_probe::recorder::{BUFFER_KIB, kinds};
@@ -105,7 +104,9 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
     let directory = base.join(DATABASE_FOLDER);
     let mut unavailable = Vec::new();
     let mut settings = settings(plan, spec)?;
-    let conditions = Machine::default().apply(&spec.conditions, &mut settings);
+    // What the engine's process is told of them is what is in force.
+    let mut told = spec.clone();
+    let conditions = speed::apply(&mut told.conditions, spec.engine, &mut settings);
     for missed in conditions.iter().filter(|c| !c.why.is_empty()) {
         let what = format!("{} {}", missed.name, missed.asked);
         unavailable.push(Unavailable { what, why: missed.why.clone(), cure: String::new() });
@@ -120,7 +121,7 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
     let limit = RUN_LIMIT + 2 * delays(trace)?;
     // Time before a process's own code runs is a part of its start-up.
     let spawned_ns = pocketstone_engine::now_ns();
-    let mut task = task(Work::Measure, &directory, spec, trace, folder);
+    let mut task = task(Work::Measure, &directory, &told, trace, folder);
     // SQLite's own record costs less than the kernel's, and has every file's name. A traced twin alone has it.
     let own = (plan.trace && spec.engine == DatabaseEngine::Sqlite).then(|| folder.join("own.bin"));
     task.events.clone_from(&own);

@@ -12,11 +12,12 @@ mod mtd;
 mod order;
 mod read_ahead;
 mod settings;
+mod speed;
 mod stop;
 mod ubi;
 mod volume;
 
-use pocketstone_engine::database::serve;
+use pocketstone_engine::database::serve_informing;
 use pocketstone_probe::command::{self, Options};
 use pocketstone_probe::settings::watchdog_main;
 use std::path::Path;
@@ -40,7 +41,10 @@ fn main() -> ExitCode {
         ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
         #[cfg(feature = "fuse")]
         ["serve", region, directory] => exit(in_memory::serve(Path::new(region), Path::new(directory), print)),
-        ["database", task] => ExitCode::from(serve(Path::new(task), std::io::stdin().lock(), std::io::stdout().lock())),
+        ["database", task] => {
+            let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+            ExitCode::from(serve_informing(Path::new(task), input, output, speed::informs))
+        }
         ["watchdog", ..] => exit(watchdog_main(&arguments[1..])),
         ["flashmon", ..] => match Options::parse(&arguments[1..]).and_then(|o| command::run(&o)) {
             Ok((report, status)) => {

@@ -1,5 +1,6 @@
 //! Figures and tables of a study, from the results.
 
+use crate::charts::{caption, is_modelled};
 use crate::factor::{self, Kind};
 use crate::model::*;
 use crate::report_model::rows;
@@ -46,6 +47,10 @@ fn metric_label(metric: &str) -> String {
         "cache_misses" => "page-cache misses",
         "read_bytes" => "bytes read",
         "written_bytes" => "bytes written",
+        "modelled_energy_mj" => "modelled energy above idle (mJ)",
+        "modelled_cpu_mj" => "modelled energy of the processor above idle (mJ)",
+        "modelled_memory_mj" => "modelled energy of memory and flash above idle (mJ)",
+        "modelled_power_mw" => "modelled power above idle (mW)",
         other => other,
     };
     name.to_owned()
@@ -108,7 +113,7 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
     Ok(Figure {
         id: spec.name.clone(),
         title: spec.title.clone(),
-        caption: spec.caption.clone(),
+        caption: caption(&spec.caption, metrics.iter().any(|m| is_modelled(m))),
         x,
         y: Axis { label: y_label, scale: scale_of(metrics[0], spec.show) },
         names,
@@ -209,7 +214,7 @@ pub(crate) fn study_table(store: &Store, study: &Study, spec: &TableSpec) -> Res
     Ok((!rows.is_empty()).then(|| Table {
         id: spec.name.clone(),
         title: spec.title.clone(),
-        caption: spec.caption.clone(),
+        caption: caption(&spec.caption, is_modelled(query)),
         columns,
         rows,
     }))

@@ -193,7 +193,7 @@ fn base_name(path: &str) -> String {
 
 /// The thread that executes the operations: the one that makes the most system calls within them; a process
 /// that makes none has its first thread.
-fn worker(log: &EventLog, calls: &[Call], pid: u32) -> u32 {
+pub(crate) fn worker(log: &EventLog, calls: &[Call], pid: u32) -> u32 {
     let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
     let (Some(first), Some(last)) = (calls.first(), calls.last()) else { return pid };
     let window = first.start_ns..=last.start_ns + last.latency_ns;

@@ -1,12 +1,14 @@
 //! From a study's TOML to cells, results, statistics and verdicts.
 
 pub mod cell;
+mod charts;
 pub mod compare;
 pub mod factor;
 mod figures;
 pub mod layers;
 pub mod metrics;
 pub mod model;
+pub mod replay;
 mod report_files;
 pub mod report_model;
 pub mod run;

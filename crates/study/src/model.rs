@@ -7,7 +7,7 @@ pub use layers::{
     Timeline,
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Everything a report of one run shows.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -113,6 +113,38 @@ pub struct Figure {
     /// The bars that stand side by side at each place, where `stacked` and there are several; empty
     /// otherwise. Series that no stack has are not drawn.
     pub stacks: Vec<Stack>,
+    /// How points are joined, where there are neither bars nor stacks.
+    pub joined: Joined,
+    /// What some points have beside their place.
+    pub beside: Vec<Beside>,
+}
+
+/// How the points of a series are joined.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Joined {
+    /// By straight lines, in the order of x.
+    #[default]
+    Lines,
+    /// By steps: each value holds until the next one.
+    Steps,
+    /// Not at all: a scatter plot.
+    Not,
+}
+
+/// What a point has beside its place: the interval of its x, and a label.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Beside {
+    /// Index of its series.
+    pub series: usize,
+    /// Its index there.
+    pub point: usize,
+    /// Lower end of the interval of x.
+    pub x_low: Option<f64>,
+    /// Upper end of the interval of x.
+    pub x_high: Option<f64>,
+    /// What is written beside it; may be empty.
+    pub label: String,
 }
 
 /// One of several bars at the same place, made of parts.
@@ -137,7 +169,7 @@ pub struct Axis {
 }
 
 /// How an axis places and writes its values.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Linear, plain numbers.

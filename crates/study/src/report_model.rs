@@ -1,5 +1,6 @@
 //! From results to what a report shows.
 
+use crate::charts;
 use crate::factor::{self, Point as Factors, describe};
 use crate::figures::{figure, phrase, study_table};
 use crate::layers::{Layers, distribution, views};
@@ -13,6 +14,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Outcome;
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
+use pocketstone_replay::device::Device;
 use std::collections::BTreeMap;
 
 /// What every number from a virtual board carries with it.
@@ -26,8 +28,22 @@ const ICOUNT_CAVEAT: &str = "Times are virtual: the board charges a fixed time f
 /// # Errors
 /// When the results cannot be read, or a query of the study does not work.
 pub fn model(store: &Store, study: &Study) -> Result<Model> {
-    let claims = judge(store, study)?;
-    let figures: Vec<Figure> = study.figures.iter().map(|f| figure(store, study, f)).collect::<Result<_>>()?;
+    let mut claims = judge(store, study)?;
+    for claim in claims.iter_mut().filter(|c| charts::is_modelled(&c.query)) {
+        claim.detail += " (modelled, not measured)";
+    }
+    let mut figures: Vec<Figure> = study.figures.iter().map(|f| figure(store, study, f)).collect::<Result<_>>()?;
+    let profile = |name: &str| {
+        let text = store.fact(&crate::replay::fact(name))?;
+        Device::parse(name, &text.ok_or_else(|| Error::user(format!("the results have no profile of {name}")))?)
+    };
+    for spec in &study.charts {
+        let chart = charts::chart(store, study, spec)?;
+        figures.extend((!chart.series.is_empty()).then_some(chart));
+    }
+    for spec in &study.frequencies {
+        figures.extend(charts::frequency(store, study, spec, &profile)?);
+    }
     let mut model = Model {
         title: study.title.clone(),
         description: study.description.clone(),
@@ -35,7 +51,8 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
         facts: store
             .facts()?
             .into_iter()
-            .filter(|(name, _)| name != "study" && name != "command" && name != "board.profile")
+            .filter(|(name, _)| !["study", "command", "board.profile"].contains(&name.as_str()))
+            .filter(|(name, _)| !name.starts_with("device."))
             .collect(),
         claims,
         figures,
@@ -53,11 +70,15 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     if store.fact("board.kind")?.as_deref() == Some("virtual") {
         model.caveats.push(ICOUNT_CAVEAT.to_owned());
     }
+    model.caveats.extend(charts::caveat(store, study)?);
     for detail in &study.details {
         add_detail(store, study, detail, &mut model)?;
     }
     for table in &study.tables {
         model.tables.extend(study_table(store, study, table)?);
+    }
+    for replay in &study.replays {
+        model.tables.extend(charts::replay_table(store, replay)?);
     }
     model.tables.extend(volumes_table(store)?);
     model.tables.extend(engines_table(store)?);

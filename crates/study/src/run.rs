@@ -24,6 +24,10 @@ pub trait Observer {
     fn state(&mut self, done: usize);
     /// A cell is done or has failed.
     fn cell(&mut self, cell: &Cell, result: &Result<Measured, Failed>, host_ms: f64);
+    /// `done` of so many replays are computed.
+    fn replays(&mut self, done: usize, total: usize) {
+        let _ = (done, total);
+    }
 }
 
 /// What to run.
@@ -206,6 +210,24 @@ pub fn run(
     outcome?;
     summarized?;
     surroundings.check()
+}
+
+/// Brings the replays and modelled energies of a run up to date, once its cells are measured.
+///
+/// # Errors
+/// When the user interrupts, a device's profile is wrong, or the results cannot be written.
+pub fn replay(
+    study: &Study,
+    devices: &Path,
+    store: &mut Store,
+    surroundings: &Surroundings,
+    observer: &mut dyn Observer,
+) -> Result<()> {
+    let devices = crate::replay::devices(study, devices, Some(store))?;
+    crate::replay::refresh(store, study, &devices, &mut |done, total| {
+        observer.replays(done, total);
+        surroundings.check()
+    })
 }
 
 /// Does `work` on all items with some threads, and hands the results to `collect` on this one.

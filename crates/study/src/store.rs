@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Name of the results file in a run's folder.
 pub const FILE: &str = "results.sqlite";
-const VERSION: u32 = 3;
+/// 4: what models give of a run's cells is kept beside them, in tables of its own.
+const VERSION: u32 = 4;
 
 /// A run's results.
 pub struct Store {
@@ -71,7 +72,8 @@ impl Store {
         }
         let store = Self::connect(folder, &path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         let failed = || format!("cannot write {}", path.display());
-        let schema = format!("BEGIN; {} {} COMMIT;", include_str!("schema.sql"), views());
+        let schema =
+            format!("BEGIN; {} {} COMMIT;", include_str!("schema.sql"), views() + &crate::replay::store::views());
         store.db.execute_batch(&schema).user(failed)?;
         Ok(store)
     }
@@ -158,6 +160,12 @@ impl Store {
     ) -> Result<Vec<T>> {
         let query = || -> rusqlite::Result<Vec<T>> { self.db.prepare(sql)?.query_map(parameters, read)?.collect() };
         query().user(|| format!("cannot query {}", self.folder.join(FILE).display()))
+    }
+
+    /// Names of a query's columns.
+    pub(crate) fn columns(&self, sql: &str) -> Result<Vec<String>> {
+        let names = |s: rusqlite::Statement<'_>| s.column_names().into_iter().map(str::to_owned).collect();
+        self.db.prepare(sql).map(names).user(|| format!("cannot query {}", self.folder.join(FILE).display()))
     }
 
     /// Heads and rows of any query, as text; NULL is `unavailable`.

@@ -1,5 +1,11 @@
 //! A study: what a TOML file says. docs/studies.md describes the form.
 
+mod charts;
+mod modelled;
+
+pub use charts::{AxisSpec, ChartKind, ChartSpec, FrequencySpec};
+pub use modelled::{BOUND, Calibration, Choice, FlashEnergySpec, ReplaySpec};
+
 use crate::factor::{self, FACTORS, Factor, Point};
 use pocketstone_core::{Error, Result};
 use serde::Deserialize;
@@ -27,8 +33,16 @@ pub struct Study {
     pub seed: u64,
     /// The matrices.
     pub experiments: Vec<Experiment>,
+    /// Runs that are replayed on models of devices.
+    pub replays: Vec<ReplaySpec>,
+    /// Experiments whose energy is that of a publication's constants.
+    pub flash_energies: Vec<FlashEnergySpec>,
     /// What is drawn.
     pub figures: Vec<FigureSpec>,
+    /// Charts of what queries give.
+    pub charts: Vec<ChartSpec>,
+    /// Frequencies over time.
+    pub frequencies: Vec<FrequencySpec>,
     /// Tables.
     pub tables: Vec<TableSpec>,
     /// Runs that are shown in full.
@@ -226,7 +240,15 @@ struct RawStudy {
     seed: u64,
     experiment: Vec<RawExperiment>,
     #[serde(default)]
+    replay: Vec<modelled::RawReplay>,
+    #[serde(default)]
+    flash_energy: Vec<FlashEnergySpec>,
+    #[serde(default)]
     figure: Vec<FigureSpec>,
+    #[serde(default)]
+    chart: Vec<ChartSpec>,
+    #[serde(default)]
+    frequency: Vec<FrequencySpec>,
     #[serde(default)]
     table: Vec<TableSpec>,
     #[serde(default)]
@@ -281,21 +303,26 @@ impl Study {
             experiments.push(experiment(&at, e)?);
         }
         let names = raw.figure.iter().map(|f| &f.name).chain(raw.detail.iter().map(|d| &d.name));
-        let names = names.chain(raw.table.iter().map(|t| &t.name));
+        let names = names.chain(raw.table.iter().map(|t| &t.name)).chain(raw.chart.iter().map(|c| &c.name));
+        let names = names.chain(raw.frequency.iter().map(|f| &f.name));
         let mut names: Vec<&String> = names.chain(raw.claim.iter().map(|c| &c.name)).collect();
         names.sort();
         if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
             return Err(Error::user(format!(
-                "{file}: two figures, tables, details or claims are called `{}`",
+                "{file}: two figures, charts, frequencies, tables, details or claims are called `{}`",
                 twice[0]
             )));
         }
+        let replays = modelled::replays(&at, raw.replay, &experiments)?;
+        modelled::flash(&at, &raw.flash_energy, &experiments)?;
+        charts::frequencies(&at, &raw.frequency, &replays)?;
         for figure in &raw.figure {
             for named in figure.stack.iter().chain([&figure.metric]) {
                 let metric = named.get_ref();
-                if !crate::metrics::METRICS.contains(&metric.as_str()) {
+                let known = [&crate::metrics::METRICS[..], &crate::replay::flash::METRICS].concat();
+                if !known.contains(&metric.as_str()) {
                     let error = Error::user(format!("there is no metric `{metric}`"));
-                    let hint = format!("metrics: {}", crate::metrics::METRICS.join(", "));
+                    let hint = format!("metrics: {}", known.join(", "));
                     return Err(at.error(named.span(), error.hint(hint)));
                 }
             }
@@ -352,7 +379,11 @@ impl Study {
             repetitions: raw.repetitions,
             seed: raw.seed,
             experiments,
+            replays,
+            flash_energies: raw.flash_energy,
             figures: raw.figure,
+            charts: raw.chart,
+            frequencies: raw.frequency,
             tables: raw.table,
             details: raw.detail,
             claims: raw.claim,
@@ -364,6 +395,11 @@ impl Study {
     pub fn place(&self, query: &Spanned<String>) -> String {
         let line = self.text[..query.span().start.min(self.text.len())].lines().count().max(1);
         format!("{}.toml:{line}", self.name)
+    }
+
+    /// An error with the place that it is about, shown as the errors of [`Study::parse`] are.
+    pub fn error_at(&self, span: Range<usize>, error: Error) -> Error {
+        Locator { file: &format!("{}.toml", self.name), text: &self.text }.error(span, error)
     }
 }
 

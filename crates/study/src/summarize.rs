@@ -186,6 +186,7 @@ pub fn check_queries(study: &Study) -> Result<()> {
     for figure in &study.figures {
         crate::figures::figure(&store, study, figure)?;
     }
+    crate::charts::check(&store, study)?;
     for table in &study.tables {
         crate::figures::study_table(&store, study, table)?;
     }

@@ -4,6 +4,7 @@
 #[cfg(all(feature = "bdb", not(target_feature = "crt-static")))]
 mod bdb;
 mod calls;
+mod hints;
 pub mod java;
 mod key_value;
 mod lmdb;
@@ -21,9 +22,10 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use hints::Informs;
 pub use process::Process;
 pub use run::Measured;
-pub use serve::serve;
+pub use serve::{serve, serve_informing};
 pub use session::{Session, load, reference};
 pub use task::{Task, TaskResult, Work};
 

@@ -1,8 +1,10 @@
 //! The measured loop on a database: operations, their pauses, and a call log.
 
+use super::hints::{self, Informs, Transactions};
 use super::{Database, cut};
 use crate::clock::{now_ns, wait_until, wake_on_time};
 use pocketstone_core::database::{Arrival, Waiting};
+use pocketstone_core::hint::Hint;
 use pocketstone_core::log::Call;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::database::{ResultDigest, Trace};
@@ -76,13 +78,19 @@ struct Share<'a> {
 
 impl Share<'_> {
     /// Executes it. A call costs one reading of the clock, and another one behind a pause: without a pause,
-    /// the end of the operation before is the start.
-    fn execute(&self, database: &mut impl Database, begin_ns: u64) -> Result<(Vec<Call>, ResultDigest)> {
+    /// the end of the operation before is the start. With hints, what their taker does is a part of the
+    /// operation that they are about.
+    fn execute<const HINTS: bool>(
+        &self,
+        database: &mut impl Database,
+        begin_ns: u64,
+    ) -> Result<(Vec<Call>, ResultDigest)> {
         let (operations, steps) = (self.operations, self.trace.measured());
         let mine = (self.first..operations.count()).step_by(self.stride);
         // Written now, so that no operation pays for the log's page faults.
         let mut calls = vec![Call { start_ns: 1, latency_ns: 1, intended_ns: 1 }; mine.len()];
         let mut digest = ResultDigest::default();
+        let mut told = if HINTS { Told::new(self) } else { Told::default() };
         let mut last_ns = now_ns();
         for (n, call) in mine.zip(&mut calls) {
             let (from, to) = (operations.starts[n], operations.starts[n + 1]);
@@ -91,6 +99,9 @@ impl Share<'_> {
                 None => last_ns.saturating_add(steps[from].pause_ns),
             };
             let start_ns = if intended_ns > last_ns { wait_until(intended_ns, self.waiting) } else { last_ns };
+            if HINTS {
+                hints::say(Hint::OperationStarts { following: told.following(self, n, start_ns, begin_ns) });
+            }
             for (number, step) in (from..).zip(&steps[from..to]) {
                 if let Err(error) = database.execute(number, step, &mut digest) {
                     return Err(self.failed(n, number, error));
@@ -98,11 +109,37 @@ impl Share<'_> {
             }
             last_ns = now_ns();
             *call = Call { start_ns, latency_ns: last_ns - start_ns, intended_ns };
+            if HINTS {
+                let transaction_ended = told.transactions.end_with(self.trace, &steps[from..to]);
+                hints::say(Hint::OperationEnds { transaction_ended, next_in_ns: self.next_in(n, last_ns, begin_ns) });
+            }
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }
         }
         Ok((calls, digest))
+    }
+
+    /// Executes it, with hints to who is made for this thread.
+    fn carry_out(
+        &self,
+        database: &mut impl Database,
+        begin: impl FnOnce() -> u64,
+        informs: Option<&Informs>,
+    ) -> Result<(Vec<Call>, ResultDigest)> {
+        match informs {
+            None => self.execute::<false>(database, begin()),
+            Some(informs) => hints::during(informs(), || self.execute::<true>(database, begin())),
+        }
+    }
+
+    /// Time from the end of operation `n` until this thread's next one is due; `None` behind the last one.
+    fn next_in(&self, n: usize, now_ns: u64, begin_ns: u64) -> Option<u64> {
+        let next = n + self.stride;
+        (next < self.operations.count()).then(|| match &self.operations.due_ns {
+            Some(due) => begin_ns.saturating_add(due[next]).saturating_sub(now_ns),
+            None => self.trace.measured()[self.operations.starts[next]].pause_ns,
+        })
     }
 
     #[cold]
@@ -113,7 +150,45 @@ impl Share<'_> {
     }
 }
 
-/// Executes all operations, one thread for each connection.
+/// What hints tell beside the operation itself.
+#[derive(Default)]
+struct Told {
+    transactions: Transactions,
+    /// Operations of this thread that follow each without a pause; empty where there is a timetable.
+    following: Vec<u32>,
+}
+
+impl Told {
+    fn new(share: &Share<'_>) -> Told {
+        let (operations, steps) = (share.operations, share.trace.measured());
+        let mut following = Vec::new();
+        if operations.due_ns.is_none() {
+            let mut behind = 0;
+            let mine = (share.first..operations.count()).step_by(share.stride);
+            following.extend(mine.rev().map(|n| {
+                let own = behind;
+                behind = if steps[operations.starts[n]].pause_ns == 0 { behind + 1 } else { 0 };
+                own
+            }));
+            following.reverse();
+        }
+        Told { transactions: Transactions::default(), following }
+    }
+
+    /// Operations known to follow operation `n` without a pause. With a timetable: those that are due.
+    fn following(&self, share: &Share<'_>, n: usize, now_ns: u64, begin_ns: u64) -> u32 {
+        match &share.operations.due_ns {
+            None => self.following[(n - share.first) / share.stride],
+            Some(due) => {
+                let waiting = due[n + 1..].partition_point(|d| begin_ns.saturating_add(*d) <= now_ns);
+                (waiting / share.stride) as u32
+            }
+        }
+    }
+}
+
+/// Executes all operations, one thread for each connection; each tells of its work where `informs` makes
+/// somebody to tell.
 ///
 /// # Errors
 /// The first failed operation of the first thread that has one.
@@ -122,13 +197,14 @@ pub(super) fn run<D: Database + Send>(
     operations: &Operations,
     trace: &Trace,
     waiting: Waiting,
+    informs: Option<&Informs>,
 ) -> Result<Measured> {
     let (stop, begin, stride) = (AtomicBool::new(false), OnceLock::new(), connections.len());
     let share = |first| Share { operations, trace, waiting, first, stride, stop: &stop };
     let shares = match connections {
         [connection] => {
             wake_on_time();
-            vec![share(0).execute(connection, now_ns())?]
+            vec![share(0).carry_out(connection, now_ns, informs)?]
         }
         _ => {
             let together = Barrier::new(stride);
@@ -137,7 +213,7 @@ pub(super) fn run<D: Database + Send>(
                 move || {
                     wake_on_time();
                     together.wait();
-                    share.execute(connection, *begin.get_or_init(now_ns))
+                    share.carry_out(connection, || *begin.get_or_init(now_ns), informs)
                 }
             };
             std::thread::scope(|scope| {

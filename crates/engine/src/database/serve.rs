@@ -1,9 +1,9 @@
 //! The side of the engine's process; the protocol is in `task.rs`.
 
 use super::calls::Recording;
-use super::{Session, Task, TaskResult, Work, available, load};
+use super::{Informs, Session, Task, TaskResult, Work, available, load};
 use crate::clock::now_ns;
-use pocketstone_core::database::DatabaseEngine;
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::error::Context;
 use pocketstone_core::events_log::encode_events;
 use pocketstone_core::log::encode_calls;
@@ -22,13 +22,25 @@ const MOST_CALLS: usize = 1 << 20;
 
 /// Carries out the task in a file, obeying `input` and answering on `output`. Returns the process's exit
 /// status: 0, or 1 where the result has a failure (or cannot be written, which standard error then says).
-pub fn serve(task_file: &Path, mut input: impl BufRead, mut output: impl Write) -> u8 {
+pub fn serve(task_file: &Path, input: impl BufRead, output: impl Write) -> u8 {
+    serve_informing(task_file, input, output, |_| None)
+}
+
+/// As [`serve`]; the threads that execute operations tell of their work, to whom `informs` gives for the task:
+/// when operations start and end, and, with the SQLite that is compiled in, when they wait for data to be durable.
+pub fn serve_informing(
+    task_file: &Path,
+    mut input: impl BufRead,
+    mut output: impl Write,
+    informs: impl FnOnce(&DatabaseSpec) -> Option<Box<Informs>>,
+) -> u8 {
     let mut result = TaskResult { main_ns: now_ns(), ..TaskResult::default() };
     let task = match read_task(task_file) {
         Ok(task) => task,
         Err(error) => return complain(&error),
     };
-    if let Err(error) = work(&task, &mut input, &mut output, &mut result) {
+    let informs = informs(&task.spec);
+    if let Err(error) = work(&task, &mut input, &mut output, &mut result, informs.as_deref()) {
         result.failure = Some(Failure::from(&error));
     }
     match write_result(&task.result, &result) {
@@ -53,7 +65,13 @@ fn write_result(path: &Path, result: &TaskResult) -> Result<()> {
     std::fs::write(path, text).board(|| format!("cannot write the result {}", path.display()))
 }
 
-fn work(task: &Task, input: &mut impl BufRead, output: &mut impl Write, result: &mut TaskResult) -> Result<()> {
+fn work(
+    task: &Task,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+    result: &mut TaskResult,
+    informs: Option<&Informs>,
+) -> Result<()> {
     let trace = Arc::new(read_trace(task)?);
     result.loaded_ns = now_ns();
     match task.work {
@@ -74,6 +92,11 @@ fn work(task: &Task, input: &mut impl BufRead, output: &mut impl Write, result: 
                     let room = trace.measured().len().saturating_mul(CALLS_A_STEP).clamp(LEAST_CALLS, MOST_CALLS);
                     Some((Recording::install(room)?, path))
                 }
+                // Its calls are known where it waits, and none is kept.
+                _ if informs.is_some() && task.spec.engine == DatabaseEngine::Sqlite => {
+                    Recording::install(0)?;
+                    None
+                }
                 _ => None,
             };
             let mut session = Session::open(&task.spec, &task.directory, trace)?;
@@ -84,7 +107,7 @@ fn work(task: &Task, input: &mut impl BufRead, output: &mut impl Write, result: 
             if let Some((recording, _)) = &recording {
                 recording.start();
             }
-            let measured = session.run()?;
+            let measured = session.run_informing(informs)?;
             if let Some((recording, _)) = &recording {
                 recording.stop();
             }

@@ -1,5 +1,6 @@
 //! Loading a database, and the open database that a run works on.
 
+use super::hints::Informs;
 use super::key_value::KeyValue;
 use super::lmdb::Lmdb;
 use super::null::Null;
@@ -223,7 +224,15 @@ impl Session {
     /// # Errors
     /// The first failed operation, with its number and statement.
     pub fn run(&mut self) -> Result<Measured> {
-        run(&mut self.connections, &self.operations, &self.trace, self.spec.waiting)
+        self.run_informing(None)
+    }
+
+    /// As [`Session::run`]; every thread tells of its work, to whom `informs` makes for it there.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_informing(&mut self, informs: Option<&Informs>) -> Result<Measured> {
+        run(&mut self.connections, &self.operations, &self.trace, self.spec.waiting, informs)
     }
 }
 

@@ -4,9 +4,11 @@ use super::*;
 use pocketstone_core::database::{
     Arrival, Conditions, Configuration, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm, Waiting,
 };
+use pocketstone_core::hint::{Hint, TakesHints};
 use pocketstone_workload::database::{StatementKind, Trace, Value};
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 
 fn spec(engine: DatabaseEngine) -> DatabaseSpec {
     let recipe = Recipe {
@@ -254,4 +256,79 @@ fn engines_say_their_versions() {
         Ok(version) => assert!(version.starts_with("Berkeley DB 5."), "{version}"),
         Err(error) => assert!(error.cure().unwrap().contains("apt-get install")),
     }
+}
+
+/// Writes down what it is told, with the thread it is told on.
+struct Listens(Arc<Mutex<Vec<(ThreadId, Hint)>>>);
+
+impl TakesHints for Listens {
+    fn hint(&mut self, hint: Hint) {
+        self.0.lock().unwrap().push((std::thread::current().id(), hint));
+    }
+}
+
+fn told(spec: &DatabaseSpec, trace: &Arc<Trace>) -> Vec<(ThreadId, Hint)> {
+    let folder = tempfile::tempdir().unwrap();
+    load(spec, folder.path(), trace).unwrap();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let heard = said.clone();
+    let informs = move || Box::new(Listens(heard.clone())) as Box<dyn TakesHints>;
+    Session::open(spec, folder.path(), trace.clone()).unwrap().run_informing(Some(&informs)).unwrap();
+    // Who listened is gone with the run.
+    super::hints::say(Hint::Blocks);
+    let said = said.lock().unwrap();
+    said.clone()
+}
+
+#[test]
+fn threads_tell_when_their_operations_start_and_end_and_what_follows() {
+    let mut trace = Trace::default();
+    let texts = ["CREATE TABLE t (a)", "SELECT a FROM t", "UPDATE t SET a = 1", "BEGIN", "COMMIT"];
+    let [table, select, update, begin, commit] = texts.map(|t| trace.add_statement(t, StatementKind::Sql, 0));
+    trace.load(table, &[]).unwrap();
+    for (pause_ns, statement, joined) in
+        [(0, select, false), (0, update, false), (1_000_000, begin, false), (0, update, true), (0, commit, false)]
+    {
+        trace.measure(pause_ns, statement, &[], joined).unwrap();
+    }
+    let starts = |following| Hint::OperationStarts { following };
+    let ends = |transaction_ended, next_in_ns| Hint::OperationEnds { transaction_ended, next_in_ns };
+    let all = told(&spec(DatabaseEngine::Sqlite), &Arc::new(trace));
+    let hints: Vec<Hint> = all.iter().map(|(_, hint)| *hint).collect();
+    let expected = [
+        starts(1),
+        ends(false, Some(0)),
+        starts(0),
+        ends(true, Some(1_000_000)),
+        // It is within a transaction still.
+        starts(1),
+        ends(false, Some(0)),
+        starts(0),
+        ends(true, None),
+    ];
+    assert_eq!(hints, expected);
+    assert!(all.iter().all(|(thread, _)| *thread == std::thread::current().id()));
+}
+
+#[test]
+fn each_thread_tells_of_its_own_operations_alone() {
+    let mut trace = Trace::default();
+    let nothing = trace.add_statement("SELECT 1", StatementKind::Sql, 0);
+    (0..5).for_each(|_| trace.measure(0, nothing, &[], false).unwrap());
+    let spec = DatabaseSpec { threads: 2, ..spec(DatabaseEngine::Null) };
+    let all = told(&spec, &Arc::new(trace));
+    let mut following: Vec<Vec<u32>> = Vec::new();
+    let threads: std::collections::HashSet<ThreadId> = all.iter().map(|(thread, _)| *thread).collect();
+    for thread in threads {
+        let own = all.iter().filter(|(t, _)| *t == thread);
+        following.push(
+            own.filter_map(|(_, h)| match h {
+                Hint::OperationStarts { following } => Some(*following),
+                _ => None,
+            })
+            .collect(),
+        );
+    }
+    following.sort();
+    assert_eq!(following, [vec![1, 0], vec![2, 1, 0]]);
 }

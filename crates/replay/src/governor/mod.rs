@@ -6,6 +6,7 @@
 mod bias;
 mod choose;
 pub mod conservative;
+pub mod database;
 pub mod fixed;
 pub mod interactive;
 pub mod ondemand;

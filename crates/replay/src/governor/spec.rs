@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::fixed::Fixed;
 use super::tunables::Tunables;
-use super::{Governor, conservative, interactive, ondemand, ondemand_legacy, schedutil};
+use super::{Governor, conservative, database, interactive, ondemand, ondemand_legacy, schedutil};
 use crate::device::{Cluster, Device};
 
 /// A governor and its tunables, as studies name it.
 ///
 /// `performance`, `powersave`, `fixed:50` (per cent of the highest frequency, the nearest operating point; a
 /// fraction of up to three digits is allowed), `fixed:1267200kHz` (the nearest operating point), `ondemand`,
-/// `ondemand-legacy`, `conservative`, `conservative-legacy`, `interactive`, `schedutil`; tunables in braces:
-/// `interactive{timer_rate=20000,target_loads="85 1500000:90"}`. Its text is the same for the same governor: names
-/// sorted, values quoted where they have other characters than letters, digits and `-_.`.
+/// `ondemand-legacy`, `conservative`, `conservative-legacy`, `interactive`, `schedutil`, `database`; tunables in
+/// braces: `interactive{timer_rate=20000,target_loads="85 1500000:90"}`. Its text is the same for the same
+/// governor: names sorted, values quoted where they have other characters than letters, digits and `-_.`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Spec {
@@ -39,16 +39,18 @@ enum Kind {
     ConservativeLegacy,
     Interactive,
     Schedutil,
+    Database,
 }
 
 /// The governors that have tunables, by name; `Spec::build` makes each of them.
-const TUNED: [(&str, Kind, &[&str]); 6] = [
+const TUNED: [(&str, Kind, &[&str]); 7] = [
     ("ondemand", Kind::Ondemand, ondemand::TUNABLES),
     ("ondemand-legacy", Kind::OndemandLegacy, ondemand_legacy::TUNABLES),
     ("conservative", Kind::Conservative, conservative::TUNABLES),
     ("conservative-legacy", Kind::ConservativeLegacy, conservative::TUNABLES),
     ("interactive", Kind::Interactive, interactive::TUNABLES),
     ("schedutil", Kind::Schedutil, schedutil::TUNABLES),
+    ("database", Kind::Database, database::TUNABLES),
 ];
 
 const KNOWN: &str = "performance, powersave, fixed:PERCENT, fixed:FREQUENCYkHz";
@@ -109,7 +111,7 @@ impl Spec {
             })?;
         }
         values.extend(self.tunables.clone());
-        let tunables = Tunables::new(&name, values);
+        let tunables = Tunables::new(&name, values.clone());
         Ok(match self.kind {
             Kind::Performance => Box::new(Fixed::Highest),
             Kind::Powersave => Box::new(Fixed::Lowest),
@@ -121,6 +123,10 @@ impl Spec {
             Kind::ConservativeLegacy => Box::new(conservative::Conservative::new(&tunables, cluster, true)?),
             Kind::Interactive => Box::new(interactive::Interactive::new(&tunables)?),
             Kind::Schedutil => Box::new(schedutil::Schedutil::new(&tunables, cluster)?),
+            Kind::Database => {
+                let below = Spec { kind: Kind::Schedutil, tunables: BTreeMap::new() }.build(device, cluster)?;
+                Box::new(database::DatabaseInformed::new(device, cluster, &values, below)?)
+            }
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The functions that SQLite calls in place of the system's, and its virtual file system with another `xSync`.
 
+use super::super::hints;
 use super::log::{NO_FILE, Record};
 use super::{INSTALLED, Installed};
 use crate::clock::now_ns;
@@ -208,6 +209,7 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
     let file = log.closing(fd);
     if let Some((_, since_ns)) = FOLDER.get().filter(|(folder, _)| *folder == fd) {
         FOLDER.set(None);
+        keep_errno(|_| hints::resumes());
         note(SystemCall::Sync, since_ns, file, None, 0, 0);
     }
     let start_ns = log.begin();
@@ -285,6 +287,7 @@ unsafe extern "C" fn open_directory(name: *const c_char, fd: *mut c_int) -> c_in
     if code == ffi::SQLITE_OK {
         // SAFETY: SQLite's own variable, which it has just written.
         FOLDER.set(Some((unsafe { *fd }, log.begin())));
+        hints::blocks();
     }
     code
 }
@@ -354,9 +357,11 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
     };
     // SAFETY: it stays; it has this function, as `methods` looked.
     let Some(original_sync) = (unsafe { (*methods.original).xSync }) else { return ffi::SQLITE_IOERR };
+    hints::blocks();
     SYNCING.set(log.begin().map(|now_ns| (number, now_ns)));
     // SAFETY: SQLite's own function on its own file.
     let code = unsafe { original_sync(file, flags) };
+    keep_errno(|_| hints::resumes());
     if let Some((number, since_ns)) = SYNCING.take() {
         // Where it failed, SQLite has kept the system's error to itself.
         let result = if code == ffi::SQLITE_OK { 0 } else { -i64::from(libc::EIO) };

@@ -1,0 +1,212 @@
+//! What a study says of models over its runs: replays, and the energy of flash.
+
+use super::{Experiment, Locator};
+use crate::replay::setting::{LEVERS, Setting};
+use pocketstone_core::database::Delay;
+use pocketstone_core::{Error, Result};
+use pocketstone_replay::governor::Spec;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// The word among governors that stands for the offline optimum.
+pub const BOUND: &str = "bound";
+
+/// Runs of an experiment that are replayed on devices, under governors and with levers.
+#[derive(Debug, Clone)]
+pub struct ReplaySpec {
+    /// Its name, unique in the study.
+    pub name: String,
+    /// The experiment whose cells are replayed.
+    pub experiment: String,
+    /// An SQL condition on the view `cells`.
+    pub only: Option<Spanned<String>>,
+    /// Names of devices' profiles.
+    pub devices: Vec<Spanned<String>>,
+    /// Governors.
+    pub governors: Vec<Spanned<Choice>>,
+    /// Every combination of levers.
+    pub settings: Vec<Setting>,
+    /// What scales cycles, by device; the key is `None` for every device that has none of its own.
+    pub calibrate: BTreeMap<Option<String>, Calibration>,
+}
+
+/// A governor of a study.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Choice {
+    /// One that decides as the run goes.
+    Governor(Spec),
+    /// The offline optimum.
+    Bound,
+}
+
+impl std::fmt::Display for Choice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Choice::Governor(spec) => write!(f, "{spec}"),
+            Choice::Bound => f.write_str(BOUND),
+        }
+    }
+}
+
+/// A published time on a core that scales the cycles of recorded runs.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// Workload of the recorded run that is held against it.
+    pub workload: String,
+    /// Its delay.
+    #[serde(default = "none")]
+    pub delay: String,
+    /// Its engine; without it, the engine of the cell that is replayed.
+    pub engine: Option<String>,
+    /// Time on a core that this run takes at the device's highest frequency, in seconds.
+    pub on_core_s: f64,
+    /// Where the number is from.
+    pub source: String,
+}
+
+fn none() -> String {
+    "none".into()
+}
+
+/// Cells whose energy is that of `E = t (P_cpu + P_mem)`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashEnergySpec {
+    /// Device whose profile has the constants.
+    pub device: Spanned<String>,
+    /// The experiment; it has one such section.
+    pub experiment: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawReplay {
+    name: Spanned<String>,
+    experiment: Spanned<String>,
+    only: Option<Spanned<String>>,
+    devices: Vec<Spanned<String>>,
+    governors: Vec<Spanned<String>>,
+    calibrate: Option<Spanned<toml::Table>>,
+    cluster: Option<Spanned<toml::Value>>,
+    delay: Option<Spanned<toml::Value>>,
+    cores: Option<Spanned<toml::Value>>,
+    waiting: Option<Spanned<toml::Value>>,
+    batch: Option<Spanned<toml::Value>>,
+    storage: Option<Spanned<toml::Value>>,
+    memory_share: Option<Spanned<toml::Value>>,
+    power_scale: Option<Spanned<toml::Value>>,
+}
+
+/// Reads the study's replays.
+pub(super) fn replays(at: &Locator<'_>, raw: Vec<RawReplay>, experiments: &[Experiment]) -> Result<Vec<ReplaySpec>> {
+    let mut found: Vec<ReplaySpec> = Vec::new();
+    for r in raw {
+        let name = r.name.get_ref().clone();
+        if found.iter().any(|f| f.name == name) {
+            return Err(at.error(r.name.span(), Error::user(format!("there are two replays `{name}`"))));
+        }
+        found.push(replay(at, r, experiments)?);
+    }
+    Ok(found)
+}
+
+fn replay(at: &Locator<'_>, raw: RawReplay, experiments: &[Experiment]) -> Result<ReplaySpec> {
+    known(at, &raw.experiment, experiments)?;
+    let name = raw.name.get_ref().clone();
+    for (list, what) in [(raw.devices.is_empty(), "devices"), (raw.governors.is_empty(), "governors")] {
+        if list {
+            return Err(at.error(raw.name.span(), Error::user(format!("replay `{name}` has no {what}"))));
+        }
+    }
+    let governor = |g: &Spanned<String>| match g.get_ref().as_str() {
+        BOUND => Ok(Spanned::new(g.span(), Choice::Bound)),
+        text => match text.parse() {
+            Ok(spec) => Ok(Spanned::new(g.span(), Choice::Governor(spec))),
+            Err(error) => Err(at.error(g.span(), error)),
+        },
+    };
+    let governors = raw.governors.iter().map(governor).collect::<Result<_>>()?;
+    let given = [
+        &raw.cluster,
+        &raw.delay,
+        &raw.cores,
+        &raw.waiting,
+        &raw.batch,
+        &raw.storage,
+        &raw.memory_share,
+        &raw.power_scale,
+    ];
+    let mut settings = vec![Setting::default()];
+    for (number, (lever, values)) in LEVERS.iter().zip(given).enumerate() {
+        let Some(values) = values else { continue };
+        let list = match values.get_ref() {
+            toml::Value::Array(list) => list.clone(),
+            single => vec![single.clone()],
+        };
+        let read: Result<Vec<String>> = list.iter().map(|v| lever.read(v)).collect();
+        let read = read.map_err(|e| at.error(values.span(), e))?;
+        if read.is_empty() {
+            return Err(at.error(values.span(), Error::user(format!("`{}` has no values", lever.name))));
+        }
+        settings = settings.iter().flat_map(|s| read.iter().map(|v| s.with(number, v)).collect::<Vec<_>>()).collect();
+    }
+    settings.dedup();
+    let calibrate = match &raw.calibrate {
+        None => BTreeMap::new(),
+        Some(table) => calibrations(table.get_ref(), &raw.devices).map_err(|e| at.error(table.span(), e))?,
+    };
+    let (only, devices) = (raw.only, raw.devices);
+    Ok(ReplaySpec { name, experiment: raw.experiment.into_inner(), only, devices, governors, settings, calibrate })
+}
+
+fn calibrations(table: &toml::Table, devices: &[Spanned<String>]) -> Result<BTreeMap<Option<String>, Calibration>> {
+    let read = |value: toml::Value| -> Result<Calibration> {
+        let found: Calibration = value.try_into().map_err(|e: toml::de::Error| {
+            Error::user(format!("this is no calibration: {}", e.message())).hint(
+                "it has workload, on_core_s and source, and may have delay and engine; or there is one such table \
+                 for each device",
+            )
+        })?;
+        if !(found.on_core_s.is_finite() && found.on_core_s > 0.0) {
+            return Err(Error::user(format!("on_core_s = {} is no time on a core", found.on_core_s))
+                .hint("give the seconds that the run takes, more than 0"));
+        }
+        found.delay.parse::<Delay>()?;
+        Ok(found)
+    };
+    if table.contains_key("on_core_s") {
+        return Ok(BTreeMap::from([(None, read(table.clone().into())?)]));
+    }
+    let of_device = |(device, value): (&String, &toml::Value)| {
+        if !devices.iter().any(|d| d.get_ref() == device) {
+            let names: Vec<&str> = devices.iter().map(|d| d.get_ref().as_str()).collect();
+            return Err(Error::user(format!("nothing is replayed on a device `{device}`"))
+                .hint(format!("a calibration has on_core_s, or a table for one of {}", names.join(", "))));
+        }
+        Ok((Some(device.clone()), read(value.clone())?))
+    };
+    table.iter().map(of_device).collect()
+}
+
+fn known(at: &Locator<'_>, experiment: &Spanned<String>, experiments: &[Experiment]) -> Result<()> {
+    let name = experiment.get_ref();
+    match experiments.iter().any(|e| e.name == *name) {
+        true => Ok(()),
+        false => Err(at.error(experiment.span(), Error::user(format!("there is no experiment `{name}`")))),
+    }
+}
+
+/// Checks the sections on flash.
+pub(super) fn flash(at: &Locator<'_>, specs: &[FlashEnergySpec], experiments: &[Experiment]) -> Result<()> {
+    for (number, spec) in specs.iter().enumerate() {
+        known(at, &spec.experiment, experiments)?;
+        if specs[..number].iter().any(|s| s.experiment.get_ref() == spec.experiment.get_ref()) {
+            let error = Error::user(format!("experiment `{}` has two [[flash_energy]]", spec.experiment.get_ref()))
+                .hint("a cell has one modelled energy: keep one device for each experiment");
+            return Err(at.error(spec.experiment.span(), error));
+        }
+    }
+    Ok(())
+}
