@@ -87,7 +87,11 @@ fn fsx_for_a_while() {
 #[test]
 #[ignore = "takes half an hour: make torture"]
 fn fsx_a_million_times() {
-    fsx(1_000_000, 1..=5, &["rw"]);
+    // Five times a million. fsx 0.3.2 never unmaps what it reads by mapping, and a process may have 65,530
+    // mappings: it cannot do more than some 430,000 operations at a time.
+    for first in [1, 6, 11, 16] {
+        fsx(250_000, first..=first + 4, &["rw"]);
+    }
     fsx(100_000, 6..=10, &["direct_io", "writeback"]);
 }
 
