@@ -20,9 +20,9 @@
 //! nobody who writes to boostpulse, so the tunable holds the times of writing. Input boosts (the Nexus 6's
 //! 1497600 kHz for 40 ms at a touch) are not part of it: nobody touches the screen in a replay.
 //!
-//! The rules, the defaults and the Nexus 6's settings are facts of the published descriptions; the default 99 of
-//! go_hispeed_load, and that a sampling_down_factor above 0 (Qualcomm's) stands for min_sample_time at the maximum,
-//! are from memory, unverified. Timers are exact here; kernels round them to the scheduler's ticks.
+//! The rules, the defaults and the Nexus 6's settings follow published descriptions. From memory, not verified: the
+//! order of the search, slack and windows, the default 99 of go_hispeed_load, and that a sampling_down_factor above
+//! 0 (Qualcomm's) stands for min_sample_time at the maximum. Timers are exact here; kernels round them to ticks.
 //!
 //! | Tunable | Unit | Default |
 //! | --- | --- | --- |

@@ -11,8 +11,9 @@
 //! 4. The frequency is not lowered if no core of the domain has idled since the last update that was not held back
 //!    by rule 3.
 //!
-//! These are facts of the published descriptions; that rule 4 counts all cores of a domain is ours (kernels have
-//! it for domains of one core). Clamping, deadlines and estimates of utilisation (UTIL_EST) are not part of it.
+//! These follow published descriptions; details of boosts and of held-back updates are from memory, not verified.
+//! That rule 4 counts all cores of a domain is ours (kernels have it for domains of one core). Clamping, deadlines
+//! and estimates of utilisation (UTIL_EST) are not part of it.
 //!
 //! | Tunable | Unit | Default |
 //! | --- | --- | --- |
