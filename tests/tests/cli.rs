@@ -186,8 +186,8 @@ fn wrong_usage_ends_with_2_and_shows_the_right_one() {
 fn a_board_that_is_not_there_is_answered_with_those_that_are() {
     let folder = folder();
     write(folder.path(), "small.toml", SMALL);
-    lab(folder.path(), &["run", "small.toml", "--board", "nexus-5"]).ends_with(1).complains(&[
-        "no board `nexus-5`",
+    lab(folder.path(), &["run", "small.toml", "--board", "raspberry-9"]).ends_with(1).complains(&[
+        "no board `raspberry-9`",
         "the boards here are: ",
         "host",
         "virt-nand",
