@@ -54,16 +54,7 @@ impl Levers {
     /// # Errors
     /// When the device has none of that name.
     pub fn cluster_of<'d>(&self, device: &'d Device) -> Result<&'d Cluster> {
-        let found = match &self.cluster {
-            None => device.clusters.first(),
-            Some(name) => device.clusters.iter().find(|c| c.name == *name),
-        };
-        found.ok_or_else(|| {
-            let names: Vec<&str> = device.clusters.iter().map(|c| c.name.as_str()).collect();
-            let asked = self.cluster.as_deref().unwrap_or("first");
-            Error::user(format!("the device {} has no cluster `{asked}`", device.name))
-                .hint(format!("its clusters: {}", names.join(", ")))
-        })
+        device.cluster(self.cluster.as_deref())
     }
 
     /// The number of cores on-line.

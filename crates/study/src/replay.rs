@@ -86,12 +86,7 @@ pub fn check(study: &Study, devices: &Devices) -> Result<()> {
 /// The cluster that a setting means.
 pub(crate) fn cluster<'a>(device: &'a Device, setting: &Setting) -> Result<&'a pocketstone_replay::device::Cluster> {
     let name = setting.value("cluster");
-    let found = device.clusters.iter().find(|c| c.name == name || name == "default");
-    found.ok_or_else(|| {
-        let names: Vec<&str> = device.clusters.iter().map(|c| c.name.as_str()).collect();
-        Error::user(format!("the device {} has no cluster `{name}`", device.name))
-            .hint(format!("clusters: {}", names.join(", ")))
-    })
+    device.cluster((name != "default").then_some(name))
 }
 
 /// Brings the results' replays and modelled energies up to date with the study, the cells and the profiles.

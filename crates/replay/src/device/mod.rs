@@ -166,8 +166,9 @@ impl Device {
         let found = self.clusters.iter().find(|c| name.is_none_or(|n| c.name == n));
         found.ok_or_else(|| {
             let names = self.clusters.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
-            Error::user(format!("{} has no cluster `{}`", self.name, name.unwrap_or_default()))
-                .hint(format!("its clusters are: {names}"))
+            let asked = name.unwrap_or("first");
+            Error::user(format!("the device {} has no cluster `{asked}`", self.name))
+                .hint(format!("its clusters: {names}"))
         })
     }
 }
