@@ -23,8 +23,7 @@
 
 use pocketstone_core::{Error, Result};
 
-use super::ondemand::after;
-use super::sampling::Sampler;
+use super::sampling::{Sampler, after};
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, at_least, at_most};
 use crate::device::Cluster;

@@ -19,10 +19,9 @@
 
 use pocketstone_core::Result;
 
-use super::bias::course;
-use super::sampling::Sampler;
+use super::sampling::{Clock, after};
 use super::tunables::Tunables;
-use super::{Decision, Domain, Governor, Moment, TimerRequest, nearest};
+use super::{Decision, Domain, Governor, Moment, nearest};
 
 /// Names of the tunables.
 pub(super) const TUNABLES: &[&str] =
@@ -32,77 +31,45 @@ pub(super) const TUNABLES: &[&str] =
 #[derive(Debug)]
 pub struct Ondemand {
     up_threshold: u64,
-    sampling_ns: u64,
     sampling_down_factor: u64,
-    io_is_busy: bool,
-    powersave_bias: u64,
-    sampler: Sampler,
-    periods: u64,
-    /// The second part of a period under powersave_bias: frequency and length.
-    second: Option<(u32, u64)>,
+    clock: Clock,
 }
 
 impl Ondemand {
     /// The governor with these tunables. A user error if one is out of its range.
     pub fn new(tunables: &Tunables) -> Result<Self> {
+        let sampling_ns = tunables.time_ns("sampling_rate", 10_000, 1)?;
+        let io_is_busy = tunables.switch("io_is_busy", false)?;
         Ok(Ondemand {
             up_threshold: tunables.number("up_threshold", 80, 1, 100)?,
-            sampling_ns: tunables.time_ns("sampling_rate", 10_000, 1)?,
             sampling_down_factor: tunables.number("sampling_down_factor", 1, 1, 100_000)?,
-            io_is_busy: tunables.switch("io_is_busy", false)?,
-            powersave_bias: tunables.number("powersave_bias", 0, 0, 1000)?,
-            sampler: Sampler::default(),
-            periods: 1,
-            second: None,
+            clock: Clock::new(sampling_ns, io_is_busy, tunables.number("powersave_bias", 0, 0, 1000)?),
         })
     }
 
     fn sample(&mut self, domain: &Domain<'_>) -> Decision {
         let all = domain.frequencies_khz;
         let (lowest, highest) = (all[0], all[all.len() - 1]);
-        let bursts = Some(self.sampling_ns * self.periods);
-        let Some(window) = self.sampler.window(domain, self.io_is_busy, bursts) else {
-            return after(domain, None, self.sampling_ns);
+        let clock = &mut self.clock;
+        let bursts = Some(clock.period_ns * clock.periods);
+        let Some(window) = clock.sampler.window(domain, clock.io_is_busy, bursts) else {
+            return after(domain, None, clock.period_ns);
         };
         let target = if window.load > self.up_threshold {
             if domain.khz < highest {
-                self.periods = self.sampling_down_factor;
+                clock.periods = self.sampling_down_factor;
             }
             highest
         } else {
-            self.periods = 1;
+            clock.periods = 1;
             nearest(all, u64::from(lowest) + window.load * u64::from(highest - lowest) / 100)
         };
-        let course = course(all, target, self.powersave_bias, self.sampling_ns);
-        match course.then {
-            Some((first_ns, khz, second_ns)) => {
-                self.second = Some((khz, second_ns));
-                after(domain, Some(course.khz), first_ns)
-            }
-            None => after(domain, Some(course.khz), self.sampling_ns * self.periods),
-        }
+        clock.go(domain, Some(target))
     }
-}
-
-/// Goes to a frequency, and wants the timer after a while.
-pub(super) fn after(domain: &Domain<'_>, khz: Option<u32>, ns: u64) -> Decision {
-    let timer = TimerRequest::At { at_ns: domain.now_ns + ns, deferrable: true };
-    Decision { khz: khz.filter(|k| *k != domain.khz), timer }
 }
 
 impl Governor for Ondemand {
     fn decide(&mut self, moment: Moment, domain: &Domain<'_>) -> Decision {
-        match (moment, self.second.take()) {
-            (Moment::Start, _) => {
-                self.sampler.start(domain, self.io_is_busy);
-                after(domain, None, self.sampling_ns)
-            }
-            (Moment::Timer, Some((khz, ns))) => after(domain, Some(khz), ns),
-            (Moment::Timer, None) => self.sample(domain),
-            (_, second) => {
-                self.second = second;
-                Decision::default()
-            }
-        }
+        self.clock.due(moment, domain).unwrap_or_else(|| self.sample(domain))
     }
 }

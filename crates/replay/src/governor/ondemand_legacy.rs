@@ -27,9 +27,7 @@
 
 use pocketstone_core::{Error, Result};
 
-use super::bias::course;
-use super::ondemand::after;
-use super::sampling::Sampler;
+use super::sampling::Clock;
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, at_least};
 use crate::device::Cluster;
@@ -54,18 +52,13 @@ pub struct OndemandLegacy {
     up_threshold: u64,
     /// Below it, the frequency is lowered.
     down_threshold: u64,
-    sampling_ns: u64,
     sampling_down_factor: u64,
-    io_is_busy: bool,
-    powersave_bias: u64,
     up_threshold_multi_core: u64,
     up_threshold_any_cpu_load: u64,
     optimal_khz: u64,
     sync_khz: u64,
     several_cores: bool,
-    sampler: Sampler,
-    periods: u64,
-    second: Option<(u32, u64)>,
+    clock: Clock,
 }
 
 impl OndemandLegacy {
@@ -81,21 +74,18 @@ impl OndemandLegacy {
         }
         // 1000 times a latency in ns, in us, is the same number.
         let sampling_us = cluster.transition_latency_ns.clamp(10_000, 3_600_000_000);
+        let sampling_ns = tunables.time_ns("sampling_rate", sampling_us, 1)?.max(10_000_000);
+        let io_is_busy = tunables.switch("io_is_busy", false)?;
         Ok(OndemandLegacy {
             up_threshold,
             down_threshold: up_threshold - differential,
-            sampling_ns: tunables.time_ns("sampling_rate", sampling_us, 1)?.max(10_000_000),
             sampling_down_factor: tunables.number("sampling_down_factor", 1, 1, 100_000)?,
-            io_is_busy: tunables.switch("io_is_busy", false)?,
-            powersave_bias: tunables.number("powersave_bias", 0, 0, 1000)?,
             up_threshold_multi_core: tunables.number("up_threshold_multi_core", 80, 1, 100)?,
             up_threshold_any_cpu_load: tunables.number("up_threshold_any_cpu_load", 80, 1, 100)?,
             optimal_khz: tunables.number("optimal_freq", 0, 0, u64::from(u32::MAX))?,
             sync_khz: tunables.number("sync_freq", 0, 0, u64::from(u32::MAX))?,
             several_cores: cluster.cores > 1,
-            sampler: Sampler::default(),
-            periods: 1,
-            second: None,
+            clock: Clock::new(sampling_ns, io_is_busy, tunables.number("powersave_bias", 0, 0, 1000)?),
         })
     }
 
@@ -104,7 +94,7 @@ impl OndemandLegacy {
         let highest = all[all.len() - 1];
         if load > self.up_threshold {
             if domain.khz < highest {
-                self.periods = self.sampling_down_factor;
+                self.clock.periods = self.sampling_down_factor;
             }
             return Some(highest);
         }
@@ -117,39 +107,19 @@ impl OndemandLegacy {
         if domain.khz == all[0] || load >= self.down_threshold {
             return None;
         }
-        self.periods = 1;
+        self.clock.periods = 1;
         Some(at_least(all, load * khz / self.down_threshold))
     }
 
     fn sample(&mut self, domain: &Domain<'_>) -> Decision {
-        let window = self.sampler.window(domain, self.io_is_busy, None);
-        let Some(target) = window.and_then(|w| self.target(w.load, domain)) else {
-            return after(domain, None, self.sampling_ns * self.periods);
-        };
-        let course = course(domain.frequencies_khz, target, self.powersave_bias, self.sampling_ns);
-        match course.then {
-            Some((first_ns, khz, second_ns)) => {
-                self.second = Some((khz, second_ns));
-                after(domain, Some(course.khz), first_ns)
-            }
-            None => after(domain, Some(course.khz), self.sampling_ns * self.periods),
-        }
+        let window = self.clock.sampler.window(domain, self.clock.io_is_busy, None);
+        let target = window.and_then(|w| self.target(w.load, domain));
+        self.clock.go(domain, target)
     }
 }
 
 impl Governor for OndemandLegacy {
     fn decide(&mut self, moment: Moment, domain: &Domain<'_>) -> Decision {
-        match (moment, self.second.take()) {
-            (Moment::Start, _) => {
-                self.sampler.start(domain, self.io_is_busy);
-                after(domain, None, self.sampling_ns)
-            }
-            (Moment::Timer, Some((khz, ns))) => after(domain, Some(khz), ns),
-            (Moment::Timer, None) => self.sample(domain),
-            (_, second) => {
-                self.second = second;
-                Decision::default()
-            }
-        }
+        self.clock.due(moment, domain).unwrap_or_else(|| self.sample(domain))
     }
 }

@@ -3,7 +3,8 @@
 //! Load is `100 x (wall - idle) / wall` in whole per cent, rounded down, as the governors of kernels keep it; the
 //! busiest core counts. With io_is_busy, time that a core idles while a thread waits for a device is not idle.
 
-use super::Domain;
+use super::bias::course;
+use super::{Decision, Domain, Moment, TimerRequest};
 
 /// The end of the last window, by core.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +26,62 @@ pub(super) struct Window {
     pub load: u64,
     /// The window's length.
     pub wall_ns: u64,
+}
+
+/// The timer of both ondemand governors: one sample in some periods, and the second part of a period under
+/// powersave_bias.
+#[derive(Debug)]
+pub(super) struct Clock {
+    /// Load by window.
+    pub sampler: Sampler,
+    /// Length of a period.
+    pub period_ns: u64,
+    /// Periods to the next sample.
+    pub periods: u64,
+    /// Whether waiting for a device is load.
+    pub io_is_busy: bool,
+    /// By how many thousandths targets are lowered.
+    pub powersave_bias: u64,
+    /// Frequency and length of a period's second part.
+    second: Option<(u32, u64)>,
+}
+
+impl Clock {
+    pub(super) fn new(period_ns: u64, io_is_busy: bool, powersave_bias: u64) -> Self {
+        Clock { sampler: Sampler::default(), period_ns, periods: 1, io_is_busy, powersave_bias, second: None }
+    }
+
+    /// What is to be done at a moment; `None` when it is time for a sample.
+    pub(super) fn due(&mut self, moment: Moment, domain: &Domain<'_>) -> Option<Decision> {
+        match moment {
+            Moment::Start => {
+                self.sampler.start(domain, self.io_is_busy);
+                Some(after(domain, None, self.period_ns))
+            }
+            Moment::Timer => self.second.take().map(|(khz, ns)| after(domain, Some(khz), ns)),
+            _ => Some(Decision::default()),
+        }
+    }
+
+    /// Goes to a target, less the bias; without one, only waits for the next sample.
+    pub(super) fn go(&mut self, domain: &Domain<'_>, target_khz: Option<u32>) -> Decision {
+        let whole_ns = self.period_ns * self.periods;
+        let Some(target) = target_khz else { return after(domain, None, whole_ns) };
+        let course = course(domain.frequencies_khz, target, self.powersave_bias, self.period_ns);
+        match course.then {
+            Some((first_ns, khz, second_ns)) => {
+                self.second = Some((khz, second_ns));
+                after(domain, Some(course.khz), first_ns)
+            }
+            None => after(domain, Some(course.khz), whole_ns),
+        }
+    }
+}
+
+/// Goes to a frequency, and wants the timer after a while.
+pub(super) fn after(domain: &Domain<'_>, khz: Option<u32>, ns: u64) -> Decision {
+    let timer = TimerRequest::At { at_ns: domain.now_ns + ns, deferrable: true };
+    Decision { khz: khz.filter(|k| *k != domain.khz), timer }
 }
 
 impl Sampler {
