@@ -1,5 +1,7 @@
 //! What a kernel did during a run: the events of a trace, whoever recorded them. Their bytes: [`crate::events_log`].
 
+use crate::{Error, Result};
+
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
@@ -184,5 +186,26 @@ impl EventLog {
     pub fn task(&self, pid: u32) -> Option<&str> {
         let at = self.tasks.binary_search_by_key(&pid, |(p, _)| *p).ok()?;
         Some(&self.tasks[at].1)
+    }
+
+    /// The run between the marks SQL_START and SQL_END, which PocketData's app writes into a phone's trace, and the
+    /// thread that wrote the first.
+    ///
+    /// # Errors
+    /// When a mark is missing, or they are in the wrong order.
+    pub fn phone_run(&self) -> Result<(u32, Window)> {
+        let mark = |word: &str| {
+            let named = |n: u32| self.marks.get(n as usize).is_some_and(|m| m.contains(word));
+            let found = self.events.iter().find(|e| matches!(e.kind, EventKind::Mark { text } if named(text)));
+            found.ok_or_else(|| {
+                Error::user(format!("the trace has no mark {word}"))
+                    .hint("PocketData's app writes the marks SQL_START and SQL_END into its trace")
+            })
+        };
+        let (start, end) = (mark("SQL_START")?, mark("SQL_END")?);
+        if end.time_ns < start.time_ns {
+            return Err(Error::user("SQL_END is before SQL_START"));
+        }
+        Ok((start.pid, Window { start_ns: start.time_ns, end_ns: end.time_ns }))
     }
 }

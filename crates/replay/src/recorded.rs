@@ -95,17 +95,8 @@ pub fn from_calls(calls: &[Call], cycles_per_ns: f64) -> Result<Activity> {
 /// When a mark is missing, the marks or the events are in the wrong order, or nothing was done between them.
 pub fn from_phone(log: &EventLog, cycles_per_ns: f64) -> Result<Activity> {
     check_rate(cycles_per_ns)?;
-    let mark = |word: &str| {
-        let named = |n: u32| log.marks.get(n as usize).is_some_and(|m| m.contains(word));
-        let found = log.events.iter().find(|e| matches!(e.kind, EventKind::Mark { text } if named(text)));
-        found.ok_or_else(|| {
-            Error::user(format!("the trace has no mark {word}"))
-                .hint("PocketData's app writes the marks SQL_START and SQL_END into its trace")
-        })
-    };
-    let (start, end) = (mark("SQL_START")?, mark("SQL_END")?);
-    let window = Window { start_ns: start.time_ns, end_ns: end.time_ns };
-    let recording = Recording::new(log, window, start.pid, cycles_per_ns)?;
+    let (pid, window) = log.phone_run()?;
+    let recording = Recording::new(log, window, pid, cycles_per_ns)?;
     let mut operations: Vec<Operation> = Vec::new();
     let (mut operation, mut rest) = (Operation::default(), Tail::default());
     let mut began_ns = window.start_ns;

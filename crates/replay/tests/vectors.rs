@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pocketstone_replay::device::{Cluster, Device, OperatingPoint, Storage};
+use pocketstone_replay::device::{Cluster, Device, OperatingPoint};
 use pocketstone_replay::governor::{CoreTimes, Decision, Domain, Governor, Moment, Spec, TimerRequest};
 use serde::Deserialize;
 
@@ -126,28 +126,12 @@ fn play(vector: &Vector, table: &[u32]) -> (Vec<(u64, u32)>, u32) {
     let cluster = Cluster {
         name: "cores".into(),
         cores: vector.cores.len() as u32,
-        clock_per_core: false,
         points: table.iter().map(point).collect(),
-        idle: Vec::new(),
-        shared_mw: 0.0,
         transition_latency_ns: vector.transition_latency_ns,
-        transition_stall_ns: 0,
+        ..Cluster::default()
     };
-    let device = Device {
-        name: "vector".into(),
-        description: String::new(),
-        clusters: vec![cluster],
-        awake_mw: 0.0,
-        asleep_mw: 0.0,
-        memory_mw: 0.0,
-        storage: Storage::default(),
-        memory_share: 0.0,
-        cycles_per_recorded_ns: 1.0,
-        tunables: BTreeMap::new(),
-        flash_energy: Vec::new(),
-        sources: BTreeMap::new(),
-        text: String::new(),
-    };
+    let device =
+        Device { name: "vector".into(), clusters: vec![cluster], cycles_per_recorded_ns: 1.0, ..Device::default() };
     let spec: Spec = vector.governor.parse().expect(&vector.name);
     let governor = spec.build(&device, &device.clusters[0]).expect(&vector.name);
     let lines: Vec<_> = vector.cores.iter().map(|c| parts(c)).collect();

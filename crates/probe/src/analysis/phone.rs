@@ -1,9 +1,9 @@
 //! What a phone's trace says by itself: the run between its marks.
 
 use super::block_requests;
-use pocketstone_core::events::{EventKind, EventLog, Window};
+use pocketstone_core::Result;
+use pocketstone_core::events::EventLog;
 use pocketstone_core::events_threads::{ThreadState, thread_times};
-use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -50,22 +50,11 @@ pub struct Bursts {
 /// # Errors
 /// When a mark is missing, or they are in the wrong order.
 pub fn phone_summary(log: &EventLog) -> Result<PhoneSummary> {
-    let mark = |word: &str| {
-        let named = |n: u32| log.marks.get(n as usize).is_some_and(|m| m.contains(word));
-        let found = log.events.iter().find(|e| matches!(e.kind, EventKind::Mark { text } if named(text)));
-        found.ok_or_else(|| {
-            Error::user(format!("the trace has no mark {word}"))
-                .hint("PocketData's app writes the marks SQL_START and SQL_END into its trace")
-        })
-    };
-    let (start, end) = (mark("SQL_START")?, mark("SQL_END")?);
-    let window = Window { start_ns: start.time_ns, end_ns: end.time_ns };
-    let runtime_ns =
-        window.end_ns.checked_sub(window.start_ns).ok_or_else(|| Error::user("SQL_END is before SQL_START"))?;
+    let (app, window) = log.phone_run()?;
     let mut summary = PhoneSummary {
-        app: start.pid,
+        app,
         start_ns: window.start_ns,
-        runtime_ns,
+        runtime_ns: window.end_ns - window.start_ns,
         on_core_ns: 0,
         bursts: Bursts::default(),
         block_reads: 0,
@@ -74,7 +63,7 @@ pub fn phone_summary(log: &EventLog) -> Result<PhoneSummary> {
         block_written_bytes: 0,
         block_mean_ns: None,
     };
-    let times = thread_times(log, window, &BTreeSet::from([start.pid]));
+    let times = thread_times(log, window, &BTreeSet::from([app]));
     for ns in times.iter().filter(|t| t.state == ThreadState::Running).map(|t| t.end_ns - t.start_ns) {
         summary.on_core_ns = summary.on_core_ns.saturating_add(ns);
         summary.bursts.count += 1;

@@ -3,7 +3,6 @@ use super::*;
 use crate::activity::{IoKind, Operation, Segment, Thread};
 use crate::device::{Cluster, IdleState, OperatingPoint, Storage};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
@@ -17,23 +16,17 @@ fn device(points: &[(u32, f64)], cores: u32, awake_mw: f64, deep_ns: u64) -> Dev
         points: points.iter().map(|(khz, power_mw)| OperatingPoint { khz: *khz, power_mw: *power_mw }).collect(),
         idle: vec![state("wait", 10.0, 0, 0), state("off", 2.0, 50_000, deep_ns)],
         shared_mw: 5.0,
-        transition_latency_ns: 0,
-        transition_stall_ns: 0,
+        ..Cluster::default()
     };
     Device {
         name: "test".into(),
-        description: String::new(),
         clusters: vec![cluster],
         awake_mw,
         asleep_mw: 1.0,
         memory_mw: 7.0,
         storage: Storage { read_mw: 30.0, write_mw: 40.0, sync_mw: 50.0, times: None },
-        memory_share: 0.0,
         cycles_per_recorded_ns: 1.0,
-        tunables: BTreeMap::new(),
-        flash_energy: Vec::new(),
-        sources: BTreeMap::new(),
-        text: String::new(),
+        ..Device::default()
     }
 }
 

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A device, as its profile describes it. Powers are in milliwatts, of one core where nothing else is said.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Device {
     /// The file's name without `.toml`.
     pub name: String,
@@ -47,7 +47,7 @@ pub struct Device {
 }
 
 /// Cores of one kind.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cluster {
     /// Its name.
     pub name: String,

@@ -6,7 +6,6 @@ use crate::governor::{Decision, Domain, Governor, Moment};
 use crate::levers::Levers;
 use crate::outcome::Replayed;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// 1 cycle a nanosecond.
@@ -23,27 +22,20 @@ pub(crate) fn device() -> Device {
     let cluster = Cluster {
         name: "cpu".into(),
         cores: 2,
-        clock_per_core: false,
         points: vec![point(SLOW, 100.0), point(MIDDLE, 180.0), point(FAST, 300.0)],
         idle: vec![idle("wfi", 10.0, 0, 0), idle("off", 1.0, 2_000, 100_000)],
         shared_mw: 7.0,
-        transition_latency_ns: 0,
-        transition_stall_ns: 0,
+        ..Cluster::default()
     };
     Device {
         name: "test".into(),
-        description: String::new(),
         clusters: vec![cluster],
         awake_mw: 50.0,
         asleep_mw: 5.0,
         memory_mw: 20.0,
         storage: Storage { read_mw: 30.0, write_mw: 40.0, sync_mw: 60.0, times: None },
-        memory_share: 0.0,
         cycles_per_recorded_ns: 1.0,
-        tunables: BTreeMap::new(),
-        flash_energy: Vec::new(),
-        sources: BTreeMap::new(),
-        text: String::new(),
+        ..Device::default()
     }
 }
 

@@ -20,24 +20,15 @@ fn nexus() -> (Device, Cluster) {
         clock_per_core: true,
         points: points.map(|(khz, power_mw)| OperatingPoint { khz, power_mw }).to_vec(),
         idle: vec![IdleState { name: "off".into(), power_mw: 0.0, exit_ns: 0, least_ns: 0 }],
-        shared_mw: 0.0,
         transition_latency_ns: 100_000,
-        transition_stall_ns: 0,
+        ..Cluster::default()
     };
     let device = Device {
         name: "nexus".into(),
-        description: String::new(),
         clusters: vec![cluster.clone()],
         awake_mw: 100.0,
-        asleep_mw: 0.0,
-        memory_mw: 0.0,
-        storage: crate::device::Storage::default(),
-        memory_share: 0.0,
         cycles_per_recorded_ns: 1.0,
-        tunables: BTreeMap::new(),
-        flash_energy: Vec::new(),
-        sources: BTreeMap::new(),
-        text: String::new(),
+        ..Device::default()
     };
     (device, cluster)
 }
