@@ -2,7 +2,7 @@
 
 BINARY := target/release/pocketstone
 LOCKED := $(if $(CI),--locked)
-BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls perfetto
+BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls perfetto replay validation
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;
 
@@ -29,7 +29,8 @@ test: setup-test build format lint licences unit
 
 bench: setup-run build
 	@$(RUST) cargo bench $(LOCKED) -p pocketstone-media -p pocketstone-scmfs -p pocketstone-workload \
-	  -p pocketstone-engine -p pocketstone-report -p pocketstone-tests $(foreach bench,$(BENCHES),--bench $(bench))
+	  -p pocketstone-engine -p pocketstone-report -p pocketstone-replay -p pocketstone-tests \
+	  $(foreach bench,$(BENCHES),--bench $(bench))
 
 torture: setup-test build
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites \

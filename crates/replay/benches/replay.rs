@@ -10,7 +10,6 @@ use pocketstone_replay::device::{Cluster, Device, IdleState, OperatingPoint, Sto
 use pocketstone_replay::governor::Spec;
 use pocketstone_replay::levers::Levers;
 use pocketstone_replay::simulate::simulate;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -29,7 +28,6 @@ fn device() -> Device {
     let idle = |name: &str, power_mw, exit_ns, least_ns| IdleState { name: name.into(), power_mw, exit_ns, least_ns };
     Device {
         name: "bench".into(),
-        description: String::new(),
         clusters: vec![Cluster {
             name: "cpu".into(),
             cores: 4,
@@ -46,10 +44,7 @@ fn device() -> Device {
         storage: Storage { read_mw: 100.0, write_mw: 150.0, sync_mw: 150.0, times: None },
         memory_share: 0.2,
         cycles_per_recorded_ns: 1.0,
-        tunables: BTreeMap::new(),
-        flash_energy: Vec::new(),
-        sources: BTreeMap::new(),
-        text: String::new(),
+        ..Device::default()
     }
 }
 

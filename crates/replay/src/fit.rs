@@ -90,7 +90,7 @@ impl Prediction {
 
 /// The fit to one-processor rows, and its predictions of all others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Pixel2 {
+pub struct Fitted {
     /// The fit.
     pub fit: BatteryFit,
     /// The rows that it was not fitted to, in their order.
@@ -105,11 +105,11 @@ pub struct Pixel2 {
 ///
 /// # Errors
 /// When a row's cluster, policy or numbers cannot be, or there are too few rows to fit.
-pub fn pixel2(rows: &[FixedWork], device: &Device) -> Result<Pixel2> {
+pub fn fixed_work(rows: &[FixedWork], device: &Device) -> Result<Fitted> {
     let fit = battery(rows, device)?;
     let others = rows.iter().filter(|row| row.cpus != 1);
     let predictions = others.map(|row| fit.predict(device, row)).collect::<Result<_>>()?;
-    Ok(Pixel2 { fit, predictions })
+    Ok(Fitted { fit, predictions })
 }
 
 fn battery(rows: &[FixedWork], device: &Device) -> Result<BatteryFit> {

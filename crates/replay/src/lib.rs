@@ -17,3 +17,4 @@ pub mod levers;
 pub mod outcome;
 pub mod recorded;
 pub mod simulate;
+pub mod validate;

@@ -2,6 +2,7 @@
 
 use pocketstone_replay::device::{self, Device};
 use pocketstone_replay::fit::{self, Calls, FixedWork, PinnedRun};
+use pocketstone_replay::validate;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,14 +18,20 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The rows of a CSV file by column, where the reference material is there.
-fn csv(file: &str) -> Option<Vec<Row>> {
+/// A file, where the reference material is there.
+fn text(file: &str) -> Option<String> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference");
     let path = std::env::var_os("POCKETSTONE_REFERENCE").map_or_else(beside, PathBuf::from).join(file);
-    let Ok(text) = std::fs::read_to_string(&path) else {
+    let text = std::fs::read_to_string(&path).ok();
+    if text.is_none() {
         say(&format!("skipped: there is no {}", path.display()));
-        return None;
-    };
+    }
+    text
+}
+
+/// Its rows by column.
+fn csv(file: &str) -> Option<Vec<Row>> {
+    let text = text(file)?;
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
     let row = |line: &str| names.iter().zip(line.split(',')).map(|(n, v)| ((*n).into(), v.into())).collect();
@@ -51,7 +58,7 @@ fn pixel2_rows() -> Option<Vec<FixedWork>> {
 fn one_processor_of_the_pixel_2_predicts_two() {
     let Some(rows) = pixel2_rows() else { return };
     let device = Device::load(&devices(), "msm8998").unwrap();
-    let pixel = fit::pixel2(&rows, &device).unwrap();
+    let pixel = fit::fixed_work(&rows, &device).unwrap();
     let mut table = format!("{:#?}\n", pixel.fit);
     for p in &pixel.predictions {
         let (row, runtime, energy) = (&p.row, p.runtime_error() * 100.0, p.energy_error() * 100.0);
@@ -82,10 +89,29 @@ fn one_processor_of_the_pixel_2_predicts_two() {
 }
 
 #[test]
+fn both_tables_are_predicted_as_well_as_aimed_at() {
+    let tables = [
+        ("pocketdata/measured_msm8974.csv", "nexus-5", "ondemand-legacy", ["cpu_s", "wall_s"], 36, 0.15),
+        ("pocketdata/pixel2_fixed_work.csv", "msm8998", "schedutil", ["runtime_s", "energy_uah"], 36, 0.10),
+    ];
+    for (file, device, governor, quantities, rows, aim) in tables {
+        let Some(text) = text(file) else { return };
+        let device = Device::load(&devices(), device).unwrap();
+        let checks = validate::checks(file, &text, &device, &governor.parse().unwrap()).unwrap();
+        assert_eq!(checks.len(), rows);
+        for quantity in quantities {
+            let (median, worst) = validate::errors(checks.iter().filter(|c| c.quantity == quantity)).unwrap();
+            say(&format!("{file} {quantity}: median {median:.3}, worst {:+.3} of {}", worst.error(), worst.row));
+            assert!(median <= aim, "{file} {quantity} {median}");
+        }
+    }
+}
+
+#[test]
 fn more_processors_come_out_of_the_same_form() {
     let Some(rows) = pixel2_rows() else { return };
     let device = Device::load(&devices(), "msm8998").unwrap();
-    let fit = fit::pixel2(&rows, &device).unwrap().fit;
+    let fit = fit::fixed_work(&rows, &device).unwrap().fit;
     let energy = |cpus| {
         let row = FixedWork { cpus, ..rows[3].clone() };
         fit.predict(&device, &row).unwrap().energy_uah
@@ -112,15 +138,15 @@ fn rows_of_known_parameters_give_them_back() {
     let mut rows: Vec<FixedWork> = points.iter().map(|(p, khz, mw)| made(1, *p, *khz, *mw)).collect();
     rows.push(made(1, 100, 2_649_600, 1001.18));
     rows.push(made(3, 50, 1_497_600, 402.32));
-    let got = fit::pixel2(&rows, &device).unwrap();
+    let got = fit::fixed_work(&rows, &device).unwrap();
     let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
     assert!(close(got.fit.base_ma, 40.0) && close(got.fit.per_ghz_ma, 10.0) && close(got.fit.per_mw_ma, 0.25));
     assert!(close(got.fit.work["krait"].cycles, 9e9) && got.fit.idle_ma.is_none());
     assert_eq!((got.predictions.len(), got.predictions[0].khz), (1, 1_497_600));
     assert!(got.predictions[0].energy_error().abs() < 1e-6);
-    assert!(fit::pixel2(&rows[1..4], &device).unwrap_err().chain().contains("too few"));
+    assert!(fit::fixed_work(&rows[1..4], &device).unwrap_err().chain().contains("too few"));
     rows[0].policy = "warp".into();
-    assert!(fit::pixel2(&rows, &device).unwrap_err().cure().unwrap().contains("fixedN"));
+    assert!(fit::fixed_work(&rows, &device).unwrap_err().cure().unwrap().contains("fixedN"));
 }
 
 #[test]
@@ -133,7 +159,7 @@ fn a_parameter_that_would_be_negative_is_left_out() {
         row.energy_uah = (90.0 - 12.0 * f64::from(khz) / 1e6 + 0.25 * mw) * row.runtime_s / 3.6;
         row
     };
-    let fit = fit::pixel2(&points.map(row), &device).unwrap().fit;
+    let fit = fit::fixed_work(&points.map(row), &device).unwrap().fit;
     assert_eq!(fit.per_ghz_ma, 0.0);
     assert!(fit.base_ma > 50.0 && fit.per_mw_ma > 0.1, "{fit:?}");
 }

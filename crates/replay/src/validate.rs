@@ -1,0 +1,200 @@
+//! The model held against published measurements of phones. What it is calibrated with and what it predicts are
+//! different rows of the same table; a row's own times are only looked at to be compared.
+//!
+//! Two tables are known, by their first lines:
+//!
+//! - `workload,delay,governor,ENGINE_cpu_s,ENGINE_wall_s,...`: databases on a phone. Calibrated with the pinned runs
+//!   without delays, it predicts the runs under the phone's own governor with delays. All operations of a run
+//!   compute alike, and those that write share its I/O evenly; where none writes, all do.
+//! - `cluster,n_cpus,policy,runtime_s,energy_uAh_fixed75s_window,energy_uAh_to_completion`: fixed work on processors
+//!   of a phone. Fitted to the rows of one processor ([`crate::fit::fixed_work`]), it predicts those of more.
+
+use crate::activity::{Activity, IoKind, Operation, Segment, Thread};
+use crate::device::Device;
+use crate::fit::{self, FixedWork, PinnedRun, pinned};
+use crate::governor::Spec;
+use crate::levers::Levers;
+use crate::simulate::simulate;
+use pocketstone_core::database::Delay;
+use pocketstone_core::{Error, Result};
+
+/// Operations of a published workload.
+const OPERATIONS: usize = 1800;
+
+/// Those that write, by workload: counted in the published files (UPDATE of A and B, INSERT of E).
+const WRITERS: [(&str, usize); 4] = [("A", 921), ("B", 100), ("C", 0), ("E", 93)];
+
+/// A number that the model predicts, and what was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Check {
+    /// The row, in words.
+    pub row: String,
+    /// What is predicted, with its unit last.
+    pub quantity: &'static str,
+    /// By the model.
+    pub predicted: f64,
+    /// In the table.
+    pub measured: f64,
+}
+
+impl Check {
+    /// Predicted / measured - 1.
+    pub fn error(&self) -> f64 {
+        self.predicted / self.measured - 1.0
+    }
+}
+
+/// The median and the worst of the errors' sizes, and the worst row; `None` of no rows.
+pub fn errors<'a>(checks: impl IntoIterator<Item = &'a Check>) -> Option<(f64, &'a Check)> {
+    let checks: Vec<&Check> = checks.into_iter().collect();
+    let mut sizes: Vec<f64> = checks.iter().map(|c| c.error().abs()).collect();
+    let worst = checks.into_iter().max_by(|a, b| a.error().abs().total_cmp(&b.error().abs()))?;
+    Some((fit::median(&mut sizes)?, worst))
+}
+
+/// Predicts the rows of a table that the model is not calibrated with. `governor` is the phone's own one.
+///
+/// # Errors
+/// When the table is not understood, with the line; when a row that the model is calibrated with is not there.
+pub fn checks(file: &str, text: &str, device: &Device, governor: &Spec) -> Result<Vec<Check>> {
+    let table = Table::read(file, text)?;
+    match table.head[..] {
+        ["workload", "delay", "governor", ..] => databases(&table, device, governor),
+        ["cluster", "n_cpus", "policy", ..] => fixed_work(&table, device),
+        _ => Err(table.error(1, "this is no table of measurements that the model can be held against")),
+    }
+}
+
+/// Lines of cells.
+struct Table<'a> {
+    file: &'a str,
+    head: Vec<&'a str>,
+    /// With their numbers in the file.
+    rows: Vec<(usize, Vec<&'a str>)>,
+}
+
+impl<'a> Table<'a> {
+    fn read(file: &'a str, text: &'a str) -> Result<Self> {
+        let mut lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.split(',').collect::<Vec<_>>()));
+        let head = lines.next().map(|(_, head)| head).unwrap_or_default();
+        let table = Table { file, head, rows: lines.collect() };
+        match table.rows.iter().find(|(_, cells)| cells.len() != table.head.len()) {
+            Some((line, cells)) => {
+                Err(table.error(*line, format!("{} cells, and the first line has {}", cells.len(), table.head.len())))
+            }
+            None => Ok(table),
+        }
+    }
+
+    fn error(&self, line: usize, what: impl std::fmt::Display) -> Error {
+        Error::user(format!("{}:{line}: {what}", self.file))
+            .hint("give the published table as it is: docs/devices.md says which ones are known")
+    }
+
+    /// A number above 0.
+    fn number(&self, line: usize, cells: &[&str], column: &str) -> Result<f64> {
+        let at = self.head.iter().position(|c| *c == column);
+        let text = at.map(|n| cells[n]).ok_or_else(|| self.error(1, format!("there is no column `{column}`")))?;
+        let number = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
+        number.ok_or_else(|| self.error(line, format!("`{text}` is no {column}")))
+    }
+}
+
+/// A run of a database.
+struct Run<'a> {
+    workload: &'a str,
+    engine: &'a str,
+    delay: Delay,
+    delay_text: &'a str,
+    /// Pinned at the highest frequency; else under the phone's own governor.
+    pinned: bool,
+    cpu_s: f64,
+    wall_s: f64,
+}
+
+fn databases(table: &Table<'_>, device: &Device, governor: &Spec) -> Result<Vec<Check>> {
+    let mut runs: Vec<Run<'_>> = Vec::new();
+    let engines = || table.head.iter().filter_map(|column| column.strip_suffix("_cpu_s"));
+    for (line, cells) in &table.rows {
+        let delay = match cells[1] {
+            "0ms" => Delay::None,
+            "1ms" => Delay::Fixed { ns: 1_000_000 },
+            "log" => Delay::PublishedLog,
+            other => return Err(table.error(*line, format!("there is no delay `{other}`: 0ms, 1ms or log"))),
+        };
+        let pinned = match cells[2] {
+            "clean" => true,
+            "real" => false,
+            other => return Err(table.error(*line, format!("there is no governor `{other}`: clean or real"))),
+        };
+        for engine in engines() {
+            let cpu_s = table.number(*line, cells, &format!("{engine}_cpu_s"))?;
+            let wall_s = table.number(*line, cells, &format!("{engine}_wall_s"))?;
+            runs.push(Run { workload: cells[0], engine, delay, delay_text: cells[1], pinned, cpu_s, wall_s });
+        }
+    }
+    let mut checks = Vec::new();
+    for run in runs.iter().filter(|r| !r.pinned && r.delay != Delay::None) {
+        let like = |r: &&Run<'_>| (r.workload, r.engine) == (run.workload, run.engine);
+        let reference = runs.iter().filter(like).find(|r| r.pinned && r.delay == Delay::None).ok_or_else(|| {
+            table.error(1, format!("{} on {} has no pinned run without delays", run.workload, run.engine))
+        })?;
+        let levers = Levers { delay: Some(run.delay), ..Levers::default() };
+        let replayed = simulate(&activity(reference, device)?, device, governor, &levers)?;
+        let row = format!("{} {} {}", run.workload, run.delay_text, run.engine);
+        let check =
+            |quantity, ns: u64, measured| Check { row: row.clone(), quantity, predicted: ns as f64 / 1e9, measured };
+        checks.push(check("cpu_s", replayed.busy_ns, run.cpu_s));
+        checks.push(check("wall_s", replayed.run_ns, run.wall_s));
+    }
+    Ok(checks)
+}
+
+/// What a pinned run without delays did.
+fn activity(reference: &Run<'_>, device: &Device) -> Result<Activity> {
+    let writers = WRITERS.iter().find(|(w, _)| *w == reference.workload).map(|(_, n)| *n).ok_or_else(|| {
+        Error::user(format!("no published workload is called `{}`", reference.workload)).hint("they are A, B, C and E")
+    })?;
+    let khz = device.cluster(None)?.points.last().map_or(0, |p| p.khz);
+    let work = pinned(&PinnedRun { khz, cpu_s: reference.cpu_s, wall_s: reference.wall_s })?;
+    let cycles = work.cycles / OPERATIONS as u64;
+    let kind = if writers > 0 { IoKind::Sync } else { IoKind::Read };
+    let with_io = if writers > 0 { writers } else { OPERATIONS };
+    let io = Segment::Io { ns: work.io_ns / with_io as u64, kind };
+    let operation = |n: usize| {
+        // Evenly spread: the writers are where the product passes a whole number.
+        let waits = n * with_io / OPERATIONS != (n + 1) * with_io / OPERATIONS;
+        let compute = Segment::Compute { cycles };
+        let segments = if waits { vec![compute, io] } else { vec![compute] };
+        Operation { segments, transaction: waits && writers > 0, ..Operation::default() }
+    };
+    let operations = (0..OPERATIONS).map(operation).collect();
+    Ok(Activity { threads: vec![Thread { operations, background: false }] })
+}
+
+/// Rows of fixed work.
+fn fixed_work(table: &Table<'_>, device: &Device) -> Result<Vec<Check>> {
+    let mut rows = Vec::new();
+    for (line, cells) in &table.rows {
+        let cpus: u32 =
+            cells[1].parse().map_err(|_| table.error(*line, format!("`{}` is no number of CPUs", cells[1])))?;
+        rows.push(FixedWork {
+            cluster: cells[0].into(),
+            cpus,
+            policy: cells[2].into(),
+            runtime_s: table.number(*line, cells, "runtime_s")?,
+            energy_uah: table.number(*line, cells, "energy_uAh_to_completion")?,
+            window_uah: Some(table.number(*line, cells, "energy_uAh_fixed75s_window")?),
+        });
+    }
+    let predictions = fit::fixed_work(&rows, device)?.predictions;
+    let both = predictions.into_iter().flat_map(|p| {
+        let row = format!("{} {} {}", p.row.cluster, p.row.cpus, p.row.policy);
+        let check = |quantity, predicted, measured| Check { row: row.clone(), quantity, predicted, measured };
+        [check("runtime_s", p.runtime_s, p.row.runtime_s), check("energy_uah", p.energy_uah, p.row.energy_uah)]
+    });
+    Ok(both.collect())
+}
+
+#[cfg(test)]
+mod tests;

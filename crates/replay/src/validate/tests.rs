@@ -1,0 +1,60 @@
+use super::*;
+use crate::device::{Cluster, IdleState, OperatingPoint};
+
+const HEAD: &str = "workload,delay,governor,sql_cpu_s,sql_wall_s\n";
+
+/// One core of 500 MHz and 1 GHz that wakes in no time.
+fn device() -> Device {
+    let cluster = Cluster {
+        name: "cpu".into(),
+        cores: 1,
+        points: [500_000, 1_000_000].map(|khz| OperatingPoint { khz, power_mw: 1.0 }).to_vec(),
+        idle: vec![IdleState { name: "idle".into(), power_mw: 0.0, exit_ns: 0, least_ns: 0 }],
+        ..Cluster::default()
+    };
+    Device { name: "test".into(), clusters: vec![cluster], cycles_per_recorded_ns: 1.0, ..Device::default() }
+}
+
+/// By hand: 1.8 s pinned at 1 GHz are 3.6 s at 500 MHz, I/O stays, and there are 1,799 delays between operations.
+#[test]
+fn times_at_half_the_frequency_are_those_by_hand() {
+    let table = format!("{HEAD}A,0ms,clean,1.8,2.721\nA,1ms,real,9,10\nA,1ms,clean,1.8,4.6\nA,log,real,3.6,17.6\n");
+    let checks = checks("t.csv", &table, &device(), &"powersave".parse().unwrap()).unwrap();
+    let rows: Vec<_> = checks.iter().map(|c| (c.row.as_str(), c.quantity, c.measured)).collect();
+    let expected = [
+        ("A 1ms sql", "cpu_s", 9.0),
+        ("A 1ms sql", "wall_s", 10.0),
+        ("A log sql", "cpu_s", 3.6),
+        ("A log sql", "wall_s", 17.6),
+    ];
+    assert_eq!(rows, expected);
+    let near = |check: &Check, by_hand: f64| (check.predicted / by_hand - 1.0).abs() < 1e-3;
+    // The published delays, round(ln i) ms, are 11.544 s together.
+    for (check, by_hand) in checks.iter().zip([3.6, 3.6 + 0.921 + 1.799, 3.6, 3.6 + 0.921 + 11.544]) {
+        assert!(near(check, by_hand), "{check:?} {by_hand}");
+    }
+    let (median, worst) = errors(&checks).unwrap();
+    assert!(worst.measured == 9.0 && median > 0.0 && errors(&[]).is_none());
+}
+
+#[test]
+fn what_is_wrong_with_a_table_is_named_with_its_line() {
+    let clean = "C,0ms,clean,1,1.1\n";
+    for (text, place, word) in [
+        ("a,b\n1,2\n".to_owned(), "t.csv:1:", "no table"),
+        (format!("{HEAD}{clean}C,1ms,real,1\n"), "t.csv:3:", "4 cells"),
+        (format!("{HEAD}{clean}C,1ms,real,-1,2\n"), "t.csv:3:", "`-1`"),
+        (format!("{HEAD}{clean}C,2ms,real,1,2\n"), "t.csv:3:", "2ms"),
+        (format!("{HEAD}{clean}C,1ms,fast,1,2\n"), "t.csv:3:", "fast"),
+        (format!("{HEAD}C,1ms,real,1,2\n"), "t.csv:1:", "no pinned run"),
+        ("workload,delay,governor,sql_cpu_s\nC,0ms,clean,1\n".to_owned(), "t.csv:1:", "sql_wall_s"),
+        ("cluster,n_cpus,policy,runtime_s\nbig,x,fixed30,1\n".to_owned(), "t.csv:2:", "CPUs"),
+    ] {
+        let error = checks("t.csv", &text, &device(), &"powersave".parse().unwrap()).unwrap_err();
+        assert!(error.chain().contains(place) && error.chain().contains(word), "{}", error.chain());
+        assert!(error.cure().is_some());
+    }
+    let unknown = format!("{HEAD}Z,0ms,clean,1,1.1\nZ,1ms,real,1,2\n");
+    let error = checks("t.csv", &unknown, &device(), &"powersave".parse().unwrap()).unwrap_err();
+    assert!(error.chain().contains("`Z`"), "{}", error.chain());
+}
