@@ -12,6 +12,7 @@ pub mod flash;
 pub(crate) mod recorded;
 pub mod setting;
 pub(crate) mod store;
+mod validation;
 pub(crate) mod work;
 
 use crate::model::LeftOut;
@@ -50,6 +51,7 @@ pub(crate) fn profile_digest(device: &Device) -> String {
 pub fn devices(study: &Study, folder: &Path, store: Option<&Store>) -> Result<Devices> {
     let mut found = Devices::new();
     let named = study.replays.iter().flat_map(|r| &r.devices).chain(study.flash_energies.iter().map(|f| &f.device));
+    let named = named.chain(study.validations.iter().map(|v| &v.device));
     for name in named {
         let kept = store.map(|s| s.fact(&fact(name.get_ref()))).transpose()?.flatten();
         let device = match kept {
@@ -68,6 +70,11 @@ pub fn devices(study: &Study, folder: &Path, store: Option<&Store>) -> Result<De
 /// # Errors
 /// The first that does not; its line is named.
 pub fn check(study: &Study, devices: &Devices) -> Result<()> {
+    for validation in &study.validations {
+        let device = &devices[validation.device.get_ref()];
+        let governor = validation.governor.get_ref().build(device, device.cluster(None)?);
+        governor.map_err(|e| study.error_at(validation.governor.span(), e))?;
+    }
     for replay in &study.replays {
         for name in &replay.devices {
             let device = &devices[name.get_ref()];
@@ -105,6 +112,7 @@ pub fn refresh(
     for (name, device) in devices {
         store.set_facts([(fact(name).as_str(), device.text.as_str())])?;
     }
+    validation::refresh(store, study, devices, validation::folder().as_deref())?;
     if flash::refresh(store, study, devices)? {
         crate::summarize::summarize(store, study)?;
     }

@@ -178,3 +178,14 @@ CREATE TABLE replay_statistic (
     high REAL NOT NULL
 );
 CREATE INDEX replay_statistic_metric ON replay_statistic (name, metric);
+
+-- The model held against published tables: what it predicts of rows that it is not calibrated with.
+CREATE TABLE validation (
+    name TEXT NOT NULL,             -- the study's [[validation]]
+    row TEXT NOT NULL,              -- the row, in words
+    quantity TEXT NOT NULL,         -- what is predicted, with its unit last
+    predicted REAL NOT NULL,        -- by the model
+    measured REAL NOT NULL,         -- as published
+    error REAL NOT NULL,            -- predicted / measured - 1
+    PRIMARY KEY (name, row, quantity)
+);

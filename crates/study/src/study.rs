@@ -11,7 +11,7 @@ mod tests;
 pub use charts::{AxisSpec, ChartKind, ChartSpec, FrequencySpec};
 pub use figures::{FigureSpec, PaperSeries, Show};
 pub use matrix::{BOARD_KINDS, Compare, Experiment, Traced};
-pub use modelled::{BOUND, Calibration, Choice, FlashEnergySpec, ReplaySpec};
+pub use modelled::{BOUND, Calibration, Choice, FlashEnergySpec, ReplaySpec, ValidationSpec};
 
 use place::Locator;
 use pocketstone_core::{Error, Result};
@@ -42,6 +42,8 @@ pub struct Study {
     pub replays: Vec<ReplaySpec>,
     /// Experiments whose energy is that of a publication's constants.
     pub flash_energies: Vec<FlashEnergySpec>,
+    /// Published tables that the model is held against.
+    pub validations: Vec<ValidationSpec>,
     /// What is drawn.
     pub figures: Vec<FigureSpec>,
     /// Charts of what queries give.
@@ -150,6 +152,8 @@ struct RawStudy {
     #[serde(default)]
     flash_energy: Vec<FlashEnergySpec>,
     #[serde(default)]
+    validation: Vec<ValidationSpec>,
+    #[serde(default)]
     figure: Vec<FigureSpec>,
     #[serde(default)]
     chart: Vec<ChartSpec>,
@@ -199,6 +203,7 @@ impl Study {
             )));
         }
         let replays = modelled::replays(&at, raw.replay, &experiments)?;
+        modelled::validations(&at, &raw.validation)?;
         modelled::flash(&at, &raw.flash_energy, &experiments)?;
         charts::frequencies(&at, &raw.frequency, &replays)?;
         figures::check(&at, &raw.figure, &experiments)?;
@@ -223,6 +228,7 @@ impl Study {
             experiments,
             replays,
             flash_energies: raw.flash_energy,
+            validations: raw.validation,
             figures: raw.figure,
             charts: raw.chart,
             frequencies: raw.frequency,

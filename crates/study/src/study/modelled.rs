@@ -80,6 +80,20 @@ pub struct FlashEnergySpec {
     pub experiment: Spanned<String>,
 }
 
+/// A published table that the model is held against.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ValidationSpec {
+    /// Its name, unique in the study.
+    pub name: Spanned<String>,
+    /// The file, in the folder that POCKETSTONE_REFERENCE names.
+    pub table: Spanned<String>,
+    /// Profile of the device that was measured.
+    pub device: Spanned<String>,
+    /// That device's own governor.
+    pub governor: Spanned<Spec>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawReplay {
@@ -196,6 +210,17 @@ fn known(at: &Locator<'_>, experiment: &Spanned<String>, experiments: &[Experime
         true => Ok(()),
         false => Err(at.error(experiment.span(), Error::user(format!("there is no experiment `{name}`")))),
     }
+}
+
+/// Checks the sections on validation.
+pub(super) fn validations(at: &Locator<'_>, specs: &[ValidationSpec]) -> Result<()> {
+    for (number, spec) in specs.iter().enumerate() {
+        if specs[..number].iter().any(|s| s.name.get_ref() == spec.name.get_ref()) {
+            let error = Error::user(format!("there are two validations `{}`", spec.name.get_ref()));
+            return Err(at.error(spec.name.span(), error));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the sections on flash.
