@@ -3,6 +3,8 @@
 use clap::{Args, Parser, Subcommand};
 use pocketstone_cli::LONG_VERSION;
 use pocketstone_core::database::{DatabaseWorkload, Delay};
+use pocketstone_replay::advise::Budget;
+use pocketstone_replay::governor::Spec;
 use std::path::PathBuf;
 
 const EXIT_STATUS: &str = "Exit status: 0 ok; 1 wrong input or configuration; 2 wrong usage; 3 a required claim does \
@@ -47,6 +49,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say which setting suits a recorded run
+    #[command(subcommand)]
+    Advise(AdviseCommand),
     /// Work on study files
     #[command(subcommand)]
     Study(StudyCommand),
@@ -217,6 +222,42 @@ pub struct ExportArguments {
     /// SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced one is taken
     #[arg(long, value_name = "EXPR", default_value = "1")]
     pub only: String,
+}
+
+/// Commands that advise.
+#[derive(Debug, Subcommand)]
+pub enum AdviseCommand {
+    /// Rank CPU governors and their tunables by modelled energy at a latency budget
+    Governor(AdviseGovernorArguments),
+}
+
+/// Arguments of `advise governor`.
+#[derive(Debug, Args)]
+pub struct AdviseGovernorArguments {
+    /// The run's folder
+    #[arg(value_name = "RUN")]
+    pub folder: PathBuf,
+    /// The device: a name in devices/ or a profile's file
+    #[arg(long, value_name = "D")]
+    pub device: String,
+    /// Mean latency that is allowed: a time such as 2ms, or how much over the fastest governor's
+    #[arg(long, value_name = "BUDGET", default_value = "10%")]
+    pub budget: Budget,
+    /// SQL condition that selects the run, such as "workload = 'ycsb-b'"; the trials of the first that fits are taken
+    #[arg(long, value_name = "EXPR", default_value = "1")]
+    pub only: String,
+    /// A lever of the replay, such as delay=lognormal:6ms or cores=1 (docs/studies.md); may be given again
+    #[arg(long = "lever", value_name = "NAME=VALUE")]
+    pub levers: Vec<String>,
+    /// A governor to rank besides the usual ones, such as "interactive{timer_rate=10000}"; may be given again
+    #[arg(long = "governor", value_name = "GOVERNOR")]
+    pub governors: Vec<Spec>,
+    /// Number of governors to show; 0 shows all
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub top: usize,
+    /// Print as JSON, all of them
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Commands on studies.

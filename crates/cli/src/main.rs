@@ -6,6 +6,7 @@
 #[macro_use]
 extern crate pocketstone_cli;
 
+mod advise;
 mod arguments;
 mod boards;
 mod compare;
@@ -15,7 +16,7 @@ mod summary;
 mod traces;
 mod workloads;
 
-use arguments::{Arguments, BoardCommand, Command, StudyCommand};
+use arguments::{AdviseCommand, Arguments, BoardCommand, Command, StudyCommand};
 use clap::{CommandFactory, Parser};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
@@ -34,7 +35,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Report { folder } => {
             let study = study_of(&Store::open(&folder, false)?)?;
-            let models = !(study.replays.is_empty() && study.flash_energies.is_empty());
+            let models = study.has_models();
             let mut store = Store::open(&folder, models)?;
             if models {
                 // Profiles may have changed since.
@@ -58,6 +59,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Workload(command) => workloads::workload(&command),
         Command::Export(arguments) => traces::export(&arguments),
         Command::Trace { file, json } => traces::show(&file, json),
+        Command::Advise(AdviseCommand::Governor(arguments)) => advise::governor(&arguments),
         Command::Study(StudyCommand::Check { file }) => check(&file),
         Command::Board(command) => match command {
             BoardCommand::List => boards::list(),

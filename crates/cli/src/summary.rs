@@ -11,7 +11,8 @@ use std::path::Path;
 /// Columns that a summary may take.
 const WIDTH: u16 = 100;
 
-fn table(head: &[String]) -> Table {
+/// A table of so many columns' heads.
+pub fn table(head: &[String]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(WIDTH).set_header(head);

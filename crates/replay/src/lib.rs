@@ -9,6 +9,7 @@
 //! It uses no clock, no randomness and no thread: the same input gives the same bits everywhere.
 
 pub mod activity;
+pub mod advise;
 pub mod bound;
 pub mod device;
 pub mod fit;

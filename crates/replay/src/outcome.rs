@@ -21,6 +21,22 @@ pub struct Replayed {
     pub energy: Energy,
 }
 
+impl Replayed {
+    /// Mean latency of the operations; `None` without any.
+    pub fn mean_latency_ns(&self) -> Option<f64> {
+        let sum: u64 = self.operations.iter().map(|o| o.latency_ns).sum();
+        let number = self.operations.len();
+        (number > 0).then(|| sum as f64 / number as f64)
+    }
+
+    /// Their 99th percentile by nearest rank: the smallest latency that at least 99 % do not exceed.
+    pub fn p99_latency_ns(&self) -> Option<u64> {
+        let mut latencies: Vec<u64> = self.operations.iter().map(|o| o.latency_ns).collect();
+        let rank = (latencies.len() * 99).div_ceil(100).checked_sub(1)?;
+        Some(*latencies.select_nth_unstable(rank).1)
+    }
+}
+
 /// When an operation ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct OperationTimes {
@@ -73,5 +89,25 @@ impl Energy {
     /// All of it.
     pub fn total_mj(&self) -> f64 {
         self.active_mj + self.idle_mj + self.awake_mj + self.memory_mj + self.flash_mj
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_are_summed_up_by_nearest_rank() {
+        let of = |latencies: &[u64]| Replayed {
+            operations: latencies
+                .iter()
+                .map(|ns| OperationTimes { start_ns: 0, latency_ns: *ns, response_ns: 0 })
+                .collect(),
+            ..Replayed::default()
+        };
+        let hundred = of(&(1..=100).rev().collect::<Vec<_>>());
+        assert_eq!((hundred.mean_latency_ns(), hundred.p99_latency_ns()), (Some(50.5), Some(99)));
+        assert_eq!(of(&[7]).p99_latency_ns(), Some(7));
+        assert_eq!((of(&[]).mean_latency_ns(), of(&[]).p99_latency_ns()), (None, None));
     }
 }

@@ -1,5 +1,6 @@
 //! From a study's TOML to cells, results, statistics and verdicts.
 
+pub mod advise;
 pub mod cell;
 mod charts;
 pub mod compare;

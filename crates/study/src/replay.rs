@@ -120,11 +120,7 @@ pub fn refresh(
     let mut wanted = BTreeSet::new();
     let mut jobs: BTreeMap<i64, Vec<Job>> = BTreeMap::new();
     for replay in &study.replays {
-        // Calibrations may be runs that are not replayed.
-        let mut references = References {
-            cells: cells(store, study, &ReplaySpec { only: None, ..replay.clone() })?,
-            cycles: BTreeMap::new(),
-        };
+        let mut references = References::of(store, study, replay)?;
         for cell in cells(store, study, replay)? {
             for device in replay.devices.iter().map(|name| &devices[name.get_ref()]) {
                 plan(store, replay, &cell, device, &had, &mut references, &mut wanted, &mut jobs)?;
@@ -164,8 +160,13 @@ pub(crate) fn cells(store: &Store, study: &Study, replay: &ReplaySpec) -> Result
         None => e,
     })?;
     let found: BTreeSet<i64> = found.into_iter().collect();
+    replayable(store, |c| found.contains(&c.id))
+}
+
+/// Of the cells that `fits`, those that replays take.
+pub(crate) fn replayable(store: &Store, fits: impl Fn(&StoredCell) -> bool) -> Result<Vec<StoredCell>> {
     let with_events: BTreeSet<i64> = store.rows("SELECT cell FROM event_log", [], |r| r.get(0))?.into_iter().collect();
-    let all: Vec<StoredCell> = store.cells()?.into_iter().filter(|c| found.contains(&c.id)).collect();
+    let all: Vec<StoredCell> = store.cells()?.into_iter().filter(fits).collect();
     let traced = |c: &StoredCell| c.traced && with_events.contains(&c.id);
     let has_twins = |point: &crate::factor::Point| all.iter().any(|c| c.point == *point && traced(c));
     Ok(all.iter().filter(|c| if has_twins(&c.point) { traced(c) } else { !c.traced }).cloned().collect())
@@ -176,6 +177,34 @@ struct References {
     cells: Vec<StoredCell>,
     /// Mean cycles of such cells on a device, once they are known.
     cycles: BTreeMap<(String, Vec<i64>), f64>,
+}
+
+impl References {
+    /// Calibrations may be runs that are not replayed.
+    fn of(store: &Store, study: &Study, replay: &ReplaySpec) -> Result<Self> {
+        let cells = cells(store, study, &ReplaySpec { only: None, ..replay.clone() })?;
+        Ok(References { cells, cycles: BTreeMap::new() })
+    }
+}
+
+/// What the cycles of a cell are multiplied by on a device, as the study's first replay of its experiment there
+/// says; 1 without one.
+pub(crate) fn calibrated(store: &Store, study: &Study, cell: &StoredCell, device: &Device) -> Result<f64> {
+    let there =
+        |r: &&ReplaySpec| r.experiment == cell.experiment && r.devices.iter().any(|d| *d.get_ref() == device.name);
+    let Some(replay) = study.replays.iter().find(there) else { return Ok(1.0) };
+    cycles_scale(store, replay, &mut References::of(store, study, replay)?, cell, device)
+}
+
+fn cycles_scale(
+    store: &Store,
+    replay: &ReplaySpec,
+    references: &mut References,
+    cell: &StoredCell,
+    device: &Device,
+) -> Result<f64> {
+    let own = replay.calibrate.get(&Some(device.name.clone())).or_else(|| replay.calibrate.get(&None));
+    own.map_or(Ok(1.0), |calibration| scale(store, references, calibration, cell, device))
 }
 
 /// Adds the jobs of a cell on a device to those to do.
@@ -195,13 +224,9 @@ fn plan(
         let cure = error.cure().unwrap_or_default().to_owned();
         store.leave_out(&LeftOut { what, why: error.chain(), cure })
     };
-    let own = replay.calibrate.get(&Some(device.name.clone()));
-    let cycles_scale = match own.or_else(|| replay.calibrate.get(&None)) {
-        None => 1.0,
-        Some(calibration) => match scale(store, references, calibration, cell, device) {
-            Ok(scale) => scale,
-            Err(error) => return leave_out(error),
-        },
+    let cycles_scale = match cycles_scale(store, replay, references, cell, device) {
+        Ok(scale) => scale,
+        Err(error) => return leave_out(error),
     };
     let profile = profile_digest(device);
     let mut activity: Option<(Activity, &'static str)> = None;

@@ -239,6 +239,11 @@ impl Study {
         })
     }
 
+    /// Whether results have more than was measured: replays, modelled energies, validations.
+    pub fn has_models(&self) -> bool {
+        !(self.replays.is_empty() && self.flash_energies.is_empty() && self.validations.is_empty())
+    }
+
     /// Where a query stands in the file: `FILE:LINE`.
     pub fn place(&self, query: &Spanned<String>) -> String {
         let line = self.text[..query.span().start.min(self.text.len())].lines().count().max(1);

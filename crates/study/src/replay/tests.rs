@@ -7,7 +7,7 @@ use crate::model::Joined;
 use pocketstone_board::Measured;
 use pocketstone_core::events::{Event, EventKind, EventLog};
 use pocketstone_core::log::Call;
-use pocketstone_replay::device::{Cluster, FlashEnergy, IdleState, OperatingPoint, Storage};
+use pocketstone_replay::device::{Cluster, FlashEnergy, IdleState, OperatingPoint};
 use serde_json::json;
 
 const MS: u64 = 1_000_000;
@@ -70,26 +70,11 @@ fn device() -> Device {
     Device {
         name: "small".into(),
         description: "made up".into(),
-        clusters: vec![Cluster {
-            name: "all".into(),
-            cores: 1,
-            clock_per_core: false,
-            points,
-            idle,
-            shared_mw: 0.0,
-            transition_latency_ns: 0,
-            transition_stall_ns: 0,
-        }],
-        awake_mw: 0.0,
-        asleep_mw: 0.0,
-        memory_mw: 0.0,
-        storage: Storage::default(),
-        memory_share: 0.0,
+        clusters: vec![Cluster { name: "all".into(), cores: 1, points, idle, ..Cluster::default() }],
         cycles_per_recorded_ns: 2.0,
-        tunables: BTreeMap::new(),
         flash_energy: vec![constants],
-        sources: BTreeMap::new(),
         text: "first".into(),
+        ..Device::default()
     }
 }
 
@@ -325,4 +310,38 @@ fn charts_show_what_replays_give_and_say_that_it_is_modelled() {
     let table = charts::replay_table(&store, &study.replays[0]).unwrap().unwrap();
     assert_eq!((table.rows.len(), &table.rows[0][..3]), (4, &["small", "performance", "none"].map(String::from)[..]));
     assert!(charts::caveat(&store, &study).unwrap().unwrap().contains("small (profile "));
+}
+
+#[test]
+fn advice_ranks_governors_for_the_trials_of_a_run() {
+    use crate::advise::{Question, governor};
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(folder.path());
+    put(&mut store, "e", database_point("pocketdata-b"), 0, false);
+    let (study, device) = (study(STUDY), device());
+    let ask = |only: &str, levers: &[String], budget: &str| {
+        let budget = budget.parse().unwrap();
+        governor(&store, &study, &Question { only, device: &device, levers, budget, governors: &[] })
+    };
+    let answer = ask("workload = 'pocketdata-c'", &[], "2.5ms").unwrap();
+    assert_eq!((answer.trials, answer.source, answer.cycles_scale), (2, "events", 1.0));
+    // By hand as above: 2 ms and 0.8 mJ at 2 GHz, 3 ms and 0.4 mJ at 1 GHz, which the budget leaves out.
+    let first = &answer.advice.ranked[0];
+    assert!(first.within && (first.mean_latency_ns - 2e6).abs() < 1.0 && (first.energy_mj - 0.8).abs() < 1e-9);
+    let slow = answer.advice.ranked.iter().find(|a| a.governor.to_string() == "powersave").unwrap();
+    assert!(!slow.within && (slow.energy_mj - 0.4).abs() < 1e-9);
+    let answer = ask("workload = 'pocketdata-c'", &[], "50%").unwrap();
+    let first = &answer.advice.ranked[0];
+    assert!(first.within && (first.energy_mj - 0.4).abs() < 1e-9, "{first:?}");
+    // Twice the power is twice the energy; a run without events has its calls alone.
+    let answer = ask("workload = 'pocketdata-c'", &["power_scale=2".into()], "50%").unwrap();
+    assert!((answer.advice.ranked[0].energy_mj - 0.8).abs() < 1e-9 && answer.levers == ["power_scale=2"]);
+    assert_eq!(ask("workload = 'pocketdata-b'", &[], "10%").unwrap().source, "calls");
+    for (only, lever, word) in
+        [("0", None, "no measured cell"), ("x = 1", None, "no condition"), ("1", Some("warp=1"), "lever")]
+    {
+        let levers: Vec<String> = lever.into_iter().map(str::to_owned).collect();
+        let error = ask(only, &levers, "10%").unwrap_err();
+        assert!(error.chain().contains(word), "{}", error.chain());
+    }
 }

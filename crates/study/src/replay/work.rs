@@ -142,15 +142,11 @@ fn metrics(replayed: &Replayed, frequencies: Vec<u32>, least: Option<&Front>) ->
         ("transitions".into(), replayed.transitions as f64),
     ];
     metrics.extend(per_operation(energy, number));
-    if number > 0 {
-        let mut latencies: Vec<f64> = replayed.operations.iter().map(|o| o.latency_ns as f64).collect();
-        latencies.sort_by(f64::total_cmp);
-        // Sums of whole numbers below 2^53 are exact, in whatever order.
-        let mean = latencies.iter().sum::<f64>() / number as f64;
-        let responses: f64 = replayed.operations.iter().map(|o| o.response_ns as f64).sum();
+    if let (Some(mean), Some(p99)) = (replayed.mean_latency_ns(), replayed.p99_latency_ns()) {
+        let responses: u64 = replayed.operations.iter().map(|o| o.response_ns).sum();
         metrics.push(("mean_latency_ns".into(), mean));
-        metrics.push(("p99_latency_ns".into(), crate::stats::percentile(&latencies, 0.99)));
-        metrics.push(("response_mean_ns".into(), responses / number as f64));
+        metrics.push(("p99_latency_ns".into(), p99 as f64));
+        metrics.push(("response_mean_ns".into(), responses as f64 / number as f64));
         if let Some(bound) = least.and_then(|front| front.least_energy(mean)) {
             metrics.push(("bound_mj".into(), bound));
             if bound > 0.0 {

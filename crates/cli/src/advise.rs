@@ -1,0 +1,90 @@
+//! `pocketstone advise`: which setting suits a recorded run.
+
+use crate::arguments::AdviseGovernorArguments;
+use crate::{boards, study_of, summary};
+use comfy_table::{CellAlignment, TableComponent};
+use pocketstone_core::units::format_ns;
+use pocketstone_core::{Error, Result};
+use pocketstone_replay::device::Device;
+use pocketstone_study::advise::{self, Answer, Question};
+use pocketstone_study::store::Store;
+use std::path::Path;
+
+/// Ranks governors for a run.
+///
+/// # Errors
+/// When there is no such run or device, or the run cannot be replayed on it.
+pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
+    let store = Store::open(&arguments.folder, false)?;
+    let study = study_of(&store)?;
+    let device = device(&arguments.device)?;
+    let question = Question {
+        only: &arguments.only,
+        device: &device,
+        levers: &arguments.levers,
+        budget: arguments.budget,
+        governors: &arguments.governors,
+    };
+    let answer = advise::governor(&store, &study, &question)?;
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&answer).map_err(|e| Error::bug("no JSON").because(e))?;
+        say!("{text}");
+        return Ok(0);
+    }
+    print(&answer, arguments.top);
+    Ok(0)
+}
+
+/// A device of the project, or a profile's file.
+fn device(name: &str) -> Result<Device> {
+    let path = Path::new(name);
+    match path.extension().is_some_and(|e| e == "toml") {
+        true => {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            Device::load(path.parent().unwrap_or(Path::new("")), &stem)
+        }
+        false => Device::load(&boards::devices(), name),
+    }
+}
+
+fn print(answer: &Answer, top: usize) {
+    let advice = &answer.advice;
+    let trials = if answer.trials == 1 { "trial" } else { "trials" };
+    say!("{} on {} ({} {trials}); modelled, not measured", answer.run(), answer.device, answer.trials);
+    if !answer.levers.is_empty() {
+        say!("with {}", answer.levers.join(", "));
+    }
+    if answer.cycles_scale != 1.0 {
+        say!("cycles times {:.3}, as the study calibrates them", answer.cycles_scale);
+    }
+    if answer.source == "calls" {
+        say!("note: no kernel events were recorded, so that all of each call counts as time on a core");
+    }
+    say!("\nmean latency allowed: {}", format_ns(advice.budget_ns));
+    match advice.bound_mj {
+        Some(bound) => say!("bound: no policy can use less than {bound:.1} mJ at that latency"),
+        None => say!("bound: no policy is that fast on this device"),
+    }
+    let head = ["governor", "energy, mJ", "over bound", "mean latency", "p99", ""].map(str::to_owned);
+    let mut table = summary::table(&head);
+    // Governors are many: no lines between them.
+    table.remove_style(TableComponent::HorizontalLines).remove_style(TableComponent::MiddleIntersections);
+    table.remove_style(TableComponent::LeftBorderIntersections).remove_style(TableComponent::RightBorderIntersections);
+    let shown = if top == 0 { advice.ranked.len() } else { top.min(advice.ranked.len()) };
+    for a in &advice.ranked[..shown] {
+        let over = a.over_bound.map_or("unavailable".to_owned(), |o| format!("{:+.1} %", 100.0 * o));
+        table.add_row([
+            a.governor.to_string(),
+            format!("{:.1}", a.energy_mj),
+            over,
+            format_ns(a.mean_latency_ns),
+            format_ns(a.p99_latency_ns),
+            if a.within { "" } else { "too slow" }.to_owned(),
+        ]);
+    }
+    table.column_iter_mut().skip(1).take(4).for_each(|c| c.set_cell_alignment(CellAlignment::Right));
+    say!("{table}");
+    let kept = advice.ranked.iter().filter(|a| a.within).count();
+    say!("{} governors tried, {kept} keep the budget; {shown} shown (--top 0 shows all)", advice.ranked.len());
+    say!("over bound: beside the least energy that any policy could use for the same mean latency");
+}
