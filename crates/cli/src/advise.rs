@@ -21,6 +21,7 @@ pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
     let question = Question {
         only: &arguments.only,
         device: &device,
+        devices: &boards::devices(),
         levers: &arguments.levers,
         budget: arguments.budget,
         governors: &arguments.governors,

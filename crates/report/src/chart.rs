@@ -214,10 +214,10 @@ fn key(series: &Series, look: Look, bar: bool, joined: Joined) -> Key {
     if bar {
         svg.empty("path", &[("class", "bar"), ("d", "M-8-7h16v14h-16z")]);
     } else {
-        if joined != Joined::Not {
+        if joined != Joined::Not || series.curve {
             svg.empty("path", &[("class", "line"), ("d", "M-17 0h34")]);
         }
-        if joined != Joined::Steps {
+        if joined != Joined::Steps && !series.curve {
             svg.empty("path", &[("class", "dot"), ("d", look.marker())]);
         }
     }
@@ -378,11 +378,11 @@ impl<'a> Picture<'a> {
         if self.figure.joined == Joined::Steps {
             line = joined::steps(&points.iter().map(|p| self.position(p)).collect::<Vec<_>>());
         }
-        if line.contains(['L', 'H']) && !is_scatter(self.figure) {
+        if line.contains(['L', 'H']) && (series.curve || !is_scatter(self.figure)) {
             svg.empty("path", &[("class", "line"), ("d", &line)]);
         }
-        if self.figure.joined == Joined::Steps {
-            // A marker at each step would hide the steps.
+        if self.figure.joined == Joined::Steps || series.curve {
+            // Markers would hide the steps, or what lies on the curve.
             svg.close("g");
             return;
         }

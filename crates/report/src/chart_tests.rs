@@ -6,7 +6,7 @@ fn point(x: f64, y: f64) -> Point {
 }
 
 fn series(name: &str, source: Source, points: Vec<Point>) -> Series {
-    Series { name: name.into(), source, points }
+    Series { name: name.into(), source, curve: false, points }
 }
 
 fn figure(x: Scale, y: Scale, series: Vec<Series>) -> Figure {
@@ -204,6 +204,19 @@ fn a_scatter_plot_has_points_with_whiskers_both_ways_and_labels_but_no_lines() {
     assert!(chart.svg.contains("here &lt;</text>"));
     assert_eq!(chart.columns, ["series", "point", "Requests", "Time per request (ms)"]);
     assert_eq!(chart.rows[1], ["a", "here <", "20 (15 to 25)", "60 (59 to 61)"]);
+}
+
+#[test]
+fn a_curve_in_a_scatter_plot_is_a_line_without_markers() {
+    let points = |ys: [f64; 2]| vec![point(10.0, ys[0]), point(20.0, ys[1])];
+    let bound = Series { curve: true, ..series("bound", Source::Measured, points([5.0, 4.0])) };
+    let all = vec![series("a", Source::Measured, points([50.0, 60.0])), bound];
+    let figure = Figure { joined: pocketstone_study::model::Joined::Not, ..figure(Scale::Linear, Scale::Linear, all) };
+    let chart = drawn(&figure);
+    assert_eq!((places(&chart.svg).len(), chart.svg.matches("class=\"line\"").count()), (2, 1));
+    // In the legend, too.
+    let shapes = |n: usize| ["line", "dot"].map(|c| chart.legend[n].svg.contains(&format!("class=\"{c}\"")));
+    assert_eq!((shapes(0), shapes(1)), ([false, true], [true, false]));
 }
 
 #[test]

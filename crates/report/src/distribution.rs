@@ -1,6 +1,6 @@
 //! A distribution of latencies as a percentile chart: nines evenly spaced, latencies by powers of ten.
 
-use pocketstone_study::model::{Axis, Distribution, Figure, Point, Quantiles, Scale, Series, Source};
+use pocketstone_study::model::{Axis, Distribution, Figure, Point, Quantiles, Scale, Series};
 
 /// The distribution as a figure of lines.
 pub(crate) fn figure(distribution: &Distribution) -> Figure {
@@ -10,8 +10,8 @@ pub(crate) fn figure(distribution: &Distribution) -> Figure {
             0 => q.name.clone(),
             n => format!("{} ({})", q.name, crate::format::count(n)),
         },
-        source: Source::Measured,
         points: q.points.iter().map(point).collect(),
+        ..Series::default()
     };
     Figure {
         id: distribution.id.clone(),

@@ -159,11 +159,11 @@ impl Picture<'_> {
 #[cfg(test)]
 mod tests {
     use crate::chart::draw;
-    use pocketstone_study::model::{Axis, Figure, Point, Scale, Series, Source, Stack};
+    use pocketstone_study::model::{Axis, Figure, Point, Scale, Series, Stack};
 
     fn part(name: &str, values: &[(f64, f64)]) -> Series {
         let point = |&(x, y): &(f64, f64)| Point { x, y, low: None, high: None };
-        Series { name: name.into(), source: Source::Measured, points: values.iter().map(point).collect() }
+        Series { name: name.into(), points: values.iter().map(point).collect(), ..Series::default() }
     }
 
     fn figure(series: Vec<Series>) -> Figure {

@@ -22,11 +22,8 @@ fn figure(series: usize, points: u32) -> Figure {
         let y = f64::from(i * 7919 % 1000) * 1.37;
         Point { x: f64::from(i + 1), y, low: Some(y * 0.9), high: Some(y * 1.1) }
     };
-    let line = |n| Series {
-        name: format!("read-ahead {n}"),
-        source: Source::Measured,
-        points: (0..points).map(point).collect(),
-    };
+    let line =
+        |n| Series { name: format!("read-ahead {n}"), points: (0..points).map(point).collect(), ..Series::default() };
     Figure {
         id: "f".into(),
         title: "F".into(),

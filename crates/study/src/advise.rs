@@ -10,6 +10,7 @@ use pocketstone_replay::advise::{self, Advice, Budget};
 use pocketstone_replay::device::Device;
 use pocketstone_replay::governor::Spec;
 use serde::Serialize;
+use std::path::Path;
 
 /// What is asked.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct Question<'a> {
     pub only: &'a str,
     /// The device.
     pub device: &'a Device,
+    /// Folder of the devices' profiles, for those that the study calibrates with.
+    pub devices: &'a Path,
     /// Levers as `name=value`.
     pub levers: &'a [String],
     /// How much mean latency is allowed.
@@ -60,7 +63,8 @@ pub fn governor(store: &Store, study: &Study, question: &Question<'_>) -> Result
     let setting = setting(question.levers)?;
     let cells = trials(store, study, question.only)?;
     let device = setting.scaled(question.device)?;
-    let cycles_scale = replay::calibrated(store, study, &cells[0], question.device)?;
+    let devices = replay::loaded(study, replay::calibrating(study), question.devices, Some(store))?;
+    let cycles_scale = replay::cycles_scale(store, study, &cells[0], question.device, &devices)?;
     let mut activities = Vec::new();
     let mut source = "events";
     for cell in &cells {

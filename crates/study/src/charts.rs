@@ -83,7 +83,8 @@ pub(crate) fn chart(store: &Store, study: &Study, spec: &ChartSpec) -> Result<Fi
         // NULL is no point: what is unavailable is not 0.
         let (Some(x), Some(y)) = (x, row.y) else { continue };
         let at = series.iter().position(|s| s.name == row.series).unwrap_or_else(|| {
-            series.push(Series { name: row.series.clone(), ..Series::default() });
+            let curve = spec.curves.contains(&row.series);
+            series.push(Series { name: row.series.clone(), curve, ..Series::default() });
             series.len() - 1
         });
         if row.x_low.is_some() || row.x_high.is_some() || !row.label.is_empty() {

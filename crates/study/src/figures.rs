@@ -88,6 +88,7 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
         name: p.name.clone(),
         source: Source::Paper,
         points: p.points.iter().map(|[x, y]| Point { x: *x, y: *y, low: None, high: None }).collect(),
+        curve: false,
     }));
     let x = match spec.show {
         Show::Runs => Axis { label: "run".into(), scale: Scale::Linear },
@@ -180,7 +181,7 @@ fn of_factor(
         let words: Vec<String> =
             name.iter().zip(&spec.series).map(|((_, value), factor)| phrase(factor.get_ref(), value)).collect();
         let name = if words.is_empty() { label(study, spec, metrics[number]) } else { words.join(", ") };
-        Series { name, source: Source::Measured, points }
+        Series { name, points, ..Series::default() }
     });
     Ok((names, series.collect()))
 }
@@ -198,7 +199,7 @@ fn runs(store: &Store, spec: &FigureSpec, metrics: &[&String]) -> Result<Vec<Ser
             Ok(Point { x: r.get::<_, i64>(0)? as f64, y: r.get(1)?, low: None, high: None })
         })?;
         if !points.is_empty() {
-            series.push(Series { name: metric_label(metric), source: Source::Measured, points });
+            series.push(Series { name: metric_label(metric), points, ..Series::default() });
         }
     }
     Ok(series)

@@ -197,6 +197,8 @@ pub struct Series {
     pub name: String,
     /// Where its values come from.
     pub source: Source,
+    /// Whether it is a curve without markers, whatever the others are: a bound.
+    pub curve: bool,
     /// Its points, by ascending x.
     pub points: Vec<Point>,
 }

@@ -8,6 +8,7 @@
 //! A replay is known by the SHA-256 of everything that goes into it: the cell's logs, the device's profile, the
 //! governor, the levers. What is there already is not computed again; what nothing asks for any more goes.
 
+mod calibration;
 pub mod flash;
 pub(crate) mod recorded;
 pub mod setting;
@@ -17,14 +18,17 @@ pub(crate) mod work;
 
 use crate::model::LeftOut;
 use crate::store::{Store, StoredCell};
-use crate::study::{Calibration, Choice, ReplaySpec, Study};
+use crate::study::{Choice, ReplaySpec, Study};
+use calibration::References;
+pub(crate) use calibration::cycles_scale;
 use pocketstone_core::{Error, Result};
-use pocketstone_replay::activity::{Activity, Segment};
+use pocketstone_replay::activity::Activity;
 use pocketstone_replay::device::Device;
 use setting::Setting;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use toml::Spanned;
 use work::Job;
 
 /// Version of the models: goes up when the same input gives other numbers, so that kept ones are made again.
@@ -49,9 +53,24 @@ pub(crate) fn profile_digest(device: &Device) -> String {
 /// # Errors
 /// When one is not there, or its profile is wrong; the study's line is named.
 pub fn devices(study: &Study, folder: &Path, store: Option<&Store>) -> Result<Devices> {
-    let mut found = Devices::new();
     let named = study.replays.iter().flat_map(|r| &r.devices).chain(study.flash_energies.iter().map(|f| &f.device));
-    let named = named.chain(study.validations.iter().map(|v| &v.device));
+    let named = named.chain(calibrating(study)).chain(study.validations.iter().map(|v| &v.device));
+    loaded(study, named, folder, store)
+}
+
+/// The devices whose published times calibrate the study's replays.
+pub(crate) fn calibrating(study: &Study) -> impl Iterator<Item = &Spanned<String>> {
+    study.replays.iter().flat_map(|r| &r.calibrate).filter_map(|c| c.device.as_ref())
+}
+
+/// These devices, as [`devices`] has them.
+pub(crate) fn loaded<'a>(
+    study: &Study,
+    named: impl Iterator<Item = &'a Spanned<String>>,
+    folder: &Path,
+    store: Option<&Store>,
+) -> Result<Devices> {
+    let mut found = Devices::new();
     for name in named {
         let kept = store.map(|s| s.fact(&fact(name.get_ref()))).transpose()?.flatten();
         let device = match kept {
@@ -120,7 +139,7 @@ pub fn refresh(
     let mut wanted = BTreeSet::new();
     let mut jobs: BTreeMap<i64, Vec<Job>> = BTreeMap::new();
     for replay in &study.replays {
-        let mut references = References::of(store, study, replay)?;
+        let mut references = References::of(store, study, replay, devices)?;
         for cell in cells(store, study, replay)? {
             for device in replay.devices.iter().map(|name| &devices[name.get_ref()]) {
                 plan(store, replay, &cell, device, &had, &mut references, &mut wanted, &mut jobs)?;
@@ -172,41 +191,6 @@ pub(crate) fn replayable(store: &Store, fits: impl Fn(&StoredCell) -> bool) -> R
     Ok(all.iter().filter(|c| if has_twins(&c.point) { traced(c) } else { !c.traced }).cloned().collect())
 }
 
-/// Cells that calibrations may refer to.
-struct References {
-    cells: Vec<StoredCell>,
-    /// Mean cycles of such cells on a device, once they are known.
-    cycles: BTreeMap<(String, Vec<i64>), f64>,
-}
-
-impl References {
-    /// Calibrations may be runs that are not replayed.
-    fn of(store: &Store, study: &Study, replay: &ReplaySpec) -> Result<Self> {
-        let cells = cells(store, study, &ReplaySpec { only: None, ..replay.clone() })?;
-        Ok(References { cells, cycles: BTreeMap::new() })
-    }
-}
-
-/// What the cycles of a cell are multiplied by on a device, as the study's first replay of its experiment there
-/// says; 1 without one.
-pub(crate) fn calibrated(store: &Store, study: &Study, cell: &StoredCell, device: &Device) -> Result<f64> {
-    let there =
-        |r: &&ReplaySpec| r.experiment == cell.experiment && r.devices.iter().any(|d| *d.get_ref() == device.name);
-    let Some(replay) = study.replays.iter().find(there) else { return Ok(1.0) };
-    cycles_scale(store, replay, &mut References::of(store, study, replay)?, cell, device)
-}
-
-fn cycles_scale(
-    store: &Store,
-    replay: &ReplaySpec,
-    references: &mut References,
-    cell: &StoredCell,
-    device: &Device,
-) -> Result<f64> {
-    let own = replay.calibrate.get(&Some(device.name.clone())).or_else(|| replay.calibrate.get(&None));
-    own.map_or(Ok(1.0), |calibration| scale(store, references, calibration, cell, device))
-}
-
 /// Adds the jobs of a cell on a device to those to do.
 #[allow(clippy::too_many_arguments)]
 fn plan(
@@ -215,7 +199,7 @@ fn plan(
     cell: &StoredCell,
     device: &Device,
     had: &BTreeSet<String>,
-    references: &mut References,
+    references: &mut References<'_>,
     wanted: &mut BTreeSet<String>,
     jobs: &mut BTreeMap<i64, Vec<Job>>,
 ) -> Result<()> {
@@ -224,7 +208,7 @@ fn plan(
         let cure = error.cure().unwrap_or_default().to_owned();
         store.leave_out(&LeftOut { what, why: error.chain(), cure })
     };
-    let cycles_scale = match cycles_scale(store, replay, references, cell, device) {
+    let cycles_scale = match references.cycles_scale(store, &replay.calibrate, cell, device) {
         Ok(scale) => scale,
         Err(error) => return leave_out(error),
     };
@@ -277,64 +261,6 @@ fn plan(
         });
     }
     Ok(())
-}
-
-/// What a device's cycles are multiplied by so that the calibration's run takes its time on a core at the
-/// highest frequency: of recorded runs that differ from the cell in workload, delay and seed alone, the mean.
-fn scale(
-    store: &Store,
-    references: &mut References,
-    calibration: &Calibration,
-    cell: &StoredCell,
-    device: &Device,
-) -> Result<f64> {
-    let delay = calibration.delay.parse::<pocketstone_core::database::Delay>()?.to_string();
-    let like = |name: &str, value: &serde_json::Value, point: &crate::factor::Point| match name {
-        "workload" => *value == calibration.workload,
-        "delay" => *value == delay,
-        "engine" if calibration.engine.is_some() => calibration.engine.as_deref() == value.as_str(),
-        "workload_file" => true,
-        _ => point.get(name) == Some(value),
-    };
-    let found = |c: &&StoredCell| c.point.iter().all(|(name, value)| like(name, value, &cell.point));
-    let reference: Vec<StoredCell> = references.cells.iter().filter(found).cloned().collect();
-    let khz = highest_khz(device)?;
-    let key = (device.name.clone(), reference.iter().map(|c| c.id).collect());
-    let cycles = match references.cycles.get(&key) {
-        Some(cycles) => *cycles,
-        None => {
-            let mut cycles = 0.0;
-            for cell in &reference {
-                cycles += compute_cycles(&recorded::activity(store, cell, device)?.0) / reference.len() as f64;
-            }
-            references.cycles.insert(key, cycles);
-            cycles
-        }
-    };
-    if cycles <= 0.0 {
-        let (workload, delay) = (&calibration.workload, &calibration.delay);
-        return Err(Error::user(format!(
-            "the run that it is calibrated with is not there: experiment `{}`, workload {workload}, delay {delay}",
-            cell.experiment
-        ))
-        .hint("add that workload and delay to the experiment, or measure its cells too (--only leaves them out)"));
-    }
-    Ok(calibration.on_core_s * f64::from(khz) * 1000.0 / cycles)
-}
-
-/// The highest frequency of the cluster that runs are replayed on, in kHz.
-fn highest_khz(device: &Device) -> Result<u32> {
-    let point = device.clusters.first().and_then(|c| c.points.last());
-    point.map(|p| p.khz).ok_or_else(|| Error::user(format!("the device {} has no operating point", device.name)))
-}
-
-fn compute_cycles(activity: &Activity) -> f64 {
-    let segments = activity.threads.iter().filter(|t| !t.background).flat_map(|t| &t.operations);
-    let cycles = segments.flat_map(|o| &o.segments).map(|s| match s {
-        Segment::Compute { cycles } => *cycles as f64,
-        _ => 0.0,
-    });
-    cycles.sum()
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ fn add_detail(store: &Store, study: &Study, detail: &DetailSpec, model: &mut Mod
                 blocks: senses_by_block(store, cell.id, chip.block_pages(), chip.blocks())?,
             });
         }
-        series.push(Series { name, source: Source::Measured, points: over_time(store, cell)? });
+        series.push(Series { name, points: over_time(store, cell)?, ..Series::default() });
     }
     if !series.is_empty() {
         model.figures.push(Figure {

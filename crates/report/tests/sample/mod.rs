@@ -16,7 +16,7 @@ fn line(name: &str, source: Source, xs: &[f64], ys: &[f64], spread: f64) -> Seri
         low: interval.then_some(y - spread * (1.0 + y.abs())),
         high: interval.then_some(y + spread * (1.0 + y.abs())),
     };
-    Series { name: name.into(), source, points: xs.iter().zip(ys).map(point).collect() }
+    Series { name: name.into(), source, curve: false, points: xs.iter().zip(ys).map(point).collect() }
 }
 
 fn figure(id: &str, title: &str, caption: &str, x: (&str, Scale), y: (&str, Scale), series: Vec<Series>) -> Figure {

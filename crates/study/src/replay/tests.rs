@@ -203,9 +203,22 @@ fn a_calibration_scales_cycles_so_that_its_run_takes_the_published_time() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = filled(folder.path());
     // The reference run has 2 x 2 000 000 cycles, and is to take 4 ms at 2 GHz: twice as many.
-    let line = "calibrate = { workload = \"pocketdata-c\", on_core_s = 0.004, source = \"made up\" }\n[[flash_energy]]";
+    let line =
+        "calibrate = [{ workload = \"pocketdata-c\", on_core_s = 0.004, source = \"made up\" }]\n[[flash_energy]]";
     refreshed(&mut store, &study(&STUDY.replace("[[flash_energy]]", line)), &devices());
     assert_eq!(median(&store, "performance", "busy_ns"), Some((2, 4e6)));
+    // A calibration of the cell's own workload goes before the first one, and another device's factor is that
+    // device's: 4 ms at the other's 1 GHz are 4 000 000 cycles, of 4 000 000 there, so that nothing is scaled.
+    let two = line
+        .replace("[{", "[{ workload = \"pocketdata-a\", on_core_s = 9, source = \"made up\" }, {")
+        .replace("source", "device = \"slow\", source")
+        .replacen("device = \"slow\", ", "", 1);
+    let point = OperatingPoint { khz: 1_000_000, power_mw: 100.0 };
+    let mut slow = Device { name: "slow".into(), ..device() };
+    slow.clusters[0].points = vec![point];
+    let both = Devices::from([("small".into(), device()), ("slow".into(), slow)]);
+    refreshed(&mut store, &study(&STUDY.replace("[[flash_energy]]", &two)), &both);
+    assert_eq!(median(&store, "performance", "busy_ns"), Some((2, 2e6)));
     // Without the reference run nothing is made up.
     let line = line.replace("pocketdata-c", "pocketdata-a");
     refreshed(&mut store, &study(&STUDY.replace("[[flash_energy]]", &line)), &devices());
@@ -261,7 +274,7 @@ fn the_number_of_threads_changes_nothing() {
     let store = filled(folder.path());
     let (study, devices) = (study(STUDY), devices());
     let mut jobs = BTreeMap::new();
-    let mut none = References { cells: Vec::new(), cycles: BTreeMap::new() };
+    let mut none = References::of(&store, &study, &study.replays[0], &devices).unwrap();
     for cell in cells(&store, &study, &study.replays[0]).unwrap() {
         let (had, mut wanted) = (BTreeSet::new(), BTreeSet::new());
         let (replay, device) = (&study.replays[0], &devices["small"]);
@@ -321,7 +334,8 @@ fn advice_ranks_governors_for_the_trials_of_a_run() {
     let (study, device) = (study(STUDY), device());
     let ask = |only: &str, levers: &[String], budget: &str| {
         let budget = budget.parse().unwrap();
-        governor(&store, &study, &Question { only, device: &device, levers, budget, governors: &[] })
+        let devices = folder.path();
+        governor(&store, &study, &Question { only, device: &device, devices, levers, budget, governors: &[] })
     };
     let answer = ask("workload = 'pocketdata-c'", &[], "2.5ms").unwrap();
     assert_eq!((answer.trials, answer.source, answer.cycles_scale), (2, "events", 1.0));

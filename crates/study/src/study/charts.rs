@@ -22,6 +22,9 @@ pub struct ChartSpec {
     pub x: AxisSpec,
     /// Vertical axis.
     pub y: AxisSpec,
+    /// Series of a scatter plot that are curves: a bound.
+    #[serde(default)]
+    pub curves: Vec<String>,
     /// SQL with columns `series`, `x` and `y`; `low`, `high`, `x_low`, `x_high` and `label` may be there too.
     pub query: Spanned<String>,
 }

@@ -6,7 +6,6 @@ use pocketstone_core::database::Delay;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::governor::Spec;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use toml::Spanned;
 
 /// The word among governors that stands for the offline optimum.
@@ -27,8 +26,8 @@ pub struct ReplaySpec {
     pub governors: Vec<Spanned<Choice>>,
     /// Every combination of levers.
     pub settings: Vec<Setting>,
-    /// What scales cycles, by device; the key is `None` for every device that has none of its own.
-    pub calibrate: BTreeMap<Option<String>, Calibration>,
+    /// What scales cycles: the one of a cell's workload, else the first.
+    pub calibrate: Vec<Calibration>,
 }
 
 /// A governor of a study.
@@ -50,7 +49,7 @@ impl std::fmt::Display for Choice {
 }
 
 /// A published time on a core that scales the cycles of recorded runs.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
     /// Workload of the recorded run that is held against it.
@@ -60,7 +59,10 @@ pub struct Calibration {
     pub delay: String,
     /// Its engine; without it, the engine of the cell that is replayed.
     pub engine: Option<String>,
-    /// Time on a core that this run takes at the device's highest frequency, in seconds.
+    /// The device that was measured, whose factor then serves every device: it stands for the software of the run.
+    /// Without it, each device that is replayed takes this time itself.
+    pub device: Option<Spanned<String>>,
+    /// Time on a core that this run takes at that device's highest frequency, in seconds.
     pub on_core_s: f64,
     /// Where the number is from.
     pub source: String,
@@ -102,7 +104,8 @@ pub(super) struct RawReplay {
     only: Option<Spanned<String>>,
     devices: Vec<Spanned<String>>,
     governors: Vec<Spanned<String>>,
-    calibrate: Option<Spanned<toml::Table>>,
+    #[serde(default)]
+    calibrate: Vec<Spanned<Calibration>>,
     cluster: Option<Spanned<toml::Value>>,
     delay: Option<Spanned<toml::Value>>,
     cores: Option<Spanned<toml::Value>>,
@@ -167,41 +170,21 @@ fn replay(at: &Locator<'_>, raw: RawReplay, experiments: &[Experiment]) -> Resul
         settings = settings.iter().flat_map(|s| read.iter().map(|v| s.with(number, v)).collect::<Vec<_>>()).collect();
     }
     settings.dedup();
-    let calibrate = match &raw.calibrate {
-        None => BTreeMap::new(),
-        Some(table) => calibrations(table.get_ref(), &raw.devices).map_err(|e| at.error(table.span(), e))?,
-    };
+    let calibrate = raw.calibrate.into_iter().map(|c| calibration(at, c)).collect::<Result<_>>()?;
     let (only, devices) = (raw.only, raw.devices);
     Ok(ReplaySpec { name, experiment: raw.experiment.into_inner(), only, devices, governors, settings, calibrate })
 }
 
-fn calibrations(table: &toml::Table, devices: &[Spanned<String>]) -> Result<BTreeMap<Option<String>, Calibration>> {
-    let read = |value: toml::Value| -> Result<Calibration> {
-        let found: Calibration = value.try_into().map_err(|e: toml::de::Error| {
-            Error::user(format!("this is no calibration: {}", e.message())).hint(
-                "it has workload, on_core_s and source, and may have delay and engine; or there is one such table \
-                 for each device",
-            )
-        })?;
-        if !(found.on_core_s.is_finite() && found.on_core_s > 0.0) {
-            return Err(Error::user(format!("on_core_s = {} is no time on a core", found.on_core_s))
-                .hint("give the seconds that the run takes, more than 0"));
-        }
-        found.delay.parse::<Delay>()?;
-        Ok(found)
-    };
-    if table.contains_key("on_core_s") {
-        return Ok(BTreeMap::from([(None, read(table.clone().into())?)]));
+fn calibration(at: &Locator<'_>, raw: Spanned<Calibration>) -> Result<Calibration> {
+    let span = raw.span();
+    let found = raw.into_inner();
+    if !(found.on_core_s.is_finite() && found.on_core_s > 0.0) {
+        let error = Error::user(format!("on_core_s = {} is no time on a core", found.on_core_s))
+            .hint("give the seconds that the run takes, more than 0");
+        return Err(at.error(span, error));
     }
-    let of_device = |(device, value): (&String, &toml::Value)| {
-        if !devices.iter().any(|d| d.get_ref() == device) {
-            let names: Vec<&str> = devices.iter().map(|d| d.get_ref().as_str()).collect();
-            return Err(Error::user(format!("nothing is replayed on a device `{device}`"))
-                .hint(format!("a calibration has on_core_s, or a table for one of {}", names.join(", "))));
-        }
-        Ok((Some(device.clone()), read(value.clone())?))
-    };
-    table.iter().map(of_device).collect()
+    found.delay.parse::<Delay>().map_err(|e| at.error(span, e))?;
+    Ok(found)
 }
 
 fn known(at: &Locator<'_>, experiment: &Spanned<String>, experiments: &[Experiment]) -> Result<()> {
