@@ -31,6 +31,8 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+    /// Add a bench meter's measurement to a run: the energy of each of its cells
+    Energy(EnergyArguments),
     /// Hold two runs against each other, cell by cell and in words
     Compare(CompareArguments),
     /// Make a prepared workload of your own database and list of statements
@@ -103,6 +105,25 @@ pub struct RunArguments {
     /// Folder for the results, instead of results/<study>-<time>
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub output: Option<PathBuf>,
+}
+
+/// Arguments of `energy`.
+#[derive(Debug, Args)]
+pub struct EnergyArguments {
+    /// The run's folder
+    #[arg(value_name = "RUN")]
+    pub folder: PathBuf,
+    /// The meter's CSV: a head line that names time, power (or current and voltage) and perhaps a trigger, with units
+    #[arg(long, value_name = "FILE.csv")]
+    pub meter: PathBuf,
+    /// Time from the first sample to the start of the run's first cell, such as 12.5s. Without it cells are found by
+    /// the trigger, or else by their pattern in the power
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub offset: Option<u64>,
+}
+
+fn parse_time(text: &str) -> Result<u64, String> {
+    pocketstone_core::units::parse_ns(text).map_err(|e| e.chain())
 }
 
 /// Arguments of `compare`.

@@ -10,6 +10,7 @@ mod advise;
 mod arguments;
 mod boards;
 mod compare;
+mod energy;
 mod progress;
 mod run;
 mod summary;
@@ -54,6 +55,7 @@ fn dispatch(command: Command) -> Result<u8> {
             say!("{}", write_report(&store, &study)?.display());
             Ok(0)
         }
+        Command::Energy(arguments) => energy::energy(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Import(arguments) => workloads::import(&arguments),
         Command::Workload(command) => workloads::workload(&command),

@@ -1,5 +1,9 @@
 //! What a database workload is: which operations, on which engine, how configured and how paced.
 
+mod frequency;
+
+pub use frequency::Frequency;
+
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -316,12 +320,15 @@ pub struct Conditions {
     pub cores: Option<u32>,
     /// Power source, a label such as `battery`.
     pub power: Option<String>,
+    /// Bounds of the processors' frequency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<Frequency>,
 }
 
 /// One condition of a trial: what was asked and what was in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// `governor`, `cores` or `power`.
+    /// `governor`, `frequency`, `cores` or `power`.
     pub name: String,
     /// What was asked for.
     pub asked: String,

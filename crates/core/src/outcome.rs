@@ -101,8 +101,70 @@ pub struct Outcome {
     /// What a database's process said, where the workload is one on a database.
     #[serde(default)]
     pub database: Option<crate::database::DatabaseOutcome>,
+    /// What the machine's own power meters said about the run, where energy was asked for and there are any.
+    #[serde(default)]
+    pub energy: Vec<EnergyReading>,
     /// What was asked for and could not be had.
     pub unavailable: Vec<Unavailable>,
+}
+
+/// What a power meter measures, widest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// The whole machine.
+    Machine,
+    /// A processor's package: cores, caches, memory controller.
+    Package,
+    /// The cores, or one of them.
+    Core,
+    /// The memory.
+    Memory,
+    /// One supply rail, of which only its name is known.
+    Rail,
+}
+
+/// Energy of a run by one of the machine's own meters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EnergyReading {
+    /// Name, such as `rapl:package-0`. What stands before the colon is the source.
+    pub meter: String,
+    /// What it measures.
+    pub scope: Scope,
+    /// Energy of the run in uJ.
+    pub energy_uj: u64,
+    /// Time between its first and last reading in ns.
+    pub duration_ns: u64,
+    /// Mean power of the machine at rest just before the run in mW; `None` where it could not be measured.
+    pub idle_mw: Option<f64>,
+    /// How often it was read.
+    pub samples: u64,
+    /// How good the number is: resolution, integrated power or a counter.
+    pub note: String,
+}
+
+impl EnergyReading {
+    /// Where it comes from: `rapl`, `hwmon`, `iio`, `odpm` or `battery`.
+    pub fn source(&self) -> &str {
+        self.meter.split(':').next().unwrap_or_default()
+    }
+
+    /// Energy beyond what the machine at rest would have used in that time, in uJ.
+    pub fn active_uj(&self) -> Option<f64> {
+        // mW times ns is pJ.
+        Some(self.energy_uj as f64 - self.idle_mw? * self.duration_ns as f64 / 1e6)
+    }
+}
+
+/// The readings that together are a run's energy: those of the widest scope, of one source. Meters of one source
+/// and scope measure disjoint parts (two packages), two sources may measure the same. Of several rails nobody
+/// knows which feeds which, except for those of ODPM: they are side by side. Else the answer is empty.
+pub fn widest(readings: &[EnergyReading]) -> Vec<&EnergyReading> {
+    let Some(first) = readings.iter().min_by_key(|r| r.scope) else { return Vec::new() };
+    let same = |r: &&EnergyReading| r.scope == first.scope && r.source() == first.source();
+    let all: Vec<&EnergyReading> = readings.iter().filter(same).collect();
+    let nested = first.scope == Scope::Rail && first.source() != "odpm" && all.len() > 1;
+    if nested { Vec::new() } else { all }
 }
 
 /// Geometry of a raw NAND chip.
@@ -166,4 +228,37 @@ pub struct FlashTotals {
     pub programs: u64,
     /// Block erases.
     pub erases: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(meter: &str, scope: Scope, energy_uj: u64) -> EnergyReading {
+        let (duration_ns, idle_mw) = (2_000_000_000, Some(100.0));
+        EnergyReading { meter: meter.into(), scope, energy_uj, duration_ns, idle_mw, samples: 2, note: String::new() }
+    }
+
+    #[test]
+    fn two_packages_are_added_and_what_they_contain_is_not() {
+        let packages = [reading("rapl:package-0", Scope::Package, 5), reading("rapl:package-1", Scope::Package, 7)];
+        let mut all = vec![reading("rapl:core-0", Scope::Core, 3), reading("hwmon:cpu", Scope::Package, 11)];
+        all.splice(0..0, packages.clone());
+        assert_eq!(widest(&all), [&packages[0], &packages[1]]);
+        all.push(reading("battery:BAT0", Scope::Machine, 30));
+        assert_eq!(widest(&all).iter().map(|r| r.meter.as_str()).collect::<Vec<_>>(), ["battery:BAT0"]);
+        assert!(widest(&[]).is_empty());
+        let rails = ["odpm:a", "odpm:b"].map(|name| reading(name, Scope::Rail, 1));
+        assert_eq!(widest(&rails).len(), 2);
+        let rails = ["hwmon:a", "hwmon:b"].map(|name| reading(name, Scope::Rail, 1));
+        assert!(widest(&rails).is_empty() && widest(&rails[..1]).len() == 1);
+    }
+
+    #[test]
+    fn rest_is_taken_off() {
+        // 100 mW in 2 s is 200 mJ.
+        assert_eq!(reading("iio:x", Scope::Rail, 250_000).active_uj(), Some(50_000.0));
+        let without = EnergyReading { idle_mw: None, ..reading("iio:x", Scope::Rail, 250_000) };
+        assert_eq!(without.active_uj(), None);
+    }
 }

@@ -109,6 +109,9 @@ pub struct Plan {
     pub read_ahead: Option<ReadAhead>,
     /// Trace every flash operation. Tracing costs time: latencies come from a run without it.
     pub trace: bool,
+    /// Measure the energy of the run, and rest for a while before it to know what the machine uses at rest.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub energy: bool,
 }
 
 impl Plan {
@@ -420,6 +423,7 @@ mod tests {
             }),
             read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: 0 }),
             trace: false,
+            energy: false,
         }
     }
 

@@ -1,8 +1,8 @@
-//! Conditions of a trial: governor of the processors' frequency, cores on-line, power source. They are set
-//! where the machine lets them be; what was in force is said in any case.
+//! Conditions of a trial: governor and bounds of the processors' frequency, cores on-line, power source. They are
+//! set where the machine lets them be; what was in force is said in any case.
 
 use crate::settings::Settings;
-use pocketstone_core::database::{Condition, Conditions};
+use pocketstone_core::database::{Condition, Conditions, Frequency};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use std::fs;
@@ -36,6 +36,10 @@ impl Machine {
         if let Some(governor) = &asked.governor {
             let set = self.set_governor(governor, settings);
             put("governor", governor.clone(), set, self.governor());
+        }
+        if let Some(frequency) = &asked.frequency {
+            let set = self.set_frequency(*frequency, settings);
+            put("frequency", frequency.to_string(), set, self.frequency());
         }
         if let Some(cores) = asked.cores {
             let set = self.set_cores(cores, settings);
@@ -114,6 +118,45 @@ impl Machine {
                 }
             }
             settings.set(&policy.join("scaling_governor"), governor)?;
+        }
+        Ok(())
+    }
+
+    /// The frequency's bounds in force in kHz, `LOW-HIGH`; several, parted by commas, where policies differ. `None`
+    /// without cpufreq.
+    pub fn frequency(&self) -> Option<String> {
+        let mut bounds = Vec::new();
+        for policy in self.policies().ok()? {
+            let low = khz(&policy.join("scaling_min_freq")).ok()?;
+            let text = format!("{low}-{}", khz(&policy.join("scaling_max_freq")).ok()?);
+            if !bounds.contains(&text) {
+                bounds.push(text);
+            }
+        }
+        Some(bounds.join(", "))
+    }
+
+    fn set_frequency(&self, wanted: Frequency, settings: &mut Settings) -> Result<()> {
+        for policy in self.policies()? {
+            let limits = (khz(&policy.join("cpuinfo_min_freq"))?, khz(&policy.join("cpuinfo_max_freq"))?);
+            let listed = fs::read_to_string(policy.join("scaling_available_frequencies")).unwrap_or_default();
+            let points: Vec<u32> = listed.split_whitespace().filter_map(|t| t.parse().ok()).collect();
+            let (low, high) = wanted.within(limits, &points).ok_or_else(|| {
+                let (name, (low, high)) = (policy.display(), limits);
+                Error::board(format!("{name} has no frequency in {wanted}: its processors have {low} to {high} kHz"))
+            })?;
+            let [min, max] = ["scaling_min_freq", "scaling_max_freq"].map(|name| policy.join(name));
+            for bound in order((khz(&min)?, khz(&max)?), (low, high)) {
+                match bound {
+                    Bound::Low(khz) => settings.set(&min, &khz.to_string())?,
+                    Bound::High(khz) => settings.set(&max, &khz.to_string())?,
+                };
+            }
+            // That governor stays at the frequency it was told last, as far as the bounds let it.
+            let governor = fs::read_to_string(policy.join("scaling_governor")).unwrap_or_default();
+            if low == high && governor.trim() == "userspace" {
+                settings.set(&policy.join("scaling_setspeed"), &low.to_string())?;
+            }
         }
         Ok(())
     }
@@ -205,6 +248,28 @@ impl Machine {
     }
 }
 
+/// A frequency in a file, in kHz.
+fn khz(file: &Path) -> Result<u32> {
+    let text = fs::read_to_string(file).board(|| format!("cannot read {}", file.display()))?;
+    text.trim().parse().board(|| format!("{} holds no frequency: `{}`", file.display(), text.trim()))
+}
+
+/// A bound to write, in kHz.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Low(u32),
+    High(u32),
+}
+
+/// In which order to write two bounds so that the lower one is never above the upper one, which kernels refuse.
+/// Putting back goes through the same steps backwards, so it is in order, too.
+fn order(now: (u32, u32), wanted: (u32, u32)) -> [Bound; 2] {
+    match wanted.0 <= now.1 {
+        true => [Bound::Low(wanted.0), Bound::High(wanted.1)],
+        false => [Bound::High(wanted.1), Bound::Low(wanted.0)],
+    }
+}
+
 /// Entries `PREFIXnumber` of a folder, by number.
 fn numbered(folder: &Path, prefix: &str) -> Result<Vec<(u32, PathBuf)>> {
     let entries = fs::read_dir(folder).board(|| format!("cannot list {}", folder.display()))?;
@@ -236,7 +301,13 @@ mod tests {
         for n in [0, 2] {
             let policy = format!("sys/devices/system/cpu/cpufreq/policy{n}");
             put(root, &format!("{policy}/scaling_governor"), "ondemand");
-            put(root, &format!("{policy}/scaling_available_governors"), "ondemand performance");
+            put(root, &format!("{policy}/scaling_available_governors"), "ondemand performance userspace");
+            put(root, &format!("{policy}/scaling_available_frequencies"), "300000 1267200 1497600 2649600");
+            for (name, khz) in [("cpuinfo_min", 300_000), ("cpuinfo_max", 2_649_600), ("scaling_min", 300_000)] {
+                put(root, &format!("{policy}/{name}_freq"), &khz.to_string());
+            }
+            put(root, &format!("{policy}/scaling_max_freq"), "1497600");
+            put(root, &format!("{policy}/scaling_setspeed"), "300000");
         }
         put(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "300000");
         put(root, "sys/class/power_supply/battery/type", "Battery");
@@ -255,7 +326,12 @@ mod tests {
         let tree = phone();
         let (root, machine) = (tree.path(), Machine::at(tree.path()));
         let mut settings = Settings::unguarded();
-        let asked = Conditions { governor: Some("performance".into()), cores: Some(1), power: Some("battery".into()) };
+        let asked = Conditions {
+            governor: Some("performance".into()),
+            cores: Some(1),
+            power: Some("battery".into()),
+            ..Conditions::default()
+        };
         let expected = [
             condition("governor", "performance", Some("performance"), ""),
             condition("cores", "1", Some("1"), ""),
@@ -278,10 +354,15 @@ mod tests {
         let tree = phone();
         let machine = Machine::at(tree.path());
         put(tree.path(), "sys/class/power_supply/usb/online", "1");
-        let asked = Conditions { governor: Some("schedutil".into()), cores: Some(5), power: Some("battery".into()) };
+        let asked = Conditions {
+            governor: Some("schedutil".into()),
+            cores: Some(5),
+            power: Some("battery".into()),
+            ..Conditions::default()
+        };
         let got = machine.apply(&asked, &mut Settings::unguarded());
         assert_eq!(got[0].in_force.as_deref(), Some("ondemand"));
-        assert!(got[0].why.contains("offers ondemand performance"), "{}", got[0].why);
+        assert!(got[0].why.contains("offers ondemand performance userspace"), "{}", got[0].why);
         let expected = condition("cores", "5", Some("3"), "5 cores cannot be on-line: this machine has 1 to 4");
         assert_eq!(got[1], expected);
         assert_eq!(got[2].in_force.as_deref(), Some("mains"));
@@ -289,5 +370,69 @@ mod tests {
         let got = Machine::at(bare.path()).apply(&asked, &mut Settings::unguarded());
         assert!(got.iter().all(|c| c.in_force.is_none() && !c.why.is_empty()));
         assert!(got[0].why.ends_with("sys/devices/system/cpu/cpu0/cpufreq is missing"), "{}", got[0].why);
+    }
+
+    #[test]
+    fn bounds_are_never_crossed_on_the_way_there_and_back() {
+        let all = (1..5).flat_map(|low| (low..5).map(move |high| (low, high)));
+        for (now, wanted) in all.clone().flat_map(|now| all.clone().map(move |wanted| (now, wanted))) {
+            // What a strict kernel would see.
+            let mut states = vec![now];
+            for bound in order(now, wanted) {
+                let (low, high) = states[states.len() - 1];
+                states.push(match bound {
+                    Bound::Low(khz) => (khz, high),
+                    Bound::High(khz) => (low, khz),
+                });
+            }
+            assert_eq!(states.last(), Some(&wanted));
+            assert!(states.iter().all(|(low, high)| low <= high), "{states:?}");
+        }
+    }
+
+    #[test]
+    fn a_frequency_is_held_and_its_bounds_are_put_back() {
+        let tree = phone();
+        let (root, machine) = (tree.path(), Machine::at(tree.path()));
+        let file = |name: &str| get(root, &format!("sys/devices/system/cpu/cpufreq/policy2/scaling_{name}"));
+        // 2649600 kHz is above the upper bound as it is: that one goes first.
+        for (asked, in_force) in [
+            ("fixed:50", "1267200-1267200"),
+            ("fixed:100", "2649600-2649600"),
+            ("fixed:1497600kHz", "1497600-1497600"),
+            ("300000-1267200", "300000-1267200"),
+            ("100-400000", "300000-400000"),
+        ] {
+            let mut settings = Settings::unguarded();
+            let conditions = Conditions { frequency: Some(asked.parse().unwrap()), ..Conditions::default() };
+            let expected = [condition("frequency", asked, Some(in_force), "")];
+            assert_eq!(machine.apply(&conditions, &mut settings), expected);
+            assert_eq!(file("setspeed"), "300000", "the governor is not `userspace`");
+            settings.restore().unwrap();
+            assert_eq!(machine.frequency().unwrap(), "300000-1497600");
+        }
+        let mut settings = Settings::unguarded();
+        let conditions = Conditions {
+            governor: Some("userspace".into()),
+            frequency: Some("fixed:50".parse().unwrap()),
+            ..Conditions::default()
+        };
+        assert!(machine.apply(&conditions, &mut settings).iter().all(|c| c.why.is_empty()));
+        assert_eq!([file("governor"), file("setspeed")], ["userspace", "1267200"]);
+        settings.restore().unwrap();
+        assert_eq!([file("governor"), file("setspeed")], ["ondemand", "300000"]);
+    }
+
+    #[test]
+    fn a_frequency_that_no_processor_has_is_refused() {
+        let tree = phone();
+        let machine = Machine::at(tree.path());
+        let asked = Conditions { frequency: Some("3000000-4000000".parse().unwrap()), ..Conditions::default() };
+        let got = machine.apply(&asked, &mut Settings::unguarded());
+        assert!(got[0].why.contains("its processors have 300000 to 2649600 kHz"), "{}", got[0].why);
+        assert_eq!(got[0].in_force.as_deref(), Some("300000-1497600"));
+        let bare = tempfile::tempdir().unwrap();
+        let got = Machine::at(bare.path()).apply(&asked, &mut Settings::unguarded());
+        assert!(got[0].in_force.is_none() && got[0].why.contains("no cpufreq"), "{}", got[0].why);
     }
 }

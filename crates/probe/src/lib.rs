@@ -2,11 +2,14 @@
 //! read-ahead and the other conditions in force, facts of the machine.
 
 pub mod analysis;
+pub mod bench_meter;
 pub mod command;
 pub mod conditions;
 pub mod facts;
 pub mod flashmon;
 pub mod ftrace;
+pub mod mark;
+pub mod meters;
 pub mod quiet;
 pub mod read_ahead;
 pub mod recorder;

@@ -19,6 +19,7 @@ fn main() {
     match words[..] {
         [word, ..] if word == WATCHDOG => watchdog_main(&arguments[1..]).unwrap(),
         ["hold", folder] => hold(Path::new(folder)),
+        ["hold-frequency", folder] => hold_frequency(Path::new(folder)),
         ["work", file, rounds] => work(Path::new(file), rounds.parse().unwrap()),
         _ => tests(&words),
     }
@@ -29,8 +30,9 @@ type Test = fn() -> Option<String>;
 
 /// The few of a harness's arguments that tools use: `--list` and a filter.
 fn tests(words: &[&str]) {
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, Test); 6] = [
         ("a_killed_process_leaves_no_setting", a_killed_process_leaves_no_setting),
+        ("a_killed_process_leaves_the_frequency_as_it_was", a_killed_process_leaves_the_frequency_as_it_was),
         ("what_a_killed_watchdog_left_is_restored_at_the_next_start", what_a_killed_watchdog_left_is_restored),
         ("known_calls_are_counted_exactly", known_calls_are_counted_exactly),
         ("a_buffer_too_small_is_an_error_with_its_cure", a_buffer_too_small_is_an_error),
@@ -111,6 +113,42 @@ fn a_killed_process_leaves_no_setting() -> Option<String> {
     assert!(child.wait().unwrap().success());
     assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("old".into(), "on".into()));
     assert!(!folder.path().join("test.journal").exists());
+    None
+}
+
+const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
+
+/// Holds the frequency of a tree's processor and waits to be killed.
+fn hold_frequency(root: &Path) {
+    let mut settings = Settings::guarded(&std::env::current_exe().unwrap(), &root.join("test.journal")).unwrap();
+    let frequency = Some("fixed:1000kHz".parse().unwrap());
+    let asked = Conditions { governor: Some("userspace".into()), frequency, ..Conditions::default() };
+    let got = Machine::at(root).apply(&asked, &mut settings);
+    assert!(got.iter().all(|c| c.why.is_empty()), "{got:?}");
+    say("set");
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+fn a_killed_process_leaves_the_frequency_as_it_was() -> Option<String> {
+    let tree = tempfile::tempdir().unwrap();
+    let policy = tree.path().join(POLICY);
+    fs::create_dir_all(&policy).unwrap();
+    let before = [
+        ("scaling_governor", "ondemand"),
+        ("scaling_min_freq", "300"),
+        ("scaling_max_freq", "900"),
+        ("scaling_setspeed", "300"),
+    ];
+    let limits = [("cpuinfo_min_freq", "300"), ("cpuinfo_max_freq", "1000")];
+    before.iter().chain(&limits).for_each(|(file, text)| fs::write(policy.join(file), text).unwrap());
+    let mut child = myself(&["hold-frequency", tree.path().to_str().unwrap()]);
+    assert_eq!(line_of(&mut child), "set");
+    let now = before.map(|(file, _)| value(&policy, file));
+    assert_eq!(now, ["userspace", "1000", "1000", "1000"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until(|| !tree.path().join("test.journal").exists());
+    before.iter().for_each(|(file, text)| assert_eq!(value(&policy, file), *text, "{file}"));
     None
 }
 
@@ -270,7 +308,12 @@ fn this_machine_says_what_it_cannot_set() -> Option<String> {
     let machine = Machine::default();
     let before = machine.cores_online().unwrap();
     let mut settings = Settings::unguarded();
-    let asked = Conditions { governor: Some("no-such".into()), cores: Some(before), power: Some("the-sun".into()) };
+    let asked = Conditions {
+        governor: Some("no-such".into()),
+        cores: Some(before),
+        power: Some("the-sun".into()),
+        ..Conditions::default()
+    };
     let got = machine.apply(&asked, &mut settings);
     assert_eq!(got[1].in_force, Some(before.to_string()));
     assert!(got[1].why.is_empty());

@@ -1,10 +1,13 @@
 //! The measured part of a cell.
 
+use crate::energy::Ready;
 use crate::settings::guarded_settings;
 use crate::{database, files, read_ahead, volume};
 use pocketstone_core::error::Context;
 use pocketstone_core::log::{FlashLog, FlashOp, encode_calls, encode_flash};
-use pocketstone_core::outcome::{FlashCounts, Geometry, OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
+use pocketstone_core::outcome::{
+    EnergyReading, FlashCounts, Geometry, OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable,
+};
 use pocketstone_core::plan::{FileSystem, PLAN_FORMAT, Plan, TARGET_FILE, Workload};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{Engine, PosixFile};
@@ -61,6 +64,8 @@ pub struct Recorded {
     pub chip: Option<Geometry>,
     /// Flash operations, where they were traced.
     pub flash: Option<FlashCounts>,
+    /// Its energy, where it was asked for and could be had.
+    pub energy: Vec<EnergyReading>,
 }
 
 impl Recorded {
@@ -76,6 +81,7 @@ impl Recorded {
             chip: self.chip,
             flash: self.flash,
             database: None,
+            energy: self.energy,
             unavailable,
         }
     }
@@ -92,8 +98,11 @@ pub fn record(
     folder: &Path,
     unavailable: &mut Vec<Unavailable>,
 ) -> Result<Recorded> {
+    let energy = Ready::new(plan, unavailable)?;
     let monitor = if plan.trace { start_tracing(unavailable)? } else { None };
+    let energy = energy.run()?;
     let recording = pocketstone_engine::run(engine, operations);
+    let energy = energy.finish(unavailable)?;
     let page_reads = monitor.as_ref().is_some_and(|m| m.page_reads_unavailable().is_none());
     let log = monitor.map(Flashmon::stop).transpose()?;
     let recording = recording?;
@@ -108,6 +117,7 @@ pub fn record(
         calls: recording.calls.len() as u64,
         chip: first_nand().ok(),
         flash: log.map(|log| counts(&log, page_reads, |op| op.pid == std::process::id())),
+        energy,
     })
 }
 

@@ -1,10 +1,11 @@
 //! Cells on databases: the engine runs in processes of its own, one that loads and one that is measured.
 
 use crate::cell::{counts, keep, start_tracing};
+use crate::energy::Ready;
 use crate::in_memory::{InMemory, Place};
 use crate::settings::guarded_settings;
 use crate::{read_ahead, speed, volume};
-use pocketstone_core::database::{DATABASE_FOLDER, DatabaseEngine, DatabaseOutcome, DatabaseSpec};
+use pocketstone_core::database::{Conditions, DATABASE_FOLDER, DatabaseEngine, DatabaseOutcome, DatabaseSpec};
 use pocketstone_core::error::Context;
 use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::log::{decode_calls, encode_flash};
@@ -130,6 +131,8 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
     if spec.cold {
         chill(plan, &directory)?;
     }
+    // Everything is in place by now: the engine waits.
+    let energy = Ready::new(plan, &mut unavailable)?;
     let monitor = match plan.trace && first_nand().is_ok() {
         true => start_tracing(&mut unavailable)?,
         false => None,
@@ -142,8 +145,10 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         recorder.start()?;
     }
     let before = Snapshot::of(process.pid());
+    let energy = energy.run()?;
     process.go()?;
     let waited = process.wait_done(limit);
+    let energy = energy.finish(&mut unavailable)?;
     let after = Snapshot::of(process.pid());
     let recording = recorder.map(Recorder::stop);
     let page_reads = monitor.as_ref().is_some_and(|m| m.page_reads_unavailable().is_none());
@@ -199,6 +204,7 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
             usage: after.since(&before),
             conditions,
         }),
+        energy,
         unavailable,
     })
 }
@@ -213,7 +219,8 @@ fn delays(trace: &Path) -> Result<Duration> {
 /// Settings are put back by a watchdog on a machine that goes on; a board of ours is thrown away.
 fn settings(plan: &Plan, spec: &DatabaseSpec) -> Result<Settings> {
     let thrown_away = matches!(plan.volume.file_system, FileSystem::Jffs2 | FileSystem::Ubifs);
-    let asked = spec.conditions.governor.is_some() || spec.conditions.cores.is_some() || plan.read_ahead.is_some();
+    let Conditions { governor, cores, frequency, power: _ } = &spec.conditions;
+    let asked = governor.is_some() || cores.is_some() || frequency.is_some() || plan.read_ahead.is_some();
     match asked && !thrown_away {
         true => guarded_settings(),
         false => Ok(Settings::unguarded()),

@@ -3,6 +3,7 @@
 
 mod cell;
 mod database;
+mod energy;
 mod files;
 mod hosted;
 mod in_memory;

@@ -131,6 +131,7 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool, traces:
         workload,
         read_ahead,
         trace,
+        energy: point.get("energy") == Some(&serde_json::Value::Bool(true)),
     })
 }
 
@@ -218,6 +219,7 @@ fn database(point: &Point, seed: u64, traces: &mut Traces) -> Result<DatabaseSpe
             governor: set("governor"),
             cores: point.get("cores").and_then(|v| v.as_u64()).map(|n| n as u32),
             power: set("power"),
+            frequency: set("frequency").map(|text| text.parse()).transpose()?,
         },
     })
 }
@@ -328,5 +330,21 @@ mod tests {
         assert!(databases("file_system='scmfs'").contains("files that the kernel knows"));
         assert!(databases("file_system='directory'\ndelay='own'").contains("own"));
         assert!(refused("request_bytes=8192").contains("do not fit"));
+        assert!(databases("file_system='directory'\nfrequency='fast'").contains("no bound of a frequency"));
+    }
+
+    #[test]
+    fn energy_and_bounds_of_the_frequency_go_into_the_plan() {
+        let factors = "file_system='directory'\nworkload='ycsb-c'\nrecords=5\noperations=5\nenergy=true\n\
+                       frequency=['default', 'fixed:50']\n";
+        let cells = made(&study(factors), "host", false).unwrap();
+        assert_eq!(cells.len(), 2);
+        assert!(cells.iter().all(|c| c.plan.energy));
+        let frequency = |c: &Cell| match &c.plan.workload {
+            Workload::Database(d) => d.conditions.frequency,
+            _ => None,
+        };
+        let expected = [None, Some(Frequency::FixedShare { per_cent: 50 })];
+        assert_eq!(cells.iter().map(frequency).collect::<Vec<_>>(), expected);
     }
 }

@@ -4,6 +4,7 @@ pub mod advise;
 pub mod cell;
 mod charts;
 pub mod compare;
+pub mod energy;
 pub mod factor;
 mod figures;
 pub mod layers;

@@ -3,13 +3,13 @@
 use pocketstone_board::Measured;
 use pocketstone_core::events::Window;
 use pocketstone_core::log::Call;
-use pocketstone_core::outcome::{FlashCounts, Outcome};
+use pocketstone_core::outcome::{EnergyReading, FlashCounts, Outcome, widest};
 use pocketstone_probe::analysis::{Analysis, OperationCost, analyse};
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
 
 /// Every metric.
-pub const METRICS: [&str; 50] = [
+pub const METRICS: [&str; 58] = [
     // Latencies.
     "total_ns",
     "mean_ns",
@@ -36,6 +36,15 @@ pub const METRICS: [&str; 50] = [
     "device_write_bytes",
     "major_faults",
     "rows",
+    // Energy, by the machine's own meters and by one beside it.
+    "energy_uj",
+    "active_energy_uj",
+    "net_energy_uj",
+    "idle_mw",
+    "bench_energy_uj",
+    "bench_active_energy_uj",
+    "bench_net_energy_uj",
+    "bench_idle_mw",
     // Of traced twins.
     "traced_total_ns",
     "tracing_cost",
@@ -118,7 +127,22 @@ fn of_plain(measured: &Measured) -> Metrics {
         ]);
     }
     metrics.extend(of_process(&measured.outcome));
+    metrics.extend(of_energy(&measured.outcome));
     metrics
+}
+
+/// Energy by the machine's own meters of the widest scope.
+fn of_energy(outcome: &Outcome) -> Metrics {
+    let readings = widest(&outcome.energy);
+    if readings.is_empty() {
+        return Metrics::new();
+    }
+    let sum = |value: fn(&EnergyReading) -> Option<f64>| readings.iter().map(|r| value(r)).sum::<Option<f64>>();
+    vec![
+        ("energy_uj", sum(|r| Some(r.energy_uj as f64))),
+        ("active_energy_uj", sum(EnergyReading::active_uj)),
+        ("idle_mw", sum(|r| r.idle_mw)),
+    ]
 }
 
 fn of_process(outcome: &Outcome) -> Metrics {
@@ -204,4 +228,42 @@ fn of_flash(flash: &FlashCounts) -> Metrics {
         ("block_erases", number(of_workload.erases)),
         ("background_page_senses", number(flash.background.page_senses)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_core::outcome::{OUTCOME_FORMAT, ReadAheadInForce, Scope};
+
+    #[test]
+    fn energy_is_that_of_the_widest_meters_and_absent_without() {
+        let reading = |meter: &str, scope, energy_uj, idle_mw| {
+            let (duration_ns, samples) = (1_000_000_000, 2);
+            EnergyReading { meter: meter.into(), scope, energy_uj, duration_ns, idle_mw, samples, note: String::new() }
+        };
+        let mut outcome = Outcome {
+            format: OUTCOME_FORMAT,
+            facts: Default::default(),
+            read_ahead: ReadAheadInForce::default(),
+            start_ns: 0,
+            end_ns: 0,
+            calls: 0,
+            chip: None,
+            flash: None,
+            database: None,
+            energy: Vec::new(),
+            unavailable: Vec::new(),
+        };
+        assert!(of_energy(&outcome).is_empty());
+        outcome.energy = vec![
+            reading("rapl:package-0", Scope::Package, 9_000_000, Some(4000.0)),
+            reading("rapl:package-1", Scope::Package, 6_000_000, Some(3000.0)),
+            reading("rapl:dram-0", Scope::Memory, 2_000_000, Some(1000.0)),
+        ];
+        // Two packages: 15 J in a second, at rest 7 W.
+        let expected = [("energy_uj", 15e6), ("active_energy_uj", 8e6), ("idle_mw", 7000.0)];
+        assert_eq!(of_energy(&outcome), expected.map(|(name, value)| (name, Some(value))));
+        outcome.energy[1].idle_mw = None;
+        assert_eq!(of_energy(&outcome)[1], ("active_energy_uj", None));
+    }
 }

@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Name of the results file in a run's folder.
 pub const FILE: &str = "results.sqlite";
-/// 4: what models give of a run's cells is kept beside them, in tables of its own.
+/// 4: what models give of a run's cells is kept beside them, in tables of its own; energy and bounds of the frequency
+/// are factors, which the views have as columns.
 const VERSION: u32 = 4;
 
 /// A run's results.

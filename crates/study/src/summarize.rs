@@ -67,26 +67,39 @@ fn add_tracing_cost(values: &mut Values) {
     values.extend(costs);
 }
 
+/// What is measured, what it is less the floor, and the factors in which a floor must be like it.
+const NET: [(&str, &str, &[&str]); 3] = [
+    ("process_ns", "net_process_ns", &["engine"]),
+    ("active_energy_uj", "net_energy_uj", &["engine", "governor", "frequency", "cores", "power"]),
+    ("bench_active_energy_uj", "bench_net_energy_uj", &["engine", "governor", "frequency", "cores", "power"]),
+];
+
 /// What a process used beyond the floor: beyond what one of the same engine uses that does nothing (the median
-/// over its runs).
+/// over its runs). Of energy, in the same conditions.
 fn subtract_floor(values: &mut Values) {
-    let engine = |point: &str| {
-        let point: Point = serde_json::from_str(point).ok()?;
-        Some((point.get("engine")?.as_str()?.to_owned(), point.get("workload")?.as_str()? == "null"))
-    };
-    let mut floors: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut net = Values::new();
-    let processes = || values.iter().filter(|((_, _, metric), _)| metric == "process_ns");
-    for ((_, point, _), by_seed) in processes() {
-        if let Some((engine, true)) = engine(point) {
-            floors.entry(engine).or_default().extend(by_seed.values());
+    for (measured, less_floor, like) in NET {
+        // The values of those factors, and whether it is a floor.
+        let kind = |point: &str| {
+            let point: Point = serde_json::from_str(point).ok()?;
+            point.get("engine")?;
+            let values: Vec<String> =
+                like.iter().map(|f| point.get(*f).map(Json::to_string).unwrap_or_default()).collect();
+            Some((values, point.get("workload")?.as_str()? == "null"))
+        };
+        let mut floors: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
+        let those = || values.iter().filter(|((_, _, metric), _)| metric == measured);
+        for ((_, point, _), by_seed) in those() {
+            if let Some((values, true)) = kind(point) {
+                floors.entry(values).or_default().extend(by_seed.values());
+            }
         }
-    }
-    for ((experiment, point, _), by_seed) in processes() {
-        let Some((engine, false)) = engine(point) else { continue };
-        let Some(floor) = floors.get_mut(&engine).map(|all| crate::stats::median(all)) else { continue };
-        let less = by_seed.iter().map(|(seed, value)| (*seed, value - floor)).collect();
-        net.insert((experiment.clone(), point.clone(), "net_process_ns".into()), less);
+        for ((experiment, point, _), by_seed) in those() {
+            let Some((values, false)) = kind(point) else { continue };
+            let Some(floor) = floors.get_mut(&values).map(|all| crate::stats::median(all)) else { continue };
+            let less = by_seed.iter().map(|(seed, value)| (*seed, value - floor)).collect();
+            net.insert((experiment.clone(), point.clone(), less_floor.into()), less);
+        }
     }
     values.extend(net);
 }

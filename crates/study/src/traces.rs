@@ -182,6 +182,7 @@ mod tests {
             chip: None,
             flash: None,
             database: Some(database),
+            energy: Vec::new(),
             unavailable: Vec::new(),
         };
         Measured { outcome, calls: Vec::new(), flash: None, events: None }

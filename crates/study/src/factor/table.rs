@@ -23,7 +23,7 @@ const WORKLOADS: &[&str] = &[
 ];
 
 /// Every factor, in the order that cells are made: the last one varies fastest.
-pub const FACTORS: [Factor; 36] = [
+pub const FACTORS: [Factor; 38] = [
     Factor {
         name: "file_system",
         kind: Kind::Word(&["directory", "jffs2", "ubifs", "scmfs", "scmfs-pcm", "scmfs-fuse", "tmpfs", "ext4"]),
@@ -44,6 +44,13 @@ pub const FACTORS: [Factor; 36] = [
         default: Some("false"),
         of: Of::All,
         about: "UBIFS's own read-ahead (mount option bulk_read); other file systems have only false",
+    },
+    Factor {
+        name: "energy",
+        kind: Kind::Flag,
+        default: Some("false"),
+        of: Of::All,
+        about: "read the machine's power meters, after a second of rest before each run",
     },
     Factor {
         name: "data",
@@ -172,6 +179,13 @@ pub const FACTORS: [Factor; 36] = [
         default: Some("default"),
         of: Of::Databases,
         about: "CPU frequency governor; default leaves what the machine has",
+    },
+    Factor {
+        name: "frequency",
+        kind: Kind::Text,
+        default: Some("default"),
+        of: Of::Databases,
+        about: "bounds of the CPU frequency: LOW-HIGH in kHz, fixed:1267200kHz, fixed:50 (per cent of the highest)",
     },
     Factor {
         name: "cores",

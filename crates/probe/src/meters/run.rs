@@ -1,0 +1,209 @@
+//! Meters over the time of a run: at rest before it, and while it lasts.
+
+use super::{Found, Meter, Missing, Reading};
+use pocketstone_core::Result;
+use pocketstone_core::outcome::{EnergyReading, Unavailable};
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a machine rests before a run whose energy is measured.
+pub const REST: Duration = Duration::from_secs(1);
+
+/// How often power is sampled.
+pub const PERIOD: Duration = Duration::from_millis(10);
+
+/// How often counters are read, so that none starts again twice between two readings.
+const COUNTER_PERIOD: Duration = Duration::from_secs(10);
+
+/// Energy of one meter so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Account {
+    first: Option<(u64, f64)>,
+    last: Option<(u64, f64)>,
+    pub energy_uj: f64,
+    pub samples: u64,
+}
+
+impl Account {
+    /// Adds a reading at a time in ns. Between two samples power changes evenly (trapezoids).
+    pub fn add(&mut self, time_ns: u64, reading: Reading) {
+        self.samples += 1;
+        let (Reading::TotalUj(value) | Reading::PowerUw(value)) = reading;
+        let (_, start) = *self.first.get_or_insert((time_ns, value));
+        match (reading, self.last) {
+            (Reading::TotalUj(total), _) => self.energy_uj = total - start,
+            // uW times ns is fJ.
+            (Reading::PowerUw(power), Some((then_ns, before))) => {
+                self.energy_uj += (before + power) / 2.0 * (time_ns - then_ns) as f64 / 1e9;
+            }
+            (Reading::PowerUw(_), None) => {}
+        }
+        self.last = Some((time_ns, value));
+    }
+
+    pub fn duration_ns(&self) -> u64 {
+        self.first.zip(self.last).map_or(0, |(first, last)| last.0 - first.0)
+    }
+
+    /// Mean power in mW; `None` before two readings.
+    pub fn mean_mw(&self) -> Option<f64> {
+        let ns = self.duration_ns();
+        // uJ in ns is GW.
+        (ns > 0).then(|| self.energy_uj / ns as f64 * 1e6)
+    }
+}
+
+/// Meters and their accounts.
+struct Book {
+    pages: Vec<Page>,
+    begin: Instant,
+}
+
+struct Page {
+    meter: Box<dyn Meter>,
+    account: Result<Account>,
+    counts: bool,
+    idle_mw: Option<f64>,
+}
+
+impl Book {
+    /// Reads every meter, or those that tell power alone. One that fails is not read again.
+    fn read(&mut self, counters: bool) {
+        for page in &mut self.pages {
+            let Ok(sums) = &mut page.account else { continue };
+            if page.counts && !counters {
+                continue;
+            }
+            match page.meter.read() {
+                Ok(reading) => {
+                    page.counts = matches!(reading, Reading::TotalUj(_));
+                    sums.add(self.begin.elapsed().as_nanos() as u64, reading);
+                }
+                Err(error) => page.account = Err(error),
+            }
+        }
+    }
+}
+
+/// Meters of a machine that is about to run something, with its power at rest.
+pub struct Resting(Book);
+
+impl Resting {
+    /// Finds the meters of the machine whose `sys` is in `root` and rests for a time, [`REST`] in earnest. It rests
+    /// without a meter, too: a bench meter sees it. What is missing is said in one entry.
+    pub fn begin(root: &Path, rest: Duration, unavailable: &mut Vec<Unavailable>) -> Resting {
+        let found = Found::on(root);
+        unavailable.extend(found.unavailable());
+        let page = |meter| Page { meter, account: Ok(Account::default()), counts: false, idle_mw: None };
+        let book = Book { pages: found.meters.into_iter().map(page).collect(), begin: Instant::now() };
+        let metered = Metered::begin(book);
+        std::thread::sleep(rest);
+        // A sampler that ended by a fault of its own leaves no meter.
+        let mut book = metered.end().unwrap_or_else(|| Book { pages: Vec::new(), begin: Instant::now() });
+        for page in &mut book.pages {
+            page.idle_mw = page.account.as_ref().ok().and_then(Account::mean_mw);
+        }
+        Resting(book)
+    }
+
+    /// The run begins: returns when every meter was read once.
+    pub fn run(self) -> Metered {
+        Metered::begin(self.0)
+    }
+}
+
+/// A run that is being measured.
+pub struct Metered {
+    book: Option<Book>,
+    sampler: Option<(Sender<()>, JoinHandle<Book>)>,
+}
+
+impl Metered {
+    fn begin(mut book: Book) -> Metered {
+        book.begin = Instant::now();
+        for page in &mut book.pages {
+            // One that failed before fails again.
+            if page.account.is_ok() {
+                page.account = Ok(Account::default());
+            }
+        }
+        book.read(true);
+        if book.pages.is_empty() {
+            return Metered { book: Some(book), sampler: None };
+        }
+        let period = if book.pages.iter().all(|p| p.counts) { COUNTER_PERIOD } else { PERIOD };
+        let (stop, stopped) = channel();
+        let sample = move || {
+            let mut counted = Instant::now();
+            while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                let counters = counted.elapsed() >= COUNTER_PERIOD;
+                if counters {
+                    counted = Instant::now();
+                }
+                book.read(counters);
+            }
+            book.read(true);
+            book
+        };
+        Metered { book: None, sampler: Some((stop, std::thread::spawn(sample))) }
+    }
+
+    /// Ends the sampling; `None` is a sampler that ended by a fault of its own.
+    fn end(self) -> Option<Book> {
+        match self.sampler {
+            None => self.book,
+            Some((stop, thread)) => {
+                drop(stop);
+                thread.join().ok()
+            }
+        }
+    }
+
+    /// The run has ended. Meters that failed, or whose counters did not move, say so in one entry.
+    pub fn finish(self, unavailable: &mut Vec<Unavailable>) -> Vec<EnergyReading> {
+        let (mut readings, mut missing) = (Vec::new(), Vec::new());
+        let Some(book) = self.end() else {
+            missing.push(Missing { why: "the thread that reads meters ended".into(), cure: String::new() });
+            return said(missing, unavailable, readings);
+        };
+        for page in book.pages {
+            let name = page.meter.name().to_owned();
+            let why = match page.account {
+                Err(error) => (error.chain(), error.cure().unwrap_or_default().to_owned()),
+                Ok(sums) if sums.energy_uj <= 0.0 => {
+                    (format!("{name} did not move in {} ms", sums.duration_ns() / 1_000_000), "a longer run".to_owned())
+                }
+                Ok(sums) => {
+                    readings.push(EnergyReading {
+                        meter: name,
+                        scope: page.meter.scope(),
+                        energy_uj: sums.energy_uj.round() as u64,
+                        duration_ns: sums.duration_ns(),
+                        idle_mw: page.idle_mw,
+                        samples: sums.samples,
+                        note: page.meter.note().to_owned(),
+                    });
+                    continue;
+                }
+            };
+            missing.push(Missing { why: why.0, cure: why.1 });
+        }
+        said(missing, unavailable, readings)
+    }
+}
+
+/// Says in one entry what is missing.
+fn said(missing: Vec<Missing>, unavailable: &mut Vec<Unavailable>, readings: Vec<EnergyReading>) -> Vec<EnergyReading> {
+    let all = |part: fn(&Missing) -> &str| {
+        let mut parts: Vec<&str> = missing.iter().map(part).filter(|p| !p.is_empty()).collect();
+        parts.dedup();
+        parts.join("; ")
+    };
+    if !missing.is_empty() {
+        let what = if readings.is_empty() { "energy" } else { "energy by some meters" };
+        unavailable.push(Unavailable { what: what.into(), why: all(|m| &m.why), cure: all(|m| &m.cure) });
+    }
+    readings
+}
