@@ -123,6 +123,10 @@ pub struct EnergyArguments {
 }
 
 fn parse_time(text: &str) -> Result<u64, String> {
+    // Elsewhere a number alone is nanoseconds, which nobody means here.
+    if text != "0" && text.parse::<f64>().is_ok() {
+        return Err(format!("say its unit, such as {text}s or {text}ms"));
+    }
     pocketstone_core::units::parse_ns(text).map_err(|e| e.chain())
 }
 

@@ -3,12 +3,14 @@
 
 use pocketstone_core::database::Conditions;
 use pocketstone_probe::conditions::Machine;
+use pocketstone_probe::meters::Found;
 use pocketstone_probe::recorder::{BUFFER_KIB, Recorder};
 use pocketstone_probe::settings::{Settings, WATCHDOG, restore_left, watchdog_main};
 use pocketstone_probe::{analysis, ensure_tracefs};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,6 +22,7 @@ fn main() {
         [word, ..] if word == WATCHDOG => watchdog_main(&arguments[1..]).unwrap(),
         ["hold", folder] => hold(Path::new(folder)),
         ["hold-frequency", folder] => hold_frequency(Path::new(folder)),
+        ["meters", folder] => say(&format!("{:?}", Found::on(Path::new(folder)).unavailable().unwrap())),
         ["work", file, rounds] => work(Path::new(file), rounds.parse().unwrap()),
         _ => tests(&words),
     }
@@ -30,9 +33,11 @@ type Test = fn() -> Option<String>;
 
 /// The few of a harness's arguments that tools use: `--list` and a filter.
 fn tests(words: &[&str]) {
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 8] = [
         ("a_killed_process_leaves_no_setting", a_killed_process_leaves_no_setting),
         ("a_killed_process_leaves_the_frequency_as_it_was", a_killed_process_leaves_the_frequency_as_it_was),
+        ("ctrl_c_leaves_the_frequency_as_it_was", ctrl_c_leaves_the_frequency_as_it_was),
+        ("a_meter_that_may_not_be_read_says_so_with_the_cure", a_meter_that_may_not_be_read_says_so),
         ("what_a_killed_watchdog_left_is_restored_at_the_next_start", what_a_killed_watchdog_left_is_restored),
         ("known_calls_are_counted_exactly", known_calls_are_counted_exactly),
         ("a_buffer_too_small_is_an_error_with_its_cure", a_buffer_too_small_is_an_error),
@@ -129,26 +134,87 @@ fn hold_frequency(root: &Path) {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-fn a_killed_process_leaves_the_frequency_as_it_was() -> Option<String> {
+/// A processor's settings as they are before a test.
+const BEFORE: [(&str, &str); 4] = [
+    ("scaling_governor", "ondemand"),
+    ("scaling_min_freq", "300"),
+    ("scaling_max_freq", "900"),
+    ("scaling_setspeed", "300"),
+];
+
+/// Sets a tree's frequency in a process that is a group of its own, as a terminal's job is; `end` ends it.
+fn frequency_is_put_back_after(end: fn(&mut Child)) -> Option<String> {
     let tree = tempfile::tempdir().unwrap();
     let policy = tree.path().join(POLICY);
     fs::create_dir_all(&policy).unwrap();
-    let before = [
-        ("scaling_governor", "ondemand"),
-        ("scaling_min_freq", "300"),
-        ("scaling_max_freq", "900"),
-        ("scaling_setspeed", "300"),
-    ];
     let limits = [("cpuinfo_min_freq", "300"), ("cpuinfo_max_freq", "1000")];
-    before.iter().chain(&limits).for_each(|(file, text)| fs::write(policy.join(file), text).unwrap());
-    let mut child = myself(&["hold-frequency", tree.path().to_str().unwrap()]);
+    BEFORE.iter().chain(&limits).for_each(|(file, text)| fs::write(policy.join(file), text).unwrap());
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["hold-frequency", tree.path().to_str().unwrap()]).process_group(0);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(line_of(&mut child), "set");
-    let now = before.map(|(file, _)| value(&policy, file));
+    let now = BEFORE.map(|(file, _)| value(&policy, file));
     assert_eq!(now, ["userspace", "1000", "1000", "1000"]);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    end(&mut child);
+    assert!(!child.wait().unwrap().success(), "it was ended, and did not end itself");
     until(|| !tree.path().join("test.journal").exists());
-    before.iter().for_each(|(file, text)| assert_eq!(value(&policy, file), *text, "{file}"));
+    BEFORE.iter().for_each(|(file, text)| assert_eq!(value(&policy, file), *text, "{file}"));
+    None
+}
+
+fn a_killed_process_leaves_the_frequency_as_it_was() -> Option<String> {
+    frequency_is_put_back_after(|child| child.kill().unwrap())
+}
+
+fn ctrl_c_leaves_the_frequency_as_it_was() -> Option<String> {
+    // A terminal sends it to the whole group: to the watchdog, too, if it were in there.
+    frequency_is_put_back_after(|child| {
+        let group = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+    })
+}
+
+/// Nobody, by number: may read no file of root's that is root's alone.
+const NOBODY: u32 = 65534;
+
+fn a_meter_that_may_not_be_read_says_so() -> Option<String> {
+    let tree = tempfile::tempdir().unwrap();
+    let put = |file: &str, text: &str, mode| {
+        let path = tree.path().join("sys").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    };
+    // Kernels from 5.10 on let root alone read what others could guess secrets from.
+    put("class/powercap/intel-rapl:0/name", "package-0\n", 0o444);
+    put("class/powercap/intel-rapl:0/energy_uj", "1\n", 0o000);
+    put("class/power_supply/battery/type", "Battery\n", 0o444);
+    put("class/power_supply/battery/status", "Discharging\n", 0o444);
+    put("class/power_supply/battery/current_now", "1\n", 0o000);
+    put("bus/iio/devices/iio:device0/energy_value", "t=1\n", 0o000);
+    put("class/hwmon/hwmon0/name", "none\n", 0o444);
+    fs::set_permissions(tree.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(tree.path().join("sys/class/hwmon"), Permissions::from_mode(0o000)).unwrap();
+    let root = rustix::process::geteuid().is_root();
+    // The process of another user must be able to reach this program: a copy lies where everybody may.
+    let program = tree.path().join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["meters", tree.path().to_str().unwrap()]).current_dir("/");
+    if root {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => return Some(format!("another user's process cannot be started: {error}")),
+    };
+    fs::set_permissions(tree.path().join("sys/class/hwmon"), Permissions::from_mode(0o755)).unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    for file in ["intel-rapl:0/energy_uj", "battery/current_now", "iio:device0/energy_value", "sys/class/hwmon"] {
+        let denied = format!("{file}: Permission denied");
+        assert!(said.contains(&denied), "{denied}: {said} {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(said.contains("cure: \"run as root; or measure at the supply"), "{said}");
     None
 }
 

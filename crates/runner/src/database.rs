@@ -148,13 +148,14 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
     let energy = energy.run()?;
     process.go()?;
     let waited = process.wait_done(limit);
-    let energy = energy.finish(&mut unavailable)?;
+    let energy = energy.finish(&mut unavailable);
     let after = Snapshot::of(process.pid());
     let recording = recorder.map(Recorder::stop);
     let page_reads = monitor.as_ref().is_some_and(|m| m.page_reads_unavailable().is_none());
     let flash = monitor.map(Flashmon::stop);
     // What went wrong with the engine is the first thing to say.
     waited?;
+    let energy = energy?;
     let pid = process.pid();
     let result = process.finish()?;
     let (recording, flash) = (recording.transpose()?, flash.transpose()?);

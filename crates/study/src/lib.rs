@@ -21,3 +21,26 @@ pub mod summarize;
 pub mod traces;
 
 pub use study::Study;
+
+/// What tests of this crate share.
+#[cfg(test)]
+mod testing {
+    use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce};
+
+    /// An outcome that says when it ran and nothing else, both in ns.
+    pub fn nothing(start_ns: u64, end_ns: u64) -> Outcome {
+        Outcome {
+            format: OUTCOME_FORMAT,
+            facts: Default::default(),
+            read_ahead: ReadAheadInForce::default(),
+            start_ns,
+            end_ns,
+            calls: 0,
+            chip: None,
+            flash: None,
+            database: None,
+            energy: Vec::new(),
+            unavailable: Vec::new(),
+        }
+    }
+}

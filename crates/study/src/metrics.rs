@@ -233,7 +233,8 @@ fn of_flash(flash: &FlashCounts) -> Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pocketstone_core::outcome::{OUTCOME_FORMAT, ReadAheadInForce, Scope};
+    use crate::testing::nothing;
+    use pocketstone_core::outcome::Scope;
 
     #[test]
     fn energy_is_that_of_the_widest_meters_and_absent_without() {
@@ -241,19 +242,7 @@ mod tests {
             let (duration_ns, samples) = (1_000_000_000, 2);
             EnergyReading { meter: meter.into(), scope, energy_uj, duration_ns, idle_mw, samples, note: String::new() }
         };
-        let mut outcome = Outcome {
-            format: OUTCOME_FORMAT,
-            facts: Default::default(),
-            read_ahead: ReadAheadInForce::default(),
-            start_ns: 0,
-            end_ns: 0,
-            calls: 0,
-            chip: None,
-            flash: None,
-            database: None,
-            energy: Vec::new(),
-            unavailable: Vec::new(),
-        };
+        let mut outcome = nothing(0, 0);
         assert!(of_energy(&outcome).is_empty());
         outcome.energy = vec![
             reading("rapl:package-0", Scope::Package, 9_000_000, Some(4000.0)),

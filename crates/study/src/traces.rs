@@ -126,8 +126,9 @@ impl Traces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::nothing;
     use pocketstone_core::database::*;
-    use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce};
+    use pocketstone_core::outcome::Outcome;
     use pocketstone_core::plan::Pattern;
 
     fn recipe(workload: DatabaseWorkload) -> Recipe {
@@ -172,19 +173,7 @@ mod tests {
             usage: Usage::default(),
             conditions: Vec::new(),
         };
-        let outcome = Outcome {
-            format: OUTCOME_FORMAT,
-            facts: Default::default(),
-            read_ahead: ReadAheadInForce::default(),
-            start_ns: 0,
-            end_ns: 0,
-            calls: 0,
-            chip: None,
-            flash: None,
-            database: Some(database),
-            energy: Vec::new(),
-            unavailable: Vec::new(),
-        };
+        let outcome = Outcome { database: Some(database), ..nothing(0, 0) };
         Measured { outcome, calls: Vec::new(), flash: None, events: None }
     }
 

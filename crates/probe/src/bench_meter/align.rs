@@ -1,6 +1,9 @@
 //! Where a run lies in a meter's file: the two have clocks of their own, which start and drift apart.
 
+mod pattern;
+
 use super::MeterFile;
+use pattern::by_pattern;
 use pocketstone_core::{Error, Result};
 
 /// How far two clocks may drift apart before it is no drift: crystals are good to 100 ppm or better.
@@ -9,14 +12,6 @@ const MOST_DRIFT_PPM: f64 = 1000.0;
 const SHORT_NS: f64 = 20e9;
 /// How far an edge may lie from where the others put it.
 const TOLERANCE_NS: f64 = 20e6;
-/// Step in which a pattern is looked for, at least.
-const STEP_NS: i64 = 10_000_000;
-/// Rest around a run that its pattern takes in, where the file has as much.
-const AROUND_NS: i64 = 2_000_000_000;
-/// A pattern that fits worse is not found.
-const LEAST_CORRELATION: f64 = 0.5;
-/// A second place that fits this much as well as the best one is as likely.
-const RIVAL: f64 = 0.9;
 
 /// From when to when a cell ran, in ns of the board's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,93 +143,4 @@ fn by_trigger(file: &MeterFile, cells: &[Window]) -> Result<Aligned> {
         .hint("is the file of this run? The trigger must be high while a cell runs and low else"));
     }
     Ok(Aligned { worst_ns: Some(ns), ..aligned })
-}
-
-/// Power in steps: sums of it and of its squares from the file's start on.
-struct Steps {
-    sums: Vec<f64>,
-    squares: Vec<f64>,
-}
-
-fn by_pattern(file: &MeterFile, cells: &[Window]) -> Result<Aligned> {
-    let (origin, span) = (cells[0].start_ns, (cells[cells.len() - 1].end_ns - cells[0].start_ns) as i64);
-    let step = STEP_NS.max(2 * file.period_ns).max(file.end_ns() / 500_000);
-    if file.end_ns() < span {
-        // Says how long both are.
-        file.energy_uj(0, span)?;
-    }
-    let bins = |ns: i64| (ns / step) as usize;
-    let mut steps = Steps { sums: vec![0.0], squares: vec![0.0] };
-    for n in 0..bins(file.end_ns()) as i64 {
-        let power = (file.energy_until((n + 1) * step) - file.energy_until(n * step)) / step as f64 * 1e6;
-        steps.sums.push(steps.sums[n as usize] + power);
-        steps.squares.push(steps.squares[n as usize] + power * power);
-    }
-    let pattern: Vec<(usize, usize)> = cells
-        .iter()
-        .map(|c| [c.start_ns, c.end_ns].map(|ns| bins((ns - origin) as i64)))
-        .map(|[start, end]| (start, end.max(start + 1)))
-        .collect();
-    let width = pattern[pattern.len() - 1].1;
-    let places = steps.sums.len().saturating_sub(width);
-    let fits: Vec<f64> = (0..places).map(|place| correlation(&steps, &pattern, bins(AROUND_NS), place)).collect();
-    let (best, fit) = fits.iter().copied().enumerate().fold((0, 0.0), |a, b| if b.1 > a.1 { b } else { a });
-    // Places around the best one that fit nearly as well are the same place.
-    let near = |n: &usize| fits[*n] >= 0.8 * fit;
-    let from = (0..best).rev().take_while(near).last().unwrap_or(best);
-    let to = (best..places).take_while(near).last().unwrap_or(best);
-    let rival = fits.iter().enumerate().filter(|(n, _)| *n < from || *n > to).fold(0.0, |a: f64, b| a.max(*b.1));
-    let name = &file.name;
-    if fit < LEAST_CORRELATION {
-        return Err(Error::user(format!(
-            "{name}: the run's cells are not to be seen in its power: they fit by {fit:.2} at best, 1 is perfectly"
-        ))
-        .hint("give --offset, or let a trigger mark the cells (POCKETSTONE_MARK)"));
-    }
-    let shortest = cells.iter().map(|c| c.end_ns - c.start_ns).min().unwrap_or(0) as i64;
-    if rival > RIVAL * fit || (to - from) as i64 * step > 2 * shortest.max(4 * step) {
-        return Err(Error::user(format!(
-            "{name}: the run's cells may lie at several places: the best one fits by {fit:.2}, another by {rival:.2}"
-        ))
-        .hint("give --offset, or let a trigger mark the cells (POCKETSTONE_MARK)"));
-    }
-    let coarse = best as i64 * step;
-    let (meter_ns, drift_ppm) = refined(file, cells, coarse, step);
-    Ok(Aligned { board_ns: origin, meter_ns, drift_ppm, worst_ns: None, correlation: Some((fit, rival)) })
-}
-
-/// Pearson's correlation of the power with what is 1 in cells and 0 else, where the first cell starts at `place`,
-/// over the run and what the file has `around` it; 0 where either is the same all over.
-fn correlation(steps: &Steps, pattern: &[(usize, usize)], around: usize, place: usize) -> f64 {
-    let width = pattern[pattern.len() - 1].1;
-    let (from, to) = (place.saturating_sub(around), (place + width + around).min(steps.sums.len() - 1));
-    let sum = |sums: &[f64], from: usize, to: usize| sums[to] - sums[from];
-    let (total, squares, number) = (sum(&steps.sums, from, to), sum(&steps.squares, from, to), (to - from) as f64);
-    let busy: f64 = pattern.iter().map(|(from, to)| (to - from) as f64).sum();
-    let in_cells: f64 = pattern.iter().map(|(from, to)| sum(&steps.sums, place + from, place + to)).sum();
-    let spread = (squares - total * total / number) * (busy - busy * busy / number);
-    if spread > 0.0 { (in_cells - busy * total / number) / spread.sqrt() } else { 0.0 }
-}
-
-/// The place, and the drift of a run that is long enough to have one, at which most energy is in cells.
-fn refined(file: &MeterFile, cells: &[Window], coarse: i64, step: i64) -> (f64, f64) {
-    let origin = cells[0].start_ns;
-    let span = (cells[cells.len() - 1].end_ns - origin) as f64;
-    let drifts: Vec<f64> = if span < SHORT_NS { vec![0.0] } else { (-20..=20).map(|n| f64::from(n) * 10.0).collect() };
-    let mut best = (f64::NEG_INFINITY, coarse as f64, 0.0);
-    for drift in drifts {
-        for n in -40..=40 {
-            let place = coarse as f64 + f64::from(n) * step as f64 / 20.0;
-            let time = |ns: u64| (place + (ns - origin) as f64 * (1.0 + drift / 1e6)).round() as i64;
-            let inside = |c: &Window| file.energy_until(time(c.end_ns)) - file.energy_until(time(c.start_ns));
-            let energy: f64 = cells.iter().map(inside).sum();
-            // Of equals the one that moves least.
-            let nearer = f64::abs(n.into()) + f64::abs(drift)
-                < f64::abs((best.1 - coarse as f64) / step as f64 * 20.0) + f64::abs(best.2);
-            if energy > best.0 * (1.0 + 1e-12) || (energy >= best.0 * (1.0 - 1e-12) && nearer) {
-                best = (energy, place, drift);
-            }
-        }
-    }
-    (best.1, best.2)
 }

@@ -4,12 +4,17 @@ use super::*;
 /// meter's clock is `offset_s` ahead at 0 and faster by `ppm`. What a cell takes is 0.6 J a second, known without
 /// the code under test.
 fn monsoon(cells: &[(f64, f64)], offset_s: f64, ppm: f64, total_s: f64, trigger: bool) -> String {
+    sampled(1000.0, cells, offset_s, ppm, total_s, trigger)
+}
+
+/// The same at another rate.
+fn sampled(hertz: f64, cells: &[(f64, f64)], offset_s: f64, ppm: f64, total_s: f64, trigger: bool) -> String {
     let mut text = String::from("# a comment\nTime (s),Main(mA),USB(mA),Main Voltage(V)");
     text += if trigger { ",Trigger (V)\n" } else { "\n" };
     let on_meter = |s: f64| offset_s + s * (1.0 + ppm / 1e6);
     let mut noise = 1u32;
-    for n in 0..(total_s * 1000.0) as u32 {
-        let time = f64::from(n) / 1000.0;
+    for n in 0..(total_s * hertz) as u32 {
+        let time = f64::from(n) / hertz;
         let busy = cells.iter().any(|(from, to)| (on_meter(*from)..on_meter(*to)).contains(&time));
         // A linear congruence makes noise of up to 10 mW whose mean is 0.
         noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -162,6 +167,44 @@ fn an_uneven_pattern_is_found_in_the_power_alone() {
         assert!((aligned.meter_ns(cells[0].start_ns) as f64 / 1e9 - offset).abs() < 0.003, "{offset}: {aligned:?}");
         close(&energies(&file, &aligned, &cells), &UNEVEN_MJ, 0.02);
     }
+}
+
+#[test]
+fn a_pattern_tells_how_clocks_drift() {
+    // Each cell's place by the meter's clock is 3.2 s + t (1 + drift); what it takes is 0.6 J for each second.
+    let hundred: Vec<(f64, f64)> = vec![(0.0, 1.0), (31.0, 31.5), (40.0, 42.0), (100.0, 100.2)];
+    // Half an hour: 180 ppm are 324 ms from one end to the other, most of a cell.
+    let half_hour: Vec<(f64, f64)> =
+        (0..30u32).map(|n| f64::from(61 * n + 7 * n * n % 23)).map(|s| (s, s + 0.5)).collect();
+    for (cells, hertz, ppm, near_ms, near_ppm) in [
+        (&hundred, 1000.0, 150.0, 3.0, 30.0),
+        (&hundred, 1000.0, -150.0, 3.0, 30.0),
+        (&hundred, 1000.0, 0.0, 3.0, 30.0),
+        (&half_hour, 50.0, 180.0, 10.0, 5.0),
+        (&half_hour, 50.0, -120.0, 10.0, 5.0),
+    ] {
+        let end = cells[cells.len() - 1].1;
+        let file = read(&sampled(hertz, cells, 3.2, ppm, end + 8.0, false));
+        let windows = windows(cells);
+        let aligned = align(&file, &windows, Alignment::Pattern).unwrap();
+        assert!((aligned.drift_ppm - ppm).abs() < near_ppm, "{ppm}: {aligned:?}");
+        for (window, cell) in windows.iter().zip(cells) {
+            let truth_ms = (3.2 + cell.0 * (1.0 + ppm / 1e6)) * 1e3;
+            let found_ms = aligned.meter_ns(window.start_ns) as f64 / 1e6;
+            assert!((found_ms - truth_ms).abs() < near_ms, "{ppm}: {found_ms}, not {truth_ms}");
+        }
+        let truth: Vec<f64> = cells.iter().map(|(from, to)| (to - from) * 600.0).collect();
+        close(&energies(&file, &aligned, &windows), &truth, 0.03);
+    }
+}
+
+#[test]
+fn a_pattern_does_not_stretch_beyond_what_crystals_do() {
+    // 3000 ppm over half an hour are 5 s: no drift that is looked for brings the cells into place.
+    let cells: Vec<(f64, f64)> = (0..30u32).map(|n| f64::from(61 * n + 7 * n * n % 23)).map(|s| (s, s + 0.5)).collect();
+    let file = read(&sampled(50.0, &cells, 3.2, 3000.0, 1800.0, false));
+    let error = align(&file, &windows(&cells), Alignment::Pattern).unwrap_err();
+    assert!(error.message().contains("are not to be seen") && error.cure().is_some(), "{error}");
 }
 
 #[test]

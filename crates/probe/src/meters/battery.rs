@@ -2,16 +2,15 @@
 //! `voltage_now` in uV, `energy_now` in uWh, `charge_now` in uAh. Only a battery that is not charged measures
 //! the machine. Gauges renew their values about each second or less often, and count in coarse steps.
 
-use super::{Found, Meter, Missing, Reading, folders, last, number, text};
-use pocketstone_core::Result;
+use super::{Found, Reading, folders, last, number, read, text};
 use pocketstone_core::outcome::Scope;
+use pocketstone_core::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// uJ of a uWh.
 const UJ_PER_UWH: f64 = 3600.0;
 
 struct Gauge {
-    name: String,
     folder: PathBuf,
     way: Way,
 }
@@ -31,49 +30,68 @@ pub(super) fn find(root: &Path, found: &mut Found) {
     let is_battery = |f: &PathBuf| attribute(f, "type") == "Battery" && attribute(f, "scope") != "Device";
     let batteries: Vec<PathBuf> = folders(&class, "").into_iter().filter(is_battery).collect();
     if batteries.is_empty() {
-        found.lacks(format!("no battery in {}", class.display()));
+        found.lacks(&class, format!("no battery in {}", class.display()));
     }
     for folder in batteries {
-        let (name, status) = (last(&folder), attribute(&folder, "status"));
-        if status != "Discharging" {
-            let why = format!("the battery {name} is `{status}`: what it gives is not what the machine takes");
-            found.missing.push(Missing { why, cure: "unplug the charger".into() });
-            continue;
-        }
-        let has = |file: &str| number(&folder.join(file)).ok();
-        let way = match (has("voltage_now"), has("charge_now")) {
-            _ if has("power_now").is_some() => Way::Power,
-            (Some(_), _) if has("current_now").is_some() => Way::Current,
-            _ if has("energy_now").is_some() => Way::Energy,
-            (Some(voltage), Some(_)) => Way::Charge(voltage / 1e6),
-            _ => {
-                found.lacks(format!("the battery {name} tells neither power, current, energy nor charge"));
-                continue;
+        match discharging(&folder).and_then(|()| way(&folder)) {
+            Ok(way) => {
+                let (name, gauge) = (format!("battery:{}", last(&folder)), Gauge { folder, way });
+                found.try_add(name, Scope::Machine, way.note(), move || gauge.read());
             }
-        };
-        found.try_add(Gauge { name: format!("battery:{name}"), folder, way });
+            Err(error) => found.failed(&error),
+        }
     }
 }
 
-impl Meter for Gauge {
-    fn name(&self) -> &str {
-        &self.name
+/// Whether a battery feeds the machine, and nothing else does.
+fn discharging(folder: &Path) -> Result<()> {
+    let status = read(&folder.join("status"))?;
+    match status.trim() {
+        "Discharging" => Ok(()),
+        status => {
+            let name = last(folder);
+            let why = format!("the battery {name} is `{status}`: what it gives is not what the machine takes");
+            Err(Error::board(why).hint("unplug the charger"))
+        }
     }
+}
 
-    fn scope(&self) -> Scope {
-        Scope::Machine
-    }
+/// How a gauge tells what it gives. A driver that has no value now answers with an error.
+fn way(folder: &Path) -> Result<Way> {
+    let [power, current, voltage, energy, charge] =
+        ["power_now", "current_now", "voltage_now", "energy_now", "charge_now"].map(|f| number(&folder.join(f)));
+    Ok(match (&voltage, &charge) {
+        _ if power.is_ok() => Way::Power,
+        (Ok(_), _) if current.is_ok() => Way::Current,
+        _ if energy.is_ok() => Way::Energy,
+        (Ok(voltage), Ok(_)) => Way::Charge(voltage / 1e6),
+        _ => {
+            // What may not be read is another matter than what is not there: it has a cure.
+            let denied = [power, current, voltage, energy, charge].into_iter().filter_map(Result::err);
+            let nothing = || {
+                let name = last(folder);
+                Error::board(format!("the battery {name} tells neither power, current, energy nor charge"))
+            };
+            return Err(denied.into_iter().find(|e| e.cure().is_some()).unwrap_or_else(nothing));
+        }
+    })
+}
 
-    fn note(&self) -> &str {
-        match self.way {
+impl Way {
+    fn note(self) -> &'static str {
+        match self {
             Way::Power => "coarse: the gauge's power, renewed about each second or less often, integrated",
             Way::Current => "coarse: the gauge's current times voltage, renewed about each second or less often",
             Way::Energy => "coarse: the gauge's remaining energy, in its steps (often 10 mWh, which are 36 J)",
             Way::Charge(_) => "coarse: the gauge's remaining charge, in its steps, times the voltage at the start",
         }
     }
+}
 
-    fn read(&mut self) -> Result<Reading> {
+impl Gauge {
+    fn read(&self) -> Result<Reading> {
+        // Who plugs the charger in ends the measurement.
+        discharging(&self.folder)?;
         let value = |file: &str| number(&self.folder.join(file));
         Ok(match self.way {
             // Drivers differ in the sign of what flows out.

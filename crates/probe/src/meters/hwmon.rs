@@ -1,7 +1,7 @@
 //! Power and energy sensors of hwmon (`Documentation/hwmon/sysfs-interface`): `energyN_input` in uJ,
 //! `powerN_average` and `powerN_input` in uW; where there is neither, `inN_input` in mV times `currN_input` in mA.
 
-use super::{Found, Meter, Reading, folders, last, names, number, text};
+use super::{Found, Reading, SAMPLED_POWER, SAMPLED_PRODUCT, folders, last, names, number, text};
 use pocketstone_core::Result;
 use pocketstone_core::outcome::Scope;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,6 @@ enum Sensor {
     Product(PathBuf, PathBuf),
 }
 
-struct Channel {
-    name: String,
-    scope: Scope,
-    sensor: Sensor,
-}
-
 pub(super) fn find(root: &Path, found: &mut Found) {
     let class = root.join("sys/class/hwmon");
     let mut any = false;
@@ -26,11 +20,12 @@ pub(super) fn find(root: &Path, found: &mut Found) {
         for (label, sensor) in sensors(&folder) {
             any = true;
             let label = text(&folder.join(format!("{label}_label"))).unwrap_or(label);
-            found.try_add(Channel { name: format!("hwmon:{device}:{label}"), scope: scope(&device, &label), sensor });
+            let name = format!("hwmon:{device}:{label}");
+            found.try_add(name, scope(&device, &label), sensor.note(), move || sensor.read());
         }
     }
     if !any {
-        found.lacks(format!("no power sensor in {}", class.display()));
+        found.lacks(&class, format!("no power sensor in {}", class.display()));
     }
 }
 
@@ -79,25 +74,17 @@ fn scope(device: &str, label: &str) -> Scope {
     }
 }
 
-impl Meter for Channel {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn scope(&self) -> Scope {
-        self.scope
-    }
-
-    fn note(&self) -> &str {
-        match self.sensor {
+impl Sensor {
+    fn note(&self) -> &'static str {
+        match self {
             Sensor::Energy(_) => "a counter of the sensor",
-            Sensor::Power(_) => "sampled power, integrated",
-            Sensor::Product(..) => "sampled voltage times current, integrated",
+            Sensor::Power(_) => SAMPLED_POWER,
+            Sensor::Product(..) => SAMPLED_PRODUCT,
         }
     }
 
-    fn read(&mut self) -> Result<Reading> {
-        Ok(match &self.sensor {
+    fn read(&self) -> Result<Reading> {
+        Ok(match self {
             Sensor::Energy(file) => Reading::TotalUj(number(file)?),
             Sensor::Power(file) => Reading::PowerUw(number(file)?),
             // mV times mA is uW.

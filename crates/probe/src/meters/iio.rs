@@ -2,12 +2,12 @@
 //! `(raw + offset) * scale`; and the power rails of Pixel phones (ODPM): `energy_value`, lines such as
 //! `CH3(T=349894)[S4M_VDD_CPUCL0], 5578756` with ms since boot and uJ.
 
-use super::{Found, Meter, Reading, folders, last, names, number, text};
-use pocketstone_core::error::Context;
+use super::{Found, Reading, SAMPLED_POWER, SAMPLED_PRODUCT, folders, last, names, number, read, text};
 use pocketstone_core::outcome::Scope;
 use pocketstone_core::{Error, Result};
-use std::fs;
 use std::path::{Path, PathBuf};
+
+const RAIL: &str = "a counter of the power-management chip";
 
 pub(super) fn find(root: &Path, found: &mut Found) {
     let bus = root.join("sys/bus/iio/devices");
@@ -20,19 +20,21 @@ pub(super) fn find(root: &Path, found: &mut Found) {
                 Ok(all) => {
                     let device = text(&folder.join("name")).unwrap_or_else(|| last(&folder));
                     for (rail, _) in all {
-                        found.try_add(Rail { name: format!("odpm:{device}:{rail}"), rail, file: rails.clone() });
+                        let (name, file) = (format!("odpm:{device}:{rail}"), rails.clone());
+                        found.try_add(name, Scope::Rail, RAIL, move || rail_of(&file, &rail));
                     }
                 }
-                Err(error) => found.lacks(error.chain()),
+                Err(error) => found.failed(&error),
             }
         }
         for channel in channels(&folder) {
             any = true;
-            found.try_add(channel);
+            let note = if channel.current.is_some() { SAMPLED_PRODUCT } else { SAMPLED_POWER };
+            found.try_add(channel.name.clone(), Scope::Rail, note, move || channel.read());
         }
     }
     if !any {
-        found.lacks(format!("no power sensor in {}", bus.display()));
+        found.lacks(&bus, format!("no power sensor in {}", bus.display()));
     }
 }
 
@@ -109,23 +111,8 @@ fn channels(folder: &Path) -> Vec<Channel> {
     volts.iter().filter_map(pair).collect()
 }
 
-impl Meter for Channel {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn scope(&self) -> Scope {
-        Scope::Rail
-    }
-
-    fn note(&self) -> &str {
-        match self.current {
-            None => "sampled power, integrated",
-            Some(_) => "sampled voltage times current, integrated",
-        }
-    }
-
-    fn read(&mut self) -> Result<Reading> {
+impl Channel {
+    fn read(&self) -> Result<Reading> {
         let first = self.first.read()?;
         Ok(Reading::PowerUw(match &self.current {
             // mW; mV times mA is uW.
@@ -135,15 +122,9 @@ impl Meter for Channel {
     }
 }
 
-struct Rail {
-    name: String,
-    rail: String,
-    file: PathBuf,
-}
-
 /// Rails and their energies in uJ.
 fn rails_of(file: &Path) -> Result<Vec<(String, f64)>> {
-    let text = fs::read_to_string(file).board(|| format!("cannot read {}", file.display()))?;
+    let text = read(file)?;
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
         // The head says when; each line says so, too.
@@ -167,22 +148,9 @@ fn rails_of(file: &Path) -> Result<Vec<(String, f64)>> {
     }
 }
 
-impl Meter for Rail {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn scope(&self) -> Scope {
-        Scope::Rail
-    }
-
-    fn note(&self) -> &str {
-        "a counter of the power-management chip"
-    }
-
-    fn read(&mut self) -> Result<Reading> {
-        let energy = rails_of(&self.file)?.into_iter().find(|(rail, _)| *rail == self.rail);
-        let missing = || Error::board(format!("{} has no rail {} any more", self.file.display(), self.rail));
-        Ok(Reading::TotalUj(energy.ok_or_else(missing)?.1))
-    }
+/// Energy of one rail.
+fn rail_of(file: &Path, rail: &str) -> Result<Reading> {
+    let energy = rails_of(file)?.into_iter().find(|(name, _)| name == rail);
+    let missing = || Error::board(format!("{} has no rail {rail} any more", file.display()));
+    Ok(Reading::TotalUj(energy.ok_or_else(missing)?.1))
 }

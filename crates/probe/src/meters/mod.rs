@@ -13,10 +13,10 @@ mod tests;
 
 pub use run::{Metered, PERIOD, REST, Resting};
 
-use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Scope, Unavailable};
 use pocketstone_core::{Error, Result};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What a meter says.
@@ -29,25 +29,31 @@ pub enum Reading {
 }
 
 /// A power meter. One of them gives either kind of reading, always the same.
-pub trait Meter: Send {
+pub struct Meter {
     /// Its name, `SOURCE:WHICH`, such as `rapl:package-0`.
-    fn name(&self) -> &str;
+    pub name: String,
     /// What it measures.
-    fn scope(&self) -> Scope;
+    pub scope: Scope,
     /// How good its numbers are.
-    fn note(&self) -> &str;
+    pub note: &'static str,
+    read: Box<dyn FnMut() -> Result<Reading> + Send>,
+}
+
+impl Meter {
     /// Reads it.
     ///
     /// # Errors
     /// When the kernel does not give the value.
-    fn read(&mut self) -> Result<Reading>;
+    pub fn read(&mut self) -> Result<Reading> {
+        (self.read)()
+    }
 }
 
 /// What was found on a machine.
 #[derive(Default)]
 pub struct Found {
     /// Its meters that can be read.
-    pub meters: Vec<Box<dyn Meter>>,
+    pub meters: Vec<Meter>,
     /// Why each other kind of meter cannot be had.
     pub missing: Vec<Missing>,
 }
@@ -60,6 +66,14 @@ pub struct Missing {
     /// What would give it; empty where nothing would.
     pub cure: String,
 }
+
+/// How good a sensor is that tells power.
+const SAMPLED_POWER: &str = "sampled power, integrated";
+/// How good one is that tells voltage and current.
+const SAMPLED_PRODUCT: &str = "sampled voltage times current, integrated";
+
+/// What is unavailable where only some meters are.
+const SOME: &str = "energy by some meters";
 
 /// What every machine can do.
 const ELSE: &str = "measure at the supply with a bench meter: pocketstone energy RUN --meter FILE.csv";
@@ -76,33 +90,46 @@ impl Found {
     }
 
     /// Adds a meter that can be read now, or why it cannot.
-    fn try_add(&mut self, mut meter: impl Meter + 'static) {
-        match meter.read() {
-            Ok(_) => self.meters.push(Box::new(meter)),
-            Err(error) => {
-                let cure = error.cure().unwrap_or_default().to_owned();
-                self.missing.push(Missing { why: error.chain(), cure });
-            }
+    fn try_add(
+        &mut self,
+        name: String,
+        scope: Scope,
+        note: &'static str,
+        mut read: impl FnMut() -> Result<Reading> + Send + 'static,
+    ) {
+        match read() {
+            Ok(_) => self.meters.push(Meter { name, scope, note, read: Box::new(read) }),
+            Err(error) => self.failed(&error),
         }
     }
 
-    fn lacks(&mut self, why: impl Into<String>) {
-        self.missing.push(Missing { why: why.into(), cure: String::new() });
+    /// Notes that a folder has no such meter, or that nobody may look.
+    fn lacks(&mut self, folder: &Path, why: String) {
+        match fs::read_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.failed(&unread(folder, error)),
+            _ => self.missing.push(Missing { why, cure: String::new() }),
+        }
     }
 
-    /// Why energy is unavailable, in one entry; `None` where there is a meter.
+    /// Notes why a meter cannot be had.
+    fn failed(&mut self, error: &Error) {
+        self.missing.push(Missing { why: error.chain(), cure: error.cure().unwrap_or_default().to_owned() });
+    }
+
+    /// Why energy is unavailable, in one entry. Where there is a meter, only what has a cure is said: no machine
+    /// has meters of every kind. `None` where nothing is to be said.
     pub fn unavailable(&self) -> Option<Unavailable> {
-        if !self.meters.is_empty() {
-            return None;
+        let none = self.meters.is_empty();
+        let those = || self.missing.iter().filter(|m| none || !m.cure.is_empty());
+        let why = joined(those().map(|m| m.why.as_str()), "; ");
+        if !none {
+            let cure = joined(those().map(|m| m.cure.as_str()), "; or ");
+            return (!why.is_empty()).then(|| Unavailable { what: SOME.into(), why, cure });
         }
-        let why: Vec<&str> = self.missing.iter().map(|m| m.why.as_str()).collect();
-        let mut cures: Vec<&str> = self.missing.iter().map(|m| m.cure.as_str()).filter(|c| !c.is_empty()).collect();
-        cures.push(ELSE);
-        cures.dedup();
         Some(Unavailable {
             what: "energy".into(),
-            why: format!("no power meter of this machine can be read: {}", why.join("; ")),
-            cure: cures.join("; or "),
+            why: format!("no power meter of this machine can be read: {why}"),
+            cure: joined(those().map(|m| m.cure.as_str()).chain([ELSE]), "; or "),
         })
     }
 }
@@ -131,18 +158,32 @@ fn text(file: &Path) -> Option<String> {
 
 /// The number in a file.
 fn number(file: &Path) -> Result<f64> {
-    let read = fs::read_to_string(file);
-    if let Err(error) = &read {
-        if error.kind() == std::io::ErrorKind::PermissionDenied {
-            return Err(Error::board(format!("{} may not be read", file.display())).hint("run as root"));
+    let text = read(file)?;
+    let number = text.trim().parse().ok().filter(|n: &f64| n.is_finite());
+    number.ok_or_else(|| Error::board(format!("{} holds no number: `{}`", file.display(), text.trim())))
+}
+
+/// A file's text.
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).map_err(|error| unread(file, error))
+}
+
+/// What cannot be read, and the cure where rights are missing.
+fn unread(path: &Path, error: std::io::Error) -> Error {
+    let denied = error.kind() == ErrorKind::PermissionDenied;
+    let error = Error::board(format!("cannot read {}", path.display())).because(error);
+    if denied { error.hint("run as root") } else { error }
+}
+
+/// Different texts that are not empty, joined.
+fn joined<'a>(texts: impl Iterator<Item = &'a str>, between: &str) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for text in texts.filter(|t| !t.is_empty()) {
+        if !all.contains(&text) {
+            all.push(text);
         }
     }
-    let text = read.board(|| format!("cannot read {}", file.display()))?;
-    let value: f64 = text.trim().parse().board(|| format!("{} holds no number: `{}`", file.display(), text.trim()))?;
-    match value.is_finite() {
-        true => Ok(value),
-        false => Err(Error::board(format!("{} holds no number: `{}`", file.display(), text.trim()))),
-    }
+    all.join(between)
 }
 
 /// The last part of a path.

@@ -1,14 +1,14 @@
 //! RAPL: counters of a processor's energy, by the kernel's powercap (`Documentation/power/powercap`): zones with
 //! `name`, `energy_uj` and `max_energy_range_uj`, after which the counter starts again.
 
-use super::{Found, Meter, Reading, folders, last, number, text};
+use super::{Found, Reading, folders, last, number, text};
 use pocketstone_core::Result;
 use pocketstone_core::outcome::Scope;
 use std::path::{Path, PathBuf};
 
+const NOTE: &str = "a counter of the processor, renewed about each ms; some processors model it instead of measuring";
+
 struct Zone {
-    name: String,
-    scope: Scope,
     counter: PathBuf,
     range_uj: f64,
     /// Counter at the last reading, and the sum of all steps.
@@ -27,7 +27,7 @@ pub(super) fn find(root: &Path, found: &mut Found) {
         zones = mapped;
     }
     if zones.is_empty() {
-        return found.lacks(format!("no RAPL ({} has no zone with energy_uj)", class.display()));
+        return found.lacks(&class, format!("no RAPL ({} has no zone with energy_uj)", class.display()));
     }
     for folder in zones {
         let (id, name) = (last(&folder), text(&folder.join("name")).unwrap_or_default());
@@ -46,23 +46,12 @@ pub(super) fn find(root: &Path, found: &mut Found) {
             _ => format!("rapl:{name}"),
         };
         let range_uj = number(&folder.join("max_energy_range_uj")).unwrap_or(f64::INFINITY);
-        found.try_add(Zone { name, scope, counter: folder.join("energy_uj"), range_uj, last_uj: None, total_uj: 0.0 });
+        let mut zone = Zone { counter: folder.join("energy_uj"), range_uj, last_uj: None, total_uj: 0.0 };
+        found.try_add(name, scope, NOTE, move || zone.read());
     }
 }
 
-impl Meter for Zone {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn scope(&self) -> Scope {
-        self.scope
-    }
-
-    fn note(&self) -> &str {
-        "a counter of the processor, renewed about each ms; some processors model it instead of measuring"
-    }
-
+impl Zone {
     fn read(&mut self) -> Result<Reading> {
         let now = number(&self.counter)?;
         if let Some(before) = self.last_uj.replace(now) {

@@ -1,6 +1,6 @@
 //! Meters over the time of a run: at rest before it, and while it lasts.
 
-use super::{Found, Meter, Missing, Reading};
+use super::{Found, Meter, Missing, Reading, SOME, joined};
 use pocketstone_core::Result;
 use pocketstone_core::outcome::{EnergyReading, Unavailable};
 use std::path::Path;
@@ -62,7 +62,7 @@ struct Book {
 }
 
 struct Page {
-    meter: Box<dyn Meter>,
+    meter: Meter,
     account: Result<Account>,
     counts: bool,
     idle_mw: Option<f64>,
@@ -169,7 +169,7 @@ impl Metered {
             return said(missing, unavailable, readings);
         };
         for page in book.pages {
-            let name = page.meter.name().to_owned();
+            let name = page.meter.name;
             let why = match page.account {
                 Err(error) => (error.chain(), error.cure().unwrap_or_default().to_owned()),
                 Ok(sums) if sums.energy_uj <= 0.0 => {
@@ -178,12 +178,12 @@ impl Metered {
                 Ok(sums) => {
                     readings.push(EnergyReading {
                         meter: name,
-                        scope: page.meter.scope(),
+                        scope: page.meter.scope,
                         energy_uj: sums.energy_uj.round() as u64,
                         duration_ns: sums.duration_ns(),
                         idle_mw: page.idle_mw,
                         samples: sums.samples,
-                        note: page.meter.note().to_owned(),
+                        note: page.meter.note.to_owned(),
                     });
                     continue;
                 }
@@ -196,13 +196,9 @@ impl Metered {
 
 /// Says in one entry what is missing.
 fn said(missing: Vec<Missing>, unavailable: &mut Vec<Unavailable>, readings: Vec<EnergyReading>) -> Vec<EnergyReading> {
-    let all = |part: fn(&Missing) -> &str| {
-        let mut parts: Vec<&str> = missing.iter().map(part).filter(|p| !p.is_empty()).collect();
-        parts.dedup();
-        parts.join("; ")
-    };
+    let all = |part: fn(&Missing) -> &str| joined(missing.iter().map(part), "; ");
     if !missing.is_empty() {
-        let what = if readings.is_empty() { "energy" } else { "energy by some meters" };
+        let what = if readings.is_empty() { "energy" } else { SOME };
         unavailable.push(Unavailable { what: what.into(), why: all(|m| &m.why), cure: all(|m| &m.cure) });
     }
     readings

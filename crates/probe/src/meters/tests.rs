@@ -18,7 +18,7 @@ fn put(root: &Path, file: &str, text: &str) {
 /// Name, scope and first reading of every meter.
 fn found(tree: &tempfile::TempDir) -> Vec<(String, Scope, Reading)> {
     let mut found = Found::on(tree.path());
-    found.meters.iter_mut().map(|m| (m.name().to_owned(), m.scope(), m.read().unwrap())).collect()
+    found.meters.iter_mut().map(|m| (m.name.clone(), m.scope, m.read().unwrap())).collect()
 }
 
 const PACKAGE: &str = "class/powercap/intel-rapl:0";
@@ -140,19 +140,22 @@ fn rails_of_a_pixel_are_counters() {
     assert!(broken.why.contains("energy_value:2: `CH0(T=1)[A], many` is no rail's energy"), "{}", broken.why);
 }
 
+/// A battery that feeds its machine, with these files, and where it is.
+fn battery(files: &[(&str, &str)]) -> (&'static str, tempfile::TempDir) {
+    let folder = "class/power_supply/BAT0";
+    let tree = tree(&[]);
+    for (file, text) in [("type", "Battery"), ("status", "Discharging")].iter().chain(files) {
+        put(tree.path(), &format!("{folder}/{file}"), text);
+    }
+    (folder, tree)
+}
+
 #[test]
 fn a_battery_measures_only_while_it_is_used() {
-    let folder = "class/power_supply/BAT0";
-    let tree = tree(&[
-        (&format!("{folder}/type"), "Battery"),
-        (&format!("{folder}/status"), "Discharging"),
-        (&format!("{folder}/charge_now"), "2000000"),
-        (&format!("{folder}/voltage_now"), "4000000"),
-        ("class/power_supply/mouse/type", "Battery"),
-        ("class/power_supply/mouse/scope", "Device"),
-        ("class/power_supply/mouse/status", "Discharging"),
-        ("class/power_supply/mouse/power_now", "5"),
-    ]);
+    let (folder, tree) = battery(&[("charge_now", "2000000"), ("voltage_now", "4000000")]);
+    for (file, text) in [("type", "Battery"), ("scope", "Device"), ("status", "Discharging"), ("power_now", "5")] {
+        put(tree.path(), &format!("class/power_supply/mouse/{file}"), text);
+    }
     // 2 Ah at 4 V are 8 Wh, 28.8 kJ.
     assert_eq!(found(&tree), [("battery:BAT0".into(), Scope::Machine, Reading::TotalUj(-28.8e9))]);
     put(tree.path(), &format!("{folder}/energy_now"), "1000");
@@ -164,6 +167,46 @@ fn a_battery_measures_only_while_it_is_used() {
     put(tree.path(), &format!("{folder}/status"), "Charging");
     let missing = Found::on(tree.path()).unavailable().unwrap();
     assert!(missing.why.contains("`Charging`") && missing.cure.contains("unplug"), "{missing:?}");
+}
+
+#[test]
+fn a_battery_tells_the_same_power_whichever_sign_its_driver_gives_what_flows_out() {
+    let (folder, tree) = battery(&[("voltage_now", "3800000")]);
+    // 250 mA at 3.8 V are 0.95 W.
+    for microamperes in ["250000", "-250000"] {
+        put(tree.path(), &format!("{folder}/current_now"), microamperes);
+        assert_eq!(found(&tree)[0].2, Reading::PowerUw(950_000.0), "{microamperes}");
+    }
+    for microwatts in ["950000", "-950000"] {
+        put(tree.path(), &format!("{folder}/power_now"), microwatts);
+        assert_eq!(found(&tree)[0].2, Reading::PowerUw(950_000.0), "{microwatts}");
+    }
+}
+
+#[test]
+fn a_charger_that_is_plugged_in_ends_a_batterys_measurement() {
+    let (folder, tree) = battery(&[("power_now", "950000")]);
+    let mut unavailable = Vec::new();
+    let metered = Resting::begin(tree.path(), Duration::from_millis(5), &mut unavailable).run();
+    put(tree.path(), &format!("{folder}/status"), "Charging");
+    assert!(metered.finish(&mut unavailable).is_empty());
+    assert_eq!(unavailable.len(), 1);
+    assert!(unavailable[0].what == "energy" && unavailable[0].why.contains("`Charging`"), "{unavailable:?}");
+    assert_eq!(unavailable[0].cure, "unplug the charger");
+}
+
+#[test]
+fn a_meter_that_could_be_had_is_named_beside_those_that_are() {
+    let tree = rapl();
+    put(tree.path(), "class/power_supply/BAT0/type", "Battery");
+    put(tree.path(), "class/power_supply/BAT0/status", "Full");
+    let found = Found::on(tree.path());
+    assert_eq!(found.meters.len(), 5);
+    let missing = found.unavailable().unwrap();
+    // That there is no IIO has no cure, and is no news where there is another meter.
+    let why = "the battery BAT0 is `Full`: what it gives is not what the machine takes";
+    assert_eq!((missing.what.as_str(), missing.why.as_str()), ("energy by some meters", why));
+    assert_eq!(missing.cure, "unplug the charger");
 }
 
 #[test]
@@ -192,7 +235,7 @@ fn a_run_is_measured_by_every_meter_and_what_it_takes_at_rest_is_known() {
     assert!(unavailable.is_empty());
     let begin = Instant::now();
     let metered = resting.run();
-    std::thread::sleep(Duration::from_millis(150));
+    std::thread::sleep(Duration::from_millis(300));
     put(tree.path(), &format!("{PACKAGE}/energy_uj"), "900");
     let readings = metered.finish(&mut unavailable);
     let ran_ns = begin.elapsed().as_nanos() as u64;
@@ -200,15 +243,15 @@ fn a_run_is_measured_by_every_meter_and_what_it_takes_at_rest_is_known() {
     // From 1000 to the end of its range and 900 beyond.
     assert_eq!(named("rapl:package-0").unwrap().energy_uj, 262_143_328_850 - 100);
     let sampled = named("hwmon:ina238:power1").unwrap();
-    assert!((150_000_000..=ran_ns).contains(&sampled.duration_ns), "{sampled:?}");
+    assert!((300_000_000..=ran_ns).contains(&sampled.duration_ns), "{sampled:?}");
     assert_eq!(sampled.energy_uj, (sampled.duration_ns as f64 * 2e6 / 1e9).round() as u64);
-    assert!((sampled.idle_mw.unwrap() - 2000.0).abs() < 1e-6 && sampled.samples > 5, "{sampled:?}");
+    assert!((sampled.idle_mw.unwrap() - 2000.0).abs() < 1e-6 && sampled.samples > 2, "{sampled:?}");
     assert!(sampled.active_uj().unwrap().abs() <= 1.0);
     // Psys and the parts of the package stood still: one entry for all.
     assert!(named("rapl:psys").is_none());
     assert_eq!(unavailable.len(), 1);
     assert_eq!(unavailable[0].what, "energy by some meters");
-    assert!(unavailable[0].why.contains("rapl:psys did not move in 1"), "{unavailable:?}");
+    assert!(unavailable[0].why.contains("rapl:psys did not move in "), "{unavailable:?}");
     assert_eq!(unavailable[0].cure, "a longer run");
 }
 

@@ -1,8 +1,8 @@
 use super::*;
 use crate::cell::{Cell, cells};
+use crate::testing::nothing;
 use crate::traces::Traces;
 use pocketstone_board::Measured;
-use pocketstone_core::outcome::{OUTCOME_FORMAT, ReadAheadInForce};
 use std::path::Path;
 
 const STUDY: &str = "title='t'\nboard='host'\n[[experiment]]\nname='e'\ntraced='none'\n[experiment.factors]\n\
@@ -11,29 +11,14 @@ const STUDY: &str = "title='t'\nboard='host'\n[[experiment]]\nname='e'\ntraced='
 /// When the cells ran in s of the board's clock. The meter's first sample is at 1000 s.
 const RAN: [(f64, f64); 2] = [(1002.0, 1004.0), (1006.0, 1006.5)];
 
-fn outcome((from, to): (f64, f64)) -> Outcome {
-    Outcome {
-        format: OUTCOME_FORMAT,
-        facts: Default::default(),
-        read_ahead: ReadAheadInForce::default(),
-        start_ns: (from * 1e9) as u64,
-        end_ns: (to * 1e9) as u64,
-        calls: 0,
-        chip: None,
-        flash: None,
-        database: None,
-        energy: Vec::new(),
-        unavailable: Vec::new(),
-    }
-}
-
 fn stored(text: &str, ran: &[(f64, f64)]) -> (tempfile::TempDir, Store, Study) {
     let folder = tempfile::tempdir().unwrap();
     let study = Study::parse("s.toml", text).unwrap();
     let made: Vec<Cell> = cells(&study, "host", None, false, &mut Traces::new(folder.path(), Path::new("."))).unwrap();
     let mut store = Store::create(&folder.path().join("run")).unwrap();
-    for (cell, ran) in made.iter().zip(ran) {
-        let measured = Measured { outcome: outcome(*ran), calls: Vec::new(), flash: None, events: None };
+    for (cell, (from, to)) in made.iter().zip(ran) {
+        let outcome = nothing((from * 1e9) as u64, (to * 1e9) as u64);
+        let measured = Measured { outcome, calls: Vec::new(), flash: None, events: None };
         store.put(cell, &Ok(measured), 1.0).unwrap();
     }
     (folder, store, study)
