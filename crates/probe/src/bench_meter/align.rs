@@ -2,7 +2,7 @@
 
 mod pattern;
 
-use super::MeterFile;
+use super::{MeterFile, Pulse};
 use pattern::by_pattern;
 use pocketstone_core::{Error, Result};
 
@@ -10,6 +10,8 @@ use pocketstone_core::{Error, Result};
 const MOST_DRIFT_PPM: f64 = 1000.0;
 /// Shorter runs do not show a drift: 20 s at 100 ppm are 2 ms.
 const SHORT_NS: f64 = 20e9;
+/// Shorter pulses may not be in the file.
+const SHOWN_PERIODS: u64 = 4;
 /// How far an edge may lie from where the others put it.
 const TOLERANCE_NS: f64 = 20e6;
 
@@ -87,13 +89,18 @@ pub fn align(file: &MeterFile, cells: &[Window], how: Alignment) -> Result<Align
 
 fn by_trigger(file: &MeterFile, cells: &[Window]) -> Result<Aligned> {
     let name = &file.name;
-    let pulses = file.pulses.as_ref().ok_or_else(|| {
+    let all = file.pulses.as_ref().ok_or_else(|| {
         Error::user(format!("{name} has no column for the trigger")).hint("give --offset, or name a column `Trigger`")
     })?;
-    if pulses.len() != cells.len() {
-        let (count, wanted) = (pulses.len(), cells.len());
+    let (count, wanted) = (all.len(), cells.len());
+    // Pulses of a few samples or less may fall between two samples: cells of the null workload take no time.
+    let shown = |from: u64, to: u64| count == wanted || to - from >= SHOWN_PERIODS * file.period_ns as u64;
+    let cells: Vec<(usize, Window)> =
+        cells.iter().copied().enumerate().filter(|(_, c)| shown(c.start_ns, c.end_ns)).collect();
+    let pulses: Vec<Pulse> = all.iter().copied().filter(|p| shown(p.start_ns as u64, p.end_ns as u64)).collect();
+    if pulses.len() != cells.len() || pulses.is_empty() {
         // The first pulse too many, or the last one there is.
-        let line = pulses.get(wanted).or(pulses.last()).map_or(file.samples[0].line, |p| p.line);
+        let line = all.get(wanted).or(all.last()).map_or(file.samples[0].line, |p| p.line);
         return Err(Error::user(format!(
             "{name}:{line}: the trigger rises {count} times, and the run has {wanted} cells"
         ))
@@ -102,12 +109,12 @@ fn by_trigger(file: &MeterFile, cells: &[Window]) -> Result<Aligned> {
                the file must hold all of one run, whose failed cells raise it too; else give --offset",
         ));
     }
-    let origin = cells[0].start_ns;
+    let origin = cells[0].1.start_ns;
     // Board's time since the first cell's start, meter's time, line.
     let edges: Vec<(f64, f64, u32)> = cells
         .iter()
-        .zip(pulses)
-        .flat_map(|(cell, pulse)| {
+        .zip(&pulses)
+        .flat_map(|((_, cell), pulse)| {
             let past = |ns: u64| (ns - origin) as f64;
             [
                 (past(cell.start_ns), pulse.start_ns as f64, pulse.line),
@@ -134,7 +141,7 @@ fn by_trigger(file: &MeterFile, cells: &[Window]) -> Result<Aligned> {
     let (worst, ns) = edges.iter().map(away).enumerate().fold((0, 0.0), |a, b| if b.1 > a.1 { b } else { a });
     let tolerance = TOLERANCE_NS.max(2.0 * file.period_ns as f64);
     if ns > tolerance || aligned.drift_ppm.abs() > MOST_DRIFT_PPM {
-        let (line, cell, ms) = (edges[worst].2, worst / 2 + 1, ns / 1e6);
+        let (line, cell, ms) = (edges[worst].2, cells[worst / 2].0 + 1, ns / 1e6);
         let drift = aligned.drift_ppm;
         return Err(Error::user(format!(
             "{name}:{line}: the trigger does not fit cell {cell} of the run: it is {ms:.0} ms away where the clocks \

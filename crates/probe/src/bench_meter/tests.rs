@@ -124,6 +124,22 @@ fn a_trigger_finds_the_cells_and_the_drift_of_the_clocks() {
 }
 
 #[test]
+fn cells_that_take_no_time_hide_no_others() {
+    // As the null workload's: 10 us are no sample, so the trigger shows four pulses for six cells.
+    let all = [UNEVEN[0], (1.6004, 1.60041), UNEVEN[1], UNEVEN[2], (7.1004, 7.10041), UNEVEN[3]];
+    let (cells, text) = (windows(&all), |trigger| monsoon(&all, 3.2, 0.0, 15.0, trigger));
+    for (trigger, how) in [(true, Alignment::Trigger), (false, Alignment::Pattern)] {
+        let file = read(&text(trigger));
+        assert!(file.pulses.as_ref().is_none_or(|p| p.len() == 4));
+        let aligned = align(&file, &cells, how).unwrap();
+        let shown: Vec<Window> = [0, 2, 3, 5].map(|n| cells[n]).to_vec();
+        close(&energies(&file, &aligned, &shown), &UNEVEN_MJ, 0.02);
+        // Power there is that of rest: 100 mW for 10 us are 1 uJ.
+        assert!(energies(&file, &aligned, &cells[1..2])[0] < 0.002);
+    }
+}
+
+#[test]
 fn marks_that_do_not_match_are_refused() {
     let file = read(&monsoon(&UNEVEN, 3.2, 0.0, 15.0, true));
     let refused = |cells: &[(f64, f64)]| align(&file, &windows(cells), Alignment::Trigger).unwrap_err();

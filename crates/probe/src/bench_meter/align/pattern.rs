@@ -56,7 +56,10 @@ pub(super) fn by_pattern(file: &MeterFile, cells: &[Window]) -> Result<Aligned> 
     }
     let steps = steps(file, step);
     let run = Run { cells, middle_ns: start + (end - start) / 2, span_ns: span as f64 };
-    let shortest = cells.iter().map(|c| c.end_ns - c.start_ns).min().unwrap_or(0) as i64;
+    let lengths = || cells.iter().map(|c| c.end_ns - c.start_ns);
+    let shortest = lengths().min().unwrap_or(0) as i64;
+    // Mean by time: cells that take none, such as those of the null workload, do not show in the power either.
+    let usual = lengths().map(|l| l as f64 * l as f64).sum::<f64>() / lengths().sum::<u64>().max(1) as f64;
     // A wrong drift moves a run's ends against its middle. As long as that is within this, cells are found.
     let tolerance = (4 * step).max(shortest / 2) as f64;
     let grid_ppm = 2.0 * tolerance / run.span_ns.max(1.0) * 1e6;
@@ -86,7 +89,7 @@ pub(super) fn by_pattern(file: &MeterFile, cells: &[Window]) -> Result<Aligned> 
             "the run's cells are not to be seen in its power: they fit by {fit:.2} at best, 1 is perfectly"
         )));
     }
-    if rival > RIVAL * fit || (to - from) as i64 * step > 2 * shortest.max(4 * step) {
+    if rival > RIVAL * fit || (to - from) as f64 * step as f64 > 2.0 * usual.max(4.0 * step as f64) {
         return Err(refused(format!(
             "the run's cells may lie at several places: the best one fits by {fit:.2}, another by {rival:.2}"
         )));
