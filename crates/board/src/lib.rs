@@ -1,11 +1,13 @@
 //! Boards: machines that carry out plans. This machine, and virtual ones in QEMU.
 
 mod cache;
+mod compiled;
 mod host;
 mod profile;
 mod virtual_board;
 
 pub use cache::Cache;
+pub use compiled::{Compiled, compiler_for};
 pub use host::HostBoard;
 pub use profile::{HostProfile, NandProfile, Profile, ProfileKind, VirtualProfile, list};
 pub use virtual_board::{Console, VirtualBoard};

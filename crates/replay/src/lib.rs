@@ -11,6 +11,7 @@
 pub mod activity;
 pub mod advise;
 pub mod bound;
+pub mod browser;
 pub mod device;
 pub mod fit;
 pub mod governor;

@@ -9,6 +9,7 @@ mod bars;
 mod chain;
 mod chart;
 mod distribution;
+mod explore;
 mod format;
 mod heatmap;
 mod joined;
@@ -44,6 +45,8 @@ pub(crate) struct Limits {
     pub text: usize,
     /// Entries of each list (claims, failures, figures and so on).
     pub entries: usize,
+    /// How much of what a reader may try out.
+    pub explorer: explore::Room,
 }
 
 impl Limits {
@@ -57,6 +60,7 @@ impl Limits {
         calls: 60,
         text: 8000,
         entries: 200,
+        explorer: explore::Room::Whole,
     };
 
     fn smaller(self) -> Limits {
@@ -69,6 +73,7 @@ impl Limits {
             calls: (self.calls / 2).max(4),
             text: self.text / 2,
             entries: (self.entries / 2).max(8),
+            explorer: self.explorer.less(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::chain::{self, Links};
 use crate::chart::{self, Chart};
 use crate::distribution;
+use crate::explore::{self, Part, Room};
 use crate::heatmap::{self, Grid};
 use crate::timeline::{self, Drawing};
 use crate::{Limits, svg};
@@ -13,8 +14,9 @@ use serde::Serialize;
 
 #[derive(Serialize)]
 struct Page<'a> {
-    css: &'static str,
-    js: &'static str,
+    css: String,
+    js: String,
+    explore: Option<Part>,
     model: Words<'a>,
     tally: Vec<Tally>,
     claims: Vec<Claim<'a>>,
@@ -109,18 +111,30 @@ pub(crate) fn render(model: &Model, limits: Limits) -> Result<String> {
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text)));
     environment.add_template("below.html", include_str!("below.html")).map_err(broken)?;
+    environment.add_template("explore.html", include_str!("explore/explore.html")).map_err(broken)?;
     environment.add_template("report.html", include_str!("report.html")).map_err(broken)?;
     let template = environment.get_template("report.html").map_err(broken)?;
-    template.render(page(model, limits)).map_err(broken)
+    template.render(page(model, limits)?).map_err(broken)
 }
 
-fn page(model: &Model, limits: Limits) -> Page<'_> {
+fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
     let mut cut = Vec::new();
+    let explorer = model.explorer.as_ref();
+    let explore = explorer.map(|e| explore::part(e, limits.explorer)).transpose()?.flatten();
+    if explorer.is_some() && limits.explorer == Room::Nothing {
+        cut.push("the part to try replays out".to_owned());
+    }
+    // Pages without that part do not carry its style and scripts.
+    let more = |own: &str, parts: &[&str]| match explore {
+        Some(_) => [&[own], parts].concat().join("\n"),
+        None => own.to_owned(),
+    };
     let heat_maps = first(&model.heat_maps, limits.entries, "heat maps", &mut cut);
     let several = squares_to_a_title(heat_maps.iter().map(heatmap::touched).sum(), limits.squares);
-    Page {
-        css: include_str!("style.css"),
-        js: include_str!("script.js"),
+    Ok(Page {
+        css: more(include_str!("style.css"), &[explore::CSS]),
+        js: more(include_str!("script.js"), &explore::JS),
+        explore,
         model: Words {
             title: &model.title,
             summary: &model.summary,
@@ -164,7 +178,7 @@ fn page(model: &Model, limits: Limits) -> Page<'_> {
             .map(|f| failure(f, limits.text))
             .collect(),
         cut,
-    }
+    })
 }
 
 fn drawn<'a, T>(id: &'a str, title: &'a str, caption: &'a str, picture: T) -> Drawn<'a, T> {

@@ -130,6 +130,7 @@ fn every_text_of_the_model_is_escaped() {
         }],
         timelines: vec![timeline(&evil(), 3)],
         chains: vec![chain(&evil())],
+        explorer: None,
         explanations: vec![Explanation { heading: evil(), paragraphs: vec![evil()] }],
         left_out: vec![LeftOut { what: evil(), why: evil(), cure: evil() }],
         failures: vec![FailedCell { cell: evil(), message: evil(), hint: Some(evil()), console: Some(evil()) }],

@@ -5,6 +5,7 @@ pub mod cell;
 mod charts;
 pub mod compare;
 pub mod energy;
+pub mod explorer;
 pub mod factor;
 mod figures;
 pub mod layers;

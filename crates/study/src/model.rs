@@ -1,7 +1,9 @@
 //! What a report shows, as plain data: made from a run's results, drawn by whoever draws.
 
+mod explorer;
 mod layers;
 
+pub use explorer::{BoundRow, Explorer, ExplorerDevice, ExplorerGovernor, ExplorerRun, GridRow, Tunable};
 pub use layers::{
     Chain, ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, Distribution, Lane, LaneContent, Quantiles, Span,
     Timeline,
@@ -38,6 +40,8 @@ pub struct Model {
     pub tables: Vec<Table>,
     /// Flash operations by block of the chip.
     pub heat_maps: Vec<HeatMap>,
+    /// What a reader may try out; `None` where there is nothing to replay.
+    pub explorer: Option<Explorer>,
     /// Explanations: heading and paragraphs.
     pub explanations: Vec<Explanation>,
     /// What was left out, why, and the cure.

@@ -60,6 +60,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
             Ok(LeftOut { what: r.get(0)?, why: r.get(1)?, cure: r.get(2)? })
         })?,
         failures: failures(store)?,
+        explorer: None,
         explanations: study
             .explanations
             .iter()

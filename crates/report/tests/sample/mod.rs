@@ -247,6 +247,7 @@ pub fn model() -> Model {
         chains: layers::chains(),
         tables: tables(),
         heat_maps: heat_maps(),
+        explorer: None,
         explanations: vec![Explanation {
             heading: "Why random reads gain so much".into(),
             paragraphs: strings(&[

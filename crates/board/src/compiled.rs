@@ -1,0 +1,142 @@
+//! Programs that are compiled at run time from this project's own sources, kept by their content.
+
+use crate::Cache;
+use crate::cache::digest;
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Something that is compiled from the project's sources.
+#[derive(Debug, Clone, Copy)]
+pub struct Compiled<'a> {
+    /// What it is, for messages, such as `the board's runner`.
+    pub what: &'a str,
+    /// The folder of the cache that keeps it.
+    pub folder: &'a str,
+    /// The rooms that it is made of.
+    pub rooms: &'a [&'a str],
+    /// Who compiles it, with the version: it is made anew with another one.
+    pub toolchain: &'a str,
+    /// The target's name, as rustc has it.
+    pub target: &'a str,
+    /// The profile of the project's manifest.
+    pub profile: &'a str,
+    /// Arguments of Cargo, the subcommand first; those for target and profile follow.
+    pub arguments: &'a [&'a str],
+    /// The name of the file that comes out.
+    pub file: &'a str,
+    /// What cures it where it cannot be compiled.
+    pub cure: &'a str,
+}
+
+impl Compiled<'_> {
+    /// The compiled file, from the cache or made now; `adjust` sets what the command needs beyond.
+    ///
+    /// # Errors
+    /// When the sources are not there or cannot be compiled.
+    pub fn make(&self, cache: &Cache, progress: &dyn Fn(&str), adjust: impl FnOnce(&mut Command)) -> Result<PathBuf> {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let sources = fs::canonicalize(&sources).map_err(|e| {
+            Error::board(format!("pocketstone's sources are not at {}", sources.display()))
+                .because(e)
+                .hint(format!("build pocketstone where its sources are: {} is compiled from them", self.what))
+        })?;
+        let key = digest(&[&content(&sources, self.rooms)?, self.toolchain.as_bytes()]);
+        let kept = cache.folder(self.folder)?.join(&key);
+        if kept.exists() {
+            return Ok(kept);
+        }
+        let _lock = cache.lock(self.folder)?;
+        if kept.exists() {
+            return Ok(kept);
+        }
+        progress(&format!("compiling {}", self.what));
+        let target = sources.join("target").join(format!("board-{}", self.folder));
+        let mut command = Command::new("cargo");
+        command
+            .current_dir(&sources)
+            .args(self.arguments)
+            .args(["--locked", "--target", self.target, "--profile", self.profile, "--target-dir"])
+            .arg(&target)
+            // Flags set by the machine's own builds (sanitizers, coverage) are not meant for it.
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS");
+        adjust(&mut command);
+        let output = command.output().board(|| "cannot run cargo".into())?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(Error::board(format!("{} cannot be compiled:\n{}", self.what, said.trim())).hint(self.cure));
+        }
+        let built = target.join(self.target).join(self.profile).join(self.file);
+        let temporary = kept.with_extension("new");
+        fs::copy(&built, &temporary).board(|| format!("cannot copy {}", built.display()))?;
+        fs::rename(&temporary, &kept).board(|| format!("cannot keep {}", kept.display()))?;
+        Ok(kept)
+    }
+}
+
+/// The version of this machine's compiler where it has the standard library of a target.
+pub fn compiler_for(target: &str) -> Option<String> {
+    let ask = |arguments: &[&str]| {
+        let output = Command::new("rustc").args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let sysroot = ask(&["--print", "sysroot"])?;
+    Path::new(&sysroot).join("lib/rustlib").join(target).exists().then(|| ask(&["--version"])).flatten()
+}
+
+/// All bytes that something is made from, with their names.
+fn content(sources: &Path, rooms: &[&str]) -> Result<Vec<u8>> {
+    let mut files = vec![sources.join("Cargo.lock"), sources.join("Cargo.toml")];
+    for room in rooms {
+        files.push(sources.join("crates").join(room).join("Cargo.toml"));
+        let mut folders = vec![sources.join("crates").join(room).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).board(|| format!("cannot list {}", folder.display()))?.flatten() {
+                match entry.path().is_dir() {
+                    true => folders.push(entry.path()),
+                    false => files.push(entry.path()),
+                }
+            }
+        }
+    }
+    files.sort();
+    let mut all = Vec::new();
+    for file in files {
+        all.extend(file.strip_prefix(sources).unwrap_or(&file).to_string_lossy().as_bytes());
+        all.extend(fs::read(&file).board(|| format!("cannot read {}", file.display()))?);
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_source_is_other_content_and_a_moved_project_is_not() {
+        let project = |line: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let room = folder.path().join("crates/one/src/deep");
+            fs::create_dir_all(&room).unwrap();
+            for file in ["Cargo.toml", "Cargo.lock", "crates/one/Cargo.toml", "crates/one/src/lib.rs"] {
+                fs::write(folder.path().join(file), file).unwrap();
+            }
+            fs::write(room.join("a.rs"), line).unwrap();
+            fs::create_dir_all(folder.path().join("crates/two/src")).unwrap();
+            fs::write(folder.path().join("crates/two/src/lib.rs"), line).unwrap();
+            content(folder.path(), &["one"]).unwrap()
+        };
+        assert_eq!(project("fn a() {}"), project("fn a() {}"), "in another folder");
+        assert_ne!(project("fn a() {}"), project("fn b() {}"));
+        let text = String::from_utf8(project("fn a() {}")).unwrap();
+        assert_eq!(text.matches("fn a() {}").count(), 1, "the other room does not count: {text}");
+    }
+
+    #[test]
+    fn no_compiler_has_the_library_of_a_target_that_does_not_exist() {
+        assert_eq!(compiler_for("pdp11-unknown-unknown"), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs headless Chromium on a page.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub const SKIPPED: &str = "skipped: no chromium to open the report in; apt-get install chromium";
+
+pub fn browser() -> bool {
+    Command::new("chromium").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+/// What one run of the browser left behind.
+pub struct Visit {
+    pub dom: String,
+    pub log: String,
+}
+
+/// Runs Chromium on a file with a profile of its own, and ends it when it takes too long.
+pub fn visit(folder: &Path, page: &Path, flags: &[&str]) -> Visit {
+    let profile = tempfile::tempdir_in(folder).unwrap();
+    let (out, err) = (profile.path().join("stdout"), profile.path().join("stderr"));
+    let mut child = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--enable-logging=stderr", "--v=0", "--hide-scrollbars"])
+        .arg(format!("--user-data-dir={}", profile.path().join("profile").display()))
+        .args(flags)
+        .arg(format!("file://{}", page.display()))
+        .stdin(Stdio::null())
+        .stdout(File::create(&out).unwrap())
+        .stderr(File::create(&err).unwrap())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > LIMIT {
+            // Its helpers are in its process group.
+            let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status();
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("chromium took more than {LIMIT:?}: {}", fs::read_to_string(&err).unwrap_or_default());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let read = |path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+    Visit { dom: read(out), log: read(err) }
+}
+
+/// What the page said on the console, errors of scripts and of the content policy included.
+pub fn console(log: &str) -> Vec<&str> {
+    log.lines().filter(|l| l.contains("CONSOLE")).collect()
+}
+
+/// Size of a PNG, from its header.
+fn png_size(path: &Path) -> (u32, u32) {
+    let bytes = fs::read(path).unwrap_or_else(|e| panic!("no screenshot {}: {e}", path.display()));
+    assert_eq!(bytes[1..4], *b"PNG");
+    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    (number(16), number(20))
+}
+
+pub fn screenshot(folder: &Path, page: &Path, name: &str, size: (u32, u32), flags: &[&str]) -> (PathBuf, Visit) {
+    let path = folder.join(name);
+    let _ = fs::remove_file(&path);
+    let (shot, window) = (format!("--screenshot={}", path.display()), format!("--window-size={},{}", size.0, size.1));
+    let visit = visit(folder, page, &[&[shot.as_str(), window.as_str()], flags].concat());
+    assert_eq!(png_size(&path), size, "{name}");
+    assert!(fs::metadata(&path).unwrap().len() > 100_000, "{name} is all but empty");
+    (path, visit)
+}

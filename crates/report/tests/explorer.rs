@@ -1,0 +1,257 @@
+//! The part of the page in which a reader replays runs: in headless Chromium, and its module in Node.
+
+mod chromium;
+
+use chromium::{SKIPPED, browser, console, screenshot, visit};
+use pocketstone_board::Cache;
+use pocketstone_core::{Error, Result};
+use pocketstone_replay::activity::{Activity, IoKind, Operation, Segment, Thread};
+use pocketstone_replay::browser::{Answer, Held, base64, levers, pack};
+use pocketstone_replay::device::Device;
+use pocketstone_replay::simulate::simulate;
+use pocketstone_study::explorer::{Recorded, explorer};
+use pocketstone_study::model::{Explorer, ExplorerGovernor, Model, Tunable};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "{why}");
+}
+
+/// The module, compiled once for all tests here.
+fn module() -> Result<Vec<u8>> {
+    let cache = Cache::at(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))?;
+    pocketstone_study::explorer::module(&cache, &|_| {})
+}
+
+fn device(name: &str) -> Device {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../devices/{name}.toml"));
+    Device::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Operations of a few milliseconds that differ, some with I/O.
+fn activity(operations: u64, seed: u64) -> Activity {
+    let operation = |n: u64| {
+        let number = (n + seed) * 48_271 % 0x7fff_ffff;
+        let mut segments = vec![Segment::Compute { cycles: 400_000 + number % 3_000_000 }];
+        if number % 3 == 0 {
+            segments.push(Segment::Io { ns: 300_000 + number % 900_000, kind: IoKind::Sync });
+        }
+        segments.push(Segment::Compute { cycles: 200_000 + number % 1_700_001 });
+        let delay_ns = [0, 2_000_000, 9_000_000, 40_000_000][(number % 4) as usize];
+        Operation { delay_ns, segments, transaction: number % 3 == 0, ..Operation::default() }
+    };
+    Activity { threads: vec![Thread { operations: (0..operations).map(operation).collect(), background: false }] }
+}
+
+fn runs() -> [Activity; 2] {
+    [activity(300, 7), activity(150, 99)]
+}
+
+fn of_runs(module: Result<Vec<u8>>) -> Explorer {
+    let [one, two] = runs();
+    let scales = BTreeMap::from([("nexus-5".to_owned(), 1.25)]);
+    let run = |name, workload, activity| Recorded { name, workload, activity, cycles_scale: &scales };
+    let runs = [run("pocketdata-a", "a phone's mix </script>", &one), run("pocketdata-b", "reads and updates", &two)];
+    let governor = |spec: &str, about: &str, tunables: &[(&str, &str, &str)]| ExplorerGovernor {
+        spec: spec.into(),
+        about: about.into(),
+        tunables: tunables
+            .iter()
+            .map(|(n, d, u)| Tunable { name: (*n).into(), default: (*d).into(), unit: (*u).into() })
+            .collect(),
+    };
+    let governors = [
+        governor(
+            "interactive",
+            "Looks at the load every 20 ms, and jumps up when it is high.",
+            &[("hispeed_freq", "1500000", "kHz"), ("timer_rate", "20000", "us"), ("target_loads", "90", "%")],
+        ),
+        governor("performance", "Always the highest frequency.", &[]),
+        governor("powersave", "Always the lowest frequency.", &[]),
+        governor("fixed:50", "Half of the highest frequency.", &[]),
+        governor("ondemand", "Goes to the top when the load is high.", &[]),
+        governor("schedutil", "Follows the scheduler's estimate of the load.", &[]),
+    ];
+    let delays = ["recorded", "none", "lognormal:6ms"];
+    explorer(&[device("nexus-6"), device("nexus-5")], &runs, &delays, &governors, module).unwrap()
+}
+
+fn page(folder: &Path, name: &str, explorer: Explorer) -> PathBuf {
+    let path = folder.join(name);
+    let model = Model { title: "Governors".into(), explorer: Some(explorer), ..Model::default() };
+    let html = pocketstone_report::html(&model).unwrap();
+    assert!(html.len() <= pocketstone_report::MAX_BYTES);
+    std::fs::write(&path, html).unwrap();
+    path
+}
+
+/// The page's DOM after a visit with a fragment, once the page has this text. The browser's virtual time does not
+/// wait for its compiler of WebAssembly: on a busy machine a visit can end too early, and is made again.
+fn dom_with(folder: &Path, page: &Path, fragment: &str, ready: &str) -> String {
+    let address = PathBuf::from(format!("{}{fragment}", page.display()));
+    let mut dom = String::new();
+    for _ in 0..6 {
+        let visit = visit(folder, &address, &["--dump-dom", "--virtual-time-budget=20000"]);
+        assert_eq!(console(&visit.log), [""; 0]);
+        dom = visit.dom;
+        if dom.contains(ready) {
+            break;
+        }
+    }
+    dom
+}
+
+fn dom(folder: &Path, page: &Path, fragment: &str) -> String {
+    dom_with(folder, page, fragment, "data-state=")
+}
+
+/// The exact value of a tile.
+fn tile(dom: &str, key: &str) -> f64 {
+    let at = dom.find(&format!("data-key=\"{key}\"")).unwrap_or_else(|| panic!("no {key} in the page"));
+    let value = dom[at..].split_once("value=\"").unwrap().1.split_once('"').unwrap().0;
+    value.parse().unwrap_or_else(|e| panic!("{key}: {value}: {e}"))
+}
+
+fn native(device_name: &str, run: usize, governor: &str, given: Value) -> Answer {
+    let replayed =
+        simulate(&runs()[run], &device(device_name), &governor.parse().unwrap(), &levers(given).unwrap()).unwrap();
+    Answer::of(&replayed, None, 2000)
+}
+
+#[track_caller]
+fn assert_shows(dom: &str, answer: &Answer) {
+    let found = ["mean_latency_ns", "p99_latency_ns", "total_mj", "run_ns", "transitions"].map(|k| tile(dom, k));
+    let p99 = answer.p99_latency_ns.unwrap() as f64;
+    let expected =
+        [answer.mean_latency_ns.unwrap(), p99, answer.total_mj, answer.run_ns as f64, answer.transitions as f64];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_page_shows_what_the_crate_computes_for_every_choice() {
+    if !browser() {
+        return skipped(SKIPPED);
+    }
+    let module = match module() {
+        Ok(module) => module,
+        Err(error) => return skipped(&format!("skipped: {}; {}", error.chain(), error.cure().unwrap_or(""))),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = page(folder.path(), "report.html", of_runs(Ok(module)));
+    let dom = |fragment: &str| dom(folder.path(), &page, fragment);
+
+    let first = dom("");
+    assert_shows(&first, &native("nexus-6", 0, "interactive", json!({})));
+    assert!(first.contains("id=\"explore\" class=\"explore\" data-state=\"shown\""), "the controls are there");
+    assert!(!first.contains("fixed on this page"), "the module runs");
+    assert_shows(&dom("#explore=device:nexus-6,governor:powersave"), &native("nexus-6", 0, "powersave", json!({})));
+    let other = dom("#explore=device:nexus-5,run:pocketdata-b,delay:lognormal%3A6ms,governor:fixed:50,batch:5");
+    let given = json!({ "delay": "lognormal:6ms", "cycles_scale": 1.25, "batch": 5 });
+    assert_shows(&other, &native("nexus-5", 1, "fixed:50", given));
+    let spec = "interactive{hispeed_freq=2649600}";
+    let tuned = dom("#explore=device:nexus-6,governor:interactive%7Bhispeed_freq%3D2649600%7D");
+    assert_shows(&tuned, &native("nexus-6", 0, spec, json!({})));
+    assert!(tuned.contains("value=\"2649600\"") && tuned.contains("class=\"set\""), "the tunable's field has it");
+    assert_ne!(native("nexus-6", 0, spec, json!({})), native("nexus-6", 0, "interactive", json!({})));
+    let wrong = dom("#explore=governor:interactive%7Bhispeed_freq%3Dfast%7D");
+    assert!(wrong.contains("data-state=\"failed\"") && wrong.contains("fast"), "an error is said");
+}
+
+#[test]
+fn using_the_controls_changes_numbers_and_address() {
+    let (true, Ok(module)) = (browser(), module()) else { return skipped("skipped: no chromium, or no module") };
+    let folder = tempfile::tempdir().unwrap();
+    let page = page(folder.path(), "report.html", of_runs(Ok(module)));
+    let script = "<script>{const r=document.getElementById('explore');const o=new MutationObserver(()=>{\
+         o.disconnect();const s=(n,v)=>{const e=r.querySelector(n);e.value=v;\
+         e.dispatchEvent(new Event('change',{bubbles:true}))};\
+         s('[name=device]','nexus-5');s('[data-tunable=hispeed_freq]','960000');document.title=location.hash});\
+         o.observe(r,{attributeFilter:['data-state']})}</script></body>";
+    let html = std::fs::read_to_string(&page).unwrap().replace("</body>", script);
+    std::fs::write(&page, html).unwrap();
+    let dom = dom_with(folder.path(), &page, "", "<title>#explore");
+    let expected = native("nexus-5", 0, "interactive{hispeed_freq=960000}", json!({ "cycles_scale": 1.25 }));
+    assert_shows(&dom, &expected);
+    let address = "#explore=device:nexus-5,governor:interactive%7Bhispeed_freq%3D960000%7D";
+    assert!(dom.contains(&format!("<title>{address}</title>")), "the address keeps the choice");
+}
+
+#[test]
+fn without_a_module_the_grid_is_shown_and_the_page_says_why() {
+    if !browser() {
+        return skipped(SKIPPED);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Err(Error::board("no library for `wasm`").hint("add it"));
+    let page = page(folder.path(), "report.html", of_runs(missing));
+    let dom = dom(folder.path(), &page, "#explore=device:nexus-5,run:pocketdata-b,governor:powersave");
+    assert_shows(&dom, &native("nexus-5", 1, "powersave", json!({ "cycles_scale": 1.25 })));
+    let said = "fixed on this page: no library for <code>wasm</code>. Cure: add it.";
+    assert!(dom.contains(said) && !dom.contains("explore-levers"));
+    let html = std::fs::read_to_string(&page).unwrap();
+    let table = html.rsplit_once("<noscript>").unwrap().1.split_once("</noscript>").unwrap().0;
+    assert!(table.contains("pocketdata-a on nexus-6, delay recorded") && table.matches("<tr>").count() == 7, "{table}");
+}
+
+#[test]
+fn the_part_looks_like_the_rest_light_and_dark() {
+    let (true, Ok(module)) = (browser(), module()) else { return skipped("skipped: no chromium, or no module") };
+    // Kept after the test, so that one can look at the pictures.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("explorer");
+    std::fs::create_dir_all(&folder).unwrap();
+    let page = page(&folder, "report.html", of_runs(Ok(module)));
+    let dark = "--blink-settings=preferredColorScheme=0";
+    let budget = "--virtual-time-budget=20000";
+    let [light, night] = [("light.png", &[budget][..]), ("dark.png", &[budget, dark])]
+        .map(|(name, flags)| screenshot(&folder, &page, name, (1280, 2200), flags));
+    assert_eq!(console(&light.1.log), [""; 0]);
+    assert_ne!(std::fs::read(light.0).unwrap(), std::fs::read(night.0).unwrap());
+    let phone = folder.join("phone.html");
+    let frame = "<body style=margin:0><iframe src=report.html style='width:390px;height:3600px;border:0'>";
+    std::fs::write(&phone, frame).unwrap();
+    screenshot(&folder, &phone, "phone.png", (500, 3600), &[budget]);
+}
+
+#[test]
+fn the_module_answers_to_the_bit_as_the_library_does() {
+    let node = Command::new("node").arg("--version").output().is_ok();
+    let (true, Ok(module)) = (node, module()) else { return skipped("skipped: no node, or no module") };
+    assert!(module.len() < 600 << 10, "the module has {} bytes", module.len());
+    let activities: Vec<String> = runs().iter().map(|a| base64(&pack(a))).collect();
+    let devices: Vec<(String, String)> = ["nexus-6", "nexus-5"].map(|n| (n.to_owned(), device(n).text)).into();
+    let mut requests = vec![json!({ "do": "hold", "devices": devices, "activities": activities })];
+    for governor in ["performance", "powersave", "interactive", "interactive{hispeed_freq=960000}", "schedutil"] {
+        for (device, delay) in [("nexus-6", "none"), ("nexus-5", "lognormal:6ms")] {
+            let levers = json!({ "delay": delay, "batch": 3 });
+            requests.push(json!({ "do": "replay", "device": device, "activity": 1, "governor": governor,
+                "levers": levers, "window_ns": [1_000_000, 900_000_000] }));
+        }
+    }
+    requests.push(json!({ "do": "front", "device": "nexus-6", "activity": 1 }));
+    requests.push(json!({ "do": "replay", "device": "nexus-7", "activity": 0, "governor": "powersave" }));
+    let requests: Vec<String> = requests.iter().map(Value::to_string).collect();
+    let mut held = Held::default();
+    let here: Vec<String> = requests.iter().map(|r| held.answer(r)).collect();
+    assert!(here[..requests.len() - 1].iter().all(|a| a.starts_with("{\"ok\"")), "{here:?}");
+    assert!(here.last().unwrap().contains("no device `nexus-7`"));
+
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("module.wasm"), &module).unwrap();
+    std::fs::write(folder.path().join("requests.json"), serde_json::to_string(&requests).unwrap()).unwrap();
+    let script = "const fs=require('fs');\
+        WebAssembly.instantiate(fs.readFileSync('module.wasm'),{}).then(({instance})=>{\
+        const x=instance.exports,out=JSON.parse(fs.readFileSync('requests.json','utf8')).map(r=>{\
+        const q=Buffer.from(r),at=x.take(q.length);new Uint8Array(x.memory.buffer,at,q.length).set(q);\
+        const f=x.answer(at,q.length);x.give_back(at,q.length);const n=new DataView(x.memory.buffer).getUint32(f,true);\
+        const t=Buffer.from(new Uint8Array(x.memory.buffer,f+4,n)).toString();x.give_back(f,n+4);return t});\
+        fs.writeFileSync('answers.json',JSON.stringify(out))})";
+    let output = Command::new("node").args(["-e", script]).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(folder.path().join("answers.json")).unwrap();
+    let there: Vec<String> = serde_json::from_str(&text).unwrap();
+    assert_eq!(there, here);
+}

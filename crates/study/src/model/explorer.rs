@@ -1,0 +1,98 @@
+//! What a reader may try out: recorded runs, devices and governors, and the replay that computes them.
+
+use pocketstone_replay::browser::Answer;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The page's part that replays runs at once. All of its numbers are modelled.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Explorer {
+    /// Devices; the first is shown first, and so with all lists.
+    pub devices: Vec<ExplorerDevice>,
+    /// Recorded runs.
+    pub runs: Vec<ExplorerRun>,
+    /// Delays between operations: `recorded`, or a delay as studies write it.
+    pub delays: Vec<String>,
+    /// Governors.
+    pub governors: Vec<ExplorerGovernor>,
+    /// Replays computed before, with the governors' tunables as the devices have them.
+    pub grid: Vec<GridRow>,
+    /// The bound of each device, run and delay.
+    pub bounds: Vec<BoundRow>,
+    /// The replay as a WebAssembly module.
+    pub module: Option<Vec<u8>>,
+    /// Why there is no module, and the cure.
+    pub why_no_module: Option<(String, String)>,
+}
+
+/// A device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ExplorerDevice {
+    /// Its name.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// Its profile.
+    pub text: String,
+    /// The most cores that a run can have.
+    pub cores: u32,
+    /// Governors' settings that differ from their own defaults.
+    pub tunables: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// A recorded run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ExplorerRun {
+    /// Its name.
+    pub name: String,
+    /// Its workload, in words.
+    pub workload: String,
+    /// The activity, packed ([`pocketstone_replay::browser::pack`]).
+    pub activity: Vec<u8>,
+    /// Operations in it.
+    pub operations: u64,
+    /// Operations of the whole recording: more than in it where all of them would be too many for a page.
+    pub recorded_operations: u64,
+    /// Factor on its cycles, by device; 1 where none is said.
+    pub cycles_scale: BTreeMap<String, f64>,
+}
+
+/// A governor.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ExplorerGovernor {
+    /// Its text form without tunables, such as `interactive` or `fixed:50`.
+    pub spec: String,
+    /// What it does, in a sentence.
+    pub about: String,
+    /// What can be set.
+    pub tunables: Vec<Tunable>,
+}
+
+/// A setting of a governor.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Tunable {
+    /// Its name.
+    pub name: String,
+    /// Its value where neither device nor reader set it.
+    pub default: String,
+    /// Its unit; empty where it has none.
+    pub unit: String,
+}
+
+/// A replay that was computed before.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct GridRow {
+    /// Indices in the explorer's lists: device, run, delay, governor.
+    pub of: [usize; 4],
+    /// What it gave.
+    pub answer: Answer,
+}
+
+/// The bound.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct BoundRow {
+    /// Indices in the explorer's lists: device, run, delay.
+    pub of: [usize; 3],
+    /// Mean latency in ns and least energy in mJ, by ascending latency.
+    pub points: Vec<(f64, f64)>,
+}
