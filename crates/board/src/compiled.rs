@@ -32,11 +32,12 @@ pub struct Compiled<'a> {
 }
 
 impl Compiled<'_> {
-    /// The compiled file, from the cache or made now; `adjust` sets what the command needs beyond.
+    /// The compiled file, from the cache or made now, without the network where that works; `adjust` sets what the
+    /// command needs beyond.
     ///
     /// # Errors
     /// When the sources are not there or cannot be compiled.
-    pub fn make(&self, cache: &Cache, progress: &dyn Fn(&str), adjust: impl FnOnce(&mut Command)) -> Result<PathBuf> {
+    pub fn make(&self, cache: &Cache, progress: &dyn Fn(&str), adjust: impl Fn(&mut Command)) -> Result<PathBuf> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let sources = fs::canonicalize(&sources).map_err(|e| {
             Error::board(format!("pocketstone's sources are not at {}", sources.display()))
@@ -54,17 +55,25 @@ impl Compiled<'_> {
         }
         progress(&format!("compiling {}", self.what));
         let target = sources.join("target").join(format!("board-{}", self.folder));
-        let mut command = Command::new("cargo");
-        command
-            .current_dir(&sources)
-            .args(self.arguments)
-            .args(["--locked", "--target", self.target, "--profile", self.profile, "--target-dir"])
-            .arg(&target)
-            // Flags set by the machine's own builds (sanitizers, coverage) are not meant for it.
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS");
-        adjust(&mut command);
-        let output = command.output().board(|| "cannot run cargo".into())?;
+        let command = |network: bool| {
+            let mut command = Command::new("cargo");
+            command
+                .current_dir(&sources)
+                .args(self.arguments)
+                .args(["--locked", "--target", self.target, "--profile", self.profile, "--target-dir"])
+                .arg(&target)
+                .args((!network).then_some("--offline"))
+                // Flags set by the machine's own builds (sanitizers, coverage) are not meant for it.
+                .env_remove("RUSTFLAGS")
+                .env_remove("CARGO_ENCODED_RUSTFLAGS");
+            adjust(&mut command);
+            command.output().board(|| "cannot run cargo".into())
+        };
+        let mut output = command(false)?;
+        // Cargo names the option where something has to be downloaded first.
+        if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("--offline") {
+            output = command(true)?;
+        }
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(Error::board(format!("{} cannot be compiled:\n{}", self.what, said.trim())).hint(self.cure));

@@ -125,7 +125,13 @@ fn study_of(store: &Store) -> Result<Study> {
 
 /// Writes a run's report and returns its path.
 fn write_report(store: &Store, study: &Study) -> Result<PathBuf> {
-    let model = pocketstone_study::report_model::model(store, study)?;
+    let mut model = pocketstone_study::report_model::model(store, study)?;
+    if !study.replays.is_empty() {
+        let tell = progress::stage_line();
+        let module = || pocketstone_study::explorer::module(&pocketstone_board::Cache::of_user()?, &*tell);
+        pocketstone_study::explorer::add(&mut model, store, study, &boards::devices(), module);
+        progress::clear();
+    }
     let path = store.folder().join("report.html");
     let html = pocketstone_report::html(&model)?;
     let temporary = path.with_extension("html.new");

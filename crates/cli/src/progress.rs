@@ -22,6 +22,11 @@ fn style(template: &str) -> ProgressStyle {
 /// A line that says what is being done while it takes long.
 pub fn stage_line() -> Arc<dyn Fn(&str) + Send + Sync> {
     Arc::new(|stage| {
+        if BAR.is_finished() {
+            // Taken away before, perhaps as a bar.
+            BAR.reset();
+            BAR.set_style(style("{spinner} {msg} ({elapsed})"));
+        }
         BAR.enable_steady_tick(Duration::from_millis(120));
         BAR.set_message(stage.to_owned());
     })

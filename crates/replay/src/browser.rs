@@ -1,10 +1,10 @@
 //! The replay as a page calls it: requests and answers in JSON, the same in a browser's WebAssembly and here.
 //!
 //! ```text
-//! {"do": "hold", "devices": [[NAME, PROFILE]], "activities": [BASE64 of packed]}      -> {"ok": null}
+//! {"do": "hold", "devices": [Device], "activities": [BASE64 of packed]}      -> {"ok": null}
 //! {"do": "replay", "device": NAME, "activity": 0, "governor": "interactive{...}",
 //!  "levers": {"delay": "lognormal:6ms"}, "window_ns": [0, 1000000000]}               -> {"ok": Answer}
-//! {"do": "front", "device": NAME, "activity": 0, "levers": {}}                        -> {"ok": [[ns, mJ]]}
+//! {"do": "front", "device": NAME, "activity": 0, "levers": {}}                        -> {"ok": Least}
 //! anything wrong                                                                      -> {"error": .., "hint": ..}
 //! ```
 //! Levers that are left out have their defaults. Built for `wasm32-unknown-unknown` this crate exports `take`,
@@ -34,7 +34,7 @@ pub const POINTS: usize = 2000;
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 enum Request {
     Hold {
-        devices: Vec<(String, String)>,
+        devices: Vec<Value>,
         activities: Vec<String>,
     },
     Replay(Replay),
@@ -189,7 +189,8 @@ impl Held {
     fn carry_out(&mut self, request: Request) -> Result<Value> {
         match request {
             Request::Hold { devices, activities } => {
-                self.devices = devices.iter().map(|(name, text)| Device::parse(name, text)).collect::<Result<_>>()?;
+                let device = |value| serde_json::from_value(value).user(|| "a device cannot be read".into());
+                self.devices = devices.into_iter().map(device).collect::<Result<_>>()?;
                 self.activities = activities.iter().map(|text| activity(text)).collect::<Result<_>>()?;
                 Ok(Value::Null)
             }
@@ -220,12 +221,32 @@ impl Held {
     }
 }
 
-/// The bound as mean latency (ns) and energy (mJ) of its points, by ascending latency.
+/// The bound, by ascending mean latency: pairs of mean latency in ns and energy in mJ.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Least {
+    /// For every governor: straight lines between these ([`bound::Front::corners`]).
+    pub corners: Vec<(f64, f64)>,
+    /// The best schedules with one frequency for each stretch on a core, thinned ([`bound::Front::points`]).
+    pub schedules: Vec<(f64, f64)>,
+}
+
+/// Schedules of [`Least`] that are kept at most.
+const SCHEDULES: usize = 120;
+
+/// The bound as a page shows it.
 ///
 /// # Errors
 /// As [`bound::front`].
-pub fn front(activity: &Activity, device: &Device, levers: &Levers) -> Result<Vec<(f64, f64)>> {
-    Ok(bound::front(activity, device, levers)?.points.iter().map(|p| (p.mean_latency_ns, p.energy_mj)).collect())
+pub fn front(activity: &Activity, device: &Device, levers: &Levers) -> Result<Least> {
+    let front = bound::front(activity, device, levers)?;
+    let mean = |total_ns: f64| total_ns / front.operations.max(1) as f64;
+    let last = front.points.len().saturating_sub(1);
+    let stride = front.points.len().div_ceil(SCHEDULES - 1).max(1);
+    let kept = front.points.iter().enumerate().filter(|(n, _)| n % stride == 0 || *n == last);
+    Ok(Least {
+        corners: front.corners.iter().map(|c| (mean(c.total_latency_ns), c.energy_mj)).collect(),
+        schedules: kept.map(|(_, p)| (mean(p.total_latency_ns as f64), p.energy_mj)).collect(),
+    })
 }
 
 fn activity(text: &str) -> Result<Activity> {

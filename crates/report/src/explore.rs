@@ -7,9 +7,10 @@ use crate::format;
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use pocketstone_replay::browser::base64;
+use pocketstone_replay::device::Device;
 use pocketstone_study::model::{Explorer, ExplorerRun, GridRow, Scale};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Style and scripts that only a page with this part needs.
 pub(crate) const CSS: &str = include_str!("explore/explore.css");
@@ -88,19 +89,26 @@ impl Room {
 /// The lists as JSON, for the scripts: with the module also what it computes from. The grid is there in any case,
 /// for browsers that do not run the module.
 fn data(explorer: &Explorer, module: bool) -> Result<String> {
-    let device = |d: &pocketstone_study::model::ExplorerDevice| {
-        json!({ "name": d.name, "description": d.description, "cores": d.cores, "tunables": d.tunables,
-            "text": if module { d.text.as_str() } else { "" } })
+    let before = |at: usize| explorer.grid.iter().map(|r| r.of[at] + 1).max().unwrap_or(0);
+    let (devices, delays) = match module {
+        true => (explorer.devices.len(), explorer.delays.len()),
+        false => (before(0), before(2)),
+    };
+    let device = |d: &Device| {
+        let cores = d.clusters.first().map_or(1, |c| c.cores);
+        json!({ "name": d.name, "description": d.description, "cores": cores, "tunables": d.tunables,
+            "profile": if module { json!(d) } else { Value::Null } })
     };
     let run = |r: &ExplorerRun| {
         json!({ "name": r.name, "workload": r.workload, "operations": r.operations,
-            "recorded_operations": r.recorded_operations, "cycles_scale": r.cycles_scale,
+            "recorded_operations": r.recorded_operations, "levers": r.levers, "notes": r.notes,
             "activity": if module { base64(&r.activity) } else { String::new() } })
     };
     let data = json!({
-        "devices": explorer.devices.iter().map(device).collect::<Vec<_>>(),
+        "devices": explorer.devices.iter().take(devices).map(device).collect::<Vec<_>>(),
         "runs": explorer.runs.iter().map(run).collect::<Vec<_>>(),
-        "delays": explorer.delays,
+        "delays": explorer.delays[..delays],
+        "grid_lists": [before(0), before(2)],
         "governors": explorer.governors,
         "grid": explorer.grid,
         "bounds": explorer.bounds,

@@ -6,11 +6,12 @@ use chromium::{SKIPPED, browser, console, screenshot, visit};
 use pocketstone_board::Cache;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::activity::{Activity, IoKind, Operation, Segment, Thread};
+use pocketstone_replay::bound::front;
 use pocketstone_replay::browser::{Answer, Held, base64, levers, pack};
 use pocketstone_replay::device::Device;
 use pocketstone_replay::simulate::simulate;
-use pocketstone_study::explorer::{Recorded, explorer};
-use pocketstone_study::model::{Explorer, ExplorerGovernor, Model, Tunable};
+use pocketstone_study::explorer::{Choices, Recorded, explorer, governors};
+use pocketstone_study::model::{Explorer, Model};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -52,32 +53,22 @@ fn runs() -> [Activity; 2] {
 }
 
 fn of_runs(module: Result<Vec<u8>>) -> Explorer {
-    let [one, two] = runs();
-    let scales = BTreeMap::from([("nexus-5".to_owned(), 1.25)]);
-    let run = |name, workload, activity| Recorded { name, workload, activity, cycles_scale: &scales };
-    let runs = [run("pocketdata-a", "a phone's mix </script>", &one), run("pocketdata-b", "reads and updates", &two)];
-    let governor = |spec: &str, about: &str, tunables: &[(&str, &str, &str)]| ExplorerGovernor {
-        spec: spec.into(),
-        about: about.into(),
-        tunables: tunables
-            .iter()
-            .map(|(n, d, u)| Tunable { name: (*n).into(), default: (*d).into(), unit: (*u).into() })
-            .collect(),
+    let levers = |scale: f64| json!({ "cycles_scale": scale, "seed": 3 });
+    let levers = || BTreeMap::from([("nexus-6".to_owned(), levers(1.0)), ("nexus-5".to_owned(), levers(1.25))]);
+    let words = ["a phone's mix </script>", "reads and updates"];
+    let runs = ["pocketdata-a", "pocketdata-b"].into_iter().zip(words).zip(runs()).map(|((name, words), activity)| {
+        let notes = BTreeMap::from([("nexus-5".to_owned(), "Cycles: not calibrated".to_owned())]);
+        Recorded { name: name.into(), workload: words.into(), activity, levers: levers(), notes }
+    });
+    let first = ["interactive", "performance", "powersave", "fixed:50"].map(|g| g.parse().unwrap());
+    let choices = Choices {
+        devices: vec![device("nexus-6"), device("nexus-5"), device("msm8998")],
+        runs: runs.collect(),
+        delays: ["recorded", "none", "lognormal:6ms", "1ms"].map(str::to_owned).into(),
+        grid: [2, 3],
+        governors: governors(first),
     };
-    let governors = [
-        governor(
-            "interactive",
-            "Looks at the load every 20 ms, and jumps up when it is high.",
-            &[("hispeed_freq", "1500000", "kHz"), ("timer_rate", "20000", "us"), ("target_loads", "90", "%")],
-        ),
-        governor("performance", "Always the highest frequency.", &[]),
-        governor("powersave", "Always the lowest frequency.", &[]),
-        governor("fixed:50", "Half of the highest frequency.", &[]),
-        governor("ondemand", "Goes to the top when the load is high.", &[]),
-        governor("schedutil", "Follows the scheduler's estimate of the load.", &[]),
-    ];
-    let delays = ["recorded", "none", "lognormal:6ms"];
-    explorer(&[device("nexus-6"), device("nexus-5")], &runs, &delays, &governors, module).unwrap()
+    explorer(choices, module).unwrap()
 }
 
 fn page(folder: &Path, name: &str, explorer: Explorer) -> PathBuf {
@@ -116,7 +107,8 @@ fn tile(dom: &str, key: &str) -> f64 {
     value.parse().unwrap_or_else(|e| panic!("{key}: {value}: {e}"))
 }
 
-fn native(device_name: &str, run: usize, governor: &str, given: Value) -> Answer {
+fn native(device_name: &str, run: usize, governor: &str, mut given: Value) -> Answer {
+    given["seed"] = 3.into();
     let replayed =
         simulate(&runs()[run], &device(device_name), &governor.parse().unwrap(), &levers(given).unwrap()).unwrap();
     Answer::of(&replayed, None, 2000)
@@ -148,6 +140,12 @@ fn the_page_shows_what_the_crate_computes_for_every_choice() {
     assert_shows(&first, &native("nexus-6", 0, "interactive", json!({})));
     assert!(first.contains("id=\"explore\" class=\"explore\" data-state=\"shown\""), "the controls are there");
     assert!(!first.contains("fixed on this page"), "the module runs");
+    assert!(first.contains("data-bound=\"shown\"") && first.contains(">msm8998: "), "the bound, and all devices");
+    let answer = native("nexus-6", 0, "interactive", json!({}));
+    let least = front(&runs()[0], &device("nexus-6"), &levers(json!({})).unwrap()).unwrap();
+    let regret = least.regret(answer.mean_latency_ns.unwrap(), answer.total_mj).unwrap();
+    let shown = first.split_once("data-over=\"interactive\"").unwrap().1.split('"').nth(1).unwrap();
+    assert!((shown.parse::<f64>().unwrap() - regret).abs() < 1e-9, "{shown}, not {regret}");
     assert_shows(&dom("#explore=device:nexus-6,governor:powersave"), &native("nexus-6", 0, "powersave", json!({})));
     let other = dom("#explore=device:nexus-5,run:pocketdata-b,delay:lognormal%3A6ms,governor:fixed:50,batch:5");
     let given = json!({ "delay": "lognormal:6ms", "cycles_scale": 1.25, "batch": 5 });
@@ -158,7 +156,9 @@ fn the_page_shows_what_the_crate_computes_for_every_choice() {
     assert!(tuned.contains("value=\"2649600\"") && tuned.contains("class=\"set\""), "the tunable's field has it");
     assert_ne!(native("nexus-6", 0, spec, json!({})), native("nexus-6", 0, "interactive", json!({})));
     let wrong = dom("#explore=governor:interactive%7Bhispeed_freq%3Dfast%7D");
-    assert!(wrong.contains("data-state=\"failed\"") && wrong.contains("fast"), "an error is said");
+    let said = "tunable hispeed_freq of the governor interactive is \"fast\". Cure: give a whole number";
+    assert!(wrong.contains("data-state=\"failed\"") && wrong.contains(said), "the library's error and its cure");
+    assert!(wrong.contains("aria-invalid=\"true\"") && wrong.contains("data-over=\"schedutil\""), "the rest is there");
 }
 
 #[test]
@@ -194,7 +194,10 @@ fn without_a_module_the_grid_is_shown_and_the_page_says_why() {
     assert!(dom.contains(said) && !dom.contains("explore-levers"));
     let html = std::fs::read_to_string(&page).unwrap();
     let table = html.rsplit_once("<noscript>").unwrap().1.split_once("</noscript>").unwrap().0;
-    assert!(table.contains("pocketdata-a on nexus-6, delay recorded") && table.matches("<tr>").count() == 7, "{table}");
+    assert!(
+        table.contains("pocketdata-a on nexus-6, delay recorded") && table.matches("<tr>").count() == 11,
+        "{table}"
+    );
 }
 
 #[test]
@@ -222,16 +225,21 @@ fn the_module_answers_to_the_bit_as_the_library_does() {
     let (true, Ok(module)) = (node, module()) else { return skipped("skipped: no node, or no module") };
     assert!(module.len() < 600 << 10, "the module has {} bytes", module.len());
     let activities: Vec<String> = runs().iter().map(|a| base64(&pack(a))).collect();
-    let devices: Vec<(String, String)> = ["nexus-6", "nexus-5"].map(|n| (n.to_owned(), device(n).text)).into();
+    let devices = ["nexus-6", "nexus-5", "sm8250"].map(device);
     let mut requests = vec![json!({ "do": "hold", "devices": devices, "activities": activities })];
-    for governor in ["performance", "powersave", "interactive", "interactive{hispeed_freq=960000}", "schedutil"] {
-        for (device, delay) in [("nexus-6", "none"), ("nexus-5", "lognormal:6ms")] {
-            let levers = json!({ "delay": delay, "batch": 3 });
+    let tuned = "interactive{hispeed_freq=960000,target_loads=\"85 1500000:90\"}".parse().unwrap();
+    let all = governors(["fixed:50", "fixed:1267200kHz"].map(|g| g.parse().unwrap()));
+    for governor in all.into_iter().chain([tuned]) {
+        for (device, delay, batch) in [("nexus-6", "none", 3), ("nexus-5", "lognormal:6ms", 1), ("sm8250", "1ms", 1)] {
+            let levers = json!({ "delay": delay, "batch": batch, "cycles_scale": 1.0 / 3.0, "seed": 7 });
             requests.push(json!({ "do": "replay", "device": device, "activity": 1, "governor": governor,
                 "levers": levers, "window_ns": [1_000_000, 900_000_000] }));
         }
     }
-    requests.push(json!({ "do": "front", "device": "nexus-6", "activity": 1 }));
+    for device in ["nexus-6", "sm8250"] {
+        requests
+            .push(json!({ "do": "front", "device": device, "activity": 1, "levers": { "delay": "lognormal:6ms" } }));
+    }
     requests.push(json!({ "do": "replay", "device": "nexus-7", "activity": 0, "governor": "powersave" }));
     let requests: Vec<String> = requests.iter().map(Value::to_string).collect();
     let mut held = Held::default();

@@ -1,16 +1,25 @@
 //! Makes what a reader may try out, and the module that computes it in a browser.
 
-use crate::model::{BoundRow, Explorer, ExplorerDevice, ExplorerGovernor, ExplorerRun, GridRow};
+mod runs;
+
+pub use runs::recorded;
+
+use crate::model::{BoundRow, Explorer, ExplorerGovernor, ExplorerRun, GridRow, LeftOut, Model};
+use crate::store::Store;
+use crate::study::Study;
 use pocketstone_board::{Cache, Compiled, compiler_for};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::activity::Activity;
-use pocketstone_replay::browser::{Answer, front, pack, shortened};
-use pocketstone_replay::device::Device;
+use pocketstone_replay::browser::{Answer, front, levers, pack, shortened};
+use pocketstone_replay::device::{Device, list};
 use pocketstone_replay::governor::Spec;
+use pocketstone_replay::governor::about::GOVERNORS;
 use pocketstone_replay::levers::Levers;
 use pocketstone_replay::simulate::simulate;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
@@ -18,52 +27,82 @@ const TARGET: &str = "wasm32-unknown-unknown";
 pub const ACTIVITY_BYTES: usize = 320 << 10;
 
 /// Points of a frequency line of the grid: there are many lines.
-const GRID_POINTS: usize = 120;
+const GRID_POINTS: usize = 80;
+
+/// Rows of the grid: beyond, it has the first devices only.
+const GRID_ROWS: usize = 160;
 
 /// A recorded run that a reader may replay.
-#[derive(Debug, Clone, Copy)]
-pub struct Recorded<'a> {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recorded {
     /// Its name.
-    pub name: &'a str,
+    pub name: String,
     /// Its workload, in words.
-    pub workload: &'a str,
+    pub workload: String,
     /// What it did.
-    pub activity: &'a Activity,
-    /// Factor on its cycles, by the device's name.
-    pub cycles_scale: &'a BTreeMap<String, f64>,
+    pub activity: Activity,
+    /// Levers that it has on a device, as the replay's requests write them: how its cycles become the device's.
+    pub levers: BTreeMap<String, Value>,
+    /// The same in words.
+    pub notes: BTreeMap<String, String>,
 }
 
-/// What is offered. `delays` are `recorded` or a delay as studies write it; a run that is too long for a page
-/// is cut to its first operations, and all numbers are those of the part that is left.
+/// What there is to choose from. The first of each list is shown first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Choices {
+    /// Devices.
+    pub devices: Vec<Device>,
+    /// Recorded runs.
+    pub runs: Vec<Recorded>,
+    /// `recorded`, or a delay as studies write it.
+    pub delays: Vec<String>,
+    /// How many of the devices and of the delays, from the first on, are computed beforehand.
+    pub grid: [usize; 2],
+    /// Governors without tunables.
+    pub governors: Vec<Spec>,
+}
+
+/// Adds to a report's model what a reader may try out, where the study replays anything: with the devices that it
+/// names and those in `folder`. No report fails for it: what is wrong is said among what was left out.
+pub fn add(model: &mut Model, store: &Store, study: &Study, folder: &Path, module: impl FnOnce() -> Result<Vec<u8>>) {
+    let make = || -> Result<Option<Explorer>> {
+        let named = crate::replay::devices(study, folder, Some(store))?;
+        // The results may be where the project's other devices are not.
+        let others = list(folder).unwrap_or_default();
+        let choices = recorded(store, study, &named, &others)?;
+        choices.map(|choices| explorer(choices, module())).transpose()
+    };
+    match make() {
+        Ok(explorer) => model.explorer = explorer,
+        Err(error) => model.left_out.push(LeftOut {
+            what: "the part of the report to try replays out".into(),
+            why: error.chain(),
+            cure: error.cure().unwrap_or_default().to_owned(),
+        }),
+    }
+}
+
+/// What is offered. A run that is too long for a page is cut to its first operations, and all numbers are those of
+/// the part that is left.
 ///
 /// # Errors
 /// Where a replay fails: a delay or governor that there is none of, an activity that is none.
-pub fn explorer(
-    devices: &[Device],
-    runs: &[Recorded<'_>],
-    delays: &[&str],
-    governors: &[ExplorerGovernor],
-    module: Result<Vec<u8>>,
-) -> Result<Explorer> {
-    let mut explorer = Explorer {
-        devices: devices.iter().map(device).collect(),
-        delays: delays.iter().map(|d| (*d).to_owned()).collect(),
-        governors: governors.to_vec(),
-        ..Explorer::default()
-    };
-    let specs = governors.iter().map(|g| g.spec.parse()).collect::<Result<Vec<Spec>>>()?;
-    for (r, run) in runs.iter().enumerate() {
-        let share = ACTIVITY_BYTES / runs.len();
-        let activity = shortened(run.activity, share).ok_or_else(|| {
+pub fn explorer(choices: Choices, module: Result<Vec<u8>>) -> Result<Explorer> {
+    let Choices { devices, runs, delays, grid, governors } = choices;
+    let mut explorer = Explorer { governors: governors.iter().map(about).collect(), ..Explorer::default() };
+    let of_device = runs.len() * grid[1].min(delays.len()) * governors.len();
+    let before = grid[0].min((GRID_ROWS / of_device.max(1)).max(1));
+    let share = ACTIVITY_BYTES / runs.len().max(1);
+    for (r, run) in runs.into_iter().enumerate() {
+        let activity = shortened(&run.activity, share).ok_or_else(|| {
             Error::user(format!("one operation of the run {} takes more than {share} bytes", run.name))
                 .hint("leave that run out of the page")
         })?;
-        for (d, device) in devices.iter().enumerate() {
-            for (l, delay) in delays.iter().enumerate() {
-                let levers = levers(run, &device.name, delay)?;
-                let points = front(&activity, device, &levers)?;
-                explorer.bounds.push(BoundRow { of: [d, r, l], points });
-                for (g, spec) in specs.iter().enumerate() {
+        for (d, device) in devices.iter().enumerate().take(before) {
+            for (l, delay) in delays.iter().enumerate().take(grid[1]) {
+                let levers = levers_of(&run, &device.name, delay)?;
+                explorer.bounds.push(BoundRow { of: [d, r, l], least: front(&activity, device, &levers)? });
+                for (g, spec) in governors.iter().enumerate() {
                     let replayed = simulate(&activity, device, spec, &levers)?;
                     let answer = Answer::of(&replayed, None, GRID_POINTS);
                     explorer.grid.push(GridRow { of: [d, r, l, g], answer });
@@ -71,34 +110,47 @@ pub fn explorer(
             }
         }
         explorer.runs.push(ExplorerRun {
-            name: run.name.to_owned(),
-            workload: run.workload.to_owned(),
+            name: run.name,
+            workload: run.workload,
             activity: pack(&activity),
             operations: operations(&activity),
-            recorded_operations: operations(run.activity),
-            cycles_scale: run.cycles_scale.clone(),
+            recorded_operations: operations(&run.activity),
+            levers: run.levers,
+            notes: run.notes,
         });
     }
     match module {
         Ok(bytes) => explorer.module = Some(bytes),
         Err(error) => explorer.why_no_module = Some((error.chain(), error.cure().unwrap_or("").to_owned())),
     }
-    Ok(explorer)
+    Ok(Explorer { devices, delays, ..explorer })
 }
 
-fn device(device: &Device) -> ExplorerDevice {
-    ExplorerDevice {
-        name: device.name.clone(),
-        description: device.description.clone(),
-        text: device.text.clone(),
-        cores: device.clusters.first().map_or(1, |c| c.cores),
-        tunables: device.tunables.clone(),
+/// Governors that come first, and then all others that there are; those that can be tuned before those that cannot.
+pub fn governors(first: impl IntoIterator<Item = Spec>) -> Vec<Spec> {
+    let mut all: Vec<Spec> = Vec::new();
+    let others = GOVERNORS.iter().filter_map(|g| g.name.parse().ok());
+    for spec in first.into_iter().filter_map(|s| s.name().parse().ok()).chain(others) {
+        if !all.contains(&spec) {
+            all.push(spec);
+        }
     }
+    all.sort_by_key(|s| s.tunables().is_empty());
+    all
 }
 
-fn levers(run: &Recorded<'_>, device: &str, delay: &str) -> Result<Levers> {
-    let delay = (delay != "recorded").then(|| delay.parse()).transpose()?;
-    Ok(Levers { delay, cycles_scale: run.cycles_scale.get(device).copied().unwrap_or(1.0), ..Levers::default() })
+fn about(spec: &Spec) -> ExplorerGovernor {
+    let about = spec.about();
+    let tunables = about.tunables.iter().map(|t| [t.name, t.unit, t.default]).collect();
+    ExplorerGovernor { spec: spec.to_string(), about: about.about, tunables }
+}
+
+fn levers_of(run: &Recorded, device: &str, delay: &str) -> Result<Levers> {
+    let mut given = run.levers.get(device).cloned().unwrap_or_else(|| json!({}));
+    if delay != "recorded" {
+        given["delay"] = delay.into();
+    }
+    levers(given)
 }
 
 fn operations(activity: &Activity) -> u64 {
@@ -117,7 +169,7 @@ pub fn module(cache: &Cache, progress: &dyn Fn(&str)) -> Result<Vec<u8>> {
     let module = Compiled {
         what: "the replay for browsers",
         folder: "browser-modules",
-        rooms: &["core", "replay"],
+        rooms: &["core", "workload", "replay"],
         toolchain: &toolchain,
         target: TARGET,
         profile: "browser",
@@ -134,23 +186,47 @@ mod tests {
     use super::*;
     use pocketstone_replay::activity::{Operation, Segment, Thread};
 
-    #[test]
-    fn a_run_that_is_too_long_is_cut_and_says_so_and_a_delay_that_is_none_is_an_error() {
+    fn run(operations: usize) -> Recorded {
         let segments = vec![Segment::Compute { cycles: 40_000_000 }; 40];
         let operation = Operation { segments, delay_ns: 1_000_000, ..Operation::default() };
-        let thread = Thread { operations: vec![operation; 4000], background: false };
-        let activity = Activity { threads: vec![thread] };
-        let scales = BTreeMap::new();
-        let run = Recorded { name: "long", workload: "w", activity: &activity, cycles_scale: &scales };
+        let thread = Thread { operations: vec![operation; operations], background: false };
+        Recorded { name: "long".into(), activity: Activity { threads: vec![thread] }, ..Recorded::default() }
+    }
+
+    #[test]
+    fn a_run_that_is_too_long_is_cut_and_says_so_and_a_delay_that_is_none_is_an_error() {
         let missing = || Err(Error::board("no library").hint("add it"));
-        let explorer = explorer(&[], &[run], &["recorded"], &[], missing()).unwrap();
+        let choices = Choices { runs: vec![run(4000)], delays: vec!["recorded".into()], ..Choices::default() };
+        let explorer = explorer(choices, missing()).unwrap();
         let kept = &explorer.runs[0];
         // An operation takes 4 bytes of delay, 1 of count and 5 for each of 40 segments.
         assert_eq!(kept.operations, ((ACTIVITY_BYTES - 5) / 205) as u64);
         assert_eq!(kept.recorded_operations, 4000);
         assert!(kept.activity.len() <= ACTIVITY_BYTES);
         assert_eq!(explorer.why_no_module, Some(("no library".into(), "add it".into())));
-        let error = levers(&run, "x", "often").unwrap_err();
+        let error = levers_of(&run(1), "x", "often").unwrap_err();
         assert!(error.chain().contains("often"), "{error:?}");
+    }
+
+    #[test]
+    fn the_grid_has_the_first_devices_and_delays_alone() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../devices");
+        let device = |name| Device::load(std::path::Path::new(path), name).unwrap();
+        let choices = Choices {
+            devices: vec![device("nexus-6"), device("nexus-5"), device("msm8998")],
+            runs: vec![run(3), run(2)],
+            delays: ["none", "6ms", "recorded"].map(str::to_owned).into(),
+            grid: [2, 2],
+            governors: governors(["fixed:50", "performance"].map(|g| g.parse().unwrap())),
+        };
+        let few = explorer(choices.clone(), Ok(vec![1])).unwrap();
+        // fixed:50 and all ten but `fixed`; tuned ones first.
+        assert_eq!(few.governors.len(), 10);
+        assert!(!few.governors[0].tunables.is_empty() && few.governors[7].spec == "fixed:50");
+        assert_eq!((few.devices.len(), few.delays.len(), few.module.clone()), (3, 3, Some(vec![1])));
+        assert_eq!((few.grid.len(), few.bounds.len()), (2 * 2 * 2 * 10, 2 * 2 * 2));
+        assert!(few.grid.iter().all(|r| r.of[0] < 2 && r.of[2] < 2 && r.answer.total_mj > 0.0));
+        let many = Choices { runs: vec![run(1); 6], ..choices };
+        assert!(explorer(many, Ok(Vec::new())).unwrap().grid.iter().all(|r| r.of[0] == 0), "240 rows are too many");
     }
 }

@@ -3,7 +3,7 @@
 mod explorer;
 mod layers;
 
-pub use explorer::{BoundRow, Explorer, ExplorerDevice, ExplorerGovernor, ExplorerRun, GridRow, Tunable};
+pub use explorer::{BoundRow, Explorer, ExplorerGovernor, ExplorerRun, GridRow};
 pub use layers::{
     Chain, ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, Distribution, Lane, LaneContent, Quantiles, Span,
     Timeline,

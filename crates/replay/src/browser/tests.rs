@@ -49,7 +49,7 @@ fn a_wrong_request_is_answered_with_what_is_wrong() {
         ("{", "a request cannot be read"),
         (r#"{"do":"dance"}"#, "dance"),
         (r#"{"do":"hold","devices":[],"activities":["%"]}"#, "not base64"),
-        (r#"{"do":"hold","devices":[["x","watts = ["]],"activities":[]}"#, "x"),
+        (r#"{"do":"hold","devices":[{"name":"x"}],"activities":[]}"#, "a device cannot be read"),
         (r#"{"do":"replay","device":"x","activity":0,"governor":"powersave"}"#, "there is no device `x`"),
         (r#"{"do":"replay","device":"x","activity":0,"governor":"unheard-of"}"#, "unheard-of"),
     ] {

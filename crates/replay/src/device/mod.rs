@@ -9,12 +9,14 @@ mod tests;
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A device, as its profile describes it. Powers are in milliwatts, of one core where nothing else is said.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Written as JSON it is without its text and sources: what a replay needs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// The file's name without `.toml`.
     pub name: String,
@@ -39,15 +41,18 @@ pub struct Device {
     /// Governors' settings that differ from their own defaults: by governor, then by the tunable's name.
     pub tunables: BTreeMap<String, BTreeMap<String, String>>,
     /// Constants of `E = t (P_cpu + P_mem)` for flash file systems, where a publication gives them.
+    #[serde(skip)]
     pub flash_energy: Vec<FlashEnergy>,
     /// Where each number is from: by its place in the profile, such as `cluster.krait.points.power_mw`.
+    #[serde(skip)]
     pub sources: BTreeMap<String, String>,
     /// The profile's text, which goes into every result.
+    #[serde(skip)]
     pub text: String,
 }
 
 /// Cores of one kind.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
     /// Its name.
     pub name: String,
@@ -68,7 +73,7 @@ pub struct Cluster {
 }
 
 /// An operating point (OPP).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OperatingPoint {
     /// Frequency.
     pub khz: u32,
@@ -77,7 +82,7 @@ pub struct OperatingPoint {
 }
 
 /// An idle state.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IdleState {
     /// Its name.
     pub name: String,
@@ -90,7 +95,7 @@ pub struct IdleState {
 }
 
 /// Power of the storage while it works.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Storage {
     /// While it reads.
     pub read_mw: f64,
@@ -103,7 +108,7 @@ pub struct Storage {
 }
 
 /// Mean times of one request to the storage.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StorageTimes {
     /// Of a read that waits.
     pub read_ns: u64,

@@ -3,6 +3,7 @@
 //! A governor sees what a kernel's sees: how long its cores were busy, and when they start and stop. It is told of
 //! moments, and answers with a frequency and the next moment it wants to be told of.
 
+pub mod about;
 mod bias;
 mod choose;
 pub mod conservative;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use super::about::{About, GOVERNORS};
 use super::fixed::Fixed;
 use super::tunables::Tunables;
 use super::{Governor, conservative, database, interactive, ondemand, ondemand_legacy, schedutil};
@@ -77,6 +78,14 @@ impl Spec {
     /// Names of the tunables that it has.
     pub fn tunables(&self) -> &'static [&'static str] {
         TUNED.iter().find(|(_, kind, _)| *kind == self.kind).map_or(&[], |(.., names)| *names)
+    }
+
+    /// What there is to know of it.
+    pub fn about(&self) -> About {
+        let name = self.name();
+        let name = if name.starts_with("fixed:") { "fixed" } else { name.as_str() };
+        let nothing = About { name: "", about: "", tunables: &[] };
+        GOVERNORS.iter().find(|g| g.name == name).copied().unwrap_or(nothing)
     }
 
     /// The same governor with a tunable set. A user error if it has no such tunable.

@@ -50,6 +50,16 @@ const exploreFrame = (size, x, y, label) => {
   text("lx", [(left + width - right) / 2, height - 8], x.label);
   return { svg, px, py, path, text };
 };
+// The least energy for a mean latency: straight lines between the bound's corners. `null` where nothing is so fast.
+const exploreLeast = (bound, latency) => {
+  const all = bound.corners, first = all[0], last = all[all.length - 1];
+  if (!first || latency < first[0] * (1 - 1e-12)) return null;
+  const next = all.findIndex((p) => latency < p[0]);
+  if (next < 0) return last[1];
+  if (next === 0) return first[1];
+  const [a, b] = [all[next - 1], all[next]];
+  return a[1] + (latency - a[0]) / (b[0] - a[0]) * (b[1] - a[1]);
+};
 // Latency against energy: the bound as a line, governors as dots, the chosen one large and named.
 const exploreScatter = (rows, bound, chosen) => {
   const shown = rows.filter((r) => r.answer && r.answer.mean_latency_ns !== null);
@@ -61,17 +71,19 @@ const exploreScatter = (rows, bound, chosen) => {
   };
   if (!shown.length) return exploreHtml("p", { class: "empty" }, "There is no operation to show.");
   const x = { ...span(0), label: "Mean latency", units: exploreTimes }, y = { ...span(1), units: exploreJoules };
-  const inside = bound.filter((p) => p[0] <= x.high && p[0] >= x.low);
-  if (inside.length) y.low = Math.max(0, Math.min(y.low, Math.min(...inside.map((p) => p[1])) * 0.97));
+  const schedules = (bound?.schedules ?? []).filter((p) => p[0] >= x.low && p[0] <= x.high);
+  // The line ends at the frame's sides; it starts at its first corner where nothing is faster.
+  const line = [x.low, ...(bound?.corners ?? []).map((p) => p[0]), x.high].filter((v) => bound && v >= x.low && v <= x.high)
+    .map((v) => [v, exploreLeast(bound, v)]).filter((p) => p[1] !== null);
+  if (line.length) y.low = Math.max(0, Math.min(y.low, Math.min(...line.map((p) => p[1])) * 0.97));
   const words = shown.map((r) => `${r.name} ${exploreTime(r.answer.mean_latency_ns)}, ${exploreEnergy(r.answer.total_mj)}`);
   const f = exploreFrame([560, 380], x, y, `Mean latency and energy. ${words.join("; ")}. The numbers are in the table below.`);
-  if (inside.length) {
-    // Between two points the bound is the more costly one: it is a step down where the next is reached.
-    const steps = inside.map((p, i) => i ? `H${f.px(p[0])}V${f.py(Math.min(Math.max(p[1], y.low), y.high))}`
-      : `M${f.px(p[0])} ${f.py(Math.min(Math.max(p[1], y.low), y.high))}`);
-    f.path("bound", `${steps.join("")}H${f.px(x.high)}`);
-    const last = inside[inside.length - 1];
-    f.text("small te", [f.px(x.high), f.py(last[1]) + 15], "bound", { "text-anchor": "end" });
+  const into = (v) => f.py(Math.min(Math.max(v, y.low), y.high)).toFixed(1);
+  const steps = (points) => points.map((p, i) => `${i ? "L" : "M"}${f.px(p[0]).toFixed(1)} ${into(p[1])}`).join("");
+  if (schedules.length > 1) f.path("schedules", steps(schedules));
+  if (line.length) {
+    f.path("bound", steps(line));
+    f.text("small te", [f.px(x.high), f.py(line[line.length - 1][1]) + 15], "bound", { "text-anchor": "end" });
   }
   const taken = [];
   for (const row of [...shown].sort((a, b) => (b.name === chosen) - (a.name === chosen))) {

@@ -39,11 +39,16 @@ const exploreEngine = async (data) => {
       const bytes = await exploreInflate("explore-module");
       module = await exploreModule(bytes);
       const activities = data.runs.map((r) => r.activity);
-      module.ask({ do: "hold", devices: data.devices.map((d) => [d.name, d.text]), activities });
+      module.ask({ do: "hold", devices: data.devices.map((d) => d.profile), activities });
     } catch (error) {
       why = `The replay does not run in this browser (${error.message}), so tunables and levers are fixed.`;
       module = null;
     }
+  }
+  if (!module) {
+    // Only the first of these lists were computed before.
+    data.devices.splice(data.grid_lists[0]);
+    data.delays.splice(data.grid_lists[1]);
   }
   const known = new Map();
   const at = (c) => [
@@ -52,8 +57,8 @@ const exploreEngine = async (data) => {
   ];
   const same = (a, b) => a.every((x, i) => x === b[i]);
   const levers = (c) => {
-    const scale = data.runs.find((r) => r.name === c.run).cycles_scale[c.device] ?? 1;
-    const all = { cycles_scale: scale, batch: c.batch, busy_waiting: c.busy };
+    const own = data.runs.find((r) => r.name === c.run).levers[c.device];
+    const all = { ...own, batch: c.batch, busy_waiting: c.busy };
     if (c.delay !== "recorded") all.delay = c.delay;
     if (c.cores) all.cores = c.cores;
     return all;
@@ -81,12 +86,11 @@ const exploreEngine = async (data) => {
       if (!row) throw new Error(`${governor} was not computed before for this choice`);
       return row.answer;
     },
+    // The bound where it is known; `null` where it has to be computed first, by `bound`: that may take a while.
+    known: (c) => module ? known.get(JSON.stringify(request("front", c))) ?? null : data.bounds.find((r) => same(r.of, at(c)))?.least ?? null,
     bound: (c) => {
-      if (module) {
-        const asked = request("front", c);
-        return remember(asked, () => module.ask(asked));
-      }
-      return data.bounds.find((r) => same(r.of, at(c)))?.points ?? [];
+      const asked = request("front", c);
+      return remember(asked, () => module.ask(asked));
     },
   };
 };

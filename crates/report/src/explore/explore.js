@@ -78,11 +78,12 @@
     control("governor").value = name;
     const governor = data.governors.find((g) => g.spec === name), device = data.devices.find((d) => d.name === choice.device);
     id("about").textContent = governor.about;
+    id("cycles").textContent = data.runs.find((r) => r.name === choice.run).notes[choice.device] ?? "";
     const family = name.split(":")[0], own = device.tunables[name] ?? device.tunables[family] ?? {};
     id("tunables").hidden = !engine.free || !governor.tunables.length;
-    fill(id("tunables").querySelector(".tunables"), ...governor.tunables.map((t) => html("label", {},
-      t.unit ? `${t.name} (${t.unit})` : t.name,
-      html("input", { "data-tunable": t.name, value: set[t.name] ?? "", placeholder: own[t.name] ?? t.default, spellcheck: "false", class: t.name in set ? "set" : null }))));
+    fill(id("tunables").querySelector(".tunables"), ...governor.tunables.map(([key, unit, value]) => html("label", {},
+      unit ? `${key} (${unit})` : key,
+      html("input", { "data-tunable": key, value: set[key] ?? "", placeholder: own[key] ?? value, spellcheck: "false", class: key in set ? "set" : null }))));
     control("reset").hidden = !Object.keys(set).length;
     if (!engine.free) return;
     fill(control("cores"), option("0", "all"), ...Array.from({ length: device.cores }, (_, i) => option(`${i + 1}`)));
@@ -92,16 +93,19 @@
     control("busy").checked = choice.busy;
   };
 
-  const boundAt = (points, latency) => points.filter((p) => p[0] <= latency).reduce((least, p) => Math.min(least, p[1]), Infinity);
   const percent = (part) => `${part >= 0 ? "+" : "\u2212"}${Math.abs(part * 100).toFixed(1)}%`;
   const regret = (answer, bound) => {
-    const least = answer.mean_latency_ns === null ? Infinity : boundAt(bound, answer.mean_latency_ns * (1 + 1e-12));
-    return Number.isFinite(least) && least > 0 ? answer.total_mj / least - 1 : null;
+    const least = bound === null || answer.mean_latency_ns === null ? null : exploreLeast(bound, answer.mean_latency_ns);
+    return least > 0 ? answer.total_mj / least - 1 : null;
   };
+  // What is wrong with the choice, where it was chosen; the other governors stay.
   const failed = (error) => {
-    status.textContent = `${error.message}${error.hint ? `. ${error.hint}` : ""}`;
-    status.classList.add("bad");
+    id("error").textContent = `${error.message}${error.hint ? `. Cure: ${error.hint}` : ""}.`;
+    for (const e of root.querySelectorAll("[data-tunable]")) {
+      if (error.message.includes(`tunable ${e.dataset.tunable} `)) e.setAttribute("aria-invalid", "true");
+    }
     root.dataset.state = "failed";
+    for (const part of ["tiles", "line", "residency", "line-note"]) fill(id(part));
   };
   const tiles = (answer, over) => {
     const tile = (name, key, exact, text, small) => html("div", {}, html("dt", {}, name),
@@ -127,7 +131,7 @@
       const over = regret(a, bound);
       return html("tr", { class: mine ? "now" : null }, head, cell(a.mean_latency_ns, exploreTime(a.mean_latency_ns)),
         cell(a.p99_latency_ns, exploreTime(a.p99_latency_ns)), cell(a.total_mj, exploreEnergy(a.total_mj)),
-        cell(over, over === null ? "–" : percent(over)),
+        html("td", { class: "n", "data-over": row.name }, exploreValue(over, over === null ? "–" : percent(over))),
         ...exploreParts.map(([p]) => cell(a.energy[`${p}_mj`], exploreEnergy(a.energy[`${p}_mj`]))), cell(a.run_ns, exploreTime(a.run_ns)));
     };
     fill(id("table"), html("thead", {}, html("tr", {}, ...heads.map((h, i) => html("th", { scope: "col", class: i ? "n" : null }, h)))),
@@ -141,25 +145,39 @@
     fill(id("residency"), html("thead", {}, html("tr", {}, ...heads.map((h) => html("th", { scope: "col", class: "n" }, h)))), html("tbody", {}, ...rows));
   };
 
+  let later = 0;
   const show = () => {
     controls();
+    clearTimeout(later);
+    delete root.dataset.bound;
     status.textContent = engine.why;
-    status.classList.remove("bad");
-    let answer;
-    try { answer = engine.replay(choice, choice.governor, null); } catch (error) { return failed(error); }
+    id("error").textContent = "";
+    let answer = null, wrong = null;
+    try { answer = engine.replay(choice, choice.governor, null); } catch (error) { wrong = error; }
     const rows = data.governors.map((g, colour) => {
       try { return { name: g.spec, colour, answer: engine.replay(choice, g.spec, null) }; } catch (error) { return { name: g.spec, colour, answer: null, why: error.message }; }
     });
     // With tunables of the reader's own it is one more row, beside the governor as it is.
     if (!rows.some((r) => r.name === choice.governor)) {
-      rows.push({ name: choice.governor, colour: data.governors.findIndex((g) => g.spec === parse(choice.governor).name), answer });
+      rows.push({ name: choice.governor, colour: data.governors.findIndex((g) => g.spec === parse(choice.governor).name), answer, why: wrong?.message });
     }
-    let bound = [], noBound = "";
-    try { bound = engine.bound(choice); } catch (error) { noBound = ` The bound is unavailable: ${error.message}.`; }
-    tiles(answer, regret(answer, bound));
-    fill(id("scatter"), exploreScatter(rows, bound, choice.governor));
+    const bounded = (bound, note) => {
+      if (answer) tiles(answer, regret(answer, bound));
+      fill(id("scatter"), exploreScatter(rows, bound, choice.governor));
+      table(rows, bound, choice.governor);
+      id("bound-note").textContent = note;
+      if (bound) root.dataset.bound = "shown";
+    };
+    const known = engine.known(choice);
+    bounded(known, known ? "" : "The bound is being computed.");
+    // It takes longer than a replay: the rest is shown meanwhile.
+    if (!known && engine.free) {
+      later = setTimeout(() => {
+        try { bounded(engine.bound(choice), ""); } catch (error) { bounded(null, `The bound is unavailable: ${error.message}.`); }
+      }, 30);
+    }
     fill(id("bars"), exploreBars(rows, choice.governor));
-    table(rows, bound, choice.governor);
+    if (wrong) return failed(wrong);
     residency(answer);
     const end = Math.min(Number(choice.window) || answer.run_ns, answer.run_ns), window = [0, end];
     let shown = answer;
@@ -170,7 +188,7 @@
     const run = data.runs.find((r) => r.name === choice.run);
     const part = run.operations < run.recorded_operations
       ? ` The page carries the first ${run.operations} of the run's ${run.recorded_operations} operations.` : "";
-    id("line-note").textContent = `${choice.governor} on ${choice.device}.${shown.thinned ? " Of many changes close together only some are drawn." : ""}${part}${noBound}`;
+    id("line-note").textContent = `${choice.governor} on ${choice.device}.${shown.thinned ? " Of many changes close together only some are drawn." : ""}${part}`;
     root.dataset.state = "shown";
   };
   const change = () => {

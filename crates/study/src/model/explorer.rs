@@ -1,17 +1,20 @@
 //! What a reader may try out: recorded runs, devices and governors, and the replay that computes them.
 
-use pocketstone_replay::browser::Answer;
+use pocketstone_replay::browser::{Answer, Least};
+use pocketstone_replay::device::Device;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The page's part that replays runs at once. All of its numbers are modelled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Explorer {
     /// Devices; the first is shown first, and so with all lists.
-    pub devices: Vec<ExplorerDevice>,
+    pub devices: Vec<Device>,
     /// Recorded runs.
     pub runs: Vec<ExplorerRun>,
-    /// Delays between operations: `recorded`, or a delay as studies write it.
+    /// Delays between operations: `recorded`, or a delay as studies write it. As with devices, the first ones are
+    /// those that the grid has; the others need the module.
     pub delays: Vec<String>,
     /// Governors.
     pub governors: Vec<ExplorerGovernor>,
@@ -23,21 +26,6 @@ pub struct Explorer {
     pub module: Option<Vec<u8>>,
     /// Why there is no module, and the cure.
     pub why_no_module: Option<(String, String)>,
-}
-
-/// A device.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct ExplorerDevice {
-    /// Its name.
-    pub name: String,
-    /// One line for people.
-    pub description: String,
-    /// Its profile.
-    pub text: String,
-    /// The most cores that a run can have.
-    pub cores: u32,
-    /// Governors' settings that differ from their own defaults.
-    pub tunables: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A recorded run.
@@ -53,8 +41,10 @@ pub struct ExplorerRun {
     pub operations: u64,
     /// Operations of the whole recording: more than in it where all of them would be too many for a page.
     pub recorded_operations: u64,
-    /// Factor on its cycles, by device; 1 where none is said.
-    pub cycles_scale: BTreeMap<String, f64>,
+    /// Levers that its replays have whatever a reader chooses, by device.
+    pub levers: BTreeMap<String, Value>,
+    /// What these levers are, in words, by device.
+    pub notes: BTreeMap<String, String>,
 }
 
 /// A governor.
@@ -63,20 +53,9 @@ pub struct ExplorerGovernor {
     /// Its text form without tunables, such as `interactive` or `fixed:50`.
     pub spec: String,
     /// What it does, in a sentence.
-    pub about: String,
-    /// What can be set.
-    pub tunables: Vec<Tunable>,
-}
-
-/// A setting of a governor.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Tunable {
-    /// Its name.
-    pub name: String,
-    /// Its value where neither device nor reader set it.
-    pub default: String,
-    /// Its unit; empty where it has none.
-    pub unit: String,
+    pub about: &'static str,
+    /// What can be set: name, unit, and the value where neither device nor reader set it.
+    pub tunables: Vec<[&'static str; 3]>,
 }
 
 /// A replay that was computed before.
@@ -93,6 +72,6 @@ pub struct GridRow {
 pub struct BoundRow {
     /// Indices in the explorer's lists: device, run, delay.
     pub of: [usize; 3],
-    /// Mean latency in ns and least energy in mJ, by ascending latency.
-    pub points: Vec<(f64, f64)>,
+    /// The bound.
+    pub least: Least,
 }

@@ -11,7 +11,7 @@ use pocketstone_replay::device::Device;
 use std::collections::BTreeMap;
 
 /// Cells that calibrations may refer to.
-pub(super) struct References<'a> {
+pub(crate) struct References<'a> {
     devices: &'a Devices,
     cells: Vec<StoredCell>,
     /// Mean cycles of such cells on a device, once they are known.
@@ -35,23 +35,28 @@ pub(crate) fn cycles_scale(
     References::of(store, study, replay, devices)?.cycles_scale(store, &replay.calibrate, cell, device)
 }
 
+/// The calibration of the cell's workload, else the first.
+pub(crate) fn of_cell<'c>(calibrations: &'c [Calibration], cell: &StoredCell) -> Option<&'c Calibration> {
+    let own = |c: &&Calibration| cell.point.get("workload").is_some_and(|w| *w == c.workload);
+    calibrations.iter().find(own).or(calibrations.first())
+}
+
 impl<'a> References<'a> {
     /// Calibrations may be runs that are not replayed.
-    pub(super) fn of(store: &Store, study: &Study, replay: &ReplaySpec, devices: &'a Devices) -> Result<Self> {
+    pub fn of(store: &Store, study: &Study, replay: &ReplaySpec, devices: &'a Devices) -> Result<Self> {
         let cells = cells(store, study, &ReplaySpec { only: None, ..replay.clone() })?;
         Ok(References { devices, cells, cycles: BTreeMap::new() })
     }
 
-    /// By the calibration of the cell's workload, else by the first; 1 without any.
-    pub(super) fn cycles_scale(
+    /// The factor on a cell's cycles on a device: 1 where nothing calibrates it.
+    pub fn cycles_scale(
         &mut self,
         store: &Store,
         calibrations: &[Calibration],
         cell: &StoredCell,
         device: &Device,
     ) -> Result<f64> {
-        let own = |c: &&Calibration| cell.point.get("workload").is_some_and(|w| *w == c.workload);
-        let Some(calibration) = calibrations.iter().find(own).or(calibrations.first()) else { return Ok(1.0) };
+        let Some(calibration) = of_cell(calibrations, cell) else { return Ok(1.0) };
         let measured = calibration.device.as_ref().and_then(|d| self.devices.get(d.get_ref())).unwrap_or(device);
         self.scale(store, calibration, cell, measured)
     }
