@@ -85,7 +85,7 @@ const exploreScatter = (rows, bound, chosen) => {
     f.path("bound", steps(line));
     f.text("small te", [f.px(x.high), f.py(line[line.length - 1][1]) + 15], "bound", { "text-anchor": "end" });
   }
-  const taken = [];
+  const taken = all.map(([x, y]) => [f.px(x) - 6, f.py(y) - 6, f.px(x) + 6, f.py(y) + 6]);
   for (const row of [...shown].sort((a, b) => (b.name === chosen) - (a.name === chosen))) {
     const a = row.answer, mine = row.name === chosen;
     const [cx, cy] = [f.px(a.mean_latency_ns), f.py(a.total_mj)];
@@ -98,7 +98,7 @@ const exploreScatter = (rows, bound, chosen) => {
     const free = (b) => taken.every((t) => b[2] < t[0] || b[0] > t[2] || b[3] < t[1] || b[1] > t[3]);
     const dy = [0, -13, 13, -26, 26].find((d) => free(box(d)));
     if (dy === undefined) continue;
-    taken.push(box(dy), [cx - 6, cy - 6, cx + 6, cy + 6]);
+    taken.push(box(dy));
     f.text(mine ? "mine-text small" : "small", [end ? cx - 11 : cx + 11, cy + dy], row.name, { dy: ".35em", "text-anchor": end ? "end" : "start" });
   }
   f.text("ly", [-(380 - 40) / 2, 12], "Energy", { transform: "rotate(-90)", "text-anchor": "middle" });
@@ -108,12 +108,12 @@ const exploreScatter = (rows, bound, chosen) => {
 const exploreBars = (rows, chosen) => {
   const shown = rows.filter((r) => r.answer);
   const high = Math.max(...shown.map((r) => r.answer.total_mj), 1e-12);
-  const width = 560, left = 140, right = 72, each = 34, height = shown.length * each + 8;
+  const width = 560, left = 152, right = 72, each = 34, height = shown.length * each + 8;
   const label = `Energy by part of ${shown.map((r) => `${r.name} ${exploreEnergy(r.answer.total_mj)}`).join("; ")}`;
   const svg = exploreSvg("svg", { class: "chart wide", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   shown.forEach((row, n) => {
     const y = n * each + 6, scale = (width - left - right) / high;
-    const name = row.name.length > 18 ? `${row.name.slice(0, 17)}…` : row.name;
+    const name = row.name.length > 20 ? `${row.name.slice(0, 19)}…` : row.name;
     svg.append(exploreSvg("text", { class: `ty${row.name === chosen ? " mine-text" : ""}`, x: left - 10, y: y + 11, dy: ".35em" }, name));
     let x = left;
     exploreParts.forEach(([part, words], i) => {

@@ -63,7 +63,10 @@ pub fn recorded(store: &Store, study: &Study, named: &Devices, others: &[Device]
     let mut runs = Vec::new();
     for (cell, name) in chosen.iter().zip(names) {
         let (activity, source) = activity(store, cell, base)?;
-        let words = describe(&cell.point, &["workload", "engine", "delay", "operations"]);
+        // The name has some of it already.
+        let new = |factor: &&str| cell.point.get(*factor).and_then(|v| v.as_str()).is_none_or(|v| !name.contains(v));
+        let words: Vec<&str> = ["workload", "engine", "delay", "operations"].into_iter().filter(new).collect();
+        let words = describe(&cell.point, &words);
         let workload = format!("{words}, seed {}, from {source}", cell.seed);
         let (mut levers, mut notes) = (BTreeMap::new(), BTreeMap::new());
         for device in &devices {

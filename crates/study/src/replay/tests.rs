@@ -359,3 +359,39 @@ fn advice_ranks_governors_for_the_trials_of_a_run() {
         assert!(error.chain().contains(word), "{}", error.chain());
     }
 }
+
+#[test]
+fn what_a_reader_may_try_out_starts_with_the_numbers_of_the_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path());
+    let twice = Device { name: "twice".into(), cycles_per_recorded_ns: 4.0, ..device() };
+    let choices = crate::explorer::recorded(&store, &study(STUDY), &devices(), &[twice, device()]).unwrap().unwrap();
+    assert_eq!(choices.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["small", "twice"]);
+    assert_eq!(choices.delays, ["recorded", "none", "1ms", "lognormal:6ms"]);
+    assert_eq!(choices.grid, [1, 2], "the study's own");
+    let [run] = &choices.runs[..] else { panic!("one point: {:?}", choices.runs) };
+    assert_eq!(
+        (run.name.as_str(), run.workload.as_str()),
+        ("pocketdata-c", "engine=sqlite delay=none, seed 0, from events")
+    );
+    assert!(
+        run.notes["twice"].contains("4 for a nanosecond of the recording") && run.notes["twice"].contains("not cal")
+    );
+    // The other device needs twice the cycles for the same work.
+    assert_eq!(run.levers["twice"], json!({ "seed": 0, "device_storage": false, "cycles_scale": 2.0 }));
+
+    let made = crate::explorer::explorer(choices, Err(Error::board("none"))).unwrap();
+    let performance = made.governors.iter().position(|g| g.spec == "performance").unwrap();
+    let row = made.grid.iter().find(|r| r.of == [0, 0, 0, performance]).unwrap();
+    // As the cell's replay by hand: 1 ms on a core at 2 GHz and 1 ms asleep, twice.
+    assert_eq!((row.answer.mean_latency_ns, row.answer.run_ns), (Some(2e6), 4 * MS));
+    assert!((row.answer.total_mj - 0.8).abs() < 1e-9);
+    assert!(made.grid.iter().all(|r| r.of[0] == 0 && r.of[2] < 2) && made.devices.len() == 2);
+
+    let without = STUDY.split("[[replay]]").next().unwrap();
+    assert!(crate::explorer::recorded(&store, &study(without), &Devices::new(), &[device()]).unwrap().is_none());
+    let mut model = crate::model::Model::default();
+    // There is no such profile.
+    crate::explorer::add(&mut model, &store, &study(STUDY), folder.path(), || Ok(Vec::new()));
+    assert!(model.explorer.is_none() && model.left_out[0].why.contains("small"), "{:?}", model.left_out);
+}
