@@ -91,20 +91,12 @@ pub struct Answer {
 impl Answer {
     /// Sums a replay up, with the frequencies of a window (`None`: of the whole run) as at most `points` points.
     pub fn of(replayed: &Replayed, window_ns: Option<(u64, u64)>, points: usize) -> Answer {
-        let mut latencies: Vec<u64> = replayed.operations.iter().map(|o| o.latency_ns).collect();
-        latencies.sort_unstable();
-        let count = latencies.len();
-        let mean = |times: &mut dyn Iterator<Item = u64>| {
-            // Summed as integers: exact, whatever the order.
-            (count > 0).then(|| times.map(u128::from).sum::<u128>() as f64 / count as f64)
-        };
-        let rank = (count * 99).div_ceil(100);
         let (frequencies, thinned) = lines(&replayed.frequencies, window_ns.unwrap_or((0, replayed.run_ns)), points);
         Answer {
-            operations: count as u64,
-            mean_latency_ns: mean(&mut latencies.iter().copied()),
-            p99_latency_ns: rank.checked_sub(1).map(|at| latencies[at]),
-            mean_response_ns: mean(&mut replayed.operations.iter().map(|o| o.response_ns)),
+            operations: replayed.operations.len() as u64,
+            mean_latency_ns: replayed.mean_latency_ns(),
+            p99_latency_ns: replayed.p99_latency_ns(),
+            mean_response_ns: replayed.mean_response_ns(),
             run_ns: replayed.run_ns,
             busy_ns: replayed.busy_ns,
             energy: replayed.energy,

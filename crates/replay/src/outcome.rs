@@ -24,7 +24,17 @@ pub struct Replayed {
 impl Replayed {
     /// Mean latency of the operations; `None` without any.
     pub fn mean_latency_ns(&self) -> Option<f64> {
-        let sum: u64 = self.operations.iter().map(|o| o.latency_ns).sum();
+        self.mean(|o| o.latency_ns)
+    }
+
+    /// Mean of the times from when they were wanted until their ends; `None` without any.
+    pub fn mean_response_ns(&self) -> Option<f64> {
+        self.mean(|o| o.response_ns)
+    }
+
+    /// Summed as integers: exact, whatever the order.
+    fn mean(&self, of: impl Fn(&OperationTimes) -> u64) -> Option<f64> {
+        let sum: u128 = self.operations.iter().map(|o| u128::from(of(o))).sum();
         let number = self.operations.len();
         (number > 0).then(|| sum as f64 / number as f64)
     }

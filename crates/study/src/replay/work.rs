@@ -142,11 +142,11 @@ fn metrics(replayed: &Replayed, frequencies: Vec<u32>, least: Option<&Front>) ->
         ("transitions".into(), replayed.transitions as f64),
     ];
     metrics.extend(per_operation(energy, number));
-    if let (Some(mean), Some(p99)) = (replayed.mean_latency_ns(), replayed.p99_latency_ns()) {
-        let responses: u64 = replayed.operations.iter().map(|o| o.response_ns).sum();
+    let response = replayed.mean_response_ns();
+    if let (Some(mean), Some(p99), Some(response)) = (replayed.mean_latency_ns(), replayed.p99_latency_ns(), response) {
         metrics.push(("mean_latency_ns".into(), mean));
         metrics.push(("p99_latency_ns".into(), p99 as f64));
-        metrics.push(("response_mean_ns".into(), responses as f64 / number as f64));
+        metrics.push(("response_mean_ns".into(), response));
         if let Some(bound) = least.and_then(|front| front.least_energy(mean)) {
             metrics.push(("bound_mj".into(), bound));
             if bound > 0.0 {
