@@ -57,7 +57,7 @@ pub fn from_events(
         });
         cursor.walk(&recording, call.start_ns, end_ns, |piece| match piece {
             Piece::Running { cycles } => rest.compute(&mut operation.segments, cycles),
-            Piece::Off { ns, io } => rest.off(&mut operation.segments, ns, io),
+            Piece::Off { ns, io, call } => rest.off(&mut operation.segments, ns, io, call),
         });
         if recording.ended_ns.is_some_and(|ns| ns < end_ns) {
             return Err(Error::user(format!("thread {thread} ended before its operation {number}"))
@@ -104,8 +104,8 @@ pub fn from_phone(log: &EventLog, cycles_per_ns: f64) -> Result<Activity> {
     for span in &recording.spans {
         cursor.walk(&recording, span.start_ns, span.end_ns, |piece| match piece {
             Piece::Running { cycles } => rest.compute(&mut operation.segments, cycles),
-            Piece::Off { ns, io: Some(kind) } => rest.off(&mut operation.segments, ns, Some(kind)),
-            Piece::Off { ns, io: None } => {
+            Piece::Off { ns, io: Some(kind), call } => rest.off(&mut operation.segments, ns, Some(kind), call),
+            Piece::Off { ns, io: None, .. } => {
                 if !operation.segments.is_empty() {
                     operation.transaction = recording.changes(began_ns, span.start_ns);
                     operations.push(std::mem::take(&mut operation));
@@ -175,14 +175,25 @@ fn check_calls(calls: &[Call]) -> Result<()> {
 
 /// A part of a thread's time.
 enum Piece {
-    Running { cycles: f64 },
-    Off { ns: u64, io: Option<IoKind> },
+    Running {
+        cycles: f64,
+    },
+    /// `call`: the number of the call that waits, where it is one on a file.
+    Off {
+        ns: u64,
+        io: Option<IoKind>,
+        call: Option<usize>,
+    },
 }
 
-/// Puts pieces together: neighbours of one kind are one segment. Cycles are rounded once for each segment.
+/// Puts pieces together: neighbours of one kind are one segment, and so are the waits of one call, in which a kernel
+/// may wait several times: a sync is one request of the device that is modelled. What the call computes between
+/// its waits comes after them. Cycles are rounded once for each segment.
 #[derive(Default)]
 struct Tail {
     cycles: f64,
+    /// The call that waited last, and its segment.
+    waited: Option<(usize, usize)>,
 }
 
 impl Tail {
@@ -199,13 +210,19 @@ impl Tail {
         }
     }
 
-    fn off(&mut self, segments: &mut Vec<Segment>, ns: u64, io: Option<IoKind>) {
+    fn off(&mut self, segments: &mut Vec<Segment>, ns: u64, io: Option<IoKind>, call: Option<usize>) {
+        let same_call = self.waited.filter(|(waited, _)| io.is_some() && Some(*waited) == call);
+        if let Some(Segment::Io { ns: all, .. }) = same_call.and_then(|(_, at)| segments.get_mut(at)) {
+            *all += ns;
+            return;
+        }
         match (segments.last_mut(), io) {
-            (Some(Segment::Io { ns: last, kind }), Some(this)) if *kind == this => *last += ns,
+            (Some(Segment::Io { ns: last, kind }), Some(this)) if *kind == this && call.is_none() => *last += ns,
             (Some(Segment::Sleep { ns: last }), None) => *last += ns,
             (_, Some(kind)) => segments.push(Segment::Io { ns, kind }),
             (_, None) => segments.push(Segment::Sleep { ns }),
         }
+        self.waited = call.filter(|_| io.is_some()).map(|call| (call, segments.len() - 1));
     }
 }
 
@@ -322,8 +339,8 @@ impl Cursor {
                     ThreadState::Running => each(Piece::Running { cycles: self.cycles(recording, from_ns, to_ns) }),
                     ThreadState::Waiting | ThreadState::Ended => {}
                     state => {
-                        let io = self.kind(recording, from_ns, state == ThreadState::Blocked);
-                        each(Piece::Off { ns: to_ns - from_ns, io });
+                        let (io, call) = self.kind(recording, from_ns, state == ThreadState::Blocked);
+                        each(Piece::Off { ns: to_ns - from_ns, io, call });
                     }
                 }
             }
@@ -350,19 +367,20 @@ impl Cursor {
         cycles
     }
 
-    /// What device a thread waits for that leaves its core at a moment.
-    fn kind(&mut self, recording: &Recording, at_ns: u64, blocked: bool) -> Option<IoKind> {
+    /// What device a thread waits for that leaves its core at a moment, and the call that does.
+    fn kind(&mut self, recording: &Recording, at_ns: u64, blocked: bool) -> (Option<IoKind>, Option<usize>) {
         while recording.calls.get(self.call).is_some_and(|c| c.1 <= at_ns) {
             self.call += 1;
         }
         let call = recording.calls.get(self.call).filter(|c| c.0 <= at_ns).map(|c| c.2);
-        match call {
+        let kind = match call {
             Some(SystemCall::Read) => Some(IoKind::Read),
             Some(SystemCall::Write) => Some(IoKind::Write),
             Some(SystemCall::Sync) => Some(IoKind::Sync),
             Some(SystemCall::Delete | SystemCall::Truncate) if blocked => Some(IoKind::Write),
             _ => blocked.then_some(IoKind::Read),
-        }
+        };
+        (kind, call.map(|_| self.call))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The results of one run: a folder with one SQLite file.
 
+mod schema;
+
 use crate::cell::Cell;
 use crate::factor::{FACTORS, Point};
 use crate::metrics::{analysis, put_metrics};
@@ -20,9 +22,6 @@ use std::path::{Path, PathBuf};
 
 /// Name of the results file in a run's folder.
 pub const FILE: &str = "results.sqlite";
-/// 4: what models give of a run's cells is kept beside them, in tables of its own; energy and bounds of the frequency
-/// are factors, which the views have as columns.
-const VERSION: u32 = 4;
 
 /// A run's results.
 pub struct Store {
@@ -73,16 +72,14 @@ impl Store {
         }
         let store = Self::connect(folder, &path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         let failed = || format!("cannot write {}", path.display());
-        let schema =
-            format!("BEGIN; {} {} COMMIT;", include_str!("schema.sql"), views() + &crate::replay::store::views());
-        store.db.execute_batch(&schema).user(failed)?;
+        store.db.execute_batch(&schema::whole()).user(failed)?;
         Ok(store)
     }
 
     /// Opens the results of a run to read them, or to add to them.
     ///
     /// # Errors
-    /// When there are none, or another version of pocketstone wrote them.
+    /// When there are none, or a version of pocketstone wrote them that this one does not know.
     pub fn open(folder: &Path, write: bool) -> Result<Self> {
         let path = folder.join(FILE);
         if !path.exists() {
@@ -91,17 +88,7 @@ impl Store {
         }
         let flags = if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
         let store = Self::connect(folder, &path, flags)?;
-        let version: u32 = store
-            .db
-            .query_row("PRAGMA user_version", [], |r| r.get(0))
-            .user(|| format!("{} is not a results file", path.display()))?;
-        if version != VERSION {
-            return Err(Error::user(format!(
-                "{} has version {version}, this pocketstone knows {VERSION}",
-                path.display()
-            ))
-            .hint("read it with the pocketstone that wrote it: SELECT value FROM run WHERE name = 'git.revision'"));
-        }
+        schema::bring_up_to_date(&store.db, &path, write)?;
         Ok(store)
     }
 
@@ -432,18 +419,6 @@ fn put_logs(db: &Connection, cell: i64, measured: &Measured) -> rusqlite::Result
 }
 
 /// The views that one line of SQL can read: every factor is a column of its own.
-fn views() -> String {
-    let columns: String = FACTORS.iter().map(|f| format!("point ->> '$.{0}' AS {0}, ", f.name)).collect();
-    format!(
-        "CREATE VIEW summary AS SELECT experiment, {columns} metric, n, median, mean, low, high FROM statistic;
-         CREATE VIEW improvement AS SELECT experiment, {columns} metric, n, median, mean, low, high FROM comparison;
-         CREATE VIEW cells AS
-             SELECT id, experiment, {columns} repetition, seed, traced, status, digest, host_ms FROM cell;
-         CREATE VIEW task_operations AS SELECT flash_op.task, flash_op.kind, count(*) AS operations FROM flash_op
-             GROUP BY flash_op.task, flash_op.kind;"
-    )
-}
-
 /// Selects cells by an SQL condition over their factors, experiment, seed, repetition and traced.
 ///
 /// # Errors

@@ -98,6 +98,30 @@ fn each_kind_of_time_becomes_its_segment() {
     assert_eq!((second.delay_ns, &second.segments[..], second.transaction), (700, &expected[..], true));
 }
 
+/// A sync that a kernel carries out in two waits is one request, the next sync another one.
+#[test]
+fn the_waits_of_one_call_are_one_request() {
+    let events = [
+        enters(1_000, SystemCall::Sync),
+        leaves(1_100, b'D'),
+        wakes(1_300),
+        comes(1_300),
+        leaves(1_350, b'D'),
+        wakes(1_400),
+        comes(1_400),
+        exits(1_450, SystemCall::Sync),
+        enters(1_450, SystemCall::Sync),
+        leaves(1_450, b'D'),
+        wakes(1_600),
+        comes(1_600),
+        exits(1_600, SystemCall::Sync),
+    ];
+    let run = from_events(&log(&events), WINDOW, ME, &[call(1_000, 2_000)], 1.0).unwrap();
+    // 100 before, 50 between and 50 after the waits of 200 and 50; then 150, and the rest of 400.
+    let expected = [compute(100), io(250, IoKind::Sync), compute(100), io(150, IoKind::Sync), compute(400)];
+    assert_eq!(run.threads[0].operations[0].segments, expected);
+}
+
 #[test]
 fn cycles_follow_the_logs_frequencies() {
     let events = [
