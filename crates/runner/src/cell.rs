@@ -100,9 +100,11 @@ pub fn record(
 ) -> Result<Recorded> {
     let energy = Ready::new(plan, unavailable)?;
     let monitor = if plan.trace { start_tracing(unavailable)? } else { None };
-    let energy = energy.run()?;
+    let mut energy = energy.begin();
+    energy.raise()?;
     let recording = pocketstone_engine::run(engine, operations);
-    let energy = energy.finish(unavailable)?;
+    energy.lower()?;
+    let energy = energy.finish(unavailable);
     let page_reads = monitor.as_ref().is_some_and(|m| m.page_reads_unavailable().is_none());
     let log = monitor.map(Flashmon::stop).transpose()?;
     let recording = recording?;

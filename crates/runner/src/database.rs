@@ -120,6 +120,8 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
     }
 
     let limit = RUN_LIMIT + 2 * delays(trace)?;
+    // PocketData's energy is that of the engine's whole process.
+    let mut energy = Ready::new(plan, &mut unavailable)?.begin();
     // Time before a process's own code runs is a part of its start-up.
     let spawned_ns = pocketstone_engine::now_ns();
     let mut task = task(Work::Measure, &directory, &told, trace, folder);
@@ -132,7 +134,7 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         chill(plan, &directory)?;
     }
     // Everything is in place by now: the engine waits.
-    let energy = Ready::new(plan, &mut unavailable)?;
+    energy.rest();
     let monitor = match plan.trace && first_nand().is_ok() {
         true => start_tracing(&mut unavailable)?,
         false => None,
@@ -145,19 +147,20 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         recorder.start()?;
     }
     let before = Snapshot::of(process.pid());
-    let energy = energy.run()?;
+    energy.raise()?;
     process.go()?;
     let waited = process.wait_done(limit);
-    let energy = energy.finish(&mut unavailable);
+    let lowered = energy.lower();
     let after = Snapshot::of(process.pid());
     let recording = recorder.map(Recorder::stop);
     let page_reads = monitor.as_ref().is_some_and(|m| m.page_reads_unavailable().is_none());
     let flash = monitor.map(Flashmon::stop);
     // What went wrong with the engine is the first thing to say.
     waited?;
-    let energy = energy?;
+    lowered?;
     let pid = process.pid();
     let result = process.finish()?;
+    let energy = energy.finish(&mut unavailable);
     let (recording, flash) = (recording.transpose()?, flash.transpose()?);
 
     let calls = fs::read(folder.join("calls.bin")).board(|| "the engine left no call log".into())?;

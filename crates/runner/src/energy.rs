@@ -1,4 +1,4 @@
-//! Energy of a run, and its mark for a meter beside the machine.
+//! Energy of a run by the machine's meters, and the run's mark for a meter beside the machine.
 
 use pocketstone_core::Result;
 use pocketstone_core::outcome::{EnergyReading, Unavailable};
@@ -7,20 +7,21 @@ use pocketstone_probe::mark::Mark;
 use pocketstone_probe::meters::{Metered, REST, Resting};
 use std::path::Path;
 
-/// A run that is about to begin.
+/// What is metered is about to begin.
 pub struct Ready {
     resting: Option<Resting>,
     mark: Mark,
 }
 
-/// A run that goes on.
-pub struct Running {
+/// The machine's meters run.
+pub struct Metering {
     metered: Option<Metered>,
     mark: Mark,
+    rests: bool,
 }
 
 impl Ready {
-    /// Rests, where the plan wants the run's energy: what traced twins take is not counted.
+    /// Rests, where the plan wants energy: what traced twins take is not counted.
     ///
     /// # Errors
     /// When the mark's file cannot be written.
@@ -39,24 +40,40 @@ impl Ready {
         Ok(Ready { resting, mark })
     }
 
+    /// The machine's meters begin: of a database with the start of its engine, else with the run.
+    pub fn begin(self) -> Metering {
+        let rests = self.resting.is_some();
+        Metering { metered: self.resting.map(Resting::run), mark: self.mark, rests }
+    }
+}
+
+impl Metering {
+    /// Rests once more, with the engine in place: a bench meter sees the run alone, and takes its rest from right
+    /// before.
+    pub fn rest(&self) {
+        if self.rests {
+            std::thread::sleep(REST);
+        }
+    }
+
     /// The run begins.
     ///
     /// # Errors
     /// When the mark's file cannot be written.
-    pub fn run(mut self) -> Result<Running> {
-        let metered = self.resting.take().map(Resting::run);
-        self.mark.raise()?;
-        Ok(Running { metered, mark: self.mark })
+    pub fn raise(&mut self) -> Result<()> {
+        self.mark.raise()
     }
-}
 
-impl Running {
     /// The run has ended.
     ///
     /// # Errors
     /// When the mark's file cannot be written.
-    pub fn finish(mut self, unavailable: &mut Vec<Unavailable>) -> Result<Vec<EnergyReading>> {
-        self.mark.lower()?;
-        Ok(self.metered.map(|m| m.finish(unavailable)).unwrap_or_default())
+    pub fn lower(&mut self) -> Result<()> {
+        self.mark.lower()
+    }
+
+    /// The machine's meters end.
+    pub fn finish(self, unavailable: &mut Vec<Unavailable>) -> Vec<EnergyReading> {
+        self.metered.map(|m| m.finish(unavailable)).unwrap_or_default()
     }
 }
