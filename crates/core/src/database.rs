@@ -42,6 +42,24 @@ pub struct DatabaseSpec {
 }
 
 impl DatabaseSpec {
+    /// A prepared workload on an engine, with everything else as where nothing is asked for: prepared statements, one
+    /// thread, closed, warm.
+    pub fn new(recipe: Recipe, engine: DatabaseEngine) -> DatabaseSpec {
+        DatabaseSpec {
+            recipe,
+            trace: String::new(),
+            loading_trace: String::new(),
+            engine,
+            sql: SqlForm::Prepared,
+            configuration: Configuration::default(),
+            threads: 1,
+            waiting: Waiting::Sleep,
+            arrival: Arrival::Closed,
+            cold: false,
+            conditions: Conditions::default(),
+        }
+    }
+
     /// What matters for loading: how operations are paced and counted does not change what they start from.
     pub fn loading(&self) -> DatabaseSpec {
         let recipe = Recipe {
@@ -88,6 +106,23 @@ pub struct Recipe {
     pub pattern: crate::plan::Pattern,
     /// Delay between two operations. A workload file has its own, which stays where this is `None`.
     pub delay: Option<Delay>,
+}
+
+impl Recipe {
+    /// A workload of YCSB's size: 500 records, 1,800 operations, 10 fields of 100 characters, scans of up to 100.
+    pub fn new(workload: DatabaseWorkload) -> Recipe {
+        Recipe {
+            workload,
+            file: None,
+            records: 500,
+            operations: 1800,
+            fields: 10,
+            field_bytes: 100,
+            scan_records: 100,
+            pattern: crate::plan::Pattern::Random,
+            delay: None,
+        }
+    }
 }
 
 /// Database workloads.

@@ -4,10 +4,7 @@
 //! of its own each time, without and with the record, in turns. Prints both medians and least values, and the
 //! median of the pairs' ratios with a 95% bootstrap interval; the bar is 5%.
 
-use pocketstone_core::database::{
-    Arrival, Conditions, Configuration, DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm, Waiting,
-};
-use pocketstone_core::plan::Pattern;
+use pocketstone_core::database::{Configuration, DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm};
 use pocketstone_core::random::Random;
 use pocketstone_engine::database::{Process, Task, Work, load, serve};
 use pocketstone_workload::database::{Trace, prepare};
@@ -25,33 +22,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SERVE: &str = "--serve";
 
 fn spec() -> DatabaseSpec {
-    DatabaseSpec {
-        recipe: Recipe {
-            workload: DatabaseWorkload::PocketdataC,
-            file: None,
-            records: 500,
-            operations: 1800,
-            fields: 10,
-            field_bytes: 100,
-            scan_records: 100,
-            pattern: Pattern::Random,
-            delay: None,
-        },
-        trace: String::new(),
-        loading_trace: String::new(),
-        engine: DatabaseEngine::Sqlite,
-        sql: SqlForm::Text,
-        configuration: Configuration {
-            journal_mode: Some("persist".into()),
-            synchronous: Some("full".into()),
-            ..Configuration::default()
-        },
-        threads: 1,
-        waiting: Waiting::Sleep,
-        arrival: Arrival::Closed,
-        cold: false,
-        conditions: Conditions::default(),
-    }
+    let configuration = Configuration {
+        journal_mode: Some("persist".into()),
+        synchronous: Some("full".into()),
+        ..Configuration::default()
+    };
+    let recipe = Recipe::new(DatabaseWorkload::PocketdataC);
+    DatabaseSpec { sql: SqlForm::Text, configuration, ..DatabaseSpec::new(recipe, DatabaseEngine::Sqlite) }
 }
 
 /// Milliseconds of the operations of a process.

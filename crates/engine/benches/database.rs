@@ -4,10 +4,7 @@
 //! median of interleaved pairs' differences with a 95% bootstrap interval; the bar is 150 ns per operation.
 
 use libsqlite3_sys as ffi;
-use pocketstone_core::database::{
-    Arrival, Conditions, Configuration, DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm, Waiting,
-};
-use pocketstone_core::plan::Pattern;
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe};
 use pocketstone_core::random::Random;
 use pocketstone_engine::database::Session;
 use pocketstone_workload::database::{StatementKind, Trace, Value};
@@ -137,29 +134,14 @@ fn bind(statement: *mut ffi::sqlite3_stmt, n: c_int, text: &str) {
 }
 
 fn spec() -> DatabaseSpec {
-    DatabaseSpec {
-        recipe: Recipe {
-            workload: DatabaseWorkload::YcsbC,
-            file: None,
-            records: ROWS,
-            operations: READS,
-            fields: FIELDS as u64,
-            field_bytes: FIELD_BYTES as u64,
-            scan_records: 0,
-            pattern: Pattern::Random,
-            delay: None,
-        },
-        trace: String::new(),
-        loading_trace: String::new(),
-        engine: DatabaseEngine::Sqlite,
-        sql: SqlForm::Prepared,
-        configuration: Configuration::default(),
-        threads: 1,
-        waiting: Waiting::Sleep,
-        arrival: Arrival::Closed,
-        cold: false,
-        conditions: Conditions::default(),
-    }
+    let recipe = Recipe {
+        records: ROWS,
+        operations: READS,
+        fields: FIELDS as u64,
+        field_bytes: FIELD_BYTES as u64,
+        ..Recipe::new(DatabaseWorkload::YcsbC)
+    };
+    DatabaseSpec::new(recipe, DatabaseEngine::Sqlite)
 }
 
 /// All operations by the lab: nanoseconds per operation, from the call to its return.

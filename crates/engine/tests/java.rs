@@ -1,10 +1,7 @@
 //! H2's process, driven by hand through its protocol, against SQLite on the same statements.
 
-use pocketstone_core::database::{
-    Arrival, Conditions, Configuration, DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm, Waiting,
-};
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm};
 use pocketstone_core::error::ErrorKind;
-use pocketstone_core::plan::Pattern;
 use pocketstone_engine::database::{Task, TaskResult, Work, java};
 use pocketstone_workload::database::{ResultDigest, StatementKind, Step, Trace, Value};
 use rusqlite::Connection;
@@ -23,29 +20,8 @@ fn h2() -> bool {
 }
 
 fn spec(sql: SqlForm) -> DatabaseSpec {
-    DatabaseSpec {
-        recipe: Recipe {
-            workload: DatabaseWorkload::File,
-            file: None,
-            records: 0,
-            operations: 0,
-            fields: 0,
-            field_bytes: 0,
-            scan_records: 0,
-            pattern: Pattern::Sequential,
-            delay: None,
-        },
-        trace: "0".repeat(64),
-        loading_trace: String::new(),
-        engine: DatabaseEngine::H2,
-        sql,
-        configuration: Configuration::default(),
-        threads: 1,
-        waiting: Waiting::Sleep,
-        arrival: Arrival::Closed,
-        cold: false,
-        conditions: Conditions::default(),
-    }
+    let spec = DatabaseSpec::new(Recipe::new(DatabaseWorkload::File), DatabaseEngine::H2);
+    DatabaseSpec { trace: "0".repeat(64), sql, ..spec }
 }
 
 /// Writes a task, and what it names, into `folder`, and returns the task's file.

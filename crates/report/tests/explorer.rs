@@ -136,7 +136,8 @@ fn the_page_shows_what_the_crate_computes_for_every_choice() {
     let page = page(folder.path(), "report.html", of_runs(Ok(module)));
     let dom = |fragment: &str| dom(folder.path(), &page, fragment);
 
-    let first = dom("");
+    // The bound comes after the page is drawn.
+    let first = dom_with(folder.path(), &page, "", "data-bound=\"shown\"");
     assert_shows(&first, &native("nexus-6", 0, "interactive", json!({})));
     assert!(first.contains("id=\"explore\" class=\"explore\" data-state=\"shown\""), "the controls are there");
     assert!(!first.contains("fixed on this page"), "the module runs");

@@ -133,32 +133,19 @@ mod tests {
 
     fn recipe(workload: DatabaseWorkload) -> Recipe {
         Recipe {
-            workload,
-            file: None,
             records: 5,
             operations: 4,
             fields: 2,
             field_bytes: 3,
             scan_records: 2,
-            pattern: Pattern::Random,
             delay: Some(Delay::None),
+            ..Recipe::new(workload)
         }
     }
 
     fn spec(trace: &str, engine: DatabaseEngine) -> DatabaseSpec {
-        DatabaseSpec {
-            recipe: recipe(DatabaseWorkload::YcsbA),
-            trace: trace.to_owned(),
-            loading_trace: String::new(),
-            engine,
-            sql: SqlForm::Prepared,
-            configuration: Configuration::default(),
-            threads: 1,
-            waiting: Waiting::Sleep,
-            arrival: Arrival::Closed,
-            cold: false,
-            conditions: Conditions::default(),
-        }
+        let spec = DatabaseSpec::new(recipe(DatabaseWorkload::YcsbA), engine);
+        DatabaseSpec { trace: trace.to_owned(), ..spec }
     }
 
     fn measured(digest: Option<&str>) -> Measured {

@@ -1,9 +1,7 @@
 //! SQLite and its relatives from within: settings, locks, images, texts.
 
 use super::*;
-use pocketstone_core::database::{
-    Arrival, Conditions, Configuration, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm, Waiting,
-};
+use pocketstone_core::database::{Configuration, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm};
 use pocketstone_core::hint::{Hint, TakesHints};
 use pocketstone_workload::database::{StatementKind, Trace, Value};
 use std::io::Write;
@@ -11,30 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 fn spec(engine: DatabaseEngine) -> DatabaseSpec {
-    let recipe = Recipe {
-        workload: DatabaseWorkload::File,
-        file: None,
-        records: 0,
-        operations: 0,
-        fields: 0,
-        field_bytes: 0,
-        scan_records: 0,
-        pattern: pocketstone_core::plan::Pattern::Random,
-        delay: None,
-    };
-    DatabaseSpec {
-        recipe,
-        trace: String::new(),
-        loading_trace: String::new(),
-        engine,
-        sql: SqlForm::Prepared,
-        configuration: Configuration::default(),
-        threads: 1,
-        waiting: Waiting::Sleep,
-        arrival: Arrival::Closed,
-        cold: false,
-        conditions: Conditions::default(),
-    }
+    DatabaseSpec::new(Recipe::new(DatabaseWorkload::File), engine)
 }
 
 fn sql_engines() -> Vec<DatabaseEngine> {

@@ -1,10 +1,7 @@
 //! What tests of databases share: specifications and small workloads made by hand.
 #![allow(dead_code)]
 
-use pocketstone_core::database::{
-    Arrival, Conditions, Configuration, DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm, Waiting,
-};
-use pocketstone_core::plan::Pattern;
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe};
 use pocketstone_engine::database::{Measured, Session, available, load};
 use pocketstone_workload::database::{StatementKind, Trace, Value};
 use std::io::Write;
@@ -12,29 +9,7 @@ use std::sync::Arc;
 
 /// A specification with every default.
 pub fn spec(engine: DatabaseEngine) -> DatabaseSpec {
-    DatabaseSpec {
-        recipe: Recipe {
-            workload: DatabaseWorkload::File,
-            file: None,
-            records: 0,
-            operations: 0,
-            fields: 0,
-            field_bytes: 0,
-            scan_records: 0,
-            pattern: Pattern::Random,
-            delay: None,
-        },
-        trace: String::new(),
-        loading_trace: String::new(),
-        engine,
-        sql: SqlForm::Prepared,
-        configuration: Configuration::default(),
-        threads: 1,
-        waiting: Waiting::Sleep,
-        arrival: Arrival::Closed,
-        cold: false,
-        conditions: Conditions::default(),
-    }
+    DatabaseSpec::new(Recipe::new(DatabaseWorkload::File), engine)
 }
 
 /// The engines that are libraries and that this machine has, without `null`; the others are named.
