@@ -44,27 +44,35 @@ fn state_of(letter: u8) -> ThreadState {
 /// Splits the threads' time within the window. Before a thread's first event, that event tells what it was
 /// doing: it ran if it leaves a core or does something else, slept if it is woken, waited if it gets a core.
 /// One that was started within the window is first seen when it is made ready: it counts as asleep before.
+///
+/// Kernels may leave out the switch from their idle thread (6.18 does, where a core that idled is given what was
+/// woken). A thread that does something or leaves a core without having been given one had it since it was woken.
 pub fn thread_times(log: &EventLog, window: Window, threads: &BTreeSet<u32>) -> Vec<ThreadTime> {
     let mut times = Vec::new();
-    let mut now: BTreeMap<u32, (ThreadState, u64)> = BTreeMap::new();
+    // What each does, since when, and whether it was woken for it.
+    let mut now: BTreeMap<u32, (ThreadState, u64, bool)> = BTreeMap::new();
     let mut change = |thread: u32, at_ns: u64, before: ThreadState, after: Option<ThreadState>| {
         if !threads.contains(&thread) {
             return;
         }
-        let (state, since) = now.get(&thread).copied().unwrap_or((before, window.start_ns));
+        let (state, since, woken) = now.get(&thread).copied().unwrap_or((before, window.start_ns, false));
+        // It acts, and was given no core that one saw.
+        let unseen = before == ThreadState::Running && state == ThreadState::Waiting && woken;
+        let state = if unseen { ThreadState::Running } else { state };
         let after = after.unwrap_or(state);
         // A wake-up changes nothing for a thread that runs or waits for a core already.
         if before == ThreadState::Sleeping && matches!(state, ThreadState::Running | ThreadState::Waiting) {
             return;
         }
         if state == after && now.contains_key(&thread) {
+            now.insert(thread, (state, since, woken && !unseen));
             return;
         }
         let (start_ns, end_ns) = (since.max(window.start_ns), at_ns.min(window.end_ns));
         if start_ns < end_ns {
             times.push(ThreadTime { thread, state, start_ns, end_ns });
         }
-        now.insert(thread, (after, at_ns));
+        now.insert(thread, (after, at_ns, before == ThreadState::Sleeping));
     };
     for event in &log.events {
         match event.kind {
@@ -78,11 +86,70 @@ pub fn thread_times(log: &EventLog, window: Window, threads: &BTreeSet<u32>) -> 
     }
     let last: Vec<u32> = now.keys().copied().collect();
     for thread in last {
-        let (state, since) = now[&thread];
+        let (state, since, _) = now[&thread];
         let start_ns = since.max(window.start_ns);
         if start_ns < window.end_ns {
             times.push(ThreadTime { thread, state, start_ns, end_ns: window.end_ns });
         }
     }
     times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{Event, SystemCall};
+
+    const ME: u32 = 7;
+
+    fn times(events: &[(u64, EventKind)]) -> Vec<(ThreadState, u64, u64)> {
+        let of = |kind: &EventKind| if matches!(kind, EventKind::Wake { .. }) { 0 } else { ME };
+        let event =
+            |(time_ns, kind): &(u64, EventKind)| Event { time_ns: *time_ns, cpu: 0, pid: of(kind), kind: *kind };
+        let log = EventLog { events: events.iter().map(event).collect(), ..EventLog::default() };
+        let window = Window { start_ns: 0, end_ns: 1_000 };
+        thread_times(&log, window, &BTreeSet::from([ME])).iter().map(|t| (t.state, t.start_ns, t.end_ns)).collect()
+    }
+
+    const fn leaves(state: u8) -> EventKind {
+        EventKind::Switch { prev: ME, state, next: 0 }
+    }
+
+    const COMES: EventKind = EventKind::Switch { prev: 0, state: b'R', next: ME };
+    const WAKES: EventKind = EventKind::Wake { pid: ME };
+    const ACTS: EventKind = EventKind::Exit { call: SystemCall::Read, result: 0 };
+
+    #[test]
+    fn a_switch_from_the_idle_thread_that_was_left_out_is_known_by_what_the_thread_does_next() {
+        use ThreadState::{Blocked, Running, Waiting};
+        let seen = [(100, leaves(b'D')), (200, WAKES), (230, COMES), (300, leaves(b'D')), (400, WAKES), (400, COMES)];
+        let expected =
+            [(Running, 0, 100), (Blocked, 100, 200), (Waiting, 200, 230), (Running, 230, 300), (Blocked, 300, 400)];
+        assert_eq!(times(&seen)[..5], expected);
+        // It leaves the core that it was not seen to get; then it acts, and is taken off its core.
+        let unseen = [
+            (100, leaves(b'D')),
+            (200, WAKES),
+            (300, leaves(b'D')),
+            (400, WAKES),
+            (450, ACTS),
+            (500, leaves(b'R')),
+            (550, COMES),
+        ];
+        let expected = [
+            (Running, 0, 100),
+            (Blocked, 100, 200),
+            (Running, 200, 300),
+            (Blocked, 300, 400),
+            (Running, 400, 500),
+            (Waiting, 500, 550),
+            (Running, 550, 1_000),
+        ];
+        assert_eq!(times(&unseen), expected);
+        // One that was taken off its core waits, whatever the next event's clock says, and so does one that sleeps.
+        let late = [(100, leaves(b'R')), (101, ACTS), (200, COMES), (300, leaves(b'S')), (301, ACTS)];
+        let expected =
+            [(Running, 0, 100), (Waiting, 100, 200), (Running, 200, 300), (ThreadState::Sleeping, 300, 1_000)];
+        assert_eq!(times(&late), expected);
+    }
 }
