@@ -27,10 +27,8 @@ pub trait TakesHints: Send {
     fn hint(&mut self, hint: Hint);
 }
 
-/// Takes them and does nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoHints;
-
-impl TakesHints for NoHints {
-    fn hint(&mut self, _: Hint) {}
+/// The clamp on a thread's utilisation, of 1024, for which schedutil chooses `speed` of `highest` (in any unit): it
+/// takes the lowest operating point that is at least 1.25 x highest x utilisation / 1024.
+pub fn clamp_of(speed: u32, highest: u32) -> u32 {
+    (u64::from(speed) * 1024 * 4 / (u64::from(highest.max(1)) * 5)) as u32
 }

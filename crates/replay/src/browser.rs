@@ -232,12 +232,9 @@ const SCHEDULES: usize = 120;
 pub fn front(activity: &Activity, device: &Device, levers: &Levers) -> Result<Least> {
     let front = bound::front(activity, device, levers)?;
     let mean = |total_ns: f64| total_ns / front.operations.max(1) as f64;
-    let last = front.points.len().saturating_sub(1);
-    let stride = front.points.len().div_ceil(SCHEDULES - 1).max(1);
-    let kept = front.points.iter().enumerate().filter(|(n, _)| n % stride == 0 || *n == last);
     Ok(Least {
         corners: front.corners.iter().map(|c| (mean(c.total_latency_ns), c.energy_mj)).collect(),
-        schedules: kept.map(|(_, p)| (mean(p.total_latency_ns as f64), p.energy_mj)).collect(),
+        schedules: front.curve(SCHEDULES - 1),
     })
 }
 

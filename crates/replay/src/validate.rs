@@ -155,7 +155,7 @@ fn activity(reference: &Run<'_>, device: &Device) -> Result<Activity> {
     let writers = WRITERS.iter().find(|(w, _)| *w == reference.workload).map(|(_, n)| *n).ok_or_else(|| {
         Error::user(format!("no published workload is called `{}`", reference.workload)).hint("they are A, B, C and E")
     })?;
-    let khz = device.cluster(None)?.points.last().map_or(0, |p| p.khz);
+    let khz = device.highest_khz()?;
     let work = pinned(&PinnedRun { khz, cpu_s: reference.cpu_s, wall_s: reference.wall_s })?;
     let cycles = work.cycles / OPERATIONS as u64;
     let kind = if writers > 0 { IoKind::Sync } else { IoKind::Read };

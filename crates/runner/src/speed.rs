@@ -5,7 +5,7 @@
 //! operation is the only hint that needs a system call, and only where the clamp is another one than before.
 
 use pocketstone_core::database::{Condition, Conditions, DatabaseEngine, DatabaseSpec};
-use pocketstone_core::hint::{Hint, TakesHints};
+use pocketstone_core::hint::{Hint, TakesHints, clamp_of};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::database::Informs;
 use pocketstone_probe::Settings;
@@ -48,10 +48,9 @@ impl Speeds {
         Some(speeds.map(|(alone, batch)| Speeds { alone, batch: batch.max(alone) }))
     }
 
-    /// The clamp for an operation, of 1024: schedutil takes 1.25 of a utilisation.
+    /// The clamp for an operation, of 1024.
     fn clamp(self, following: u32) -> u32 {
-        let percent = if following > 0 { self.batch } else { self.alone };
-        percent * 1024 * 4 / 500
+        clamp_of(if following > 0 { self.batch } else { self.alone }, 100)
     }
 }
 

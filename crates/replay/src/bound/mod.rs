@@ -120,6 +120,16 @@ impl Front {
         after.checked_sub(1).map(|at| &self.points[at])
     }
 
+    /// Mean latency in ns and energy in mJ of [`Front::points`], by ascending latency: of about `most` equal parts of
+    /// them the first, and the last of all.
+    pub fn curve(&self, most: usize) -> Vec<(f64, f64)> {
+        let last = self.points.len().saturating_sub(1);
+        let stride = self.points.len().div_ceil(most.max(1)).max(1);
+        let kept = self.points.iter().enumerate().filter(|(n, _)| n % stride == 0 || *n == last);
+        let mean = |p: &FrontPoint| p.total_latency_ns as f64 / self.operations.max(1) as f64;
+        kept.map(|(_, p)| (mean(p), p.energy_mj)).collect()
+    }
+
     /// How much more energy something took than any policy had to with its mean latency: 0.25 is a quarter more.
     /// `None` as for [`Front::least_energy`].
     pub fn regret(&self, mean_latency_ns: f64, energy_mj: f64) -> Option<f64> {

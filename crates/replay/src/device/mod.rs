@@ -163,6 +163,15 @@ impl Device {
         Self::parse(&stem, &text).user(|| format!("{} is no device profile", path.display()))
     }
 
+    /// The highest frequency of the cluster that runs are replayed on, in kHz.
+    ///
+    /// # Errors
+    /// When it has no operating point.
+    pub fn highest_khz(&self) -> Result<u32> {
+        let point = self.cluster(None)?.points.last();
+        point.map(|p| p.khz).ok_or_else(|| Error::user(format!("the device {} has no operating point", self.name)))
+    }
+
     /// The cluster of that name; without a name, the one that runs are replayed on.
     ///
     /// # Errors

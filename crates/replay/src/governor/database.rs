@@ -32,18 +32,10 @@ use std::collections::BTreeMap;
 
 /// The governor's tunables, by name.
 pub const TUNABLES: &[&str] = &["waiting_percent", "most_waiting", "rate_limit_us"];
-/// Utilisation of a core that is busy at its highest frequency.
-const CAPACITY: u64 = 1024;
 /// How often a busy core is looked at where schedutil does not say: 250 ticks in a second.
 const TICK_NS: u64 = 4_000_000;
 /// Longest least time between two changes: schedutil's.
 const MOST_RATE_LIMIT_NS: u64 = 2_000_000;
-
-/// The clamp on a thread's utilisation, of 1024, for which schedutil chooses `khz`, one of a core's frequencies:
-/// it takes the lowest that is at least 1.25 x highest x utilisation / 1024.
-pub fn clamp_of(khz: u32, highest_khz: u32) -> u32 {
-    (u64::from(khz) * CAPACITY * 4 / (u64::from(highest_khz.max(1)) * 5)) as u32
-}
 
 /// What is known of the thread that hints come from, on one core.
 #[derive(Debug, Clone, Copy, Default)]

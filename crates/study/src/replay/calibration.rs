@@ -74,7 +74,7 @@ impl<'a> References<'a> {
         };
         let found = |c: &&StoredCell| c.point.iter().all(|(name, value)| like(name, value, &cell.point));
         let reference: Vec<StoredCell> = self.cells.iter().filter(found).cloned().collect();
-        let khz = highest_khz(device)?;
+        let khz = device.highest_khz()?;
         let key = (device.name.clone(), reference.iter().map(|c| c.id).collect());
         let cycles = match self.cycles.get(&key) {
             Some(cycles) => *cycles,
@@ -97,12 +97,6 @@ impl<'a> References<'a> {
         }
         Ok(calibration.on_core_s * f64::from(khz) * 1000.0 / cycles)
     }
-}
-
-/// The highest frequency of the cluster that runs are replayed on, in kHz.
-fn highest_khz(device: &Device) -> Result<u32> {
-    let point = device.clusters.first().and_then(|c| c.points.last());
-    point.map(|p| p.khz).ok_or_else(|| Error::user(format!("the device {} has no operating point", device.name)))
 }
 
 fn compute_cycles(activity: &Activity) -> f64 {

@@ -101,10 +101,7 @@ type Modelled = (Vec<(String, f64)>, Vec<(f64, f64)>, String);
 
 /// The front by mean latency, ascending, and the point of least energy as the bound's own numbers.
 fn of_bound(front: &Front, operations: usize) -> Modelled {
-    let mean = |total: f64| total / operations.max(1) as f64;
-    let mut points: Vec<(f64, f64)> =
-        front.points.iter().map(|p| (mean(p.total_latency_ns as f64), p.energy_mj)).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let points = front.curve(usize::MAX);
     let mut hash = Sha256::new();
     for (latency, energy) in &points {
         hash.update(latency.to_le_bytes());
@@ -115,11 +112,7 @@ fn of_bound(front: &Front, operations: usize) -> Modelled {
         metrics = vec![("mean_latency_ns".into(), *latency), ("energy_mj".into(), *energy)];
         metrics.extend(per_operation(*energy, operations));
     }
-    // Both ends stay, and what lies between is thinned evenly.
-    let last = points.len().saturating_sub(1);
-    let stride = points.len().div_ceil(FRONT_POINTS).max(1);
-    let kept = points.iter().enumerate().filter(|(n, _)| n % stride == 0 || *n == last).map(|(_, p)| *p).collect();
-    (metrics, kept, format!("{:x}", hash.finalize()))
+    (metrics, front.curve(FRONT_POINTS), format!("{:x}", hash.finalize()))
 }
 
 fn per_operation(energy_mj: f64, operations: usize) -> Option<(String, f64)> {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::device::{IdleState, OperatingPoint};
 use crate::governor::CoreTimes;
+use pocketstone_core::hint::clamp_of;
 
 /// Decides what it is told to, as schedutil would from utilisation.
 struct Script(u32);
