@@ -11,6 +11,7 @@ mod events_join;
 pub mod events_log;
 pub mod events_threads;
 pub mod hint;
+pub mod inode;
 pub mod log;
 pub mod outcome;
 pub mod plan;

@@ -1,15 +1,16 @@
-//! Storage class memory: one region of bytes that a processor loads from and stores to.
+//! Media. Storage class memory: one region of bytes that a processor loads from and stores to.
 //!
 //! [`Region`] is what a medium has to offer; [`Medium`] is how everything else uses one. A `Medium`
 //! makes the order of persistence a matter of types: a store gives a [`Dirty`], flushing it gives a
 //! [`Flushed`], a fence gives a [`Durable`], and what must not be seen before something else is
-//! durable asks for that `Durable`.
+//! durable asks for that `Durable`. Raw NAND flash is in [`nand`].
 
 mod copy;
 pub mod crash;
 mod heap;
 mod mapped;
 mod medium;
+pub mod nand;
 mod open;
 mod pcm;
 pub mod persist;

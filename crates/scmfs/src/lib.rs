@@ -18,7 +18,6 @@ pub mod defects;
 mod defects;
 mod directory;
 mod dump;
-mod error;
 mod file;
 mod inode;
 mod journal;
@@ -40,7 +39,8 @@ mod xattr;
 
 pub use check::{Finding, Report, check};
 pub use dump::{Dump, dump};
-pub use error::{Damage, Error, Result};
+pub use pocketstone_core::inode::{Damage, Error, Result};
+
 pub use file::File;
 pub use superblock::FORMAT_VERSION;
 pub use types::*;

@@ -1,4 +1,4 @@
-//! What can go wrong in a file operation, as cheap to make as an errno; damage says what and where.
+//! What can go wrong in an operation of a file system, as cheap to make as an errno; damage says what and where.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ pub enum Error {
     /// The volume holds something it cannot hold (EIO). Nothing was served from it.
     Damaged(Box<Damage>),
     /// The medium, or opening it, failed (EIO).
-    Medium(Box<pocketstone_core::Error>),
+    Medium(Box<crate::Error>),
 }
 
 /// Something in a volume that is not as it should be.
@@ -119,19 +119,19 @@ impl fmt::Display for Damage {
 
 impl std::error::Error for Error {}
 
-impl From<pocketstone_core::Error> for Error {
-    fn from(error: pocketstone_core::Error) -> Error {
+impl From<crate::Error> for Error {
+    fn from(error: crate::Error) -> Error {
         Error::Medium(Box::new(error))
     }
 }
 
-impl From<Error> for pocketstone_core::Error {
-    fn from(error: Error) -> pocketstone_core::Error {
+impl From<Error> for crate::Error {
+    fn from(error: Error) -> crate::Error {
         match error {
             Error::Medium(inner) => *inner,
-            Error::Damaged(damage) => pocketstone_core::Error::user(format!("the volume is damaged: {damage}"))
-                .hint("unmount it, keep a copy, then `scmfs fsck --repair REGION`"),
-            other => pocketstone_core::Error::user(other.to_string()),
+            Error::Damaged(damage) => crate::Error::user(format!("the volume is damaged: {damage}"))
+                .hint("unmount it, keep a copy, then check it with fsck"),
+            other => crate::Error::user(other.to_string()),
         }
     }
 }

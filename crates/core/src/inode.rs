@@ -1,0 +1,167 @@
+//! What every file system of this project takes and gives: inodes, their attributes, names.
+
+mod error;
+
+pub use error::{Damage, Error, Result};
+use serde::Serialize;
+
+/// An inode number. The root directory is [`ROOT`].
+pub type Ino = u32;
+
+/// The root directory's inode number.
+pub const ROOT: Ino = 1;
+
+/// Longest name in a directory, in bytes.
+pub const NAME_MAX: usize = 255;
+
+/// Nanoseconds since 1970, UTC; negative before.
+pub type TimeNs = i64;
+
+/// What kind of object an inode is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileType {
+    /// A file with bytes.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+    /// A socket.
+    Socket,
+}
+
+/// What a new inode starts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// The kind of object.
+    pub kind: FileType,
+    /// Permission bits, `0o7777`.
+    pub permissions: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number, of devices.
+    pub rdev: u32,
+}
+
+impl Meta {
+    /// A regular file of user and group 0.
+    pub fn file(permissions: u16) -> Meta {
+        Meta { kind: FileType::Regular, permissions, uid: 0, gid: 0, rdev: 0 }
+    }
+
+    /// A directory of user and group 0.
+    pub fn directory(permissions: u16) -> Meta {
+        Meta { kind: FileType::Directory, ..Meta::file(permissions) }
+    }
+}
+
+/// An inode's attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Attr {
+    /// Inode number.
+    pub ino: Ino,
+    /// Counts the uses of this inode number.
+    pub generation: u32,
+    /// The kind of object.
+    pub kind: FileType,
+    /// Permission bits, `0o7777`.
+    pub permissions: u16,
+    /// Hard links.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number, of devices.
+    pub rdev: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Space taken in bytes, preallocated space included.
+    pub allocated: u64,
+    /// Last read.
+    pub atime_ns: TimeNs,
+    /// Last change of the content.
+    pub mtime_ns: TimeNs,
+    /// Last change of the attributes.
+    pub ctime_ns: TimeNs,
+    /// Creation.
+    pub btime_ns: TimeNs,
+}
+
+/// Attributes to change; `None` leaves one as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SetAttr {
+    /// Permission bits.
+    pub permissions: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size: cuts, or extends with zeros.
+    pub size: Option<u64>,
+    /// Last read.
+    pub atime_ns: Option<TimeNs>,
+    /// Last change of the content.
+    pub mtime_ns: Option<TimeNs>,
+    /// Last change of the attributes; now, if anything else changes and this is `None`.
+    pub ctime_ns: Option<TimeNs>,
+}
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The name.
+    pub name: Vec<u8>,
+    /// The inode it names.
+    pub ino: Ino,
+    /// The kind of object.
+    pub kind: FileType,
+    /// Pass it to `read_directory` to go on after this entry. Never changes while the entry exists.
+    pub cookie: u64,
+}
+
+/// How to rename when the new name exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rename {
+    /// Replace what has the new name.
+    Replace,
+    /// Fail if it exists.
+    NoReplace,
+    /// Let the two names change places; both must exist.
+    Exchange,
+}
+
+/// How to set an extended attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetXattr {
+    /// Create or replace.
+    Any,
+    /// Fail if it exists.
+    Create,
+    /// Fail if it does not.
+    Replace,
+}
+
+/// What the kernel wants to know of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Statfs {
+    /// Unit of the next three.
+    pub block_bytes: u32,
+    /// Blocks for data.
+    pub blocks: u64,
+    /// Blocks that are free.
+    pub free_blocks: u64,
+    /// Inodes.
+    pub inodes: u64,
+    /// Inodes not in use.
+    pub free_inodes: u64,
+}
