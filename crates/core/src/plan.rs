@@ -66,6 +66,12 @@ impl Order {
         }
     }
 
+    /// Names of the files that whoever carries it out must have beside it.
+    pub fn files(&self) -> Vec<&'static str> {
+        let trace = self.trace().map(|_| TRACE_FILE);
+        trace.into_iter().chain(self.image().map(|_| IMAGE_FILE)).collect()
+    }
+
     /// The volume whose image whoever carries it out must have beside it, as [`IMAGE_FILE`].
     pub fn image(&self) -> Option<&Volume> {
         match self {
