@@ -4,6 +4,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, ioctl, opcode};
 use std::fs;
+use std::io::Write;
 
 /// Opens a device file for reading and writing.
 ///
@@ -44,16 +45,50 @@ fn clean_marker() -> [u8; 8] {
     marker
 }
 
+/// A number that the kernel says of mtd0.
+fn number(file: &str) -> Result<u32> {
+    let path = format!("/sys/class/mtd/mtd0/{file}");
+    let text = fs::read_to_string(&path)
+        .board(|| "the board has no MTD device".into())
+        .map_err(|e| e.hint("check that the board's profile loads the module `nandsim`"))?;
+    text.trim().parse().map_err(|e| Error::board(format!("{path} holds `{}`", text.trim())).because(e))
+}
+
 /// Size and erase block size of mtd0, in bytes.
 fn geometry() -> Result<(u32, u32)> {
-    let number = |file: &str| -> Result<u32> {
-        let path = format!("/sys/class/mtd/mtd0/{file}");
-        let text = fs::read_to_string(&path)
-            .board(|| "the board has no MTD device".into())
-            .map_err(|e| e.hint("check that the board's profile loads the module `nandsim`"))?;
-        text.trim().parse().map_err(|e| Error::board(format!("{path} holds `{}`", text.trim())).because(e))
-    };
     Ok((number("size")?, number("erasesize")?))
+}
+
+fn is_bad(device: &fs::File, start: u32) -> bool {
+    let mut offset = i64::from(start);
+    // SAFETY: MEMGETBADBLOCK reads an i64 offset.
+    let answer = unsafe { ioctl(device, BadBlock(&mut offset)) };
+    // A chip that does not know has no bad blocks.
+    answer.unwrap_or(0) > 0
+}
+
+/// Writes bytes to the first MTD device from its start on; the last page is filled up with ones.
+///
+/// # Errors
+/// When they do not fit, a block among them is bad (a block device on the chip would not step over it), or the chip
+/// refuses.
+pub fn write_from_start(bytes: &[u8]) -> Result<()> {
+    let (size, block) = geometry()?;
+    if bytes.len() > size as usize {
+        return Err(Error::board(format!("an image of {} bytes does not fit a chip of {size}", bytes.len())));
+    }
+    let page = number("writesize")? as usize;
+    let mut device = device("/dev/mtd0")?;
+    for (part, start) in bytes.chunks(block as usize).zip((0..size).step_by(block as usize)) {
+        if is_bad(&device, start) {
+            return Err(Error::board(format!("the block at {start:#x} is bad, and an image has no place for that"))
+                .hint("use UBI: file_system = \"squashfs-ubiblock\""));
+        }
+        let mut pages = part.to_vec();
+        pages.resize(part.len().next_multiple_of(page), 0xff);
+        device.write_all(&pages).board(|| format!("cannot write the block at {start:#x}"))?;
+    }
+    Ok(())
 }
 
 /// Erases the whole first MTD device.
@@ -91,10 +126,7 @@ fn erase_then(after: impl Fn(&fs::File, u32) -> Result<()>) -> Result<()> {
     let (bytes, block) = geometry()?;
     let device = device("/dev/mtd0")?;
     for start in (0..bytes).step_by(block as usize) {
-        let mut offset = i64::from(start);
-        // SAFETY: MEMGETBADBLOCK reads an i64 offset.
-        let is_bad = unsafe { ioctl(&device, BadBlock(&mut offset)) }.unwrap_or(0);
-        if is_bad > 0 {
+        if is_bad(&device, start) {
             continue;
         }
         let request = EraseRequest { start, length: block };
