@@ -2,7 +2,7 @@
 
 use super::cache::{PAGE_BYTES, PageCache};
 use super::window::{Cause, Pass, Window};
-use super::{Access, Advice, Rules, Setting};
+use super::{Advice, Request, Rules, Setting};
 
 /// Above so many more misses than hits, faults no longer read around.
 const MOST_FAULT_MISSES: u64 = 100;
@@ -32,14 +32,14 @@ impl OpenFile {
     ///
     /// What lies behind the file's end is not read. (Old kernels look for a page there, too, which may move the window
     /// but costs no medium anything; that is left out.)
-    pub fn read(&mut self, cache: &mut PageCache, access: Access, take: &mut impl FnMut(u64)) {
-        let end = access.offset.saturating_add(access.bytes);
+    pub fn read(&mut self, cache: &mut PageCache, request: Request, take: &mut impl FnMut(u64)) {
+        let end = request.offset.saturating_add(request.bytes);
         let behind = end.div_ceil(PAGE_BYTES);
         let stop = end.min(cache.file_bytes());
-        if access.offset >= stop {
+        if request.offset >= stop {
             return;
         }
-        let mut last = access.offset / PAGE_BYTES;
+        let mut last = request.offset / PAGE_BYTES;
         for page in last..stop.div_ceil(PAGE_BYTES) {
             if !cache.has(page) {
                 self.missed(cache, page, behind - page, take);
@@ -58,9 +58,9 @@ impl OpenFile {
 
     /// readahead(2), POSIX_FADV_WILLNEED, or madvise(MADV_WILLNEED) on a mapping of the file. 6.1 reads no more than
     /// the larger of window and best transfer, from the start on: nothing at all where both are 0.
-    pub fn will_need(&mut self, cache: &mut PageCache, access: Access, take: &mut impl FnMut(u64)) {
-        let first = access.offset / PAGE_BYTES;
-        let end = access.offset.saturating_add(access.bytes);
+    pub fn will_need(&mut self, cache: &mut PageCache, request: Request, take: &mut impl FnMut(u64)) {
+        let first = request.offset / PAGE_BYTES;
+        let end = request.offset.saturating_add(request.bytes);
         let pages = self.allowed(end.div_ceil(PAGE_BYTES).saturating_sub(first));
         self.carry_out(cache, Pass { first, pages, ahead: 0 }, take);
     }

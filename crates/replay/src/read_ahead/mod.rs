@@ -1,8 +1,8 @@
-//! Linux read-ahead, old and new: which pages of a file a sequence of accesses reads from the medium, in which call,
+//! Linux read-ahead, old and new: which pages of a file a sequence of requests reads from the medium, in which call,
 //! and what that costs on a file system whose pages cost what they cost.
 //!
 //! ```text
-//! accesses (offset, bytes) --> Reader: OpenFile (rules, setting, window) --> pages read, by access
+//! requests (offset, bytes) --> Reader: OpenFile (rules, setting, window) --> pages read, by request
 //!                                        |             ^                        |
 //!                                        +-> PageCache +                        +--(Cost)--> page senses, ns
 //! ```
@@ -34,6 +34,7 @@
 mod cache;
 mod costs;
 mod file;
+mod plan;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ mod window;
 pub use cache::{PAGE_BYTES, PageCache};
 pub use costs::Cost;
 pub use file::{MapAdvice, Mapping, OpenFile};
+pub use plan::{Medium, PlanWork};
 pub use reader::{Reader, Work};
 
 use serde::Serialize;
@@ -119,7 +121,7 @@ impl Setting {
 
 /// One read() or pread(), or what a program touches of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
+pub struct Request {
     /// Where.
     pub offset: u64,
     /// Bytes asked for.

@@ -1,7 +1,7 @@
 //! A file that is read, with its part of the page cache: what each read makes the file system do.
 
 use super::cache::PageCache;
-use super::{Access, OpenFile, PAGE_BYTES, Rules, Setting};
+use super::{MapAdvice, Mapping, OpenFile, PAGE_BYTES, Request, Rules, Setting};
 use std::ops::{Add, AddAssign};
 
 /// What reads make a file system do.
@@ -53,15 +53,15 @@ impl Reader {
     }
 
     /// A read().
-    pub fn read(&mut self, access: Access) -> Work {
-        self.read_pages(access, &mut |_| {})
+    pub fn read(&mut self, request: Request) -> Work {
+        self.read_pages(request, &mut |_| {})
     }
 
     /// A read(); `take` hears each page that is read from the medium, in order.
-    pub fn read_pages(&mut self, access: Access, take: &mut impl FnMut(u64)) -> Work {
-        let mut work = Work { touched: access.pages(self.cache.file_bytes()), ..Work::default() };
+    pub fn read_pages(&mut self, request: Request, take: &mut impl FnMut(u64)) -> Work {
+        let mut work = Work { touched: request.pages(self.cache.file_bytes()), ..Work::default() };
         let Reader { cache, file, index } = self;
-        file.read(cache, access, &mut |page| {
+        file.read(cache, request, &mut |page| {
             work.pages += 1;
             work.nodes += index.look_up(page);
             take(page);
@@ -69,17 +69,54 @@ impl Reader {
         work
     }
 
+    /// A program touches each page of the request in a mapping, in order.
+    pub fn touch(&mut self, mapping: &mut Mapping, request: Request, take: &mut impl FnMut(u64)) -> Work {
+        let mut work = Work { touched: request.pages(self.cache.file_bytes()), ..Work::default() };
+        let Reader { cache, file, index } = self;
+        let first = request.offset / PAGE_BYTES;
+        for page in first..first + work.touched {
+            file.touch(cache, mapping, page, &mut |page| {
+                work.pages += 1;
+                work.nodes += index.look_up(page);
+                take(page);
+            });
+        }
+        work
+    }
+
+    /// readahead(2), POSIX_FADV_WILLNEED or MADV_WILLNEED on a range.
+    pub fn will_need(&mut self, request: Request, take: &mut impl FnMut(u64)) -> Work {
+        let mut work = Work::default();
+        let Reader { cache, file, index } = self;
+        file.will_need(cache, request, &mut |page| {
+            work.pages += 1;
+            work.nodes += index.look_up(page);
+            take(page);
+        });
+        work
+    }
+
+    /// A mapping of the file.
+    pub fn map(&self, advice: MapAdvice) -> Mapping {
+        Mapping::new(self.cache.file_bytes(), 0, advice)
+    }
+
+    /// A page was cached before the run.
+    pub fn preload(&mut self, page: u64) {
+        self.cache.add(page);
+    }
+
     /// A write(): what it wrote is cached, and the file may be longer.
-    pub fn write(&mut self, access: Access) {
-        let end = access.offset.saturating_add(access.bytes);
+    pub fn write(&mut self, request: Request) {
+        let end = request.offset.saturating_add(request.bytes);
         self.cache.grow(end);
-        for page in access.offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES) {
+        for page in request.offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES) {
             self.cache.add(page);
         }
     }
 }
 
-impl Access {
+impl Request {
     /// Number of pages of a file of `file_bytes` that it touches.
     pub fn pages(&self, file_bytes: u64) -> u64 {
         let end = self.offset.saturating_add(self.bytes).min(file_bytes);

@@ -2,8 +2,7 @@
 
 use super::window::{first_pages, next_pages};
 use super::*;
-use pocketstone_core::plan::{Data, Pattern, ReadSpec};
-use pocketstone_workload::{Operation, read_operations};
+use pocketstone_core::plan::{Access, Data, FileSystem, Pattern, Prefetch, ReadSpec};
 use proptest::prelude::*;
 
 const FILE_BYTES: u64 = 5 << 20;
@@ -17,20 +16,20 @@ fn off() -> Setting {
     Setting::raw_nand(0, Advice::Normal)
 }
 
-fn page(number: u64) -> Access {
+fn page(number: u64) -> Request {
     pages(number, 1)
 }
 
-fn pages(first: u64, count: u64) -> Access {
-    Access { offset: first * PAGE_BYTES, bytes: count * PAGE_BYTES }
+fn pages(first: u64, count: u64) -> Request {
+    Request { offset: first * PAGE_BYTES, bytes: count * PAGE_BYTES }
 }
 
-/// Pages that each access reads.
-fn reads(rules: Rules, setting: Setting, file_bytes: u64, accesses: &[Access]) -> Vec<Vec<u64>> {
+/// Pages that each request reads.
+fn reads(rules: Rules, setting: Setting, file_bytes: u64, accesses: &[Request]) -> Vec<Vec<u64>> {
     let mut reader = Reader::cold(rules, setting, file_bytes, None);
-    let read = |access: &Access| {
+    let read = |request: &Request| {
         let mut taken = Vec::new();
-        reader.read_pages(*access, &mut |page| taken.push(page));
+        reader.read_pages(*request, &mut |page| taken.push(page));
         taken
     };
     accesses.iter().map(read).collect()
@@ -40,31 +39,27 @@ fn row(first: u64, last: u64) -> Vec<u64> {
     (first..=last).collect()
 }
 
-/// The requests of the read-ahead study.
-fn requests(pattern: Pattern, requests: u64, seed: u64) -> Vec<Access> {
-    let spec = ReadSpec {
+/// The read-ahead study's requests.
+fn study(pattern: Pattern, requests: u64) -> ReadSpec {
+    ReadSpec {
         pattern,
         requests,
         request_bytes: 4096,
         file_bytes: FILE_BYTES,
         inter_arrival_ns: 0,
         data: Data::Random,
-    };
-    let access = |operation| match operation {
-        Operation::Read { offset, bytes, .. } => Some(Access { offset, bytes }),
-        _ => None,
-    };
-    read_operations(&spec, seed).filter_map(access).collect()
+        access: Access::Read,
+        prefetch: Prefetch::None,
+    }
 }
 
 /// Share of page reads that switching read-ahead off saves, mean over seeds.
 fn saved(rules: Rules, pattern: Pattern, count: u64) -> f64 {
     const SEEDS: u64 = 100;
     let one = |seed| {
-        let accesses = requests(pattern, count, seed);
         let total = |setting| {
-            let mut reader = Reader::cold(rules, setting, FILE_BYTES, None);
-            accesses.iter().map(|a| reader.read(*a)).sum::<Work>().pages as f64
+            let medium = Medium::of(FileSystem::Jffs2).unwrap();
+            medium.work(&study(pattern, count), seed, rules, setting, &mut |_| {}).total().pages as f64
         };
         1.0 - total(off()) / total(on())
     };
@@ -258,7 +253,7 @@ fn nodes_of_an_index_are_read_once() {
     let nodes = [0, 1, 8, 64, 1279, 1279].map(|n| reader.read(page(n)).nodes);
     assert_eq!(nodes, [3, 0, 1, 2, 3, 0]);
     let mut reader = Reader::cold(Rules::Linux6_1, off(), FILE_BYTES, Some(8));
-    let work = reader.read(Access { offset: 0, bytes: FILE_BYTES });
+    let work = reader.read(Request { offset: 0, bytes: FILE_BYTES });
     assert_eq!(work, Work { touched: 1280, pages: 1280, nodes: 183 });
 }
 
@@ -283,8 +278,30 @@ fn costs_come_from_calls_and_what_is_not_told_apart_is_the_pages() {
 #[test]
 fn what_was_written_is_cached_and_lengthens_the_file() {
     let mut reader = Reader::cold(Rules::Linux6_1, off(), PAGE_BYTES, None);
-    reader.write(Access { offset: 2 * PAGE_BYTES, bytes: 10 });
+    reader.write(Request { offset: 2 * PAGE_BYTES, bytes: 10 });
     assert_eq!([0, 1, 2].map(|n| reader.read(page(n)).pages), [1, 1, 0]);
+}
+
+#[test]
+fn a_plan_is_worked_as_the_runner_works_it() {
+    let of = |spec: &ReadSpec, setting| {
+        let medium = Medium::of(FileSystem::Jffs2).unwrap();
+        medium.work(spec, 1, Rules::Linux6_1, setting, &mut |_| {})
+    };
+    let pages = |found: &PlanWork| found.calls.iter().map(|work| work.pages).collect::<Vec<_>>();
+    // The call asks for 40 pages and gets the window's 32; the reader then misses page 32, just behind what it read.
+    let willneed = ReadSpec { prefetch: Prefetch::Willneed, ..study(Pattern::Sequential, 40) };
+    let found = of(&willneed, on());
+    assert_eq!((found.prefetch.pages, found.calls.len()), (32, 40));
+    assert!(pages(&found)[..32].iter().all(|p| *p == 0) && pages(&found)[32] == 4);
+    let found = of(&willneed, off());
+    assert_eq!((found.prefetch.pages, found.total().pages), (0, 40));
+    // Faults at pages 0, 8, 16 ...: 0 to 31 with the marker at 24, whose fault brings 32 more.
+    let mapped = ReadSpec { access: Access::Mmap, request_bytes: 8 * PAGE_BYTES, ..study(Pattern::Sequential, 4) };
+    assert_eq!(pages(&of(&mapped, on())), [32, 0, 0, 32]);
+    let random = Setting::raw_nand(WINDOW_BYTES, Advice::Random);
+    assert_eq!(pages(&of(&mapped, random)), [8; 4]);
+    assert_eq!(Medium::of(FileSystem::Ext4), None);
 }
 
 proptest! {
@@ -303,12 +320,12 @@ proptest! {
         let mut cache = PageCache::cold(file_bytes);
         let mut taken = std::collections::BTreeSet::new();
         for (offset, bytes) in accesses {
-            let access = Access { offset, bytes };
+            let request = Request { offset, bytes };
             let mut twice = None;
-            file.read(&mut cache, access, &mut |page| if !taken.insert(page) { twice = Some(page) });
+            file.read(&mut cache, request, &mut |page| if !taken.insert(page) { twice = Some(page) });
             prop_assert_eq!(twice, None);
             let first = offset / PAGE_BYTES;
-            for page in first..first + access.pages(file_bytes) {
+            for page in first..first + request.pages(file_bytes) {
                 prop_assert!(taken.contains(&page) && cache.has(page));
             }
         }
