@@ -393,12 +393,16 @@ fn the_null_file_system_reads_zeros() {
     if !can_mount() {
         return;
     }
-    let home = tempfile::tempdir().unwrap();
-    let mounted = mount_null(home.path(), 1).unwrap();
-    let file = File::open(home.path().join(pocketstone_mount::NULL_FILE)).unwrap();
-    let mut block = [1; 4096];
-    file.read_exact_at(&mut block, 12345).unwrap();
-    assert!(block.iter().all(|&b| b == 0));
-    drop(file);
-    mounted.unmount().unwrap();
+    for direct_io in [false, true] {
+        let home = tempfile::tempdir().unwrap();
+        let options = MountOptions { direct_io, ..MountOptions::raw_nand("null") };
+        let mounted = mount_null(home.path(), "zeros", 1_000_000, &options).unwrap();
+        let file = File::open(home.path().join("zeros")).unwrap();
+        let mut block = [1; 4096];
+        file.read_exact_at(&mut block, 12345).unwrap();
+        assert!(block.iter().all(|&b| b == 0));
+        assert_eq!(file.read_at(&mut block, 999_990).unwrap(), 10);
+        drop(file);
+        mounted.unmount().unwrap();
+    }
 }

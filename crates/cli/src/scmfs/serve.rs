@@ -25,7 +25,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     let mut options = MountOptions::default();
     helper::apply(&mut arguments, &mut options)?;
     if arguments.remount {
-        return pocketstone_mount::remount(&region::canonical(&arguments.directory)?, &options).map(|()| 0);
+        return pocketstone_mount::remount(&region::canonical(&arguments.directory)?, pocketstone_mount::KIND, &options).map(|()| 0);
     }
     let server = std::env::var_os(SERVER).is_some();
     if !server && !arguments.foreground && !arguments.fake {
