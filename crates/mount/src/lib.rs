@@ -5,6 +5,7 @@
 
 mod control;
 mod convert;
+pub mod daemon;
 mod device;
 mod handshake;
 mod known;

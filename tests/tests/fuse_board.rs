@@ -1,0 +1,35 @@
+//! File systems by FUSE on the virtual board: what they cost, that read-ahead is theirs, and that two runs agree.
+
+use pocketstone_board::{Board, Measured};
+use pocketstone_core::plan::{FileSystem, Pattern};
+use pocketstone_study::store::log_digest;
+use pocketstone_tests::{measure, plan, virtual_board};
+
+fn cell(board: &dyn Board, file_system: FileSystem, requests: u64, window: u64, trace: bool) -> Measured {
+    let mut plan = plan(file_system, Pattern::Sequential, requests, window, 1);
+    plan.trace = trace;
+    measure(board, &plan)
+}
+
+/// Latency of each call in microseconds.
+fn latencies_us(measured: &Measured) -> Vec<f64> {
+    measured.calls.iter().map(|call| call.latency_ns as f64 / 1e3).collect()
+}
+
+#[test]
+fn the_null_file_system_shows_what_fuse_alone_takes_and_two_cells_agree() {
+    let Some(board) = virtual_board() else { return };
+    let without = cell(&board, FileSystem::NullFuse, 64, 0, false);
+    assert_eq!(without.outcome.read_ahead.bytes, Some(0));
+    assert!(without.outcome.read_ahead.bdi.as_deref().is_some_and(|name| name.starts_with("0:")), "FUSE's own");
+    // Without a window each page is a request to the server and back: far from free, and alike.
+    let mut times = latencies_us(&without);
+    times.sort_by(f64::total_cmp);
+    let median = times[times.len() / 2];
+    assert!((5.0..500.0).contains(&median), "{median} us");
+    let with = cell(&board, FileSystem::NullFuse, 64, 128 << 10, false);
+    assert_eq!(with.outcome.read_ahead.default_bytes, Some(128 << 10), "as the mount negotiates");
+    let sum = |m: &Measured| latencies_us(m).iter().sum::<f64>();
+    assert!(sum(&with) < sum(&without), "fewer requests of more pages: {} {}", sum(&with), sum(&without));
+    assert_eq!(log_digest(&cell(&board, FileSystem::NullFuse, 64, 128 << 10, false)), log_digest(&with));
+}
