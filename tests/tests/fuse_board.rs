@@ -17,6 +17,16 @@ fn latencies_us(measured: &Measured) -> Vec<f64> {
 }
 
 #[test]
+fn the_chip_s_free_out_of_band_bytes_hold_the_tags() {
+    let Some(board) = virtual_board() else { return };
+    let argv = ["cat", "/sys/class/mtd/mtd0/oobsize", "/sys/class/mtd/mtd0/oobavail"].map(str::to_owned);
+    let Ok((output, 0)) = board.exec(&argv) else { panic!("cat fails") };
+    // Hamming codes take 24 of 64 bytes (3 for each 256 of 2048) and the bad block's mark 2: 38 are left, and
+    // YAFFS2's tags with their own error correction take 28.
+    assert_eq!(String::from_utf8_lossy(&output), "64\n38\n");
+}
+
+#[test]
 fn the_null_file_system_shows_what_fuse_alone_takes_and_two_cells_agree() {
     let Some(board) = virtual_board() else { return };
     let without = cell(&board, FileSystem::NullFuse, 64, 0, false);
