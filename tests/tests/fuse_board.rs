@@ -3,7 +3,7 @@
 use pocketstone_board::{Board, Measured};
 use pocketstone_core::plan::{FileSystem, Pattern};
 use pocketstone_study::store::log_digest;
-use pocketstone_tests::{measure, plan, virtual_board};
+use pocketstone_tests::{measure, plan, virtual_board, virtual_board_with};
 
 fn cell(board: &dyn Board, file_system: FileSystem, requests: u64, window: u64, trace: bool) -> Measured {
     let mut plan = plan(file_system, Pattern::Sequential, requests, window, 1);
@@ -24,6 +24,12 @@ fn the_chip_s_free_out_of_band_bytes_hold_the_tags() {
     // Hamming codes take 24 of 64 bytes (3 for each 256 of 2048) and the bad block's mark 2: 38 are left, and
     // YAFFS2's tags with their own error correction take 28.
     assert_eq!(String::from_utf8_lossy(&output), "64\n38\n");
+    // A code of 8 bits for each 512 bytes takes 4 x 13 bytes: 10 are left.
+    let board = virtual_board_with(|machine| {
+        machine.modules.parameters.insert("nandsim".into(), "bch=8".into());
+    });
+    let Ok((output, 0)) = board.expect("the board").exec(&argv) else { panic!("cat fails") };
+    assert_eq!(String::from_utf8_lossy(&output), "64\n10\n");
 }
 
 #[test]

@@ -206,7 +206,10 @@ pub trait Mountable: Send + Sync + Sized + 'static {
     fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
 
     /// What `df` shows.
-    fn statfs(&self) -> Statfs;
+    ///
+    /// # Errors
+    /// When the volume cannot be asked.
+    fn statfs(&self) -> Result<Statfs>;
 
     /// The value of an extended attribute of the root that is stored nowhere; `None` if it is an ordinary one.
     fn asked(&self, _source: &str, _name: &[u8]) -> Option<Result<Vec<u8>>> {

@@ -395,7 +395,10 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let s = self.volume.statfs();
+        let s = match self.volume.statfs() {
+            Ok(s) => s,
+            Err(error) => return reply.error(self.errno(&error)),
+        };
         let (block, name) = (s.block_bytes, NAME_MAX as u32);
         reply.statfs(s.blocks, s.free_blocks, s.free_blocks, s.inodes, s.free_inodes, block, name, block);
     }

@@ -127,8 +127,8 @@ impl Mountable for Volume {
         Volume::remove_xattr(self, ino, name)
     }
 
-    fn statfs(&self) -> Statfs {
-        Volume::statfs(self)
+    fn statfs(&self) -> Result<Statfs> {
+        Ok(Volume::statfs(self))
     }
 
     fn asked(&self, source: &str, name: &[u8]) -> Option<Result<Vec<u8>>> {

@@ -136,8 +136,8 @@ impl Mountable for Slow {
     fn remove_xattr(&self, _: Ino, _: &[u8]) -> Result<()> {
         Err(Error::NoAttribute)
     }
-    fn statfs(&self) -> Statfs {
-        Statfs { block_bytes: 4096, blocks: 512, free_blocks: 0, inodes: 2, free_inodes: 0 }
+    fn statfs(&self) -> Result<Statfs> {
+        Ok(Statfs { block_bytes: 4096, blocks: 512, free_blocks: 0, inodes: 2, free_inodes: 0 })
     }
 }
 
