@@ -19,6 +19,10 @@ pub trait Mountable: Send + Sync + Sized + 'static {
     /// Whether [`Mountable::closing`] has anything to do. The kernel asks at every close then.
     const ASKS_AT_CLOSE: bool = false;
 
+    /// Whether attributes cost next to nothing while a directory is listed (FUSE_READDIRPLUS). If not, the kernel
+    /// asks for those that somebody wants to see.
+    const LISTS_ATTRIBUTES: bool = true;
+
     /// The attributes of what a directory has under a name.
     ///
     /// # Errors

@@ -90,14 +90,15 @@ impl<V: Mountable> Filesystem for Served<V> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         let mut wanted = vec![
             InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
             // Without it the kernel asks for security.capability before every write.
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ];
+        if V::LISTS_ATTRIBUTES {
+            wanted.extend([InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_READDIRPLUS_AUTO]);
+        }
         if self.options.writeback {
             wanted.push(InitFlags::FUSE_WRITEBACK_CACHE);
         }
