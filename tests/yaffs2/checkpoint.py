@@ -171,7 +171,8 @@ class Checkpoint:
         self._compare_device(scan, out)
         self._compare_blocks(scan, out)
         live = {number for number in places if number > t.DELETED}
-        live |= {o.id for o in scan.objects.values() if o.id > t.DELETED and o.parent == t.UNLINKED and o.page is not None}
+        live |= {o.id for o in scan.objects.values()
+                 if o.id > t.DELETED and o.parent == t.UNLINKED and o.page is not None}
         told = {number: record for number, record in self.objects.items()
                 if number > t.DELETED and not record["fake"] and record["parent"] != t.DELETED}
         for number in sorted(live - told.keys()):

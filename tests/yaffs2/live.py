@@ -1,4 +1,4 @@
-"""Images as a kernel leaves them after a life of writing. A seed drives the operations; the expected tree comes along."""
+"""Images as a kernel leaves them after a life of writing: a seed drives it, and the expected tree comes along."""
 import random
 import stat
 
