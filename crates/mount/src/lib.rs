@@ -16,6 +16,7 @@ mod options;
 mod scmfs;
 mod served;
 mod session;
+mod yaffs2;
 
 pub use control::{COLLECT, RESIZE, State, USAGE, state};
 pub use device::{Entry, mounted_at};
@@ -23,6 +24,7 @@ pub use mountable::Mountable;
 pub use null::mount_null;
 pub use options::{MountOptions, Reporter};
 pub use session::{Before, Mounted, Target, clean_up, is_dead, remount, unmount};
+pub use yaffs2::{YAFFS2_KIND, Yaffs2, mount_yaffs2};
 
 use pocketstone_core::{Error, Result};
 use std::path::Path;

@@ -4,7 +4,9 @@
 use pocketstone_core::error::Context;
 use pocketstone_core::plan::{FileSystem, Volume};
 use pocketstone_core::{Error, Result};
-use pocketstone_mount::{MountOptions, Mounted, mount_null};
+use pocketstone_media::nand::MtdNand;
+use pocketstone_mount::{MountOptions, Mounted, mount_null, mount_yaffs2};
+use pocketstone_yaffs2 as yaffs2;
 use rustix::mount::UnmountFlags;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -97,13 +99,30 @@ fn threads() -> Vec<u32> {
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// Serves the YAFFS2 volume of an MTD device until it is unmounted.
+///
+/// # Errors
+/// When it cannot be opened, mounted or closed.
+pub fn serve_yaffs2(device: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
+    let chip = MtdNand::open(Path::new(device), false)?;
+    let volume = yaffs2::Volume::mount(Box::new(chip), &yaffs2::Options::default());
+    let volume = volume.board(|| format!("cannot open the volume on {device}"))?;
+    let (mounted, volume) = mount_yaffs2(volume, at, &options(device))?;
+    serve(mounted, say, || volume.close())
+}
+
+/// As the kernel's file systems are mounted on boards, and as raw NAND is.
+fn options(source: &str) -> MountOptions {
+    MountOptions { noatime: true, ..MountOptions::raw_nand(source) }
+}
+
 /// Serves the null file system with a file of so many bytes until it is unmounted.
 ///
 /// # Errors
 /// When it cannot be mounted.
 pub fn serve_null(file: &str, bytes: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
     let bytes = bytes.parse().user(|| format!("`{bytes}` is no number of bytes"))?;
-    let mounted = mount_null(at, file, bytes, &MountOptions::raw_nand("null"))?;
+    let mounted = mount_null(at, file, bytes, &options("null"))?;
     serve(mounted, say, || Ok(()))
 }
 

@@ -12,7 +12,7 @@ use std::process::Command;
 const TARGET: &str = "armv7-unknown-linux-gnueabihf";
 const LINKER: &str = "arm-linux-gnueabihf-gcc";
 /// The rooms that the runner is made of.
-const ROOMS: [&str; 8] = ["core", "media", "workload", "scmfs", "mount", "engine", "probe", "runner"];
+const ROOMS: [&str; 9] = ["core", "media", "workload", "scmfs", "yaffs2", "mount", "engine", "probe", "runner"];
 
 /// The runner's static binary for the board.
 ///
