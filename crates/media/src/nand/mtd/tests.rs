@@ -141,8 +141,8 @@ fn a_device_does_all_that_a_chip_does_with_and_without_the_newest_request() {
     assert!(error.cure().is_some_and(|cure| cure.contains("read-only")), "{}", error.chain());
 }
 
-/// Needs nandsim with `bitflips=1 weakblocks=2 weakpages=193 gravepages=194`, in blocks of 64 pages: reads flip a bit
-/// once in a thousand times, block 2 cannot be erased, page 193 not programmed, page 194 not read.
+/// Needs nandsim with `bitflips=1 weakblocks=2:0 weakpages=193:0 gravepages=194:0`, in blocks of 64 pages: reads flip a
+/// bit once in a thousand times, block 2 cannot be erased, page 193 not programmed, page 194 not read.
 #[test]
 fn a_worn_device_says_what_it_cannot_do_and_what_was_put_right() {
     let Some((_, mut nand)) = device("POCKETSTONE_MTD_WORN") else { return };
