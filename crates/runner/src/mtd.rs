@@ -80,8 +80,7 @@ pub fn write_from_start(bytes: &[u8]) -> Result<()> {
         }
         let mut data = part.to_vec();
         data.resize(geometry.page_bytes as usize, 0xff);
-        nand.program(page, &data, &[])
-            .map_err(|fault| Error::board(format!("cannot program page {page}: {fault}")))?;
+        nand.program(page, &data, &[]).map_err(|fault| Error::board(format!("cannot program page {page}: {fault}")))?;
     }
     Ok(())
 }
