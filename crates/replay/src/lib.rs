@@ -17,6 +17,7 @@ pub mod fit;
 pub mod governor;
 pub mod levers;
 pub mod outcome;
+pub mod read_ahead;
 pub mod recorded;
 pub mod simulate;
 pub mod validate;

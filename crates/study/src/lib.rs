@@ -39,6 +39,7 @@ mod testing {
             calls: 0,
             chip: None,
             flash: None,
+            prefetched: None,
             database: None,
             energy: Vec::new(),
             unavailable: Vec::new(),

@@ -185,8 +185,7 @@ impl Volume {
     /// Something in a directory changed. Its header is written soon.
     pub(crate) fn touch(&mut self, directory: Ino) -> Result<()> {
         let now = self.now_s();
-        let detail = self.load(directory)?;
-        (detail.mtime_s, detail.ctime_s, detail.dirty) = (now, now, true);
+        self.details.changed(directory, now);
         self.listing = None;
         Ok(())
     }
@@ -245,8 +244,8 @@ impl Volume {
         let now = self.now_s();
         let id = self.make(parent, link, Detail::new(name, 0, 0, 0, now))?;
         self.links.entry(ino).or_default().push(id);
-        let detail = self.load(ino)?;
-        (detail.ctime_s, detail.dirty) = (now, true);
+        self.load(ino)?.ctime_s = now;
+        self.write_header(ino)?;
         self.attributes(ino)
     }
 
