@@ -28,6 +28,10 @@ impl OpenFile {
         OpenFile { rules, setting, window: Window::default(), before: None, fault_misses: 0 }
     }
 
+    pub(super) fn reopened(&self) -> Self {
+        OpenFile::new(self.rules, self.setting)
+    }
+
     /// A read of part of the file; `take` hears each page that is read from the medium, in order.
     ///
     /// What lies behind the file's end is not read. (Old kernels look for a page there, too, which may move the window

@@ -34,6 +34,7 @@
 mod cache;
 mod costs;
 mod file;
+mod log;
 mod plan;
 mod reader;
 #[cfg(test)]
@@ -43,6 +44,7 @@ mod window;
 pub use cache::{PAGE_BYTES, PageCache};
 pub use costs::Cost;
 pub use file::{MapAdvice, Mapping, OpenFile};
+pub use log::LoggedFiles;
 pub use plan::{Medium, PlanWork};
 pub use reader::{Reader, Work};
 

@@ -101,6 +101,11 @@ impl Reader {
         Mapping::new(self.cache.file_bytes(), 0, advice)
     }
 
+    /// The file is closed and opened again: what it knew of its reader is gone, its pages stay.
+    pub fn reopen(&mut self) {
+        self.file = self.file.reopened();
+    }
+
     /// A page was cached before the run.
     pub fn preload(&mut self, page: u64) {
         self.cache.add(page);
