@@ -162,6 +162,10 @@ pub enum FileSystem {
     Jffs2,
     /// UBIFS on a UBI volume on the first MTD device.
     Ubifs,
+    /// YAFFS2 on the first MTD device, by this project's library and FUSE.
+    Yaffs2,
+    /// A FUSE mount with the file of a `read` workload, which reads as zeros: what FUSE alone takes.
+    NullFuse,
     /// SCMFS, called in the process that measures, on a file in a tmpfs made for the cell.
     Scmfs,
     /// The same on simulated phase change memory: each line read or written takes its time, and its wear is
@@ -177,10 +181,12 @@ pub enum FileSystem {
 
 impl FileSystem {
     /// Every file system, in the order they are shown.
-    pub const ALL: [FileSystem; 8] = [
+    pub const ALL: [FileSystem; 10] = [
         FileSystem::Directory,
         FileSystem::Jffs2,
         FileSystem::Ubifs,
+        FileSystem::Yaffs2,
+        FileSystem::NullFuse,
         FileSystem::Scmfs,
         FileSystem::ScmfsPcm,
         FileSystem::ScmfsFuse,
@@ -194,6 +200,8 @@ impl FileSystem {
             FileSystem::Directory => "directory",
             FileSystem::Jffs2 => "jffs2",
             FileSystem::Ubifs => "ubifs",
+            FileSystem::Yaffs2 => "yaffs2",
+            FileSystem::NullFuse => "null-fuse",
             FileSystem::Scmfs => "scmfs",
             FileSystem::ScmfsPcm => "scmfs-pcm",
             FileSystem::ScmfsFuse => "scmfs-fuse",
@@ -205,11 +213,17 @@ impl FileSystem {
     /// Whether it is made in the machine's memory for one cell, and gone with the process that measures it.
     pub fn in_memory(self) -> bool {
         match self {
-            FileSystem::Directory | FileSystem::Jffs2 | FileSystem::Ubifs => false,
+            FileSystem::Directory => false,
+            FileSystem::Jffs2 | FileSystem::Ubifs | FileSystem::Yaffs2 | FileSystem::NullFuse => false,
             FileSystem::Scmfs | FileSystem::ScmfsPcm | FileSystem::ScmfsFuse | FileSystem::Tmpfs | FileSystem::Ext4 => {
                 true
             }
         }
+    }
+
+    /// Whether it is in the state of a board of ours, which is thrown away after each cell.
+    pub fn of_board(self) -> bool {
+        !self.in_memory() && self != FileSystem::Directory
     }
 }
 

@@ -26,7 +26,18 @@ const WORKLOADS: &[&str] = &[
 pub const FACTORS: [Factor; 38] = [
     Factor {
         name: "file_system",
-        kind: Kind::Word(&["directory", "jffs2", "ubifs", "scmfs", "scmfs-pcm", "scmfs-fuse", "tmpfs", "ext4"]),
+        kind: Kind::Word(&[
+            "directory",
+            "jffs2",
+            "ubifs",
+            "yaffs2",
+            "null-fuse",
+            "scmfs",
+            "scmfs-pcm",
+            "scmfs-fuse",
+            "tmpfs",
+            "ext4",
+        ]),
         default: None,
         of: Of::All,
         about: "file system under test",
