@@ -244,7 +244,12 @@ fn checkpoint_lines(volume: &mut Volume, line: &mut dyn FnMut(&str) -> bool) -> 
     };
     let mut lines = vec![
         format!("checkpoint: newest sequence {:#x}; {writing}", state.log.sequence),
-        format!("  {} pages in use, {} blocks erased, {} bad", state.blocks.used(), state.blocks.erased, state.blocks.dead),
+        format!(
+            "  {} pages in use, {} blocks erased, {} bad",
+            state.blocks.used(),
+            state.blocks.erased,
+            state.blocks.dead
+        ),
     ];
     for block in state.blocks.all() {
         let info = state.blocks.get(block);

@@ -48,7 +48,8 @@ impl ImageForm {
     }
 
     fn check(&self) -> Result<()> {
-        let ImageLayout { page_bytes, spare_total_bytes, spare_offset, spare_free_bytes, pages_per_block } = self.layout;
+        let ImageLayout { page_bytes, spare_total_bytes, spare_offset, spare_free_bytes, pages_per_block } =
+            self.layout;
         let tags = if self.tags_ecc && !self.inband_tags { ECC_BYTES } else { PLAIN_BYTES } as u32;
         let why = if page_bytes < 1024 || page_bytes > 1 << 16 {
             format!("pages of {page_bytes} bytes")
@@ -106,8 +107,7 @@ impl<W: Write> ImageWriter<W> {
     pub fn new(out: W, form: &ImageForm, root: &ImageMeta) -> Result<ImageWriter<W>> {
         form.check()?;
         let page = vec![0xFF; form.layout.stride() as usize];
-        let mut writer =
-            ImageWriter { out, form: *form, next: FIRST_ID, pages: 0, known: HashMap::new(), page };
+        let mut writer = ImageWriter { out, form: *form, next: FIRST_ID, pages: 0, known: HashMap::new(), page };
         writer.known.insert(ROOT_ID, Kind::Directory);
         let header = header_of(Kind::Directory, ROOT_ID, b"", FileType::Directory, root);
         writer.header(ROOT_ID, &header, &root.xattrs)?;
@@ -312,7 +312,8 @@ mod tests {
         let image = build(&ImageForm::mkyaffs2image(2048));
         // Headers of /, d, f; two chunks; the header of h.
         assert_eq!(image.len(), 6 * 2112);
-        let tags = |page: usize| image[page * 2112 + 2048..][..28].iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let tags =
+            |page: usize| image[page * 2112 + 2048..][..28].iter().map(|b| format!("{b:02x}")).collect::<String>();
         // By a Python script from the description of the tags alone.
         assert_eq!(tags(1), "001000000101000000000000ffff00002500000000000000ffffffff");
         assert_eq!(tags(3), "001000000201000001000000000800002900000005000000faffffff");

@@ -48,8 +48,8 @@ impl ImageLayout {
         (layout.spare_free_bytes > 0).then_some(layout)
     }
 
-    /// Free bytes up to those that Linux' Hamming code needs at the end, or to the end where they do not fit.
-    fn with_spare(page_bytes: u32, spare_total_bytes: u32, spare_offset: u32, pages_per_block: u32) -> ImageLayout {
+    /// A layout in which the free bytes go up to those that Linux' Hamming code needs at the end, or to the end where they do not fit.
+    pub fn with_spare(page_bytes: u32, spare_total_bytes: u32, spare_offset: u32, pages_per_block: u32) -> ImageLayout {
         let free = spare_total_bytes.saturating_sub(spare_offset);
         let with_ecc = free.saturating_sub(page_bytes / 256 * 3);
         let spare_free_bytes = if with_ecc >= tags::PACKED_BYTES as u32 { with_ecc } else { free };
@@ -156,6 +156,12 @@ impl ImageNand {
     /// Whether YAFFS2's tags were found with error correction of their own; `None` if nobody looked.
     pub fn tags_ecc(&self) -> Option<bool> {
         self.found.as_ref().map(|found| found.tags_ecc)
+    }
+
+    /// Whether the image itself tells how many pages a block has. If not, a usual number is taken, with which the image
+    /// can be read but should not be written. `None` if the layout was given.
+    pub fn is_block_certain(&self) -> Option<bool> {
+        self.found.as_ref().map(|found| found.blocks_certain)
     }
 
     /// Lengthens the file with erased bytes.

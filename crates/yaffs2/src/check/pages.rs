@@ -39,7 +39,13 @@ pub(super) fn check(volume: &mut Volume, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn find(volume: &Volume, report: &mut Report, chunk: Chunk, object: Option<u32>, finding: (Severity, &'static str, String)) {
+fn find(
+    volume: &Volume,
+    report: &mut Report,
+    chunk: Chunk,
+    object: Option<u32>,
+    finding: (Severity, &'static str, String),
+) {
     let (severity, kind, what) = finding;
     let place = Place { chip: &volume.chip, chunk: Some(chunk), object };
     report.find(place.finding(severity, kind, what));
@@ -60,8 +66,7 @@ fn check_block(volume: &mut Volume, block: Block, report: &mut Report) -> Result
         report.find(note(Severity::Note, "bad block", "the block is marked bad"));
         return Ok(());
     }
-    let read: Vec<Page> =
-        (0..pages).map(|page| read(volume, volume.chip.chunk(block, page))).collect::<Result<_>>()?;
+    let read: Vec<Page> = (0..pages).map(|page| read(volume, volume.chip.chunk(block, page))).collect::<Result<_>>()?;
     report.corrected_pages += read
         .iter()
         .filter(|page| page.verdict == Verdict::Corrected || matches!(page.found, Found::Tags { corrected: true, .. }))
@@ -156,7 +161,8 @@ fn fault_of(volume: &Volume, chunk: Chunk, tags: &Tags, data: &[u8]) -> Option<(
 
 /// Where a header and the extra information in its tags say different things.
 fn disagreement(header: &Header, extra: &Extra, inband: bool) -> Option<String> {
-    let differ = |what: &str, tags: String, page: String| Some(format!("{what} is {tags} in the tags, {page} in the page"));
+    let differ =
+        |what: &str, tags: String, page: String| Some(format!("{what} is {tags} in the tags, {page} in the page"));
     if header.kind != extra.kind {
         return differ("its kind", extra.kind.word().into(), header.kind.word().into());
     }
@@ -204,9 +210,7 @@ fn check_page(volume: &Volume, block: Block, at: u32, page: &Page, last: bool, r
             match (used, last) {
                 (true, _) => (Severity::Error, "data not readable", what),
                 (false, true) => torn("data not readable", &what),
-                (false, false) => {
-                    (Severity::Note, "data not readable", format!("{what}; nobody refers to it"))
-                }
+                (false, false) => (Severity::Note, "data not readable", format!("{what}; nobody refers to it")),
             }
         }
         (Found::Tags { tags, .. }, _) if tags.sequence != volume.blocks.get(block).sequence => {
@@ -243,7 +247,9 @@ fn check_summary(volume: &mut Volume, block: Block, read: &[Page], report: &mut 
         let whole = read[entries..].iter().all(|page| page.tags().is_some() && page.verdict != Verdict::Uncorrectable);
         let finding = match whole {
             true => (Severity::Error, "summary not valid", "the block's summary is not valid; mounts read all tags"),
-            false => (Severity::Tidy, "summary not whole", "writing the block's summary was cut short; mounts read all tags"),
+            false => {
+                (Severity::Tidy, "summary not whole", "writing the block's summary was cut short; mounts read all tags")
+            }
         };
         find(volume, report, chunk, None, (finding.0, finding.1, finding.2.to_owned()));
         return Ok(());

@@ -126,7 +126,9 @@ fn check_header(volume: &Volume, id: u32, header: &Header) -> Option<(Severity, 
         Kind::HardLink => {
             let target = header.equivalent;
             match volume.objects.get(target).map(|object| object.kind) {
-                None => error("dangling hard link", format!("object {id} links to object {target}, which is not there")),
+                None => {
+                    error("dangling hard link", format!("object {id} links to object {target}, which is not there"))
+                }
                 Some(Kind::HardLink | Kind::Directory) => {
                     let kind = word(&volume.objects, target);
                     error("dangling hard link", format!("object {id} links to object {target}, which is a {kind}"))
