@@ -1,5 +1,5 @@
-//! Programs of others on a mounted YAFFS2 volume, on a simulated chip. Needs root, FUSE and the programs; what cannot be
-//! had is left out, and named.
+//! Programs of others on a mounted YAFFS2 volume, on a simulated chip. Needs root, FUSE and the programs; what cannot
+//! be had is left out, and named.
 
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_mount::{MountOptions, mount_yaffs2};
