@@ -17,7 +17,8 @@ fn study(windows: &str) -> String {
         )
     };
     let mut text = "title = \"t\"\nboard = \"virt-nand\"\nseed = 3\n".to_owned();
-    for (name, pattern, requests) in [("few", "sequential", 16), ("whole", "sequential", 1280), ("random", "random", 256)]
+    for (name, pattern, requests) in
+        [("few", "sequential", 16), ("whole", "sequential", 1280), ("random", "random", 256)]
     {
         text += &reads(name, pattern, requests, "mount", windows);
         text += &reads(&format!("{name}-by-file"), pattern, requests, "file", "0");
@@ -55,7 +56,8 @@ fn compare(windows: &str) {
         };
         let tried = |candidate: &&serde_json::Value| {
             let bytes = candidate["window_bytes"].as_u64().unwrap();
-            candidate["by"] == "file" || windows.contains("KiB\"") && windows.contains(&format!("\"{}KiB\"", bytes >> 10))
+            candidate["by"] == "file"
+                || windows.contains("KiB\"") && windows.contains(&format!("\"{}KiB\"", bytes >> 10))
         };
         let ranked = answer["ranked"].as_array().unwrap();
         let best = ranked.iter().filter(tried).map(of).fold(f64::INFINITY, f64::min);

@@ -84,15 +84,6 @@ fn every_page_that_jffs2_reads_is_foretold() {
     let (mut first, mut last) = (u64::MAX, 0);
     for plan in cells(FileSystem::Jffs2) {
         let found = measure(&board, &traced(&plan));
-        if std::env::var_os("SHOW").is_some() {
-            use std::io::Write;
-            let _ = writeln!(
-                std::io::stderr(),
-                "{} {:?}",
-                words(&plan),
-                found.outcome.flash.as_ref().map(|f| f.workload.page_senses)
-            );
-        }
         let chip = found.outcome.chip.expect("the board has a chip");
         for op in found.flash.iter().flat_map(|log| &log.ops).filter(|op| op.kind == FlashKind::Sense) {
             let block = u64::from(op.page / chip.block_pages());

@@ -2,6 +2,10 @@
 
 use super::reader::Work;
 
+/// Calls that are taken together where pages and nodes are told apart. The model knows how many nodes there are and
+/// not at which pages they begin, so that single calls would charge a node to the wrong one.
+const TOGETHER: usize = 32;
+
 /// A cost of work: time in ns, or senses of the chip's pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
@@ -28,8 +32,10 @@ impl Cost {
         // Normal equations of value = page * pages + node * nodes.
         let (mut pp, mut pn, mut nn, mut pv, mut nv) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let (mut pages, mut total) = (0.0, 0.0);
-        for (work, value) in &missed {
-            let (p, n, v) = (work.pages as f64, work.nodes as f64, rest(*value, work));
+        for calls in missed.chunks(TOGETHER) {
+            let work: Work = calls.iter().map(|(work, _)| *work).sum();
+            let v: f64 = calls.iter().map(|(work, value)| rest(*value, work)).sum();
+            let (p, n) = (work.pages as f64, work.nodes as f64);
             pp += p * p;
             pn += p * n;
             nn += n * n;
@@ -43,8 +49,8 @@ impl Cost {
         }
         let determinant = pp * nn - pn * pn;
         let (page, node) = ((pv * nn - nv * pn) / determinant, (nv * pp - pv * pn) / determinant);
-        // Where each page came with as many nodes, or nodes would cost less than nothing, pages bear it all.
-        let told_apart = determinant > 1e-9 * pp * nn && page > 0.0 && node > 0.0;
+        // Where each page came with about as many nodes, or nodes would cost less than nothing, pages bear it all.
+        let told_apart = determinant > 1e-3 * pp * nn && page > 0.0 && node > 0.0;
         let (page, node) = if told_apart { (page, node) } else { ((total / pages).max(0.0), 0.0) };
         Some(Cost { touch, page, node })
     }

@@ -260,10 +260,11 @@ fn nodes_of_an_index_are_read_once() {
 #[test]
 fn costs_come_from_calls_and_what_is_not_told_apart_is_the_pages() {
     let work = |touched, pages, nodes| Work { touched, pages, nodes };
-    let calls = [(1, 1, 0), (1, 0, 0), (2, 2, 1), (1, 32, 4)].map(|(t, p, n)| {
+    let kinds = [(1, 1, 0), (1, 0, 0), (2, 2, 1), (1, 32, 4)].map(|(t, p, n)| {
         let work = work(t, p, n);
         (work, (5 * t + 100 * p + 20 * n) as f64)
     });
+    let calls: Vec<(Work, f64)> = kinds.iter().flat_map(|call| [*call; 32]).collect();
     let cost = Cost::from_calls(&calls).unwrap();
     let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
     assert!(close(cost.touch, 5.0) && close(cost.page, 100.0) && close(cost.node, 20.0), "{cost:?}");

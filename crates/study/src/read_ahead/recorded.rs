@@ -135,10 +135,9 @@ impl Recorded {
         if sensed.is_empty() {
             return Ok(Vec::new());
         }
-        let until = |time_ns: u64| sensed.partition_point(|t| *t <= time_ns);
+        let before = |time_ns: u64| sensed.partition_point(|t| *t < time_ns);
         let calls = store.calls(*twin)?;
-        let within =
-            calls.iter().map(|c| (until(c.start_ns + c.latency_ns) - until(c.start_ns.saturating_sub(1))) as f64);
+        let within = calls.iter().map(|c| (before(c.start_ns + c.latency_ns + 1) - before(c.start_ns)) as f64);
         Ok(self.work(Rules::Linux6_1, self.in_force).into_iter().zip(within).collect())
     }
 }

@@ -142,8 +142,11 @@ fn the_advice_ranks_every_window_for_the_run_that_was_asked_about() {
     let best = &answer.ranked[0];
     assert_eq!((best.by, best.window_bytes, best.page_reads), (ReadAheadBy::Mount, 0, 8.0));
     assert!((best.total_ns - 8.08e6).abs() < 1.0 && best.over_best == 0.0);
+    let recorded = answer.ranked.iter().find(|c| c.window_bytes == 131_072 && c.by == ReadAheadBy::Mount).unwrap();
+    assert!((recorded.over_best - 20.0 / 8.08).abs() < 1e-6, "{recorded:?}");
+    // A limit of 31 pages: 2, 4, 8 and 16 pages, for its 32nd part is less than a page.
     let worst = answer.ranked.last().unwrap();
-    assert!((worst.over_best - 20.0 / 8.08).abs() < 1e-6, "{worst:?}");
+    assert_eq!((worst.window_bytes, worst.page_reads), (126_976, 30.0));
     assert!(answer.run().contains("jffs2"));
     let error = read_ahead(&store, &study(STUDY), "requests = 9").unwrap_err();
     assert!(error.cure().is_some());
