@@ -11,6 +11,7 @@ mod figures;
 pub mod layers;
 pub mod metrics;
 pub mod model;
+pub mod read_ahead;
 pub mod replay;
 mod report_files;
 pub mod report_model;

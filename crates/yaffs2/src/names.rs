@@ -11,7 +11,7 @@ const S_IFMT: u32 = 0o170_000;
 const NS: i64 = 1_000_000_000;
 
 /// The type bits of a mode.
-fn type_bits(kind: FileType) -> u32 {
+pub(crate) fn type_bits(kind: FileType) -> u32 {
     match kind {
         FileType::Regular => 0o100_000,
         FileType::Directory => 0o040_000,

@@ -18,7 +18,7 @@ pub const UNLINKED_ID: u32 = 3;
 /// Objects that are being deleted.
 pub const DELETED_ID: u32 = 4;
 /// The first number for an object of a user.
-const FIRST_ID: u32 = 257;
+pub const FIRST_ID: u32 = 257;
 
 const PAGE: u32 = 128;
 

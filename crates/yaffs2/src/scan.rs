@@ -87,7 +87,7 @@ impl Volume {
         self.tidy()
     }
 
-    fn first(&mut self, block: Block) -> Result<First> {
+    pub(crate) fn first(&mut self, block: Block) -> Result<First> {
         if self.chip.is_bad(block)? {
             return Ok(First::Dead);
         }

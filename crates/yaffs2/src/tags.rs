@@ -64,6 +64,18 @@ impl Kind {
             _ => return None,
         })
     }
+
+    /// What it is called, for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Unknown => "nothing",
+            Kind::File => "file",
+            Kind::Symlink => "symbolic link",
+            Kind::Directory => "directory",
+            Kind::HardLink => "hard link",
+            Kind::Special => "special file",
+        }
+    }
 }
 
 /// The three words of a page's tags that a block summary repeats.

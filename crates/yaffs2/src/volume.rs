@@ -219,6 +219,11 @@ impl Volume {
         }
     }
 
+    /// What it lies on, for people.
+    pub fn describe(&self) -> String {
+        self.chip.describe()
+    }
+
     /// Where the space is.
     pub fn usage(&mut self) -> Usage {
         Usage {

@@ -98,7 +98,7 @@ fn every_page_size_and_place_of_tags_is_found() {
                 let layout = nand.layout();
                 let found = [layout.page_bytes, layout.spare_total_bytes, layout.spare_offset].map(|n| n as usize);
                 assert_eq!(found, [page_bytes, spare, offset]);
-                assert_eq!(nand.inband_tags(), Some(false));
+                assert_eq!((nand.inband_tags(), nand.tags_ecc()), (Some(false), Some(true)));
                 assert!(nand.describe().contains("found by their error correction"), "{}", nand.describe());
             }
         }
@@ -130,7 +130,7 @@ fn tags_without_error_correction_and_inband_tags_are_found_by_their_values() {
         let nand = Scratch::new().open(&build(spare, at)).expect("found");
         let layout = nand.layout();
         assert_eq!((layout.page_bytes, layout.spare_total_bytes as usize), (2048, spare), "{}", nand.describe());
-        assert_eq!(nand.inband_tags(), Some(inband));
+        assert_eq!((nand.inband_tags(), nand.tags_ecc()), (Some(inband), Some(false)));
         assert_eq!(layout.pages_per_block, 64);
         assert!(nand.describe().contains("found by their values"), "{}", nand.describe());
         if !inband {
