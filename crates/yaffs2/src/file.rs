@@ -147,15 +147,11 @@ impl Volume {
         let end = u64::from(chunk - 1) * all as u64 + (start + from.len()) as u64;
         self.check_space(0)?;
         if from.len() == all {
+            // Until it is written, what was there before counts, in the cache too.
+            self.write_chunk_of(ino, chunk, from, size.max(end), Space::Ordinary)?;
             self.cache.forget_one(ino, chunk);
             self.grow_to(ino, end);
-            return match self.write_chunk(ino, chunk, from, Space::Ordinary) {
-                Ok(()) => Ok(()),
-                Err(error) => {
-                    self.set_size(ino, size);
-                    Err(error)
-                }
-            };
+            return Ok(());
         }
         if self.cache.is_on() {
             self.bring(ino, chunk, size)?;
@@ -169,8 +165,9 @@ impl Volume {
         let mut data = vec![0; all];
         self.load_chunk(ino, chunk, size, &mut data)?;
         data[start..start + from.len()].copy_from_slice(from);
+        self.write_chunk_of(ino, chunk, &data, size.max(end), Space::Ordinary)?;
         self.grow_to(ino, end);
-        self.write_chunk(ino, chunk, &data, Space::Ordinary)
+        Ok(())
     }
 
     fn set_size(&mut self, ino: Ino, size: u64) {
@@ -187,8 +184,13 @@ impl Volume {
 
     /// Writes the `chunk`-th chunk of a file to the chip; its size says how many bytes of it are valid.
     fn write_chunk(&mut self, ino: Ino, chunk: u32, data: &[u8], space: Space) -> Result<()> {
-        self.collect(false)?;
         let size = self.file_size(ino)?;
+        self.write_chunk_of(ino, chunk, data, size, space)
+    }
+
+    /// The same for a file that will have `size` bytes.
+    fn write_chunk_of(&mut self, ino: Ino, chunk: u32, data: &[u8], size: u64, space: Space) -> Result<()> {
+        self.collect(false)?;
         let bytes = self.valid_bytes(size, chunk) as u32;
         if bytes == 0 {
             return Ok(());

@@ -219,7 +219,7 @@ impl Volume {
         if target.is_empty() || target.contains(&0) {
             return Err(Error::Invalid);
         }
-        if target.len() > TARGET_BYTES {
+        if target.len() > TARGET_BYTES && self.find(parent, name)?.is_none() {
             return Err(Error::NameTooLong);
         }
         let mut detail = Detail::new(name, 0o120_777, uid, gid, self.now_s());

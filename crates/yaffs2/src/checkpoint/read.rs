@@ -124,7 +124,6 @@ impl Parser {
                     info.sequence = sequence;
                     info.set(Flag::Retiring, bits >> 24 & 1 == 1);
                     info.set(Flag::Prioritised, bits >> 26 & 1 == 1);
-                    (0..(bits >> 27 & 7).min(3)).for_each(|_| info.strike());
                     info.set(Flag::Summary, bits >> 30 & 1 == 1);
                     info.set(Flag::Shrinks, bits >> 31 == 1);
                     // The one being filled has to be the log's.
@@ -132,6 +131,7 @@ impl Parser {
                 }
                 _ => return Err(Invalid),
             }
+            self.fresh.get_mut(block).set_strikes(bits >> 27 & 7);
         }
         let mut bitmap = vec![0; self.pages.div_ceil(8) as usize];
         for (block, used) in self.fresh.all().zip(used) {

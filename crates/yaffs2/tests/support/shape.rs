@@ -51,7 +51,14 @@ impl Shape {
             }),
             Shape::new(64, 16, 1024).with(|shape| {
                 shape.chip.factory_bad = vec![0, 7, 63];
-                shape.chip.weak_page_one_in = 9;
+                shape.chip.weak_page_one_in = 200;
+            }),
+            Shape::new(16, 8, 528),
+            Shape::new(20, 8, 1024),
+            Shape::new(200, 8, 1024).with(|shape| {
+                shape.chip.program_failure_one_in = 2000;
+                shape.chip.erase_failure_one_in = 300;
+                shape.chip.weak_page_one_in = 1000;
             }),
         ]
     }
