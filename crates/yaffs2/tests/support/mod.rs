@@ -9,6 +9,7 @@ pub mod model;
 pub mod model_names;
 pub mod op;
 pub mod power;
+pub mod recorder;
 pub mod run;
 pub mod shape;
 pub mod tree;

@@ -3,14 +3,14 @@
 use super::apply::{Slots, apply, file};
 use super::model::{ENOSPC, Model};
 use super::op::{Answer, Op};
+use super::recorder::Recorder;
 use super::shape::Shape;
 use super::tree::{compare, walk};
-use pocketstone_media::nand::SimulatedNand;
 use pocketstone_yaffs2::Volume;
 
 pub struct Run {
     pub shape: Shape,
-    pub chip: SimulatedNand,
+    pub recorder: Recorder,
     pub volume: Volume,
     pub slots: Slots,
     pub model: Model,
@@ -31,10 +31,10 @@ pub enum Restart {
 
 impl Run {
     pub fn new(shape: &Shape, seed: u64) -> Run {
-        let chip = shape.make(seed);
-        let volume = shape.mount(&chip).expect("an erased chip is a volume");
+        let recorder = Recorder::new(shape.make(seed));
+        let volume = recorder.mount(shape).expect("an erased chip is a volume");
         let (model, slots) = (Model::new(shape), Slots::default());
-        Run { shape: shape.clone(), chip, volume, slots, model, refused: 0 }
+        Run { shape: shape.clone(), recorder, volume, slots, model, refused: 0 }
     }
 
     /// Executes an operation on both.
@@ -123,8 +123,8 @@ impl Run {
         self.model.nodes.values_mut().for_each(super::model::Node::settle);
         self.slots = Slots::default();
         self.volume = match how {
-            Restart::Scan => self.shape.mount_by_scan(&self.chip),
-            _ => self.shape.mount(&self.chip),
+            Restart::Scan => self.shape.mount_by_scan(&self.recorder.chip),
+            _ => self.recorder.mount(&self.shape),
         }
         .map_err(failed)?;
         self.compare().map_err(|what| format!("after {how:?}: {what}"))?;
