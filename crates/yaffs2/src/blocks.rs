@@ -113,6 +113,8 @@ pub struct Blocks {
     bytes_each: usize,
     shape: Shape,
     used: u64,
+    /// Whether an erase may have been cut short: then a block that looks erased is erased again before it is used.
+    pub doubtful: bool,
     /// Blocks that are erased.
     pub erased: u32,
     /// Blocks that are bad.
@@ -130,6 +132,7 @@ impl Blocks {
             bytes_each,
             shape,
             used: 0,
+            doubtful: false,
             erased: 0,
             dead: 0,
         }

@@ -117,6 +117,7 @@ impl Volume {
             }
         }
         order.sort_unstable();
+        self.blocks.doubtful = !order.is_empty();
         self.log.sequence = order.last().map_or(FIRST_SEQUENCE, |&(sequence, _)| sequence.max(FIRST_SEQUENCE));
         self.log.finder = order.last().map_or(0, |&(_, block)| block);
         let mut growing = Growing::default();

@@ -105,6 +105,7 @@ impl Parser {
         must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 1])?;
         let [bytes, _, block, page, _, _, _, _, sequence] = from.words::<9>()?;
         must(bytes == DEVICE_BYTES)?;
+        self.fresh.doubtful = true;
         let mut log = Log { sequence, ..Log::default() };
         if block != u32::MAX {
             must(self.fresh.all().contains(&block) && page <= self.pages)?;
@@ -117,7 +118,8 @@ impl Parser {
             used.push((bits >> 10 & 0x3FF) as u16);
             match state {
                 State::Dead => self.fresh.set_dead(block),
-                State::Empty | State::Checkpoint => self.fresh.set_empty(block, false),
+                State::Empty => self.fresh.set_empty(block, bits >> 25 & 1 == 1),
+                State::Checkpoint => self.fresh.set_empty(block, false),
                 State::Full | State::Collecting | State::Allocating => {
                     let info = self.fresh.get_mut(block);
                     info.state = if state == State::Allocating { state } else { State::Full };
