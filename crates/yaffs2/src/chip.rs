@@ -89,6 +89,11 @@ impl Chip {
         u64::from(self.page_of(chunk)) * u64::from(self.geometry.page_bytes)
     }
 
+    /// Whether wrong bits in tags are noticed.
+    pub fn guards_tags(&self) -> bool {
+        self.ecc || self.inband
+    }
+
     fn tag_bytes(&self) -> usize {
         if self.ecc { ECC_BYTES } else { PLAIN_BYTES }
     }

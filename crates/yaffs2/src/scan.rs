@@ -118,7 +118,6 @@ impl Volume {
         }
         order.sort_unstable();
         self.blocks.doubtful = !order.is_empty();
-        self.log.sequence = order.last().map_or(FIRST_SEQUENCE, |&(sequence, _)| sequence.max(FIRST_SEQUENCE));
         self.log.finder = order.last().map_or(0, |&(_, block)| block);
         let mut growing = Growing::default();
         for &(sequence, block) in order.iter().rev() {
@@ -126,6 +125,10 @@ impl Volume {
             (info.state, info.sequence) = (State::Full, sequence);
             self.scan_block(block, &mut growing)?;
         }
+        // A block of which nothing is of use may have a number of chance: it was being erased, and is before any write.
+        let counts = |&&(_, block): &&(u32, Block)| self.blocks.get(block).state != State::Dirty;
+        let newest = order.iter().filter(counts).map(|&(sequence, _)| sequence).max();
+        self.log.sequence = newest.unwrap_or(FIRST_SEQUENCE).max(FIRST_SEQUENCE);
         self.note_links(growing.links);
         self.must_be_ours(&order)
     }
@@ -181,9 +184,11 @@ impl Volume {
         }
         // Without a summary behind it, the last page may have been cut short.
         let mut suspect = summary.is_none();
+        let sequence = self.blocks.get(block).sequence;
+        // Tags without error correction that do not fit together: an erase was cut short, and all may be of chance.
+        let odd = summary.is_none() && !self.chip.guards_tags() && self.is_odd(block)?;
         for page in (0..if summary.is_some() { self.shape.entries } else { pages }).rev() {
             let chunk = self.chip.chunk(block, page);
-            let sequence = self.blocks.get(block).sequence;
             let known = summary.as_ref().map(|entries| entries[page as usize]).filter(|entry| entry.object != 0);
             let found = match known.and_then(|entry| entry.meaning()) {
                 Some((object, content)) => Found::Tags { tags: Tags { sequence, object, content }, corrected: false },
@@ -193,7 +198,7 @@ impl Volume {
                 Found::Unused => continue,
                 Found::Broken => suspect = false,
                 Found::Tags { tags, .. } => {
-                    let whole = !std::mem::take(&mut suspect) || self.is_whole(chunk)?;
+                    let whole = !(std::mem::take(&mut suspect) || odd) || self.is_whole(chunk)?;
                     if whole && tags.sequence == sequence && tags.object != SUMMARY_OBJECT {
                         self.scan_chunk(chunk, &tags, growing)?;
                     }
@@ -205,6 +210,19 @@ impl Volume {
             self.blocks.get_mut(block).state = State::Dirty;
         }
         Ok(())
+    }
+
+    /// Whether tags in a block are not its own.
+    fn is_odd(&mut self, block: Block) -> Result<bool> {
+        let sequence = self.blocks.get(block).sequence;
+        for page in 0..self.chip.pages_per_block() {
+            let found = self.chip.read_tags(self.chip.chunk(block, page))?;
+            if !matches!(found, Found::Unused) && !matches!(found, Found::Tags { tags, .. } if tags.sequence == sequence)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn is_whole(&mut self, chunk: Chunk) -> Result<bool> {
