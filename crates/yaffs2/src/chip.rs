@@ -16,7 +16,7 @@ pub struct Chip {
     nand: Box<dyn Nand>,
     pub geometry: Geometry,
     pub inband: bool,
-    ecc: bool,
+    pub ecc: bool,
     /// A page, for in-band tags.
     page: Vec<u8>,
 }

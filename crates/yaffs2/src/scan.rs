@@ -135,8 +135,10 @@ impl Volume {
 
     fn later_sequence(&mut self, block: Block) -> Result<u32> {
         for page in 1..self.chip.pages_per_block() {
-            if let Found::Tags { tags, .. } = self.chip.read_tags(self.chip.chunk(block, page))? {
-                if (FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&tags.sequence) {
+            let chunk = self.chip.chunk(block, page);
+            if let Found::Tags { tags, corrected } = self.chip.read_tags(chunk)? {
+                let sure = !corrected && self.chip.guards_tags() || self.is_whole(chunk)?;
+                if sure && (FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&tags.sequence) {
                     return Ok(tags.sequence);
                 }
             }
@@ -185,8 +187,8 @@ impl Volume {
         // Without a summary behind it, the last page may have been cut short.
         let mut suspect = summary.is_none();
         let sequence = self.blocks.get(block).sequence;
-        // Tags without error correction that do not fit together: an erase was cut short, and all may be of chance.
-        let odd = summary.is_none() && !self.chip.guards_tags() && self.is_odd(block)?;
+        // Tags that do not fit together: an erase was cut short, and what looks like tags may be so by chance.
+        let odd = summary.is_none() && !self.chip.inband && self.is_odd(block)?;
         for page in (0..if summary.is_some() { self.shape.entries } else { pages }).rev() {
             let chunk = self.chip.chunk(block, page);
             let known = summary.as_ref().map(|entries| entries[page as usize]).filter(|entry| entry.object != 0);
@@ -197,8 +199,9 @@ impl Volume {
             match found {
                 Found::Unused => continue,
                 Found::Broken => suspect = false,
-                Found::Tags { tags, .. } => {
-                    let whole = !(std::mem::take(&mut suspect) || odd) || self.is_whole(chunk)?;
+                Found::Tags { tags, corrected } => {
+                    let doubt = std::mem::take(&mut suspect) || odd && (corrected || !self.chip.ecc);
+                    let whole = !doubt || self.is_whole(chunk)?;
                     if whole && tags.sequence == sequence && tags.object != SUMMARY_OBJECT {
                         self.scan_chunk(chunk, &tags, growing)?;
                     }
