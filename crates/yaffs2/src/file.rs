@@ -10,6 +10,8 @@ use pocketstone_core::inode::{Error, Ino, Result};
 const LAST_CHUNK: u64 = (1 << 28) - 1;
 /// Gaps shorter than so many chunks are filled with zeros instead of left as holes.
 const FILLED_GAP: u64 = 4;
+/// Chunks that a writer may have had in its cache.
+const MOST_LOST: usize = 64;
 
 impl Volume {
     fn file_size(&self, ino: Ino) -> Result<u64> {
@@ -218,6 +220,29 @@ impl Volume {
             }
             entry.dirty = false;
             self.cache.put_back(entry);
+        }
+        Ok(())
+    }
+
+    /// A file grew after its last header, of `size` bytes, and a loss of power took chunks that were in the cache while
+    /// later ones are there. What it held there before an earlier cut must not come back once a longer header is
+    /// written: zeros take the place. (A hole that a writer left has a header that says where it begins.)
+    pub(crate) fn fill_lost_chunks(&mut self, ino: Ino, size: u64) -> Result<()> {
+        let all = self.chip.data_bytes() as u64;
+        let Ok(now) = self.file_size(ino) else { return Ok(()) };
+        let (first, end) = (size.div_ceil(all), now.div_ceil(all));
+        let missing = (first as u32 + 1..=end as u32).filter(|&chunk| self.chunk_of(ino, chunk) == 0);
+        let missing: Vec<u32> = missing.take(MOST_LOST + 1).collect();
+        // No writer has more chunks in memory: these are holes of an image that nobody wrote like that.
+        if missing.len() > MOST_LOST {
+            return Ok(());
+        }
+        let zeros = vec![0; all as usize];
+        for chunk in missing {
+            match self.write_chunk(ino, chunk, &zeros, Space::Reserve) {
+                Err(Error::NoSpace) => return Ok(()),
+                written => written?,
+            }
         }
         Ok(())
     }

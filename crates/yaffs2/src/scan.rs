@@ -33,6 +33,8 @@ struct Growing {
     /// What is older and lies at or beyond this size is of no use.
     limits: HashMap<u32, u64>,
     links: Vec<(u32, u32)>,
+    /// Files that are longer than their newest headers say, with those sizes.
+    longer: Vec<(u32, u64)>,
 }
 
 /// The four objects that are always there.
@@ -61,7 +63,7 @@ impl Volume {
         }
         checkpoint.sort_unstable();
         let checkpoint: Vec<Block> = checkpoint.into_iter().map(|(_, block)| block).collect();
-        let mut found = None;
+        let (mut found, mut longer) = (None, Vec::new());
         if self.options.checkpoint_read && !checkpoint.is_empty() {
             found = self.read_checkpoint(&checkpoint, &firsts)?;
         }
@@ -73,7 +75,7 @@ impl Volume {
             }
             None => {
                 self.objects = fixed_objects();
-                self.scan(&firsts)?;
+                longer = self.scan(&firsts)?;
             }
         }
         for &block in &checkpoint {
@@ -84,7 +86,7 @@ impl Volume {
             }
         }
         self.checkpoint = checkpoint;
-        self.tidy()
+        self.tidy(&longer)
     }
 
     fn first(&mut self, block: Block) -> Result<First> {
@@ -104,8 +106,9 @@ impl Volume {
         })
     }
 
-    /// Looks at every block, newest first, and in each at every page, last first.
-    fn scan(&mut self, firsts: &[First]) -> Result<()> {
+    /// Looks at every block, newest first, and in each at every page, last first. Gives files that are longer than
+    /// their headers say, with those sizes.
+    fn scan(&mut self, firsts: &[First]) -> Result<Vec<(u32, u64)>> {
         let mut order: Vec<(u32, Block)> = Vec::new();
         for (block, first) in (1..).zip(firsts) {
             match first {
@@ -130,7 +133,8 @@ impl Volume {
         let newest = order.iter().filter(counts).map(|&(sequence, _)| sequence).max();
         self.log.sequence = newest.unwrap_or(FIRST_SEQUENCE).max(FIRST_SEQUENCE);
         self.note_links(growing.links);
-        self.must_be_ours(&order)
+        self.must_be_ours(&order)?;
+        Ok(growing.longer)
     }
 
     fn later_sequence(&mut self, block: Block) -> Result<u32> {
@@ -350,7 +354,12 @@ impl Volume {
         let Some(object) = self.objects.get_mut(id) else { return Ok(()) };
         object.header = chunk;
         match kind {
-            Kind::File => object.value = object.value.max(size),
+            Kind::File => {
+                if object.value > size && !shrinks {
+                    growing.longer.push((id, size));
+                }
+                object.value = object.value.max(size);
+            }
             Kind::HardLink => {
                 object.value = target.into();
                 growing.links.push((id, target));
@@ -415,7 +424,7 @@ impl Volume {
     }
 
     /// Puts in order what a loss of power left behind, and what lies where nothing leads to.
-    fn tidy(&mut self) -> Result<()> {
+    fn tidy(&mut self, longer: &[(u32, u64)]) -> Result<()> {
         let lost: Vec<u32> = self.objects.ids().into_iter().filter(|&id| !self.is_rooted(id)).collect();
         lost.into_iter().for_each(|id| self.lose(id));
         if self.options.read_only {
@@ -440,6 +449,9 @@ impl Volume {
             if self.objects.get(id).is_some() {
                 self.delete_object(id)?;
             }
+        }
+        for &(id, size) in longer {
+            self.fill_lost_chunks(id, size)?;
         }
         Ok(())
     }

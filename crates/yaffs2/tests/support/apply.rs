@@ -12,7 +12,7 @@ pub struct Slots(BTreeMap<u8, Ino>);
 const NS: i64 = 1_000_000_000;
 
 pub fn apply(volume: &mut Volume, slots: &mut Slots, op: &Op) -> Outcome {
-    try_apply(volume, slots, op).map_err(|error| { if error.errno()==5 { super::say(&format!("ERR {error}")); } error.errno() })
+    try_apply(volume, slots, op).map_err(|error| error.errno())
 }
 
 pub fn walk_to(volume: &mut Volume, path: &str) -> Result<Ino> {

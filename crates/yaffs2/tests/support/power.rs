@@ -291,13 +291,7 @@ pub fn storm(shape: &Shape, seed: u64, cuts: u64, decode: &dyn Fn(&mut Random) -
             drop(shape.mount(&chip));
             chip.power_on();
         }
-        let pre = chip.snapshot();
-        let recovered = recover(&chip, shape, &may_be).map_err(what).map_err(|w| {
-            for (n, c) in [("before", pre), ("after", chip.clone())] {
-            super::say(n);
-            dump(&c, shape); }
-            w
-        })?;
+        let recovered = recover(&chip, shape, &may_be).map_err(what)?;
         if cut % 16 == 15 {
             let copy = chip.snapshot();
             let copied = shape.mount(&copy).map_err(|error| format!("copy: {error}"))?;
@@ -306,22 +300,4 @@ pub fn storm(shape: &Shape, seed: u64, cuts: u64, decode: &dyn Fn(&mut Random) -
         (volume, model, slots) = (recovered.volume, recovered.model, Slots::default());
     }
     Ok(())
-}
-
-fn dump(chip: &SimulatedNand, shape: &Shape) {
-    use pocketstone_media::nand::Nand;
-    let mut chip = chip.clone();
-    for block in 0..shape.geometry.blocks {
-        for page in 0..shape.geometry.pages_per_block {
-            let mut data = vec![0; shape.geometry.page_bytes as usize];
-            let mut spare = vec![0; shape.geometry.spare_bytes as usize];
-            let v = chip.read(block * shape.geometry.pages_per_block + page, &mut data, &mut spare);
-            let w: Vec<String> = if shape.options.inband_tags { data[512..].to_vec() } else { spare.clone() }
-                .chunks(4)
-                .take(4)
-                .map(|c| format!("{:08x}", u32::from_le_bytes([c[0], c[1], c[2], c[3]])))
-                .collect();
-            super::say(&format!("{} {block}.{page} {} {v:?}", block*shape.geometry.pages_per_block+page, w.join(" ")));
-        }
-    }
 }
