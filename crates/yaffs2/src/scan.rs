@@ -160,19 +160,23 @@ impl Volume {
             info.used == 0 && !info.has(Flag::Shrinks)
         };
         let useless: Vec<Block> = order.iter().filter(useless).map(|&(_, block)| block).collect();
-        if !nothing || useless.len() <= LEFT_BEHIND {
+        if !nothing {
             return Ok(());
         }
         let what = self.chip.describe();
         let mut page = vec![0; self.chip.data_bytes()];
         for &block in useless.iter().take(8) {
             let chunk = self.chip.chunk(block, 0);
-            self.chip.read(chunk, &mut page)?;
-            if Header::is_big_endian(&page) {
+            let whole = self.chip.read(chunk, &mut page)?;
+            let ours = matches!(whole.tags, Found::Tags { tags, .. } if tags.object < LARGEST_OBJECT);
+            if !ours && Header::is_big_endian(&page) {
                 let error = pocketstone_core::Error::user(format!("{what} was written by a big-endian machine"))
                     .hint("only little-endian volumes can be read");
                 return Err(error.into());
             }
+        }
+        if useless.len() <= LEFT_BEHIND {
+            return Ok(());
         }
         let error = pocketstone_core::Error::user(format!(
             "{what} holds no YAFFS2 volume: {} blocks are written, and no page of them makes sense",

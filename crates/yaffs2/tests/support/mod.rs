@@ -10,6 +10,7 @@ pub mod model_names;
 pub mod op;
 pub mod power;
 pub mod recorder;
+pub mod rows;
 pub mod run;
 pub mod shape;
 pub mod tree;
