@@ -419,7 +419,9 @@ impl Volume {
     fn note_links(&mut self, links: Vec<(u32, u32)>) {
         for (link, target) in links {
             // One that was deleted may still be among them.
-            let is_link = self.objects.get(link).is_some_and(|object| object.kind == Kind::HardLink);
+            let is_link = self.objects.get(link).is_some_and(|object| {
+                object.kind == Kind::HardLink && !matches!(object.parent, UNLINKED_ID | DELETED_ID)
+            });
             if is_link && self.objects.get(target).is_some_and(|o| !matches!(o.kind, Kind::HardLink | Kind::Directory))
             {
                 self.links.entry(target).or_default().push(link);
