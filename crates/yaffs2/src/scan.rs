@@ -463,7 +463,7 @@ impl Volume {
     }
 
     /// Everything below a directory, what is deepest first.
-    fn list_tree(&self, directory: u32, into: &mut Vec<u32>) {
+    pub(crate) fn list_tree(&self, directory: u32, into: &mut Vec<u32>) {
         let mut found = vec![directory];
         let mut at = 0;
         while at < found.len() {

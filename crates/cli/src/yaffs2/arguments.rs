@@ -108,7 +108,7 @@ pub enum Command {
 #[derive(Debug, Clone, Default, Args)]
 pub struct ChipArguments {
     /// An MTD character device or an image file
-    #[arg(value_name = "CHIP")]
+    #[arg(id = "chip", value_name = "CHIP")]
     pub path: PathBuf,
     /// How an image is laid out
     #[command(flatten)]

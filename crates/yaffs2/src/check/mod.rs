@@ -8,7 +8,7 @@ mod pages;
 mod tree;
 
 use crate::chip::{Chip, Chunk};
-use crate::objects::Objects;
+use crate::objects::{DELETED_ID, Objects};
 use crate::options::Options;
 use crate::volume::{MountedBy, Volume};
 use pocketstone_core::inode::Result;
@@ -141,6 +141,7 @@ impl Report {
 pub fn check(nand: Box<dyn Nand>, options: &Options) -> Result<Report> {
     let looking = Options { read_only: true, checkpoint_read: false, lazy_loading: true, ..options.clone() };
     let mut scanned = Volume::mount(nand, &looking)?;
+    forget_deleted(&mut scanned);
     let mut report = Report::new(&scanned.chip);
     pages::check(&mut scanned, &mut report)?;
     tree::check(&mut scanned, &mut report)?;
@@ -167,6 +168,22 @@ pub fn check(nand: Box<dyn Nand>, options: &Options) -> Result<Report> {
     }
     report.findings.sort_by_key(|finding| finding.severity);
     Ok(report)
+}
+
+/// Takes out what was deleted. Its last header stays on the chip until its block is collected, and says so to every
+/// scan.
+fn forget_deleted(volume: &mut Volume) {
+    let mut gone = Vec::new();
+    volume.list_tree(DELETED_ID, &mut gone);
+    for id in gone {
+        let Some(object) = volume.objects.remove(id) else { continue };
+        for (_, chunk) in object.map.chunks(volume.width) {
+            volume.blocks.clear(chunk);
+        }
+        if object.header != 0 {
+            volume.blocks.clear(object.header);
+        }
+    }
 }
 
 /// Where findings are made: turns chunks into blocks and pages as people count them.
