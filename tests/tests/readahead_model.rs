@@ -1,6 +1,6 @@
 //! The model of read-ahead against the kernel: page senses to the page on JFFS2, senses and time within 3% beside it.
 
-use pocketstone_board::{Board, Measured, VirtualBoard};
+use pocketstone_board::{Measured, VirtualBoard};
 use pocketstone_core::log::FlashKind;
 use pocketstone_core::plan::*;
 use pocketstone_replay::read_ahead::{Cost, Medium, Rules, Work};

@@ -239,7 +239,7 @@ impl Objects {
 
     fn home(&self, directory: u32, hash: u16) -> usize {
         let mixed = (directory.wrapping_mul(0x85EB_CA6B) ^ u32::from(hash) << 15).wrapping_mul(0x9E37_79B1);
-        (u64::from(mixed) * self.index.len() as u64 >> 32) as usize
+        ((u64::from(mixed) * self.index.len() as u64) >> 32) as usize
     }
 
     /// The next place of the index, which ends where it begins.

@@ -228,7 +228,8 @@ impl Volume {
         let sequence = self.blocks.get(block).sequence;
         for page in 0..self.chip.pages_per_block() {
             let found = self.chip.read_tags(self.chip.chunk(block, page))?;
-            if !matches!(found, Found::Unused) && !matches!(found, Found::Tags { tags, .. } if tags.sequence == sequence)
+            if !matches!(found, Found::Unused)
+                && !matches!(found, Found::Tags { tags, .. } if tags.sequence == sequence)
             {
                 return Ok(true);
             }

@@ -43,14 +43,14 @@ impl OpenFile {
         if request.offset >= stop {
             return;
         }
-        let mut last = request.offset / PAGE_BYTES;
-        for page in last..stop.div_ceil(PAGE_BYTES) {
+        let pages = request.offset / PAGE_BYTES..stop.div_ceil(PAGE_BYTES);
+        let last = pages.end - 1;
+        for page in pages {
             if !cache.has(page) {
                 self.missed(cache, page, behind - page, take);
                 read_one(cache, page, take);
             }
             self.meet_marker(cache, page, behind - page, take);
-            last = page;
             if self.rules.today() {
                 self.before = Some(((page + 1) * PAGE_BYTES).min(stop));
             }
