@@ -191,6 +191,10 @@ pub enum FileSystem {
     Jffs2,
     /// UBIFS on a UBI volume on the first MTD device.
     Ubifs,
+    /// YAFFS2 on the first MTD device, by this project's library and FUSE.
+    Yaffs2,
+    /// A FUSE mount with the file of a `read` workload, which reads as zeros: what FUSE alone takes.
+    NullFuse,
     /// SquashFS on mtdblock on the first MTD device, read-only.
     SquashfsMtdblock,
     /// SquashFS on ubiblock on a UBI volume on the first MTD device, read-only.
@@ -210,10 +214,12 @@ pub enum FileSystem {
 
 impl FileSystem {
     /// Every file system, in the order they are shown.
-    pub const ALL: [FileSystem; 10] = [
+    pub const ALL: [FileSystem; 12] = [
         FileSystem::Directory,
         FileSystem::Jffs2,
         FileSystem::Ubifs,
+        FileSystem::Yaffs2,
+        FileSystem::NullFuse,
         FileSystem::SquashfsMtdblock,
         FileSystem::SquashfsUbiblock,
         FileSystem::Scmfs,
@@ -229,6 +235,8 @@ impl FileSystem {
             FileSystem::Directory => "directory",
             FileSystem::Jffs2 => "jffs2",
             FileSystem::Ubifs => "ubifs",
+            FileSystem::Yaffs2 => "yaffs2",
+            FileSystem::NullFuse => "null-fuse",
             FileSystem::SquashfsMtdblock => "squashfs-mtdblock",
             FileSystem::SquashfsUbiblock => "squashfs-ubiblock",
             FileSystem::Scmfs => "scmfs",
@@ -242,15 +250,18 @@ impl FileSystem {
     /// Whether it is made in the machine's memory for one cell, and gone with the process that measures it.
     pub fn in_memory(self) -> bool {
         match self {
-            FileSystem::Directory
-            | FileSystem::Jffs2
-            | FileSystem::Ubifs
-            | FileSystem::SquashfsMtdblock
-            | FileSystem::SquashfsUbiblock => false,
+            FileSystem::Directory => false,
+            FileSystem::Jffs2 | FileSystem::Ubifs | FileSystem::Yaffs2 | FileSystem::NullFuse => false,
+            FileSystem::SquashfsMtdblock | FileSystem::SquashfsUbiblock => false,
             FileSystem::Scmfs | FileSystem::ScmfsPcm | FileSystem::ScmfsFuse | FileSystem::Tmpfs | FileSystem::Ext4 => {
                 true
             }
         }
+    }
+
+    /// Whether it is in the state of a board of ours, which is thrown away after each cell.
+    pub fn of_board(self) -> bool {
+        !self.in_memory() && self != FileSystem::Directory
     }
 
     /// Whether nothing can be written to it: its files come in an image.

@@ -4,6 +4,14 @@
 //! file, a simulated chip. The spare area (out of band) is seen as MTD's "auto" placement has it: the bytes
 //! that error correction leaves free, in their order.
 
+mod image;
+mod mtd;
+mod simulated;
+
+pub use image::{ImageLayout, ImageNand, TagsParity};
+pub use mtd::MtdNand;
+pub use simulated::{Counters, SimulatedNand, SimulatedOptions, Tear, Timing};
+
 use pocketstone_core::{Error, Result};
 use std::fmt;
 

@@ -5,7 +5,7 @@ use crate::settings::guarded_settings;
 use crate::{read_ahead, volume};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Outcome;
-use pocketstone_core::plan::{FILES_FOLDER, FileSystem, Plan, Population, Workload};
+use pocketstone_core::plan::{FILES_FOLDER, Plan, Population, Workload};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{PosixDirectory, Session};
 use pocketstone_probe::Settings;
@@ -32,7 +32,7 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
     let place = volume::folder(&plan.volume)?.join(FILES_FOLDER);
     let operations: Vec<Operation> = pocketstone_workload::operations(&plan.workload, plan.seed).collect();
     let mut unavailable = Vec::new();
-    let thrown_away = plan.volume.file_system != FileSystem::Directory;
+    let thrown_away = plan.volume.file_system.of_board();
     let mut settings = match plan.read_ahead.is_none() || thrown_away {
         true => Settings::unguarded(),
         false => guarded_settings()?,
@@ -51,7 +51,7 @@ pub fn measure(plan: &Plan, folder: &Path) -> Result<Outcome> {
 /// Empties the caches of pages, names and inodes on a board that is ours, and the files' part of the page cache
 /// elsewhere.
 fn chill(plan: &Plan, population: &Population, place: &Path) -> Result<()> {
-    if plan.volume.file_system != FileSystem::Directory {
+    if plan.volume.file_system.of_board() {
         return fs::write("/proc/sys/vm/drop_caches", "3").board(|| "cannot drop the kernel's caches".into());
     }
     population_files(population).iter().try_for_each(|file| pocketstone_engine::evict(&place.join(&file.name)))

@@ -76,7 +76,9 @@ fn has_twin(experiment: &Experiment, point: &Point, repetition: u32) -> Result<b
     };
     let workload = point["workload"].as_str();
     let files = workload.is_some_and(|w| !on_database(w));
-    Ok(wanted && workload != Some("null") && (!files || !word::<FileSystem>(point, "file_system")?.in_memory()))
+    let file_system: FileSystem = word(point, "file_system")?;
+    let on_flash = !file_system.in_memory() && file_system != FileSystem::NullFuse;
+    Ok(wanted && workload != Some("null") && (!files || on_flash))
 }
 
 fn repetitions(study: &Study, experiment: &Experiment) -> u32 {
@@ -85,9 +87,12 @@ fn repetitions(study: &Study, experiment: &Experiment) -> u32 {
 
 fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool, traces: &mut Traces) -> Result<Plan> {
     let file_system: FileSystem = word(point, "file_system")?;
+    let uncompressed = matches!(file_system, FileSystem::Yaffs2 | FileSystem::NullFuse);
     let mut options = Vec::new();
     match point["compression"].as_str() {
         Some("default") | None => {}
+        // They never compress: what others have to be told is how they are.
+        Some("none") if uncompressed => {}
         Some(compressor) => options.push(format!("compr={compressor}")),
     }
     if point["bulk_read"] == serde_json::Value::Bool(true) {
@@ -110,6 +115,13 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool, traces:
     if in_memory && cold {
         return Err(Error::user(format!("a cold read of {name} in memory measures nothing"))
             .hint("set workload = \"files\", whose operation may be read"));
+    }
+    if file_system == FileSystem::NullFuse && !matches!(workload, Workload::Read(_)) {
+        return Err(Error::user("null-fuse has one file that can be read, and nothing else")
+            .hint("set workload = \"read\" for it, or leave it out"));
+    }
+    if uncompressed && !options.is_empty() {
+        return Err(Error::user(format!("{name} does not compress")).hint("set compression = \"none\" for it"));
     }
     if in_memory && !options.is_empty() {
         return Err(Error::user(format!("{name} in memory has no compression"))
@@ -380,6 +392,22 @@ mod tests {
         assert!(databases("file_system='directory'\ndelay='own'").contains("own"));
         assert!(refused("request_bytes=8192").contains("do not fit"));
         assert!(databases("file_system='directory'\nfrequency='fast'").contains("no bound of a frequency"));
+    }
+
+    #[test]
+    fn file_systems_by_fuse_never_compress_and_the_null_one_is_only_read() {
+        let plans = |factors: &str| {
+            let factors = format!("file_bytes='1MiB'\nrequests=8\n{factors}\n");
+            made(&study(&factors), "virtual", true)
+        };
+        let found = plans("file_system=['jffs2', 'yaffs2', 'null-fuse']\ncompression='none'").unwrap();
+        let options: Vec<_> = found.iter().map(|c| (c.traced, c.plan.volume.options.join(","))).collect();
+        let expected = [(false, "compr=none"), (true, "compr=none"), (false, ""), (true, ""), (false, "")];
+        assert_eq!(options, expected.map(|(traced, text)| (traced, text.to_owned())), "no flash, no twin");
+        let refused = plans("file_system='yaffs2'\ncompression='zlib'").unwrap_err();
+        assert!(refused.chain().contains("yaffs2 does not compress"));
+        let refused = plans("file_system='null-fuse'\nworkload='files'\noperation='read'").unwrap_err();
+        assert!(refused.chain().contains("can be read, and nothing else"));
     }
 
     #[test]

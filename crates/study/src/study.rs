@@ -109,6 +109,8 @@ pub struct ClaimSpec {
     pub unit: Unit,
     /// What the paper reports.
     pub paper: Option<String>,
+    /// Why it may not hold here although the paper reports it, where that is known.
+    pub deviation: Option<String>,
     /// Whether the command fails (exit code 3) when it does not hold.
     #[serde(default)]
     pub required: bool,

@@ -204,6 +204,7 @@ impl Board for VirtualBoard {
                 let message = format!("{} in memory is measured on the host board", file_system.name());
                 return Err(Error::board(message).hint("--board host"));
             }
+            FileSystem::Yaffs2 | FileSystem::NullFuse => "fuse",
             FileSystem::SquashfsMtdblock | FileSystem::SquashfsUbiblock => {
                 squashfs::version()?;
                 "squashfs"

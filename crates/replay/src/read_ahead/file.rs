@@ -43,7 +43,9 @@ impl OpenFile {
         if request.offset >= stop {
             return;
         }
-        for page in request.offset / PAGE_BYTES..stop.div_ceil(PAGE_BYTES) {
+        let pages = request.offset / PAGE_BYTES..stop.div_ceil(PAGE_BYTES);
+        let last = pages.end - 1;
+        for page in pages {
             if !cache.has(page) {
                 self.missed(cache, page, behind - page, take);
                 read_one(cache, page, take);
@@ -54,7 +56,7 @@ impl OpenFile {
             }
         }
         if !self.rules.today() {
-            self.before = Some((stop - 1) / PAGE_BYTES);
+            self.before = Some(last);
         }
     }
 

@@ -32,6 +32,8 @@ pub const FACTORS: [Factor; 42] = [
             "directory",
             "jffs2",
             "ubifs",
+            "yaffs2",
+            "null-fuse",
             "squashfs-mtdblock",
             "squashfs-ubiblock",
             "scmfs",

@@ -1,0 +1,330 @@
+//! An image file as a chip: page after page, each with its spare area behind its data.
+//!
+//! What a program or an erase changes goes straight into the file. There is no error correction: every read is
+//! [`Verdict::Clean`], and bytes for error correction stay 0xFF.
+
+mod blocks;
+mod detect;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+pub use tags::TagsParity;
+
+use super::{Fault, Geometry, Nand, Verdict};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Bytes that are written at a time where a file grows.
+const PIECE: usize = 1 << 20;
+
+/// How an image holds a chip's pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageLayout {
+    /// Bytes of data in a page.
+    pub page_bytes: u32,
+    /// Bytes of the whole spare area behind each page's data; 0: the image has none.
+    pub spare_total_bytes: u32,
+    /// Where the free bytes begin in the spare area. From 2 on, the first two bytes of a block's first spare area mark
+    /// it bad where they are not 0xFF; below, blocks cannot be marked.
+    pub spare_offset: u32,
+    /// How many bytes are free for the chip's user.
+    pub spare_free_bytes: u32,
+    /// Pages in an erase block.
+    pub pages_per_block: u32,
+}
+
+impl ImageLayout {
+    /// What `nanddump --oob` writes for a page size and Linux' Hamming code over 256 bytes: the spare area is a 32nd of
+    /// the page, two bytes mark bad blocks, three bytes of error correction for each 256 bytes of data are at the end.
+    /// 2048 bytes have 64 bytes of spare area, of which 2 to 39 are free. `None` where nothing is left.
+    pub fn linux(page_bytes: u32, pages_per_block: u32) -> Option<ImageLayout> {
+        let layout = Self::with_spare(page_bytes, page_bytes / 32, 2, pages_per_block);
+        (layout.spare_free_bytes > 0).then_some(layout)
+    }
+
+    /// A layout in which the free bytes go up to those that Linux' Hamming code needs at the end, or to the end where they do not fit.
+    pub fn with_spare(page_bytes: u32, spare_total_bytes: u32, spare_offset: u32, pages_per_block: u32) -> ImageLayout {
+        let free = spare_total_bytes.saturating_sub(spare_offset);
+        let with_ecc = free.saturating_sub(page_bytes / 256 * 3);
+        let spare_free_bytes = if with_ecc >= tags::PACKED_BYTES as u32 { with_ecc } else { free };
+        ImageLayout { page_bytes, spare_total_bytes, spare_offset, spare_free_bytes, pages_per_block }
+    }
+
+    /// Bytes from the start of one page in the image to that of the next.
+    pub fn stride(&self) -> u64 {
+        u64::from(self.page_bytes) + u64::from(self.spare_total_bytes)
+    }
+
+    fn has_marks(&self) -> bool {
+        self.spare_offset >= 2
+    }
+
+    fn check(&self) -> Result<()> {
+        let spare_ends = self.spare_offset.checked_add(self.spare_free_bytes);
+        if self.page_bytes == 0
+            || self.pages_per_block == 0
+            || spare_ends.is_none_or(|end| end > self.spare_total_bytes)
+        {
+            return Err(Error::user(format!("no image can have this layout: {self:?}"))
+                .hint("pages and blocks are not empty, and the free spare bytes lie inside the spare area"));
+        }
+        Ok(())
+    }
+}
+
+/// A chip in an image file.
+pub struct ImageNand {
+    path: String,
+    file: File,
+    layout: ImageLayout,
+    blocks: u32,
+    /// The file's length. Pages behind it are erased.
+    bytes: u64,
+    read_only: bool,
+    /// How the layout was found; `None` if it was given.
+    found: Option<detect::Found>,
+}
+
+impl ImageNand {
+    /// Opens an image, to be read alone or written, too, and finds out its layout if none is given.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, is used by another process for writing, does not hold whole pages, or its layout
+    /// cannot be told.
+    pub fn open(path: &Path, read_only: bool, layout: Option<&ImageLayout>) -> Result<ImageNand> {
+        let name = path.display().to_string();
+        let file = File::options().read(true).write(!read_only).open(path).user(|| format!("cannot open {name}"))?;
+        let metadata = file.metadata().user(|| format!("cannot look at {name}"))?;
+        if !metadata.is_file() {
+            return Err(Error::user(format!("{name} is no file")).hint("name an image file"));
+        }
+        lock(&file, read_only, &name)?;
+        let bytes = metadata.len();
+        let (layout, found) = match layout {
+            Some(layout) => (*layout, None),
+            None => {
+                let found = detect::detect(&file, bytes).user(|| format!("cannot tell how {name} is laid out"))?;
+                (found.layout, Some(found))
+            }
+        };
+        layout.check()?;
+        let stride = layout.stride();
+        if bytes % stride != 0 {
+            let what = format!("{name} has {bytes} bytes, which are no whole pages of {stride}");
+            return Err(Error::user(what).hint("give the image's page size and its spare area's"));
+        }
+        let blocks = (bytes / stride).div_ceil(u64::from(layout.pages_per_block));
+        let blocks = block_count(blocks, &layout, &name)?;
+        Ok(ImageNand { path: name, file, layout, blocks, bytes, read_only, found })
+    }
+
+    /// Makes a new image of an erased chip.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be written.
+    pub fn create(path: &Path, layout: &ImageLayout, blocks: u32) -> Result<ImageNand> {
+        layout.check()?;
+        let name = path.display().to_string();
+        let blocks = block_count(u64::from(blocks), layout, &name)?;
+        let file = File::options().read(true).write(true).create_new(true).open(path);
+        let file = file.user(|| format!("cannot create {name}"))?;
+        lock(&file, false, &name)?;
+        let (layout, read_only, found) = (*layout, false, None);
+        let mut nand = ImageNand { path: name, file, layout, blocks, bytes: 0, read_only, found };
+        let bytes = u64::from(blocks) * u64::from(layout.pages_per_block) * layout.stride();
+        nand.grow(bytes).board(|| format!("cannot write {}", nand.path))?;
+        Ok(nand)
+    }
+
+    /// How the image holds its pages.
+    pub fn layout(&self) -> ImageLayout {
+        self.layout
+    }
+
+    /// Whether YAFFS2's tags were found at the end of each page's data and not in the spare area; `None` if nobody
+    /// looked, because the layout was given.
+    pub fn inband_tags(&self) -> Option<bool> {
+        self.found.as_ref().map(|found| found.inband_tags)
+    }
+
+    /// Whether YAFFS2's tags were found with error correction of their own; `None` if nobody looked.
+    pub fn tags_ecc(&self) -> Option<bool> {
+        self.found.as_ref().map(|found| found.tags_ecc)
+    }
+
+    /// Whether the image itself tells how many pages a block has. If not, a usual number is taken, with which the image
+    /// can be read but should not be written. `None` if the layout was given.
+    pub fn is_block_certain(&self) -> Option<bool> {
+        self.found.as_ref().map(|found| found.blocks_certain)
+    }
+
+    /// Lengthens the file with erased bytes.
+    fn grow(&mut self, bytes: u64) -> std::io::Result<()> {
+        let erased = vec![0xff; PIECE];
+        while self.bytes < bytes {
+            let count = (bytes - self.bytes).min(PIECE as u64);
+            self.file.write_all_at(&erased[..count as usize], self.bytes)?;
+            self.bytes += count;
+        }
+        Ok(())
+    }
+
+    fn pages(&self) -> u32 {
+        self.blocks * self.layout.pages_per_block
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        let there = self.bytes.saturating_sub(at).min(into.len() as u64) as usize;
+        let (there, missing) = into.split_at_mut(there);
+        missing.fill(0xff);
+        self.file.read_exact_at(there, at).board(|| format!("cannot read {}", self.path))
+    }
+
+    fn check_block(&self, block: u32) -> Result<()> {
+        if block >= self.blocks {
+            return Err(Error::bug(format!("block {block} of a chip of {} blocks", self.blocks)));
+        }
+        Ok(())
+    }
+
+    fn check_page(&self, page: u32, data: usize, spare: usize) -> Result<()> {
+        let ImageLayout { page_bytes, spare_free_bytes, .. } = self.layout;
+        if page >= self.pages() {
+            return Err(Error::bug(format!("page {page} of a chip of {} pages", self.pages())));
+        }
+        if (data != 0 && data != page_bytes as usize) || spare > spare_free_bytes as usize {
+            return Err(Error::bug(format!("{data}+{spare} bytes for a page of {page_bytes}+{spare_free_bytes}")));
+        }
+        Ok(())
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.read_only { Err(Error::user(format!("{} is open for reading only", self.path))) } else { Ok(()) }
+    }
+
+    /// Where the mark of a bad block is.
+    fn mark_at(&self, block: u32) -> u64 {
+        let page = u64::from(block) * u64::from(self.layout.pages_per_block);
+        page * self.layout.stride() + u64::from(self.layout.page_bytes)
+    }
+}
+
+fn lock(file: &File, read_only: bool, name: &str) -> Result<()> {
+    let how = if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
+    match flock(file, how) {
+        // Not every file system has locks: then there is none.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(Errno::WOULDBLOCK) => {
+            Err(Error::user(format!("{name} is in use")).hint("unmount it, or end the command that works on it"))
+        }
+        Err(e) => Err(Error::board(format!("cannot lock {name}")).because(e)),
+    }
+}
+
+/// Checks that all pages can be numbered.
+fn block_count(blocks: u64, layout: &ImageLayout, name: &str) -> Result<u32> {
+    match blocks.checked_mul(u64::from(layout.pages_per_block)) {
+        Some(pages) if pages <= u64::from(u32::MAX) => Ok(blocks as u32),
+        _ => Err(Error::user(format!("{name} has too many pages: {blocks} blocks of {}", layout.pages_per_block))),
+    }
+}
+
+impl Nand for ImageNand {
+    fn geometry(&self) -> Geometry {
+        let ImageLayout { page_bytes, spare_free_bytes, pages_per_block, .. } = self.layout;
+        Geometry { page_bytes, spare_bytes: spare_free_bytes, pages_per_block, blocks: self.blocks }
+    }
+
+    fn read(&mut self, page: u32, data: &mut [u8], spare: &mut [u8]) -> Result<Verdict> {
+        self.check_page(page, data.len(), spare.len())?;
+        let at = u64::from(page) * self.layout.stride();
+        self.read_at(at, data)?;
+        self.read_at(at + u64::from(self.layout.page_bytes) + u64::from(self.layout.spare_offset), spare)?;
+        Ok(Verdict::Clean)
+    }
+
+    fn program(&mut self, page: u32, data: &[u8], spare: &[u8]) -> Result<(), Fault> {
+        self.check_writable()?;
+        self.check_page(page, data.len(), spare.len())?;
+        if data.is_empty() {
+            return Err(Error::bug(format!("page {page} programmed without data")).into());
+        }
+        let at = u64::from(page) * self.layout.stride();
+        let mut bytes = vec![0; self.layout.stride() as usize];
+        self.read_at(at, &mut bytes)?;
+        if bytes.iter().any(|&byte| byte != 0xff) {
+            return Err(Error::bug(format!("{}: page {page} is programmed again without an erase", self.path)).into());
+        }
+        bytes[..data.len()].copy_from_slice(data);
+        let spare_at = data.len() + self.layout.spare_offset as usize;
+        bytes[spare_at..spare_at + spare.len()].copy_from_slice(spare);
+        self.grow(at)
+            .and_then(|()| self.file.write_all_at(&bytes, at))
+            .board(|| format!("cannot write {}", self.path))?;
+        self.bytes = self.bytes.max(at + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn erase(&mut self, block: u32) -> Result<(), Fault> {
+        self.check_writable()?;
+        if self.is_bad(block)? {
+            return Err(Error::bug(format!("{}: block {block} is erased, which is bad", self.path)).into());
+        }
+        let block_bytes = self.layout.stride() * u64::from(self.layout.pages_per_block);
+        let start = (u64::from(block) * block_bytes).min(self.bytes);
+        let end = (start + block_bytes).min(self.bytes);
+        self.file
+            .write_all_at(&vec![0xff; (end - start) as usize], start)
+            .board(|| format!("cannot write {}", self.path))?;
+        Ok(())
+    }
+
+    fn is_bad(&mut self, block: u32) -> Result<bool> {
+        self.check_block(block)?;
+        if !self.layout.has_marks() {
+            return Ok(false);
+        }
+        let mut mark = [0; 2];
+        self.read_at(self.mark_at(block), &mut mark)?;
+        Ok(mark != [0xff, 0xff])
+    }
+
+    fn mark_bad(&mut self, block: u32) -> Result<()> {
+        self.check_writable()?;
+        self.check_block(block)?;
+        if !self.layout.has_marks() {
+            return Err(Error::user(format!("{} has no place to mark a block bad", self.path))
+                .hint("take a layout whose free spare bytes begin at 2"));
+        }
+        let at = self.mark_at(block);
+        // A file of whole pages stays one.
+        let page_ends = at + u64::from(self.layout.spare_total_bytes);
+        self.grow(page_ends)
+            .and_then(|()| self.file.write_all_at(&[0, 0], at))
+            .board(|| format!("cannot write {}", self.path))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_all().board(|| format!("cannot write {}", self.path))
+    }
+
+    fn describe(&self) -> String {
+        let ImageLayout { page_bytes, spare_total_bytes, spare_offset, spare_free_bytes, pages_per_block } =
+            self.layout;
+        let spare = match spare_total_bytes {
+            0 => "no spare area".to_owned(),
+            total => format!("{total} of spare area, {spare_free_bytes} of them free from {spare_offset}"),
+        };
+        let found = self.found.as_ref().map_or("as given", |found| &found.how);
+        format!(
+            "image {}, {} blocks of {pages_per_block} pages of {page_bytes} bytes, {spare}: {found}",
+            self.path, self.blocks
+        )
+    }
+}

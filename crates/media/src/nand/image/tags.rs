@@ -1,0 +1,77 @@
+//! As much of YAFFS2's tags as it takes to recognise them: their sizes, their limits and their error correction.
+
+/// Bytes of tags with their error correction.
+pub(super) const PACKED_BYTES: usize = 28;
+/// Bytes of tags alone, as inband tags are.
+pub(super) const PLAIN_BYTES: usize = 16;
+/// Sequence number of a checkpoint's block; all of those share it.
+pub(super) const CHECKPOINT: u32 = 0x21;
+/// Sequence number that image builders give every block, and the lowest one.
+pub(super) const LOWEST: u32 = 0x1000;
+
+const HIGHEST: u32 = 0xefff_feff;
+const OBJECTS: u32 = 0x4_0000;
+const EXTRA: u32 = 0x8000_0000;
+
+/// The error correction of YAFFS2's tags: parities of bits and of byte numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TagsParity {
+    /// Six parities over the bits of all bytes, for the masks F0, 0F, CC, 33, AA, 55 from the highest bit down.
+    pub column: u8,
+    /// XOR of the numbers of all bytes of odd parity.
+    pub line: u32,
+    /// XOR of their complements.
+    pub inverted: u32,
+}
+
+impl TagsParity {
+    /// That of tags as they are stored.
+    pub fn of(tags: &[u8]) -> TagsParity {
+        let all = tags.iter().fold(0, |all, byte| all ^ byte);
+        let masks = [0xf0u8, 0x0f, 0xcc, 0x33, 0xaa, 0x55];
+        let column = masks.iter().fold(0, |column, mask| column << 1 | ((all & mask).count_ones() & 1) as u8);
+        let odd = (0u32..).zip(tags).filter(|(_, byte)| byte.count_ones() % 2 == 1);
+        let (line, inverted) = odd.fold((0, 0), |(line, inverted), (i, _)| (line ^ i, inverted ^ !i));
+        TagsParity { column, line, inverted }
+    }
+}
+
+/// Which end of a word comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    fn word(self, raw: &[u8], at: usize) -> u32 {
+        let word = raw[at..at + 4].try_into().expect("four bytes");
+        match self {
+            Order::Little => u32::from_le_bytes(word),
+            Order::Big => u32::from_be_bytes(word),
+        }
+    }
+}
+
+/// The block sequence number of tags that can be ones; `chunk_bytes` is how much data goes with them.
+pub(super) fn sequence(raw: &[u8], order: Order, chunk_bytes: u32) -> Option<u32> {
+    let [seq, obj, chunk, bytes] = [0, 4, 8, 12].map(|at| order.word(raw, at));
+    if seq == CHECKPOINT {
+        return (chunk >= 1 && bytes == chunk_bytes).then_some(seq);
+    }
+    let known = |id: u32| (1..OBJECTS).contains(&id);
+    let sane = if chunk & EXTRA != 0 {
+        // The root directory is in none.
+        let parent = chunk & 0x0fff_ffff;
+        known(obj & 0x0fff_ffff) && (1..=5).contains(&(obj >> 28)) && (known(parent) || parent == 0)
+    } else {
+        known(obj) && chunk < 1 << 28 && (bytes <= chunk_bytes || (chunk == 0 && bytes == 0xffff))
+    };
+    (sane && (LOWEST..=HIGHEST).contains(&seq)).then_some(seq)
+}
+
+/// Whether the error correction behind the tags is theirs.
+pub(super) fn parity_holds(raw: &[u8], order: Order) -> bool {
+    let parity = TagsParity::of(&raw[..PLAIN_BYTES]);
+    raw[16] & 0x3f == parity.column && order.word(raw, 20) == parity.line && order.word(raw, 24) == parity.inverted
+}

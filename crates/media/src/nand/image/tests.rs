@@ -1,0 +1,325 @@
+use super::tags::{Order, parity_holds, sequence};
+use super::*;
+use crate::nand::{SimulatedNand, SimulatedOptions};
+use proptest::prelude::*;
+use std::fs;
+
+/// Tags with their error correction, of a Python script written from a description of the format alone: sequence
+/// number, object, chunk, bytes; and whether they are big-endian.
+const TAGS: [(u32, &str, Order); 7] = [
+    // A header, a full chunk and another header as mkyaffs2image writes them.
+    (0x1000, "001000000101000000000000ffff00002500000000000000ffffffff", Order::Little),
+    (0x1000, "001000000101000001000000000800002a00000005000000faffffff", Order::Little),
+    (0x1000, "001000000201000000000000ffff00002600000000000000ffffffff", Order::Little),
+    // The header of a file of 5000 bytes as a file system writes it, its last chunk, and a directory that shrank.
+    (0x1001, "011000000101001001000080881300003c0000000900000009000000", Order::Little),
+    (0x1001, "01100000010100000300000088030000000000000000000000000000", Order::Little),
+    (0x1002, "0210000002010030010000c0000000002500000008000000f7ffffff", Order::Little),
+    (0x1001, "00001001000001010000000300000388000000000000000000000000", Order::Big),
+];
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex")).collect()
+}
+
+/// Tags of a data chunk.
+fn packed(sequence: u32, object: u32, chunk: u32, bytes: u32) -> Vec<u8> {
+    let mut raw: Vec<u8> = [sequence, object, chunk, bytes].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let parity = TagsParity::of(&raw);
+    raw.extend([parity.column, 0, 0, 0]);
+    raw.extend([parity.line, parity.inverted].iter().flat_map(|word| word.to_le_bytes()));
+    raw
+}
+
+/// A page as it lies in an image; `tags` at `at`, counted from the start of the page.
+fn page(page_bytes: usize, spare_bytes: usize, at: usize, tags: &[u8]) -> Vec<u8> {
+    let mut page = vec![0xff; page_bytes + spare_bytes];
+    page[..512].fill(0x5a);
+    page[at..at + tags.len()].copy_from_slice(tags);
+    page
+}
+
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Scratch {
+        Scratch(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("image")
+    }
+
+    fn open(&self, image: &[u8]) -> Result<ImageNand> {
+        fs::write(self.path(), image).expect("written");
+        ImageNand::open(&self.path(), true, None)
+    }
+}
+
+fn refusal(result: Result<(), Fault>) -> String {
+    match result.expect_err("refused") {
+        Fault::Medium(error) => error.chain(),
+        Fault::Failed => panic!("an image does not fail"),
+    }
+}
+
+#[test]
+fn tags_are_known_by_their_values_and_their_error_correction() {
+    for (number, text, order) in TAGS {
+        let raw = unhex(text);
+        assert_eq!(sequence(&raw, order, 2048), Some(number), "{text}");
+        assert!(parity_holds(&raw, order), "{text}");
+        for bit in 0..16 * 8 {
+            let mut wrong = raw.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert!(!parity_holds(&wrong, order), "{text}, bit {bit}");
+        }
+    }
+    // A chunk cannot hold more than a page; zeros and ones are no tags.
+    assert_eq!(sequence(&unhex(TAGS[1].1), Order::Little, 2032), None);
+    assert_eq!(sequence(&[0; 28], Order::Little, 2048), None);
+    assert_eq!(sequence(&[0xff; 28], Order::Little, 2048), None);
+}
+
+#[test]
+fn every_page_size_and_place_of_tags_is_found() {
+    for page_bytes in [512, 1024, 2048, 4096, 8192, 16384] {
+        for spare in [page_bytes / 32, 64, 128, 224] {
+            for offset in [0, 2] {
+                if spare < offset + 28 || spare > page_bytes / 4 {
+                    continue;
+                }
+                let image: Vec<u8> = (0..24)
+                    .flat_map(|i| {
+                        page(page_bytes, spare, page_bytes + offset, &packed(0x1001, 257, 1 + i, page_bytes as u32))
+                    })
+                    .collect();
+                let nand = Scratch::new().open(&image).expect("found");
+                let layout = nand.layout();
+                let found = [layout.page_bytes, layout.spare_total_bytes, layout.spare_offset].map(|n| n as usize);
+                assert_eq!(found, [page_bytes, spare, offset]);
+                assert_eq!((nand.inband_tags(), nand.tags_ecc()), (Some(false), Some(true)));
+                assert!(nand.describe().contains("found by their error correction"), "{}", nand.describe());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_image_of_mkyaffs2image_is_read_to_the_byte() {
+    let image: Vec<u8> = TAGS[..3].iter().flat_map(|(_, text, _)| page(2048, 64, 2048, &unhex(text))).collect();
+    let mut nand = Scratch::new().open(&image).expect("found");
+    // All of the spare area but the 24 bytes of Linux' Hamming code; three pages are one block that lacks most.
+    let geometry = Geometry { page_bytes: 2048, spare_bytes: 40, pages_per_block: 64, blocks: 1 };
+    assert_eq!(nand.geometry(), geometry);
+    let (mut data, mut spare) = (vec![0; 2048], vec![0; 28]);
+    nand.read(1, &mut data, &mut spare).expect("read");
+    assert_eq!((data[0], data[512], spare), (0x5a, 0xff, unhex(TAGS[1].1)));
+    nand.read(3, &mut data, &mut []).expect("read");
+    assert_eq!(data, vec![0xff; 2048]);
+    assert!(nand.describe().ends_with("pages per block assumed"), "{}", nand.describe());
+    assert!(!nand.is_bad(0).expect("there"));
+}
+
+#[test]
+fn tags_without_error_correction_and_inband_tags_are_found_by_their_values() {
+    let tags = |i: u32| packed(0x1001, 257, i, if i == 0 { 0 } else { 2032 })[..16].to_vec();
+    let build =
+        |spare: usize, at: usize| -> Vec<u8> { (0..64).flat_map(|i| page(2048, spare, at, &tags(i))).collect() };
+    for (spare, at, inband) in [(64, 2048, false), (64, 2050, false), (0, 2032, true), (64, 2032, true)] {
+        let nand = Scratch::new().open(&build(spare, at)).expect("found");
+        let layout = nand.layout();
+        assert_eq!((layout.page_bytes, layout.spare_total_bytes as usize), (2048, spare), "{}", nand.describe());
+        assert_eq!((nand.inband_tags(), nand.tags_ecc()), (Some(inband), Some(false)));
+        assert_eq!(layout.pages_per_block, 64);
+        assert!(nand.describe().contains("found by their values"), "{}", nand.describe());
+        if !inband {
+            assert_eq!(layout.spare_offset as usize, at - 2048);
+        }
+    }
+}
+
+#[test]
+fn big_endian_tags_are_found_and_said() {
+    let image = page(2048, 64, 2050, &unhex(TAGS[6].1));
+    let nand = Scratch::new().open(&image).expect("found");
+    assert!(nand.describe().contains("big-endian"), "{}", nand.describe());
+}
+
+#[test]
+fn what_cannot_be_told_is_refused_with_what_to_give() {
+    let mut noise = vec![0; 100 * 2112];
+    pocketstone_core::random::Random::new(1).fill(&mut noise);
+    let cases = [
+        (Vec::new(), "is empty"),
+        (vec![0xff; 64 * 2112], "is erased"),
+        (noise, "no YAFFS2 tags"),
+        (vec![0; 64 * 2112], "no YAFFS2 tags"),
+        (page(2048, 64, 2050, &unhex(TAGS[0].1))[..2111].to_vec(), "no YAFFS2 tags"),
+    ];
+    for (image, what) in cases {
+        let error = Scratch::new().open(&image).err().expect("refused");
+        assert!(error.chain().contains(what), "{}", error.chain());
+        assert!(error.cure().is_some_and(|cure| cure.contains("page size") && cure.contains("pages per block")));
+    }
+}
+
+#[test]
+fn a_given_layout_is_taken_and_checked() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path(), vec![7; 3 * 2112]).expect("written");
+    let layout = ImageLayout::linux(2048, 2).expect("there is room");
+    let mut nand = ImageNand::open(&scratch.path(), true, Some(&layout)).expect("opened");
+    assert_eq!((nand.geometry().blocks, nand.geometry().spare_bytes, nand.inband_tags()), (2, 38, None));
+    assert!(nand.is_bad(0).expect("there"), "7 is no 0xFF");
+    let open =
+        |layout: ImageLayout| ImageNand::open(&scratch.path(), true, Some(&layout)).err().expect("refused").chain();
+    assert!(open(ImageLayout { page_bytes: 2000, ..layout }).contains("6336 bytes, which are no whole pages of 2064"));
+    assert!(open(ImageLayout { spare_free_bytes: 63, ..layout }).contains("no image can have this layout"));
+    assert!(open(ImageLayout { pages_per_block: 0, ..layout }).contains("no image can have this layout"));
+    let folder = ImageNand::open(scratch.0.path(), true, Some(&layout)).err().expect("refused").chain();
+    assert!(folder.ends_with("is no file"), "{folder}");
+}
+
+#[test]
+fn the_free_bytes_are_those_that_the_kernel_has() {
+    // Linux' large-page layouts: 64 bytes with error correction from 40 on, 128 with it from 80 on.
+    assert_eq!(ImageLayout::linux(2048, 64).map(|layout| layout.spare_free_bytes), Some(38));
+    assert_eq!(ImageLayout::linux(4096, 64).map(|layout| layout.spare_free_bytes), Some(78));
+    assert_eq!(ImageLayout::linux(32, 64), None);
+}
+
+#[test]
+fn what_is_written_lies_in_the_file_where_the_layout_says() {
+    let scratch = Scratch::new();
+    let layout = ImageLayout::linux(2048, 64).expect("there is room");
+    let mut nand = ImageNand::create(&scratch.path(), &layout, 3).expect("created");
+    assert_eq!(fs::read(scratch.path()).expect("read"), vec![0xff; 3 * 64 * 2112]);
+    nand.program(65, &[1; 2048], &[2; 28]).expect("programmed");
+    assert!(refusal(nand.program(65, &[1; 2048], &[])).ends_with("page 65 is programmed again without an erase"));
+    nand.mark_bad(2).expect("marked");
+    nand.sync().expect("synchronised");
+    let image = fs::read(scratch.path()).expect("read");
+    let page = &image[65 * 2112..66 * 2112];
+    assert_eq!((page[0], page[2047], &page[2048..2051], page[2078]), (1, 1, &[0xff, 0xff, 2][..], 0xff));
+    assert_eq!(image[128 * 2112 + 2048..128 * 2112 + 2051], [0, 0, 0xff]);
+    assert!(nand.is_bad(2).expect("there") && !nand.is_bad(1).expect("there"));
+    assert!(refusal(nand.erase(2)).ends_with("block 2 is erased, which is bad"));
+    nand.erase(1).expect("erased");
+    assert_eq!(fs::read(scratch.path()).expect("read")[..128 * 2112], vec![0xff; 128 * 2112]);
+    let again = ImageNand::create(&scratch.path(), &layout, 3).err().expect("it exists");
+    assert!(again.chain().contains("exists"), "{}", again.chain());
+}
+
+#[test]
+fn a_short_file_grows_by_whole_erased_pages() {
+    let scratch = Scratch::new();
+    let layout = ImageLayout {
+        page_bytes: 512,
+        spare_total_bytes: 32,
+        spare_offset: 0,
+        spare_free_bytes: 32,
+        pages_per_block: 16,
+    };
+    let stride = layout.stride() as usize;
+    fs::write(scratch.path(), vec![3; stride]).expect("written");
+    let mut nand = ImageNand::open(&scratch.path(), false, Some(&layout)).expect("opened");
+    nand.program(4, &[4; 512], &[]).expect("programmed");
+    let image = fs::read(scratch.path()).expect("read");
+    assert_eq!(image.len(), 5 * stride);
+    assert_eq!((image[stride - 1], &image[stride..4 * stride]), (3, &vec![0xff; 3 * stride][..]));
+    nand.erase(0).expect("erased");
+    assert_eq!(fs::read(scratch.path()).expect("read"), vec![0xff; 5 * stride]);
+    let refused = nand.mark_bad(0).expect_err("no place");
+    assert!(refused.chain().contains("no place to mark") && refused.cure().is_some());
+}
+
+#[test]
+fn nobody_writes_an_image_that_is_in_use() {
+    let scratch = Scratch::new();
+    let layout = ImageLayout::linux(2048, 16).expect("there is room");
+    let writer = ImageNand::create(&scratch.path(), &layout, 1).expect("created");
+    let error = ImageNand::open(&scratch.path(), true, Some(&layout)).err().expect("locked");
+    assert!(error.message().ends_with("is in use") && error.cure().is_some());
+    drop(writer);
+    let mut reader = ImageNand::open(&scratch.path(), true, Some(&layout)).expect("free");
+    assert!(ImageNand::open(&scratch.path(), true, Some(&layout)).is_ok(), "readers are many");
+    assert!(refusal(reader.program(0, &[0; 2048], &[])).ends_with("open for reading only"));
+    assert!(refusal(reader.erase(0)).ends_with("open for reading only"));
+    assert!(reader.mark_bad(0).is_err());
+}
+
+#[test]
+fn a_simulated_chips_image_is_found_and_is_the_same_chip() {
+    let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 32, blocks: 8 };
+    let mut chip =
+        SimulatedNand::new(geometry, SimulatedOptions { factory_bad: vec![5], ..SimulatedOptions::default() });
+    for block in [0, 1, 6] {
+        for page in 0..32 {
+            let tags = packed(0x1001 + block, 300, page + 1, 2048);
+            chip.program(block * 32 + page, &[block as u8; 2048], &tags).expect("programmed");
+        }
+    }
+    let mut nand = Scratch::new().open(&chip.image()).expect("found");
+    assert_eq!((nand.geometry(), nand.layout()), (geometry, chip.layout()));
+    for page in 0..geometry.pages() {
+        let (mut data, mut spare) = ([vec![0; 2048], vec![0; 2048]], [vec![0; 38], vec![0; 38]]);
+        chip.read(page, &mut data[0], &mut spare[0]).expect("read");
+        nand.read(page, &mut data[1], &mut spare[1]).expect("read");
+        assert_eq!((&data[0], &spare[0]), (&data[1], &spare[1]), "page {page}");
+    }
+    for block in 0..8 {
+        assert_eq!(nand.is_bad(block).expect("there"), block == 5);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn damage_anywhere_in_an_image_leads_to_an_answer_and_little_of_it_to_the_right_one(
+        hits in proptest::collection::vec((0usize..40 * 2112, any::<u8>()), 0..400),
+        cut in 0usize..40 * 2112,
+    ) {
+        let pages = (0..40).flat_map(|i| page(2048, 64, 2050, &packed(0x1001, 257, 1 + i, 2048)));
+        let mut image: Vec<u8> = pages.collect();
+        for &(at, byte) in &hits {
+            image[at] = byte;
+        }
+        // Fewer hits than half of the pages cannot reach the tags of half of them.
+        if hits.len() < 20 {
+            let layout = Scratch::new().open(&image).expect("found").layout();
+            prop_assert_eq!((layout.page_bytes, layout.spare_total_bytes, layout.spare_offset), (2048, 64, 2));
+        }
+        if let Ok(mut nand) = Scratch::new().open(&image[..cut]) {
+            let geometry = nand.geometry();
+            let mut data = vec![0; geometry.page_bytes as usize];
+            prop_assert!(nand.read(geometry.pages() - 1, &mut data, &mut []).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_image_and_a_simulated_chip_cannot_be_told_apart(
+        steps in proptest::collection::vec((0u32..4, 0u32..12, any::<u8>()), 0..60),
+    ) {
+        let geometry = Geometry { page_bytes: 512, spare_bytes: 30, pages_per_block: 3, blocks: 4 };
+        let mut chip = SimulatedNand::new(geometry, SimulatedOptions::default());
+        let scratch = Scratch::new();
+        let mut nand = ImageNand::create(&scratch.path(), &chip.layout(), 4).expect("created");
+        for (what, page, byte) in steps {
+            match what {
+                // A page of ones is a program on a chip and nothing in a file; and a file knows no order.
+                0 | 1 => {
+                    let in_order = chip.program(page, &[byte; 512], &[0; 30]);
+                    if in_order.is_ok() {
+                        prop_assert!(nand.program(page, &[byte; 512], &[0; 30]).is_ok());
+                    }
+                }
+                2 => prop_assert_eq!(chip.erase(page / 3).is_ok(), nand.erase(page / 3).is_ok()),
+                _ if byte < 40 => prop_assert_eq!(chip.mark_bad(page / 3).is_ok(), nand.mark_bad(page / 3).is_ok()),
+                _ => {}
+            }
+        }
+        prop_assert_eq!(fs::read(scratch.path()).expect("read"), chip.image());
+    }
+}

@@ -1,0 +1,236 @@
+//! Reading a checkpoint. Whatever is not as it should be makes it no checkpoint: the mount scans then.
+
+use super::stream::{Invalid, Reader};
+use super::{
+    CHECKPOINT_SEQUENCE, DEVICE_BYTES, LEAF_CHUNKS, MAGIC, NO_LEAF, OBJECT_BYTES, VALIDITY_BYTES, VERSION, leaf_bytes,
+};
+use crate::blocks::{Blocks, Flag, State};
+use crate::chip::{Block, Chip};
+use crate::log::Log;
+use crate::map::Width;
+use crate::objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Object, Objects, ROOT_ID, UNLINKED_ID};
+use crate::scan::First;
+use crate::tags::{Content, Found, Kind};
+use crate::volume::Volume;
+use pocketstone_core::inode::Result;
+use pocketstone_media::nand::Verdict;
+
+/// What a checkpoint says.
+pub(crate) struct State0 {
+    pub blocks: Blocks,
+    pub log: Log,
+    pub objects: Objects,
+    /// Hard links: link, target.
+    pub links: Vec<(u32, u32)>,
+}
+
+impl Volume {
+    /// The state that a checkpoint in these blocks holds, in their order; `None` if it is not valid. `firsts`: what
+    /// the first page of each block is.
+    pub(crate) fn read_checkpoint(&mut self, checkpoint: &[Block], firsts: &[First]) -> Result<Option<State0>> {
+        // The pointers of the machine that wrote it are as long as ours, or not.
+        let own = size_of::<usize>();
+        for pointer_bytes in [own, 12 - own] {
+            let leaf = leaf_bytes(self.width, pointer_bytes);
+            let mut parser = Parser {
+                width: self.width,
+                leaf,
+                pages: self.chip.pages_per_block(),
+                last_chunk: self.chip.chunk(self.chip.blocks() + 1, 0),
+                fresh: Blocks::new(self.chip.blocks(), self.chip.pages_per_block(), self.shape),
+            };
+            let mut medium = None;
+            let chip = &mut self.chip;
+            let read = |index: u32| match checkpoint_page(chip, checkpoint, index) {
+                Ok(page) => page,
+                Err(error) => {
+                    medium = Some(error);
+                    None
+                }
+            };
+            let parsed = parser.parse(&mut Reader::new(read));
+            if let Some(error) = medium {
+                return Err(error);
+            }
+            if let Ok(state) = parsed {
+                return Ok(fits(&state, firsts).then_some(state));
+            }
+            if leaf == leaf_bytes(self.width, 12 - own) {
+                break;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether the blocks are what a checkpoint takes them for.
+fn fits(state: &State0, firsts: &[First]) -> bool {
+    state.blocks.all().zip(firsts).all(|(block, first)| match (state.blocks.get(block).state, first) {
+        (State::Dead, first) => *first == First::Dead,
+        (State::Empty, first) => matches!(first, First::Unused | First::Checkpoint(_)),
+        (State::Full | State::Allocating, First::Sequence(sequence)) => state.blocks.get(block).sequence == *sequence,
+        // Its first page is broken; a scan found a later one.
+        (State::Full, First::Broken) => true,
+        _ => false,
+    })
+}
+
+fn checkpoint_page(chip: &mut Chip, blocks: &[Block], index: u32) -> Result<Option<Vec<u8>>> {
+    let pages = chip.pages_per_block();
+    let Some(&block) = blocks.get((index / pages) as usize) else { return Ok(None) };
+    let mut data = vec![0; chip.data_bytes()];
+    let whole = chip.read(chip.chunk(block, index % pages), &mut data)?;
+    let right = match whole.tags {
+        Found::Tags { tags, .. } => {
+            tags.sequence == CHECKPOINT_SEQUENCE
+                && matches!(tags.content, Content::Data { chunk, .. } if chunk == index + 1)
+        }
+        _ => false,
+    };
+    Ok((right && whole.verdict != Verdict::Uncorrectable).then_some(data))
+}
+
+struct Parser {
+    width: Width,
+    leaf: usize,
+    pages: u32,
+    /// One more than the largest chunk.
+    last_chunk: u32,
+    fresh: Blocks,
+}
+
+impl Parser {
+    fn parse<F: FnMut(u32) -> Option<Vec<u8>>>(&mut self, from: &mut Reader<F>) -> Result<State0, Invalid> {
+        let must = |is: bool| if is { Ok(()) } else { Err(Invalid) };
+        must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 1])?;
+        let [bytes, _, block, page, _, _, _, _, sequence] = from.words::<9>()?;
+        must(bytes == DEVICE_BYTES)?;
+        self.fresh.doubtful = true;
+        let mut log = Log { sequence, ..Log::default() };
+        if block != u32::MAX {
+            must(self.fresh.all().contains(&block) && page <= self.pages)?;
+            (log.block, log.page, log.finder) = (block, page, block);
+        }
+        let mut used = Vec::new();
+        for block in self.fresh.all() {
+            let [bits, sequence] = from.words::<2>()?;
+            let state = State::of(bits >> 20 & 0xF).ok_or(Invalid)?;
+            used.push((bits >> 10 & 0x3FF) as u16);
+            match state {
+                State::Dead => self.fresh.set_dead(block),
+                State::Empty => self.fresh.set_empty(block, bits >> 25 & 1 == 1),
+                State::Checkpoint => self.fresh.set_empty(block, false),
+                State::Full | State::Collecting | State::Allocating => {
+                    let info = self.fresh.get_mut(block);
+                    info.state = if state == State::Allocating { state } else { State::Full };
+                    info.sequence = sequence;
+                    info.set(Flag::Retiring, bits >> 24 & 1 == 1);
+                    info.set(Flag::Prioritised, bits >> 26 & 1 == 1);
+                    info.set(Flag::Summary, bits >> 30 & 1 == 1);
+                    info.set(Flag::Shrinks, bits >> 31 == 1);
+                    // The one being filled has to be the log's.
+                    must((state == State::Allocating) == (log.block == block))?;
+                }
+                _ => return Err(Invalid),
+            }
+            self.fresh.get_mut(block).set_strikes(bits >> 27 & 7);
+        }
+        let mut bitmap = vec![0; self.pages.div_ceil(8) as usize];
+        for (block, used) in self.fresh.all().zip(used) {
+            from.take(&mut bitmap)?;
+            for page in (0..self.pages).filter(|page| bitmap[*page as usize / 8] >> (page % 8) & 1 == 1) {
+                must(matches!(self.fresh.get(block).state, State::Full | State::Allocating))?;
+                self.fresh.mark(block * self.pages + page);
+            }
+            must(self.fresh.get(block).used == used || self.pages > 0x3FF)?;
+        }
+        let (objects, links) = self.objects(from)?;
+        must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 0])?;
+        let expected = from.sums.last();
+        must(from.words::<1>()? == [expected])?;
+        let blocks =
+            std::mem::replace(&mut self.fresh, Blocks::new(0, self.pages, crate::summary::Shape::of(64, 2048, false)));
+        Ok(State0 { blocks, log, objects, links })
+    }
+
+    fn objects<F: FnMut(u32) -> Option<Vec<u8>>>(
+        &self,
+        from: &mut Reader<F>,
+    ) -> Result<(Objects, Vec<(u32, u32)>), Invalid> {
+        let mut objects = crate::scan::fixed_objects();
+        let mut parents = Vec::new();
+        let mut links = Vec::new();
+        let is_chunk = |chunk: u32| (self.pages..self.last_chunk).contains(&chunk) && self.fresh.is_used(chunk);
+        loop {
+            let [bytes, id, parent, header, bits, _, low, high] = from.words::<8>()?;
+            if bytes != OBJECT_BYTES {
+                return Err(Invalid);
+            }
+            if id == u32::MAX {
+                break;
+            }
+            let kind = Kind::of(bits & 7).ok_or(Invalid)?;
+            let known = matches!(id, ROOT_ID | LOST_ID | UNLINKED_ID | DELETED_ID);
+            if !(1..LARGEST_OBJECT).contains(&id)
+                || known != objects.get(id).is_some()
+                || header != 0 && !is_chunk(header)
+            {
+                return Err(Invalid);
+            }
+            let mut object = Object::new(kind);
+            object.header = header;
+            if kind != Kind::Directory {
+                object.value = u64::from(high) << 32 | u64::from(low);
+            }
+            if kind == Kind::HardLink {
+                links.push((id, low));
+            }
+            if kind == Kind::File {
+                self.leaves(from, &mut object, is_chunk)?;
+            }
+            if known {
+                if kind != Kind::Directory {
+                    return Err(Invalid);
+                }
+                if let Some(fixed) = objects.get_mut(id) {
+                    fixed.header = header;
+                }
+            } else {
+                objects.insert(id, object);
+                parents.push((id, parent));
+            }
+        }
+        for (id, parent) in parents {
+            let is_directory = objects.get(parent).is_some_and(|parent| parent.kind == Kind::Directory);
+            objects.attach(id, if is_directory && parent != id { parent } else { LOST_ID });
+        }
+        Ok((objects, links))
+    }
+
+    fn leaves<F: FnMut(u32) -> Option<Vec<u8>>>(
+        &self,
+        from: &mut Reader<F>,
+        object: &mut Object,
+        is_chunk: impl Fn(u32) -> bool,
+    ) -> Result<(), Invalid> {
+        let mut bytes = vec![0; self.leaf];
+        loop {
+            let [base] = from.words::<1>()?;
+            if base == NO_LEAF {
+                return Ok(());
+            }
+            if base % LEAF_CHUNKS != 0 || base >= 1 << 28 {
+                return Err(Invalid);
+            }
+            from.take(&mut bytes)?;
+            let words: Vec<u32> = bytes.chunks_exact(4).map(|bytes| crate::tags::word(bytes, 0)).collect();
+            for chunk in base.max(1)..base + LEAF_CHUNKS {
+                match self.width.get(&words, chunk - base) {
+                    0 => {}
+                    place if is_chunk(place) => object.map.set(self.width, chunk - 1, place),
+                    _ => return Err(Invalid),
+                }
+            }
+        }
+    }
+}

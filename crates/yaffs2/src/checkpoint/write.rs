@@ -1,0 +1,136 @@
+//! Writing a checkpoint.
+
+use super::stream::Writer;
+use super::{
+    CHECKPOINT_SEQUENCE, DEVICE_BYTES, LEAF_CHUNKS, LEAST_BLOCKS, MAGIC, NO_LEAF, OBJECT_BYTES, VALIDITY_BYTES,
+    VERSION, leaf_bytes,
+};
+use crate::blocks::{Flag, State};
+use crate::chip::Block;
+use crate::tags::{Content, Kind, Tags};
+use crate::volume::Volume;
+use pocketstone_core::inode::Result;
+use pocketstone_media::nand::Fault;
+
+impl Volume {
+    /// Leaves a checkpoint on the chip, if the chip is large enough and has erased blocks for it. Without one the
+    /// next mount scans: whatever keeps one from being written is no error.
+    pub(crate) fn write_checkpoint(&mut self) -> Result<()> {
+        // One that is there is true: nothing was written since.
+        if self.chip.blocks() < LEAST_BLOCKS || !self.checkpoint.is_empty() {
+            return Ok(());
+        }
+        let pages = self.checkpoint_pages();
+        let per_block = self.chip.pages_per_block() as usize;
+        let needed = pages.len().div_ceil(per_block);
+        let empty = |block: &Block| self.blocks.get(*block).state == State::Empty;
+        let blocks: Vec<Block> = self.blocks.all().filter(empty).take(needed).collect();
+        if blocks.len() < needed {
+            return Ok(());
+        }
+        for (&block, pages) in blocks.iter().zip(pages.chunks(per_block)) {
+            if !self.blocks.get(block).has(Flag::Trusted) && self.chip.erase(block).is_err() {
+                return self.erase_part(&blocks);
+            }
+            let first = blocks.iter().position(|&other| other == block).unwrap_or(0) * per_block;
+            for (page, data) in pages.iter().enumerate() {
+                let content = Content::Data { chunk: (first + page + 1) as u32, bytes: self.chip.data_bytes() as u32 };
+                let tags = Tags { sequence: CHECKPOINT_SEQUENCE, object: block + 1, content };
+                match self.chip.write(self.chip.chunk(block, page as u32), data, &tags) {
+                    Ok(()) => {}
+                    Err(Fault::Failed) => return self.erase_part(&blocks),
+                    Err(Fault::Medium(error)) => return Err(error.into()),
+                }
+            }
+        }
+        self.checkpoint = blocks;
+        Ok(())
+    }
+
+    /// Half a checkpoint is none.
+    fn erase_part(&mut self, blocks: &[Block]) -> Result<()> {
+        for &block in blocks {
+            if let Err(Fault::Failed) = self.chip.erase(block) {
+                self.chip.mark_bad(block)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn checkpoint_pages(&self) -> Vec<Vec<u8>> {
+        let mut out = Writer::new(self.chip.data_bytes());
+        out.words(&[VALIDITY_BYTES, MAGIC, VERSION, 1]);
+        let (block, page) = match self.log.block {
+            0 => (u32::MAX, 0),
+            block => (block, self.log.page),
+        };
+        let free = self.blocks.free().max(0) as u32;
+        out.words(&[DEVICE_BYTES, self.blocks.erased, block, page, free, 0, 0, 0, self.log.sequence]);
+        for block in self.blocks.all() {
+            let info = self.blocks.get(block);
+            let state = match info.state {
+                State::Collecting => State::Full,
+                state => state,
+            };
+            let bit = |flag: Flag, at: u32| u32::from(info.has(flag)) << at;
+            let bits = u32::from(info.used) << 10
+                | (state as u32) << 20
+                | bit(Flag::Retiring, 24)
+                | u32::from(info.has(Flag::Trusted) || !self.blocks.doubtful) << 25
+                | bit(Flag::Prioritised, 26)
+                | info.strikes() << 27
+                | bit(Flag::Summary, 30)
+                | bit(Flag::Shrinks, 31);
+            out.words(&[bits, info.sequence]);
+        }
+        for block in self.blocks.all() {
+            out.put(self.blocks.bitmap(block));
+        }
+        for id in self.objects.ids() {
+            self.put_object(&mut out, id);
+        }
+        out.words(&[OBJECT_BYTES, NO_LEAF, NO_LEAF, NO_LEAF, NO_LEAF, NO_LEAF, NO_LEAF, NO_LEAF]);
+        out.words(&[VALIDITY_BYTES, MAGIC, VERSION, 0]);
+        let last = out.sums.last();
+        out.words(&[last]);
+        out.pages
+    }
+
+    fn put_object(&self, out: &mut Writer, id: u32) {
+        let Some(object) = self.objects.get(id) else { return };
+        let fixed = Volume::is_fixed(id);
+        let bits = object.kind as u32
+            | u32::from(object.parent == crate::objects::UNLINKED_ID) << 5
+            | u32::from(fixed) << 6
+            | u32::from(!fixed) << 7
+            | u32::from(!fixed) << 8;
+        let chunks = object.map.chunks(self.width).count() as u32;
+        let value = if object.kind == Kind::Directory { 0 } else { object.value };
+        out.words(&[OBJECT_BYTES, id, object.parent, object.header, bits, chunks, value as u32, (value >> 32) as u32]);
+        if object.kind != Kind::File {
+            return;
+        }
+        let bytes = leaf_bytes(self.width, size_of::<usize>());
+        // Chunks count from 1: the first number of the first leaf is of no use.
+        let mut leaf: Option<(u32, Vec<u32>)> = None;
+        for (slot, place) in object.map.chunks(self.width) {
+            let chunk = slot + 1;
+            let base = chunk - chunk % LEAF_CHUNKS;
+            if leaf.as_ref().is_none_or(|(other, _)| *other != base) {
+                put_leaf(out, leaf.replace((base, vec![0; bytes / 4])));
+            }
+            if let Some((_, words)) = &mut leaf {
+                self.width.set(words, chunk - base, place);
+            }
+        }
+        put_leaf(out, leaf);
+        out.words(&[NO_LEAF]);
+    }
+}
+
+fn put_leaf(out: &mut Writer, leaf: Option<(u32, Vec<u32>)>) {
+    if let Some((base, words)) = leaf {
+        out.words(&[base]);
+        out.words(&words);
+    }
+}

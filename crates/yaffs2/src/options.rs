@@ -1,0 +1,49 @@
+//! How to mount.
+
+/// How to mount a volume. The defaults are those that Linux devices have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Change nothing on the chip.
+    pub read_only: bool,
+    /// Tags are at the end of every page, not in its spare area.
+    pub inband_tags: bool,
+    /// Tags have error correction of their own. Never with in-band tags.
+    pub tags_ecc: bool,
+    /// Use a checkpoint if there is one, instead of scanning.
+    pub checkpoint_read: bool,
+    /// Leave a checkpoint when unmounting.
+    pub checkpoint_write: bool,
+    /// Write block summaries.
+    pub summary: bool,
+    /// Chunks in the cache for parts of chunks; 0: none.
+    pub cache_chunks: u32,
+    /// Read headers when they are asked for. If not, the mount reads all of them.
+    pub lazy_loading: bool,
+    /// Delete what a scan put into lost+found.
+    pub empty_lost_and_found: bool,
+    /// Erased blocks that ordinary writes leave alone.
+    pub reserved_blocks: u32,
+    /// After so many collections the oldest block is renewed; 0: never.
+    pub refresh_period: u32,
+    /// The time is always this one, in nanoseconds since 1970.
+    pub fixed_clock_ns: Option<i64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            read_only: false,
+            inband_tags: false,
+            tags_ecc: true,
+            checkpoint_read: true,
+            checkpoint_write: true,
+            summary: true,
+            cache_chunks: 10,
+            lazy_loading: true,
+            empty_lost_and_found: true,
+            reserved_blocks: 5,
+            refresh_period: 500,
+            fixed_clock_ns: None,
+        }
+    }
+}
