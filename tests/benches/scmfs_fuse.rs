@@ -12,7 +12,7 @@ mod measure;
 use ground::{Ground, left_out, volume};
 use measure::{bar, nanoseconds};
 use pocketstone_core::random::Random;
-use pocketstone_mount::{MountOptions, Mounted, NULL_FILE, mount, mount_null};
+use pocketstone_mount::{MountOptions, Mounted, mount, mount_null};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::Write;
@@ -117,13 +117,16 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// The null file system's file.
+const NULL_FILE: &str = "zeros";
+
 /// Reads that go through FUSE every time, against those of a file system that does nothing.
 fn direct(ground: &Ground) {
     let options = MountOptions { direct_io: true, ..MountOptions::default() };
     let fuse = OnFuse::new(ground, "direct", 256 * MIB, &options);
     let null = ground.tmpfs.join("null.mount");
     fs::create_dir(&null).expect("a new folder");
-    let _null = mount_null(&null, options.threads).expect("a mount");
+    let _null = mount_null(&null, NULL_FILE, 1 << 30, &options).expect("a mount");
     let open = |path: &Path| -> File {
         rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECT, Mode::empty()).expect("a file").into()
     };

@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod mounts;
+
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -41,6 +43,16 @@ pub fn finish(outcome: Result<u8>) -> ExitCode {
 /// Prints a line that is no result.
 pub fn note(kind: &str, text: &str) {
     eprintln!("{kind}: {text}");
+}
+
+/// Prints JSON for people and programs.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::bug("cannot write JSON").because(e))?;
+    say!("{text}");
+    Ok(())
 }
 
 /// Prints a completion script.

@@ -1,7 +1,7 @@
 //! Between the volume's words and FUSE's.
 
 use fuser::{FileAttr, FileType as Kind, INodeNo, TimeOrNow};
-use pocketstone_scmfs::{Attr, FileType, Ino, TimeNs};
+use pocketstone_core::inode::{Attr, FileType, Ino, TimeNs};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The file type bits of a mode.

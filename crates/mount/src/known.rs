@@ -1,7 +1,7 @@
 //! What the kernel holds: inodes it knows by number, and files it has open.
 
 use fuser::FileHandle;
-use pocketstone_scmfs::{File, Ino};
+use pocketstone_core::inode::Ino;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -11,29 +11,28 @@ const SHARDS: usize = 16;
 ///
 /// The kernel counts every number it is told and gives the counts back when it forgets. Until then
 /// the number must not come to mean another file, so an inode that loses its last name is pinned.
-pub(crate) struct Known {
-    shards: [Mutex<HashMap<Ino, Inode>>; SHARDS],
+pub(crate) struct Known<Open> {
+    shards: [Mutex<HashMap<Ino, Inode<Open>>>; SHARDS],
 }
 
-#[derive(Default)]
-struct Inode {
+struct Inode<Open> {
     lookups: u64,
-    pin: Option<File>,
+    pin: Option<Open>,
 }
 
-impl Known {
-    pub fn new() -> Known {
+impl<Open> Known<Open> {
+    pub fn new() -> Known<Open> {
         Known { shards: std::array::from_fn(|_| Mutex::default()) }
     }
 
-    fn shard(&self, ino: Ino) -> MutexGuard<'_, HashMap<Ino, Inode>> {
+    fn shard(&self, ino: Ino) -> MutexGuard<'_, HashMap<Ino, Inode<Open>>> {
         // Nothing in here panics half way.
         self.shards[ino as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The kernel is about to be told this number.
     pub fn learn(&self, ino: Ino) {
-        self.shard(ino).entry(ino).or_default().lookups += 1;
+        self.shard(ino).entry(ino).or_insert(Inode { lookups: 0, pin: None }).lookups += 1;
     }
 
     /// The kernel gives so many lookups back.
@@ -55,27 +54,33 @@ impl Known {
     }
 
     /// Keeps an inode that has lost a name until the kernel has forgotten it.
-    pub fn pin(&self, file: File) {
-        if let Some(inode) = self.shard(file.ino()).get_mut(&file.ino()) {
-            inode.pin.get_or_insert(file);
+    pub fn pin(&self, ino: Ino, open: Open) {
+        let mut open = Some(open);
+        if let Some(inode) = self.shard(ino).get_mut(&ino) {
+            if inode.pin.is_none() {
+                inode.pin = open.take();
+            }
         }
+        // One that is left is dropped here, without the lock: that may delete a whole file.
     }
 }
 
 /// Open files and directories by the number that the kernel has for them.
-#[derive(Default)]
-pub(crate) struct Handles {
-    slots: RwLock<Slots>,
+pub(crate) struct Handles<Open> {
+    slots: RwLock<Slots<Open>>,
 }
 
-#[derive(Default)]
-struct Slots {
-    files: Vec<Option<File>>,
+struct Slots<Open> {
+    files: Vec<Option<Open>>,
     free: Vec<usize>,
 }
 
-impl Handles {
-    pub fn insert(&self, file: File) -> FileHandle {
+impl<Open: Clone> Handles<Open> {
+    pub fn new() -> Handles<Open> {
+        Handles { slots: RwLock::new(Slots { files: Vec::new(), free: Vec::new() }) }
+    }
+
+    pub fn insert(&self, file: Open) -> FileHandle {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let place = match slots.free.pop() {
             Some(place) => {
@@ -90,7 +95,7 @@ impl Handles {
         FileHandle(place as u64)
     }
 
-    pub fn get(&self, handle: FileHandle) -> Option<File> {
+    pub fn get(&self, handle: FileHandle) -> Option<Open> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         slots.files.get(handle.0 as usize).cloned().flatten()
     }

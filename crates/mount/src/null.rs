@@ -1,11 +1,11 @@
 //! A file system with one file that reads as zeros: what FUSE itself costs.
 
-use crate::device::Attach;
+use crate::operations::LARGEST_REQUEST;
 use crate::session::{Mounted, serve};
-use crate::{FOREVER, options::flags_of_a_new_mount};
+use crate::{FOREVER, MountOptions};
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner, OpenFlags,
-    ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, Request,
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner,
+    OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, Request,
 };
 use pocketstone_core::Result;
 use std::ffi::OsStr;
@@ -13,70 +13,79 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 
-/// The name of the file.
-pub const NULL_FILE: &str = "zeros";
-/// Its size in bytes.
-pub const NULL_BYTES: u64 = 1 << 30;
-
+/// The file's number.
 const FILE: INodeNo = INodeNo(2);
-const LARGEST_READ: usize = 1 << 20;
 
-/// Mounts it at a directory; `threads`: how many serve it, 0: as many as there are processors.
+/// Mounts it at a directory, with a file of a name and a size in bytes. Whether reads of it go through the page
+/// cache, and how, is as `options` have it for any other file system.
 ///
 /// # Errors
 /// When it cannot be mounted.
-pub fn mount_null(mountpoint: &Path, threads: usize) -> Result<Mounted> {
-    let allow_other = rustix::process::geteuid().is_root();
-    let how = Attach { source: "null".into(), subtype: "null", flags: flags_of_a_new_mount(), allow_other };
-    serve(Null { zeros: vec![0; LARGEST_READ] }, mountpoint, &how, threads, &OnceLock::new())
+pub fn mount_null(mountpoint: &Path, file: &str, bytes: u64, options: &MountOptions) -> Result<Mounted> {
+    let null =
+        Null { file: file.to_owned(), bytes, direct_io: options.direct_io, zeros: vec![0; LARGEST_REQUEST as usize] };
+    serve(null, mountpoint, "null", options, &OnceLock::new())
 }
 
 struct Null {
+    file: String,
+    bytes: u64,
+    direct_io: bool,
     zeros: Vec<u8>,
 }
 
-fn attributes(ino: INodeNo) -> Option<FileAttr> {
-    let (kind, perm, size) = match ino {
-        INodeNo::ROOT => (FileType::Directory, 0o755, 0),
-        FILE => (FileType::RegularFile, 0o444, NULL_BYTES),
-        _ => return None,
-    };
-    Some(FileAttr {
-        ino,
-        size,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind,
-        perm,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
-    })
+impl Null {
+    fn attributes(&self, ino: INodeNo) -> Option<FileAttr> {
+        let (kind, perm, size) = match ino {
+            INodeNo::ROOT => (FileType::Directory, 0o755, 0),
+            FILE => (FileType::RegularFile, 0o444, self.bytes),
+            _ => return None,
+        };
+        Some(FileAttr {
+            ino,
+            size,
+            blocks: 0,
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind,
+            perm,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        })
+    }
 }
 
 impl Filesystem for Null {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        let _ = config.set_max_write(LARGEST_REQUEST);
+        Ok(())
+    }
+
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match attributes(FILE) {
-            Some(attr) if parent == INodeNo::ROOT && name == NULL_FILE => reply.entry(&FOREVER, &attr, Generation(0)),
+        match self.attributes(FILE) {
+            Some(attr) if parent == INodeNo::ROOT && name == self.file.as_str() => {
+                reply.entry(&FOREVER, &attr, Generation(0))
+            }
             _ => reply.error(Errno::ENOENT),
         }
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match attributes(ino) {
+        match self.attributes(ino) {
             Some(attr) => reply.attr(&FOREVER, &attr),
             None => reply.error(Errno::ENOENT),
         }
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH);
+        let cache = if self.direct_io { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
+        reply.opened(FileHandle(0), cache | FopenFlags::FOPEN_NOFLUSH);
     }
 
     fn read(
@@ -90,7 +99,7 @@ impl Filesystem for Null {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let left = NULL_BYTES.saturating_sub(offset).min(LARGEST_READ as u64) as usize;
+        let left = self.bytes.saturating_sub(offset).min(u64::from(LARGEST_REQUEST)) as usize;
         reply.data(&self.zeros[..left.min(size as usize)]);
     }
 }

@@ -1,5 +1,6 @@
 //! The operations of FUSE, each a call to the volume.
 
+use crate::mountable::Mountable;
 use crate::served::{Served, ino};
 use crate::{FOREVER, convert};
 use fuser::{
@@ -8,7 +9,8 @@ use fuser::{
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
     TimeOrNow, WriteFlags,
 };
-use pocketstone_scmfs::{Allocate, Entry, Error, File, FileType, NAME_MAX, Rename, SetAttr};
+use pocketstone_core::inode::{Entry, Error, FileType, NAME_MAX, Rename, SetAttr};
+use pocketstone_scmfs::Allocate;
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +18,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most that the kernel reads or writes by one request.
-const LARGEST_REQUEST: u32 = 1 << 20;
+pub(crate) const LARGEST_REQUEST: u32 = 1 << 20;
 
 const O_APPEND: i32 = 0o2000;
 const O_DSYNC: i32 = 0o10000;
@@ -40,7 +42,7 @@ fn allocation(mode: i32) -> Option<Allocate> {
     }
 }
 
-impl Served {
+impl<V: Mountable> Served<V> {
     /// Answers a request that has no other answer than success.
     fn done(&self, outcome: Result<(), Error>, reply: ReplyEmpty) {
         match outcome {
@@ -50,11 +52,11 @@ impl Served {
     }
 
     /// The rest of a change of a file's content: O_SYNC, and set-id bits.
-    fn after_write(&self, file: &File, sync: bool, drop_privileges: bool) -> Result<(), Error> {
+    fn after_write(&self, file: &V::Open, sync: bool, drop_privileges: bool) -> Result<(), Error> {
         if drop_privileges && self.drop_privileges(file)? {
-            self.mode_changed(file.ino());
+            self.mode_changed(V::ino(file));
         }
-        if sync { file.sync() } else { Ok(()) }
+        if sync { self.volume.sync(file) } else { Ok(()) }
     }
 
     /// Adds an entry with its attributes to a listing; false if it is full.
@@ -84,18 +86,19 @@ impl Served {
     }
 }
 
-impl Filesystem for Served {
+impl<V: Mountable> Filesystem for Served<V> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         let mut wanted = vec![
             InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
             // Without it the kernel asks for security.capability before every write.
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ];
+        if V::LISTS_ATTRIBUTES {
+            wanted.extend([InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_READDIRPLUS_AUTO]);
+        }
         if self.options.writeback {
             wanted.push(InitFlags::FUSE_WRITEBACK_CACHE);
         }
@@ -171,22 +174,22 @@ impl Filesystem for Served {
         let Some(kind) = convert::kind_of_mode(mode) else { return reply.error(Errno::EINVAL) };
         let made = self
             .meta(request, ino(parent), kind, mode, rdev)
-            .and_then(|meta| self.volume.create_file(ino(parent), name.as_bytes(), &meta));
-        self.entry(made.map(|file| file.attributes()), reply);
+            .and_then(|meta| self.volume.create(ino(parent), name.as_bytes(), &meta));
+        self.entry(made, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
         let made = self
             .meta(request, ino(parent), FileType::Directory, mode, 0)
-            .and_then(|meta| self.volume.create_directory(ino(parent), name.as_bytes(), &meta));
+            .and_then(|meta| self.volume.create(ino(parent), name.as_bytes(), &meta));
         self.entry(made, reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let held = self.hold(ino(parent), name.as_bytes());
         let outcome = self.volume.unlink(ino(parent), name.as_bytes());
-        if let (Ok(()), Some(file)) = (&outcome, held) {
-            self.known.pin(file);
+        if let (Ok(()), Some((ino, file))) = (&outcome, held) {
+            self.known.pin(ino, file);
         }
         self.done(outcome, reply);
     }
@@ -194,8 +197,8 @@ impl Filesystem for Served {
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let held = self.hold(ino(parent), name.as_bytes());
         let outcome = self.volume.remove_directory(ino(parent), name.as_bytes());
-        if let (Ok(()), Some(file)) = (&outcome, held) {
-            self.known.pin(file);
+        if let (Ok(()), Some((ino, file))) = (&outcome, held) {
+            self.known.pin(ino, file);
         }
         self.done(outcome, reply);
     }
@@ -204,7 +207,7 @@ impl Filesystem for Served {
         let target = target.as_os_str().as_bytes();
         let made = self
             .meta(request, ino(parent), FileType::Symlink, 0o777, 0)
-            .and_then(|meta| self.volume.create_symlink(ino(parent), name.as_bytes(), target, meta.uid, meta.gid));
+            .and_then(|meta| self.volume.symlink(ino(parent), name.as_bytes(), target, meta.uid, meta.gid));
         self.entry(made, reply);
     }
 
@@ -235,7 +238,7 @@ impl Filesystem for Served {
     }
 
     fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.volume.open_file(ino(number)) {
+        match self.volume.open(ino(number)) {
             Ok(file) => reply.opened(self.handles.insert(file), self.open_flags()),
             Err(error) => reply.error(self.errno(&error)),
         }
@@ -244,10 +247,9 @@ impl Filesystem for Served {
     fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
         let made = self
             .meta(request, ino(parent), FileType::Regular, mode, 0)
-            .and_then(|meta| self.volume.create_file(ino(parent), name.as_bytes(), &meta));
+            .and_then(|meta| self.volume.create_open(ino(parent), name.as_bytes(), &meta));
         match made {
-            Ok(file) => {
-                let attr = file.attributes();
+            Ok((attr, file)) => {
                 self.known.learn(attr.ino);
                 let handle = self.handles.insert(file);
                 let generation = Generation(attr.generation.into());
@@ -277,7 +279,7 @@ impl Filesystem for Served {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            match file.read_at(&mut buffer[..size], offset) {
+            match self.volume.read(&file, &mut buffer[..size], offset) {
                 Ok(got) => reply.data(&buffer[..got]),
                 Err(error) => reply.error(self.errno(&error)),
             }
@@ -304,9 +306,9 @@ impl Filesystem for Served {
         // kernel's cache goes where it was, whoever had it open how.
         let cached = how.contains(WriteFlags::FUSE_WRITE_CACHE);
         let written = if flags.0 & O_APPEND != 0 && !cached {
-            file.append(data).map(|_| ())
+            self.volume.append(&file, data)
         } else {
-            file.write_at(data, offset).map(|_| ())
+            self.volume.write(&file, data, offset)
         };
         let sync = flags.0 & O_DSYNC != 0 && !cached;
         let drop_privileges = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
@@ -316,8 +318,11 @@ impl Filesystem for Served {
         }
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        match self.file(handle) {
+            Ok(file) => self.done(self.volume.closing(&file), reply),
+            Err(errno) => reply.error(errno),
+        }
     }
 
     fn release(
@@ -336,13 +341,13 @@ impl Filesystem for Served {
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
         match self.file(handle) {
-            Ok(file) => self.done(file.sync(), reply),
+            Ok(file) => self.done(self.volume.sync(&file), reply),
             Err(errno) => reply.error(errno),
         }
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.volume.open_file(ino(number)) {
+        match self.volume.open(ino(number)) {
             Ok(file) => {
                 let flags = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
                 reply.opened(self.handles.insert(file), flags);
@@ -387,11 +392,14 @@ impl Filesystem for Served {
     }
 
     fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.done(self.volume.sync_inode(ino(number)), reply);
+        self.done(self.volume.sync_directory(ino(number)), reply);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let s = self.volume.statfs();
+        let s = match self.volume.statfs() {
+            Ok(s) => s,
+            Err(error) => return reply.error(self.errno(&error)),
+        };
         let (block, name) = (s.block_bytes, NAME_MAX as u32);
         reply.statfs(s.blocks, s.free_blocks, s.free_blocks, s.inodes, s.free_inodes, block, name, block);
     }
@@ -443,7 +451,7 @@ impl Filesystem for Served {
         let Some(how) = allocation(mode) else { return reply.error(Errno::EOPNOTSUPP) };
         match self.file(handle) {
             Ok(file) => {
-                let outcome = file.allocate(how, offset, bytes);
+                let outcome = self.volume.allocate(&file, how, offset, bytes);
                 self.done(outcome.and_then(|()| self.after_write(&file, false, request.uid() != 0)), reply);
             }
             Err(errno) => reply.error(errno),
@@ -456,8 +464,8 @@ impl Filesystem for Served {
             Err(errno) => return reply.error(errno),
         };
         let found = match (u64::try_from(offset), whence) {
-            (Ok(offset), SEEK_DATA) => file.next_data(offset),
-            (Ok(offset), SEEK_HOLE) => file.next_hole(offset),
+            (Ok(offset), SEEK_DATA) => self.volume.next_data(&file, offset),
+            (Ok(offset), SEEK_HOLE) => self.volume.next_hole(&file, offset),
             (Err(_), SEEK_DATA | SEEK_HOLE) => Err(Error::NoMore),
             _ => Err(Error::Invalid),
         };

@@ -30,6 +30,11 @@ pub struct MountOptions {
     pub suid: bool,
     /// Programs can be run.
     pub exec: bool,
+    /// Read ahead without letting the reader wait. Off, a read(2) that triggers read-ahead takes the time of all
+    /// of it, as over the kernel's MTD: right for raw NAND, where one chip does one thing at a time.
+    pub async_read: bool,
+    /// Largest window of the kernel's read-ahead in bytes, a multiple of 1024. Above 128 KiB root alone gets it.
+    pub max_readahead_bytes: u32,
     /// Is told of damage.
     pub reporter: Option<Reporter>,
 }
@@ -50,17 +55,27 @@ impl Default for MountOptions {
             dev: root,
             suid: root,
             exec: true,
+            async_read: true,
+            max_readahead_bytes: 1 << 20,
             reporter: None,
         }
     }
 }
 
-/// The flags of a mount that is to have no device files and no set-user-id programs.
-pub(crate) fn flags_of_a_new_mount() -> MountFlags {
-    MountFlags::NODEV | MountFlags::NOSUID
-}
-
 impl MountOptions {
+    /// As a file system on raw NAND is mounted: prefetch is read inside the read(2) that triggers it, with the
+    /// 128 KiB that Linux gives a device at most by default (VM_READAHEAD_PAGES), and by one thread, as there is
+    /// one chip.
+    pub fn raw_nand(source: &str) -> MountOptions {
+        MountOptions {
+            source: source.into(),
+            threads: 1,
+            async_read: false,
+            max_readahead_bytes: 128 << 10,
+            ..MountOptions::default()
+        }
+    }
+
     /// The flags that mount(2) takes.
     pub(crate) fn flags(&self) -> MountFlags {
         let mut flags = MountFlags::empty();

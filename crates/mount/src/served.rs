@@ -1,12 +1,11 @@
 //! A volume as the kernel sees it: the parts of the operations that are more than a call.
 
 use crate::known::{Handles, Known};
+use crate::mountable::{Mountable, errno};
 use crate::options::MountOptions;
-use crate::{FOREVER, control, convert};
+use crate::{FOREVER, convert};
 use fuser::{Errno, FileHandle, FopenFlags, Generation, INodeNo, Notifier, ReplyEntry, Request};
-use pocketstone_scmfs::{
-    Attr, Entry, Error, File, FileType, Ino, Meta, ROOT, Rename, Result, SetAttr, SetXattr, Volume,
-};
+use pocketstone_core::inode::{Attr, Entry, Error, FileType, Ino, Meta, ROOT, Rename, Result, SetAttr, SetXattr};
 use std::sync::{Arc, OnceLock};
 
 const S_ISUID: u16 = 0o4000;
@@ -15,20 +14,20 @@ const S_IXGRP: u16 = 0o0010;
 /// About as many entries with attributes as a page holds.
 const SOME: usize = 24;
 
-pub(crate) struct Served {
-    pub volume: Arc<Volume>,
-    pub known: Known,
-    pub handles: Handles,
+pub(crate) struct Served<V: Mountable> {
+    pub volume: Arc<V>,
+    pub known: Known<V::Open>,
+    pub handles: Handles<V::Open>,
     pub options: MountOptions,
     pub notifier: Arc<OnceLock<Notifier>>,
 }
 
-impl Served {
-    pub fn new(volume: Arc<Volume>, options: &MountOptions) -> Served {
+impl<V: Mountable> Served<V> {
+    pub fn new(volume: Arc<V>, options: &MountOptions) -> Served<V> {
         Served {
             volume,
             known: Known::new(),
-            handles: Handles::default(),
+            handles: Handles::new(),
             options: options.clone(),
             notifier: Arc::default(),
         }
@@ -48,7 +47,7 @@ impl Served {
         if let (Error::Damaged(_) | Error::Medium(_), Some(report)) = (error, &self.options.reporter) {
             report(&error.to_string());
         }
-        Errno::from_i32(error.errno())
+        errno(error)
     }
 
     /// Tells the kernel of an inode under a name, and counts that.
@@ -65,9 +64,10 @@ impl Served {
 
     /// Flags for a file just opened.
     pub fn open_flags(&self) -> FopenFlags {
-        // Nothing is left to write when a file is closed, unless the kernel collects writes; then it
+        // Mostly nothing is left to write when a file is closed, unless the kernel collects writes; then it
         // ignores this flag.
-        let flags = FopenFlags::FOPEN_NOFLUSH;
+        let mut flags = FopenFlags::empty();
+        flags.set(FopenFlags::FOPEN_NOFLUSH, !V::ASKS_AT_CLOSE);
         if self.options.direct_io {
             flags | FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
         } else {
@@ -76,7 +76,7 @@ impl Served {
     }
 
     /// The open file of a handle.
-    pub fn file(&self, handle: FileHandle) -> Result<File, Errno> {
+    pub fn file(&self, handle: FileHandle) -> Result<V::Open, Errno> {
         self.handles.get(handle).ok_or(Errno::EBADF)
     }
 
@@ -97,19 +97,19 @@ impl Served {
 
     /// A hold on what a name refers to, if the kernel knows it: losing its last name must not free its
     /// number. The kernel holds the directory's lock meanwhile, so the name stays what it is.
-    pub fn hold(&self, parent: Ino, name: &[u8]) -> Option<File> {
+    pub fn hold(&self, parent: Ino, name: &[u8]) -> Option<(Ino, V::Open)> {
         let attr = self.volume.lookup(parent, name).ok()?;
         if !self.known.knows(attr.ino) {
             return None;
         }
-        self.volume.open_file(attr.ino).ok()
+        Some((attr.ino, self.volume.open(attr.ino).ok()?))
     }
 
     pub fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], how: Rename) -> Result<()> {
         let replaced = if how == Rename::Replace { self.hold(to, new_name) } else { None };
         self.volume.rename(from, name, to, new_name, how)?;
-        if let Some(file) = replaced {
-            self.known.pin(file);
+        if let Some((ino, file)) = replaced {
+            self.known.pin(ino, file);
         }
         Ok(())
     }
@@ -121,13 +121,13 @@ impl Served {
     }
 
     /// Takes a file's set-id bits away after its content was changed. Whether they were there.
-    pub fn drop_privileges(&self, file: &File) -> Result<bool> {
-        let permissions = file.attributes().permissions;
+    pub fn drop_privileges(&self, file: &V::Open) -> Result<bool> {
+        let permissions = self.volume.attributes_of(file)?.permissions;
         let kept = Self::without_privileges(permissions);
         if kept == permissions {
             return Ok(false);
         }
-        self.volume.set_attributes(file.ino(), &SetAttr { permissions: Some(kept), ..SetAttr::default() })?;
+        self.volume.set_attributes(V::ino(file), &SetAttr { permissions: Some(kept), ..SetAttr::default() })?;
         Ok(true)
     }
 
@@ -171,7 +171,7 @@ impl Served {
     }
 
     /// Copies bytes between files without the kernel. Stops early rather than keep others waiting.
-    pub fn copy(&self, from: &File, at: u64, into: &File, to: u64, bytes: u64) -> Result<u64> {
+    pub fn copy(&self, from: &V::Open, at: u64, into: &V::Open, to: u64, bytes: u64) -> Result<u64> {
         const AT_ONCE: u64 = 1 << 20;
         const AT_MOST: u64 = 64 << 20;
         let bytes = bytes.min(AT_MOST);
@@ -179,11 +179,11 @@ impl Served {
         let mut done = 0;
         while done < bytes {
             let wanted = (bytes - done).min(AT_ONCE) as usize;
-            let got = from.read_at(&mut buffer[..wanted], at + done)?;
+            let got = self.volume.read(from, &mut buffer[..wanted], at + done)?;
             if got == 0 {
                 break;
             }
-            match into.write_at(&buffer[..got], to + done) {
+            match self.volume.write(into, &buffer[..got], to + done) {
                 Ok(_) => done += got as u64,
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
@@ -193,12 +193,12 @@ impl Served {
     }
 
     pub fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        let asked = if ino == ROOT { control::get(&self.volume, &self.options.source, name) } else { None };
+        let asked = if ino == ROOT { self.volume.asked(&self.options.source, name) } else { None };
         asked.unwrap_or_else(|| self.volume.get_xattr(ino, name))
     }
 
     pub fn set_xattr(&self, uid: u32, ino: Ino, name: &[u8], value: &[u8], flags: i32) -> Result<()> {
-        if let Some(done) = (ino == ROOT).then(|| control::set(&self.volume, uid, name, value)).flatten() {
+        if let Some(done) = (ino == ROOT).then(|| self.volume.told(uid, name, value)).flatten() {
             return done;
         }
         // XATTR_CREATE and XATTR_REPLACE.

@@ -1,8 +1,9 @@
 //! A mounted directory and the threads that serve it.
 
 use crate::device::{self, Attach, mounted_at};
+use crate::handshake::{self, Reading};
 use crate::options::MountOptions;
-use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
+use fuser::{Config, Filesystem, Notifier};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::io::Errno;
@@ -29,8 +30,8 @@ pub struct Target {
 pub(crate) fn serve<F: Filesystem>(
     filesystem: F,
     mountpoint: &Path,
-    how: &Attach,
-    threads: usize,
+    subtype: &'static str,
+    options: &MountOptions,
     notifier: &OnceLock<Notifier>,
 ) -> Result<Mounted> {
     let place = || format!("cannot mount at {}", mountpoint.display());
@@ -38,15 +39,18 @@ pub(crate) fn serve<F: Filesystem>(
     if !mountpoint.is_dir() {
         return Err(Error::user(format!("{} is no directory", mountpoint.display())));
     }
-    let device = device::attach(&mountpoint, how)?;
+    let how =
+        Attach { source: options.source.clone(), subtype, flags: options.flags(), allow_other: options.allow_other };
+    let device = device::attach(&mountpoint, &how)?;
+    let reading = Reading { asynchronous: options.async_read, most_bytes: options.max_readahead_bytes };
     // From here on whatever fails must take the mount away again.
-    let started = start(filesystem, device, threads, notifier).and_then(|serving| {
+    let started = start(filesystem, device, options.threads, reading, notifier).and_then(|serving| {
         let device = rustix::fs::stat(&mountpoint)?.st_dev;
         Ok((serving, device))
     });
     match started {
         Ok((serving, device)) => {
-            read_ahead(device);
+            read_ahead(device, reading.most_bytes);
             Ok(Mounted { target: Target { mountpoint, device }, serving: Some(serving) })
         }
         Err(error) => {
@@ -60,6 +64,7 @@ fn start<F: Filesystem>(
     filesystem: F,
     device: std::os::fd::OwnedFd,
     threads: usize,
+    reading: Reading,
     notifier: &OnceLock<Notifier>,
 ) -> std::io::Result<JoinHandle<std::io::Result<()>>> {
     let threads = match threads {
@@ -69,16 +74,15 @@ fn start<F: Filesystem>(
     let mut config = Config::default();
     config.n_threads = Some(threads);
     config.clone_fd = threads > 1;
-    // The kernel enforces who may use a mount; asked twice, it would refuse what the kernel itself sends.
-    let session = Session::from_fd(filesystem, device, SessionACL::All, config)?;
+    let session = handshake::begin(filesystem, device, config, reading)?;
     let _ = notifier.set(session.notifier());
     std::thread::Builder::new().name("fuse".into()).spawn(move || session.run())
 }
 
-/// The kernel's default of 128 KiB is made for disks. Root may raise it; for others it stays.
-fn read_ahead(device: u64) {
+/// The handshake can lower the kernel's default of 128 KiB alone. Root may raise it; for others it stays.
+fn read_ahead(device: u64, bytes: u32) {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), "1024");
+    let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), (bytes / 1024).to_string());
 }
 
 impl Mounted {
@@ -203,13 +207,14 @@ pub fn clean_up(directory: &Path) -> Result<Before> {
     Ok(before)
 }
 
-/// Changes a mount that another process serves: whether it can be written, and its other flags.
+/// Changes a mount that another process serves: whether it can be written, and its other flags. `kind`: what the
+/// list of mounts calls it, such as [`crate::KIND`].
 ///
 /// # Errors
 /// When no volume is mounted there, or it is being written to, or the caller may not.
-pub fn remount(directory: &Path, options: &MountOptions) -> Result<()> {
+pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<()> {
     let cannot = || format!("cannot remount {}", directory.display());
-    if mounted_at(directory)?.is_none_or(|entry| entry.kind != crate::KIND) {
+    if mounted_at(directory)?.is_none_or(|entry| entry.kind != kind) {
         return Err(Error::user(cannot()).because("no volume is mounted there"));
     }
     rustix::mount::mount_remount(directory, options.flags(), "").map_err(|e| {

@@ -1,7 +1,8 @@
 //! Volumes under a real kernel. Needs /dev/fuse and the right to mount; says so and passes without.
 
+use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped, Region};
-use pocketstone_mount::{MountOptions, Mounted, RESIZE, USAGE, mount, mount_null};
+use pocketstone_mount::{MountOptions, Mounted, RESIZE, USAGE, Yaffs2, mount, mount_null, mount_yaffs2};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
@@ -14,33 +15,66 @@ use tempfile::TempDir;
 
 const VOLUME_BYTES: u64 = 64 << 20;
 
+/// What is mounted.
+enum Behind {
+    Scmfs(Arc<Volume>),
+    Yaffs2(Yaffs2, SimulatedNand),
+}
+
 /// A fresh volume, mounted. Unmounted and closed by [`Fixture::end`].
 struct Fixture {
     // Unmounted before the directory is removed, also when a test fails.
     mounted: Option<Mounted>,
-    volume: Arc<Volume>,
+    behind: Behind,
     home: TempDir,
 }
 
 impl Fixture {
-    fn new(options: MountOptions) -> Option<Fixture> {
+    fn scmfs(options: &MountOptions) -> Option<Fixture> {
         if !can_mount() {
             return None;
         }
         let volume = Arc::new(Volume::open(fresh_region(), &OpenOptions::default()).unwrap());
         let home = tempfile::tempdir().unwrap();
-        let mounted = mount(volume.clone(), home.path(), &options).unwrap();
-        Some(Fixture { mounted: Some(mounted), volume, home })
+        let mounted = mount(volume.clone(), home.path(), options).unwrap();
+        Some(Fixture { mounted: Some(mounted), behind: Behind::Scmfs(volume), home })
+    }
+
+    /// On a chip of 2 KiB pages as the paper's, with a quarter of its blocks.
+    fn yaffs2(options: &MountOptions) -> Option<Fixture> {
+        if !can_mount() {
+            return None;
+        }
+        let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 64, blocks: 512 };
+        let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
+        pocketstone_yaffs2::format(&mut chip.clone()).unwrap();
+        let volume = pocketstone_yaffs2::Volume::mount(Box::new(chip.clone()), &Default::default()).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let (mounted, yaffs2) = mount_yaffs2(volume, home.path(), options).unwrap();
+        Some(Fixture { mounted: Some(mounted), behind: Behind::Yaffs2(yaffs2, chip), home })
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 
+    /// YAFFS2 knows whole seconds, and no exchange of names.
+    fn is_yaffs2(&self) -> bool {
+        matches!(self.behind, Behind::Yaffs2(..))
+    }
+
     fn end(mut self) {
         self.mounted.take().unwrap().unmount().unwrap();
-        Arc::into_inner(self.volume).expect("nothing else holds the volume").close().unwrap();
+        match self.behind {
+            Behind::Scmfs(volume) => Arc::into_inner(volume).expect("nothing else holds it").close().unwrap(),
+            Behind::Yaffs2(yaffs2, _) => yaffs2.close().unwrap(),
+        }
     }
+}
+
+/// Every kind of file system, or none where nothing can be mounted.
+fn each(options: &MountOptions) -> impl Iterator<Item = Fixture> + use<> {
+    [Fixture::scmfs(options), Fixture::yaffs2(options)].into_iter().flatten()
 }
 
 /// A region with an empty volume.
@@ -64,246 +98,273 @@ fn can_mount() -> bool {
     false
 }
 
-fn plain() -> Option<Fixture> {
-    Fixture::new(MountOptions::default())
+fn plain() -> impl Iterator<Item = Fixture> + use<> {
+    each(&MountOptions::default())
+}
+
+fn scmfs() -> Option<Fixture> {
+    Fixture::scmfs(&MountOptions::default())
 }
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    // YAFFS2 always has it.
+    names.retain(|name| name != "lost+found");
     names.sort();
     names
 }
 
 #[test]
 fn files_and_directories_are_made_read_and_removed() {
-    let Some(f) = plain() else { return };
-    fs::create_dir(f.path("d")).unwrap();
-    fs::write(f.path("d/a"), b"hello").unwrap();
-    assert_eq!(fs::read(f.path("d/a")).unwrap(), b"hello");
-    fs::hard_link(f.path("d/a"), f.path("b")).unwrap();
-    assert_eq!(fs::metadata(f.path("d/a")).unwrap().nlink(), 2);
-    std::os::unix::fs::symlink("d/a", f.path("s")).unwrap();
-    assert_eq!(fs::read(f.path("s")).unwrap(), b"hello");
-    assert_eq!(names(f.home.path()), ["b", "d", "s"]);
-    assert_eq!(fs::remove_dir(f.path("d")).unwrap_err().raw_os_error(), Some(39), "not empty");
-    fs::remove_file(f.path("d/a")).unwrap();
-    assert_eq!(fs::metadata(f.path("b")).unwrap().nlink(), 1);
-    fs::remove_dir(f.path("d")).unwrap();
-    assert!(!f.path("d").exists());
-    f.end();
+    for f in plain() {
+        fs::create_dir(f.path("d")).unwrap();
+        fs::write(f.path("d/a"), b"hello").unwrap();
+        assert_eq!(fs::read(f.path("d/a")).unwrap(), b"hello");
+        fs::hard_link(f.path("d/a"), f.path("b")).unwrap();
+        assert_eq!(fs::metadata(f.path("d/a")).unwrap().nlink(), 2);
+        std::os::unix::fs::symlink("d/a", f.path("s")).unwrap();
+        assert_eq!(fs::read(f.path("s")).unwrap(), b"hello");
+        assert_eq!(names(f.home.path()), ["b", "d", "s"]);
+        assert_eq!(fs::remove_dir(f.path("d")).unwrap_err().raw_os_error(), Some(39), "not empty");
+        fs::remove_file(f.path("d/a")).unwrap();
+        assert_eq!(fs::metadata(f.path("b")).unwrap().nlink(), 1);
+        fs::remove_dir(f.path("d")).unwrap();
+        assert!(!f.path("d").exists());
+        f.end();
+    }
 }
 
 #[test]
 fn a_name_that_was_missing_is_found_once_it_exists() {
-    let Some(f) = plain() else { return };
-    assert!(!f.path("x").exists());
-    fs::write(f.path("x"), b"1").unwrap();
-    assert!(f.path("x").exists());
-    fs::remove_file(f.path("x")).unwrap();
-    assert!(!f.path("x").exists());
-    f.end();
+    for f in plain() {
+        assert!(!f.path("x").exists());
+        fs::write(f.path("x"), b"1").unwrap();
+        assert!(f.path("x").exists());
+        fs::remove_file(f.path("x")).unwrap();
+        assert!(!f.path("x").exists());
+        f.end();
+    }
 }
 
 #[test]
 fn large_directories_are_listed_whole() {
-    let Some(f) = plain() else { return };
-    let mut expected: Vec<String> = (0..1500).map(|n| format!("file-with-a-rather-long-name-{n:05}")).collect();
-    for name in &expected {
-        File::create(f.path(name)).unwrap();
+    for f in plain() {
+        let mut expected: Vec<String> = (0..1500).map(|n| format!("file-with-a-rather-long-name-{n:05}")).collect();
+        for name in &expected {
+            File::create(f.path(name)).unwrap();
+        }
+        assert_eq!(names(f.home.path()), expected);
+        // With attributes, too, and while entries vanish.
+        for name in expected.drain(..500) {
+            fs::metadata(f.path(&name)).unwrap();
+            fs::remove_file(f.path(&name)).unwrap();
+        }
+        assert_eq!(names(f.home.path()), expected);
+        f.end();
     }
-    assert_eq!(names(f.home.path()), expected);
-    // With attributes, too, and while entries vanish.
-    for name in expected.drain(..500) {
-        fs::metadata(f.path(&name)).unwrap();
-        fs::remove_file(f.path(&name)).unwrap();
-    }
-    assert_eq!(names(f.home.path()), expected);
-    f.end();
 }
 
 #[test]
 fn an_unlinked_file_lives_until_it_is_closed_and_its_number_is_not_reused() {
-    let Some(f) = plain() else { return };
-    let mut open = Open::new().read(true).write(true).create_new(true).open(f.path("gone")).unwrap();
-    open.write_all(b"still here").unwrap();
-    let number = open.metadata().unwrap().ino();
-    fs::remove_file(f.path("gone")).unwrap();
-    assert_eq!(open.metadata().unwrap().nlink(), 0);
-    for n in 0..50 {
-        fs::write(f.path(&format!("other{n}")), b"other").unwrap();
-        assert_ne!(fs::metadata(f.path(&format!("other{n}"))).unwrap().ino(), number);
+    for f in plain() {
+        let mut open = Open::new().read(true).write(true).create_new(true).open(f.path("gone")).unwrap();
+        open.write_all(b"still here").unwrap();
+        let number = open.metadata().unwrap().ino();
+        fs::remove_file(f.path("gone")).unwrap();
+        assert_eq!(open.metadata().unwrap().nlink(), 0);
+        for n in 0..50 {
+            fs::write(f.path(&format!("other{n}")), b"other").unwrap();
+            assert_ne!(fs::metadata(f.path(&format!("other{n}"))).unwrap().ino(), number);
+        }
+        let mut text = String::new();
+        open.rewind().unwrap();
+        open.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "still here");
+        // One that another took the place of, likewise.
+        fs::write(f.path("new"), b"new").unwrap();
+        let old = File::open(f.path("other0")).unwrap();
+        fs::rename(f.path("new"), f.path("other0")).unwrap();
+        assert_eq!(std::io::read_to_string(old).unwrap(), "other");
+        assert_eq!(fs::read(f.path("other0")).unwrap(), b"new");
+        drop(open);
+        f.end();
     }
-    let mut text = String::new();
-    open.rewind().unwrap();
-    open.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "still here");
-    // One that another took the place of, likewise.
-    fs::write(f.path("new"), b"new").unwrap();
-    let old = File::open(f.path("other0")).unwrap();
-    fs::rename(f.path("new"), f.path("other0")).unwrap();
-    assert_eq!(std::io::read_to_string(old).unwrap(), "other");
-    assert_eq!(fs::read(f.path("other0")).unwrap(), b"new");
-    drop(open);
-    f.end();
 }
 
 #[test]
 fn a_removed_directory_that_somebody_is_in_stays_harmless() {
-    let Some(f) = plain() else { return };
-    fs::create_dir(f.path("d")).unwrap();
-    let inside = File::open(f.path("d")).unwrap();
-    fs::remove_dir(f.path("d")).unwrap();
-    fs::create_dir(f.path("e")).unwrap();
-    fs::write(f.path("e/x"), b"x").unwrap();
-    let made = rustix::fs::openat(&inside, "y", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR);
-    assert_eq!(made.unwrap_err(), Errno::NOENT);
-    drop(inside);
-    f.end();
+    for f in plain() {
+        fs::create_dir(f.path("d")).unwrap();
+        let inside = File::open(f.path("d")).unwrap();
+        fs::remove_dir(f.path("d")).unwrap();
+        fs::create_dir(f.path("e")).unwrap();
+        fs::write(f.path("e/x"), b"x").unwrap();
+        let made = rustix::fs::openat(&inside, "y", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR);
+        assert_eq!(made.unwrap_err(), Errno::NOENT);
+        drop(inside);
+        f.end();
+    }
 }
 
 #[test]
 fn renames_replace_exchange_or_refuse() {
-    let Some(f) = plain() else { return };
-    let rename = |from: &str, to: &str, how| rustix::fs::renameat_with(CWD, f.path(from), CWD, f.path(to), how);
-    fs::write(f.path("a"), b"a").unwrap();
-    fs::write(f.path("b"), b"b").unwrap();
-    assert_eq!(rename("a", "b", RenameFlags::NOREPLACE), Err(Errno::EXIST));
-    rename("a", "b", RenameFlags::EXCHANGE).unwrap();
-    assert_eq!((fs::read(f.path("a")).unwrap(), fs::read(f.path("b")).unwrap()), (b"b".to_vec(), b"a".to_vec()));
-    rename("a", "b", RenameFlags::empty()).unwrap();
-    assert_eq!(fs::read(f.path("b")).unwrap(), b"b");
-    rename("b", "c", RenameFlags::NOREPLACE).unwrap();
-    assert_eq!(names(f.home.path()), ["c"]);
-    f.end();
+    for f in plain() {
+        let rename = |from: &str, to: &str, how| rustix::fs::renameat_with(CWD, f.path(from), CWD, f.path(to), how);
+        fs::write(f.path("a"), b"a").unwrap();
+        fs::write(f.path("b"), b"b").unwrap();
+        assert_eq!(rename("a", "b", RenameFlags::NOREPLACE), Err(Errno::EXIST));
+        if f.is_yaffs2() {
+            assert_eq!(rename("a", "b", RenameFlags::EXCHANGE), Err(Errno::INVAL));
+            rename("a", "c", RenameFlags::NOREPLACE).unwrap();
+            rename("b", "a", RenameFlags::NOREPLACE).unwrap();
+            rename("c", "b", RenameFlags::NOREPLACE).unwrap();
+        } else {
+            rename("a", "b", RenameFlags::EXCHANGE).unwrap();
+        }
+        assert_eq!((fs::read(f.path("a")).unwrap(), fs::read(f.path("b")).unwrap()), (b"b".to_vec(), b"a".to_vec()));
+        rename("a", "b", RenameFlags::empty()).unwrap();
+        assert_eq!(fs::read(f.path("b")).unwrap(), b"b");
+        rename("b", "c", RenameFlags::NOREPLACE).unwrap();
+        assert_eq!(names(f.home.path()), ["c"]);
+        f.end();
+    }
 }
 
 #[test]
 fn appends_of_many_writers_do_not_overwrite_each_other() {
     for direct_io in [false, true] {
-        let Some(f) = Fixture::new(MountOptions { direct_io, threads: 4, ..MountOptions::default() }) else { return };
-        File::create(f.path("log")).unwrap();
-        std::thread::scope(|scope| {
-            for writer in 0..4u8 {
-                let path = f.path("log");
-                scope.spawn(move || {
-                    let mut log = Open::new().append(true).open(path).unwrap();
-                    for _ in 0..100 {
-                        log.write_all(&[b'a' + writer; 100]).unwrap();
-                    }
-                });
-            }
-        });
-        let log = fs::read(f.path("log")).unwrap();
-        assert_eq!(log.len(), 4 * 100 * 100);
-        assert!(log.chunks(100).all(|record| record.iter().all(|&b| b == record[0])), "direct_io {direct_io}");
-        f.end();
+        for f in each(&MountOptions { direct_io, threads: 4, ..MountOptions::default() }) {
+            File::create(f.path("log")).unwrap();
+            std::thread::scope(|scope| {
+                for writer in 0..4u8 {
+                    let path = f.path("log");
+                    scope.spawn(move || {
+                        let mut log = Open::new().append(true).open(path).unwrap();
+                        for _ in 0..100 {
+                            log.write_all(&[b'a' + writer; 100]).unwrap();
+                        }
+                    });
+                }
+            });
+            let log = fs::read(f.path("log")).unwrap();
+            assert_eq!(log.len(), 4 * 100 * 100);
+            assert!(log.chunks(100).all(|record| record.iter().all(|&b| b == record[0])), "direct_io {direct_io}");
+            f.end();
+        }
     }
 }
 
 #[test]
 fn large_writes_holes_and_mappings_agree() {
     for (writeback, direct_io) in [(false, false), (true, false), (false, true)] {
-        let Some(f) = Fixture::new(MountOptions { writeback, direct_io, ..MountOptions::default() }) else { return };
-        let data: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
-        let path = f.path("large");
-        let file = Open::new().read(true).write(true).create_new(true).open(&path).unwrap();
-        file.write_all_at(&data, 100_000).unwrap();
-        file.sync_all().unwrap();
-        assert_eq!(file.metadata().unwrap().len(), 3_100_000);
-        let back = fs::read(&path).unwrap();
-        assert!(back[..100_000].iter().all(|&b| b == 0) && back[100_000..] == data);
-        file.set_len(200_000).unwrap();
-        file.set_len(300_000).unwrap();
-        let back = fs::read(&path).unwrap();
-        assert!(back[100_000..200_000] == data[..100_000] && back[200_000..].iter().all(|&b| b == 0));
-        drop(file);
-        f.end();
+        for f in each(&MountOptions { writeback, direct_io, ..MountOptions::default() }) {
+            let data: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+            let path = f.path("large");
+            let file = Open::new().read(true).write(true).create_new(true).open(&path).unwrap();
+            file.write_all_at(&data, 100_000).unwrap();
+            file.sync_all().unwrap();
+            assert_eq!(file.metadata().unwrap().len(), 3_100_000);
+            let back = fs::read(&path).unwrap();
+            assert!(back[..100_000].iter().all(|&b| b == 0) && back[100_000..] == data);
+            file.set_len(200_000).unwrap();
+            file.set_len(300_000).unwrap();
+            let back = fs::read(&path).unwrap();
+            assert!(back[100_000..200_000] == data[..100_000] && back[200_000..].iter().all(|&b| b == 0));
+            drop(file);
+            f.end();
+        }
     }
 }
 
 #[test]
 fn attributes_are_set_and_cached_ones_are_not_stale() {
-    let Some(f) = plain() else { return };
-    let path = f.path("x");
-    fs::write(&path, b"x").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    std::os::unix::fs::chown(&path, Some(1234), Some(4321)).unwrap();
-    let m = fs::metadata(&path).unwrap();
-    assert_eq!((m.mode() & 0o7777, m.uid(), m.gid()), (0o640, 1234, 4321));
-    let at = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
-    let times = Timestamps { last_access: at(-2, 750_000_000), last_modification: at(4_000_000_000, 5) };
-    rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
-    let m = fs::metadata(&path).unwrap();
-    assert_eq!((m.atime(), m.atime_nsec(), m.mtime(), m.mtime_nsec()), (-2, 750_000_000, 4_000_000_000, 5));
-    // A write moves the time on, and the kernel asks again.
-    Open::new().append(true).open(&path).unwrap().write_all(b"yz").unwrap();
-    let m = fs::metadata(&path).unwrap();
-    assert!(m.mtime() < 4_000_000_000);
-    assert_eq!(m.len(), 3);
-    let before = fs::metadata(f.home.path()).unwrap();
-    // Times are as coarse as the kernel's tick.
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    fs::create_dir(f.path("d")).unwrap();
-    let after = fs::metadata(f.home.path()).unwrap();
-    assert_eq!(after.nlink(), before.nlink() + 1);
-    assert!((after.mtime(), after.mtime_nsec()) > (before.mtime(), before.mtime_nsec()));
-    f.end();
+    for f in plain() {
+        let path = f.path("x");
+        fs::write(&path, b"x").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::chown(&path, Some(1234), Some(4321)).unwrap();
+        let m = fs::metadata(&path).unwrap();
+        assert_eq!((m.mode() & 0o7777, m.uid(), m.gid()), (0o640, 1234, 4321));
+        let at = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
+        let times = Timestamps { last_access: at(-2, 750_000_000), last_modification: at(4_000_000_000, 5) };
+        rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
+        let m = fs::metadata(&path).unwrap();
+        let (atime_nsec, mtime_nsec) = if f.is_yaffs2() { (0, 0) } else { (750_000_000, 5) };
+        let expected = (-2, atime_nsec, 4_000_000_000, mtime_nsec);
+        assert_eq!((m.atime(), m.atime_nsec(), m.mtime(), m.mtime_nsec()), expected);
+        // A write moves the time on, and the kernel asks again.
+        Open::new().append(true).open(&path).unwrap().write_all(b"yz").unwrap();
+        let m = fs::metadata(&path).unwrap();
+        assert!(m.mtime() < 4_000_000_000);
+        assert_eq!(m.len(), 3);
+        let before = fs::metadata(f.home.path()).unwrap();
+        // Times are as coarse as the kernel's tick.
+        std::thread::sleep(std::time::Duration::from_millis(if f.is_yaffs2() { 1010 } else { 20 }));
+        fs::create_dir(f.path("d")).unwrap();
+        let after = fs::metadata(f.home.path()).unwrap();
+        assert_eq!(after.nlink(), before.nlink() + 1);
+        assert!((after.mtime(), after.mtime_nsec()) > (before.mtime(), before.mtime_nsec()));
+        f.end();
+    }
 }
 
 #[test]
 fn new_objects_take_after_a_directory_with_the_group_bit() {
-    let Some(f) = plain() else { return };
-    let shared = f.path("shared");
-    fs::create_dir(&shared).unwrap();
-    std::os::unix::fs::chown(&shared, None, Some(77)).unwrap();
-    fs::set_permissions(&shared, fs::Permissions::from_mode(0o2775)).unwrap();
-    fs::write(shared.join("file"), b"").unwrap();
-    fs::create_dir(shared.join("sub")).unwrap();
-    assert_eq!(fs::metadata(shared.join("file")).unwrap().gid(), 77);
-    let sub = fs::metadata(shared.join("sub")).unwrap();
-    assert_eq!((sub.gid(), sub.mode() & 0o2000), (77, 0o2000));
-    f.end();
+    for f in plain() {
+        let shared = f.path("shared");
+        fs::create_dir(&shared).unwrap();
+        std::os::unix::fs::chown(&shared, None, Some(77)).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o2775)).unwrap();
+        fs::write(shared.join("file"), b"").unwrap();
+        fs::create_dir(shared.join("sub")).unwrap();
+        assert_eq!(fs::metadata(shared.join("file")).unwrap().gid(), 77);
+        let sub = fs::metadata(shared.join("sub")).unwrap();
+        assert_eq!((sub.gid(), sub.mode() & 0o2000), (77, 0o2000));
+        f.end();
+    }
 }
 
 #[test]
 fn set_id_bits_are_lost_with_the_owner() {
-    let Some(f) = plain() else { return };
-    let path = f.path("program");
-    fs::write(&path, b"").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
-    // Root writes: Linux keeps them.
-    Open::new().append(true).open(&path).unwrap().write_all(b"x").unwrap();
-    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o6755);
-    std::os::unix::fs::chown(&path, Some(5), Some(5)).unwrap();
-    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
-    f.end();
+    for f in plain() {
+        let path = f.path("program");
+        fs::write(&path, b"").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
+        // Root writes: Linux keeps them.
+        Open::new().append(true).open(&path).unwrap().write_all(b"x").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o6755);
+        std::os::unix::fs::chown(&path, Some(5), Some(5)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
+        f.end();
+    }
 }
 
 #[test]
 fn extended_attributes_are_sized_listed_and_refused() {
-    let Some(f) = plain() else { return };
-    let path = f.path("x");
-    fs::write(&path, b"").unwrap();
-    let none = XattrFlags::empty();
-    rustix::fs::setxattr(&path, "user.a", b"value", none).unwrap();
-    assert_eq!(rustix::fs::setxattr(&path, "user.a", b"v", XattrFlags::CREATE), Err(Errno::EXIST));
-    assert_eq!(rustix::fs::setxattr(&path, "user.b", b"v", XattrFlags::REPLACE), Err(Errno::NODATA));
-    let mut buffer = [0u8; 64];
-    assert_eq!(rustix::fs::getxattr_query(&path, "user.a"), Ok(5), "a probe for the size");
-    assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer[..2]), Err(Errno::RANGE));
-    assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer[..]), Ok(5));
-    assert_eq!(&buffer[..5], b"value");
-    let bytes = rustix::fs::listxattr(&path, &mut buffer[..]).unwrap();
-    assert_eq!(&buffer[..bytes], b"user.a\0");
-    rustix::fs::removexattr(&path, "user.a").unwrap();
-    assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer[..]), Err(Errno::NODATA));
-    f.end();
+    for f in plain() {
+        let path = f.path("x");
+        fs::write(&path, b"").unwrap();
+        let none = XattrFlags::empty();
+        rustix::fs::setxattr(&path, "user.a", b"value", none).unwrap();
+        assert_eq!(rustix::fs::setxattr(&path, "user.a", b"v", XattrFlags::CREATE), Err(Errno::EXIST));
+        assert_eq!(rustix::fs::setxattr(&path, "user.b", b"v", XattrFlags::REPLACE), Err(Errno::NODATA));
+        let mut buffer = [0u8; 64];
+        assert_eq!(rustix::fs::getxattr_query(&path, "user.a"), Ok(5), "a probe for the size");
+        assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer[..2]), Err(Errno::RANGE));
+        assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer[..]), Ok(5));
+        assert_eq!(&buffer[..5], b"value");
+        let bytes = rustix::fs::listxattr(&path, &mut buffer[..]).unwrap();
+        assert_eq!(&buffer[..bytes], b"user.a\0");
+        rustix::fs::removexattr(&path, "user.a").unwrap();
+        assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer[..]), Err(Errno::NODATA));
+        f.end();
+    }
 }
 
 #[test]
 fn space_is_reserved_punched_and_searched() {
-    let Some(f) = plain() else { return };
+    let Some(f) = scmfs() else { return };
     let file = Open::new().read(true).write(true).create_new(true).open(f.path("x")).unwrap();
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 1 << 20).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 1 << 20);
@@ -328,20 +389,21 @@ fn space_is_reserved_punched_and_searched() {
 
 #[test]
 fn special_files_are_made() {
-    let Some(f) = plain() else { return };
-    let make = |name: &str, kind, dev| rustix::fs::mknodat(CWD, f.path(name), kind, Mode::from(0o600), dev);
-    make("fifo", rustix::fs::FileType::Fifo, 0).unwrap();
-    make("null", rustix::fs::FileType::CharacterDevice, rustix::fs::makedev(1, 3)).unwrap();
-    let null = fs::metadata(f.path("null")).unwrap();
-    assert_eq!(null.rdev(), rustix::fs::makedev(1, 3));
-    // Root's mounts have working devices.
-    fs::write(f.path("null"), b"nowhere").unwrap();
-    f.end();
+    for f in plain() {
+        let make = |name: &str, kind, dev| rustix::fs::mknodat(CWD, f.path(name), kind, Mode::from(0o600), dev);
+        make("fifo", rustix::fs::FileType::Fifo, 0).unwrap();
+        make("null", rustix::fs::FileType::CharacterDevice, rustix::fs::makedev(1, 3)).unwrap();
+        let null = fs::metadata(f.path("null")).unwrap();
+        assert_eq!(null.rdev(), rustix::fs::makedev(1, 3));
+        // Root's mounts have working devices.
+        fs::write(f.path("null"), b"nowhere").unwrap();
+        f.end();
+    }
 }
 
 #[test]
 fn the_running_mount_answers_for_itself() {
-    let Some(f) = plain() else { return };
+    let Some(f) = scmfs() else { return };
     let mut buffer = vec![0u8; 65536];
     let bytes = rustix::fs::getxattr(f.home.path(), USAGE, &mut buffer[..]).unwrap();
     let state: serde_json::Value = serde_json::from_slice(&buffer[..bytes]).unwrap();
@@ -358,34 +420,38 @@ fn the_running_mount_answers_for_itself() {
 
 #[test]
 fn a_mount_in_use_is_not_unmounted_but_detached() {
-    let Some(mut f) = plain() else { return };
-    let open = File::create(f.path("open")).unwrap();
-    let error = f.mounted.take().unwrap().unmount().unwrap_err();
-    assert!(error.message().contains("in use") && error.cure().is_some());
-    assert!(!f.path("open").exists(), "out of sight");
-    (&open).write_all(b"still works").unwrap();
+    for mut f in plain() {
+        let open = File::create(f.path("open")).unwrap();
+        let error = f.mounted.take().unwrap().unmount().unwrap_err();
+        assert!(error.message().contains("in use") && error.cure().is_some());
+        assert!(!f.path("open").exists(), "out of sight");
+        (&open).write_all(b"still works").unwrap();
+    }
 }
 
 #[test]
 fn a_read_only_mount_refuses_changes() {
-    let Some(f) = Fixture::new(MountOptions { read_only: true, ..MountOptions::default() }) else { return };
-    assert_eq!(fs::write(f.path("x"), b"").unwrap_err().raw_os_error(), Some(30));
-    f.end();
+    for f in each(&MountOptions { read_only: true, ..MountOptions::default() }) {
+        assert_eq!(fs::write(f.path("x"), b"").unwrap_err().raw_os_error(), Some(30));
+        f.end();
+    }
 }
 
 #[test]
 fn synchronous_and_temporary_files_work() {
-    let Some(f) = plain() else { return };
-    let flags = (OFlags::SYNC).bits() as i32;
-    let mut file = Open::new().write(true).create(true).truncate(true).custom_flags(flags).open(f.path("s")).unwrap();
-    file.write_all(b"now").unwrap();
-    drop(file);
-    // No O_TMPFILE by FUSE here; `tempfile` does without.
-    let mut temporary = tempfile::tempfile_in(f.home.path()).unwrap();
-    temporary.write_all(b"t").unwrap();
-    drop(temporary);
-    assert_eq!(names(f.home.path()), ["s"]);
-    f.end();
+    for f in plain() {
+        let flags = (OFlags::SYNC).bits() as i32;
+        let mut file =
+            Open::new().write(true).create(true).truncate(true).custom_flags(flags).open(f.path("s")).unwrap();
+        file.write_all(b"now").unwrap();
+        drop(file);
+        // No O_TMPFILE by FUSE here; `tempfile` does without.
+        let mut temporary = tempfile::tempfile_in(f.home.path()).unwrap();
+        temporary.write_all(b"t").unwrap();
+        drop(temporary);
+        assert_eq!(names(f.home.path()), ["s"]);
+        f.end();
+    }
 }
 
 #[test]
@@ -393,12 +459,61 @@ fn the_null_file_system_reads_zeros() {
     if !can_mount() {
         return;
     }
-    let home = tempfile::tempdir().unwrap();
-    let mounted = mount_null(home.path(), 1).unwrap();
-    let file = File::open(home.path().join(pocketstone_mount::NULL_FILE)).unwrap();
-    let mut block = [1; 4096];
-    file.read_exact_at(&mut block, 12345).unwrap();
-    assert!(block.iter().all(|&b| b == 0));
-    drop(file);
-    mounted.unmount().unwrap();
+    for direct_io in [false, true] {
+        let home = tempfile::tempdir().unwrap();
+        let options = MountOptions { direct_io, ..MountOptions::raw_nand("null") };
+        let mounted = mount_null(home.path(), "zeros", 1_000_000, &options).unwrap();
+        let file = File::open(home.path().join("zeros")).unwrap();
+        let mut block = [1; 4096];
+        file.read_exact_at(&mut block, 12345).unwrap();
+        assert!(block.iter().all(|&b| b == 0));
+        assert_eq!(file.read_at(&mut block, 999_990).unwrap(), 10);
+        drop(file);
+        mounted.unmount().unwrap();
+    }
+}
+
+#[test]
+fn yaffs2_says_what_it_does_not_have_and_the_kernel_does_without() {
+    let Some(f) = Fixture::yaffs2(&MountOptions::raw_nand("chip")) else { return };
+    let file = Open::new().read(true).write(true).create_new(true).open(f.path("x")).unwrap();
+    assert_eq!(rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 1 << 20), Err(Errno::OPNOTSUPP));
+    file.write_all_at(&[7; 8192], 65536).unwrap();
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(100)), Ok(100), "all of a file is data");
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Hole(100)), Ok(65536 + 8192));
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(1 << 20)), Err(Errno::NXIO));
+    let copy = Open::new().read(true).write(true).create_new(true).open(f.path("copy")).unwrap();
+    let copied = rustix::fs::copy_file_range(&file, Some(&mut 65000), &copy, None, 1 << 20).unwrap();
+    assert_eq!(copied, 65536 + 8192 - 65000);
+    drop((file, copy));
+    f.end();
+}
+
+#[test]
+fn what_was_written_to_yaffs2_is_there_after_the_next_mount_and_after_a_loss_of_power_if_it_was_synced() {
+    let Some(mut f) = Fixture::yaffs2(&MountOptions::raw_nand("chip")) else { return };
+    fs::create_dir(f.path("d")).unwrap();
+    fs::write(f.path("d/closed"), vec![1; 5000]).unwrap();
+    let synced = File::create(f.path("d/synced")).unwrap();
+    synced.write_all_at(&[2; 3000], 100).unwrap();
+    synced.sync_all().unwrap();
+    let Behind::Yaffs2(_, chip) = &f.behind else { panic!("it is YAFFS2") };
+    let again = |chip: SimulatedNand| {
+        let volume = pocketstone_yaffs2::Volume::mount(Box::new(chip), &Default::default()).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let (mounted, yaffs2) = mount_yaffs2(volume, home.path(), &MountOptions::raw_nand("chip")).unwrap();
+        assert_eq!(fs::read(home.path().join("d/closed")).unwrap(), vec![1; 5000]);
+        let synced = fs::read(home.path().join("d/synced")).unwrap();
+        assert!(synced[..100] == [0; 100] && synced[100..] == [2; 3000]);
+        mounted.unmount().unwrap();
+        yaffs2.close().unwrap();
+    };
+    // What the chip has at this moment, as if the power went; a file is written out when it is closed.
+    again(chip.snapshot());
+    drop(synced);
+    let chip = chip.clone();
+    f.mounted.take().unwrap().unmount().unwrap();
+    let Behind::Yaffs2(yaffs2, _) = f.behind else { panic!("it is YAFFS2") };
+    yaffs2.close().unwrap();
+    again(chip);
 }

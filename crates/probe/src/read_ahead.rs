@@ -30,7 +30,7 @@ impl Bdi {
         Ok(Bdi { name: name.to_owned(), file })
     }
 
-    /// The backing device of the file system that `path` is on, where it is a block device.
+    /// The backing device of the file system that `path` is on, where it is a block device or a FUSE mount.
     ///
     /// # Errors
     /// When the path cannot be read or its file system has no such device (tmpfs, overlay).

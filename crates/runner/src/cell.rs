@@ -2,7 +2,7 @@
 
 use crate::energy::Ready;
 use crate::settings::guarded_settings;
-use crate::{database, files, read_ahead, volume};
+use crate::{database, files, read_ahead, served, session, volume};
 use pocketstone_core::error::Context;
 use pocketstone_core::log::{FlashLog, FlashOp, encode_calls, encode_flash};
 use pocketstone_core::outcome::{
@@ -30,6 +30,7 @@ pub fn measure(plan: &Plan, trace: &Path, folder: &Path) -> Result<Outcome> {
     let spec = match &plan.workload {
         Workload::Read(spec) => spec,
         Workload::Files(spec) => return files::measure(plan, spec, folder),
+        Workload::Postmark(_) | Workload::AppStart(_) => return session::measure(plan, folder),
         Workload::Database(spec) => return database::measure(plan, spec, trace, folder),
     };
     let operations: Vec<Operation> = pocketstone_workload::operations(&plan.workload, plan.seed).collect();
@@ -49,7 +50,7 @@ pub fn measure(plan: &Plan, trace: &Path, folder: &Path) -> Result<Outcome> {
     in_force.resident_pages_before = pocketstone_engine::resident_pages(&target);
 
     let recorded = record(plan, &mut engine, &operations, folder, &mut unavailable)?;
-    Ok(recorded.outcome(in_force, unavailable))
+    Ok(Outcome { prefetched: engine.prefetched(), ..recorded.outcome(in_force, unavailable) })
 }
 
 /// What the measured loop gave; its logs are in the cell's folder.
@@ -80,6 +81,7 @@ impl Recorded {
             calls: self.calls,
             chip: self.chip,
             flash: self.flash,
+            prefetched: None,
             database: None,
             energy: self.energy,
             unavailable,
@@ -108,7 +110,11 @@ pub fn record(
     let page_reads = monitor.as_ref().is_some_and(|m| m.page_reads_unavailable().is_none());
     let log = monitor.map(Flashmon::stop).transpose()?;
     let recording = recording?;
+    let mut workers = served::threads_of(&plan.volume);
+    workers.push(std::process::id());
 
+    // Kernel threads do a block device's reads, and on a read-only volume nobody else has any.
+    let all = plan.volume.file_system.read_only();
     keep(folder, "calls.bin", &encode_calls(&recording.calls))?;
     if let Some(log) = &log {
         keep(folder, "flash.bin", &encode_flash(log))?;
@@ -118,7 +124,7 @@ pub fn record(
         end_ns: recording.end_ns,
         calls: recording.calls.len() as u64,
         chip: first_nand().ok(),
-        flash: log.map(|log| counts(&log, page_reads, |op| op.pid == std::process::id())),
+        flash: log.map(|log| counts(&log, page_reads, |op| all || workers.contains(&op.pid))),
         energy,
     })
 }
@@ -158,7 +164,7 @@ pub fn start_tracing(unavailable: &mut Vec<Unavailable>) -> Result<Option<Flashm
     }
 }
 
-/// Flash operations by the workload's own threads and by all others.
+/// Flash operations by the workload's threads, those of who serves its file system among them, and by all others.
 pub fn counts(log: &FlashLog, page_reads: bool, mine: impl Fn(&FlashOp) -> bool) -> FlashCounts {
     FlashCounts { workload: totals(log, page_reads, &mine), background: totals(log, page_reads, |op| !mine(op)) }
 }

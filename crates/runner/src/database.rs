@@ -4,13 +4,13 @@ use crate::cell::{counts, keep, start_tracing};
 use crate::energy::Ready;
 use crate::in_memory::{InMemory, Place};
 use crate::settings::guarded_settings;
-use crate::{read_ahead, speed, volume};
+use crate::{read_ahead, served, speed, volume};
 use pocketstone_core::database::{Conditions, DATABASE_FOLDER, DatabaseEngine, DatabaseOutcome, DatabaseSpec};
 use pocketstone_core::error::Context;
 use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::log::{decode_calls, encode_flash};
 use pocketstone_core::outcome::{Failure, OUTCOME_FORMAT, Outcome, Reply, Unavailable};
-use pocketstone_core::plan::{FileSystem, Plan, Volume};
+use pocketstone_core::plan::{Plan, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::database::{Process, Task, Work, available};
 use pocketstone_probe::facts::gather;
@@ -183,6 +183,7 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         keep(folder, "events.bin", &encode_events(log)?)?;
     }
     let threads: Vec<u32> = threads.into_iter().collect();
+    let servers = served::threads_of(&plan.volume);
     if let Some(log) = &flash {
         keep(folder, "flash.bin", &encode_flash(log))?;
     }
@@ -196,7 +197,8 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         end_ns: result.end_ns,
         calls: calls.len() as u64,
         chip: first_nand().ok(),
-        flash: flash.map(|log| counts(&log, page_reads, |op| threads.contains(&op.pid))),
+        flash: flash.map(|log| counts(&log, page_reads, |op| threads.contains(&op.pid) || servers.contains(&op.pid))),
+        prefetched: None,
         database: Some(DatabaseOutcome {
             digest: result.digest,
             engine: result.engine,
@@ -222,7 +224,7 @@ fn delays(trace: &Path) -> Result<Duration> {
 
 /// Settings are put back by a watchdog on a machine that goes on; a board of ours is thrown away.
 fn settings(plan: &Plan, spec: &DatabaseSpec) -> Result<Settings> {
-    let thrown_away = matches!(plan.volume.file_system, FileSystem::Jffs2 | FileSystem::Ubifs);
+    let thrown_away = plan.volume.file_system.of_board();
     let Conditions { governor, cores, frequency, power: _ } = &spec.conditions;
     let asked = governor.is_some() || cores.is_some() || frequency.is_some() || plan.read_ahead.is_some();
     match asked && !thrown_away {
@@ -258,7 +260,7 @@ fn start_recording(
 
 /// Empties the page cache: all of it on a board that is ours, the database's part of it elsewhere.
 fn chill(plan: &Plan, directory: &Path) -> Result<()> {
-    if matches!(plan.volume.file_system, FileSystem::Jffs2 | FileSystem::Ubifs) {
+    if plan.volume.file_system.of_board() {
         return fs::write("/proc/sys/vm/drop_caches", "1").board(|| "cannot drop the page cache".into());
     }
     let failed = || format!("cannot list {}", directory.display());

@@ -2,7 +2,7 @@
 
 use pocketstone_core::Result;
 use pocketstone_core::outcome::{EnergyReading, Unavailable};
-use pocketstone_core::plan::{FileSystem, Plan};
+use pocketstone_core::plan::Plan;
 use pocketstone_probe::mark::Mark;
 use pocketstone_probe::meters::{Metered, REST, Resting};
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Ready {
     pub fn new(plan: &Plan, unavailable: &mut Vec<Unavailable>) -> Result<Ready> {
         let mark = Mark::from_environment()?;
         let wanted = plan.energy && !plan.trace;
-        if wanted && matches!(plan.volume.file_system, FileSystem::Jffs2 | FileSystem::Ubifs) {
+        if wanted && plan.volume.file_system.of_board() {
             unavailable.push(Unavailable {
                 what: "energy".into(),
                 why: "a virtual board has no power meter".into(),

@@ -4,19 +4,22 @@
 //! All mounts are in a mount namespace of this process, and what serves them dies with it: however the cell
 //! or the lab ends, the kernel takes everything away.
 
-use crate::loop_device;
+use crate::{loop_device, served};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::plan::{FileSystem, Volume as Asked};
 use pocketstone_core::{Error, Result};
 use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, Region, WearMap};
+use pocketstone_mount::MountOptions;
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::process::Signal;
 use rustix::thread::UnshareFlags;
 use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::Arc;
 
 /// Size of every file system here, where the machine has the memory.
 const VOLUME_BYTES: u64 = 256 << 20;
@@ -85,7 +88,8 @@ impl InMemory {
             }
             FileSystem::ScmfsFuse => {
                 make_volume(&backing, bytes)?;
-                server = Some(Server::start(&backing, &mounted)?);
+                let region = backing.to_str().ok_or_else(|| Error::user("a folder's name is not UTF-8"))?;
+                server = Some(Server(served::spawn(&["serve", region], &mounted)?));
                 Place::Directory(mounted)
             }
             _ => {
@@ -232,62 +236,17 @@ impl Drop for Server {
     }
 }
 
-#[cfg(feature = "fuse")]
-mod fuse {
-    use super::*;
-    use pocketstone_mount::MountOptions;
-    use rustix::process::Signal;
-    use std::io::{BufRead, BufReader};
-    use std::process::Stdio;
-    use std::sync::Arc;
-
-    /// What the server says when the volume is mounted.
-    const READY: &str = "mounted";
-
-    impl Server {
-        /// Has another process of this program mount a volume and serve it.
-        pub(super) fn start(region: &Path, at: &Path) -> Result<Self> {
-            if let Err(error) = fs::File::options().read(true).write(true).open("/dev/fuse") {
-                let hint = "modprobe fuse, as root; a container needs the device /dev/fuse";
-                return Err(Error::board("FUSE cannot be used: /dev/fuse does not open").because(error).hint(hint));
-            }
-            fs::create_dir(at).board(|| format!("cannot create {}", at.display()))?;
-            let program = std::env::current_exe().board(|| "this program does not know where it is".into())?;
-            let child = Command::new(program).arg("serve").args([region, at]).stdout(Stdio::piped()).spawn();
-            let mut server = Server(child.board(|| "cannot start the volume's server".into())?);
-            let mut said = String::new();
-            if let Some(output) = server.0.stdout.take() {
-                BufReader::new(output).read_line(&mut said).board(|| "cannot hear the volume's server".into())?;
-            }
-            match said.trim() {
-                READY => Ok(server),
-                other => Err(Error::board(format!("the volume cannot be mounted by FUSE: {other}"))),
-            }
-        }
-    }
-
-    /// Mounts a volume and serves it until it is unmounted, or until the process that started this one ends.
-    ///
-    /// # Errors
-    /// When it cannot be opened or mounted.
-    pub fn serve(region: &Path, at: &Path, say: impl Fn(&str)) -> Result<()> {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .board(|| "cannot ask for this process's end with its parent".into())?;
-        let volume = Arc::new(open_volume(region)?);
-        let mounted = pocketstone_mount::mount(volume, at, &MountOptions::default())?;
-        say(&format!("{READY}\n"));
-        mounted.wait()
-    }
-}
-
-#[cfg(feature = "fuse")]
-pub use fuse::serve;
-
-#[cfg(not(feature = "fuse"))]
-impl Server {
-    fn start(_region: &Path, _at: &Path) -> Result<Self> {
-        Err(Error::board("this board's runner mounts nothing by FUSE").hint("--board host"))
-    }
+/// Mounts a volume and serves it until it is unmounted, or until the process that started this one ends.
+///
+/// # Errors
+/// When it cannot be opened or mounted.
+pub fn serve(region: &Path, at: &Path, say: impl Fn(&str)) -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .board(|| "cannot ask for this process's end with its parent".into())?;
+    let volume = Arc::new(open_volume(region)?);
+    let mounted = pocketstone_mount::mount(volume, at, &MountOptions::default())?;
+    say(&format!("{}\n", served::READY));
+    mounted.wait()
 }
 
 #[cfg(test)]

@@ -12,8 +12,11 @@ mod loop_device;
 mod mtd;
 mod order;
 mod read_ahead;
+mod served;
+mod session;
 mod settings;
 mod speed;
+mod squashfs;
 mod stop;
 mod ubi;
 mod volume;
@@ -26,6 +29,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
        pocketstone-runner serve REGION DIRECTORY (mounts an SCMFS volume, for the cell that starts it)
+       pocketstone-runner serve-yaffs2 DEVICE DIRECTORY (mounts the YAFFS2 volume of an MTD device, for the board)
+       pocketstone-runner serve-null FILE BYTES DIRECTORY (mounts a file of zeros, for the board)
        pocketstone-runner database TASK.json (an engine's process, for the cell that starts it)
        pocketstone-runner watchdog JOURNAL (puts settings back, for the cell that starts it)
        pocketstone-runner flashmon [--summary FILE] [--log FILE] -- COMMAND...
@@ -40,8 +45,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
-        #[cfg(feature = "fuse")]
         ["serve", region, directory] => exit(in_memory::serve(Path::new(region), Path::new(directory), print)),
+        ["serve-yaffs2", device, directory] => exit(served::serve_yaffs2(device, Path::new(directory), print)),
+        ["serve-null", file, bytes, directory] => exit(served::serve_null(file, bytes, Path::new(directory), print)),
         ["database", task] => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
             ExitCode::from(serve_informing(Path::new(task), input, output, speed::informs))

@@ -137,9 +137,10 @@ impl Volume {
                 Err(error) => return Err(error),
             }
         }
-        let now = self.now_s();
-        let detail = self.load(ino)?;
-        (detail.mtime_s, detail.ctime_s, detail.dirty) = (now, now, true);
+        self.details.changed(ino, self.now_s());
+        for id in self.details.overdue() {
+            self.write_header(id)?;
+        }
         Ok(done)
     }
 
@@ -257,9 +258,7 @@ impl Volume {
         if size > old {
             self.grow(ino, size, true)?;
         }
-        let now = self.now_s();
-        let detail = self.load(ino)?;
-        (detail.mtime_s, detail.ctime_s, detail.dirty) = (now, now, true);
+        self.details.changed(ino, self.now_s());
         if size < old { self.cut(ino, size) } else { self.write_header(ino) }
     }
 

@@ -5,13 +5,17 @@
 
 mod blocks;
 mod cache;
+mod check;
 mod checkpoint;
 mod chip;
 mod collect;
 mod details;
+mod dump;
+mod extents;
 mod file;
 mod header;
 mod headers;
+mod image;
 mod log;
 mod map;
 mod names;
@@ -24,6 +28,9 @@ mod unlink;
 mod volume;
 mod xattr;
 
+pub use check::{Finding, Kinds, Report, Severity, check};
+pub use dump::{DumpOptions, dump};
+pub use image::{ImageForm, ImageMeta, ImageWriter};
 pub use objects::LARGEST_OBJECT;
 pub use options::Options;
 pub use volume::{MountedBy, Usage, Volume, format};

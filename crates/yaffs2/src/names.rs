@@ -11,7 +11,7 @@ const S_IFMT: u32 = 0o170_000;
 const NS: i64 = 1_000_000_000;
 
 /// The type bits of a mode.
-fn type_bits(kind: FileType) -> u32 {
+pub(crate) fn type_bits(kind: FileType) -> u32 {
     match kind {
         FileType::Regular => 0o100_000,
         FileType::Directory => 0o040_000,
@@ -185,8 +185,7 @@ impl Volume {
     /// Something in a directory changed. Its header is written soon.
     pub(crate) fn touch(&mut self, directory: Ino) -> Result<()> {
         let now = self.now_s();
-        let detail = self.load(directory)?;
-        (detail.mtime_s, detail.ctime_s, detail.dirty) = (now, now, true);
+        self.details.changed(directory, now);
         self.listing = None;
         Ok(())
     }
@@ -250,8 +249,8 @@ impl Volume {
         let now = self.now_s();
         let id = self.make(parent, link, Detail::new(name, 0, 0, 0, now))?;
         self.links.entry(ino).or_default().push(id);
-        let detail = self.load(ino)?;
-        (detail.ctime_s, detail.dirty) = (now, true);
+        self.load(ino)?.ctime_s = now;
+        self.write_header(ino)?;
         self.attributes(ino)
     }
 

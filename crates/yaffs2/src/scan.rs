@@ -89,7 +89,7 @@ impl Volume {
         self.tidy(&longer)
     }
 
-    fn first(&mut self, block: Block) -> Result<First> {
+    pub(crate) fn first(&mut self, block: Block) -> Result<First> {
         if self.chip.is_bad(block)? {
             return Ok(First::Dead);
         }
@@ -228,7 +228,8 @@ impl Volume {
         let sequence = self.blocks.get(block).sequence;
         for page in 0..self.chip.pages_per_block() {
             let found = self.chip.read_tags(self.chip.chunk(block, page))?;
-            if !matches!(found, Found::Unused) && !matches!(found, Found::Tags { tags, .. } if tags.sequence == sequence)
+            if !matches!(found, Found::Unused)
+                && !matches!(found, Found::Tags { tags, .. } if tags.sequence == sequence)
             {
                 return Ok(true);
             }
@@ -463,7 +464,7 @@ impl Volume {
     }
 
     /// Everything below a directory, what is deepest first.
-    fn list_tree(&self, directory: u32, into: &mut Vec<u32>) {
+    pub(crate) fn list_tree(&self, directory: u32, into: &mut Vec<u32>) {
         let mut found = vec![directory];
         let mut at = 0;
         while at < found.len() {

@@ -81,8 +81,8 @@ impl Volume {
             self.delete_object(id)?;
             let now = self.now_s();
             if self.objects.get(target).is_some() {
-                let detail = self.load(target)?;
-                (detail.ctime_s, detail.dirty) = (now, true);
+                self.load(target)?.ctime_s = now;
+                self.write_header(target)?;
             }
             return Ok(());
         }

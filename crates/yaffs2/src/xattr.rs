@@ -12,7 +12,7 @@ use crate::volume::Volume;
 use pocketstone_core::inode::{Error, Ino, Result, SetXattr};
 
 /// The records of an area: name and value.
-fn records(mut area: &[u8]) -> Vec<(&[u8], &[u8])> {
+pub(crate) fn records(mut area: &[u8]) -> Vec<(&[u8], &[u8])> {
     let mut found = Vec::new();
     while area.len() > 4 {
         let bytes = word(area, 0) as i32;
@@ -33,7 +33,7 @@ pub fn any(page: &[u8]) -> bool {
 }
 
 /// An area that holds these records, if they fit.
-fn area_of<'a>(records: impl Iterator<Item = (&'a [u8], &'a [u8])>, bytes: usize) -> Result<Vec<u8>> {
+pub(crate) fn area_of<'a>(records: impl Iterator<Item = (&'a [u8], &'a [u8])>, bytes: usize) -> Result<Vec<u8>> {
     let mut area = Vec::with_capacity(bytes);
     for (name, value) in records {
         let length = (4 + name.len() + 1 + value.len()) as u32;

@@ -160,10 +160,8 @@ fn images_of_an_independent_writer_are_mounted() {
             // Read-only; for writing, which deletes what was unlinked and writes a checkpoint; after that.
             for (number, read_only) in [true, false, true].into_iter().enumerate() {
                 let options = Options { read_only, ..options.clone() };
-                let fail =
-                    |what: &dyn std::fmt::Debug| -> ! { panic!("{arguments:?}, mount {number}: {what:#?}") };
-                let mut volume =
-                    Volume::mount(Box::new(chip.clone()), &options).unwrap_or_else(|error| fail(&error));
+                let fail = |what: &dyn std::fmt::Debug| -> ! { panic!("{arguments:?}, mount {number}: {what:#?}") };
+                let mut volume = Volume::mount(Box::new(chip.clone()), &options).unwrap_or_else(|error| fail(&error));
                 let found = rows(&mut volume).unwrap_or_else(|what| fail(&what));
                 let lines = differences(&found, &expected);
                 if !lines.is_empty() {

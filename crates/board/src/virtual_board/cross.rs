@@ -12,7 +12,7 @@ use std::process::Command;
 const TARGET: &str = "armv7-unknown-linux-gnueabihf";
 const LINKER: &str = "arm-linux-gnueabihf-gcc";
 /// The rooms that the runner is made of.
-const ROOMS: [&str; 7] = ["core", "media", "workload", "scmfs", "engine", "probe", "runner"];
+const ROOMS: [&str; 9] = ["core", "media", "workload", "scmfs", "yaffs2", "mount", "engine", "probe", "runner"];
 
 /// The runner's static binary for the board.
 ///
@@ -28,8 +28,7 @@ pub fn runner(cache: &Cache, surroundings: &Surroundings) -> Result<PathBuf> {
         toolchain: &toolchain.name,
         target: TARGET,
         profile: "board",
-        // A board serves nothing by FUSE.
-        arguments: &["build", "-p", "pocketstone-runner", "--no-default-features"],
+        arguments: &["build", "-p", "pocketstone-runner"],
         file: "pocketstone-runner",
         cure: &format!("apt-get install gcc-arm-linux-gnueabihf libc6-dev-armhf-cross (for {LINKER})"),
     };

@@ -2,74 +2,17 @@
 //! and what mount options mean.
 
 use crate::arguments::MountArguments;
+use pocketstone_cli::mounts::{HelperArguments, is_generic};
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::MountOptions;
 use std::ffi::OsString;
 
 /// Reads a mount helper's arguments.
 pub fn parse(given: impl Iterator<Item = OsString>) -> Result<MountArguments> {
-    let mut arguments = MountArguments::default();
-    let mut places = Vec::new();
-    let mut given = given;
-    while let Some(argument) = given.next() {
-        let text = argument.to_string_lossy().into_owned();
-        let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            places.push(argument);
-            continue;
-        };
-        for (at, letter) in letters.char_indices() {
-            match letter {
-                's' => arguments.sloppy = true,
-                'f' => arguments.fake = true,
-                'n' | 'v' => {}
-                'o' | 't' | 'N' => {
-                    let rest = &letters[at + 1..];
-                    let value = if rest.is_empty() { given.next() } else { Some(rest.into()) };
-                    let value = value.ok_or_else(|| usage(&format!("-{letter} needs a value")))?;
-                    if letter == 'o' {
-                        arguments.options.push(value.to_string_lossy().into_owned());
-                    }
-                    break;
-                }
-                other => return Err(usage(&format!("-{other} is no argument of a mount helper"))),
-            }
-        }
-    }
-    let [region, directory] =
-        <[OsString; 2]>::try_from(places).map_err(|_| usage("a region and a directory are needed"))?;
-    (arguments.region, arguments.directory) = (region.into(), directory.into());
-    Ok(arguments)
+    let HelperArguments { source, directory, options, sloppy, fake } =
+        HelperArguments::parse(given, "mount.scmfs REGION DIR [-sfnv] [-o OPTIONS]")?;
+    Ok(MountArguments { region: source, directory, options, sloppy, fake, ..MountArguments::default() })
 }
-
-fn usage(wrong: &str) -> Error {
-    Error::user(wrong).hint("mount.scmfs REGION DIR [-sfnv] [-o OPTIONS]")
-}
-
-/// Options of mount(8) that say nothing to a file system, or what it does anyway.
-const GENERIC: [&str; 22] = [
-    "rw",
-    "defaults",
-    "auto",
-    "noauto",
-    "user",
-    "nouser",
-    "users",
-    "owner",
-    "group",
-    "_netdev",
-    "nofail",
-    "relatime",
-    "norelatime",
-    "strictatime",
-    "nostrictatime",
-    "lazytime",
-    "nolazytime",
-    "diratime",
-    "nodiratime",
-    "async",
-    "silent",
-    "loud",
-];
 
 /// Applies the mount options among the arguments: to the arguments, and to how to mount.
 pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<()> {
@@ -98,9 +41,7 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
                 arguments.threads = Some(count.parse().map_err(wrong)?);
             }
             ("log", Some(file)) => arguments.log = Some(file.into()),
-            (name, None) if GENERIC.contains(&name) => {}
-            (name, _) if name.starts_with("x-") || name.starts_with("X-") || name == "comment" || name == "uhelper" => {
-            }
+            (name, value) if is_generic(name, value) => {}
             // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
             _ if arguments.sloppy || arguments.remount => {}
             _ => {

@@ -3,20 +3,13 @@
 use crate::arguments::DumpWhat;
 use crate::region;
 use crate::target::{self, Target};
-use pocketstone_cli::show_bytes;
+use pocketstone_cli::{print_json, show_bytes};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_scmfs::{Dump, FileType};
 use serde_json::Value;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-/// Prints JSON for people and programs.
-fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Error::bug("cannot write JSON").because(e))?;
-    say!("{text}");
-    Ok(())
-}
 
 pub fn fsck(path: &Path, repair: bool, json: bool) -> Result<u8> {
     let region = region::open(path, repair, repair && region::flushed())?;

@@ -16,6 +16,7 @@ mod target;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
+use pocketstone_cli::mounts;
 use pocketstone_core::Result;
 use std::process::ExitCode;
 
@@ -33,7 +34,7 @@ fn dispatch(command: Command) -> Result<u8> {
     match command {
         Command::Mkfs(arguments) => make::mkfs(&arguments),
         Command::Mount(arguments) => serve::mount(&arguments),
-        Command::Umount { directory, lazy } => target::umount(&directory, lazy),
+        Command::Umount { directory, lazy } => mounts::umount(&directory, pocketstone_mount::KIND, lazy),
         Command::Fsck { region, repair, json } => inspect::fsck(&region, repair, json),
         Command::Df { target, json } => inspect::df(&target, json),
         Command::Stat { target, path } => inspect::stat(&target, &path),

@@ -1,18 +1,14 @@
 //! What can be done to a volume whether it is mounted or not, and unmounting.
 
 use crate::region;
-use pocketstone_cli::{note, show_bytes};
+use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_mount::{Before, COLLECT, RESIZE, USAGE};
-use rustix::fs::{FlockOperation, XattrFlags};
+use pocketstone_mount::{COLLECT, RESIZE, USAGE};
+use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// How long unmounting waits for the server to close the volume.
-const CLOSING: Duration = Duration::from_secs(120);
 
 /// What a command is to work on.
 pub enum Target {
@@ -119,39 +115,4 @@ pub fn gc(target: &Path) -> Result<u8> {
     };
     say!("{}: {} given back", target.display(), show_bytes(collected));
     Ok(0)
-}
-
-pub fn umount(directory: &Path, lazy: bool) -> Result<u8> {
-    if pocketstone_mount::clean_up(directory)? == Before::CleanedUp {
-        note("note", &format!("the server of {} had died: unmounted it", directory.display()));
-        return Ok(0);
-    }
-    let directory = region::canonical(directory)?;
-    let entry = pocketstone_mount::mounted_at(&directory)?;
-    let Some(entry) = entry.filter(|entry| entry.kind == pocketstone_mount::KIND) else {
-        return Err(Error::user(format!("no volume is mounted at {}", directory.display())));
-    };
-    pocketstone_mount::unmount(&directory, lazy)?;
-    if !lazy {
-        wait_until_closed(Path::new(&entry.source))?;
-    }
-    Ok(0)
-}
-
-/// The server holds a lock on the region until it has closed the volume.
-fn wait_until_closed(path: &Path) -> Result<()> {
-    // Without the right to look at the region there is no way to know.
-    let Ok(file) = std::fs::File::open(path) else { return Ok(()) };
-    let start = Instant::now();
-    loop {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(Errno::WOULDBLOCK) if start.elapsed() > CLOSING => {
-                return Err(Error::board(format!("unmounted, but {} is still in use", path.display()))
-                    .hint("it may be mounted elsewhere, such as in another mount namespace"));
-            }
-            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(5)),
-            // Closing the file gives the lock back.
-            _ => return Ok(()),
-        }
-    }
 }

@@ -48,8 +48,8 @@ impl ImageLayout {
         (layout.spare_free_bytes > 0).then_some(layout)
     }
 
-    /// Free bytes up to those that Linux' Hamming code needs at the end, or to the end where they do not fit.
-    fn with_spare(page_bytes: u32, spare_total_bytes: u32, spare_offset: u32, pages_per_block: u32) -> ImageLayout {
+    /// A layout in which the free bytes go up to those that Linux' Hamming code needs at the end, or to the end where they do not fit.
+    pub fn with_spare(page_bytes: u32, spare_total_bytes: u32, spare_offset: u32, pages_per_block: u32) -> ImageLayout {
         let free = spare_total_bytes.saturating_sub(spare_offset);
         let with_ecc = free.saturating_sub(page_bytes / 256 * 3);
         let spare_free_bytes = if with_ecc >= tags::PACKED_BYTES as u32 { with_ecc } else { free };
@@ -87,8 +87,8 @@ pub struct ImageNand {
     /// The file's length. Pages behind it are erased.
     bytes: u64,
     read_only: bool,
-    /// How the layout was found, for people; and whether tags are inband.
-    found: Option<(String, bool)>,
+    /// How the layout was found; `None` if it was given.
+    found: Option<detect::Found>,
 }
 
 impl ImageNand {
@@ -110,7 +110,7 @@ impl ImageNand {
             Some(layout) => (*layout, None),
             None => {
                 let found = detect::detect(&file, bytes).user(|| format!("cannot tell how {name} is laid out"))?;
-                (found.layout, Some((found.how, found.inband_tags)))
+                (found.layout, Some(found))
             }
         };
         layout.check()?;
@@ -150,7 +150,18 @@ impl ImageNand {
     /// Whether YAFFS2's tags were found at the end of each page's data and not in the spare area; `None` if nobody
     /// looked, because the layout was given.
     pub fn inband_tags(&self) -> Option<bool> {
-        self.found.as_ref().map(|&(_, inband)| inband)
+        self.found.as_ref().map(|found| found.inband_tags)
+    }
+
+    /// Whether YAFFS2's tags were found with error correction of their own; `None` if nobody looked.
+    pub fn tags_ecc(&self) -> Option<bool> {
+        self.found.as_ref().map(|found| found.tags_ecc)
+    }
+
+    /// Whether the image itself tells how many pages a block has. If not, a usual number is taken, with which the image
+    /// can be read but should not be written. `None` if the layout was given.
+    pub fn is_block_certain(&self) -> Option<bool> {
+        self.found.as_ref().map(|found| found.blocks_certain)
     }
 
     /// Lengthens the file with erased bytes.
@@ -310,7 +321,7 @@ impl Nand for ImageNand {
             0 => "no spare area".to_owned(),
             total => format!("{total} of spare area, {spare_free_bytes} of them free from {spare_offset}"),
         };
-        let found = self.found.as_ref().map_or("as given", |(how, _)| how);
+        let found = self.found.as_ref().map_or("as given", |found| &found.how);
         format!(
             "image {}, {} blocks of {pages_per_block} pages of {page_bytes} bytes, {spare}: {found}",
             self.path, self.blocks

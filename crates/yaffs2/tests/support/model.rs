@@ -146,9 +146,7 @@ impl Model {
             Op::Background => Ok(Answer::Done),
             Op::Chmod(path, permissions) => self.set(path, |node| node.permissions = *permissions),
             Op::Chown(path, uid, gid) => self.set(path, |node| (node.uid, node.gid) = (*uid, *gid)),
-            Op::Times(path, read, changed) => {
-                self.set(path, |node| (node.times[0], node.times[1]) = (*read, *changed))
-            }
+            Op::Times(path, read, changed) => self.set(path, |node| (node.times[0], node.times[1]) = (*read, *changed)),
             Op::SetXattr(..) | Op::RemoveXattr(..) => self.on_xattrs(op),
             _ => self.on_names(op),
         }

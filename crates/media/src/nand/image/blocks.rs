@@ -33,13 +33,31 @@ pub(super) fn pages_per_block(sequences: &[Option<u32>]) -> (u32, bool) {
     let least = longest.next_power_of_two().max(FEWEST);
     let most = if divisor == 0 { MOST } else { (1 << divisor.trailing_zeros()).min(MOST) };
     if least > most {
-        return (USUAL, false);
+        return (mostly(sequences, least).unwrap_or(USUAL), false);
     }
     // A run of a power of two is most likely a whole block.
     if least == most || longest == least {
         return (least as u32, true);
     }
     (u64::from(USUAL).clamp(least, most) as u32, false)
+}
+
+/// The largest number of pages with which blocks have one sequence number each, but for a few: pages whose programming
+/// failed, or whose tags are worn, let numbers begin anywhere. `None` if nothing speaks against the largest of all.
+fn mostly(sequences: &[Option<u32>], least: u64) -> Option<u32> {
+    let fits = |pages: u64| {
+        let (mut blocks, mut mixed) = (0, 0);
+        for block in sequences.chunks(pages as usize) {
+            let mut numbers = block.iter().flatten();
+            let Some(first) = numbers.next() else { continue };
+            blocks += 1;
+            mixed += u64::from(numbers.any(|number| number != first));
+        }
+        mixed * 4 <= blocks
+    };
+    let sizes = std::iter::successors(Some(MOST), |pages| Some(pages / 2));
+    let found = sizes.take_while(|&pages| pages >= least.max(FEWEST)).find(|&pages| fits(pages))?;
+    (found < MOST).then_some(found as u32)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -76,6 +94,12 @@ mod tests {
         assert_eq!(pages_per_block(&image(64, &[(0x1000, 64), (0x1000, 64), (0x1000, 9)])), (64, false));
         assert_eq!(pages_per_block(&image(256, &[(0x1001, 70), (0, 0), (0x1003, 80)])), (128, false));
         assert_eq!(pages_per_block(&image(32, &[(0x1001, 5), (0x1003, 6)])), (32, false));
+        // A first page that failed, in one of many blocks.
+        let mut failed = image(32, &(0..30).map(|number| (0x1001 + number, 31)).collect::<Vec<_>>());
+        failed[5 * 32] = None;
+        failed[9 * 32] = None;
+        failed[9 * 32 + 1] = None;
+        assert_eq!(pages_per_block(&failed), (32, false));
         // Numbers that begin anywhere and run on for ever are no blocks.
         assert_eq!(pages_per_block(&[vec![Some(0x1001); 7], vec![Some(0x1002); 900]].concat()), (64, false));
     }

@@ -20,6 +20,9 @@ const PIECES: usize = 64;
 pub(super) struct Found {
     pub layout: ImageLayout,
     pub inband_tags: bool,
+    pub tags_ecc: bool,
+    /// Whether the image tells how many pages a block has.
+    pub blocks_certain: bool,
     /// For people.
     pub how: String,
 }
@@ -104,7 +107,13 @@ pub(super) fn detect(file: &File, bytes: u64) -> Result<Found> {
     let order = if candidate.order == Order::Big { ", big-endian" } else { "" };
     let blocks = if certain { "" } else { "; pages per block assumed" };
     let how = format!("YAFFS2 tags {place}, found {proof}{order}{blocks}");
-    Ok(Found { layout: candidate.layout, inband_tags: candidate.inband, how })
+    Ok(Found {
+        layout: candidate.layout,
+        inband_tags: candidate.inband,
+        tags_ecc: sure == 2,
+        blocks_certain: certain,
+        how,
+    })
 }
 
 fn unknown(bytes: u64, erased: bool) -> Error {

@@ -61,7 +61,9 @@ pub(super) fn sequence(raw: &[u8], order: Order, chunk_bytes: u32) -> Option<u32
     }
     let known = |id: u32| (1..OBJECTS).contains(&id);
     let sane = if chunk & EXTRA != 0 {
-        known(obj & 0x0fff_ffff) && (1..=5).contains(&(obj >> 28)) && known(chunk & 0x0fff_ffff)
+        // The root directory is in none.
+        let parent = chunk & 0x0fff_ffff;
+        known(obj & 0x0fff_ffff) && (1..=5).contains(&(obj >> 28)) && (known(parent) || parent == 0)
     } else {
         known(obj) && chunk < 1 << 28 && (bytes <= chunk_bytes || (chunk == 0 && bytes == 0xffff))
     };

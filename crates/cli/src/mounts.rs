@@ -1,0 +1,139 @@
+//! What commands that mount volumes share: the arguments of mount(8), and unmounting.
+
+use crate::note;
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_mount::Before;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long unmounting waits for the server to close the volume.
+const CLOSING: Duration = Duration::from_secs(120);
+
+/// What mount(8) says to a mount helper: `SOURCE DIR [-sfnv] [-N NS] [-t TYPE] [-o OPTIONS]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HelperArguments {
+    /// What to mount.
+    pub source: PathBuf,
+    /// Where.
+    pub directory: PathBuf,
+    /// Mount options, separated by commas.
+    pub options: Vec<String>,
+    /// Accept options that are not known.
+    pub sloppy: bool,
+    /// Find out whether it could be mounted, and do not do it.
+    pub fake: bool,
+}
+
+impl HelperArguments {
+    /// Reads the arguments. `right` is what they should be, for the hint.
+    ///
+    /// # Errors
+    /// When they are not as mount(8) has them.
+    pub fn parse(given: impl Iterator<Item = OsString>, right: &str) -> Result<HelperArguments> {
+        let usage = |wrong: String| Error::user(wrong).hint(right);
+        let (mut places, mut options, mut sloppy, mut fake) = (Vec::new(), Vec::new(), false, false);
+        let mut given = given;
+        while let Some(argument) = given.next() {
+            let text = argument.to_string_lossy().into_owned();
+            let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+                places.push(argument);
+                continue;
+            };
+            for (at, letter) in letters.char_indices() {
+                match letter {
+                    's' => sloppy = true,
+                    'f' => fake = true,
+                    'n' | 'v' => {}
+                    'o' | 't' | 'N' => {
+                        let rest = &letters[at + 1..];
+                        let value = if rest.is_empty() { given.next() } else { Some(rest.into()) };
+                        let value = value.ok_or_else(|| usage(format!("-{letter} needs a value")))?;
+                        if letter == 'o' {
+                            options.push(value.to_string_lossy().into_owned());
+                        }
+                        break;
+                    }
+                    other => return Err(usage(format!("-{other} is no argument of a mount helper"))),
+                }
+            }
+        }
+        let [source, directory] = <[OsString; 2]>::try_from(places)
+            .map_err(|_| usage("what to mount and a directory are needed".to_owned()))?;
+        Ok(HelperArguments { source: source.into(), directory: directory.into(), options, sloppy, fake })
+    }
+}
+
+/// Options of mount(8) that say nothing to a file system, or what it does anyway.
+const GENERIC: [&str; 22] = [
+    "rw",
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "_netdev",
+    "nofail",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nostrictatime",
+    "lazytime",
+    "nolazytime",
+    "diratime",
+    "nodiratime",
+    "async",
+    "silent",
+    "loud",
+];
+
+/// Whether a mount option is one that says nothing to a file system, or what it does anyway.
+pub fn is_generic(name: &str, value: Option<&str>) -> bool {
+    let ours = name.starts_with("x-") || name.starts_with("X-") || name == "comment" || name == "uhelper";
+    ours || value.is_none() && GENERIC.contains(&name)
+}
+
+/// Unmounts a directory at which a volume of a kind is mounted, and waits until it is closed.
+///
+/// # Errors
+/// When nothing is mounted there, or it is in use.
+pub fn umount(directory: &Path, kind: &str, lazy: bool) -> Result<u8> {
+    if pocketstone_mount::clean_up(directory)? == Before::CleanedUp {
+        note("note", &format!("the server of {} had died: unmounted it", directory.display()));
+        return Ok(0);
+    }
+    let directory = directory.canonicalize().user(|| format!("cannot find {}", directory.display()))?;
+    let entry = pocketstone_mount::mounted_at(&directory)?;
+    let Some(entry) = entry.filter(|entry| entry.kind == kind) else {
+        return Err(Error::user(format!("no volume is mounted at {}", directory.display())));
+    };
+    pocketstone_mount::unmount(&directory, lazy)?;
+    if !lazy {
+        wait_until_closed(Path::new(&entry.source))?;
+    }
+    Ok(0)
+}
+
+/// The server holds a lock on what is mounted until it has closed the volume.
+fn wait_until_closed(path: &Path) -> Result<()> {
+    // Without the right to look at it there is no way to know.
+    let Ok(file) = std::fs::File::open(path) else { return Ok(()) };
+    let start = Instant::now();
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) if start.elapsed() > CLOSING => {
+                return Err(Error::board(format!("unmounted, but {} is still in use", path.display()))
+                    .hint("it may be mounted elsewhere, such as in another mount namespace"));
+            }
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(5)),
+            // Closing the file gives the lock back.
+            _ => return Ok(()),
+        }
+    }
+}

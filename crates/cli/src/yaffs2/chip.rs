@@ -1,0 +1,114 @@
+//! Opening chips: MTD devices and image files.
+
+use crate::arguments::{ChipArguments, LayoutArguments};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand};
+use pocketstone_yaffs2::{Options, Volume};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// Without anything said, pages have so many bytes.
+const PAGE_BYTES: u32 = 2048;
+const PAGES_PER_BLOCK: u32 = 64;
+
+/// A chip, what is known of how its tags are stored, and the lock on a device.
+pub struct Opened {
+    pub nand: Box<dyn Nand>,
+    pub options: Options,
+    /// Keeps others from working on the device; an image file has its own.
+    pub lock: Option<File>,
+}
+
+/// Whether a path is that of a character device, which then is to be MTD's. A file need not exist.
+pub fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|facts| facts.file_type().is_char_device())
+}
+
+/// Opens an MTD device; nobody else who asks may work on it meanwhile.
+pub fn device(path: &Path, read_only: bool) -> Result<(MtdNand, File)> {
+    let nand = MtdNand::open(path, read_only)?;
+    let file = File::open(path).board(|| format!("cannot open {}", path.display()))?;
+    let how = if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
+    match flock(&file, how) {
+        Err(Errno::WOULDBLOCK) => Err(Error::user(format!("{} is in use", path.display()))
+            .hint("unmount it (yaffs2 umount DIR), or end the command that works on it")),
+        _ => Ok((nand, file)),
+    }
+}
+
+/// A layout that was given, in part or whole.
+pub fn layout(given: &LayoutArguments) -> Result<ImageLayout> {
+    let small = |name: &str, bytes: u64| {
+        let wrong = || Error::user(format!("--{name} {bytes} is too large")).hint("pages have at most 64 KiB");
+        u32::try_from(bytes).ok().filter(|&bytes| bytes <= 1 << 16).ok_or_else(wrong)
+    };
+    let page = given.page.map_or(Ok(PAGE_BYTES), |bytes| small("page", bytes))?;
+    let spare = given.spare.map_or(Ok(page / 32), |bytes| small("spare", bytes))?;
+    let offset = given.spare_offset.unwrap_or(if spare == 0 { 0 } else { 2 });
+    Ok(ImageLayout::with_spare(page, spare, offset, given.pages_per_block.unwrap_or(PAGES_PER_BLOCK)))
+}
+
+/// An image; whether its tags are in the pages, and whether they have error correction, where it tells.
+fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bool, bool)>)> {
+    let path = &chip.path;
+    let given = &chip.layout;
+    if given.page.is_some() {
+        return Ok((ImageNand::open(path, read_only, Some(&layout(given)?))?, None));
+    }
+    if given.spare.is_some() || given.spare_offset.is_some() {
+        return Err(Error::user("the spare area is given without the page size").hint("give --page, too"));
+    }
+    let nand = ImageNand::open(path, read_only, None).map_err(with_options)?;
+    let seen = nand.inband_tags().zip(nand.tags_ecc());
+    match given.pages_per_block {
+        Some(pages_per_block) => {
+            let layout = ImageLayout { pages_per_block, ..nand.layout() };
+            // It is locked until here.
+            drop(nand);
+            Ok((ImageNand::open(path, read_only, Some(&layout))?, seen))
+        }
+        None if !read_only && nand.is_block_certain() == Some(false) => {
+            Err(Error::user(format!("{} does not tell how many pages its blocks have", path.display()))
+                .hint("give --pages-per-block (often 64), or open it for reading only: --read-only"))
+        }
+        None => Ok((nand, seen)),
+    }
+}
+
+/// What is to be given when a layout cannot be told, by the names that it has here.
+fn with_options(error: Error) -> Error {
+    match error.cure() {
+        Some(cure) if cure.contains("pages per block") => error.hint(
+            "if it is a YAFFS2 image, say how it is laid out, such as --page 2048 --spare 64 --spare-offset 2 \
+             --pages-per-block 64, and --inband-tags if tags are in the pages",
+        ),
+        _ => error,
+    }
+}
+
+/// Opens a chip, and says how its tags are stored.
+pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
+    let mut options =
+        Options { read_only, inband_tags: chip.inband_tags, tags_ecc: !chip.no_tags_ecc, ..Options::default() };
+    if is_device(&chip.path) {
+        let (nand, lock) = device(&chip.path, read_only)?;
+        return Ok(Opened { nand: Box::new(nand), options, lock: Some(lock) });
+    }
+    let (nand, seen) = image(chip, read_only)?;
+    if let Some((inband_tags, tags_ecc)) = seen {
+        options.inband_tags |= inband_tags;
+        options.tags_ecc &= tags_ecc;
+    }
+    Ok(Opened { nand: Box::new(nand), options, lock: None })
+}
+
+/// A volume that is not mounted, to be looked at. Nothing is deleted from its lost+found.
+pub fn volume(chip: &ChipArguments) -> Result<Volume> {
+    let Opened { nand, options, .. } = open(chip, true)?;
+    let options = Options { empty_lost_and_found: false, ..options };
+    Volume::mount(nand, &options).map_err(Error::from).user(|| format!("cannot read {}", chip.path.display()))
+}

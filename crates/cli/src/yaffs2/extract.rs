@@ -1,0 +1,324 @@
+//! `extract`: the files of a chip or image into a folder, and nothing outside it.
+//!
+//! Every object is made by the descriptor of its directory, which this command has made itself and opened without
+//! following links: no name and no symbolic link of an image can lead elsewhere.
+
+use crate::arguments::ChipArguments;
+use crate::chip;
+use crate::paths::{list, show};
+use pocketstone_cli::note;
+use pocketstone_core::error::Context;
+use pocketstone_core::inode::{self, Attr, FileType, Ino, ROOT};
+use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_yaffs2::Volume;
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Directories inside each other; each keeps a file descriptor open.
+const DEEPEST: usize = 500;
+/// What is left out is told one by one up to here.
+const TOLD: u64 = 50;
+/// Bytes of a file that are copied at a time.
+const PIECE: usize = 1 << 20;
+
+pub fn extract(given: &ChipArguments, folder: &Path) -> Result<u8> {
+    let mut volume = chip::volume(given)?;
+    let top = prepare(folder)?;
+    let root = rustix::process::geteuid().is_root();
+    let mut extractor = Extractor {
+        volume: &mut volume,
+        top: top.try_clone().board(|| "cannot go on with the folder".to_owned())?,
+        root,
+        first: HashMap::new(),
+        done: 0,
+        left_out: 0,
+        foreign: false,
+        piece: vec![0; PIECE],
+    };
+    extractor.tree(top)?;
+    let Extractor { done, left_out, foreign, .. } = extractor;
+    if foreign && !root {
+        note("note", "everything belongs to you, without set-user-id bits: only root can give files other owners");
+    }
+    say!("{}: {done} objects from {}; {left_out} left out", folder.display(), given.path.display());
+    Ok(if left_out == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
+}
+
+/// The folder: new, or empty.
+fn prepare(folder: &Path) -> Result<OwnedFd> {
+    let cannot = || format!("cannot create {}", folder.display());
+    match std::fs::create_dir(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            let mut entries = std::fs::read_dir(folder).user(|| format!("cannot list {}", folder.display()))?;
+            if entries.next().is_some() {
+                return Err(Error::user(format!("{} is not empty", folder.display()))
+                    .hint("name a folder that is new or empty: nothing is ever overwritten"));
+            }
+        }
+        other => other.user(cannot)?,
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(folder, flags, Mode::empty()).user(|| format!("cannot open {}", folder.display()))
+}
+
+struct Extractor<'a> {
+    volume: &'a mut Volume,
+    top: OwnedFd,
+    root: bool,
+    /// Where objects with several names have their first one.
+    first: HashMap<Ino, PathBuf>,
+    done: u64,
+    left_out: u64,
+    /// Whether something belongs to somebody else.
+    foreign: bool,
+    piece: Vec<u8>,
+}
+
+/// A directory whose objects are being made.
+struct Level {
+    handle: OwnedFd,
+    attr: Attr,
+    path: PathBuf,
+    /// From the last to the first.
+    left: Vec<(Vec<u8>, Ino)>,
+}
+
+/// Why an object is left out.
+enum Miss {
+    /// The image, or this machine, does not allow it: it is told, and the others follow.
+    Object(String),
+    /// Nothing can go on.
+    All(Error),
+}
+
+impl From<inode::Error> for Miss {
+    fn from(error: inode::Error) -> Miss {
+        Miss::Object(error.to_string())
+    }
+}
+
+impl From<Errno> for Miss {
+    fn from(error: Errno) -> Miss {
+        match error {
+            Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::ROFS => {
+                Miss::All(Error::board("cannot write to the folder").because(error))
+            }
+            error => Miss::Object(error.to_string()),
+        }
+    }
+}
+
+impl Extractor<'_> {
+    fn tree(&mut self, top: OwnedFd) -> Result<()> {
+        let attr = self.volume.attributes(ROOT).map_err(Error::from)?;
+        let mut levels = vec![self.level(top, attr, PathBuf::new())];
+        while let Some(level) = levels.last_mut() {
+            let Some((name, ino)) = level.left.pop() else {
+                if let Some(level) = levels.pop() {
+                    self.finish(&level)?;
+                }
+                continue;
+            };
+            let path = level.path.join(OsStr::from_bytes(&name));
+            let handle = level.handle.as_fd();
+            match self.object(handle, &name, ino, &path) {
+                Ok(None) => self.done += 1,
+                Ok(Some((_, _))) if levels.len() >= DEEPEST => {
+                    self.miss(&path, &format!("its content lies deeper than {DEEPEST} directories"));
+                }
+                Ok(Some((handle, attr))) => {
+                    self.done += 1;
+                    let level = self.level(handle, attr, path);
+                    levels.push(level);
+                }
+                Err(Miss::Object(why)) => self.miss(&path, &why),
+                Err(Miss::All(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn level(&mut self, handle: OwnedFd, attr: Attr, path: PathBuf) -> Level {
+        let mut left = match list(self.volume, attr.ino) {
+            Ok(left) => left,
+            Err(error) => {
+                self.miss(&path, &format!("it cannot be listed: {error}"));
+                Vec::new()
+            }
+        };
+        // What a mount puts there is nobody's file; if there is something in it, it is.
+        let is_bare = |volume: &mut Volume, ino| list(volume, ino).is_ok_and(|entries| entries.is_empty());
+        if attr.ino == ROOT {
+            left.retain(|(name, ino)| name != b"lost+found" || *ino != LOST_AND_FOUND || !is_bare(self.volume, *ino));
+        }
+        left.reverse();
+        Level { handle, attr, path, left }
+    }
+
+    fn miss(&mut self, path: &Path, why: &str) {
+        self.left_out += 1;
+        match self.left_out {
+            ..=TOLD => note("left out", &format!("{}: {why}", show(path.as_os_str().as_bytes()))),
+            n if n == TOLD + 1 => note("left out", "more, which are counted and not named"),
+            _ => {}
+        }
+    }
+
+    /// Makes an object. A directory is opened, and filled by the caller.
+    fn object(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &[u8],
+        ino: Ino,
+        path: &Path,
+    ) -> Result<Option<(OwnedFd, Attr)>, Miss> {
+        let refuse = |why: &str| Err(Miss::Object(why.to_owned()));
+        if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') || name.contains(&0) {
+            return refuse("the image gives it a name that no file can have");
+        }
+        let attr = self.volume.attributes(ino)?;
+        let own = Mode::RUSR | Mode::WUSR | Mode::XUSR;
+        if let Some(first) = self.first.get(&ino) {
+            rustix::fs::linkat(&self.top, first, parent, name, AtFlags::empty())?;
+            return Ok(None);
+        }
+        match attr.kind {
+            FileType::Directory => {
+                rustix::fs::mkdirat(parent, name, own)?;
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                return Ok(Some((rustix::fs::openat(parent, name, flags, Mode::empty())?, attr)));
+            }
+            FileType::Regular => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let file = File::from(rustix::fs::openat(parent, name, flags, Mode::RUSR | Mode::WUSR)?);
+                if let Err(miss) = self.content(&file, &attr) {
+                    // Half a file would pass for a whole one.
+                    let _ = rustix::fs::unlinkat(parent, name, AtFlags::empty());
+                    return Err(miss);
+                }
+                self.attributes(parent, name, &attr, Some(file.as_fd()))?;
+            }
+            FileType::Symlink => {
+                let target = self.volume.read_link(ino)?;
+                if target.is_empty() {
+                    return refuse("the image says nothing of where the link leads");
+                }
+                rustix::fs::symlinkat(&target[..], parent, name)?;
+                self.attributes(parent, name, &attr, None)?;
+            }
+            FileType::CharDevice | FileType::BlockDevice if !self.root => {
+                return refuse("only root can make devices");
+            }
+            kind => {
+                let kind = match kind {
+                    FileType::Fifo => rustix::fs::FileType::Fifo,
+                    FileType::Socket => rustix::fs::FileType::Socket,
+                    FileType::BlockDevice => rustix::fs::FileType::BlockDevice,
+                    _ => rustix::fs::FileType::CharacterDevice,
+                };
+                let major = attr.rdev >> 8 & 0xFFF;
+                let minor = attr.rdev & 0xFF | attr.rdev >> 12 & 0xF_FF00;
+                let device = rustix::fs::makedev(major, minor);
+                rustix::fs::mknodat(parent, name, kind, Mode::RUSR | Mode::WUSR, device)?;
+                self.attributes(parent, name, &attr, None)?;
+            }
+        }
+        if attr.links > 1 {
+            self.first.insert(ino, path.to_owned());
+        }
+        Ok(None)
+    }
+
+    /// Copies a file's bytes; holes stay holes, so that an image cannot fill the disk with nothing.
+    fn content(&mut self, file: &File, attr: &Attr) -> Result<(), Miss> {
+        for (from, to) in self.volume.extents(attr.ino)? {
+            let mut at = from;
+            while at < to {
+                let most = (to - at).min(PIECE as u64) as usize;
+                let got = self.volume.read(attr.ino, at, &mut self.piece[..most])?;
+                if got == 0 {
+                    return Err(Miss::Object(format!("its content ends at byte {at}")));
+                }
+                let written = file.write_all_at(&self.piece[..got], at);
+                written.map_err(|e| match Errno::from_io_error(&e) {
+                    Some(errno) => Miss::from(errno),
+                    None => Miss::Object(e.to_string()),
+                })?;
+                at += got as u64;
+            }
+        }
+        Ok(rustix::fs::ftruncate(file, attr.size)?)
+    }
+
+    /// Owner, permissions, extended attributes, times: in this order, as each may change what comes before it.
+    fn attributes(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &[u8],
+        attr: &Attr,
+        open: Option<BorrowedFd<'_>>,
+    ) -> Result<(), Miss> {
+        let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let foreign = (attr.uid, attr.gid) != owner;
+        self.foreign |= foreign;
+        if self.root {
+            let (user, group) = (rustix::fs::Uid::from_raw(attr.uid), rustix::fs::Gid::from_raw(attr.gid));
+            rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        if attr.kind != FileType::Symlink {
+            // Set-user-id bits mean another user's rights; they are not given away.
+            let bits = if self.root || !foreign { 0o7777 } else { 0o777 };
+            let mode = Mode::from_raw_mode(u32::from(attr.permissions) & bits);
+            match open {
+                Some(open) => rustix::fs::fchmod(open, mode)?,
+                // It was made by this command a moment ago, and is no link.
+                None => rustix::fs::chmodat(parent, name, mode, AtFlags::empty())?,
+            }
+        }
+        if let Some(open) = open {
+            self.xattrs(open, attr.ino, name);
+        }
+        let time =
+            |ns: i64| Timespec { tv_sec: ns.div_euclid(1_000_000_000), tv_nsec: ns.rem_euclid(1_000_000_000) as _ };
+        let times = Timestamps { last_access: time(attr.atime_ns), last_modification: time(attr.mtime_ns) };
+        Ok(rustix::fs::utimensat(parent, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn xattrs(&mut self, open: BorrowedFd<'_>, ino: Ino, file: &[u8]) {
+        for name in self.volume.list_xattrs(ino).unwrap_or_default() {
+            let set = self.volume.get_xattr(ino, &name).map_err(|error| error.to_string()).and_then(|value| {
+                rustix::fs::fsetxattr(open, &name[..], &value, XattrFlags::empty()).map_err(|e| e.to_string())
+            });
+            if let Err(why) = set {
+                self.miss(Path::new(OsStr::from_bytes(file)), &format!("its attribute {}: {why}", show(&name)));
+            }
+        }
+    }
+
+    /// A directory's own attributes, once nothing more is made in it.
+    fn finish(&mut self, level: &Level) -> Result<()> {
+        let here = level.handle.as_fd();
+        match self.attributes_of_directory(here, &level.attr) {
+            Ok(()) => Ok(()),
+            Err(Miss::Object(why)) => {
+                self.miss(&level.path, &format!("its attributes: {why}"));
+                Ok(())
+            }
+            Err(Miss::All(error)) => Err(error),
+        }
+    }
+
+    fn attributes_of_directory(&mut self, here: BorrowedFd<'_>, attr: &Attr) -> Result<(), Miss> {
+        self.attributes(here, b".", attr, Some(here))
+    }
+}
+
+/// The inode of lost+found.
+const LOST_AND_FOUND: Ino = 2;

@@ -1,0 +1,255 @@
+//! When prefetch is read: a file system on which every page takes its time shows who waits for it. Needs /dev/fuse
+//! and root; says so and passes without.
+
+use pocketstone_core::inode::*;
+use pocketstone_mount::{MountOptions, Mountable, mount};
+use rustix::fs::Advice;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const PAGE: u64 = 4096;
+const FILE: Ino = 2;
+const FILE_PAGES: u64 = 512;
+/// What a page takes, as a slow chip would: long beside what FUSE and a busy machine take.
+const PAGE_TIME: Duration = Duration::from_millis(4);
+
+/// One file, whose pages take [`PAGE_TIME`] each.
+#[derive(Default)]
+struct Slow {
+    /// Requests that came, as first page and number of pages.
+    requests: Mutex<Vec<(u64, u64)>>,
+    closings: AtomicU64,
+}
+
+fn attributes(ino: Ino) -> Result<Attr> {
+    let (kind, permissions, size) = match ino {
+        ROOT => (FileType::Directory, 0o755, 0),
+        FILE => (FileType::Regular, 0o644, FILE_PAGES * PAGE),
+        _ => return Err(Error::NotFound),
+    };
+    let (atime_ns, mtime_ns, ctime_ns, btime_ns) = (0, 0, 0, 0);
+    let (generation, links, uid, gid, rdev, allocated) = (0, 1, 0, 0, 0, 0);
+    Ok(Attr {
+        ino,
+        generation,
+        kind,
+        permissions,
+        links,
+        uid,
+        gid,
+        rdev,
+        size,
+        allocated,
+        atime_ns,
+        mtime_ns,
+        ctime_ns,
+        btime_ns,
+    })
+}
+
+impl Mountable for Slow {
+    type Open = Ino;
+    const SUBTYPE: &'static str = "slow";
+    const ASKS_AT_CLOSE: bool = true;
+
+    fn lookup(&self, _: Ino, name: &[u8]) -> Result<Attr> {
+        if name == b"file" { attributes(FILE) } else { Err(Error::NotFound) }
+    }
+    fn attributes(&self, ino: Ino) -> Result<Attr> {
+        attributes(ino)
+    }
+    fn parent(&self, _: Ino) -> Result<Ino> {
+        Ok(ROOT)
+    }
+    fn set_attributes(&self, ino: Ino, _: &SetAttr) -> Result<Attr> {
+        attributes(ino)
+    }
+    fn create(self: &Arc<Self>, _: Ino, _: &[u8], _: &Meta) -> Result<Attr> {
+        Err(Error::NoSpace)
+    }
+    fn symlink(&self, _: Ino, _: &[u8], _: &[u8], _: u32, _: u32) -> Result<Attr> {
+        Err(Error::NoSpace)
+    }
+    fn read_link(&self, _: Ino) -> Result<Vec<u8>> {
+        Err(Error::Invalid)
+    }
+    fn link(&self, _: Ino, _: Ino, _: &[u8]) -> Result<Attr> {
+        Err(Error::TooManyLinks)
+    }
+    fn unlink(&self, _: Ino, _: &[u8]) -> Result<()> {
+        Err(Error::NotPermitted)
+    }
+    fn remove_directory(&self, _: Ino, _: &[u8]) -> Result<()> {
+        Err(Error::NotPermitted)
+    }
+    fn rename(&self, _: Ino, _: &[u8], _: Ino, _: &[u8], _: Rename) -> Result<()> {
+        Err(Error::NotPermitted)
+    }
+    fn read_directory(&self, _: Ino, cookie: u64, take: &mut dyn FnMut(&Entry) -> bool) -> Result<()> {
+        if cookie == 0 {
+            take(&Entry { name: b"file".to_vec(), ino: FILE, kind: FileType::Regular, cookie: 1 });
+        }
+        Ok(())
+    }
+    fn open(self: &Arc<Self>, ino: Ino) -> Result<Ino> {
+        Ok(ino)
+    }
+    fn ino(open: &Ino) -> Ino {
+        *open
+    }
+    fn read(&self, _: &Ino, into: &mut [u8], offset: u64) -> Result<usize> {
+        let pages = (into.len() as u64).div_ceil(PAGE);
+        self.requests.lock().unwrap().push((offset / PAGE, pages));
+        std::thread::sleep(PAGE_TIME * pages as u32);
+        into.fill((offset / PAGE) as u8);
+        Ok(into.len())
+    }
+    fn write(&self, _: &Ino, _: &[u8], _: u64) -> Result<()> {
+        Err(Error::NoSpace)
+    }
+    fn append(&self, _: &Ino, _: &[u8]) -> Result<()> {
+        Err(Error::NoSpace)
+    }
+    fn sync(&self, _: &Ino) -> Result<()> {
+        Ok(())
+    }
+    fn closing(&self, _: &Ino) -> Result<()> {
+        self.closings.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+    fn sync_directory(&self, _: Ino) -> Result<()> {
+        Ok(())
+    }
+    fn get_xattr(&self, _: Ino, _: &[u8]) -> Result<Vec<u8>> {
+        Err(Error::NoAttribute)
+    }
+    fn list_xattrs(&self, _: Ino) -> Result<Vec<Vec<u8>>> {
+        Ok(Vec::new())
+    }
+    fn set_xattr(&self, _: Ino, _: &[u8], _: &[u8], _: SetXattr) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+    fn remove_xattr(&self, _: Ino, _: &[u8]) -> Result<()> {
+        Err(Error::NoAttribute)
+    }
+    fn statfs(&self) -> Result<Statfs> {
+        Ok(Statfs { block_bytes: 4096, blocks: 512, free_blocks: 0, inodes: 2, free_inodes: 0 })
+    }
+}
+
+fn can_mount() -> bool {
+    let there = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
+    if there && rustix::process::geteuid().is_root() {
+        return true;
+    }
+    let _ = writeln!(std::io::stderr(), "skipped: no FUSE mounts: this needs root and /dev/fuse");
+    false
+}
+
+/// Sets the read-ahead of a mount in KiB; what it was.
+fn set_read_ahead(mounted: &Path, kib: u32) -> String {
+    let device = fs::metadata(mounted).unwrap().dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    let before = fs::read_to_string(&setting).unwrap().trim().to_owned();
+    fs::write(&setting, kib.to_string()).unwrap();
+    before
+}
+
+/// The times of sequential reads of a page each, with a pause behind each in which prefetch can go on, and the
+/// requests that came for them.
+fn sequential(options: &MountOptions, read_ahead_kib: u32, reads: u64) -> (Vec<Duration>, Vec<(u64, u64)>) {
+    let slow = Arc::new(Slow::default());
+    let home = tempfile::tempdir().unwrap();
+    let mounted = mount(slow.clone(), home.path(), options).unwrap();
+    assert_eq!(set_read_ahead(home.path(), read_ahead_kib), (options.max_readahead_bytes / 1024).to_string());
+    let file = File::open(home.path().join("file")).unwrap();
+    let mut page = [0; PAGE as usize];
+    let times = (0..reads).map(|n| {
+        let start = Instant::now();
+        file.read_exact_at(&mut page, n * PAGE).unwrap();
+        let time = start.elapsed();
+        std::thread::sleep(PAGE_TIME / 2);
+        time
+    });
+    let times = times.collect();
+    drop(file);
+    mounted.unmount().unwrap();
+    assert_eq!(slow.closings.load(Ordering::SeqCst), 1, "the kernel asks at close");
+    let requests = slow.requests.lock().unwrap().clone();
+    (times, requests)
+}
+
+fn pages_of(requests: &[(u64, u64)]) -> u64 {
+    requests.iter().map(|(_, pages)| pages).sum()
+}
+
+#[test]
+fn prefetch_is_read_inside_the_read_that_triggers_it() {
+    if !can_mount() {
+        return;
+    }
+    let (times, requests) = sequential(&MountOptions::raw_nand("slow"), 128, 64);
+    // A window of 128 KiB is 32 pages, and one read waits for all of it.
+    let largest = requests.iter().map(|(_, pages)| *pages).max();
+    assert_eq!(largest, Some(32), "{requests:?}");
+    let whole = PAGE_TIME * 32;
+    assert!(times.iter().any(|time| *time >= whole), "{times:?}");
+    // Every request was waited for: so many reads took that long, and all others found their page there.
+    let waited = times.iter().filter(|time| **time >= PAGE_TIME).count();
+    assert_eq!(waited, requests.len(), "{times:?} {requests:?}");
+    let spent: Duration = times.iter().sum();
+    assert!(spent >= PAGE_TIME * pages_of(&requests) as u32, "{spent:?} {requests:?}");
+}
+
+#[test]
+fn with_asynchronous_reads_nobody_waits_for_prefetch() {
+    if !can_mount() {
+        return;
+    }
+    let options = MountOptions { async_read: true, ..MountOptions::raw_nand("slow") };
+    let (times, requests) = sequential(&options, 128, 64);
+    assert!(requests.iter().any(|(_, pages)| *pages == 32), "{requests:?}");
+    // Prefetch goes on while the reader rests.
+    let spent: Duration = times.iter().sum();
+    assert!(spent < PAGE_TIME * pages_of(&requests) as u32, "{spent:?} {requests:?}");
+    let waited = times.iter().filter(|time| **time >= PAGE_TIME).count();
+    assert!(waited > 0, "the test sees waiting where there is some: {times:?}");
+}
+
+#[test]
+fn without_a_window_every_page_is_a_request_of_its_own() {
+    if !can_mount() {
+        return;
+    }
+    let (times, requests) = sequential(&MountOptions::raw_nand("slow"), 0, 16);
+    let expected: Vec<(u64, u64)> = (0..16).map(|page| (page, 1)).collect();
+    assert_eq!(requests, expected);
+    assert!(times.iter().all(|time| *time >= PAGE_TIME), "{times:?}");
+}
+
+#[test]
+fn advice_that_pages_will_be_needed_is_served_before_it_returns() {
+    if !can_mount() {
+        return;
+    }
+    for read_ahead_kib in [128, 0] {
+        let slow = Arc::new(Slow::default());
+        let home = tempfile::tempdir().unwrap();
+        let mounted = mount(slow.clone(), home.path(), &MountOptions::raw_nand("slow")).unwrap();
+        set_read_ahead(home.path(), read_ahead_kib);
+        let file = File::open(home.path().join("file")).unwrap();
+        let start = Instant::now();
+        rustix::fs::fadvise(&file, 0, std::num::NonZeroU64::new(16 * PAGE), Advice::WillNeed).unwrap();
+        // FUSE's backing device has a largest request of its own: advice is heard without a window, too.
+        assert!(start.elapsed() >= PAGE_TIME * 16, "{read_ahead_kib}");
+        assert_eq!(pages_of(&slow.requests.lock().unwrap()), 16, "{read_ahead_kib}");
+        drop(file);
+        mounted.unmount().unwrap();
+    }
+}

@@ -1,0 +1,214 @@
+//! Checking a volume that is not mounted. Reads only.
+//!
+//! The state that a scan finds is held against every page's own tags and data, against the headers of its objects,
+//! against the summaries of blocks, and against a checkpoint.
+
+mod agreement;
+mod pages;
+mod tree;
+
+use crate::chip::{Chip, Chunk};
+use crate::objects::{DELETED_ID, Objects};
+use crate::options::Options;
+use crate::volume::{MountedBy, Volume};
+use pocketstone_core::inode::Result;
+use pocketstone_media::nand::Nand;
+use serde::Serialize;
+
+/// So many findings are told; of more only the number.
+const MOST_FINDINGS: usize = 1000;
+
+/// How much a finding means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Something is wrong: damage, or a writer at fault.
+    Error,
+    /// A loss of power leaves such things; the next mount for writing tidies them up, and nothing is lost.
+    Tidy,
+    /// Worth knowing.
+    Note,
+}
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How much it means.
+    pub severity: Severity,
+    /// What kind of finding: a few words that never change.
+    pub kind: &'static str,
+    /// The block where it is, from 0.
+    pub block: Option<u32>,
+    /// The page in that block, from 0.
+    pub page: Option<u32>,
+    /// The object that it is about: its inode number.
+    pub object: Option<u32>,
+    /// All of it, for people.
+    pub what: String,
+}
+
+/// Objects that can be reached from the root, by kind; the root itself and lost+found count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Kinds {
+    /// Regular files.
+    pub files: u32,
+    /// Directories.
+    pub directories: u32,
+    /// Symbolic links.
+    pub symlinks: u32,
+    /// Further names of other objects.
+    pub hard_links: u32,
+    /// Pipes, sockets, devices.
+    pub specials: u32,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The chip or image.
+    pub chip: String,
+    /// What was found, at most 1000 of it.
+    pub findings: Vec<Finding>,
+    /// How many findings more there are.
+    pub findings_left_out: u64,
+    /// How many findings are errors, those left out included.
+    pub errors: u64,
+    /// Blocks of the chip.
+    pub blocks: u32,
+    /// Blocks marked bad.
+    pub bad_blocks: u32,
+    /// Blocks of which every page is erased.
+    pub erased_blocks: u32,
+    /// Blocks of a checkpoint.
+    pub checkpoint_blocks: u32,
+    /// Blocks with a summary.
+    pub summarised_blocks: u32,
+    /// Pages that hold what objects are now.
+    pub used_pages: u64,
+    /// Pages that are written and of no use any more, without those of summaries and checkpoints.
+    pub garbage_pages: u64,
+    /// Erased pages, in erased blocks and others.
+    pub erased_pages: u64,
+    /// Pages of which bits had to be put right, in data or tags.
+    pub corrected_pages: u64,
+    /// Sequence numbers of the oldest and the newest block; `None`: nothing is written.
+    pub sequences: Option<(u32, u32)>,
+    /// Objects by kind.
+    pub objects: Kinds,
+    /// Sum of the files' sizes in bytes.
+    pub file_bytes: u64,
+    /// Whether a checkpoint is there that the next mount can use.
+    pub checkpoint: bool,
+}
+
+impl Report {
+    fn new(chip: &Chip) -> Report {
+        Report {
+            chip: chip.describe(),
+            findings: Vec::new(),
+            findings_left_out: 0,
+            errors: 0,
+            blocks: chip.blocks(),
+            bad_blocks: 0,
+            erased_blocks: 0,
+            checkpoint_blocks: 0,
+            summarised_blocks: 0,
+            used_pages: 0,
+            garbage_pages: 0,
+            erased_pages: 0,
+            corrected_pages: 0,
+            sequences: None,
+            objects: Kinds::default(),
+            file_bytes: 0,
+            checkpoint: false,
+        }
+    }
+
+    fn find(&mut self, finding: Finding) {
+        self.errors += u64::from(finding.severity == Severity::Error);
+        if self.findings.len() < MOST_FINDINGS {
+            self.findings.push(finding);
+        } else {
+            self.findings_left_out += 1;
+        }
+    }
+}
+
+/// Checks a volume. Of `options`, those count that say how tags and summaries are stored.
+///
+/// # Errors
+/// When the chip cannot be read, or holds no YAFFS2 volume.
+pub fn check(nand: Box<dyn Nand>, options: &Options) -> Result<Report> {
+    let looking = Options { read_only: true, checkpoint_read: false, lazy_loading: true, ..options.clone() };
+    let mut scanned = Volume::mount(nand, &looking)?;
+    forget_deleted(&mut scanned);
+    let mut report = Report::new(&scanned.chip);
+    pages::check(&mut scanned, &mut report)?;
+    tree::check(&mut scanned, &mut report)?;
+    let Volume { chip, blocks, objects, log, checkpoint, .. } = scanned;
+    if !checkpoint.is_empty() {
+        let looking = Options { checkpoint_read: true, ..looking };
+        let said = Volume::mount(chip.into_nand(), &looking)?;
+        if said.mounted_by == MountedBy::Checkpoint {
+            report.checkpoint = true;
+            agreement::check(&said, &agreement::Scanned { blocks, objects, log }, &mut report);
+        } else {
+            let block = Some(checkpoint[0] - 1);
+            report.find(Finding {
+                severity: Severity::Tidy,
+                kind: "checkpoint not valid",
+                block,
+                page: None,
+                object: None,
+                what: "a checkpoint is not whole, or not of this state; mounts scan, and the next one for writing \
+                       erases it"
+                    .to_owned(),
+            });
+        }
+    }
+    report.findings.sort_by_key(|finding| finding.severity);
+    Ok(report)
+}
+
+/// Takes out what was deleted. Its last header stays on the chip until its block is collected, and says so to every
+/// scan.
+fn forget_deleted(volume: &mut Volume) {
+    let mut gone = Vec::new();
+    volume.list_tree(DELETED_ID, &mut gone);
+    for id in gone {
+        let Some(object) = volume.objects.remove(id) else { continue };
+        for (_, chunk) in object.map.chunks(volume.width) {
+            volume.blocks.clear(chunk);
+        }
+        if object.header != 0 {
+            volume.blocks.clear(object.header);
+        }
+    }
+}
+
+/// Where findings are made: turns chunks into blocks and pages as people count them.
+struct Place<'a> {
+    chip: &'a Chip,
+    chunk: Option<Chunk>,
+    object: Option<u32>,
+}
+
+impl Place<'_> {
+    fn finding(&self, severity: Severity, kind: &'static str, what: String) -> Finding {
+        let pages = self.chip.pages_per_block();
+        let chunk = self.chunk.filter(|&chunk| chunk >= pages);
+        Finding {
+            severity,
+            kind,
+            block: chunk.map(|chunk| chunk / pages - 1),
+            page: chunk.map(|chunk| chunk % pages),
+            object: self.object,
+            what,
+        }
+    }
+}
+
+/// An object's kind in words.
+fn word(objects: &Objects, id: u32) -> &'static str {
+    objects.get(id).map_or("nothing", |object| object.kind.word())
+}

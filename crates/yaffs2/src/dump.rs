@@ -1,0 +1,280 @@
+//! What lies on a chip, page by page, in words. Damage is no error here: it is said.
+
+use crate::blocks::State;
+use crate::checkpoint::CHECKPOINT_SEQUENCE;
+use crate::chip::{Block, Chip, Chunk};
+use crate::header::{HEADER_BYTES, Header};
+use crate::log::{BAD_SEQUENCE, FIRST_SEQUENCE, LAST_SEQUENCE};
+use crate::options::Options;
+use crate::scan::First;
+use crate::summary::SUMMARY_OBJECT;
+use crate::tags::{Content, Extra, Found, Kind, Tags};
+use crate::volume::Volume;
+use crate::xattr;
+use pocketstone_core::inode::Result;
+use pocketstone_media::nand::{Nand, Verdict};
+
+/// What to tell of a chip.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DumpOptions {
+    /// This block alone, from 0, without the checkpoint.
+    pub block: Option<u32>,
+    /// The entries of block summaries, too.
+    pub summary: bool,
+}
+
+/// Tells what lies on a chip, line by line, until `line` returns false. Of `options`, those count that say how tags
+/// and summaries are stored.
+///
+/// # Errors
+/// When the chip cannot be read, or no YAFFS2 volume can be on it.
+pub fn dump(
+    nand: Box<dyn Nand>,
+    options: &Options,
+    what: &DumpOptions,
+    line: &mut dyn FnMut(&str) -> bool,
+) -> Result<()> {
+    let options = Options { read_only: true, ..options.clone() };
+    let mut volume = Volume::prepare(Chip::new(nand, options.inband_tags, options.tags_ecc)?, &options);
+    let blocks = match what.block {
+        Some(block) if block >= volume.chip.blocks() => {
+            let error = pocketstone_core::Error::user(format!("there is no block {block}"))
+                .hint(format!("blocks are numbered from 0 to {}", volume.chip.blocks() - 1));
+            return Err(error.into());
+        }
+        Some(block) => block + 1..=block + 1,
+        None => volume.blocks.all(),
+    };
+    if !line(&volume.chip.describe()) {
+        return Ok(());
+    }
+    // Blocks of which there is nothing to tell are told together.
+    let mut erased: Option<(Block, Block)> = None;
+    for block in blocks {
+        let mut lines = Vec::new();
+        if block_lines(&mut volume, block, what, &mut lines)? {
+            erased = Some((erased.map_or(block, |(first, _)| first), block));
+            continue;
+        }
+        lines.splice(0..0, erased.take().map(erased_line));
+        if !lines.iter().all(|text| line(text)) {
+            return Ok(());
+        }
+    }
+    if !erased.map(erased_line).is_none_or(|text| line(&text)) || what.block.is_some() {
+        return Ok(());
+    }
+    checkpoint_lines(&mut volume, line)
+}
+
+fn erased_line((first, last): (Block, Block)) -> String {
+    match first == last {
+        true => format!("block {}: erased", first - 1),
+        false => format!("blocks {} to {}: erased", first - 1, last - 1),
+    }
+}
+
+/// A block's lines. True: all of it is erased.
+fn block_lines(volume: &mut Volume, block: Block, what: &DumpOptions, lines: &mut Vec<String>) -> Result<bool> {
+    let pages = volume.chip.pages_per_block();
+    if volume.chip.is_bad(block)? {
+        lines.push(format!("block {}: bad", block - 1));
+        return Ok(false);
+    }
+    let mut all_erased = true;
+    let mut sequence = None;
+    let mut data = vec![0; volume.chip.data_bytes()];
+    for page in 0..pages {
+        let chunk = volume.chip.chunk(block, page);
+        let whole = volume.chip.read(chunk, &mut data)?;
+        if whole.tags == Found::Unused && data.iter().all(|&byte| byte == 0xFF) {
+            continue;
+        }
+        all_erased = false;
+        if let (None, Found::Tags { tags, .. }) = (sequence, &whole.tags) {
+            sequence = Some(tags.sequence);
+        }
+        lines.push(page_line(page, &whole.tags, whole.verdict, sequence));
+        let Found::Tags { tags, .. } = whole.tags else { continue };
+        if !matches!(tags.content, Content::Data { .. }) {
+            lines.extend(header_lines(&data, volume.chip.inband));
+        }
+    }
+    let kind = match sequence {
+        None => "written, without tags".to_owned(),
+        Some(CHECKPOINT_SEQUENCE) => "checkpoint".to_owned(),
+        Some(BAD_SEQUENCE) => "given up".to_owned(),
+        Some(sequence) if (FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&sequence) => format!("sequence {sequence:#x}"),
+        Some(sequence) => format!("sequence {sequence:#x}, which no block has"),
+    };
+    lines.insert(0, format!("block {}: {kind}", block - 1));
+    if let (true, Some(sequence)) = (what.summary && volume.shape.is_on(), sequence) {
+        volume.blocks.get_mut(block).sequence = sequence;
+        match volume.read_summary(block)? {
+            None => lines.push("  no summary".to_owned()),
+            Some(entries) => {
+                lines.push("  summary".to_owned());
+                lines.extend((0u32..).zip(entries).map(|(page, entry)| match entry.meaning() {
+                    _ if entry.object == 0 => format!("  {page:>4}  no entry"),
+                    Some((object, content)) => format!("  {page:>4}  {}", content_words(object, &content)),
+                    None => format!("  {page:>4}  what cannot be: {entry:x?}"),
+                }));
+            }
+        }
+    }
+    Ok(all_erased)
+}
+
+fn page_line(page: u32, found: &Found, verdict: Verdict, block: Option<u32>) -> String {
+    let mut text = match found {
+        Found::Unused => "written, without tags".to_owned(),
+        Found::Broken => "tags that cannot be made out".to_owned(),
+        Found::Tags { tags, .. } if tags.sequence == CHECKPOINT_SEQUENCE => checkpoint_page(tags),
+        Found::Tags { tags, .. } => content_words(tags.object, &tags.content),
+    };
+    if let Found::Tags { tags, corrected } = found {
+        if Some(tags.sequence) != block {
+            text += &format!("; sequence {:#x}", tags.sequence);
+        }
+        if *corrected {
+            text += "; tags corrected";
+        }
+    }
+    text += match verdict {
+        Verdict::Clean => "",
+        Verdict::Corrected => "; data corrected",
+        Verdict::Uncorrectable => "; data cannot be corrected",
+    };
+    format!("  {page:>4}  {text}")
+}
+
+fn checkpoint_page(tags: &Tags) -> String {
+    match tags.content {
+        Content::Data { chunk, bytes } => format!("checkpoint page {chunk}, {bytes} bytes; next after {}", tags.object),
+        _ => "no page of a checkpoint".to_owned(),
+    }
+}
+
+fn content_words(object: u32, content: &Content) -> String {
+    match content {
+        Content::Data { chunk, bytes } if object == SUMMARY_OBJECT => format!("summary page {chunk}, {bytes} bytes"),
+        Content::Data { chunk, bytes } => format!("object {object}, chunk {chunk}, {bytes} bytes"),
+        Content::Header => format!("object {object}, header"),
+        Content::Extra(extra) => format!("object {object}, header: {}", extra_words(extra)),
+    }
+}
+
+fn extra_words(extra: &Extra) -> String {
+    let value = match extra.kind {
+        Kind::File => format!(", {} bytes", extra.value),
+        Kind::HardLink => format!(" to {}", extra.value),
+        _ => String::new(),
+    };
+    let shrinks = if extra.shrinks { ", shrinks" } else { "" };
+    let shadows = if extra.shadows { ", replaces another" } else { "" };
+    format!("{}{value}, in {}{shrinks}{shadows}", extra.kind.word(), extra.parent)
+}
+
+/// What a header's page says.
+fn header_lines(page: &[u8], inband: bool) -> Vec<String> {
+    let Some(header) = Header::decode(page, inband) else { return vec!["        no header".to_owned()] };
+    let mut text = format!("{} `{}` in {}", header.kind.word(), shown(&header.name), header.parent);
+    match header.kind {
+        Kind::File => text += &format!(", {} bytes", header.size),
+        Kind::Symlink => text += &format!(" -> `{}`", shown(&header.target)),
+        Kind::HardLink => text += &format!(" to object {}", header.equivalent),
+        Kind::Special => text += &format!(", device {:#x}", header.rdev),
+        Kind::Directory | Kind::Unknown => {}
+    }
+    if header.shadows != 0 {
+        text += &format!(", replaces object {}", header.shadows);
+    }
+    if header.shrinks {
+        text += ", shrinks";
+    }
+    let mut lines = vec![format!("        {text}")];
+    if header.kind != Kind::HardLink {
+        let Header { mode, uid, gid, atime_s, mtime_s, ctime_s, .. } = header;
+        lines.push(format!(
+            "        mode {mode:o}, user {uid}, group {gid}, read {atime_s}, written {mtime_s}, changed {ctime_s}"
+        ));
+    }
+    for (name, value) in xattr::records(&page[HEADER_BYTES.min(page.len())..]) {
+        lines.push(format!("        attribute `{}`, {} bytes", shown(name), value.len()));
+    }
+    lines
+}
+
+/// A name as it can be shown on a terminal.
+fn shown(name: &[u8]) -> String {
+    name.escape_ascii().to_string()
+}
+
+/// The content of a checkpoint.
+fn checkpoint_lines(volume: &mut Volume, line: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+    let mut firsts = Vec::new();
+    for block in volume.blocks.all() {
+        firsts.push(volume.first(block)?);
+    }
+    let mut blocks: Vec<(u32, Block)> = (1..)
+        .zip(&firsts)
+        .filter_map(|(block, first)| match first {
+            First::Checkpoint(page) => Some((*page, block)),
+            _ => None,
+        })
+        .collect();
+    blocks.sort_unstable();
+    let blocks: Vec<Block> = blocks.into_iter().map(|(_, block)| block).collect();
+    if blocks.is_empty() {
+        line("no checkpoint");
+        return Ok(());
+    }
+    let Some(state) = volume.read_checkpoint(&blocks, &firsts)? else {
+        line("a checkpoint that is not valid: mounts do not use it");
+        return Ok(());
+    };
+    let pages = volume.chip.pages_per_block();
+    let place = |chunk: Chunk| match chunk {
+        0 => "without header".to_owned(),
+        chunk => format!("header at block {} page {}", chunk / pages - 1, chunk % pages),
+    };
+    let writing = match state.log.block {
+        0 => "no block is being filled".to_owned(),
+        block => format!("block {} is filled up to page {}", block - 1, state.log.page),
+    };
+    let mut lines = vec![
+        format!("checkpoint: newest sequence {:#x}; {writing}", state.log.sequence),
+        format!(
+            "  {} pages in use, {} blocks erased, {} bad",
+            state.blocks.used(),
+            state.blocks.erased,
+            state.blocks.dead
+        ),
+    ];
+    for block in state.blocks.all() {
+        let info = state.blocks.get(block);
+        if matches!(info.state, State::Full | State::Allocating) {
+            let filling = if info.state == State::Allocating { "being filled" } else { "full" };
+            lines.push(format!(
+                "  block {}: {filling}, sequence {:#x}, {} pages in use",
+                block - 1,
+                info.sequence,
+                info.used
+            ));
+        }
+    }
+    for id in state.objects.ids() {
+        let Some(object) = state.objects.get(id) else { continue };
+        let value = match object.kind {
+            Kind::File => {
+                format!(", {} bytes in {} chunks", object.value, object.map.chunks(volume.width).count())
+            }
+            Kind::HardLink => format!(" to {}", object.value),
+            _ => String::new(),
+        };
+        let (kind, parent) = (object.kind.word(), object.parent);
+        lines.push(format!("  object {id}: {kind}{value}, in {parent}, {}", place(object.header)));
+    }
+    lines.iter().all(|text| line(text));
+    Ok(())
+}
