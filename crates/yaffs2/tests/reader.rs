@@ -145,7 +145,7 @@ fn images_of_an_independent_writer_are_mounted() {
         &["live", "--flips", "20"],
     ];
     for variant in variants {
-        for seed in 1..=if variant[0] == "plain" { 1 } else { amount(4, 100) } {
+        for seed in 1..=if variant[0] == "plain" { 1 } else { amount(2, 100) } {
             let text = seed.to_string();
             let mut arguments = variant.to_vec();
             if variant[0] == "live" {
