@@ -71,12 +71,36 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
             drop(nand);
             Ok((ImageNand::open(path, read_only, Some(&layout))?, seen))
         }
-        None if !read_only && nand.is_block_certain() == Some(false) => {
-            Err(Error::user(format!("{} does not tell how many pages its blocks have", path.display()))
-                .hint("give --pages-per-block (often 64), or open it for reading only: --read-only"))
+        None if nand.is_block_certain() == Some(false) => {
+            let layout = nand.layout();
+            drop(nand);
+            let found = by_checkpoint(path, &layout, seen)?;
+            if found.is_none() && !read_only {
+                return Err(Error::user(format!("{} does not tell how many pages its blocks have", path.display()))
+                    .hint("give --pages-per-block (often 64), or open it for reading only: --read-only"));
+            }
+            match found {
+                Some(layout) => Ok((ImageNand::open(path, read_only, Some(&layout))?, seen)),
+                None => Ok((ImageNand::open(path, read_only, None)?, seen)),
+            }
         }
         None => Ok((nand, seen)),
     }
+}
+
+/// How many pages a block has, by the checkpoint that a volume of few files was closed with.
+fn by_checkpoint(path: &Path, layout: &ImageLayout, seen: Option<(bool, bool)>) -> Result<Option<ImageLayout>> {
+    let (inband_tags, tags_ecc) = seen.unwrap_or((false, true));
+    let options = Options { inband_tags, tags_ecc, read_only: true, ..Options::default() };
+    for pages_per_block in [64, 32, 128, 256, 512, 16] {
+        let layout = ImageLayout { pages_per_block, ..*layout };
+        let nand = ImageNand::open(path, true, Some(&layout))?;
+        // A chip of such blocks may be none that YAFFS2 can be on.
+        if pocketstone_yaffs2::has_checkpoint(Box::new(nand), &options).is_ok_and(|has| has) {
+            return Ok(Some(layout));
+        }
+    }
+    Ok(None)
 }
 
 /// What is to be given when a layout cannot be told, by the names that it has here.
