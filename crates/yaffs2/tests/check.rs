@@ -177,7 +177,7 @@ fn wrong_pages_are_found_where_they_are() {
         assert_eq!((finding.block, finding.page), (Some(0), Some(page)), "{finding:?}");
     };
     // In the middle of a block it is an error; at its end nobody has referred to it yet.
-    case(Error, "tags out of range", 1, |w| {
+    case(Error, "tags out of range", 2, |w| {
         w.data(257, 1, 10).put(&[], 257, 2, 2049).data(257, 2, 9);
     });
     case(Error, "tags disagree with header", 1, |w| {
