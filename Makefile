@@ -33,7 +33,7 @@ bench: setup-run build
 	  $(foreach bench,$(BENCHES),--bench $(bench))
 
 torture: setup-test build
-	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites \
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites --test yaffs2_suites \
 	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -- --ignored --nocapture
 	@$(RUST) scripts/test-arm all

@@ -9,6 +9,10 @@
 //!            56 compr (1)  57 usercompr (1)  58 flags (2)  60 data_crc (4)  64 node_crc (4)  68 data
 //! ```
 
+use pocketstone_board::VirtualBoard;
+use pocketstone_core::outcome::Geometry;
+use pocketstone_core::plan::{Step, TARGET_FILE};
+
 const MAGIC: u16 = 0x1985;
 const DIRENT: u16 = 0xe001;
 const INODE: u16 = 0xe002;
@@ -99,6 +103,26 @@ pub fn file_map(image: &[u8], base: u64, name: &str, file_bytes: usize) -> Resul
         Some(hole) => Err(format!("no node holds byte {hole} of `{name}`; {} nodes found", nodes.len())),
         None => Ok((nodes, owner)),
     }
+}
+
+/// The map of the `read` workload's file in the state after `steps`. Its senses in a run from that state, which were
+/// in `blocks`, only say where to look: a map with a hole in it, or without the file's name, is refused.
+pub fn target_on(
+    board: &VirtualBoard,
+    steps: &[Step],
+    chip: Geometry,
+    blocks: std::ops::RangeInclusive<u64>,
+) -> (Vec<Node>, Vec<u32>) {
+    const AROUND: u64 = 12;
+    let Some(Step::Fill { file, .. }) = steps.last() else { panic!("the steps make no file") };
+    let first = blocks.start().saturating_sub(AROUND);
+    let count = (blocks.end() + 1 + AROUND).min(chip.blocks()) - first;
+    let command = format!("dd if=/dev/mtd0 bs={} skip={first} count={count} 2>/dev/null", chip.block_bytes);
+    let argv = ["sh", "-c", &command].map(str::to_owned);
+    let (image, status) = board.exec_after(steps, &argv).map_err(|f| f.error.chain()).expect("a dump");
+    assert_eq!((status, image.len() as u64), (0, count * u64::from(chip.block_bytes)));
+    let base = first * u64::from(chip.block_bytes);
+    file_map(&image, base, TARGET_FILE, file.bytes as usize).expect("the whole file")
 }
 
 /// Senses that the kernel needs to fill one 4 KiB page of the page cache: each node that holds a part

@@ -62,6 +62,8 @@ pub fn plan(file_system: FileSystem, pattern: Pattern, requests: u64, read_ahead
             file_bytes: 5 << 20,
             inter_arrival_ns: 0,
             data: Data::Random,
+            access: Access::Read,
+            prefetch: Prefetch::None,
         }),
         read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: read_ahead_bytes }),
         trace: false,

@@ -1,6 +1,7 @@
 //! Programs of others that test file systems.
 
 use crate::project;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -53,4 +54,22 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.stdin(std::process::Stdio::null());
     command
+}
+
+/// A file with settings for a suite.
+pub fn settings(name: &str) -> PathBuf {
+    project().join("tests/suites").join(name).canonicalize().expect("the shipped settings")
+}
+
+/// A text without the colours that terminals like.
+pub fn plain(text: &str) -> String {
+    let mut pieces = text.split('\x1b');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |plain, piece| plain + piece.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+/// The cases that ended so, in what pjdfstest says.
+pub fn cases<'a>(lines: &'a str, end: &str) -> BTreeSet<&'a str> {
+    let named = lines.lines().filter_map(|line| line.strip_suffix(end)).map(str::trim);
+    named.filter(|name| name.contains("::") && !name.contains(' ')).collect()
 }

@@ -2,7 +2,8 @@
 
 use pocketstone_board::Board;
 use pocketstone_core::log::FlashKind;
-use pocketstone_core::plan::{FileSystem, Pattern, TARGET_FILE};
+use pocketstone_core::plan::{FileSystem, Pattern, Workload};
+use pocketstone_replay::read_ahead::{Advice, Medium, Rules, Setting};
 use pocketstone_tests::{jffs2, measure, plan, virtual_board};
 
 const FILE_BYTES: usize = 5 << 20;
@@ -58,26 +59,23 @@ fn every_sense_is_accounted_for() {
             counted.push((requests, window, flash.workload.page_senses));
         }
     }
-    let chip = chip.expect("something was measured");
-
-    // The dump is taken from the very state that the runs started from. The log only says where to
-    // look: a file map with a hole in it, or without the file's name, is refused.
-    const AROUND: u64 = 12;
-    let first = first_block.saturating_sub(AROUND);
-    let count = (last_block + 1 + AROUND).min(chip.blocks()) - first;
     let steps = plan(FileSystem::Jffs2, Pattern::Sequential, 8, 0, 1).steps();
-    let command = format!("dd if=/dev/mtd0 bs={} skip={first} count={count} 2>/dev/null", chip.block_bytes);
-    let argv = ["sh", "-c", &command].map(str::to_owned);
-    let (image, status) = board.exec_after(&steps, &argv).map_err(|f| f.error.chain()).expect("a dump");
-    assert_eq!((status, image.len() as u64), (0, count * u64::from(chip.block_bytes)));
-    let base = first * u64::from(chip.block_bytes);
-    let (nodes, owner) = jffs2::file_map(&image, base, TARGET_FILE, FILE_BYTES).expect("the whole file");
-
+    let (nodes, owner) = jffs2::target_on(&board, &steps, chip.expect("it was measured"), first_block..=last_block);
+    let page_bytes = u64::from(chip.expect("it was measured").page_bytes);
     for (requests, window, senses) in counted {
         let pages = pages_cached(requests, window / 4096, (FILE_BYTES / 4096) as u64);
-        let page_bytes = u64::from(chip.page_bytes);
         let expected: u64 = (0..pages as usize).map(|p| jffs2::senses_of_page(&nodes, &owner, p, page_bytes)).sum();
         assert_eq!(senses, expected, "{requests} requests, window {window}: counted and computed differ");
+        // The model knows the same of this pattern.
+        let Workload::Read(spec) = plan(FileSystem::Jffs2, Pattern::Sequential, requests, window, 1).workload else {
+            panic!("it reads");
+        };
+        let medium = Medium::of(FileSystem::Jffs2).expect("the model is of JFFS2");
+        let mut modelled = Vec::new();
+        let setting = Setting::raw_nand(window, Advice::Normal);
+        medium.work(&spec, 1, Rules::Linux6_1, setting, &mut |page| modelled.push(page as usize));
+        let of = |page: &usize| jffs2::senses_of_page(&nodes, &owner, *page, page_bytes);
+        assert_eq!(senses, modelled.iter().map(of).sum::<u64>(), "{requests} requests, window {window}: the model");
     }
     assert!(board.deterministic());
 }

@@ -270,6 +270,10 @@ fn what_is_no_image_is_refused_with_a_cure() {
         assert!(name == "missing" || refused.err.contains("hint: "), "{refused}");
         assert!(!path("out").exists(), "{name} left a folder behind");
     }
+    if let Some(mut writer) = python("writer.py") {
+        run(writer.args(["plain", "-"]).arg(path("big")).arg("--big-endian")).ends_with(0);
+        extract(&path("big"), &path("out"), &[]).ends_with(1).complains(&["big-endian machine", "hint: "]);
+    }
     // Another layout than the image has: nothing makes sense, and nothing is made of it.
     run(yaffs2(["fsck", "--page", "2048", "--spare", "64", "--spare-offset", "0"]).arg(path("whole")))
         .ends_with(1)

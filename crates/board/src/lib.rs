@@ -4,6 +4,7 @@ mod cache;
 mod compiled;
 mod host;
 mod profile;
+mod squashfs;
 mod virtual_board;
 
 pub use cache::Cache;
@@ -156,6 +157,12 @@ pub fn open(profile: &Profile, surroundings: &Surroundings) -> Result<Box<dyn Bo
         ProfileKind::Host(host) => Ok(Box::new(HostBoard::open(&profile.name, host, surroundings)?)),
         ProfileKind::Virtual(machine) => Ok(Box::new(VirtualBoard::open(&profile.name, machine, surroundings)?)),
     }
+}
+
+/// Puts what an order needs beside it: a prepared workload, a volume's image.
+fn put_files(order: &Order, folder: &Path, cache: &Cache) -> Result<()> {
+    squashfs::put_image(order, folder)?;
+    put_trace(order, folder, cache)
 }
 
 /// Puts the prepared workload that an order needs beside it.

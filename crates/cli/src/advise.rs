@@ -1,12 +1,13 @@
 //! `pocketstone advise`: which setting suits a recorded run.
 
-use crate::arguments::AdviseGovernorArguments;
+use crate::arguments::{AdviseGovernorArguments, AdviseReadaheadArguments};
 use crate::{boards, study_of, summary};
-use comfy_table::{CellAlignment, TableComponent};
+use comfy_table::{CellAlignment, Table, TableComponent};
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
 use pocketstone_study::advise::{self, Answer, Question};
+use pocketstone_study::read_ahead::advise as read_ahead_advice;
 use pocketstone_study::store::Store;
 use std::path::Path;
 
@@ -27,13 +28,62 @@ pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
         governors: &arguments.governors,
     };
     let answer = advise::governor(&store, &study, &question)?;
-    if arguments.json {
-        let text = serde_json::to_string_pretty(&answer).map_err(|e| Error::bug("no JSON").because(e))?;
-        say!("{text}");
-        return Ok(0);
+    match arguments.json {
+        true => print_json(&answer)?,
+        false => print(&answer, arguments.top),
     }
-    print(&answer, arguments.top);
     Ok(0)
+}
+
+/// Ranks read-ahead settings for a run.
+///
+/// # Errors
+/// When there is no such run, or the model does not cover it.
+pub fn read_ahead(arguments: &AdviseReadaheadArguments) -> Result<u8> {
+    let store = Store::open(&arguments.folder, false)?;
+    let study = study_of(&store)?;
+    let only = match &arguments.experiment {
+        Some(name) => format!("experiment = '{}' AND ({})", name.replace('\'', "''"), arguments.only),
+        None => arguments.only.clone(),
+    };
+    let answer = read_ahead_advice::read_ahead(&store, &study, &only)?;
+    match arguments.json {
+        true => print_json(&answer)?,
+        false => print_read_ahead(&answer, arguments.top),
+    }
+    Ok(0)
+}
+
+fn print_json(answer: &impl serde::Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(answer).map_err(|e| Error::bug("no JSON").because(e))?;
+    say!("{text}");
+    Ok(())
+}
+
+fn print_read_ahead(answer: &read_ahead_advice::Answer, top: usize) {
+    let trials = if answer.trials == 1 { "trial" } else { "trials" };
+    say!("{} ({} {trials}, {} reads)", answer.run(), answer.trials, answer.reads);
+    let (measured, modelled) = (format_ns(answer.measured_ns), format_ns(answer.modelled_ns));
+    say!("time in the calls: measured {measured}; by the model, with the same read-ahead, {modelled}");
+    say!("\nmodelled, not measured:");
+    let head = ["read-ahead", "time in the calls", "over the best", "file pages read"].map(str::to_owned);
+    let mut table = without_lines(&head);
+    let shown = if top == 0 { answer.ranked.len() } else { top.min(answer.ranked.len()) };
+    for candidate in &answer.ranked[..shown] {
+        let over = format!("{:+.1} %", 100.0 * candidate.over_best);
+        table.add_row([candidate.name(), format_ns(candidate.total_ns), over, format!("{:.0}", candidate.page_reads)]);
+    }
+    table.column_iter_mut().skip(1).for_each(|c| c.set_cell_alignment(CellAlignment::Right));
+    say!("{table}");
+    say!("{} settings tried; {shown} shown (--top 0 shows all)", answer.ranked.len());
+}
+
+/// A table of many rows: no lines between them.
+fn without_lines(head: &[String]) -> Table {
+    let mut table = summary::table(head);
+    table.remove_style(TableComponent::HorizontalLines).remove_style(TableComponent::MiddleIntersections);
+    table.remove_style(TableComponent::LeftBorderIntersections).remove_style(TableComponent::RightBorderIntersections);
+    table
 }
 
 /// A device of the project, or a profile's file.
@@ -67,10 +117,7 @@ fn print(answer: &Answer, top: usize) {
         None => say!("bound: no policy is that fast on this device"),
     }
     let head = ["governor", "energy, mJ", "over bound", "mean latency", "p99", ""].map(str::to_owned);
-    let mut table = summary::table(&head);
-    // Governors are many: no lines between them.
-    table.remove_style(TableComponent::HorizontalLines).remove_style(TableComponent::MiddleIntersections);
-    table.remove_style(TableComponent::LeftBorderIntersections).remove_style(TableComponent::RightBorderIntersections);
+    let mut table = without_lines(&head);
     let shown = if top == 0 { advice.ranked.len() } else { top.min(advice.ranked.len()) };
     for a in &advice.ranked[..shown] {
         let over = a.over_bound.map_or("unavailable".to_owned(), |o| format!("{:+.1} %", 100.0 * o));

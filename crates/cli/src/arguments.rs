@@ -254,6 +254,8 @@ pub struct ExportArguments {
 pub enum AdviseCommand {
     /// Rank CPU governors and their tunables by modelled energy at a latency budget
     Governor(AdviseGovernorArguments),
+    /// Rank read-ahead settings for a recorded run on raw NAND by modelled time in its calls
+    Readahead(AdviseReadaheadArguments),
 }
 
 /// Arguments of `advise governor`.
@@ -278,6 +280,26 @@ pub struct AdviseGovernorArguments {
     #[arg(long = "governor", value_name = "GOVERNOR")]
     pub governors: Vec<Spec>,
     /// Number of governors to show; 0 shows all
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub top: usize,
+    /// Print as JSON, all of them
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `advise readahead`.
+#[derive(Debug, Args)]
+pub struct AdviseReadaheadArguments {
+    /// The run's folder
+    #[arg(value_name = "RUN")]
+    pub folder: PathBuf,
+    /// Take runs of this experiment only
+    #[arg(long, value_name = "NAME")]
+    pub experiment: Option<String>,
+    /// SQL condition that selects the run, such as "pattern = 'random'"; the trials of the first that fits are taken
+    #[arg(long, value_name = "EXPR", default_value = "1")]
+    pub only: String,
+    /// Number of settings to show; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub top: usize,
     /// Print as JSON, all of them

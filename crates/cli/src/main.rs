@@ -62,6 +62,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Export(arguments) => traces::export(&arguments),
         Command::Trace { file, json } => traces::show(&file, json),
         Command::Advise(AdviseCommand::Governor(arguments)) => advise::governor(&arguments),
+        Command::Advise(AdviseCommand::Readahead(arguments)) => advise::read_ahead(&arguments),
         Command::Study(StudyCommand::Check { file }) => check(&file),
         Command::Board(command) => match command {
             BoardCommand::List => boards::list(),

@@ -77,7 +77,7 @@ pub fn json(store: &Store, model: &Model, report: &Path) -> Result<String> {
         "summary": model.summary,
         "claims": model.claims.iter().map(|c| serde_json::json!({
             "name": c.name, "text": c.text, "verdict": c.verdict, "holds": c.verdict == Verdict::Holds,
-            "detail": c.detail, "paper": c.paper, "required": c.required,
+            "detail": c.detail, "paper": c.paper, "deviation": c.deviation, "required": c.required,
         })).collect::<Vec<_>>(),
         "left_out": model.left_out,
         "failures": model.failures,

@@ -98,6 +98,9 @@ pub struct Outcome {
     pub chip: Option<Geometry>,
     /// Flash operations, where the cell was traced and they could be counted.
     pub flash: Option<FlashCounts>,
+    /// What the call before the first request did, where the plan has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetched: Option<Prefetched>,
     /// What a database's process said, where the workload is one on a database.
     #[serde(default)]
     pub database: Option<crate::database::DatabaseOutcome>,
@@ -106,6 +109,15 @@ pub struct Outcome {
     pub energy: Vec<EnergyReading>,
     /// What was asked for and could not be had.
     pub unavailable: Vec<Unavailable>,
+}
+
+/// What a call did that asks the kernel for pages before they are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prefetched {
+    /// How long the call took.
+    pub latency_ns: u64,
+    /// File pages in the page cache right after it; `None` where it could not be asked.
+    pub resident_pages: Option<u64>,
 }
 
 /// What a power meter measures, widest first.

@@ -6,6 +6,10 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+mod workloads;
+
+pub use workloads::{Access, AppStartSpec, LIBRARY_BYTES, PostmarkSpec, Prefetch, SMALL_FILE_BYTES, Sizes};
+
 /// Version of the plan's JSON form; a runner refuses any other.
 pub const PLAN_FORMAT: u32 = 2;
 
@@ -17,6 +21,9 @@ pub const FILES_FOLDER: &str = "pocketstone-files";
 
 /// Name of a prepared workload's file, beside the order that needs it.
 pub const TRACE_FILE: &str = "workload.trace";
+
+/// Name of a read-only volume's image, beside the order that needs it.
+pub const IMAGE_FILE: &str = "volume.squashfs";
 
 /// Files that a workload can have open at once: below the 1024 that a process has by default.
 const MOST_OPEN_FILES: u64 = 512;
@@ -55,6 +62,22 @@ impl Order {
                 Workload::Database(database) => Some(&database.trace),
                 _ => None,
             },
+            _ => None,
+        }
+    }
+
+    /// Names of the files that whoever carries it out must have beside it.
+    pub fn files(&self) -> Vec<&'static str> {
+        let trace = self.trace().map(|_| TRACE_FILE);
+        trace.into_iter().chain(self.image().map(|_| IMAGE_FILE)).collect()
+    }
+
+    /// The volume whose image whoever carries it out must have beside it, as [`IMAGE_FILE`].
+    pub fn image(&self) -> Option<&Volume> {
+        match self {
+            Order::Prepare { step: Step::Fill { volume, .. } | Step::Populate { volume, .. } } => {
+                volume.file_system.read_only().then_some(volume)
+            }
             _ => None,
         }
     }
@@ -130,6 +153,12 @@ impl Plan {
             Workload::Files(files) => {
                 Step::Populate { volume: volume.clone(), population: files.population(self.seed) }
             }
+            Workload::Postmark(postmark) => {
+                Step::Populate { volume: volume.clone(), population: postmark.population(self.seed) }
+            }
+            Workload::AppStart(start) => {
+                Step::Populate { volume: volume.clone(), population: start.population(self.seed) }
+            }
             Workload::Database(database) => {
                 Step::Load { volume: volume.clone(), database: Box::new(database.loading()) }
             }
@@ -166,6 +195,10 @@ pub enum FileSystem {
     Yaffs2,
     /// A FUSE mount with the file of a `read` workload, which reads as zeros: what FUSE alone takes.
     NullFuse,
+    /// SquashFS on mtdblock on the first MTD device, read-only.
+    SquashfsMtdblock,
+    /// SquashFS on ubiblock on a UBI volume on the first MTD device, read-only.
+    SquashfsUbiblock,
     /// SCMFS, called in the process that measures, on a file in a tmpfs made for the cell.
     Scmfs,
     /// The same on simulated phase change memory: each line read or written takes its time, and its wear is
@@ -181,12 +214,14 @@ pub enum FileSystem {
 
 impl FileSystem {
     /// Every file system, in the order they are shown.
-    pub const ALL: [FileSystem; 10] = [
+    pub const ALL: [FileSystem; 12] = [
         FileSystem::Directory,
         FileSystem::Jffs2,
         FileSystem::Ubifs,
         FileSystem::Yaffs2,
         FileSystem::NullFuse,
+        FileSystem::SquashfsMtdblock,
+        FileSystem::SquashfsUbiblock,
         FileSystem::Scmfs,
         FileSystem::ScmfsPcm,
         FileSystem::ScmfsFuse,
@@ -202,6 +237,8 @@ impl FileSystem {
             FileSystem::Ubifs => "ubifs",
             FileSystem::Yaffs2 => "yaffs2",
             FileSystem::NullFuse => "null-fuse",
+            FileSystem::SquashfsMtdblock => "squashfs-mtdblock",
+            FileSystem::SquashfsUbiblock => "squashfs-ubiblock",
             FileSystem::Scmfs => "scmfs",
             FileSystem::ScmfsPcm => "scmfs-pcm",
             FileSystem::ScmfsFuse => "scmfs-fuse",
@@ -215,6 +252,7 @@ impl FileSystem {
         match self {
             FileSystem::Directory => false,
             FileSystem::Jffs2 | FileSystem::Ubifs | FileSystem::Yaffs2 | FileSystem::NullFuse => false,
+            FileSystem::SquashfsMtdblock | FileSystem::SquashfsUbiblock => false,
             FileSystem::Scmfs | FileSystem::ScmfsPcm | FileSystem::ScmfsFuse | FileSystem::Tmpfs | FileSystem::Ext4 => {
                 true
             }
@@ -224,6 +262,11 @@ impl FileSystem {
     /// Whether it is in the state of a board of ours, which is thrown away after each cell.
     pub fn of_board(self) -> bool {
         !self.in_memory() && self != FileSystem::Directory
+    }
+
+    /// Whether nothing can be written to it: its files come in an image.
+    pub fn read_only(self) -> bool {
+        matches!(self, FileSystem::SquashfsMtdblock | FileSystem::SquashfsUbiblock)
     }
 }
 
@@ -243,14 +286,17 @@ pub struct FileSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Population {
-    /// How many.
+    /// How many; an application's libraries are not counted.
     pub files: u64,
-    /// Size of each in bytes.
+    /// Size of each in bytes, or the largest one.
     pub file_bytes: u64,
     /// What they hold.
     pub data: Data,
-    /// Seed of their content.
+    /// Seed of their sizes and content.
     pub seed: u64,
+    /// Whether and how their sizes differ.
+    #[serde(default, skip_serializing_if = "Sizes::is_same")]
+    pub sizes: Sizes,
 }
 
 /// What a file holds.
@@ -271,11 +317,16 @@ pub enum Workload {
     Read(ReadSpec),
     /// One kind of operation on a folder of files.
     Files(FilesSpec),
+    /// PostMark's transactions.
+    Postmark(PostmarkSpec),
+    /// What starting an application reads.
+    AppStart(AppStartSpec),
     /// A prepared workload on a database.
     Database(Box<DatabaseSpec>),
 }
 
-/// The `read` workload: one read() per request on a file opened with O_RDONLY, page cache cold.
+/// The `read` workload: one read() per request on a file opened with O_RDONLY, or its pages touched in a mapping; page
+/// cache cold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadSpec {
@@ -291,6 +342,23 @@ pub struct ReadSpec {
     pub inter_arrival_ns: u64,
     /// What the file holds.
     pub data: Data,
+    /// How requests get at the file.
+    #[serde(default, skip_serializing_if = "Access::is_default")]
+    pub access: Access,
+    /// What is called before the first request.
+    #[serde(default, skip_serializing_if = "Prefetch::is_none")]
+    pub prefetch: Prefetch,
+}
+
+impl ReadSpec {
+    /// First byte and length of the smallest range that has all requests.
+    pub fn range(&self) -> (u64, u64) {
+        let slots = (self.file_bytes / self.request_bytes.max(1)).max(1);
+        match self.pattern {
+            Pattern::Sequential => (0, self.requests.min(slots) * self.request_bytes),
+            Pattern::Random => (0, slots * self.request_bytes),
+        }
+    }
 }
 
 /// The `files` workload: one operation per request on the files of one folder, caches warm.
@@ -348,7 +416,7 @@ pub enum Sync {
 impl FilesSpec {
     /// The files that there are before the first request.
     pub fn population(&self, seed: u64) -> Population {
-        Population { files: self.files, file_bytes: self.file_bytes, data: self.data, seed }
+        Population { files: self.files, file_bytes: self.file_bytes, data: self.data, seed, sizes: Sizes::Same }
     }
 
     /// Whether files are open while requests are made.
@@ -434,6 +502,8 @@ mod tests {
                 file_bytes: 5 << 20,
                 inter_arrival_ns: 0,
                 data: Data::Random,
+                access: Access::Read,
+                prefetch: Prefetch::None,
             }),
             read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: 0 }),
             trace: false,
@@ -458,6 +528,7 @@ mod tests {
         let Workload::Read(read) = &mut b.workload else { panic!("it reads") };
         read.requests = 1024;
         read.pattern = Pattern::Sequential;
+        (read.access, read.prefetch) = (Access::Mmap, Prefetch::Madvise);
         assert_eq!(a.steps(), b.steps());
         b.seed = 8;
         assert_ne!(a.steps(), b.steps());

@@ -2,7 +2,7 @@
 //!
 //! Prints the median over interleaved pairs; the bar is 200 ns per call.
 
-use pocketstone_core::plan::{Data, Pattern, ReadSpec};
+use pocketstone_core::plan::{Access, Data, Pattern, Prefetch, ReadSpec};
 use pocketstone_engine::{PosixFile, run};
 use pocketstone_workload::{Operation, read_operations};
 use rustix::fs::{Mode, OFlags, SeekFrom};
@@ -49,6 +49,8 @@ fn main() {
             file_bytes: 5 << 20,
             inter_arrival_ns: 0,
             data: Data::Random,
+            access: Access::Read,
+            prefetch: Prefetch::None,
         };
         let operations: Vec<Operation> = read_operations(&spec, 1).collect();
         let mut pairs: Vec<(f64, f64)> =

@@ -1,6 +1,7 @@
 //! A folder of files that the kernel serves, on whatever file system.
 
-use crate::Directory;
+use crate::posix::forget;
+use crate::{Directory, Mapped, Mapping, Purpose};
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use rustix::fd::OwnedFd;
@@ -24,6 +25,13 @@ impl PosixDirectory {
     }
 }
 
+impl Mapped for PosixDirectory {
+    fn map(&self, name: &CStr) -> Result<Mapping> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Mapping::of(&rustix::fs::openat(&self.0, name, flags, Mode::empty()).board(|| "open() failed".into())?)
+    }
+}
+
 impl Directory for PosixDirectory {
     type File = OwnedFd;
 
@@ -32,9 +40,13 @@ impl Directory for PosixDirectory {
         rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o644)).board(|| "open(O_CREAT) failed".into())
     }
 
-    fn open(&self, name: &CStr, append: bool) -> Result<OwnedFd> {
-        let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
-        flags.set(OFlags::APPEND, append);
+    fn open(&self, name: &CStr, purpose: Purpose) -> Result<OwnedFd> {
+        let flags = OFlags::CLOEXEC
+            | match purpose {
+                Purpose::Read => OFlags::RDONLY,
+                Purpose::Write => OFlags::RDWR,
+                Purpose::Append => OFlags::RDWR | OFlags::APPEND,
+            };
         rustix::fs::openat(&self.0, name, flags, Mode::empty()).board(|| "open() failed".into())
     }
 
@@ -61,5 +73,18 @@ impl Directory for PosixDirectory {
 
     fn sync(&self, file: &OwnedFd) -> Result<()> {
         rustix::fs::fsync(file).board(|| "fsync() failed".into())
+    }
+
+    fn make_folder(&self, name: &CStr) -> Result<()> {
+        match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o755)) {
+            Err(rustix::io::Errno::EXIST) => Ok(()),
+            made => made.board(|| "mkdir() failed".into()),
+        }
+    }
+
+    fn evict(&self, name: &CStr) -> Result<()> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.0, name, flags, Mode::empty()).board(|| "open() failed".into())?;
+        forget(&file)
     }
 }

@@ -5,11 +5,22 @@ use pocketstone_core::error::Context;
 use pocketstone_core::plan::{FileOperation, FilesSpec, Population, Sync};
 use pocketstone_core::random::Random;
 use pocketstone_core::{Error, Result};
-use pocketstone_workload::{Content, Operation, file_name};
+use pocketstone_workload::{Content, Operation, file_name, population_files};
 use std::ffi::{CStr, CString};
 
 /// Bytes moved at a time when files are made, or read to warm caches.
 const PART_BYTES: usize = 1 << 20;
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Reading alone.
+    Read,
+    /// Reading, and writing at offsets.
+    Write,
+    /// Reading, and writing at its end.
+    Append,
+}
 
 /// A folder of files. One call of a method is one call of the file system, as far as it has such a call.
 pub trait Directory {
@@ -22,11 +33,11 @@ pub trait Directory {
     /// When the file system refuses.
     fn create(&self, name: &CStr) -> Result<Self::File>;
 
-    /// Opens a file for reading, and for writing at offsets or only at its end.
+    /// Opens a file.
     ///
     /// # Errors
     /// When the file system refuses.
-    fn open(&self, name: &CStr, append: bool) -> Result<Self::File>;
+    fn open(&self, name: &CStr, purpose: Purpose) -> Result<Self::File>;
 
     /// Reads at an offset; the number of bytes got.
     ///
@@ -63,10 +74,26 @@ pub trait Directory {
     /// # Errors
     /// When the file system refuses.
     fn sync(&self, file: &Self::File) -> Result<()>;
+
+    /// Makes a folder, unless it is there.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    fn make_folder(&self, name: &CStr) -> Result<()>;
+
+    /// Makes a file's content leave the page cache, where there is one between.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    fn evict(&self, name: &CStr) -> Result<()>;
+}
+
+pub(crate) fn c_name(name: &str) -> Result<CString> {
+    CString::new(name).map_err(|e| Error::bug("a NUL in a file's name").because(e))
 }
 
 fn name(file: u64) -> Result<CString> {
-    CString::new(file_name(file as u32)).map_err(|e| Error::bug("a NUL in a file's name").because(e))
+    c_name(&file_name(file as u32))
 }
 
 /// Makes the files that a workload starts with.
@@ -74,15 +101,21 @@ fn name(file: u64) -> Result<CString> {
 /// # Errors
 /// When the folder refuses.
 pub fn populate<D: Directory>(directory: &D, population: &Population) -> Result<()> {
-    let mut buffer = vec![0; PART_BYTES.min(population.file_bytes as usize)];
+    let files = population_files(population);
+    let most = files.iter().map(|f| f.bytes).max().unwrap_or(0);
+    let mut buffer = vec![0; PART_BYTES.min(most as usize)];
     // One stream for each file: the number of files does not change what the first of them hold.
     let mut seeds = Random::labelled(population.seed, "population");
-    for number in 0..population.files {
-        let name = name(number)?;
-        let failed = || format!("cannot make the file {} of {}", number + 1, population.files);
-        let file = directory.create(&name).board(failed)?;
+    let mut folder = "";
+    for (number, new) in files.iter().enumerate() {
+        let failed = || format!("cannot make the file {} of {}", number + 1, files.len());
+        if let Some((its, _)) = new.name.rsplit_once('/').filter(|(its, _)| *its != folder) {
+            directory.make_folder(&c_name(its)?).board(failed)?;
+            folder = its;
+        }
+        let file = directory.create(&c_name(&new.name)?).board(failed)?;
         let mut content = Content::new(population.data, seeds.next_u64());
-        let mut left = population.file_bytes;
+        let mut left = new.bytes;
         while left > 0 {
             let part = &mut buffer[..left.min(PART_BYTES as u64) as usize];
             content.fill(part);
@@ -94,7 +127,7 @@ pub fn populate<D: Directory>(directory: &D, population: &Population) -> Result<
     Ok(())
 }
 
-fn whole(moved: usize, wanted: usize, what: &str) -> Result<()> {
+pub(crate) fn whole(moved: usize, wanted: usize, what: &str) -> Result<()> {
     match moved == wanted {
         true => Ok(()),
         false => Err(Error::board(format!("{what} of {wanted} bytes moved {moved}"))),
@@ -130,9 +163,13 @@ impl<D: Directory> Files<D> {
         }
         let mut open = Vec::new();
         if spec.on_open_files() {
-            let append = spec.operation == FileOperation::Append;
+            let purpose = match spec.operation {
+                FileOperation::Append => Purpose::Append,
+                FileOperation::Write => Purpose::Write,
+                _ => Purpose::Read,
+            };
             for name in existing {
-                open.push(directory.open(name, append).board(|| format!("cannot open {}", name.to_string_lossy()))?);
+                open.push(directory.open(name, purpose).board(|| format!("cannot open {}", name.to_string_lossy()))?);
             }
         }
         let mut part = vec![0; PART_BYTES.min(spec.file_bytes as usize)];
@@ -194,7 +231,7 @@ impl<D: Directory> Engine for Files<D> {
                 std::hint::black_box(bytes);
                 Ok(0)
             }
-            Operation::Pause { .. } => Err(Error::bug("a pause is nothing to execute")),
+            other => Err(Error::bug(format!("{other:?} is nothing that a `files` workload executes"))),
         }
     }
 }
@@ -242,7 +279,7 @@ mod tests {
         for number in 0..spec.files + spec.requests {
             let name = name(number).unwrap();
             let Ok(bytes) = files.directory.look_up(&name) else { continue };
-            let file = files.directory.open(&name, false).unwrap();
+            let file = files.directory.open(&name, Purpose::Read).unwrap();
             let mut content = vec![0; bytes as usize];
             assert_eq!(files.directory.read(&file, &mut content, 0).unwrap() as u64, bytes);
             held = digest(&content, digest(name.to_bytes(), held));

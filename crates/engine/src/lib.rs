@@ -4,16 +4,20 @@ mod clock;
 pub mod database;
 mod directory;
 mod files;
+mod mapping;
 mod posix;
 mod run;
 mod scmfs;
+mod session;
 
 pub use clock::now_ns;
 pub use directory::PosixDirectory;
-pub use files::{Directory, Files, populate};
-pub use posix::{PosixFile, evict, resident_pages};
+pub use files::{Directory, Files, Purpose, populate};
+pub use mapping::{Mapped, Mapping};
+pub use posix::{PosixFile, evict, resident_pages, write_file};
 pub use run::{Recording, run};
 pub use scmfs::ScmfsDirectory;
+pub use session::Session;
 
 use pocketstone_core::Result;
 use pocketstone_workload::Operation;

@@ -9,7 +9,7 @@ use pocketstone_workload::Operation;
 /// What a run leaves behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
-    /// One entry per operation that is not a pause, in order.
+    /// One entry per operation that is logged, in order.
     pub calls: Vec<Call>,
     /// Time of the run's start (CLOCK_MONOTONIC).
     pub start_ns: u64,
@@ -17,7 +17,7 @@ pub struct Recording {
     pub end_ns: u64,
 }
 
-/// Executes all operations and times every one that is not a pause.
+/// Executes all operations and times every one that is logged ([`Operation::is_logged`]).
 ///
 /// The operations are expected in memory and the calls are stored without allocating, so that
 /// beyond the engine's work a call costs two readings of the clock.
@@ -35,11 +35,16 @@ pub fn run(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recordi
             sleep_until(intended_ns);
             continue;
         }
-        let start = now_ns();
+        let start = if operation.is_logged() { now_ns() } else { last_ns };
         let result = engine.execute(operation);
         last_ns = now_ns();
         if let Err(error) = result {
             return Err(Error::board(format!("operation {} ({operation:?}) failed", calls.len())).because(error));
+        }
+        if !operation.is_logged() {
+            // It is the measurement's own: the next operation was meant to start behind it.
+            intended_ns = last_ns;
+            continue;
         }
         calls.push(Call { start_ns: start, latency_ns: last_ns - start, intended_ns });
         intended_ns = last_ns;
@@ -61,7 +66,11 @@ mod tests {
                     self.0 += bytes;
                     Ok(*bytes)
                 }
-                _ => Err(Error::bug("only reads are executed")),
+                Operation::Evict { .. } => {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    Ok(0)
+                }
+                _ => Err(Error::bug("nothing else is executed")),
             }
         }
     }
@@ -76,6 +85,15 @@ mod tests {
         assert!(second.start_ns - (first.start_ns + first.latency_ns) >= 20_000_000);
         assert!(second.latency_ns < 20_000_000);
         assert_eq!(recording.end_ns, second.start_ns + second.latency_ns);
+    }
+
+    #[test]
+    fn what_belongs_to_the_measurement_is_done_and_is_no_call() {
+        let read = Operation::Read { file: 0, offset: 0, bytes: 5 };
+        let recording = run(&mut Counting(0), &[read, Operation::Evict { file: 0 }, read]).unwrap();
+        let [first, second] = recording.calls[..] else { panic!("two calls") };
+        assert!(second.start_ns - (first.start_ns + first.latency_ns) >= 20_000_000);
+        assert!(second.latency_ns < 20_000_000 && second.start_ns - second.intended_ns < 20_000_000);
     }
 
     #[test]

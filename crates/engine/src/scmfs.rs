@@ -1,8 +1,8 @@
 //! The root directory of an SCMFS volume, called in this process: no kernel is between.
 
-use crate::Directory;
-use pocketstone_core::Result;
+use crate::{Directory, Purpose};
 use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
 use pocketstone_scmfs::{File, Meta, ROOT, Volume};
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Directory for ScmfsDirectory {
         created.board(|| "the volume creates no file".into())
     }
 
-    fn open(&self, name: &CStr, _append: bool) -> Result<File> {
+    fn open(&self, name: &CStr, _purpose: Purpose) -> Result<File> {
         let found = self.0.lookup(ROOT, name.to_bytes()).and_then(|attributes| self.0.open_file(attributes.ino));
         found.board(|| "the volume opens no file".into())
     }
@@ -56,5 +56,14 @@ impl Directory for ScmfsDirectory {
 
     fn sync(&self, file: &File) -> Result<()> {
         file.sync().board(|| "the volume cannot sync".into())
+    }
+
+    fn make_folder(&self, _name: &CStr) -> Result<()> {
+        Err(Error::user("only the root directory of a volume is used").hint("set workload = \"files\""))
+    }
+
+    fn evict(&self, _name: &CStr) -> Result<()> {
+        // Nothing is cached: the volume is in memory itself.
+        Ok(())
     }
 }

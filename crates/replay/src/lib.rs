@@ -5,6 +5,8 @@
 //! recorded run, phone's ftrace, synthetic --> Activity --(levers)--> simulate(device, governor) --> Replayed
 //!                     cycles, waits, delays                      latencies, frequencies, residency, energy
 //! ```
+//! Beside it, [`read_ahead`]: which pages a run's reads would have read under other rules and settings of read-ahead.
+//!
 //! A replay is modelled, never measured: whoever shows its numbers says so and names the device's profile.
 //! It uses no clock, no randomness and no thread: the same input gives the same bits everywhere.
 
@@ -17,6 +19,7 @@ pub mod fit;
 pub mod governor;
 pub mod levers;
 pub mod outcome;
+pub mod read_ahead;
 pub mod recorded;
 pub mod simulate;
 pub mod validate;

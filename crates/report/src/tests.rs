@@ -8,6 +8,7 @@ fn claim(text: &str, verdict: Verdict) -> ClaimResult {
         verdict,
         detail: "found 12".into(),
         paper: Some("about a third".into()),
+        deviation: (verdict == Verdict::Fails).then(|| "a rule has changed".into()),
         query: "select 1".into(),
         required: true,
     }

@@ -2,7 +2,7 @@
 
 use crate::energy::Ready;
 use crate::settings::guarded_settings;
-use crate::{database, files, read_ahead, served, volume};
+use crate::{database, files, read_ahead, served, session, volume};
 use pocketstone_core::error::Context;
 use pocketstone_core::log::{FlashLog, FlashOp, encode_calls, encode_flash};
 use pocketstone_core::outcome::{
@@ -30,6 +30,7 @@ pub fn measure(plan: &Plan, trace: &Path, folder: &Path) -> Result<Outcome> {
     let spec = match &plan.workload {
         Workload::Read(spec) => spec,
         Workload::Files(spec) => return files::measure(plan, spec, folder),
+        Workload::Postmark(_) | Workload::AppStart(_) => return session::measure(plan, folder),
         Workload::Database(spec) => return database::measure(plan, spec, trace, folder),
     };
     let operations: Vec<Operation> = pocketstone_workload::operations(&plan.workload, plan.seed).collect();
@@ -49,7 +50,7 @@ pub fn measure(plan: &Plan, trace: &Path, folder: &Path) -> Result<Outcome> {
     in_force.resident_pages_before = pocketstone_engine::resident_pages(&target);
 
     let recorded = record(plan, &mut engine, &operations, folder, &mut unavailable)?;
-    Ok(recorded.outcome(in_force, unavailable))
+    Ok(Outcome { prefetched: engine.prefetched(), ..recorded.outcome(in_force, unavailable) })
 }
 
 /// What the measured loop gave; its logs are in the cell's folder.
@@ -80,6 +81,7 @@ impl Recorded {
             calls: self.calls,
             chip: self.chip,
             flash: self.flash,
+            prefetched: None,
             database: None,
             energy: self.energy,
             unavailable,
@@ -111,6 +113,8 @@ pub fn record(
     let mut workers = served::threads_of(&plan.volume);
     workers.push(std::process::id());
 
+    // Kernel threads do a block device's reads, and on a read-only volume nobody else has any.
+    let all = plan.volume.file_system.read_only();
     keep(folder, "calls.bin", &encode_calls(&recording.calls))?;
     if let Some(log) = &log {
         keep(folder, "flash.bin", &encode_flash(log))?;
@@ -120,7 +124,7 @@ pub fn record(
         end_ns: recording.end_ns,
         calls: recording.calls.len() as u64,
         chip: first_nand().ok(),
-        flash: log.map(|log| counts(&log, page_reads, |op| workers.contains(&op.pid))),
+        flash: log.map(|log| counts(&log, page_reads, |op| all || workers.contains(&op.pid))),
         energy,
     })
 }

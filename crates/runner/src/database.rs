@@ -198,6 +198,7 @@ fn run(plan: &Plan, spec: &DatabaseSpec, trace: &Path, folder: &Path, base: &Pat
         calls: calls.len() as u64,
         chip: first_nand().ok(),
         flash: flash.map(|log| counts(&log, page_reads, |op| threads.contains(&op.pid) || servers.contains(&op.pid))),
+        prefetched: None,
         database: Some(DatabaseOutcome {
             digest: result.digest,
             engine: result.engine,

@@ -3,7 +3,7 @@
 use crate::{hosted, stop::StopRegister};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Failure, Reply};
-use pocketstone_core::plan::{Order, TRACE_FILE};
+use pocketstone_core::plan::Order;
 use pocketstone_core::{Error, Result};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount};
@@ -83,11 +83,11 @@ fn load_modules() -> Result<()> {
 /// Takes the host's order, has a child process carry it out, and hands its files to the host.
 fn serve() -> Result<Reply> {
     let order = hosted::read("order.json")?;
-    let needs_trace = serde_json::from_slice::<Order>(&order).is_ok_and(|o| o.trace().is_some());
+    let needed = serde_json::from_slice::<Order>(&order).map_or_else(|_| Vec::new(), |o| o.files());
     fs::write(ORDER, order).board(|| format!("cannot write {ORDER}"))?;
-    if needs_trace {
-        let trace = Path::new(ORDER).with_file_name(TRACE_FILE);
-        fs::write(&trace, hosted::read(TRACE_FILE)?).board(|| format!("cannot write {}", trace.display()))?;
+    for name in needed {
+        let beside = Path::new(ORDER).with_file_name(name);
+        fs::write(&beside, hosted::read(name)?).board(|| format!("cannot write {}", beside.display()))?;
     }
     let _ = fs::remove_dir_all(FOLDER);
     fs::create_dir(FOLDER).board(|| format!("cannot create {FOLDER}"))?;

@@ -1,9 +1,10 @@
-//! Raw flash: erasing it, by the kernel's MTD ioctls.
+//! Raw flash: erasing it, and writing an image to it.
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, ioctl, opcode};
+use pocketstone_media::nand::{Fault, MtdNand, Nand};
 use std::fs;
+use std::path::Path;
 
 /// Opens a device file for reading and writing.
 ///
@@ -13,28 +14,6 @@ pub fn device(path: &str) -> Result<fs::File> {
     fs::File::options().read(true).write(true).open(path).board(|| format!("cannot open {path}"))
 }
 
-/// struct erase_info_user of include/uapi/mtd/mtd-abi.h.
-#[repr(C)]
-struct EraseRequest {
-    start: u32,
-    length: u32,
-}
-
-/// struct mtd_write_req of the same header.
-#[repr(C)]
-struct WriteRequest {
-    start: u64,
-    length: u64,
-    oob_length: u64,
-    data: u64,
-    oob: u64,
-    mode: u8,
-    padding: [u8; 7],
-}
-
-/// MTD_OPS_AUTO_OOB: the bytes go to the free part of the out-of-band area.
-const AUTO_OOB: u8 = 1;
-
 /// The marker by which JFFS2 knows an erased block on NAND: magic, node type CLEANMARKER, length 8.
 fn clean_marker() -> [u8; 8] {
     let mut marker = [0; 8];
@@ -42,18 +21,6 @@ fn clean_marker() -> [u8; 8] {
     marker[2..4].copy_from_slice(&0x2003u16.to_ne_bytes());
     marker[4..].copy_from_slice(&8u32.to_ne_bytes());
     marker
-}
-
-/// Size and erase block size of mtd0, in bytes.
-fn geometry() -> Result<(u32, u32)> {
-    let number = |file: &str| -> Result<u32> {
-        let path = format!("/sys/class/mtd/mtd0/{file}");
-        let text = fs::read_to_string(&path)
-            .board(|| "the board has no MTD device".into())
-            .map_err(|e| e.hint("check that the board's profile loads the module `nandsim`"))?;
-        text.trim().parse().map_err(|e| Error::board(format!("{path} holds `{}`", text.trim())).because(e))
-    };
-    Ok((number("size")?, number("erasesize")?))
 }
 
 /// Erases the whole first MTD device.
@@ -71,55 +38,49 @@ pub fn erase() -> Result<()> {
 /// When a block cannot be erased or marked.
 pub fn erase_for_jffs2() -> Result<()> {
     let marker = clean_marker();
-    erase_then(|device, start| {
-        let request = WriteRequest {
-            start: u64::from(start),
-            length: 0,
-            oob_length: marker.len() as u64,
-            data: 0,
-            oob: marker.as_ptr() as usize as u64,
-            mode: AUTO_OOB,
-            padding: [0; 7],
-        };
-        // SAFETY: MEMWRITE reads the request and `oob_length` bytes at `oob`, both alive here.
-        unsafe { ioctl(device, Setter::<{ opcode::read_write::<WriteRequest>(b'M', 24) }, WriteRequest>::new(request)) }
-            .board(|| format!("cannot mark the block at {start:#x}"))
-    })
+    erase_then(|nand, page| nand.program_spare(page, &marker))
 }
 
-fn erase_then(after: impl Fn(&fs::File, u32) -> Result<()>) -> Result<()> {
-    let (bytes, block) = geometry()?;
-    let device = device("/dev/mtd0")?;
-    for start in (0..bytes).step_by(block as usize) {
-        let mut offset = i64::from(start);
-        // SAFETY: MEMGETBADBLOCK reads an i64 offset.
-        let is_bad = unsafe { ioctl(&device, BadBlock(&mut offset)) }.unwrap_or(0);
-        if is_bad > 0 {
+fn chip() -> Result<MtdNand> {
+    MtdNand::open(Path::new("/dev/mtd0"), false)
+        .board(|| "the board has no MTD device".into())
+        .map_err(|e| e.hint("check that the board's profile loads the module `nandsim`"))
+}
+
+fn erase_then(after: impl Fn(&mut MtdNand, u32) -> Result<(), Fault>) -> Result<()> {
+    let mut nand = chip()?;
+    let geometry = nand.geometry();
+    for block in 0..geometry.blocks {
+        if nand.is_bad(block)? {
             continue;
         }
-        let request = EraseRequest { start, length: block };
-        // SAFETY: MEMERASE reads the request, which has the size and layout its number encodes.
-        unsafe { ioctl(&device, Setter::<{ opcode::write::<EraseRequest>(b'M', 2) }, EraseRequest>::new(request)) }
-            .board(|| format!("cannot erase the block at {start:#x}"))?;
-        after(&device, start)?;
+        let refused = |fault: Fault| Error::board(format!("cannot erase block {block}: {fault}"));
+        nand.erase(block).map_err(refused)?;
+        after(&mut nand, block * geometry.pages_per_block).map_err(refused)?;
     }
     Ok(())
 }
 
-/// MEMGETBADBLOCK: whose answer is the return value, which no ready-made pattern hands back.
-struct BadBlock<'a>(&'a mut i64);
-
-// SAFETY: the number encodes a read of an i64, which `as_ptr` points to.
-unsafe impl Ioctl for BadBlock<'_> {
-    type Output = i32;
-    const IS_MUTATING: bool = false;
-    fn opcode(&self) -> Opcode {
-        opcode::write::<i64>(b'M', 11)
+/// Programs the first MTD device, which is erased, from its start on; the last page is filled up with ones.
+///
+/// # Errors
+/// When the bytes do not fit, a block among them is bad (a block device on the chip would not step over it), or the
+/// chip refuses.
+pub fn write_from_start(bytes: &[u8]) -> Result<()> {
+    let mut nand = chip()?;
+    let geometry = nand.geometry();
+    if bytes.len() as u64 > geometry.bytes() {
+        return Err(Error::board(format!("{} bytes do not fit a chip of {}", bytes.len(), geometry.bytes())));
     }
-    fn as_ptr(&mut self) -> *mut std::ffi::c_void {
-        std::ptr::from_mut(self.0).cast()
+    for (part, page) in bytes.chunks(geometry.page_bytes as usize).zip(0..) {
+        let block = page / geometry.pages_per_block;
+        if page % geometry.pages_per_block == 0 && nand.is_bad(block)? {
+            return Err(Error::board(format!("block {block} is bad, and an image has no place for that"))
+                .hint("use UBI: file_system = \"squashfs-ubiblock\""));
+        }
+        let mut data = part.to_vec();
+        data.resize(geometry.page_bytes as usize, 0xff);
+        nand.program(page, &data, &[]).map_err(|fault| Error::board(format!("cannot program page {page}: {fault}")))?;
     }
-    unsafe fn output_from_ptr(result: IoctlOutput, _: *mut std::ffi::c_void) -> rustix::io::Result<Self::Output> {
-        Ok(result)
-    }
+    Ok(())
 }

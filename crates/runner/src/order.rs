@@ -1,10 +1,10 @@
 //! One order: read it, carry it out, leave the reply in a folder.
 
 use crate::in_memory::InMemory;
-use crate::{cell, database, files, volume};
+use crate::{cell, database, files, squashfs, volume};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Failure, Reply};
-use pocketstone_core::plan::{Order, Step, TRACE_FILE};
+use pocketstone_core::plan::{IMAGE_FILE, Order, Step, TRACE_FILE};
 use pocketstone_core::{Error, Result};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -39,6 +39,9 @@ fn execute(order: Order, trace: &Path, folder: &Path) -> Result<Reply> {
                     InMemory::make(&volume, folder)?;
                 }
                 Step::Format { volume } => volume::format(&volume)?,
+                Step::Fill { volume, .. } | Step::Populate { volume, .. } if volume.file_system.read_only() => {
+                    squashfs::install(&volume, &trace.with_file_name(IMAGE_FILE), &volume::folder(&volume)?)?;
+                }
                 Step::Fill { volume, file } => volume::fill(&volume, &file)?,
                 Step::Populate { volume, population } => files::prepare(&volume, &population)?,
                 Step::Load { volume, database } => database::prepare(&volume, &database, trace, folder)?,

@@ -5,6 +5,7 @@ use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::fs;
+use std::io::Write;
 
 /// Source of a mount of the volume made here.
 pub const VOLUME: &str = "ubi0:target";
@@ -31,6 +32,12 @@ struct MakeVolumeRequest {
     name_length: i16,
     padding: [i8; 4],
     name: [u8; 128],
+}
+
+/// struct ubi_blkcreate_req of the same header: nothing but room for later.
+#[repr(C)]
+struct MakeBlockDeviceRequest {
+    padding: [i8; 128],
 }
 
 const DYNAMIC_VOLUME: i8 = 3;
@@ -70,4 +77,31 @@ pub fn attach_and_make_volume() -> Result<()> {
     // SAFETY: UBI_IOCMKVOL reads the request, which has the size and layout its number encodes.
     unsafe { ioctl(&ubi, Setter::<{ opcode::write::<MakeVolumeRequest>(b'o', 0) }, MakeVolumeRequest>::new(request)) }
         .board(|| "the UBI volume cannot be made".into())
+}
+
+/// Writes what the volume holds from now on.
+///
+/// # Errors
+/// When it does not fit, or the kernel refuses.
+pub fn update_volume(bytes: &[u8]) -> Result<()> {
+    let mut volume = device("/dev/ubi0_0")?;
+    let length = bytes.len() as i64;
+    // SAFETY: UBI_IOCVOLUP reads an i64, the number of bytes that follow.
+    unsafe { ioctl(&volume, Setter::<{ opcode::write::<i64>(b'O', 0) }, i64>::new(length)) }
+        .board(|| format!("the UBI volume takes no image of {length} bytes"))?;
+    volume.write_all(bytes).board(|| "the UBI volume cannot be written".into())
+}
+
+/// Makes the volume a read-only block device, /dev/ubiblock0_0.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn make_block_device() -> Result<()> {
+    let volume = device("/dev/ubi0_0")?;
+    let request = MakeBlockDeviceRequest { padding: [0; 128] };
+    const MAKE: rustix::ioctl::Opcode = opcode::write::<MakeBlockDeviceRequest>(b'O', 7);
+    // SAFETY: UBI_IOCVOLCRBLK reads the request, which has the size that its number encodes.
+    unsafe { ioctl(&volume, Setter::<MAKE, MakeBlockDeviceRequest>::new(request)) }
+        .board(|| "the UBI volume cannot be made a block device".into())
+        .map_err(|e| e.hint("the board's kernel needs CONFIG_MTD_UBI_BLOCK"))
 }

@@ -4,11 +4,11 @@ use crate::{mtd, served, ubi};
 use pocketstone_core::error::Context;
 use pocketstone_core::plan::{Data, FileSpec, FileSystem, TARGET_FILE, Volume};
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::write_file;
 use pocketstone_workload::{Content, filler_bytes};
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ pub fn folder(volume: &Volume) -> Result<PathBuf> {
     match volume.file_system {
         FileSystem::Directory => volume.directory.clone().ok_or_else(|| Error::user("the plan names no directory")),
         FileSystem::Jffs2 | FileSystem::Ubifs | FileSystem::Yaffs2 | FileSystem::NullFuse => Ok(MOUNT_POINT.into()),
+        FileSystem::SquashfsMtdblock | FileSystem::SquashfsUbiblock => Ok(MOUNT_POINT.into()),
         other => Err(not_kept(other)),
     }
 }
@@ -61,6 +62,13 @@ pub fn format(volume: &Volume) -> Result<()> {
         FileSystem::Yaffs2 => mtd::erase()?,
         // Its one file has a size from the start.
         FileSystem::NullFuse => return Ok(()),
+        // There is nothing to mount before the image is there.
+        FileSystem::SquashfsMtdblock => return mtd::erase(),
+        FileSystem::SquashfsUbiblock => {
+            mtd::erase()?;
+            ubi::attach_and_make_volume()?;
+            return pocketstone_probe::quiet::wait(QUIET_LIMIT);
+        }
         other => return Err(not_kept(other)),
     }
     attach(volume)?;
@@ -78,20 +86,40 @@ pub fn fill(volume: &Volume, file: &FileSpec) -> Result<()> {
         return pocketstone_probe::quiet::wait(QUIET_LIMIT);
     }
     let mut filler = Content::new(Data::Random, file.seed ^ 1);
-    write(&folder.join("filler"), &mut filler, filler_bytes(file.seed))?;
+    write_file(&folder.join("filler"), &mut filler, filler_bytes(file.seed))?;
     let target = folder.join(TARGET_FILE);
-    write(&target, &mut Content::new(file.data, file.seed), file.bytes)?;
+    write_file(&target, &mut Content::new(file.data, file.seed), file.bytes)?;
     if volume.file_system == FileSystem::Directory {
         return pocketstone_engine::evict(&target);
     }
-    rustix::fs::sync();
-    match volume.file_system {
-        FileSystem::Yaffs2 => served::detach(&folder)?,
-        _ => rustix::mount::unmount(MOUNT_POINT, UnmountFlags::empty()).board(|| "cannot unmount".into())?,
-    }
-    attach(volume)?;
+    remount(volume)?;
     // The kernel knows the file from here on; what a measurement empties is the page cache alone.
     fs::File::open(&target).board(|| format!("cannot open {} after remounting", target.display()))?;
+    pocketstone_probe::quiet::wait(QUIET_LIMIT)
+}
+
+/// Mounts a volume again, so that the kernel knows nothing of its files.
+///
+/// # Errors
+/// When it is in use, or the kernel refuses.
+fn remount(volume: &Volume) -> Result<()> {
+    rustix::fs::sync();
+    match volume.file_system {
+        FileSystem::Yaffs2 => served::detach(Path::new(MOUNT_POINT))?,
+        _ => rustix::mount::unmount(MOUNT_POINT, UnmountFlags::empty()).board(|| "cannot unmount".into())?,
+    }
+    attach(volume)
+}
+
+/// Writes back what was written, mounts a volume of the board again, and waits until it is quiet.
+///
+/// # Errors
+/// When the volume is in use, or the board does not come to rest.
+pub fn restart(volume: &Volume) -> Result<()> {
+    if volume.file_system == FileSystem::Directory {
+        return settle(volume);
+    }
+    remount(volume)?;
     pocketstone_probe::quiet::wait(QUIET_LIMIT)
 }
 
@@ -111,20 +139,6 @@ pub fn settle(volume: &Volume) -> Result<()> {
         FileSystem::Directory => Ok(()),
         _ => pocketstone_probe::quiet::wait(QUIET_LIMIT),
     }
-}
-
-fn write(path: &Path, content: &mut Content, bytes: u64) -> Result<()> {
-    let failed = || format!("cannot write {bytes} bytes to {}", path.display());
-    let mut file = fs::File::create(path).board(failed)?;
-    let mut buffer = vec![0; 64 * 1024];
-    let mut left = bytes;
-    while left > 0 {
-        let part = &mut buffer[..left.min(64 * 1024) as usize];
-        content.fill(part);
-        file.write_all(part).board(failed)?;
-        left -= part.len() as u64;
-    }
-    file.sync_all().board(failed)
 }
 
 fn attach(volume: &Volume) -> Result<()> {

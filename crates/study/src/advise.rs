@@ -61,7 +61,7 @@ impl Answer {
 /// When no measured cell fits, a lever is none, or the run cannot be replayed on the device.
 pub fn governor(store: &Store, study: &Study, question: &Question<'_>) -> Result<Answer> {
     let setting = setting(question.levers)?;
-    let cells = trials(store, study, question.only)?;
+    let cells = fitting(store, study, question.only)?;
     let device = setting.scaled(question.device)?;
     let devices = replay::loaded(study, replay::calibrating(study), question.devices, Some(store))?;
     let cycles_scale = replay::cycles_scale(store, study, &cells[0], question.device, &devices)?;
@@ -101,8 +101,9 @@ fn setting(levers: &[String]) -> Result<Setting> {
     Ok(setting)
 }
 
-/// The cells of the first point that fits, as a replay takes them.
-fn trials(store: &Store, study: &Study, only: &str) -> Result<Vec<StoredCell>> {
+/// The cells of the first point that an SQL condition on the view `cells` selects, as a replay takes them: one for each
+/// trial.
+pub(crate) fn fitting(store: &Store, study: &Study, only: &str) -> Result<Vec<StoredCell>> {
     let sql = format!("SELECT id FROM cells WHERE status = 'done' AND ({only}) ORDER BY id");
     let ids: Vec<i64> = store
         .rows(&sql, [], |r| r.get(0))

@@ -1,6 +1,6 @@
 //! Cells: one point of a matrix, one seed, traced or not.
 
-use crate::factor::{Point, describe};
+use crate::factor::{Point, describe, on_database};
 use crate::study::{Experiment, Study, Traced};
 use crate::traces::Traces;
 use pocketstone_core::database::*;
@@ -75,7 +75,7 @@ fn has_twin(experiment: &Experiment, point: &Point, repetition: u32) -> Result<b
         Traced::None => false,
     };
     let workload = point["workload"].as_str();
-    let files = matches!(workload, Some("read" | "files"));
+    let files = workload.is_some_and(|w| !on_database(w));
     let file_system: FileSystem = word(point, "file_system")?;
     let on_flash = !file_system.in_memory() && file_system != FileSystem::NullFuse;
     Ok(wanted && workload != Some("null") && (!files || on_flash))
@@ -101,6 +101,8 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool, traces:
     let workload = match point["workload"].as_str() {
         Some("files") => Workload::Files(files(point)?),
         Some("read") => Workload::Read(read(point)?),
+        Some("postmark") => Workload::Postmark(postmark(point)?),
+        Some("app-start") => Workload::AppStart(app_start(point)?),
         _ => Workload::Database(Box::new(database(point, seed, traces)?)),
     };
     let read_ahead = match point.get("read_ahead_bytes") {
@@ -109,7 +111,8 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool, traces:
     };
     let in_memory = file_system.in_memory();
     let name = file_system.name();
-    if in_memory && matches!(workload, Workload::Read(_)) {
+    let cold = matches!(workload, Workload::Read(_) | Workload::Postmark(_) | Workload::AppStart(_));
+    if in_memory && cold {
         return Err(Error::user(format!("a cold read of {name} in memory measures nothing"))
             .hint("set workload = \"files\", whose operation may be read"));
     }
@@ -127,6 +130,15 @@ fn plan(point: &Point, seed: u64, directory: Option<&Path>, trace: bool, traces:
     if matches!(file_system, FileSystem::Scmfs | FileSystem::ScmfsPcm) && matches!(workload, Workload::Database(_)) {
         return Err(Error::user(format!("a database needs files that the kernel knows; {name} here is a library"))
             .hint("set file_system = \"scmfs-fuse\""));
+    }
+    if file_system.read_only() && !matches!(workload, Workload::Read(_) | Workload::AppStart(_)) {
+        return Err(Error::user(format!("{name} is read-only, and this workload writes"))
+            .hint("set workload = \"read\" or \"app-start\" for it, or leave it out"));
+    }
+    let many = matches!(workload, Workload::Postmark(_) | Workload::AppStart(_));
+    if let (true, Some(ReadAhead { by: ReadAheadBy::File, .. })) = (many, read_ahead) {
+        return Err(Error::user("programs open many files, and give no advice about any of them")
+            .hint("set read_ahead_by = \"mount\""));
     }
     if let (Workload::Database(_), Some(ReadAhead { by: ReadAheadBy::File, .. })) = (&workload, read_ahead) {
         return Err(Error::user("a database's files are opened by its engine, which gives no advice about them")
@@ -159,6 +171,8 @@ fn read(point: &Point) -> Result<ReadSpec> {
         file_bytes: number(point, "file_bytes")?,
         inter_arrival_ns: number(point, "inter_arrival_ns")?,
         data: word(point, "data")?,
+        access: word(point, "access")?,
+        prefetch: word(point, "prefetch")?,
     };
     if spec.request_bytes == 0 || spec.request_bytes > spec.file_bytes {
         let (request, file) = (spec.request_bytes, spec.file_bytes);
@@ -179,6 +193,28 @@ fn files(point: &Point) -> Result<FilesSpec> {
         inter_arrival_ns: number(point, "inter_arrival_ns")?,
         data: word(point, "data")?,
         sync: word(point, "sync")?,
+    };
+    spec.check().map(|()| spec)
+}
+
+fn postmark(point: &Point) -> Result<PostmarkSpec> {
+    let spec = PostmarkSpec {
+        files: number(point, "files")?,
+        least_file_bytes: number(point, "least_file_bytes")?,
+        file_bytes: number(point, "file_bytes")?,
+        transactions: number(point, "requests")?,
+        request_bytes: number(point, "request_bytes")?,
+        data: word(point, "data")?,
+    };
+    spec.check().map(|()| spec)
+}
+
+fn app_start(point: &Point) -> Result<AppStartSpec> {
+    let spec = AppStartSpec {
+        files: number(point, "files")?,
+        libraries: number(point, "libraries")?,
+        request_bytes: number(point, "request_bytes")?,
+        data: word(point, "data")?,
     };
     spec.check().map(|()| spec)
 }
@@ -247,14 +283,27 @@ mod tests {
 
     #[test]
     fn every_word_of_a_factor_is_a_word_of_a_plan() {
-        let words =
-            ["file_system", "pattern", "data", "operation", "sync", "read_ahead_by", "engine", "sql", "arrival"];
+        let words = [
+            "file_system",
+            "access",
+            "prefetch",
+            "pattern",
+            "data",
+            "operation",
+            "sync",
+            "read_ahead_by",
+            "engine",
+            "sql",
+            "arrival",
+        ];
         for name in words.into_iter().chain(["waiting"]) {
             let crate::factor::Kind::Word(words) = crate::factor::named(name).unwrap().kind else { panic!("{name}") };
             for value in words {
                 let point = Point::from([(name.to_owned(), (*value).into())]);
                 let understood = match name {
                     "file_system" => word::<FileSystem>(&point, name).is_ok(),
+                    "access" => word::<Access>(&point, name).is_ok(),
+                    "prefetch" => word::<Prefetch>(&point, name).is_ok(),
                     "pattern" => word::<Pattern>(&point, name).is_ok(),
                     "data" => word::<Data>(&point, name).is_ok(),
                     "operation" => word::<FileOperation>(&point, name).is_ok(),
@@ -273,7 +322,7 @@ mod tests {
     #[test]
     fn every_workload_of_the_factor_is_one_of_a_plan() {
         let crate::factor::Kind::Word(words) = crate::factor::named("workload").unwrap().kind else { panic!() };
-        for value in words.iter().filter(|w| !["read", "files"].contains(w)) {
+        for value in words.iter().filter(|w| on_database(w)) {
             let point = Point::from([("workload".to_owned(), (*value).into())]);
             assert!(word::<DatabaseWorkload>(&point, "workload").is_ok(), "{value}");
         }
@@ -359,6 +408,29 @@ mod tests {
         assert!(refused.chain().contains("yaffs2 does not compress"));
         let refused = plans("file_system='null-fuse'\nworkload='files'\noperation='read'").unwrap_err();
         assert!(refused.chain().contains("can be read, and nothing else"));
+    }
+
+    #[test]
+    fn what_writes_is_refused_on_a_read_only_file_system_and_advice_on_many_files() {
+        let plans = |factors: &str| made(&study(&format!("{factors}\n")), "virtual", true);
+        let mapped = "file_bytes='1MiB'\nrequests=8\naccess='mmap'\nprefetch='willneed'\n";
+        for (workload, more) in [("read", mapped), ("app-start", "files=30\n")] {
+            let factors = format!("file_system='squashfs-ubiblock'\nworkload='{workload}'\n{more}");
+            assert_eq!(plans(&factors).unwrap().len(), 2, "{workload}, and its twin");
+        }
+        let sizes = "file_bytes='10KiB'\nrequests=8\n";
+        for (workload, more) in [("postmark", sizes), ("files", sizes), ("contacts", "")] {
+            let factors = format!("file_system='squashfs-mtdblock'\nworkload='{workload}'\n{more}");
+            let refused = plans(&factors).unwrap_err();
+            assert!(refused.chain().contains("squashfs-mtdblock is read-only"), "{}", refused.chain());
+        }
+        let advised = format!(
+            "file_system='jffs2'\nworkload='postmark'\n{sizes}read_ahead_by='file'\n\
+                               read_ahead_bytes=0"
+        );
+        assert!(plans(&advised).unwrap_err().cure().unwrap().contains("mount"));
+        let in_memory = format!("file_system='tmpfs'\nworkload='postmark'\n{sizes}");
+        assert!(plans(&in_memory).unwrap_err().chain().contains("measures nothing"));
     }
 
     #[test]

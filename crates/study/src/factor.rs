@@ -42,13 +42,25 @@ pub enum Kind {
 pub enum Of {
     /// All.
     All,
-    /// `read` and `files`.
+    /// All but those on databases.
     Files,
+    /// Of those, all whose files' sizes are given.
+    Sized,
+    /// `read` and `files`.
+    Paced,
+    /// `read` alone.
+    Read,
     /// `files` alone.
     FilesOnly,
+    /// Those on a number of files.
+    Many,
+    /// `postmark` alone.
+    Postmark,
+    /// `app-start` alone.
+    AppStart,
     /// Those on databases.
     Databases,
-    /// `read`, and those on databases.
+    /// All whose page cache is cold, or can be.
     Cached,
     /// `read`, `files` and `contacts`.
     Patterned,
@@ -56,14 +68,26 @@ pub enum Of {
     Prepared,
 }
 
+/// Whether a workload is one on a database.
+pub fn on_database(workload: &str) -> bool {
+    !["read", "files", "postmark", "app-start"].contains(&workload)
+}
+
 impl Of {
     fn has(self, workload: &str) -> bool {
         let (read, files) = (workload == "read", workload == "files");
+        let (postmark, start) = (workload == "postmark", workload == "app-start");
         match self {
             Of::All => true,
-            Of::Files => read || files,
+            Of::Files => !on_database(workload),
+            Of::Sized => read || files || postmark,
+            Of::Paced => read || files,
+            Of::Read => read,
             Of::FilesOnly => files,
-            Of::Databases => !read && !files,
+            Of::Many => files || postmark || start,
+            Of::Postmark => postmark,
+            Of::AppStart => start,
+            Of::Databases => on_database(workload),
             Of::Cached => !files,
             Of::Patterned => read || files || workload == "contacts",
             Of::Prepared => workload == "prepared",

@@ -52,6 +52,12 @@ fn metric_label(metric: &str) -> String {
         "bench_idle_mw" => "power at rest by the bench meter in mW",
         "io_ns" => "blocked in read, write and sync",
         "rest_ns" => "the rest",
+        "read_25_bytes_per_s" => "throughput of read() until 25% of a file is read, in bytes per second",
+        "read_50_bytes_per_s" => "throughput of read() until 50% of a file is read, in bytes per second",
+        "read_100_bytes_per_s" => "throughput of read() until a file is read, in bytes per second",
+        "transactions_per_s" => "transactions per second",
+        "prefetch_ns" => "time of the prefetching call",
+        "prefetched_pages" => "pages in the page cache after the prefetching call",
         "cache_misses" => "page-cache misses",
         "read_bytes" => "bytes read",
         "written_bytes" => "bytes written",
@@ -138,7 +144,7 @@ fn label(study: &Study, spec: &FigureSpec, metric: &str) -> String {
     let workload = experiment.and_then(|e| e.factors.get("workload")).and_then(|w| w.first()).and_then(|w| w.as_str());
     let calls = match workload {
         None | Some("read") => "read()",
-        Some("files") => "a request",
+        Some("files" | "postmark" | "app-start") => "a request",
         Some(_) => "an operation",
     };
     metric_label(metric).replace("in read()", &format!("in {calls}")).replace("read()", calls)

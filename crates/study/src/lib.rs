@@ -11,6 +11,7 @@ mod figures;
 pub mod layers;
 pub mod metrics;
 pub mod model;
+pub mod read_ahead;
 pub mod replay;
 mod report_files;
 pub mod report_model;
@@ -39,6 +40,7 @@ mod testing {
             calls: 0,
             chip: None,
             flash: None,
+            prefetched: None,
             database: None,
             energy: Vec::new(),
             unavailable: Vec::new(),

@@ -3,13 +3,15 @@
 use pocketstone_board::Measured;
 use pocketstone_core::events::Window;
 use pocketstone_core::log::Call;
-use pocketstone_core::outcome::{EnergyReading, FlashCounts, Outcome, widest};
+use pocketstone_core::outcome::{EnergyReading, FlashCounts, Outcome, Prefetched, widest};
+use pocketstone_core::plan::{Plan, Workload};
 use pocketstone_probe::analysis::{Analysis, OperationCost, analyse};
+use pocketstone_workload::Operation;
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
 
 /// Every metric.
-pub const METRICS: [&str; 58] = [
+pub const METRICS: [&str; 64] = [
     // Latencies.
     "total_ns",
     "mean_ns",
@@ -21,6 +23,13 @@ pub const METRICS: [&str; 58] = [
     "late_p99_ns",
     "run_ns",
     "operations_per_s",
+    // Of files read whole, and of calls that prefetch.
+    "read_25_bytes_per_s",
+    "read_50_bytes_per_s",
+    "read_100_bytes_per_s",
+    "transactions_per_s",
+    "prefetch_ns",
+    "prefetched_pages",
     // What a database's process used, by the kernel's account of it.
     "startup_ns",
     "process_ns",
@@ -79,12 +88,13 @@ pub(crate) fn put_metrics(
     db: &Connection,
     cell: i64,
     traced: bool,
+    plan: &Plan,
     measured: &Measured,
     analysis: Option<&Analysis>,
 ) -> rusqlite::Result<()> {
     let mut metrics = match traced {
         true => of_traced(measured, analysis),
-        false => of_plain(measured),
+        false => of_plain(measured).into_iter().chain(of_postmark(plan, &measured.calls)).collect(),
     };
     metrics.retain(|(_, value)| value.is_some());
     let mut insert = db.prepare_cached("INSERT INTO metric VALUES (?1, ?2, ?3)")?;
@@ -125,6 +135,10 @@ fn of_plain(measured: &Measured) -> Metrics {
             ("run_ns", Some(run_ns)),
             ("operations_per_s", (run_ns > 0.0).then(|| number * 1e9 / run_ns)),
         ]);
+    }
+    if let Some(Prefetched { latency_ns, resident_pages }) = measured.outcome.prefetched {
+        metrics.push(("prefetch_ns", Some(latency_ns as f64)));
+        metrics.push(("prefetched_pages", resident_pages.map(|pages| pages as f64)));
     }
     metrics.extend(of_process(&measured.outcome));
     metrics.extend(of_energy(&measured.outcome));
@@ -167,6 +181,51 @@ fn of_process(outcome: &Outcome) -> Metrics {
         ("major_faults", number(used.major_faults)),
         ("rows", Some(database.rows as f64)),
     ]
+}
+
+/// Mean throughput of read() over all files that were read, when a share of each has been read: bytes over time in the
+/// calls up to the first one that reaches it, as the read-ahead paper's table 1 has it; and transactions over the time
+/// in all calls.
+fn of_postmark(plan: &Plan, calls: &[Call]) -> Metrics {
+    let Workload::Postmark(spec) = &plan.workload else { return Metrics::new() };
+    let operations = pocketstone_workload::operations(&plan.workload, plan.seed).filter(Operation::is_logged);
+    // The requests of each file that is read: bytes, and time.
+    let mut files: Vec<Vec<(u64, u64)>> = Vec::new();
+    for (operation, call) in operations.zip(calls) {
+        match operation {
+            Operation::Open { append: false, .. } => files.push(Vec::new()),
+            Operation::Read { bytes, .. } => {
+                if let Some(requests) = files.last_mut() {
+                    requests.push((bytes, call.latency_ns));
+                }
+            }
+            _ => {}
+        }
+    }
+    let until = |share: f64| {
+        let throughputs: Vec<f64> = files.iter().filter_map(|requests| throughput(requests, share)).collect();
+        (!throughputs.is_empty()).then(|| throughputs.iter().sum::<f64>() / throughputs.len() as f64)
+    };
+    let total = total(calls);
+    vec![
+        ("read_25_bytes_per_s", until(0.25)),
+        ("read_50_bytes_per_s", until(0.5)),
+        ("read_100_bytes_per_s", until(1.0)),
+        ("transactions_per_s", (total > 0.0).then(|| spec.transactions as f64 * 1e9 / total)),
+    ]
+}
+
+/// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
+fn throughput(requests: &[(u64, u64)], share: f64) -> Option<f64> {
+    let wanted = share * requests.iter().map(|(bytes, _)| *bytes as f64).sum::<f64>();
+    let (mut read, mut ns) = (0, 0);
+    for (bytes, latency_ns) in requests {
+        (read, ns) = (read + bytes, ns + latency_ns);
+        if read as f64 >= wanted {
+            break;
+        }
+    }
+    (ns > 0).then(|| read as f64 * 1e9 / ns as f64)
 }
 
 fn of_traced(measured: &Measured, analysis: Option<&Analysis>) -> Metrics {
@@ -235,6 +294,41 @@ mod tests {
     use super::*;
     use crate::testing::nothing;
     use pocketstone_core::outcome::Scope;
+
+    #[test]
+    fn throughput_counts_up_to_the_request_that_reaches_the_share() {
+        // Four blocks of 1000 bytes and one of 500: a quarter is 1125 bytes, a half 2250. 2000 bytes in 4 us are
+        // 5e8 per second, 3000 in 6 us, all 4500 in 12 us 3.75e8.
+        let requests = [(1000, 3000), (1000, 1000), (1000, 2000), (1000, 2000), (500, 4000)];
+        assert_eq!([0.25, 0.5, 1.0].map(|share| throughput(&requests, share)), [5e8, 5e8, 3.75e8].map(Some));
+        assert_eq!(throughput(&[], 0.5), None);
+    }
+
+    #[test]
+    fn every_file_read_counts_as_much_as_any_other() {
+        use pocketstone_core::plan::*;
+        let (least_file_bytes, file_bytes, request_bytes) = (1000, 2000, 1000);
+        let (transactions, data) = (40, Data::Random);
+        let spec = PostmarkSpec { files: 9, least_file_bytes, file_bytes, transactions, request_bytes, data };
+        let plan = Plan {
+            format: PLAN_FORMAT,
+            seed: 1,
+            volume: Volume { file_system: FileSystem::Jffs2, options: Vec::new(), directory: None },
+            workload: Workload::Postmark(spec),
+            read_ahead: None,
+            trace: false,
+            energy: false,
+        };
+        // A byte takes a nanosecond in read(), any other call a microsecond: each file has 1e9 bytes per second.
+        let operations = pocketstone_workload::operations(&plan.workload, 1).filter(Operation::is_logged);
+        let latency = |o| if let Operation::Read { bytes, .. } = o { bytes } else { 1000 };
+        let calls: Vec<Call> =
+            operations.map(|o| Call { start_ns: 0, latency_ns: latency(o), intended_ns: 0 }).collect();
+        let found = of_postmark(&plan, &calls);
+        assert!(found[..3].iter().all(|(_, value)| *value == Some(1e9)), "{found:?}");
+        let total: u64 = calls.iter().map(|c| c.latency_ns).sum();
+        assert_eq!(found[3], ("transactions_per_s", Some(40e9 / total as f64)));
+    }
 
     #[test]
     fn energy_is_that_of_the_widest_meters_and_absent_without() {

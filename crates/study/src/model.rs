@@ -63,6 +63,8 @@ pub struct ClaimResult {
     pub detail: String,
     /// What the paper reports, where it does.
     pub paper: Option<String>,
+    /// Where it does not hold and a paper reports it: why, or that nobody knows.
+    pub deviation: Option<String>,
     /// The query that the value came from.
     pub query: String,
     /// A failed claim of this kind makes the command's exit code 3.

@@ -131,6 +131,7 @@ pub fn refresh(
         store.set_facts([(fact(name).as_str(), device.text.as_str())])?;
     }
     validation::refresh(store, study, devices, validation::folder().as_deref())?;
+    crate::read_ahead::refresh(store, study)?;
     if flash::refresh(store, study, devices)? {
         crate::summarize::summarize(store, study)?;
     }

@@ -1,6 +1,6 @@
 //! The report's tables of `files` workloads and of databases.
 
-use crate::factor::Point as Factors;
+use crate::factor::{Point as Factors, on_database};
 use crate::model::Table;
 use crate::report_model::{Row, rows, sort_key};
 use crate::run::varying;
@@ -11,15 +11,16 @@ use pocketstone_core::Result;
 use pocketstone_core::units::{format_bytes, format_ns};
 use std::collections::BTreeMap;
 
-/// Whether an experiment has the `files` workload.
+/// Whether an experiment has a workload on a number of files.
 pub(crate) fn on_files(experiment: &Experiment) -> bool {
-    experiment.factors.get("workload").is_some_and(|values| values.iter().any(|v| v == "files"))
+    let workloads = experiment.factors.get("workload").into_iter().flatten().filter_map(|v| v.as_str());
+    workloads.into_iter().any(|workload| workload != "read" && !on_database(workload))
 }
 
 /// Whether an experiment has databases.
 pub(crate) fn on_databases(experiment: &Experiment) -> bool {
-    let workloads = experiment.factors.get("workload");
-    workloads.is_some_and(|values| values.iter().any(|v| v != "files" && v != "read"))
+    let mut workloads = experiment.factors.get("workload").into_iter().flatten().filter_map(|v| v.as_str());
+    workloads.any(on_database)
 }
 
 /// What the runs of an experiment on databases took.

@@ -318,7 +318,7 @@ impl Store {
                 if let Some(analysis) = &analysis {
                     put_costs(&transaction, id, measured, analysis)?;
                 }
-                put_metrics(&transaction, id, cell.traced, measured, analysis.as_ref())?;
+                put_metrics(&transaction, id, cell.traced, &cell.plan, measured, analysis.as_ref())?;
             }
             Ok(())
         };

@@ -11,7 +11,7 @@ mod tests;
 pub use charts::{AxisSpec, ChartKind, ChartSpec, FrequencySpec};
 pub use figures::{FigureSpec, PaperSeries, Show};
 pub use matrix::{BOARD_KINDS, Compare, Experiment, Traced};
-pub use modelled::{BOUND, Calibration, Choice, FlashEnergySpec, ReplaySpec, ValidationSpec};
+pub use modelled::{BOUND, Calibration, Choice, FlashEnergySpec, ReadAheadModelSpec, ReplaySpec, ValidationSpec};
 
 use place::Locator;
 use pocketstone_core::{Error, Result};
@@ -44,6 +44,8 @@ pub struct Study {
     pub flash_energies: Vec<FlashEnergySpec>,
     /// Published tables that the model is held against.
     pub validations: Vec<ValidationSpec>,
+    /// Experiments whose reads are worked out under rules of read-ahead.
+    pub read_ahead_models: Vec<ReadAheadModelSpec>,
     /// What is drawn.
     pub figures: Vec<FigureSpec>,
     /// Charts of what queries give.
@@ -107,6 +109,8 @@ pub struct ClaimSpec {
     pub unit: Unit,
     /// What the paper reports.
     pub paper: Option<String>,
+    /// Why it may not hold here although the paper reports it, where that is known.
+    pub deviation: Option<String>,
     /// Whether the command fails (exit code 3) when it does not hold.
     #[serde(default)]
     pub required: bool,
@@ -153,6 +157,8 @@ struct RawStudy {
     flash_energy: Vec<FlashEnergySpec>,
     #[serde(default)]
     validation: Vec<ValidationSpec>,
+    #[serde(default)]
+    read_ahead_model: Vec<modelled::RawReadAheadModel>,
     #[serde(default)]
     figure: Vec<FigureSpec>,
     #[serde(default)]
@@ -205,6 +211,7 @@ impl Study {
         let replays = modelled::replays(&at, raw.replay, &experiments)?;
         modelled::validations(&at, &raw.validation)?;
         modelled::flash(&at, &raw.flash_energy, &experiments)?;
+        let read_ahead_models = modelled::read_ahead(&at, raw.read_ahead_model, &experiments)?;
         charts::frequencies(&at, &raw.frequency, &replays)?;
         figures::check(&at, &raw.figure, &experiments)?;
         for claim in &raw.claim {
@@ -229,6 +236,7 @@ impl Study {
             replays,
             flash_energies: raw.flash_energy,
             validations: raw.validation,
+            read_ahead_models,
             figures: raw.figure,
             charts: raw.chart,
             frequencies: raw.frequency,
@@ -239,9 +247,10 @@ impl Study {
         })
     }
 
-    /// Whether results have more than was measured: replays, modelled energies, validations.
+    /// Whether results have more than was measured: replays, modelled energies, validations, other read-ahead.
     pub fn has_models(&self) -> bool {
-        !(self.replays.is_empty() && self.flash_energies.is_empty() && self.validations.is_empty())
+        let replays = !self.replays.is_empty() || !self.validations.is_empty();
+        replays || !self.flash_energies.is_empty() || !self.read_ahead_models.is_empty()
     }
 
     /// Where a query stands in the file: `FILE:LINE`.

@@ -170,6 +170,11 @@ fn judge_one(store: &Store, study: &Study, claim: &ClaimSpec) -> Result<ClaimRes
         verdict,
         detail,
         paper: claim.paper.clone(),
+        deviation: claim
+            .paper
+            .as_ref()
+            .filter(|_| verdict == Verdict::Fails)
+            .map(|_| claim.deviation.clone().unwrap_or_else(|| "Why it is not so here is unexplained.".to_owned())),
         query: query.clone(),
         required: claim.required,
     })

@@ -147,7 +147,7 @@ mod tests {
                     | Operation::Create { file }
                     | Operation::Delete { file }
                     | Operation::LookUp { file } => files.insert(file),
-                    Operation::Pause { .. } => panic!("there are no pauses"),
+                    other => panic!("{other:?} is none of them"),
                 };
             }
             // n draws with replacement leave n (1 - 1/e) = 1264 distinct on average, with a standard

@@ -6,13 +6,16 @@ use pocketstone_core::random::Random;
 
 /// Operations of a `read` workload: requests at aligned offsets, with a pause between two of them.
 ///
+/// Where the plan has a prefetch, it comes before them, for the smallest range that has them all.
 /// Only whole requests are made: a tail of the file that is shorter than a request is never read.
 /// A file smaller than one request is asked for in one short read at offset 0.
 pub fn read_operations(spec: &ReadSpec, seed: u64) -> impl Iterator<Item = Operation> + use<> {
     let spec = spec.clone();
     let slots = (spec.file_bytes / spec.request_bytes.max(1)).max(1);
     let mut random = Random::labelled(seed, "read offsets");
-    (0..spec.requests).flat_map(move |n| {
+    let (offset, bytes) = spec.range();
+    let prefetch = (!spec.prefetch.is_none()).then_some(Operation::Prefetch { offset, bytes });
+    let requests = (0..spec.requests).flat_map(move |n| {
         let slot = match spec.pattern {
             Pattern::Sequential => n % slots,
             Pattern::Random => random.below(slots),
@@ -20,13 +23,14 @@ pub fn read_operations(spec: &ReadSpec, seed: u64) -> impl Iterator<Item = Opera
         let pause = (n > 0 && spec.inter_arrival_ns > 0).then_some(Operation::Pause { ns: spec.inter_arrival_ns });
         let read = Operation::Read { file: 0, offset: slot * spec.request_bytes, bytes: spec.request_bytes };
         pause.into_iter().chain([read])
-    })
+    });
+    prefetch.into_iter().chain(requests)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pocketstone_core::plan::Data;
+    use pocketstone_core::plan::{Access, Data, Prefetch};
     use std::collections::HashSet;
 
     fn spec(pattern: Pattern) -> ReadSpec {
@@ -37,6 +41,8 @@ mod tests {
             file_bytes: 5 << 20,
             inter_arrival_ns: 0,
             data: Data::Random,
+            access: Access::Read,
+            prefetch: Prefetch::None,
         }
     }
 
@@ -79,5 +85,18 @@ mod tests {
         let got: Vec<Operation> = read_operations(&spec, 1).collect();
         let read = |offset| Operation::Read { file: 0, offset, bytes: 4096 };
         assert_eq!(got, [read(0), Operation::Pause { ns: 10 }, read(4096), Operation::Pause { ns: 10 }, read(8192)]);
+    }
+
+    #[test]
+    fn a_prefetch_covers_all_requests_and_no_more() {
+        let first = |pattern, requests, request_bytes| {
+            let spec = ReadSpec { prefetch: Prefetch::Willneed, requests, request_bytes, ..spec(pattern) };
+            read_operations(&spec, 1).next().unwrap()
+        };
+        let of = |bytes| Operation::Prefetch { offset: 0, bytes };
+        assert_eq!(first(Pattern::Sequential, 16, 4096), of(65_536));
+        // Wrapping reads the whole file, of which 5,242,880 mod 3,000,000 bytes are no whole request.
+        assert_eq!(first(Pattern::Sequential, 9, 3_000_000), of(3_000_000));
+        assert_eq!(first(Pattern::Random, 1, 4096), of(5 << 20));
     }
 }

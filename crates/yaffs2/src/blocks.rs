@@ -58,7 +58,7 @@ pub enum Flag {
     Summary = 8,
     /// It was erased, or tried out, since the mount.
     Trusted = 16,
-    /// Correction had to help once; twice.
+    /// Correction had to help once; twice. It stays true when the block is erased.
     Struck = 32,
     StruckTwice = 64,
     /// Something in it cannot be read: it is never collected, only erased once nothing of it is of use.
@@ -78,8 +78,12 @@ impl Info {
         }
     }
 
-    /// Reading it needed help once more. The third time it is to be given up.
+    /// Reading it needed help. That counts once until it is erased, however often it is read; the third time it is
+    /// to be given up.
     pub fn strike(&mut self) {
+        if self.has(Flag::Prioritised) {
+            return;
+        }
         self.set(Flag::Prioritised, true);
         if !self.has(Flag::Struck) {
             self.set(Flag::Struck, true);
@@ -88,6 +92,12 @@ impl Info {
         } else {
             self.set(Flag::Retiring, true);
         }
+    }
+
+    /// As many strikes as a checkpoint says.
+    pub fn set_strikes(&mut self, strikes: u32) {
+        self.set(Flag::Struck, strikes > 0);
+        self.set(Flag::StruckTwice, strikes > 1);
     }
 
     pub fn strikes(&self) -> u32 {
@@ -103,6 +113,8 @@ pub struct Blocks {
     bytes_each: usize,
     shape: Shape,
     used: u64,
+    /// Whether an erase may have been cut short: then a block that looks erased is erased again before it is used.
+    pub doubtful: bool,
     /// Blocks that are erased.
     pub erased: u32,
     /// Blocks that are bad.
@@ -120,6 +132,7 @@ impl Blocks {
             bytes_each,
             shape,
             used: 0,
+            doubtful: false,
             erased: 0,
             dead: 0,
         }
@@ -152,7 +165,8 @@ impl Blocks {
     pub fn set_empty(&mut self, block: Block, trusted: bool) {
         self.used -= u64::from(self.get(block).used);
         let info = self.get_mut(block);
-        *info = Info { sequence: 0, used: 0, state: State::Empty, flags: 0 };
+        let strikes = info.flags & (Flag::Struck as u8 | Flag::StruckTwice as u8);
+        *info = Info { sequence: 0, used: 0, state: State::Empty, flags: strikes };
         info.set(Flag::Trusted, trusted);
         self.bitmap_mut(block).fill(0);
         self.erased += 1;

@@ -16,7 +16,7 @@ pub struct Chip {
     nand: Box<dyn Nand>,
     pub geometry: Geometry,
     pub inband: bool,
-    ecc: bool,
+    pub ecc: bool,
     /// A page, for in-band tags.
     page: Vec<u8>,
 }
@@ -87,6 +87,11 @@ impl Chip {
     /// Where a chunk is in bytes of data from the chip's start, for messages.
     pub fn at(&self, chunk: Chunk) -> u64 {
         u64::from(self.page_of(chunk)) * u64::from(self.geometry.page_bytes)
+    }
+
+    /// Whether wrong bits in tags are noticed.
+    pub fn guards_tags(&self) -> bool {
+        self.ecc || self.inband
     }
 
     fn tag_bytes(&self) -> usize {

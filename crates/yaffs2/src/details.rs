@@ -5,10 +5,12 @@ use crate::objects::{DELETED_ID, LOST_ID, Mark, ROOT_ID, UNLINKED_ID};
 use crate::tags::Kind;
 use crate::volume::Volume;
 use pocketstone_core::inode::{Error, Result};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Headers that are kept though nobody needs them now.
-const KEPT: usize = 128;
+const KEPT: usize = 24;
+/// Objects whose new times wait to be written, at most.
+const LATE: usize = 512;
 
 /// What an object's header says, beside what is in memory of it anyway.
 #[derive(Debug, Clone)]
@@ -24,8 +26,6 @@ pub struct Detail {
     pub target: Vec<u8>,
     /// Whether the header's page holds extended attributes.
     pub has_xattrs: bool,
-    /// Whether the header on the chip says something else.
-    pub dirty: bool,
     used_at: u64,
 }
 
@@ -42,7 +42,6 @@ impl Detail {
             rdev: 0,
             target: Vec::new(),
             has_xattrs: false,
-            dirty: false,
             used_at: 0,
         }
     }
@@ -51,7 +50,9 @@ impl Detail {
 /// Details by object.
 #[derive(Default)]
 pub struct Details {
-    by_id: HashMap<u32, Detail>,
+    by_id: BTreeMap<u32, Detail>,
+    /// When objects were changed whose headers on the chip do not say so yet, in seconds since 1970.
+    late: BTreeMap<u32, i64>,
     clock: u64,
 }
 
@@ -72,33 +73,55 @@ impl Details {
         detail.used_at = self.clock;
         self.by_id.insert(id, detail);
         if self.by_id.len() >= 2 * KEPT {
-            let mut clean: Vec<(u64, u32)> =
-                self.by_id.iter().filter(|(_, d)| !d.dirty).map(|(&id, d)| (d.used_at, id)).collect();
-            clean.sort_unstable();
-            let kept = clean.len().min(KEPT);
-            clean[..clean.len() - kept].iter().for_each(|(_, id)| {
+            let mut by_use: Vec<(u64, u32)> = self.by_id.iter().map(|(&id, d)| (d.used_at, id)).collect();
+            by_use.sort_unstable();
+            by_use[..by_use.len() - KEPT].iter().for_each(|(_, id)| {
                 self.by_id.remove(id);
             });
         }
     }
 
+    /// An object's content was changed. Its header says so later.
+    pub fn changed(&mut self, id: u32, now_s: i64) {
+        self.late.insert(id, now_s);
+        if let Some(detail) = self.by_id.get_mut(&id) {
+            (detail.mtime_s, detail.ctime_s) = (now_s, now_s);
+        }
+    }
+
+    /// An object's header on the chip says what there is to say.
+    pub fn written(&mut self, id: u32) {
+        self.late.remove(&id);
+    }
+
     pub fn remove(&mut self, id: u32) {
         self.by_id.remove(&id);
+        self.late.remove(&id);
     }
 
     pub fn is_dirty(&self, id: u32) -> bool {
-        self.by_id.get(&id).is_some_and(|detail| detail.dirty)
+        self.late.contains_key(&id)
     }
 
     /// Objects whose headers have to be written, from the lowest number.
     pub fn dirty(&self) -> Vec<u32> {
-        let mut dirty: Vec<u32> = self.by_id.iter().filter(|(_, d)| d.dirty).map(|(&id, _)| id).collect();
+        let mut dirty: Vec<u32> = self.late.keys().copied().collect();
         dirty.sort_unstable();
         dirty
     }
 
+    /// The objects that wait longest, if too many do.
+    pub fn overdue(&self) -> Vec<u32> {
+        if self.late.len() <= LATE {
+            return Vec::new();
+        }
+        let mut by_time: Vec<(i64, u32)> = self.late.iter().map(|(&id, &time)| (time, id)).collect();
+        by_time.sort_unstable();
+        by_time[..LATE / 4].iter().map(|&(_, id)| id).collect()
+    }
+
     pub fn bytes(&self) -> usize {
-        self.by_id.capacity() * (size_of::<Detail>() + 8)
+        self.by_id.len() * (size_of::<Detail>() + 32) + self.late.len() * 20
     }
 }
 
@@ -106,7 +129,10 @@ impl Volume {
     /// What an object's header says; read if it is not known.
     pub(crate) fn load(&mut self, id: u32) -> Result<&mut Detail> {
         if self.details.get(id).is_none() {
-            let detail = self.read_detail(id)?;
+            let mut detail = self.read_detail(id)?;
+            if let Some(&time_s) = self.details.late.get(&id) {
+                (detail.mtime_s, detail.ctime_s) = (time_s, time_s);
+            }
             if id != ROOT_ID && !self.objects.get(id).is_some_and(|object| object.has(Mark::Named)) {
                 self.objects.name(id, &detail.name);
             }
@@ -151,7 +177,6 @@ impl Volume {
             rdev: header.rdev,
             target: header.target,
             has_xattrs: crate::xattr::any(&page),
-            dirty: false,
             used_at: 0,
         })
     }

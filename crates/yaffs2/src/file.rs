@@ -10,6 +10,8 @@ use pocketstone_core::inode::{Error, Ino, Result};
 const LAST_CHUNK: u64 = (1 << 28) - 1;
 /// Gaps shorter than so many chunks are filled with zeros instead of left as holes.
 const FILLED_GAP: u64 = 4;
+/// Chunks that a writer may have had in its cache.
+const MOST_LOST: usize = 64;
 
 impl Volume {
     fn file_size(&self, ino: Ino) -> Result<u64> {
@@ -135,9 +137,10 @@ impl Volume {
                 Err(error) => return Err(error),
             }
         }
-        let now = self.now_s();
-        let detail = self.load(ino)?;
-        (detail.mtime_s, detail.ctime_s, detail.dirty) = (now, now, true);
+        self.details.changed(ino, self.now_s());
+        for id in self.details.overdue() {
+            self.write_header(id)?;
+        }
         Ok(done)
     }
 
@@ -147,15 +150,11 @@ impl Volume {
         let end = u64::from(chunk - 1) * all as u64 + (start + from.len()) as u64;
         self.check_space(0)?;
         if from.len() == all {
+            // Until it is written, what was there before counts, in the cache too.
+            self.write_chunk_of(ino, chunk, from, size.max(end), Space::Ordinary)?;
             self.cache.forget_one(ino, chunk);
             self.grow_to(ino, end);
-            return match self.write_chunk(ino, chunk, from, Space::Ordinary) {
-                Ok(()) => Ok(()),
-                Err(error) => {
-                    self.set_size(ino, size);
-                    Err(error)
-                }
-            };
+            return Ok(());
         }
         if self.cache.is_on() {
             self.bring(ino, chunk, size)?;
@@ -169,8 +168,9 @@ impl Volume {
         let mut data = vec![0; all];
         self.load_chunk(ino, chunk, size, &mut data)?;
         data[start..start + from.len()].copy_from_slice(from);
+        self.write_chunk_of(ino, chunk, &data, size.max(end), Space::Ordinary)?;
         self.grow_to(ino, end);
-        self.write_chunk(ino, chunk, &data, Space::Ordinary)
+        Ok(())
     }
 
     fn set_size(&mut self, ino: Ino, size: u64) {
@@ -187,8 +187,13 @@ impl Volume {
 
     /// Writes the `chunk`-th chunk of a file to the chip; its size says how many bytes of it are valid.
     fn write_chunk(&mut self, ino: Ino, chunk: u32, data: &[u8], space: Space) -> Result<()> {
-        self.collect(false)?;
         let size = self.file_size(ino)?;
+        self.write_chunk_of(ino, chunk, data, size, space)
+    }
+
+    /// The same for a file that will have `size` bytes.
+    fn write_chunk_of(&mut self, ino: Ino, chunk: u32, data: &[u8], size: u64, space: Space) -> Result<()> {
+        self.collect(false)?;
         let bytes = self.valid_bytes(size, chunk) as u32;
         if bytes == 0 {
             return Ok(());
@@ -220,6 +225,29 @@ impl Volume {
         Ok(())
     }
 
+    /// A file grew after its last header, of `size` bytes, and a loss of power took chunks that were in the cache while
+    /// later ones are there. What it held there before an earlier cut must not come back once a longer header is
+    /// written: zeros take the place. (A hole that a writer left has a header that says where it begins.)
+    pub(crate) fn fill_lost_chunks(&mut self, ino: Ino, size: u64) -> Result<()> {
+        let all = self.chip.data_bytes() as u64;
+        let Ok(now) = self.file_size(ino) else { return Ok(()) };
+        let (first, end) = (size.div_ceil(all), now.div_ceil(all));
+        let missing = (first as u32 + 1..=end as u32).filter(|&chunk| self.chunk_of(ino, chunk) == 0);
+        let missing: Vec<u32> = missing.take(MOST_LOST + 1).collect();
+        // No writer has more chunks in memory: these are holes of an image that nobody wrote like that.
+        if missing.len() > MOST_LOST {
+            return Ok(());
+        }
+        let zeros = vec![0; all as usize];
+        for chunk in missing {
+            match self.write_chunk(ino, chunk, &zeros, Space::Reserve) {
+                Err(Error::NoSpace) => return Ok(()),
+                written => written?,
+            }
+        }
+        Ok(())
+    }
+
     /// Cuts a file, or lengthens it with zeros.
     pub(crate) fn resize(&mut self, ino: Ino, size: u64) -> Result<()> {
         let old = self.file_size(ino)?;
@@ -230,9 +258,7 @@ impl Volume {
         if size > old {
             self.grow(ino, size, true)?;
         }
-        let now = self.now_s();
-        let detail = self.load(ino)?;
-        (detail.mtime_s, detail.ctime_s, detail.dirty) = (now, now, true);
+        self.details.changed(ino, self.now_s());
         if size < old { self.cut(ino, size) } else { self.write_header(ino) }
     }
 

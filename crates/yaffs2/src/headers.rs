@@ -75,9 +75,7 @@ impl Volume {
             Some(object) => std::mem::replace(&mut object.header, chunk),
             None => 0,
         };
-        if let Some(detail) = self.details.get_mut(id) {
-            detail.dirty = false;
-        }
+        self.details.written(id);
         self.discard(old)
     }
 

@@ -51,7 +51,7 @@ impl ImageForm {
         let ImageLayout { page_bytes, spare_total_bytes, spare_offset, spare_free_bytes, pages_per_block } =
             self.layout;
         let tags = if self.tags_ecc && !self.inband_tags { ECC_BYTES } else { PLAIN_BYTES } as u32;
-        let why = if page_bytes < 1024 || page_bytes > 1 << 16 {
+        let why = if !(1024..=1 << 16).contains(&page_bytes) {
             format!("pages of {page_bytes} bytes")
         } else if pages_per_block == 0 {
             "blocks without pages".to_owned()

@@ -108,10 +108,7 @@ impl Volume {
     /// The page that is written next.
     fn next_page(&mut self) -> Result<Chunk> {
         if self.log.block == 0 {
-            let all = self.chip.blocks();
-            let next = (0..all).map(|step| (self.log.finder + step) % all + 1);
-            let is_empty = |block: &Block| self.blocks.get(*block).state == State::Empty;
-            let block = next.into_iter().find(is_empty).ok_or(Error::NoSpace)?;
+            let block = self.empty_block()?;
             if self.log.sequence >= LAST_SEQUENCE {
                 let error = pocketstone_core::Error::user("the volume's sequence numbers are used up")
                     .hint("copy its files to a new volume");
@@ -127,6 +124,21 @@ impl Volume {
             self.log.summary = self.tags_so_far()?;
         }
         Ok(self.chip.chunk(self.log.block, self.log.page))
+    }
+
+    /// The next erased block, surely erased.
+    fn empty_block(&mut self) -> Result<Block> {
+        loop {
+            let all = self.chip.blocks();
+            let mut next = (0..all).map(|step| (self.log.finder + step) % all + 1);
+            let block = next.find(|&block| self.blocks.get(block).state == State::Empty).ok_or(Error::NoSpace)?;
+            if self.blocks.get(block).has(Flag::Trusted) || !self.blocks.doubtful {
+                return Ok(block);
+            }
+            // Looking at every page of it would take longer than this.
+            self.blocks.erased -= 1;
+            self.erase(block)?;
+        }
     }
 
     /// Tags of the pages of a block that a checkpoint left half filled.

@@ -11,7 +11,7 @@ pub struct Map(Form);
 
 #[derive(Debug)]
 enum Form {
-    /// The first `chunks` chunks, in pages one after the other.
+    /// The first `chunks` chunks, in pages that are written one after the other.
     Run { first: Chunk, chunks: u32 },
     /// An even number of words: numbers of `width` bits each, packed from the lowest bit on.
     ///
@@ -32,40 +32,51 @@ impl Default for Form {
     }
 }
 
-/// Bits that the largest chunk number needs.
+/// What chunk numbers are like: the bits that the largest needs, and which of them are written one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Width(u32);
+pub struct Width {
+    bits: u32,
+    pages: u32,
+    entries: u32,
+}
 
 impl Width {
-    /// For numbers up to `largest`: at least 16 and even, as in the leaves of a checkpoint.
-    pub fn of(largest: Chunk) -> Width {
-        Width((u32::BITS - largest.leading_zeros()).max(16).next_multiple_of(2))
+    /// For numbers up to `largest`: at least 16 bits and an even number, as in the leaves of a checkpoint. Of every
+    /// `pages` of a block the first `entries` hold chunks.
+    pub fn of(largest: Chunk, pages: u32, entries: u32) -> Width {
+        Width { bits: (u32::BITS - largest.leading_zeros()).max(16).next_multiple_of(2), pages, entries }
     }
 
     pub fn bits(self) -> u32 {
-        self.0
+        self.bits
+    }
+
+    /// The chunk that comes `distance` after another when blocks are filled in their order.
+    fn after(self, first: Chunk, distance: u32) -> Chunk {
+        let place = first % self.pages + distance;
+        (first / self.pages + place / self.entries) * self.pages + place % self.entries
     }
 
     fn slots(self, words: usize) -> u32 {
-        (words as u64 * 32 / u64::from(self.0)) as u32
+        (words as u64 * 32 / u64::from(self.bits)) as u32
     }
 
     fn words(self, slots: u32) -> usize {
-        (u64::from(slots) * u64::from(self.0)).div_ceil(32) as usize
+        (u64::from(slots) * u64::from(self.bits)).div_ceil(32) as usize
     }
 
     pub fn get(self, words: &[u32], slot: u32) -> Chunk {
-        let at = u64::from(slot) * u64::from(self.0);
+        let at = u64::from(slot) * u64::from(self.bits);
         let (word, shift) = ((at / 32) as usize, at % 32);
         let low = u64::from(words[word]);
         let high = words.get(word + 1).map_or(0, |&word| u64::from(word));
-        ((high << 32 | low) >> shift) as u32 & (u32::MAX >> (32 - self.0))
+        ((high << 32 | low) >> shift) as u32 & (u32::MAX >> (32 - self.bits))
     }
 
     pub fn set(self, words: &mut [u32], slot: u32, chunk: Chunk) {
-        let at = u64::from(slot) * u64::from(self.0);
+        let at = u64::from(slot) * u64::from(self.bits);
         let (word, shift) = ((at / 32) as usize, at % 32);
-        let mask = u64::from(u32::MAX >> (32 - self.0)) << shift;
+        let mask = u64::from(u32::MAX >> (32 - self.bits)) << shift;
         let value = u64::from(chunk) << shift;
         words[word] = words[word] & !(mask as u32) | value as u32;
         if mask >> 32 != 0 {
@@ -87,7 +98,7 @@ impl Map {
     /// The page that holds a chunk; 0: a hole.
     pub fn get(&self, width: Width, slot: u32) -> Chunk {
         match &self.0 {
-            Form::Run { first, chunks } if slot < *chunks => first + slot,
+            Form::Run { first, chunks } if slot < *chunks => width.after(*first, slot),
             Form::Run { .. } => 0,
             Form::Words(words) if is_divided(words) => {
                 let (numbers, all) = segments(words);
@@ -112,14 +123,17 @@ impl Map {
     /// Puts a chunk into a page; 0 makes a hole.
     pub fn set(&mut self, width: Width, slot: u32, chunk: Chunk) {
         match &mut self.0 {
-            Form::Run { first, chunks } if chunk != 0 && slot == *chunks && (slot == 0 || chunk == *first + slot) => {
-                if slot == 0 {
-                    *first = chunk;
-                }
+            Form::Run { first, chunks }
+                if slot == 0 && *chunks == 0 && width.after(chunk, 0) == chunk && chunk != 0 =>
+            {
+                (*first, *chunks) = (chunk, 1);
+                return;
+            }
+            Form::Run { first, chunks } if slot == *chunks && slot > 0 && chunk == width.after(*first, slot) => {
                 *chunks += 1;
                 return;
             }
-            Form::Run { first, chunks } if slot < *chunks && chunk == *first + slot => return,
+            Form::Run { first, chunks } if slot < *chunks && chunk == width.after(*first, slot) => return,
             Form::Run { chunks, .. } if chunk == 0 && slot >= *chunks => return,
             Form::Run { chunks, .. } if chunk == 0 && slot + 1 == *chunks => {
                 *chunks -= 1;
@@ -222,25 +236,25 @@ mod tests {
     #[test]
     fn widths_are_even_and_at_least_16() {
         // 2048 blocks of 64 pages, shifted by one block: 131136 needs 18 bits.
-        assert_eq!(Width::of(131_135).bits(), 18);
-        assert_eq!(Width::of(100).bits(), 16);
-        assert_eq!(Width::of(1 << 18).bits(), 20);
-        assert_eq!(Width::of((1 << 28) - 1).bits(), 28);
+        for (largest, bits) in [(131_135, 18), (100, 16), (1 << 18, 20), ((1 << 28) - 1, 28)] {
+            assert_eq!(Width::of(largest, 64, 63).bits(), bits);
+        }
     }
 
     #[test]
     fn a_file_written_in_one_go_takes_nothing() {
-        let mut map = Map::default();
-        (0..1000).for_each(|slot| map.set(Width::of(5000), slot, 100 + slot));
-        assert_eq!(map.bytes(), 0);
-        map.set(Width::of(5000), 3, 4000);
+        let (width, mut map) = (Width::of(5000, 64, 63), Map::default());
+        // Page 63 of each block holds its summary.
+        (100..).filter(|page| page % 64 != 63).zip(0..1000).for_each(|(page, slot)| map.set(width, slot, page));
+        assert_eq!((map.bytes(), map.get(width, 26), map.get(width, 27)), (0, 126, 128));
+        map.set(width, 3, 4000);
         // 1,000 numbers of 16 bits.
         assert_eq!(map.bytes(), 2000);
     }
 
     #[test]
     fn a_long_hole_takes_nothing() {
-        let (width, mut map) = (Width::of(5000), Map::default());
+        let (width, mut map) = (Width::of(5000, 64, 63), Map::default());
         map.set(width, 0, 70);
         map.set(width, (1 << 28) - 2, 71);
         assert!(map.bytes() < 2048);
@@ -250,11 +264,12 @@ mod tests {
     proptest! {
         #[test]
         fn a_map_is_a_map(
+            entries in 62u32..65,
             largest in prop_oneof![Just(70_000u32), Just(131_135), Just((1 << 28) - 1)],
             changes in proptest::collection::vec(
                 (prop_oneof![9 => 0u32..80, 1 => 4990u32..5100], 0u32..3, any::<u32>(), any::<bool>()), 1..200),
         ) {
-            let width = Width::of(largest);
+            let width = Width::of(largest, 64, entries);
             let (mut map, mut model) = (Map::default(), BTreeMap::new());
             for (slot, what, chunk, run) in changes {
                 match what {

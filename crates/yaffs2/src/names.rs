@@ -58,6 +58,9 @@ impl Volume {
     /// The object that has a name: a hard link, not what it names.
     pub(crate) fn find(&mut self, parent: Ino, name: &[u8]) -> Result<Option<u32>> {
         self.must_be_directory(parent)?;
+        if name.len() > NAME_BYTES {
+            return Err(Error::NameTooLong);
+        }
         self.name_all(parent)?;
         for id in self.objects.candidates(parent, name) {
             match self.load(id) {
@@ -89,9 +92,6 @@ impl Volume {
     /// # Errors
     /// [`Error::NotFound`] when there is no such name.
     pub fn lookup(&mut self, parent: Ino, name: &[u8]) -> Result<Attr> {
-        if name.len() > NAME_BYTES {
-            return Err(Error::NameTooLong);
-        }
         let id = self.find(parent, name)?.ok_or(Error::NotFound)?;
         let ino = self.resolve(id)?;
         self.attributes(ino)
@@ -185,8 +185,7 @@ impl Volume {
     /// Something in a directory changed. Its header is written soon.
     pub(crate) fn touch(&mut self, directory: Ino) -> Result<()> {
         let now = self.now_s();
-        let detail = self.load(directory)?;
-        (detail.mtime_s, detail.ctime_s, detail.dirty) = (now, now, true);
+        self.details.changed(directory, now);
         self.listing = None;
         Ok(())
     }
@@ -219,7 +218,7 @@ impl Volume {
         if target.is_empty() || target.contains(&0) {
             return Err(Error::Invalid);
         }
-        if target.len() > TARGET_BYTES {
+        if target.len() > TARGET_BYTES && self.find(parent, name)?.is_none() {
             return Err(Error::NameTooLong);
         }
         let mut detail = Detail::new(name, 0o120_777, uid, gid, self.now_s());
@@ -233,6 +232,11 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`]; [`Error::NotPermitted`] for directories.
     pub fn link(&mut self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        self.objects.get(ino).ok_or(Error::NotFound)?;
+        // That the name is taken is said first, as Linux does.
+        if self.find(parent, name)?.is_some() {
+            return Err(Error::Exists);
+        }
         let object = self.objects.get(ino).ok_or(Error::NotFound)?;
         if object.kind == Kind::Directory {
             return Err(Error::NotPermitted);
@@ -245,17 +249,14 @@ impl Volume {
         let now = self.now_s();
         let id = self.make(parent, link, Detail::new(name, 0, 0, 0, now))?;
         self.links.entry(ino).or_default().push(id);
-        let detail = self.load(ino)?;
-        (detail.ctime_s, detail.dirty) = (now, true);
+        self.load(ino)?.ctime_s = now;
+        self.write_header(ino)?;
         self.attributes(ino)
     }
 
     fn make(&mut self, parent: Ino, object: Object, detail: Detail) -> Result<u32> {
         self.writable()?;
         let name = detail.name.clone();
-        if name.len() > NAME_BYTES {
-            return Err(Error::NameTooLong);
-        }
         if self.find(parent, &name)?.is_some() {
             return Err(Error::Exists);
         }

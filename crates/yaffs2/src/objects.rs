@@ -225,28 +225,38 @@ impl Objects {
         let hash = hash_of(name);
         let mut found = Vec::new();
         if !self.index.is_empty() {
-            let mask = self.index.len() - 1;
             let mut at = self.home(directory, hash);
             while self.index[at] != 0 {
                 let id = self.index[at];
                 if self.get(id).is_some_and(|object| object.parent == directory && object.hash == hash) {
                     found.push(id);
                 }
-                at = (at + 1) & mask;
+                at = self.behind(at);
             }
         }
         found
     }
 
     fn home(&self, directory: u32, hash: u16) -> usize {
-        let mixed = (directory ^ u32::from(hash) << 16).wrapping_mul(0x9E37_79B1) ^ u32::from(hash);
-        (mixed >> 7 ^ mixed) as usize & (self.index.len() - 1)
+        let mixed = (directory.wrapping_mul(0x85EB_CA6B) ^ u32::from(hash) << 15).wrapping_mul(0x9E37_79B1);
+        ((u64::from(mixed) * self.index.len() as u64) >> 32) as usize
+    }
+
+    /// The next place of the index, which ends where it begins.
+    fn behind(&self, at: usize) -> usize {
+        if at + 1 == self.index.len() { 0 } else { at + 1 }
+    }
+
+    /// How far a place is behind another.
+    fn distance(&self, from: usize, to: usize) -> usize {
+        if to >= from { to - from } else { to + self.index.len() - from }
     }
 
     fn index_insert(&mut self, id: u32) {
+        // Fuller it would be slow, emptier it would be large.
         if (self.indexed + 1) * 5 > self.index.len() * 4 {
             let old = std::mem::take(&mut self.index);
-            self.index = vec![0; (old.len() * 2).max(64)];
+            self.index = vec![0; (old.len() + old.len() / 4).max(64)];
             old.into_iter().filter(|&id| id != 0).for_each(|id| self.index_put(id));
         }
         self.indexed += 1;
@@ -255,10 +265,9 @@ impl Objects {
 
     fn index_put(&mut self, id: u32) {
         let Some(&Object { parent, hash, .. }) = self.get(id) else { return };
-        let mask = self.index.len() - 1;
         let mut at = self.home(parent, hash);
         while self.index[at] != 0 {
-            at = (at + 1) & mask;
+            at = self.behind(at);
         }
         self.index[at] = id;
     }
@@ -268,25 +277,24 @@ impl Objects {
         if self.index.is_empty() {
             return;
         }
-        let mask = self.index.len() - 1;
         let mut at = self.home(parent, hash);
         while self.index[at] != id {
             if self.index[at] == 0 {
                 return;
             }
-            at = (at + 1) & mask;
+            at = self.behind(at);
         }
         // What follows and would not be found any more moves into the gap.
         let mut gap = at;
         loop {
-            at = (at + 1) & mask;
+            at = self.behind(at);
             let other = self.index[at];
             if other == 0 {
                 break;
             }
             let Some(&Object { parent, hash, .. }) = self.get(other) else { continue };
             let home = self.home(parent, hash);
-            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
+            if self.distance(home, at) >= self.distance(gap, at) {
                 self.index[gap] = other;
                 gap = at;
             }

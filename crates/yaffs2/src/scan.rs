@@ -33,6 +33,8 @@ struct Growing {
     /// What is older and lies at or beyond this size is of no use.
     limits: HashMap<u32, u64>,
     links: Vec<(u32, u32)>,
+    /// Files that are longer than their newest headers say, with those sizes.
+    longer: Vec<(u32, u64)>,
 }
 
 /// The four objects that are always there.
@@ -61,7 +63,7 @@ impl Volume {
         }
         checkpoint.sort_unstable();
         let checkpoint: Vec<Block> = checkpoint.into_iter().map(|(_, block)| block).collect();
-        let mut found = None;
+        let (mut found, mut longer) = (None, Vec::new());
         if self.options.checkpoint_read && !checkpoint.is_empty() {
             found = self.read_checkpoint(&checkpoint, &firsts)?;
         }
@@ -73,7 +75,7 @@ impl Volume {
             }
             None => {
                 self.objects = fixed_objects();
-                self.scan(&firsts)?;
+                longer = self.scan(&firsts)?;
             }
         }
         for &block in &checkpoint {
@@ -84,7 +86,7 @@ impl Volume {
             }
         }
         self.checkpoint = checkpoint;
-        self.tidy()
+        self.tidy(&longer)
     }
 
     pub(crate) fn first(&mut self, block: Block) -> Result<First> {
@@ -104,8 +106,9 @@ impl Volume {
         })
     }
 
-    /// Looks at every block, newest first, and in each at every page, last first.
-    fn scan(&mut self, firsts: &[First]) -> Result<()> {
+    /// Looks at every block, newest first, and in each at every page, last first. Gives files that are longer than
+    /// their headers say, with those sizes.
+    fn scan(&mut self, firsts: &[First]) -> Result<Vec<(u32, u64)>> {
         let mut order: Vec<(u32, Block)> = Vec::new();
         for (block, first) in (1..).zip(firsts) {
             match first {
@@ -117,7 +120,7 @@ impl Volume {
             }
         }
         order.sort_unstable();
-        self.log.sequence = order.last().map_or(FIRST_SEQUENCE, |&(sequence, _)| sequence.max(FIRST_SEQUENCE));
+        self.blocks.doubtful = !order.is_empty();
         self.log.finder = order.last().map_or(0, |&(_, block)| block);
         let mut growing = Growing::default();
         for &(sequence, block) in order.iter().rev() {
@@ -125,14 +128,21 @@ impl Volume {
             (info.state, info.sequence) = (State::Full, sequence);
             self.scan_block(block, &mut growing)?;
         }
+        // A block of which nothing is of use may have a number of chance: it was being erased, and is before any write.
+        let counts = |&&(_, block): &&(u32, Block)| self.blocks.get(block).state != State::Dirty;
+        let newest = order.iter().filter(counts).map(|&(sequence, _)| sequence).max();
+        self.log.sequence = newest.unwrap_or(FIRST_SEQUENCE).max(FIRST_SEQUENCE);
         self.note_links(growing.links);
-        self.must_be_ours(&order)
+        self.must_be_ours(&order)?;
+        Ok(growing.longer)
     }
 
     fn later_sequence(&mut self, block: Block) -> Result<u32> {
         for page in 1..self.chip.pages_per_block() {
-            if let Found::Tags { tags, .. } = self.chip.read_tags(self.chip.chunk(block, page))? {
-                if (FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&tags.sequence) {
+            let chunk = self.chip.chunk(block, page);
+            if let Found::Tags { tags, corrected } = self.chip.read_tags(chunk)? {
+                let sure = !corrected && self.chip.guards_tags() || self.is_whole(chunk)?;
+                if sure && (FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&tags.sequence) {
                     return Ok(tags.sequence);
                 }
             }
@@ -150,19 +160,23 @@ impl Volume {
             info.used == 0 && !info.has(Flag::Shrinks)
         };
         let useless: Vec<Block> = order.iter().filter(useless).map(|&(_, block)| block).collect();
-        if !nothing || useless.len() <= LEFT_BEHIND {
+        if !nothing {
             return Ok(());
         }
         let what = self.chip.describe();
         let mut page = vec![0; self.chip.data_bytes()];
         for &block in useless.iter().take(8) {
             let chunk = self.chip.chunk(block, 0);
-            self.chip.read(chunk, &mut page)?;
-            if Header::is_big_endian(&page) {
+            let whole = self.chip.read(chunk, &mut page)?;
+            let ours = matches!(whole.tags, Found::Tags { tags, .. } if tags.object < LARGEST_OBJECT);
+            if !ours && Header::is_big_endian(&page) {
                 let error = pocketstone_core::Error::user(format!("{what} was written by a big-endian machine"))
                     .hint("only little-endian volumes can be read");
                 return Err(error.into());
             }
+        }
+        if useless.len() <= LEFT_BEHIND {
+            return Ok(());
         }
         let error = pocketstone_core::Error::user(format!(
             "{what} holds no YAFFS2 volume: {} blocks are written, and no page of them makes sense",
@@ -180,9 +194,11 @@ impl Volume {
         }
         // Without a summary behind it, the last page may have been cut short.
         let mut suspect = summary.is_none();
+        let sequence = self.blocks.get(block).sequence;
+        // Tags that do not fit together: an erase was cut short, and what looks like tags may be so by chance.
+        let odd = summary.is_none() && !self.chip.inband && self.is_odd(block)?;
         for page in (0..if summary.is_some() { self.shape.entries } else { pages }).rev() {
             let chunk = self.chip.chunk(block, page);
-            let sequence = self.blocks.get(block).sequence;
             let known = summary.as_ref().map(|entries| entries[page as usize]).filter(|entry| entry.object != 0);
             let found = match known.and_then(|entry| entry.meaning()) {
                 Some((object, content)) => Found::Tags { tags: Tags { sequence, object, content }, corrected: false },
@@ -191,8 +207,9 @@ impl Volume {
             match found {
                 Found::Unused => continue,
                 Found::Broken => suspect = false,
-                Found::Tags { tags, .. } => {
-                    let whole = !std::mem::take(&mut suspect) || self.is_whole(chunk)?;
+                Found::Tags { tags, corrected } => {
+                    let doubt = std::mem::take(&mut suspect) || odd && (corrected || !self.chip.ecc);
+                    let whole = !doubt || self.is_whole(chunk)?;
                     if whole && tags.sequence == sequence && tags.object != SUMMARY_OBJECT {
                         self.scan_chunk(chunk, &tags, growing)?;
                     }
@@ -204,6 +221,20 @@ impl Volume {
             self.blocks.get_mut(block).state = State::Dirty;
         }
         Ok(())
+    }
+
+    /// Whether tags in a block are not its own.
+    fn is_odd(&mut self, block: Block) -> Result<bool> {
+        let sequence = self.blocks.get(block).sequence;
+        for page in 0..self.chip.pages_per_block() {
+            let found = self.chip.read_tags(self.chip.chunk(block, page))?;
+            if !matches!(found, Found::Unused)
+                && !matches!(found, Found::Tags { tags, .. } if tags.sequence == sequence)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn is_whole(&mut self, chunk: Chunk) -> Result<bool> {
@@ -328,7 +359,12 @@ impl Volume {
         let Some(object) = self.objects.get_mut(id) else { return Ok(()) };
         object.header = chunk;
         match kind {
-            Kind::File => object.value = object.value.max(size),
+            Kind::File => {
+                if object.value > size && !shrinks {
+                    growing.longer.push((id, size));
+                }
+                object.value = object.value.max(size);
+            }
             Kind::HardLink => {
                 object.value = target.into();
                 growing.links.push((id, target));
@@ -384,7 +420,9 @@ impl Volume {
     fn note_links(&mut self, links: Vec<(u32, u32)>) {
         for (link, target) in links {
             // One that was deleted may still be among them.
-            let is_link = self.objects.get(link).is_some_and(|object| object.kind == Kind::HardLink);
+            let is_link = self.objects.get(link).is_some_and(|object| {
+                object.kind == Kind::HardLink && !matches!(object.parent, UNLINKED_ID | DELETED_ID)
+            });
             if is_link && self.objects.get(target).is_some_and(|o| !matches!(o.kind, Kind::HardLink | Kind::Directory))
             {
                 self.links.entry(target).or_default().push(link);
@@ -393,7 +431,7 @@ impl Volume {
     }
 
     /// Puts in order what a loss of power left behind, and what lies where nothing leads to.
-    fn tidy(&mut self) -> Result<()> {
+    fn tidy(&mut self, longer: &[(u32, u64)]) -> Result<()> {
         let lost: Vec<u32> = self.objects.ids().into_iter().filter(|&id| !self.is_rooted(id)).collect();
         lost.into_iter().for_each(|id| self.lose(id));
         if self.options.read_only {
@@ -418,6 +456,9 @@ impl Volume {
             if self.objects.get(id).is_some() {
                 self.delete_object(id)?;
             }
+        }
+        for &(id, size) in longer {
+            self.fill_lost_chunks(id, size)?;
         }
         Ok(())
     }

@@ -16,6 +16,8 @@
 //! `chunk = 0x8000_0000 | 0x4000_0000 if it shrinks | 0x2000_0000 if it shadows | parent`,
 //! `bytes` = a file's length (below 2^31), a hard link's target, else 0.
 
+use pocketstone_media::nand::TagsParity;
+
 /// Bytes of packed tags without error correction.
 pub const PLAIN_BYTES: usize = 16;
 /// Bytes of packed tags with it.
@@ -177,10 +179,10 @@ impl Tags {
         if !ecc {
             return (bytes, PLAIN_BYTES);
         }
-        let parity = Parity::of(&bytes[..PLAIN_BYTES]);
+        let parity = TagsParity::of(&bytes[..PLAIN_BYTES]);
         bytes[16] = parity.column;
         bytes[20..24].copy_from_slice(&parity.line.to_le_bytes());
-        bytes[24..28].copy_from_slice(&parity.inverse.to_le_bytes());
+        bytes[24..28].copy_from_slice(&parity.inverted.to_le_bytes());
         (bytes, ECC_BYTES)
     }
 
@@ -194,8 +196,8 @@ impl Tags {
         }
         let mut corrected = false;
         if stored.len() >= ECC_BYTES {
-            let parity = Parity { column: stored[16], line: word(stored, 20), inverse: word(stored, 24) };
-            match parity.correct(&mut bytes) {
+            let parity = TagsParity { column: stored[16], line: word(stored, 20), inverted: word(stored, 24) };
+            match correct(&mut bytes, &parity) {
                 Some(flipped) => corrected = flipped,
                 None => return Found::Broken,
             }
@@ -216,46 +218,21 @@ pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(word)
 }
 
-/// Parities of 16 bytes that find one flipped bit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Parity {
-    column: u8,
-    line: u32,
-    inverse: u32,
-}
-
-impl Parity {
-    fn of(bytes: &[u8]) -> Parity {
-        let all = bytes.iter().fold(0, |all, byte| all ^ byte);
-        let column = [0xF0u8, 0x0F, 0xCC, 0x33, 0xAA, 0x55]
-            .into_iter()
-            .fold(0, |column, mask| column << 1 | ((all & mask).count_ones() & 1) as u8);
-        let (mut line, mut inverse) = (0, 0);
-        for (at, byte) in (0u32..).zip(bytes) {
-            if byte.count_ones() % 2 == 1 {
-                line ^= at;
-                inverse ^= !at;
-            }
-        }
-        Parity { column, line, inverse }
+/// Puts one flipped bit right, in the bytes or in their parities. Whether there was one; `None` when there is more
+/// wrong than that.
+fn correct(bytes: &mut [u8; PLAIN_BYTES], stored: &TagsParity) -> Option<bool> {
+    let now = TagsParity::of(bytes);
+    let column = (stored.column ^ now.column) & 0x3F;
+    let (line, inverted) = (stored.line ^ now.line, stored.inverted ^ now.inverted);
+    if column == 0 && line == 0 && inverted == 0 {
+        return Some(false);
     }
-
-    /// Puts one flipped bit right. Whether there was one, in the bytes or in the parities; `None` when there
-    /// is more wrong than that.
-    fn correct(&self, bytes: &mut [u8; PLAIN_BYTES]) -> Option<bool> {
-        let now = Parity::of(bytes);
-        let column = (self.column ^ now.column) & 0x3F;
-        let (line, inverse) = (self.line ^ now.line, self.inverse ^ now.inverse);
-        if column == 0 && line == 0 && inverse == 0 {
-            return Some(false);
-        }
-        if line == !inverse && (column ^ column >> 1) & 0x15 == 0x15 {
-            let bit = (column >> 5 & 1) << 2 | (column >> 3 & 1) << 1 | column >> 1 & 1;
-            *bytes.get_mut(line as usize)? ^= 1 << bit;
-            return Some(true);
-        }
-        (column.count_ones() + line.count_ones() + inverse.count_ones() == 1).then_some(true)
+    if line == !inverted && (column ^ column >> 1) & 0x15 == 0x15 {
+        let bit = (column >> 5 & 1) << 2 | (column >> 3 & 1) << 1 | column >> 1 & 1;
+        *bytes.get_mut(line as usize)? ^= 1 << bit;
+        return Some(true);
     }
+    (column.count_ones() + line.count_ones() + inverted.count_ones() == 1).then_some(true)
 }
 
 #[cfg(test)]
@@ -264,17 +241,6 @@ mod tests {
 
     fn data() -> Tags {
         Tags { sequence: 0x1001, object: 257, content: Content::Data { chunk: 3, bytes: 2048 } }
-    }
-
-    #[test]
-    fn parities_are_those_of_the_description() {
-        // By hand: bytes 01 10 00.. have odd parity at 0 and 1, 01 10: all = 0x11.
-        let mut bytes = [0u8; 16];
-        (bytes[0], bytes[1]) = (0x01, 0x10);
-        let parity = Parity::of(&bytes);
-        // 0x11: F0 odd, 0F odd, CC even, 33 even (two bits), AA even, 55 even (two bits).
-        assert_eq!((parity.column, parity.line, parity.inverse), (0b11_0000, 1, 1));
-        assert_eq!(Parity::of(&[0; 16]), Parity { column: 0, line: 0, inverse: 0 });
     }
 
     #[test]

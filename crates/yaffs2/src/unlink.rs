@@ -81,8 +81,8 @@ impl Volume {
             self.delete_object(id)?;
             let now = self.now_s();
             if self.objects.get(target).is_some() {
-                let detail = self.load(target)?;
-                (detail.ctime_s, detail.dirty) = (now, true);
+                self.load(target)?.ctime_s = now;
+                self.write_header(target)?;
             }
             return Ok(());
         }
@@ -152,6 +152,7 @@ impl Volume {
         if how == Rename::Exchange {
             return Err(Error::Invalid);
         }
+        self.must_be_directory(to)?;
         let id = self.find(from, name)?.ok_or(Error::NotFound)?;
         let victim = self.find(to, new_name)?;
         check_name(new_name)?;
@@ -162,12 +163,15 @@ impl Volume {
             return Err(Error::NotPermitted);
         }
         let is_directory = self.objects.get(id).is_some_and(|object| object.kind == Kind::Directory);
+        if victim.is_some() && how == Rename::NoReplace {
+            return Err(Error::Exists);
+        }
         if is_directory && self.is_within(to, id) {
             return Err(Error::Invalid);
         }
         if let Some(victim) = victim {
-            if how == Rename::NoReplace {
-                return Err(Error::Exists);
+            if self.is_within(from, victim) {
+                return Err(Error::NotEmpty);
             }
             if self.resolve(victim).ok() == self.resolve(id).ok() {
                 return Ok(());

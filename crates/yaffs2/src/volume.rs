@@ -118,7 +118,7 @@ impl Volume {
         let (pages, blocks) = (chip.pages_per_block(), chip.blocks());
         let shape = Shape::of(pages, chip.data_bytes(), options.summary);
         Volume {
-            width: Width::of((blocks + 1) * pages - 1),
+            width: Width::of((blocks + 1) * pages - 1, pages, shape.entries),
             blocks: Blocks::new(blocks, pages, shape),
             log: Log::default(),
             objects: Objects::default(),

@@ -2,29 +2,10 @@
 
 use pocketstone_tests::command::{changed, run};
 use pocketstone_tests::mounted::Place;
-use pocketstone_tests::project;
-use pocketstone_tests::suites::{built, command, packaged, tell};
+use pocketstone_tests::suites::{built, cases, command, packaged, plain, settings, tell};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-/// A file with settings for a suite.
-fn settings(name: &str) -> PathBuf {
-    project().join("tests/suites").join(name).canonicalize().expect("the shipped settings")
-}
-
-/// What is between the colours that terminals like.
-fn plain(text: &str) -> String {
-    let mut pieces = text.split('\x1b');
-    let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |plain, piece| plain + piece.split_once('m').map_or("", |(_, rest)| rest))
-}
-
-/// The suite's cases that ended so.
-fn cases<'a>(lines: &'a str, end: &str) -> BTreeSet<&'a str> {
-    let named = lines.lines().filter_map(|line| line.strip_suffix(end)).map(str::trim);
-    named.filter(|name| name.contains("::") && !name.contains(' ')).collect()
-}
+use std::path::Path;
 
 #[test]
 fn pjdfstest() {

@@ -13,7 +13,7 @@ mod states;
 pub use console::Console;
 
 use crate::{Board, Failed, Measured, Surroundings, VirtualProfile};
-use crate::{engine_in, put_trace, read_measured, read_reply};
+use crate::{engine_in, put_files, read_measured, read_reply, squashfs};
 use image::Image;
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
@@ -205,6 +205,10 @@ impl Board for VirtualBoard {
                 return Err(Error::board(message).hint("--board host"));
             }
             FileSystem::Yaffs2 | FileSystem::NullFuse => "fuse",
+            FileSystem::SquashfsMtdblock | FileSystem::SquashfsUbiblock => {
+                squashfs::version()?;
+                "squashfs"
+            }
             other => other.name(),
         };
         let named = |n: &String| n == module;
@@ -258,7 +262,7 @@ impl Board for VirtualBoard {
         let run = || -> Result<Measured, Failed> {
             let mut machine = self.machine_after(&plan.steps(), folder.path())?;
             let order = Order::Measure { plan: Box::new(plan.clone()) };
-            put_trace(&order, folder.path(), &self.surroundings.cache)?;
+            put_files(&order, folder.path(), &self.surroundings.cache)?;
             give(&mut machine, folder.path(), &order, self.cell_limit())?;
             Ok(read_measured(folder.path())?)
         };

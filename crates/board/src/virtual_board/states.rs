@@ -2,7 +2,7 @@
 
 use super::{VirtualBoard, give, qemu, with_console};
 use crate::cache::digest;
-use crate::{Failed, put_trace, read_reply};
+use crate::{Failed, put_files, read_reply, squashfs};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Reply};
 use pocketstone_core::plan::{Order, Step};
@@ -30,9 +30,15 @@ pub struct State {
 impl VirtualBoard {
     /// The name of the state after `steps`: a digest of everything that decides it.
     fn state_key(&self, steps: &[Step]) -> Result<String> {
+        let read_only =
+            steps.iter().any(|step| matches!(step, Step::Format { volume } if volume.file_system.read_only()));
         let steps = serde_json::to_vec(steps).map_err(|e| Error::bug("steps are no JSON").because(e))?;
         let arguments = qemu::machine_arguments(&self.profile).join("\0");
-        Ok(digest(&[self.image.digest.as_bytes(), self.qemu_version.as_bytes(), arguments.as_bytes(), &steps]))
+        let mut parts = vec![self.image.digest.as_bytes(), self.qemu_version.as_bytes(), arguments.as_bytes()];
+        // Another version lays files out in another way.
+        let tools = if read_only { squashfs::version()? } else { String::new() };
+        parts.extend([tools.as_bytes(), steps.as_slice()].into_iter().filter(|part| !part.is_empty()));
+        Ok(digest(&parts))
     }
 
     /// The saved state after `steps`, made from the one before its last step where it is missing.
@@ -82,7 +88,7 @@ impl VirtualBoard {
                     let mut machine = Machine::start(&self.profile, &start, cell.path(), &self.surroundings)?;
                     machine.favour_processor();
                     let order = Order::Prepare { step: step.clone() };
-                    put_trace(&order, cell.path(), &self.surroundings.cache)?;
+                    put_files(&order, cell.path(), &self.surroundings.cache)?;
                     give(&mut machine, cell.path(), &order, self.cell_limit())?;
                     let Reply::Ready { facts } = read_reply(cell.path())? else {
                         return Err(Error::bug("the board's reply to a step is not `ready`").into());

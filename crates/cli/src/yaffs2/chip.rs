@@ -1,6 +1,7 @@
 //! Opening chips: MTD devices and image files.
 
 use crate::arguments::{ChipArguments, LayoutArguments};
+use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand};
@@ -63,6 +64,10 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
         return Err(Error::user("the spare area is given without the page size").hint("give --page, too"));
     }
     let nand = ImageNand::open(path, read_only, None).map_err(with_options)?;
+    if nand.is_big_endian() == Some(true) {
+        return Err(Error::user(format!("{} was written by a big-endian machine", path.display()))
+            .hint("only little-endian volumes can be read"));
+    }
     let seen = nand.inband_tags().zip(nand.tags_ecc());
     match given.pages_per_block {
         Some(pages_per_block) => {
@@ -134,5 +139,11 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
 pub fn volume(chip: &ChipArguments) -> Result<Volume> {
     let Opened { nand, options, .. } = open(chip, true)?;
     let options = Options { empty_lost_and_found: false, ..options };
-    Volume::mount(nand, &options).map_err(Error::from).user(|| format!("cannot read {}", chip.path.display()))
+    let volume = Volume::mount(nand, &options).map_err(Error::from);
+    let mut volume = volume.user(|| format!("cannot read {}", chip.path.display()))?;
+    let usage = volume.usage();
+    if usage.used_chunks == 0 && usage.erased_blocks + usage.bad_blocks < usage.blocks {
+        note("warning", "pages are written, and none of them makes sense: check the layout; yaffs2 fsck says more");
+    }
+    Ok(volume)
 }

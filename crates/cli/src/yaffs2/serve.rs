@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(open.cache_chunks, 0);
         let (_, _, open) = applied("no-checkpoint-read,empty-lost-and-found-off,relatime").unwrap();
         assert!(!open.checkpoint_read && open.checkpoint_write && !open.empty_lost_and_found);
-        assert!(applied("compress").unwrap_err().cure().is_some());
+        assert!(applied("compress").err().is_some_and(|error| error.cure().is_some()));
     }
 
     #[test]

@@ -158,6 +158,11 @@ impl ImageNand {
         self.found.as_ref().map(|found| found.tags_ecc)
     }
 
+    /// Whether YAFFS2's tags were found in the order of a big-endian machine; `None` if nobody looked.
+    pub fn is_big_endian(&self) -> Option<bool> {
+        self.found.as_ref().map(|found| found.big_endian)
+    }
+
     /// Whether the image itself tells how many pages a block has. If not, a usual number is taken, with which the image
     /// can be read but should not be written. `None` if the layout was given.
     pub fn is_block_certain(&self) -> Option<bool> {

@@ -6,6 +6,8 @@
 //! in between is taken for this one's.
 
 mod requests;
+#[cfg(test)]
+mod tests;
 
 use super::{Fault, Geometry, Nand, Verdict};
 use pocketstone_core::error::Context;
@@ -263,81 +265,5 @@ impl Nand for MtdNand {
         let (path, name) = (&self.path, &self.name);
         let how = if self.has_memread { "" } else { ", read in two steps" };
         format!("{path} ({name}), {blocks} blocks of {pages_per_block} pages of {page_bytes}+{spare_bytes} bytes{how}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_mtd_device_is_refused_with_a_cure() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        let cases = [
-            (file.path(), "is no character device", ErrorKind::User),
-            (Path::new("/dev/null"), "/dev/null is no MTD device: Inappropriate ioctl", ErrorKind::User),
-            (Path::new("/dev/mtd-none"), "cannot open /dev/mtd-none: No such file", ErrorKind::Board),
-        ];
-        for (path, what, kind) in cases {
-            let error = MtdNand::open(path, false).err().expect("refused");
-            assert!(error.chain().contains(what), "{}", error.chain());
-            assert_eq!((error.kind(), error.cure().is_some()), (kind, kind == ErrorKind::User));
-        }
-    }
-
-    #[test]
-    fn free_bytes_are_gathered_in_their_order() {
-        let mut layout = Layout::default();
-        layout.free[0] = requests::OobFree { offset: 2, length: 3 };
-        layout.free[1] = requests::OobFree { offset: 9, length: 2 };
-        let free = free_runs(&layout);
-        assert_eq!(free, [(2, 3), (9, 2)]);
-        let raw: Vec<u8> = (0..12).collect();
-        let mut spare = [0; 5];
-        gather(&free, &raw, &mut spare);
-        assert_eq!(spare, [2, 3, 4, 9, 10]);
-        let mut less = [0; 4];
-        gather(&free, &raw, &mut less);
-        assert_eq!(less, [2, 3, 4, 9]);
-    }
-
-    #[test]
-    fn bits_below_the_threshold_are_no_reason_to_renew_a_block() {
-        assert_eq!(verdict(0, 0, 1), Verdict::Clean);
-        assert_eq!(verdict(0, 2, 3), Verdict::Clean);
-        assert_eq!(verdict(0, 3, 3), Verdict::Corrected);
-        assert_eq!(verdict(1, 0, 3), Verdict::Uncorrectable);
-    }
-
-    #[test]
-    fn an_errno_is_the_chips_word_or_the_mediums() {
-        let nand = MtdNand {
-            path: "/dev/mtd9".into(),
-            name: "test".into(),
-            file: File::open("/dev/null").expect("a file"),
-            geometry: Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 64, blocks: 2048 },
-            oob_bytes: 64,
-            free: None,
-            bitflip_threshold: 1,
-            has_memread: false,
-        };
-        assert!(matches!(nand.fault(Err(Errno::IO), String::new), Err(Fault::Failed)));
-        let mut nand = nand;
-        let Err(Fault::Medium(error)) = nand.program(3, &[0; 2048], &[0; 28]) else { panic!("not refused") };
-        assert!(error.chain().starts_with("/dev/mtd9: cannot program page 3: Inappropriate ioctl"), "{error}");
-        assert!(error.cure().is_some_and(|cure| cure.contains("Linux 3.2")));
-        let errors = [
-            nand.read(3, &mut [0; 2048], &mut []).expect_err("no chip").chain(),
-            nand.read(3, &mut [], &mut [0; 28]).expect_err("no chip").chain(),
-            nand.is_bad(1).expect_err("no chip").chain(),
-            nand.mark_bad(1).expect_err("no chip").chain(),
-            nand.erase(1).expect_err("no chip").to_string(),
-        ];
-        let what = ["read page 3", "which spare bytes", "whether block 1", "mark block 1", "erase block 1"];
-        for (error, what) in errors.iter().zip(what) {
-            assert!(error.starts_with("/dev/mtd9: ") && error.contains(what), "{error}");
-        }
-        let kind = nand.read(0, &mut [0; 5], &mut []).expect_err("a short buffer").kind();
-        assert_eq!(kind, ErrorKind::Bug);
     }
 }

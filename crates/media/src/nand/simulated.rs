@@ -126,8 +126,9 @@ impl Default for SimulatedOptions {
     }
 }
 
-/// A handle of a chip in memory. Its clones are handles of the same chip, so that a test keeps one while a file system
-/// owns another; [`SimulatedNand::snapshot`] makes another chip. Pages take memory once they are programmed.
+/// A handle of a chip in memory; `docs/nand.md` has its fault model. Its clones are handles of the same chip, so that a
+/// test keeps one while a file system owns another; [`SimulatedNand::snapshot`] makes another chip. Pages take memory
+/// once they are programmed.
 #[derive(Clone)]
 pub struct SimulatedNand {
     chip: Arc<Mutex<Chip>>,

@@ -116,6 +116,7 @@ fn claims() -> Vec<ClaimResult> {
         verdict,
         detail: detail.into(),
         paper: paper.map(Into::into),
+        deviation: None,
         query: format!(
             "SELECT 1 - off.mean / on.mean\nFROM cells AS off JOIN cells AS on USING (file_system, \
                 requests)\nWHERE off.read_ahead = 0 AND on.read_ahead = 128 AND pattern = '{name}'"

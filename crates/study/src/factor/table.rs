@@ -5,6 +5,8 @@ use super::{Factor, Kind, Of};
 const WORKLOADS: &[&str] = &[
     "read",
     "files",
+    "postmark",
+    "app-start",
     "ycsb-a",
     "ycsb-b",
     "ycsb-c",
@@ -23,7 +25,7 @@ const WORKLOADS: &[&str] = &[
 ];
 
 /// Every factor, in the order that cells are made: the last one varies fastest.
-pub const FACTORS: [Factor; 38] = [
+pub const FACTORS: [Factor; 42] = [
     Factor {
         name: "file_system",
         kind: Kind::Word(&[
@@ -32,6 +34,8 @@ pub const FACTORS: [Factor; 38] = [
             "ubifs",
             "yaffs2",
             "null-fuse",
+            "squashfs-mtdblock",
+            "squashfs-ubiblock",
             "scmfs",
             "scmfs-pcm",
             "scmfs-fuse",
@@ -75,8 +79,8 @@ pub const FACTORS: [Factor; 38] = [
         kind: Kind::Word(WORKLOADS),
         default: Some("read"),
         of: Of::All,
-        about: "read() on one file with the page cache cold, operations on files with caches warm, or on a \
-                database",
+        about: "read() on one file with the page cache cold, operations on files with caches warm, PostMark's \
+                transactions, the start of an application, or operations on a database",
     },
     Factor {
         name: "workload_file",
@@ -240,8 +244,28 @@ pub const FACTORS: [Factor; 38] = [
         of: Of::FilesOnly,
         about: "fsync never, or in each request that changes a file",
     },
-    Factor { name: "files", kind: Kind::Count, default: Some("1"), of: Of::FilesOnly, about: "number of files" },
-    Factor { name: "file_bytes", kind: Kind::Bytes, default: None, of: Of::Files, about: "size of a file" },
+    Factor { name: "files", kind: Kind::Count, default: Some("1"), of: Of::Many, about: "number of files" },
+    Factor {
+        name: "libraries",
+        kind: Kind::Count,
+        default: Some("4"),
+        of: Of::AppStart,
+        about: "libraries of 1 MiB that an application maps",
+    },
+    Factor {
+        name: "file_bytes",
+        kind: Kind::Bytes,
+        default: None,
+        of: Of::Sized,
+        about: "size of a file; with PostMark, of the largest",
+    },
+    Factor {
+        name: "least_file_bytes",
+        kind: Kind::Bytes,
+        default: Some("500"),
+        of: Of::Postmark,
+        about: "size of the smallest file",
+    },
     Factor {
         name: "pattern",
         kind: Kind::Word(&["sequential", "random"]),
@@ -256,13 +280,34 @@ pub const FACTORS: [Factor; 38] = [
         of: Of::Files,
         about: "bytes per request",
     },
-    Factor { name: "requests", kind: Kind::Count, default: None, of: Of::Files, about: "number of requests" },
+    Factor {
+        name: "requests",
+        kind: Kind::Count,
+        default: None,
+        of: Of::Sized,
+        about: "number of requests; with PostMark, of transactions",
+    },
     Factor {
         name: "inter_arrival_ns",
         kind: Kind::Nanoseconds,
         default: Some("0"),
-        of: Of::Files,
+        of: Of::Paced,
         about: "pause between two requests",
+    },
+    Factor {
+        name: "access",
+        kind: Kind::Word(&["read", "mmap"]),
+        default: Some("read"),
+        of: Of::Read,
+        about: "requests by read(), or by touching their pages in a mapping",
+    },
+    Factor {
+        name: "prefetch",
+        kind: Kind::Word(&["none", "readahead", "willneed", "madvise"]),
+        default: Some("none"),
+        of: Of::Read,
+        about: "the call that asks for all that will be read, before the first request: readahead(2), \
+                POSIX_FADV_WILLNEED or MADV_WILLNEED",
     },
     Factor {
         name: "read_ahead_by",

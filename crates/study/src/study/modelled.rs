@@ -5,6 +5,7 @@ use crate::replay::setting::{LEVERS, Setting};
 use pocketstone_core::database::Delay;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::governor::Spec;
+use pocketstone_replay::read_ahead::Rules;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -94,6 +95,54 @@ pub struct ValidationSpec {
     pub device: Spanned<String>,
     /// That device's own governor.
     pub governor: Spanned<Spec>,
+}
+
+/// Cells whose reads are worked out under rules of read-ahead.
+#[derive(Debug, Clone)]
+pub struct ReadAheadModelSpec {
+    /// Its name, unique in the study.
+    pub name: Spanned<String>,
+    /// The experiment.
+    pub experiment: Spanned<String>,
+    /// An SQL condition on the view `cells`.
+    pub only: Option<Spanned<String>>,
+    /// The rules; all there are where the study names none.
+    pub rules: Vec<Rules>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawReadAheadModel {
+    name: Spanned<String>,
+    experiment: Spanned<String>,
+    only: Option<Spanned<String>>,
+    rules: Option<Spanned<Vec<String>>>,
+}
+
+/// Reads the study's models of read-ahead.
+pub(super) fn read_ahead(
+    at: &Locator<'_>,
+    raw: Vec<RawReadAheadModel>,
+    experiments: &[Experiment],
+) -> Result<Vec<ReadAheadModelSpec>> {
+    let mut found: Vec<ReadAheadModelSpec> = Vec::new();
+    for r in raw {
+        known(at, &r.experiment, experiments)?;
+        if found.iter().any(|f| f.name.get_ref() == r.name.get_ref()) {
+            let error = Error::user(format!("there are two read-ahead models `{}`", r.name.get_ref()));
+            return Err(at.error(r.name.span(), error));
+        }
+        let one = |name: &String| Rules::ALL.into_iter().find(|rules| rules.name() == name);
+        let rules = match &r.rules {
+            None => Rules::ALL.to_vec(),
+            Some(names) => names.get_ref().iter().map(one).collect::<Option<Vec<_>>>().ok_or_else(|| {
+                let hint = format!("rules: {}", Rules::ALL.map(Rules::name).join(", "));
+                at.error(names.span(), Error::user("there are no such rules of read-ahead").hint(hint))
+            })?,
+        };
+        found.push(ReadAheadModelSpec { name: r.name, experiment: r.experiment, only: r.only, rules });
+    }
+    Ok(found)
 }
 
 #[derive(Deserialize)]

@@ -125,21 +125,21 @@ impl SkewedLatest {
     }
 }
 
-/// Lognormal durations.
+/// Lognormal durations, or sizes.
 #[derive(Debug, Clone)]
-pub(super) struct Lognormal {
+pub(crate) struct Lognormal {
     mu: f64,
     sigma: f64,
 }
 
 impl Lognormal {
-    /// With that mean, in ns, and standard deviation of the logarithm: mu = ln(mean) - sigma^2 / 2.
-    pub(super) fn new(mean_ns: u64, sigma: f64) -> Self {
-        Lognormal { mu: libm::log(mean_ns as f64) - sigma * sigma / 2.0, sigma }
+    /// With that mean and standard deviation of the logarithm: mu = ln(mean) - sigma^2 / 2.
+    pub(crate) fn new(mean: u64, sigma: f64) -> Self {
+        Lognormal { mu: libm::log(mean as f64) - sigma * sigma / 2.0, sigma }
     }
 
-    /// A duration in whole ns; what does not fit 64 bits is their largest number.
-    pub(super) fn draw(&self, random: &mut Random) -> u64 {
+    /// One of them in the mean's unit, whole; what does not fit 64 bits is their largest number.
+    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
         // Box and Muller; the logarithm is of a number in (0, 1].
         let radius = (-2.0 * libm::log(1.0 - random.unit())).sqrt();
         let normal = radius * libm::cos(std::f64::consts::TAU * random.unit());

@@ -16,6 +16,7 @@ mod trace;
 mod ycsb;
 
 pub use delays::delays;
+pub(crate) use distribution::Lognormal;
 pub use import::from_sql_log;
 pub use published::{from_published, to_published};
 pub use recipe::{from_file, prepare};

@@ -239,7 +239,7 @@ fn describe(tags: &Tags) -> String {
 /// Holds a block's summary against the tags of its pages.
 fn check_summary(volume: &mut Volume, block: Block, read: &[Page], report: &mut Report) -> Result<()> {
     let entries = volume.shape.entries as usize;
-    if !volume.shape.is_on() || !read[entries].tags().is_some_and(|tags| tags.object == SUMMARY_OBJECT) {
+    if !volume.shape.is_on() || read[entries].tags().is_none_or(|tags| tags.object != SUMMARY_OBJECT) {
         return Ok(());
     }
     let chunk = volume.chip.chunk(block, volume.shape.entries);

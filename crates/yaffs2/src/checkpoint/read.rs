@@ -105,6 +105,7 @@ impl Parser {
         must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 1])?;
         let [bytes, _, block, page, _, _, _, _, sequence] = from.words::<9>()?;
         must(bytes == DEVICE_BYTES)?;
+        self.fresh.doubtful = true;
         let mut log = Log { sequence, ..Log::default() };
         if block != u32::MAX {
             must(self.fresh.all().contains(&block) && page <= self.pages)?;
@@ -117,14 +118,14 @@ impl Parser {
             used.push((bits >> 10 & 0x3FF) as u16);
             match state {
                 State::Dead => self.fresh.set_dead(block),
-                State::Empty | State::Checkpoint => self.fresh.set_empty(block, false),
+                State::Empty => self.fresh.set_empty(block, bits >> 25 & 1 == 1),
+                State::Checkpoint => self.fresh.set_empty(block, false),
                 State::Full | State::Collecting | State::Allocating => {
                     let info = self.fresh.get_mut(block);
                     info.state = if state == State::Allocating { state } else { State::Full };
                     info.sequence = sequence;
                     info.set(Flag::Retiring, bits >> 24 & 1 == 1);
                     info.set(Flag::Prioritised, bits >> 26 & 1 == 1);
-                    (0..(bits >> 27 & 7).min(3)).for_each(|_| info.strike());
                     info.set(Flag::Summary, bits >> 30 & 1 == 1);
                     info.set(Flag::Shrinks, bits >> 31 == 1);
                     // The one being filled has to be the log's.
@@ -132,6 +133,7 @@ impl Parser {
                 }
                 _ => return Err(Invalid),
             }
+            self.fresh.get_mut(block).set_strikes(bits >> 27 & 7);
         }
         let mut bitmap = vec![0; self.pages.div_ceil(8) as usize];
         for (block, used) in self.fresh.all().zip(used) {

@@ -76,6 +76,7 @@ impl Volume {
             let bits = u32::from(info.used) << 10
                 | (state as u32) << 20
                 | bit(Flag::Retiring, 24)
+                | u32::from(info.has(Flag::Trusted) || !self.blocks.doubtful) << 25
                 | bit(Flag::Prioritised, 26)
                 | info.strikes() << 27
                 | bit(Flag::Summary, 30)

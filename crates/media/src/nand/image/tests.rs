@@ -144,6 +144,7 @@ fn big_endian_tags_are_found_and_said() {
     let image = page(2048, 64, 2050, &unhex(TAGS[6].1));
     let nand = Scratch::new().open(&image).expect("found");
     assert!(nand.describe().contains("big-endian"), "{}", nand.describe());
+    assert_eq!(nand.is_big_endian(), Some(true));
 }
 
 #[test]
@@ -275,6 +276,28 @@ fn a_simulated_chips_image_is_found_and_is_the_same_chip() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn damage_anywhere_in_an_image_leads_to_an_answer_and_little_of_it_to_the_right_one(
+        hits in proptest::collection::vec((0usize..40 * 2112, any::<u8>()), 0..400),
+        cut in 0usize..40 * 2112,
+    ) {
+        let pages = (0..40).flat_map(|i| page(2048, 64, 2050, &packed(0x1001, 257, 1 + i, 2048)));
+        let mut image: Vec<u8> = pages.collect();
+        for &(at, byte) in &hits {
+            image[at] = byte;
+        }
+        // Fewer hits than half of the pages cannot reach the tags of half of them.
+        if hits.len() < 20 {
+            let layout = Scratch::new().open(&image).expect("found").layout();
+            prop_assert_eq!((layout.page_bytes, layout.spare_total_bytes, layout.spare_offset), (2048, 64, 2));
+        }
+        if let Ok(mut nand) = Scratch::new().open(&image[..cut]) {
+            let geometry = nand.geometry();
+            let mut data = vec![0; geometry.page_bytes as usize];
+            prop_assert!(nand.read(geometry.pages() - 1, &mut data, &mut []).is_ok());
+        }
+    }
 
     #[test]
     fn an_image_and_a_simulated_chip_cannot_be_told_apart(

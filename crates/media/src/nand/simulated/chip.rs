@@ -36,7 +36,9 @@ impl Chip {
         let Geometry { page_bytes, pages_per_block, blocks, .. } = geometry;
         assert!(page_bytes > 0 && pages_per_block > 0 && blocks > 0, "a chip has pages: {geometry:?}");
         assert!(pages_per_block.checked_mul(blocks).is_some(), "too many pages: {geometry:?}");
-        let mut all = vec![Arc::new(Block::default()); blocks as usize];
+        // All share one until they are written to.
+        let erased = Arc::new(Block::default());
+        let mut all = vec![erased; blocks as usize];
         for &block in &options.factory_bad {
             Arc::make_mut(&mut all[block as usize]).bad = true;
         }

@@ -109,7 +109,7 @@ fn up_to_the_strength_data_is_put_right_and_beyond_it_is_not() {
     chip.flip_data(0, 1, 2);
     let (verdict, wrong, spare_read) = get(&mut chip, 0);
     assert_eq!((verdict, wrong_bits(&wrong, &data), &spare_read), (Verdict::Uncorrectable, 5, &spare));
-    assert!(chip.read(0, &mut [], &mut vec![0; 30]).is_ok_and(|verdict| verdict == Verdict::Clean));
+    assert!(chip.read(0, &mut [], &mut [0; 30]).is_ok_and(|verdict| verdict == Verdict::Clean));
     chip.erase(0).expect("erased");
     put(&mut chip, 0).expect("programmed");
     assert_eq!(get(&mut chip, 0), whole(0), "an erase heals");

@@ -1,0 +1,86 @@
+//! The `read` workload's plans under the rules.
+
+use super::{Advice, MapAdvice, PAGE_BYTES, Reader, Request, Rules, Setting, Work};
+use pocketstone_core::outcome::ReadAheadInForce;
+use pocketstone_core::plan::{Access, FileSystem, ReadSpec};
+use pocketstone_workload::{Operation, read_operations};
+
+/// What matters of a file system and its medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Medium {
+    /// The backing device's best transfer in pages.
+    pub io_pages: u64,
+    /// Entries of a node of the file system's index, where that is read from the medium, too.
+    pub fan_out: Option<u64>,
+}
+
+/// What a plan's calls make the file system do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanWork {
+    /// The call before the first request, if any.
+    pub prefetch: Work,
+    /// The requests.
+    pub calls: Vec<Work>,
+}
+
+impl PlanWork {
+    /// All of it.
+    pub fn total(&self) -> Work {
+        self.prefetch + self.calls.iter().copied().sum::<Work>()
+    }
+}
+
+impl Medium {
+    /// That of a file system whose page reads are served one by one, inside the call; `None` for all others, of
+    /// which the model says nothing.
+    ///
+    /// JFFS2 and UBIFS set the best transfer of their backing device to 0. JFFS2 has its index in memory, UBIFS on
+    /// the chip in nodes of 8 (its default fan-out).
+    pub fn of(file_system: FileSystem) -> Option<Medium> {
+        match file_system {
+            FileSystem::Jffs2 => Some(Medium { io_pages: 0, fan_out: None }),
+            FileSystem::Ubifs => Some(Medium { io_pages: 0, fan_out: Some(8) }),
+            _ => None,
+        }
+    }
+
+    /// The setting that was in force in a run; `None` where it is not known.
+    pub fn setting(&self, in_force: &ReadAheadInForce) -> Option<Setting> {
+        let advice = if in_force.advice == "random" { Advice::Random } else { Advice::Normal };
+        Some(Setting { mount_pages: in_force.bytes? / PAGE_BYTES, io_pages: self.io_pages, advice })
+    }
+
+    /// What a `read` workload's calls do under rules and a setting; `take` hears each page read, in order.
+    pub fn work(
+        &self,
+        spec: &ReadSpec,
+        seed: u64,
+        rules: Rules,
+        setting: Setting,
+        take: &mut impl FnMut(u64),
+    ) -> PlanWork {
+        let mut reader = Reader::cold(rules, setting, spec.file_bytes, self.fan_out);
+        // A mapping gets its advice by madvise(), which says nothing to the open file.
+        let mut mapping = (spec.access == Access::Mmap).then(|| match setting.advice {
+            Advice::Random => reader.map(MapAdvice::Random),
+            Advice::Normal | Advice::Sequential => reader.map(MapAdvice::Normal),
+        });
+        let mut work = PlanWork { prefetch: Work::default(), calls: Vec::with_capacity(spec.requests as usize) };
+        for operation in read_operations(spec, seed) {
+            match operation {
+                Operation::Read { offset, bytes, .. } => {
+                    let request = Request { offset, bytes };
+                    work.calls.push(match &mut mapping {
+                        Some(mapping) => reader.touch(mapping, request, take),
+                        None => reader.read_pages(request, take),
+                    });
+                }
+                Operation::Prefetch { offset, bytes } => {
+                    work.prefetch += reader.will_need(Request { offset, bytes }, take);
+                }
+                _ => {}
+            }
+        }
+        work
+    }
+}

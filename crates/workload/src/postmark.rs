@@ -1,0 +1,199 @@
+//! The transactions of PostMark.
+
+use crate::{Operation, population_files};
+use pocketstone_core::plan::PostmarkSpec;
+use pocketstone_core::random::Random;
+
+/// Operations of a `postmark` workload.
+///
+/// A transaction reads a file whole or appends to it, then creates a file or deletes one; either is as likely as the
+/// other, and files are chosen uniformly. A new file's size is uniform between the bounds. An append is of 1 byte to
+/// as many as are missing from the largest size, uniformly. Everything moves in blocks of `request_bytes`, the last one
+/// is what is left. Where no file is left, none is read or appended to, and one is created.
+///
+/// Before a file is read, its pages leave the page cache.
+pub fn postmark_operations(spec: &PostmarkSpec, seed: u64) -> impl Iterator<Item = Operation> + use<> {
+    let mut pool = Pool::new(spec, seed);
+    (0..spec.transactions).flat_map(move |_| pool.transaction())
+}
+
+struct Pool {
+    spec: PostmarkSpec,
+    random: Random,
+    /// Number and size in bytes of each file that there is.
+    files: Vec<(u32, u64)>,
+    next: u32,
+}
+
+impl Pool {
+    fn new(spec: &PostmarkSpec, seed: u64) -> Pool {
+        let there = population_files(&spec.population(seed));
+        let files: Vec<(u32, u64)> = (0u32..).zip(there.iter().map(|f| f.bytes)).collect();
+        Pool {
+            spec: spec.clone(),
+            random: Random::labelled(seed, "postmark transactions"),
+            next: files.len() as u32,
+            files,
+        }
+    }
+
+    /// As a coin falls.
+    fn either(&mut self) -> bool {
+        self.random.below(2) == 0
+    }
+
+    fn transaction(&mut self) -> Vec<Operation> {
+        let mut made = Vec::new();
+        let reads = self.either();
+        if let Some(chosen) = self.choose() {
+            if reads { self.read(chosen, &mut made) } else { self.append(chosen, &mut made) }
+        }
+        let creates = self.either();
+        match self.choose() {
+            Some(chosen) if !creates => {
+                let (file, _) = self.files.swap_remove(chosen);
+                made.push(Operation::Delete { file });
+            }
+            _ => self.create(&mut made),
+        }
+        made
+    }
+
+    fn choose(&mut self) -> Option<usize> {
+        (!self.files.is_empty()).then(|| self.random.below(self.files.len() as u64) as usize)
+    }
+
+    fn read(&mut self, chosen: usize, made: &mut Vec<Operation>) {
+        let (file, size) = self.files[chosen];
+        made.extend([Operation::Evict { file }, Operation::Open { file, append: false }]);
+        made.extend(blocks(size, self.spec.request_bytes).map(|(offset, bytes)| Operation::Read {
+            file,
+            offset,
+            bytes,
+        }));
+        made.push(Operation::Close { file });
+    }
+
+    fn append(&mut self, chosen: usize, made: &mut Vec<Operation>) {
+        let (file, size) = self.files[chosen];
+        let room = self.spec.file_bytes.saturating_sub(size);
+        let added = if room == 0 { 0 } else { 1 + self.random.below(room) };
+        self.files[chosen].1 += added;
+        made.push(Operation::Open { file, append: true });
+        self.write(file, added, made);
+    }
+
+    fn create(&mut self, made: &mut Vec<Operation>) {
+        let (file, least) = (self.next, self.spec.least_file_bytes);
+        let size = least + self.random.below(self.spec.file_bytes - least + 1);
+        self.next += 1;
+        self.files.push((file, size));
+        made.push(Operation::Create { file });
+        self.write(file, size, made);
+    }
+
+    fn write(&self, file: u32, bytes: u64, made: &mut Vec<Operation>) {
+        made.extend(blocks(bytes, self.spec.request_bytes).map(|(_, bytes)| Operation::Append { file, bytes }));
+        made.push(Operation::Close { file });
+    }
+}
+
+/// Offset and length of each block of so many bytes.
+pub(crate) fn blocks(bytes: u64, block: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..bytes.div_ceil(block)).map(move |n| (n * block, block.min(bytes - n * block)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_core::plan::Data;
+    use std::collections::BTreeMap;
+
+    fn spec(files: u64, transactions: u64) -> PostmarkSpec {
+        let (least_file_bytes, file_bytes, request_bytes) = (500, 10_000, 512);
+        PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, data: Data::Random }
+    }
+
+    /// Plays operations on a table of sizes, and counts files read, appended to, created and deleted.
+    fn play(spec: &PostmarkSpec, seed: u64) -> ([u64; 4], BTreeMap<u32, u64>) {
+        let there = population_files(&spec.population(seed));
+        let mut sizes: BTreeMap<u32, u64> = (0u32..).zip(there.iter().map(|f| f.bytes)).collect();
+        let mut counts = [0; 4];
+        let (mut open, mut read, mut written, mut created) = (None, 0, 0, false);
+        for operation in postmark_operations(spec, seed) {
+            match operation {
+                Operation::Evict { file } => assert!(open.is_none() && sizes.contains_key(&file)),
+                Operation::Open { file, .. } => {
+                    assert!(open.is_none() && sizes.contains_key(&file));
+                    (open, read, written, created) = (Some(file), 0, 0, false);
+                }
+                Operation::Create { file } => {
+                    assert!(open.is_none() && sizes.insert(file, 0).is_none());
+                    (open, read, written, created) = (Some(file), 0, 0, true);
+                    counts[2] += 1;
+                }
+                Operation::Read { file, offset, bytes } => {
+                    assert!(open == Some(file) && offset == read && bytes <= spec.request_bytes);
+                    read += bytes;
+                }
+                Operation::Append { file, bytes } => {
+                    assert!(open == Some(file) && (1..=spec.request_bytes).contains(&bytes));
+                    written += bytes;
+                    *sizes.get_mut(&file).unwrap() += bytes;
+                }
+                Operation::Close { file } => {
+                    assert_eq!(open.take(), Some(file));
+                    if read > 0 {
+                        assert_eq!(read, sizes[&file], "a file is read whole");
+                        counts[0] += 1;
+                    } else if !created {
+                        counts[1] += 1;
+                        assert!(written <= spec.file_bytes);
+                    }
+                    assert!((spec.least_file_bytes..=spec.file_bytes).contains(&sizes[&file]));
+                }
+                Operation::Delete { file } => {
+                    assert!(open.is_none() && sizes.remove(&file).is_some());
+                    counts[3] += 1;
+                }
+                other => panic!("{other:?} is none of PostMark's"),
+            }
+        }
+        (counts, sizes)
+    }
+
+    #[test]
+    fn transactions_are_half_reads_half_appends_half_creations_half_deletions() {
+        let ([reads, appends, creations, deletions], sizes) = play(&spec(1000, 4000), 1);
+        assert_eq!((reads + appends, creations + deletions), (4000, 4000));
+        // 4,000 coins: 2,000 on average, standard deviation 31.6; five of them.
+        assert!(reads.abs_diff(2000) <= 158 && creations.abs_diff(2000) <= 158, "{reads} {creations}");
+        assert_eq!(sizes.len() as u64, 1000 + creations - deletions);
+    }
+
+    #[test]
+    fn a_pool_that_runs_dry_is_filled_again() {
+        // One file: sooner or later it is deleted, and then there is none to read.
+        for seed in 0..20 {
+            let ([reads, appends, creations, deletions], sizes) = play(&spec(1, 50), seed);
+            assert!(reads + appends <= 50 && creations + deletions == 50);
+            assert_eq!(sizes.len() as u64, 1 + creations - deletions);
+        }
+    }
+
+    #[test]
+    fn the_stream_of_a_seed_never_changes() {
+        let text: String = postmark_operations(&spec(5, 6), 7).map(|o| format!("{o:?};")).collect();
+        let digest =
+            text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        assert_eq!(digest, 3254155796631991186);
+        assert_ne!(play(&spec(5, 60), 1), play(&spec(5, 60), 2));
+    }
+
+    #[test]
+    fn blocks_are_whole_but_the_last() {
+        assert_eq!(blocks(1100, 512).collect::<Vec<_>>(), [(0, 512), (512, 512), (1024, 76)]);
+        assert_eq!(blocks(1024, 512).collect::<Vec<_>>(), [(0, 512), (512, 512)]);
+        assert_eq!(blocks(0, 512).count(), 0);
+    }
+}

@@ -1,0 +1,217 @@
+//! Losses of power: every one of a bounded set, and many at random.
+
+mod support;
+
+use pocketstone_core::inode::{FileType, Rename, SetXattr};
+use std::sync::Mutex;
+use support::apply::{Slots, apply};
+use support::model::{Model, Node};
+use support::op::{Answer, Decoder, Op, Target};
+use support::power::{candidates, recover, recover_with_cuts, storm, use_a_little, use_it_all};
+use support::recorder::Torn;
+use support::run::{Restart, Run};
+use support::shape::Shape;
+use support::{amount, say, seed};
+
+fn file(path: &str) -> Target {
+    Target::Path(path.into())
+}
+
+fn create(path: &str) -> Op {
+    Op::Create(path.into(), FileType::Regular, 0o644)
+}
+
+fn rename(from: &str, to: &str) -> Op {
+    Op::Rename(from.into(), to.into(), Rename::Replace)
+}
+
+/// What is done in pairs.
+fn operations(chunk: u64) -> Vec<Op> {
+    vec![
+        create("/new"),
+        Op::Create("/d/sub".into(), FileType::Directory, 0o755),
+        Op::Symlink("/symlink".into(), "a/target".into()),
+        Op::Link("/a".into(), "/d/a".into()),
+        Op::Unlink("/a".into()),
+        Op::Unlink("/linked".into()),
+        Op::Unlink("/second".into()),
+        Op::Unlink("/open".into()),
+        Op::Rmdir("/empty".into()),
+        rename("/a", "/renamed"),
+        rename("/a", "/d/b"),
+        rename("/a", "/linked"),
+        rename("/a", "/second"),
+        rename("/second", "/a"),
+        rename("/d", "/empty"),
+        rename("/a", "/open"),
+        Op::Write(file("/a"), 0, chunk + 9, 3),
+        Op::Write(file("/a"), 3 * chunk - 20, 100, 4),
+        Op::Write(file("/d/b"), 9 * chunk, chunk, 5),
+        Op::Truncate(file("/a"), chunk + chunk / 2),
+        Op::Truncate(file("/a"), 0),
+        Op::Truncate(file("/a"), 12 * chunk + 1),
+        Op::Chmod("/a".into(), 0o600),
+        Op::SetXattr("/d/b".into(), "user.x".into(), 50, 1, SetXattr::Any),
+        Op::SyncFile(file("/a")),
+        Op::Sync,
+        Op::Background,
+        Op::Close(0),
+    ]
+}
+
+/// Volumes to begin with: files of all kinds; one that is full of garbage; one just mounted by its checkpoint.
+fn start(which: usize) -> Run {
+    let (shape, churn, restart) = match which {
+        0 => (Shape::new(24, 8, 1024), 0, None),
+        1 => (Shape::new(20, 8, 1024).with(|shape| shape.options.cache_chunks = 2), 90, None),
+        2 => (Shape::new(60, 8, 528), 60, Some(Restart::Unmount)),
+        _ => (Shape::new(20, 16, 528), 40, Some(Restart::Drop)),
+    };
+    {
+        let chunk = shape.chunk_bytes();
+        let mut run = Run::new(&shape, 0);
+        let ops = [
+            create("/a"),
+            Op::Write(file("/a"), 0, 4 * chunk + 77, 1),
+            Op::Create("/d".into(), FileType::Directory, 0o700),
+            create("/d/b"),
+            Op::Write(file("/d/b"), 0, 2 * chunk + 1, 2),
+            Op::Create("/empty".into(), FileType::Directory, 0o700),
+            create("/linked"),
+            Op::Write(file("/linked"), 0, chunk, 8),
+            Op::Link("/linked".into(), "/second".into()),
+            create("/open"),
+            Op::Write(file("/open"), 0, 3 * chunk, 7),
+        ];
+        ops.iter().for_each(|op| run.step(op).expect("a start is made"));
+        for number in 0..churn {
+            let (at, fill) = (number * 5 % 37 * chunk / 10, number as u8);
+            run.step(&Op::Write(file("/churn"), at, chunk, fill)).ok();
+            if number % 9 == 0 {
+                run.step(&create("/churn")).expect("a start is made");
+                run.step(&Op::Truncate(file("/churn"), 2 * chunk)).expect("a start is made");
+            }
+            run.step(&Op::SyncFile(file("/churn"))).expect("a start is made");
+        }
+        run.step(&Op::Sync).expect("a start is made");
+        if let Some(how) = restart {
+            run = run.restart(how).expect("a start is made");
+        }
+        run.step(&Op::Open(0, "/open".into())).expect("a start is made");
+        run
+    }
+}
+
+#[test]
+fn every_single_cut_of_pairs_of_operations_leaves_each_done_or_not() {
+    let counted = Mutex::new((0, 0));
+    std::thread::scope(|scope| {
+        for which in 0..4 {
+            let counted = &counted;
+            scope.spawn(move || {
+                let ops = operations(start(which).shape.chunk_bytes());
+                for number in 0..ops.len() * ops.len() {
+                    let (first, second) = (&ops[number / ops.len()], &ops[number % ops.len()]);
+                    let cuts = pair(which, first, second, number);
+                    let mut counted = counted.lock().expect("no thread failed");
+                    *counted = (counted.0 + cuts, counted.1 + 1);
+                }
+            });
+        }
+    });
+    let (cuts, pairs) = *counted.lock().expect("no thread failed");
+    say(&format!("{cuts} cuts in {pairs} pairs of operations"));
+    assert!(cuts > 10_000);
+}
+
+/// How many cuts there were.
+fn pair(which: usize, first: &Op, second: &Op, number: usize) -> u64 {
+    let mut run = start(which);
+    let shape = run.shape.clone();
+    let mut cuts = 0;
+    for (place, op) in [first, second].into_iter().enumerate() {
+        let before = run.model.clone();
+        // Cuts in the first one are the same whatever follows.
+        let wanted = place == 1 || number % operations(512).len() == 0;
+        run.recorder.record(wanted);
+        run.step(op).unwrap_or_else(|what| panic!("start {which}: {first:?}, {second:?}: {what}"));
+        let may_be = candidates(&before, op);
+        cuts += look(&run.recorder.take(), &shape, &may_be, cuts, &format!("start {which}: {first:?}, {second:?}"));
+    }
+    cuts
+}
+
+fn look(torn: &[Torn], shape: &Shape, may_be: &[Model], salt: u64, what: &str) -> u64 {
+    for (number, torn) in (salt..).zip(torn) {
+        let fail = |why: String| -> ! { panic!("{what}: cut at change {} with {:?}: {why}", torn.at, torn.tear) };
+        let recovered = match number % 3 {
+            0 => recover_with_cuts(&torn.chip, shape, may_be),
+            _ => recover(&torn.chip, shape, may_be),
+        };
+        let recovered = recovered.unwrap_or_else(|why| fail(why));
+        if number % 41 == 0 {
+            use_it_all(recovered.volume, &torn.chip, shape).unwrap_or_else(|why| fail(why));
+        } else if number % 4 == 1 {
+            use_a_little(recovered, &torn.chip, shape).unwrap_or_else(|why| fail(why));
+        }
+    }
+    torn.len() as u64
+}
+
+#[test]
+fn a_cut_while_a_checkpoint_is_written_or_erased_leaves_everything() {
+    for which in 0..4 {
+        let mut run = start(which);
+        let shape = run.shape.clone();
+        run.step(&create("/late")).expect("a file is made");
+        run.step(&Op::Write(file("/late"), 0, 100, 1)).expect("it is written");
+        let mut before = run.model.clone();
+        before.restart();
+        run.recorder.record(true);
+        run.volume.unmount().expect("it is unmounted");
+        let torn = run.recorder.take();
+        assert!(!torn.is_empty());
+        look(&torn, &shape, &[before.clone()], 0, "unmount");
+        // The first change after the mount.
+        before.nodes.values_mut().for_each(Node::settle);
+        run.recorder.record(true);
+        let mut volume = run.recorder.mount(&shape).expect("it is mounted");
+        let op = create("/first");
+        let done = apply(&mut volume, &mut Slots::default(), &op);
+        assert_eq!(done, Ok(Answer::Done));
+        look(&run.recorder.take(), &shape, &candidates(&before, &op), 0, "first change");
+    }
+}
+
+fn storms(seeds: u64, cuts: u64) {
+    let first = seed(1);
+    let shapes = [
+        Shape::new(24, 8, 1024),
+        Shape::new(24, 16, 528).with(|shape| shape.options.cache_chunks = 3),
+        Shape::new(64, 8, 528),
+        Shape::new(32, 8, 2048).with(|shape| shape.options.summary = false),
+        Shape::new(64, 8, 1024).with(|shape| {
+            (shape.options.tags_ecc, shape.options.cache_chunks) = (false, 0);
+            shape.geometry.spare_bytes = 16;
+        }),
+    ];
+    for seed in first..first + seeds {
+        for shape in &shapes {
+            let decoder = Decoder::new(shape);
+            storm(shape, seed, cuts, &|random| decoder.random(random))
+                .unwrap_or_else(|what| panic!("seed {seed}, {}: {what}", shape.describe()));
+        }
+    }
+    say(&format!("{} cuts at random", seeds * cuts * shapes.len() as u64));
+}
+
+#[test]
+fn cuts_at_random_lose_nothing_that_was_synced() {
+    storms(amount(40, 40), 50);
+}
+
+#[test]
+#[ignore = "long: 250,000 cuts"]
+fn torture_power() {
+    storms(500, 100);
+}

@@ -1,0 +1,94 @@
+//! Chips and options that tests run with.
+
+use pocketstone_media::nand::{Geometry, Nand, SimulatedNand, SimulatedOptions};
+use pocketstone_yaffs2::{Options, Volume};
+
+/// The time that it always is: a day of 2023.
+pub const NOW_S: i64 = 1_700_000_000;
+
+#[derive(Debug, Clone)]
+pub struct Shape {
+    pub geometry: Geometry,
+    pub chip: SimulatedOptions,
+    pub options: Options,
+}
+
+impl Shape {
+    /// A chip with so many blocks of so many pages; pages of 512 + 16 bytes have their tags in them.
+    pub fn new(blocks: u32, pages_per_block: u32, page_bytes: u32) -> Shape {
+        let inband_tags = page_bytes == 528;
+        let spare_bytes = if inband_tags { 0 } else { 28 };
+        let options = Options {
+            inband_tags,
+            fixed_clock_ns: Some(NOW_S * 1_000_000_000),
+            empty_lost_and_found: false,
+            ..Options::default()
+        };
+        let geometry = Geometry { page_bytes, spare_bytes, pages_per_block, blocks };
+        Shape { geometry, chip: SimulatedOptions::default(), options }
+    }
+
+    pub fn with(mut self, change: impl FnOnce(&mut Shape)) -> Shape {
+        change(&mut self);
+        self
+    }
+
+    /// Every kind of chip and mount that these tests know.
+    pub fn all() -> Vec<Shape> {
+        vec![
+            Shape::new(64, 16, 2048),
+            Shape::new(64, 32, 1024),
+            Shape::new(64, 8, 528),
+            Shape::new(24, 8, 528).with(|shape| shape.options.cache_chunks = 0),
+            Shape::new(24, 16, 1024).with(|shape| {
+                (shape.options.tags_ecc, shape.options.summary) = (false, false);
+                shape.geometry.spare_bytes = 16;
+            }),
+            Shape::new(30, 8, 1024).with(|shape| shape.options.cache_chunks = 2),
+            Shape::new(64, 8, 2048).with(|shape| {
+                (shape.options.checkpoint_write, shape.options.lazy_loading) = (false, false);
+                shape.options.refresh_period = 3;
+            }),
+            Shape::new(64, 16, 1024).with(|shape| {
+                shape.chip.factory_bad = vec![0, 7, 63];
+                shape.chip.weak_page_one_in = 200;
+            }),
+            Shape::new(16, 8, 528),
+            Shape::new(20, 8, 1024),
+            Shape::new(200, 8, 1024).with(|shape| {
+                shape.chip.program_failure_one_in = 2000;
+                shape.chip.erase_failure_one_in = 300;
+                shape.chip.weak_page_one_in = 1000;
+            }),
+        ]
+    }
+
+    pub fn make(&self, seed: u64) -> SimulatedNand {
+        SimulatedNand::new(self.geometry, SimulatedOptions { seed, ..self.chip.clone() })
+    }
+
+    /// Bytes of data in a chunk.
+    pub fn chunk_bytes(&self) -> u64 {
+        u64::from(self.geometry.page_bytes) - if self.options.inband_tags { 16 } else { 0 }
+    }
+
+    pub fn mount(&self, chip: &SimulatedNand) -> pocketstone_core::inode::Result<Volume> {
+        Volume::mount(Box::new(chip.clone()), &self.options)
+    }
+
+    /// As [`Shape::mount`], by a scan whether there is a checkpoint or not.
+    pub fn mount_by_scan(&self, chip: &SimulatedNand) -> pocketstone_core::inode::Result<Volume> {
+        Volume::mount(Box::new(chip.clone()), &Options { checkpoint_read: false, ..self.options.clone() })
+    }
+
+    /// Programs and erases that a chip has seen.
+    pub fn changes(chip: &SimulatedNand) -> u64 {
+        let counters = chip.counters();
+        counters.programs + counters.erases
+    }
+
+    /// Whether nobody else would see a difference between two chips.
+    pub fn describe(&self) -> String {
+        format!("{} with {:?}", self.make(0).describe(), self.options)
+    }
+}
