@@ -80,8 +80,8 @@ fn plant(top: &Path) {
     file.set_times(fs::FileTimes::new().set_modified(time).set_accessed(time)).expect("times");
 }
 
-/// What is below a folder, by path: kind and mode, owners, times of all but directories, contents, the first name of the
-/// same object, numbers of devices.
+/// What is below a folder, by path: kind and mode, owners, times of all but directories, contents, the first name of
+/// the same object, numbers of devices.
 fn shape(top: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut first: BTreeMap<u64, PathBuf> = BTreeMap::new();

@@ -48,7 +48,8 @@ impl ImageLayout {
         (layout.spare_free_bytes > 0).then_some(layout)
     }
 
-    /// A layout in which the free bytes go up to those that Linux' Hamming code needs at the end, or to the end where they do not fit.
+    /// A layout in which the free bytes go up to those that Linux' Hamming code needs at the end, or to the end where
+    /// they do not fit.
     pub fn with_spare(page_bytes: u32, spare_total_bytes: u32, spare_offset: u32, pages_per_block: u32) -> ImageLayout {
         let free = spare_total_bytes.saturating_sub(spare_offset);
         let with_ecc = free.saturating_sub(page_bytes / 256 * 3);
