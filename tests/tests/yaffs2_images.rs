@@ -80,8 +80,8 @@ fn plant(top: &Path) {
     file.set_times(fs::FileTimes::new().set_modified(time).set_accessed(time)).expect("times");
 }
 
-/// What is below a folder, by path: kind and mode, owners, times of all but directories, contents, the first name of the
-/// same object, numbers of devices.
+/// What is below a folder, by path: kind and mode, owners, times of all but directories, contents, the first name of
+/// the same object, numbers of devices.
 fn shape(top: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut first: BTreeMap<u64, PathBuf> = BTreeMap::new();
@@ -269,6 +269,10 @@ fn what_is_no_image_is_refused_with_a_cure() {
         let refused = extract(&path(name), &path("out"), &[]).ends_with(1);
         assert!(name == "missing" || refused.err.contains("hint: "), "{refused}");
         assert!(!path("out").exists(), "{name} left a folder behind");
+    }
+    if let Some(mut writer) = python("writer.py") {
+        run(writer.args(["plain", "-"]).arg(path("big")).arg("--big-endian")).ends_with(0);
+        extract(&path("big"), &path("out"), &[]).ends_with(1).complains(&["big-endian machine", "hint: "]);
     }
     // Another layout than the image has: nothing makes sense, and nothing is made of it.
     run(yaffs2(["fsck", "--page", "2048", "--spare", "64", "--spare-offset", "0"]).arg(path("whole")))

@@ -1,7 +1,7 @@
 //! What lies on a chip, page by page, in words. Damage is no error here: it is said.
 
 use crate::blocks::State;
-use crate::checkpoint::CHECKPOINT_SEQUENCE;
+use crate::checkpoint::{CHECKPOINT_SEQUENCE, State0};
 use crate::chip::{Block, Chip, Chunk};
 use crate::header::{HEADER_BYTES, Header};
 use crate::log::{BAD_SEQUENCE, FIRST_SEQUENCE, LAST_SEQUENCE};
@@ -210,8 +210,18 @@ fn shown(name: &[u8]) -> String {
     name.escape_ascii().to_string()
 }
 
-/// The content of a checkpoint.
-fn checkpoint_lines(volume: &mut Volume, line: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+/// Whether a chip has a checkpoint that is whole, and true for blocks of the chip's size. A wrong size is told by this:
+/// what is in a checkpoint has a sum, and an entry for each block.
+///
+/// # Errors
+/// When the chip cannot be read, or no YAFFS2 volume can be on it.
+pub fn has_checkpoint(nand: Box<dyn Nand>, options: &Options) -> Result<bool> {
+    let mut volume = Volume::prepare(Chip::new(nand, options.inband_tags, options.tags_ecc)?, options);
+    Ok(find_checkpoint(&mut volume)?.is_some_and(|state| state.is_some()))
+}
+
+/// The checkpoint, if there is one, and what it says, if it is valid.
+fn find_checkpoint(volume: &mut Volume) -> Result<Option<Option<State0>>> {
     let mut firsts = Vec::new();
     for block in volume.blocks.all() {
         firsts.push(volume.first(block)?);
@@ -225,13 +235,21 @@ fn checkpoint_lines(volume: &mut Volume, line: &mut dyn FnMut(&str) -> bool) -> 
         .collect();
     blocks.sort_unstable();
     let blocks: Vec<Block> = blocks.into_iter().map(|(_, block)| block).collect();
-    if blocks.is_empty() {
-        line("no checkpoint");
-        return Ok(());
-    }
-    let Some(state) = volume.read_checkpoint(&blocks, &firsts)? else {
-        line("a checkpoint that is not valid: mounts do not use it");
-        return Ok(());
+    if blocks.is_empty() { Ok(None) } else { volume.read_checkpoint(&blocks, &firsts).map(Some) }
+}
+
+/// The content of a checkpoint.
+fn checkpoint_lines(volume: &mut Volume, line: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+    let state = match find_checkpoint(volume)? {
+        Some(Some(state)) => state,
+        Some(None) => {
+            line("a checkpoint that is not valid: mounts do not use it");
+            return Ok(());
+        }
+        None => {
+            line("no checkpoint");
+            return Ok(());
+        }
     };
     let pages = volume.chip.pages_per_block();
     let place = |chunk: Chunk| match chunk {

@@ -29,7 +29,7 @@ mod volume;
 mod xattr;
 
 pub use check::{Finding, Kinds, Report, Severity, check};
-pub use dump::{DumpOptions, dump};
+pub use dump::{DumpOptions, dump, has_checkpoint};
 pub use image::{ImageForm, ImageMeta, ImageWriter};
 pub use objects::LARGEST_OBJECT;
 pub use options::Options;

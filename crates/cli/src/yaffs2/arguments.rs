@@ -4,11 +4,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use pocketstone_cli::{LONG_VERSION, parse_bytes};
 use std::path::PathBuf;
 
-const EXIT_STATUS: &str = "Exit status: 0 ok; 1 wrong input, or a chip or directory in use; 2 wrong usage; 3 fsck found \
-    errors, or extract left something out; 4 the machine cannot; 70 a fault of yaffs2.\n\nCHIP is an MTD character \
-    device such as /dev/mtd3, or an image file: of mkyaffs2image, of nanddump with out-of-band data, of yaffs2utils, \
-    of this command. How an image is laid out is found out, if nothing is said. Sizes take the suffixes K, M and G, \
-    powers of 1024.";
+const EXIT_STATUS: &str = "Exit status: 0 ok; 1 wrong input, or a chip or directory in use; 2 wrong usage; 3 fsck \
+    found errors, or extract left something out; 4 the machine cannot; 70 a fault of yaffs2.\n\nCHIP is an MTD \
+    character device such as /dev/mtd3, or an image file: of mkyaffs2image, of nanddump with out-of-band data, of \
+    yaffs2utils, of this command. How an image is laid out is found out, if nothing is said. Sizes take the suffixes \
+    K, M and G, powers of 1024.";
 
 /// YAFFS2: the file system for raw NAND flash, in user space.
 #[derive(Debug, Parser)]

@@ -1,6 +1,7 @@
 //! Opening chips: MTD devices and image files.
 
 use crate::arguments::{ChipArguments, LayoutArguments};
+use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand};
@@ -63,6 +64,10 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
         return Err(Error::user("the spare area is given without the page size").hint("give --page, too"));
     }
     let nand = ImageNand::open(path, read_only, None).map_err(with_options)?;
+    if nand.is_big_endian() == Some(true) {
+        return Err(Error::user(format!("{} was written by a big-endian machine", path.display()))
+            .hint("only little-endian volumes can be read"));
+    }
     let seen = nand.inband_tags().zip(nand.tags_ecc());
     match given.pages_per_block {
         Some(pages_per_block) => {
@@ -71,12 +76,36 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
             drop(nand);
             Ok((ImageNand::open(path, read_only, Some(&layout))?, seen))
         }
-        None if !read_only && nand.is_block_certain() == Some(false) => {
-            Err(Error::user(format!("{} does not tell how many pages its blocks have", path.display()))
-                .hint("give --pages-per-block (often 64), or open it for reading only: --read-only"))
+        None if nand.is_block_certain() == Some(false) => {
+            let layout = nand.layout();
+            drop(nand);
+            let found = by_checkpoint(path, &layout, seen)?;
+            if found.is_none() && !read_only {
+                return Err(Error::user(format!("{} does not tell how many pages its blocks have", path.display()))
+                    .hint("give --pages-per-block (often 64), or open it for reading only: --read-only"));
+            }
+            match found {
+                Some(layout) => Ok((ImageNand::open(path, read_only, Some(&layout))?, seen)),
+                None => Ok((ImageNand::open(path, read_only, None)?, seen)),
+            }
         }
         None => Ok((nand, seen)),
     }
+}
+
+/// How many pages a block has, by the checkpoint that a volume of few files was closed with.
+fn by_checkpoint(path: &Path, layout: &ImageLayout, seen: Option<(bool, bool)>) -> Result<Option<ImageLayout>> {
+    let (inband_tags, tags_ecc) = seen.unwrap_or((false, true));
+    let options = Options { inband_tags, tags_ecc, read_only: true, ..Options::default() };
+    for pages_per_block in [64, 32, 128, 256, 512, 16] {
+        let layout = ImageLayout { pages_per_block, ..*layout };
+        let nand = ImageNand::open(path, true, Some(&layout))?;
+        // A chip of such blocks may be none that YAFFS2 can be on.
+        if pocketstone_yaffs2::has_checkpoint(Box::new(nand), &options).is_ok_and(|has| has) {
+            return Ok(Some(layout));
+        }
+    }
+    Ok(None)
 }
 
 /// What is to be given when a layout cannot be told, by the names that it has here.
@@ -110,5 +139,11 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
 pub fn volume(chip: &ChipArguments) -> Result<Volume> {
     let Opened { nand, options, .. } = open(chip, true)?;
     let options = Options { empty_lost_and_found: false, ..options };
-    Volume::mount(nand, &options).map_err(Error::from).user(|| format!("cannot read {}", chip.path.display()))
+    let volume = Volume::mount(nand, &options).map_err(Error::from);
+    let mut volume = volume.user(|| format!("cannot read {}", chip.path.display()))?;
+    let usage = volume.usage();
+    if usage.used_chunks == 0 && usage.erased_blocks + usage.bad_blocks < usage.blocks {
+        note("warning", "pages are written, and none of them makes sense: check the layout; yaffs2 fsck says more");
+    }
+    Ok(volume)
 }

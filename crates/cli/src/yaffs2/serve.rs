@@ -13,8 +13,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Options of the kernel's YAFFS2.
-const KNOWN: &str = "ro, noatime, nodev, nosuid, noexec, allow_other, log=FILE, inband-tags, tags-ecc-on, tags-ecc-off, \
-    no-checkpoint, no-checkpoint-read, no-checkpoint-write, disable-summary, no-cache, lazy-loading-on, \
+const KNOWN: &str = "ro, noatime, nodev, nosuid, noexec, allow_other, log=FILE, inband-tags, tags-ecc-on, \
+    tags-ecc-off, no-checkpoint, no-checkpoint-read, no-checkpoint-write, disable-summary, no-cache, lazy-loading-on, \
     lazy-loading-off, empty-lost-and-found-on, empty-lost-and-found-off";
 
 /// Reads a mount helper's arguments.

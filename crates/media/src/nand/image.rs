@@ -48,7 +48,8 @@ impl ImageLayout {
         (layout.spare_free_bytes > 0).then_some(layout)
     }
 
-    /// A layout in which the free bytes go up to those that Linux' Hamming code needs at the end, or to the end where they do not fit.
+    /// A layout in which the free bytes go up to those that Linux' Hamming code needs at the end, or to the end where
+    /// they do not fit.
     pub fn with_spare(page_bytes: u32, spare_total_bytes: u32, spare_offset: u32, pages_per_block: u32) -> ImageLayout {
         let free = spare_total_bytes.saturating_sub(spare_offset);
         let with_ecc = free.saturating_sub(page_bytes / 256 * 3);
@@ -156,6 +157,11 @@ impl ImageNand {
     /// Whether YAFFS2's tags were found with error correction of their own; `None` if nobody looked.
     pub fn tags_ecc(&self) -> Option<bool> {
         self.found.as_ref().map(|found| found.tags_ecc)
+    }
+
+    /// Whether YAFFS2's tags were found in the order of a big-endian machine; `None` if nobody looked.
+    pub fn is_big_endian(&self) -> Option<bool> {
+        self.found.as_ref().map(|found| found.big_endian)
     }
 
     /// Whether the image itself tells how many pages a block has. If not, a usual number is taken, with which the image

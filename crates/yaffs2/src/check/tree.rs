@@ -116,6 +116,8 @@ fn check_place(volume: &Volume, id: u32, parent: u32, header: &Header) -> Option
             let what = format!("object {id} is said to be in {wanted}, which is a {}", word(&volume.objects, wanted));
             error("orphan", what)
         }
+        // A scan has put all that are in a loop into lost+found. Otherwise the tags have said something else.
+        Some(other) if other.parent != LOST_ID || parent != LOST_ID => None,
         Some(_) => error("directory loop", format!("object {id} is in directory {wanted}, which nothing leads to")),
     }
 }

@@ -19,6 +19,8 @@ mod read;
 mod stream;
 mod write;
 
+pub(crate) use read::State0;
+
 use crate::map::Width;
 use crate::volume::Volume;
 use pocketstone_core::inode::Result;

@@ -23,6 +23,7 @@ pub(super) struct Found {
     pub tags_ecc: bool,
     /// Whether the image tells how many pages a block has.
     pub blocks_certain: bool,
+    pub big_endian: bool,
     /// For people.
     pub how: String,
 }
@@ -104,7 +105,8 @@ pub(super) fn detect(file: &File, bytes: u64) -> Result<Found> {
     candidate.layout.pages_per_block = pages;
     let place = if candidate.inband { "inband" } else { "in the spare area" };
     let proof = if sure == 2 { "by their error correction" } else { "by their values" };
-    let order = if candidate.order == Order::Big { ", big-endian" } else { "" };
+    let big_endian = candidate.order == Order::Big;
+    let order = if big_endian { ", big-endian" } else { "" };
     let blocks = if certain { "" } else { "; pages per block assumed" };
     let how = format!("YAFFS2 tags {place}, found {proof}{order}{blocks}");
     Ok(Found {
@@ -112,6 +114,7 @@ pub(super) fn detect(file: &File, bytes: u64) -> Result<Found> {
         inband_tags: candidate.inband,
         tags_ecc: sure == 2,
         blocks_certain: certain,
+        big_endian,
         how,
     })
 }

@@ -144,6 +144,7 @@ fn big_endian_tags_are_found_and_said() {
     let image = page(2048, 64, 2050, &unhex(TAGS[6].1));
     let nand = Scratch::new().open(&image).expect("found");
     assert!(nand.describe().contains("big-endian"), "{}", nand.describe());
+    assert_eq!(nand.is_big_endian(), Some(true));
 }
 
 #[test]
