@@ -294,7 +294,7 @@ fn damaged_images_are_read_as_far_as_they_go() {
             damaged.truncate(2112 * (50 + seed as usize * 100));
         }
         for (at, byte) in noise(damaged.len(), seed + 100).into_iter().enumerate() {
-            if byte == 7 && at % (4 << seed % 4) == 0 {
+            if byte == 7 && at % (4 << (seed % 4)) == 0 {
                 damaged[at] ^= 1 << (seed % 8);
             }
         }
