@@ -35,6 +35,8 @@ struct Growing {
     links: Vec<(u32, u32)>,
     /// Files that are longer than their newest headers say, with those sizes.
     longer: Vec<(u32, u64)>,
+    /// Objects that others replace, and whose deletion was not seen.
+    replaced: Vec<u32>,
 }
 
 /// The four objects that are always there.
@@ -63,7 +65,7 @@ impl Volume {
         }
         checkpoint.sort_unstable();
         let checkpoint: Vec<Block> = checkpoint.into_iter().map(|(_, block)| block).collect();
-        let (mut found, mut longer) = (None, Vec::new());
+        let (mut found, mut unfinished) = (None, Growing::default());
         if self.options.checkpoint_read && !checkpoint.is_empty() {
             found = self.read_checkpoint(&checkpoint, &firsts)?;
         }
@@ -75,7 +77,7 @@ impl Volume {
             }
             None => {
                 self.objects = fixed_objects();
-                longer = self.scan(&firsts)?;
+                unfinished = self.scan(&firsts)?;
             }
         }
         for &block in &checkpoint {
@@ -86,7 +88,7 @@ impl Volume {
             }
         }
         self.checkpoint = checkpoint;
-        self.tidy(&longer)
+        self.tidy(&unfinished)
     }
 
     pub(crate) fn first(&mut self, block: Block) -> Result<First> {
@@ -106,9 +108,9 @@ impl Volume {
         })
     }
 
-    /// Looks at every block, newest first, and in each at every page, last first. Gives files that are longer than
-    /// their headers say, with those sizes.
-    fn scan(&mut self, firsts: &[First]) -> Result<Vec<(u32, u64)>> {
+    /// Looks at every block, newest first, and in each at every page, last first. Gives what is to be put in
+    /// order.
+    fn scan(&mut self, firsts: &[First]) -> Result<Growing> {
         let mut order: Vec<(u32, Block)> = Vec::new();
         for (block, first) in (1..).zip(firsts) {
             match first {
@@ -132,9 +134,9 @@ impl Volume {
         let counts = |&&(_, block): &&(u32, Block)| self.blocks.get(block).state != State::Dirty;
         let newest = order.iter().filter(counts).map(|&(sequence, _)| sequence).max();
         self.log.sequence = newest.unwrap_or(FIRST_SEQUENCE).max(FIRST_SEQUENCE);
-        self.note_links(growing.links);
+        self.note_links(std::mem::take(&mut growing.links));
         self.must_be_ours(&order)?;
-        Ok(growing.longer)
+        Ok(growing)
     }
 
     fn later_sequence(&mut self, block: Block) -> Result<u32> {
@@ -414,6 +416,7 @@ impl Volume {
             self.objects.insert(victim, Object::new(Kind::File));
             self.objects.attach(victim, UNLINKED_ID);
             growing.limits.insert(victim, 0);
+            growing.replaced.push(victim);
         }
     }
 
@@ -431,7 +434,7 @@ impl Volume {
     }
 
     /// Puts in order what a loss of power left behind, and what lies where nothing leads to.
-    fn tidy(&mut self, longer: &[(u32, u64)]) -> Result<()> {
+    fn tidy(&mut self, unfinished: &Growing) -> Result<()> {
         let lost: Vec<u32> = self.objects.ids().into_iter().filter(|&id| !self.is_rooted(id)).collect();
         lost.into_iter().for_each(|id| self.lose(id));
         if self.options.read_only {
@@ -452,12 +455,20 @@ impl Volume {
         for block in dirty {
             self.erase(block)?;
         }
+        // Collecting would take the mark of replacement away, before there is a header that says that they are gone.
+        self.collector.paused = true;
+        let deleted = unfinished.replaced.iter().try_for_each(|&id| match self.objects.get(id) {
+            Some(object) if object.parent == UNLINKED_ID => self.delete_object(id),
+            _ => Ok(()),
+        });
+        self.collector.paused = false;
+        deleted?;
         for id in gone {
             if self.objects.get(id).is_some() {
                 self.delete_object(id)?;
             }
         }
-        for &(id, size) in longer {
+        for &(id, size) in &unfinished.longer {
             self.fill_lost_chunks(id, size)?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::tree::{Tree, adopt, compare, walk};
 use pocketstone_core::inode::{Error, FileType, Meta, ROOT, Rename};
 use pocketstone_core::random::Random;
 use pocketstone_media::nand::{SimulatedNand, Tear};
-use pocketstone_yaffs2::Volume;
+use pocketstone_yaffs2::{Severity, Volume, check};
 
 /// Every kind of interruption.
 pub const TEARS: [Tear; 6] =
@@ -53,6 +53,16 @@ pub struct Recovered {
     pub model: Model,
 }
 
+/// fsck finds no errors in what a mount has put in order.
+fn must_be_sound(chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
+    let report = check(Box::new(chip.snapshot()), &shape.options).map_err(|error| format!("fsck: {error}"))?;
+    let errors = report.findings.iter().filter(|finding| finding.severity == Severity::Error);
+    match report.errors {
+        0 => Ok(()),
+        _ => Err(format!("fsck: {:#?}", errors.collect::<Vec<_>>())),
+    }
+}
+
 /// Mounts a chip and compares it with what may be there.
 ///
 /// # Errors
@@ -64,6 +74,7 @@ pub fn recover(chip: &SimulatedNand, shape: &Shape, candidates: &[Model]) -> Res
     for model in candidates {
         match compare(&tree, model, true) {
             Ok(()) => {
+                must_be_sound(chip, shape)?;
                 // A mount that looks at every page once more finds the same.
                 let mut again = shape.mount_by_scan(&chip.snapshot()).map_err(|error| format!("scan: {error}"))?;
                 let other = walk(&mut again)?;
@@ -263,9 +274,9 @@ pub fn storm(shape: &Shape, seed: u64, cuts: u64, decode: &dyn Fn(&mut Random) -
                     break all;
                 }
                 let tree = walk(&mut volume)?;
-                let open = std::mem::take(&mut model.slots);
                 let mut full = model.clone();
                 let _ = full.apply(&op);
+                let open = std::mem::take(&mut model.slots);
                 let mut now = if compare(&tree, &model, true).is_ok() { model } else { full };
                 compare(&tree, &now, true).map_err(|what| format!("cut {cut}: {op:?} found no space: {what}"))?;
                 let kept = now.nodes.clone();
