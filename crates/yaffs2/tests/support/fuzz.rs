@@ -73,8 +73,30 @@ fn starts() -> &'static [Start] {
 
 /// Values that checks are about.
 const EDGES: [u32; 24] = [
-    0, 1, 2, 3, 4, 5, 0x10, 0x20, 0x21, 0x100, 0x101, 0x102, 0x1000, 0x1001, 0x3FFFF, 0x40000, 0xFFF_FFFF, 0x1000_0000,
-    0x7FFF_FFFF, 0x8000_0000, 0x8000_0101, 0xC000_0004, 0xEFFF_FEFF, 0xFFFF_FFFF,
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    0x10,
+    0x20,
+    0x21,
+    0x100,
+    0x101,
+    0x102,
+    0x1000,
+    0x1001,
+    0x3FFFF,
+    0x40000,
+    0xFFF_FFFF,
+    0x1000_0000,
+    0x7FFF_FFFF,
+    0x8000_0000,
+    0x8000_0101,
+    0xC000_0004,
+    0xEFFF_FEFF,
+    0xFFFF_FFFF,
 ];
 /// Words of a header: type, parent, mode, size, target of a link, upper half of the size, shadow, shrinks, records.
 const HEADER_WORDS: [usize; 12] = [0, 4, 10, 268, 292, 296, 488, 492, 496, 504, 508, 512];
