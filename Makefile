@@ -36,7 +36,7 @@ torture: setup-test build
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites --test yaffs2_suites \
 	  --test readahead_advice \
 	  -- --ignored --nocapture
-	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -- --ignored --nocapture
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
 	@$(RUST) scripts/test-arm all
 
 setup-run:

@@ -201,12 +201,12 @@ impl Volume {
         };
         self.collector.moved += 1;
         match data_chunk {
-            Some((slot, bytes)) => self.move_data(chunk, id, slot, &data[..], bytes),
+            Some((slot, bytes)) => self.move_data(chunk, id, slot, data, bytes),
             None => self.move_header(chunk, id, data),
         }
     }
 
-    fn move_data(&mut self, chunk: Chunk, id: u32, slot: u32, data: &[u8], bytes: u32) -> Result<()> {
+    fn move_data(&mut self, chunk: Chunk, id: u32, slot: u32, data: &mut [u8], bytes: u32) -> Result<()> {
         let width = self.width;
         let all = data.len() as u64;
         let valid = match self.objects.get(id) {
@@ -218,6 +218,8 @@ impl Volume {
         if valid == 0 {
             return self.discard(chunk);
         }
+        // A file that was cut may grow again: other readers show what is behind the valid bytes.
+        data[valid as usize..].fill(0);
         let place = self.append(data, id, Content::Data { chunk: slot + 1, bytes: valid }, Space::Reserve)?;
         if let Some(object) = self.objects.get_mut(id) {
             object.map.set(width, slot, place);

@@ -231,21 +231,42 @@ impl Volume {
     pub(crate) fn fill_lost_chunks(&mut self, ino: Ino, size: u64) -> Result<()> {
         let all = self.chip.data_bytes() as u64;
         let Ok(now) = self.file_size(ino) else { return Ok(()) };
-        let (first, end) = (size.div_ceil(all), now.div_ceil(all));
-        let missing = (first as u32 + 1..=end as u32).filter(|&chunk| self.chunk_of(ino, chunk) == 0);
-        let missing: Vec<u32> = missing.take(MOST_LOST + 1).collect();
-        // No writer has more chunks in memory: these are holes of an image that nobody wrote like that.
-        if missing.len() > MOST_LOST {
-            return Ok(());
+        let mut lost = Vec::new();
+        for chunk in (size / all) as u32 + 1..=now.div_ceil(all) as u32 {
+            if self.is_short(ino, chunk, now)? {
+                lost.push(chunk);
+            }
+            // No writer has more chunks in memory: these are holes of an image that nobody wrote like that.
+            if lost.len() > MOST_LOST {
+                return Ok(());
+            }
         }
-        let zeros = vec![0; all as usize];
-        for chunk in missing {
-            match self.write_chunk(ino, chunk, &zeros, Space::Reserve) {
+        let mut data = vec![0; all as usize];
+        for chunk in lost {
+            match self.load_chunk(ino, chunk, now, &mut data) {
+                Err(Error::Damaged(_)) => continue,
+                loaded => loaded?,
+            }
+            match self.write_chunk(ino, chunk, &data, Space::Reserve) {
                 Err(Error::NoSpace) => return Ok(()),
                 written => written?,
             }
         }
         Ok(())
+    }
+
+    /// Whether a chunk is not there, or has fewer valid bytes than a file of `size` bytes shows of it.
+    fn is_short(&mut self, ino: Ino, chunk: u32, size: u64) -> Result<bool> {
+        let place = self.chunk_of(ino, chunk);
+        if place == 0 {
+            return Ok(true);
+        }
+        Ok(match self.chip.read_tags(place)? {
+            crate::tags::Found::Tags { tags, .. } => matches!(
+                tags.content, Content::Data { bytes, .. } if (bytes as usize) < self.valid_bytes(size, chunk)
+            ),
+            _ => false,
+        })
     }
 
     /// Cuts a file, or lengthens it with zeros.

@@ -67,39 +67,37 @@ fn start(which: usize) -> Run {
         2 => (Shape::new(60, 8, 528), 60, Some(Restart::Unmount)),
         _ => (Shape::new(20, 16, 528), 40, Some(Restart::Drop)),
     };
-    {
-        let chunk = shape.chunk_bytes();
-        let mut run = Run::new(&shape, 0);
-        let ops = [
-            create("/a"),
-            Op::Write(file("/a"), 0, 4 * chunk + 77, 1),
-            Op::Create("/d".into(), FileType::Directory, 0o700),
-            create("/d/b"),
-            Op::Write(file("/d/b"), 0, 2 * chunk + 1, 2),
-            Op::Create("/empty".into(), FileType::Directory, 0o700),
-            create("/linked"),
-            Op::Write(file("/linked"), 0, chunk, 8),
-            Op::Link("/linked".into(), "/second".into()),
-            create("/open"),
-            Op::Write(file("/open"), 0, 3 * chunk, 7),
-        ];
-        ops.iter().for_each(|op| run.step(op).expect("a start is made"));
-        for number in 0..churn {
-            let (at, fill) = (number * 5 % 37 * chunk / 10, number as u8);
-            run.step(&Op::Write(file("/churn"), at, chunk, fill)).ok();
-            if number % 9 == 0 {
-                run.step(&create("/churn")).expect("a start is made");
-                run.step(&Op::Truncate(file("/churn"), 2 * chunk)).expect("a start is made");
-            }
-            run.step(&Op::SyncFile(file("/churn"))).expect("a start is made");
+    let chunk = shape.chunk_bytes();
+    let mut run = Run::new(&shape, 0);
+    let ops = [
+        create("/a"),
+        Op::Write(file("/a"), 0, 4 * chunk + 77, 1),
+        Op::Create("/d".into(), FileType::Directory, 0o700),
+        create("/d/b"),
+        Op::Write(file("/d/b"), 0, 2 * chunk + 1, 2),
+        Op::Create("/empty".into(), FileType::Directory, 0o700),
+        create("/linked"),
+        Op::Write(file("/linked"), 0, chunk, 8),
+        Op::Link("/linked".into(), "/second".into()),
+        create("/open"),
+        Op::Write(file("/open"), 0, 3 * chunk, 7),
+    ];
+    ops.iter().for_each(|op| run.step(op).expect("a start is made"));
+    for number in 0..churn {
+        let (at, fill) = (number * 5 % 37 * chunk / 10, number as u8);
+        run.step(&Op::Write(file("/churn"), at, chunk, fill)).ok();
+        if number % 9 == 0 {
+            run.step(&create("/churn")).expect("a start is made");
+            run.step(&Op::Truncate(file("/churn"), 2 * chunk)).expect("a start is made");
         }
-        run.step(&Op::Sync).expect("a start is made");
-        if let Some(how) = restart {
-            run = run.restart(how).expect("a start is made");
-        }
-        run.step(&Op::Open(0, "/open".into())).expect("a start is made");
-        run
+        run.step(&Op::SyncFile(file("/churn"))).expect("a start is made");
     }
+    run.step(&Op::Sync).expect("a start is made");
+    if let Some(how) = restart {
+        run = run.restart(how).expect("a start is made");
+    }
+    run.step(&Op::Open(0, "/open".into())).expect("a start is made");
+    run
 }
 
 #[test]

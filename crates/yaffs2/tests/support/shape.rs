@@ -87,7 +87,7 @@ impl Shape {
         counters.programs + counters.erases
     }
 
-    /// Whether nobody else would see a difference between two chips.
+    /// Chip and options, for messages.
     pub fn describe(&self) -> String {
         format!("{} with {:?}", self.make(0).describe(), self.options)
     }
