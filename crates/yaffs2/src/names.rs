@@ -244,28 +244,43 @@ impl Volume {
         if object.parent == UNLINKED_ID {
             return Err(Error::NotFound);
         }
-        let mut link = Object::new(Kind::HardLink);
-        link.value = ino.into();
-        let now = self.now_s();
-        let id = self.make(parent, link, Detail::new(name, 0, 0, 0, now))?;
-        self.links.entry(ino).or_default().push(id);
-        self.load(ino)?.ctime_s = now;
+        self.may_be_made(parent, name)?;
+        self.add_link(ino, parent, name)?;
+        self.load(ino)?.ctime_s = self.now_s();
         self.write_header(ino)?;
         self.attributes(ino)
     }
 
+    /// Puts a hard link into a directory, whatever names there are.
+    pub(crate) fn add_link(&mut self, ino: Ino, parent: Ino, name: &[u8]) -> Result<u32> {
+        let mut link = Object::new(Kind::HardLink);
+        link.value = ino.into();
+        let id = self.put(parent, link, Detail::new(name, 0, 0, 0, self.now_s()))?;
+        self.links.entry(ino).or_default().push(id);
+        Ok(id)
+    }
+
     fn make(&mut self, parent: Ino, object: Object, detail: Detail) -> Result<u32> {
+        self.may_be_made(parent, &detail.name)?;
+        self.put(parent, object, detail)
+    }
+
+    /// Whether a directory may get a new name, and there is space for it.
+    fn may_be_made(&mut self, parent: Ino, name: &[u8]) -> Result<()> {
         self.writable()?;
-        let name = detail.name.clone();
-        if self.find(parent, &name)?.is_some() {
+        if self.find(parent, name)?.is_some() {
             return Err(Error::Exists);
         }
-        check_name(&name)?;
+        check_name(name)?;
         if self.objects.get(parent).is_some_and(|object| object.parent == UNLINKED_ID) {
             return Err(Error::NotFound);
         }
         self.collect(false)?;
-        self.check_space(0)?;
+        self.check_space(0)
+    }
+
+    fn put(&mut self, parent: Ino, object: Object, detail: Detail) -> Result<u32> {
+        let name = detail.name.clone();
         let id = self.objects.free_id().ok_or(Error::NoSpace)?;
         self.objects.insert(id, object);
         self.objects.name(id, &name);

@@ -437,11 +437,16 @@ impl Volume {
     fn tidy(&mut self, unfinished: &Growing) -> Result<()> {
         let lost: Vec<u32> = self.objects.ids().into_iter().filter(|&id| !self.is_rooted(id)).collect();
         lost.into_iter().for_each(|id| self.lose(id));
+        let mut gone = self.stand_ins();
         if self.options.read_only {
+            for id in gone {
+                if let Some(link) = self.objects.remove(id) {
+                    self.forget_link(link.value as u32, id);
+                }
+            }
             return Ok(());
         }
         let dirty: Vec<Block> = self.blocks.all().filter(|&b| self.blocks.get(b).state == State::Dirty).collect();
-        let mut gone: Vec<u32> = Vec::new();
         for directory in [UNLINKED_ID, DELETED_ID] {
             gone.extend(self.objects.children(directory));
         }
@@ -472,6 +477,18 @@ impl Volume {
             self.fill_lost_chunks(id, size)?;
         }
         Ok(())
+    }
+
+    /// Hard links that have the very name of what they name: a rename that was cut short has left them.
+    fn stand_ins(&mut self) -> Vec<u32> {
+        if self.mounted_by == MountedBy::Checkpoint {
+            return Vec::new();
+        }
+        let pairs = self.links.iter().flat_map(|(&target, links)| links.iter().map(move |&link| (target, link)));
+        let parent = |id: u32| self.objects.get(id).map(|object| object.parent);
+        let beside: Vec<(u32, u32)> = pairs.filter(|&(target, link)| parent(target) == parent(link)).collect();
+        let mut name = |id: u32| self.load(id).map(|detail| detail.name.clone()).ok();
+        beside.into_iter().filter(|&(target, link)| name(target) == name(link)).map(|(_, link)| link).collect()
     }
 
     /// Everything below a directory, what is deepest first.

@@ -107,7 +107,7 @@ impl Volume {
 
     /// An object with further names moves to the place of one of them.
     fn move_to_a_link(&mut self, id: u32) -> Result<()> {
-        let link = self.links.get(&id).and_then(|links| links.last().copied()).ok_or(Error::NotFound)?;
+        let link = self.links.get(&id).and_then(|links| links.first().copied()).ok_or(Error::NotFound)?;
         let name = self.load(link)?.name.clone();
         let directory = self.objects.get(link).ok_or(Error::NotFound)?.parent;
         self.move_over(id, directory, &name, Some(link))
@@ -186,9 +186,14 @@ impl Volume {
         }
         match victim {
             Some(victim) if self.links.contains_key(&victim) => {
-                // What had the name goes on under another of its names.
-                self.move_to_a_link(victim)?;
-                self.move_over(id, to, new_name, None)?;
+                // What had the name goes on under another of its names. Until something else has this one, it keeps it,
+                // by a hard link of the same name: if the power fails before it moves, the next mount takes that away.
+                let stand_in = self.add_link(victim, to, new_name)?;
+                if let Err(error) = self.move_to_a_link(victim) {
+                    self.delete_object(stand_in)?;
+                    return Err(error);
+                }
+                self.move_over(id, to, new_name, Some(stand_in))?;
             }
             _ => self.move_over(id, to, new_name, victim)?,
         }

@@ -101,6 +101,18 @@ fn check_block(volume: &mut Volume, block: Block, report: &mut Report) -> Result
         _ => {}
     }
     let sequence = volume.blocks.get(block).sequence;
+    let foreign = |page: &Page| match &page.found {
+        Found::Unused => !page.blank,
+        Found::Broken => true,
+        Found::Tags { tags, .. } => page.verdict == Verdict::Uncorrectable || tags.sequence != sequence,
+    };
+    // The last page alone may have been cut short itself.
+    if volume.blocks.get(block).used == 0 && read[..last].iter().any(foreign) {
+        report.garbage_pages += read.iter().filter(|page| !page.blank).count() as u64;
+        let what = "nothing in the block is of use, and not all of it can be read: erasing it was cut short";
+        report.find(note(Severity::Tidy, "block half erased", what));
+        return Ok(());
+    }
     if volume.blocks.get(block).state == State::Full && read.iter().any(|page| page.tags().is_some()) {
         let (low, high) = report.sequences.unwrap_or((sequence, sequence));
         report.sequences = Some((low.min(sequence), high.max(sequence)));

@@ -32,15 +32,6 @@ pub fn candidates(before: &Model, op: &Op) -> Vec<Model> {
         }
         all.push(after);
     }
-    if let Op::Rename(_, to, Rename::Replace) = op {
-        // What had the name and has others goes to one of them first: in between nothing has the name.
-        if before.walk(to).is_ok_and(|id| before.node(id).links > 1) {
-            let mut between = before.clone();
-            if between.apply(&Op::Unlink(to.clone())).is_ok() {
-                all.push(between);
-            }
-        }
-    }
     all.iter_mut().for_each(Model::restart);
     all
 }
