@@ -5,7 +5,7 @@ use super::model::Model;
 use super::op::{Op, pattern};
 use super::shape::Shape;
 use super::tree::{Tree, adopt, compare, walk};
-use pocketstone_core::inode::{Error, FileType, Meta, ROOT, Rename};
+use pocketstone_core::inode::{Error, FileType, Meta, ROOT};
 use pocketstone_core::random::Random;
 use pocketstone_media::nand::{SimulatedNand, Tear};
 use pocketstone_yaffs2::{Severity, Volume, check};
