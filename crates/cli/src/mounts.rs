@@ -3,7 +3,7 @@
 use crate::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_mount::Before;
+use pocketstone_mount::{Before, MountOptions};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -92,6 +92,23 @@ const GENERIC: [&str; 22] = [
     "silent",
     "loud",
 ];
+
+/// Applies a mount option that every file system has; whether it is one.
+pub fn set_flag(options: &mut MountOptions, name: &str) -> bool {
+    match name {
+        "atime" => options.noatime = false,
+        "noatime" => options.noatime = true,
+        "dev" => options.dev = true,
+        "nodev" => options.dev = false,
+        "suid" => options.suid = true,
+        "nosuid" => options.suid = false,
+        "exec" => options.exec = true,
+        "noexec" => options.exec = false,
+        "allow_other" => options.allow_other = true,
+        _ => return false,
+    }
+    true
+}
 
 /// Whether a mount option is one that says nothing to a file system, or what it does anyway.
 pub fn is_generic(name: &str, value: Option<&str>) -> bool {

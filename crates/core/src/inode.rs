@@ -37,6 +37,35 @@ pub enum FileType {
     Socket,
 }
 
+impl FileType {
+    /// The type bits of `st_mode`.
+    pub fn mode_bits(self) -> u16 {
+        match self {
+            FileType::Regular => 0o100_000,
+            FileType::Directory => 0o040_000,
+            FileType::Symlink => 0o120_000,
+            FileType::Fifo => 0o010_000,
+            FileType::CharDevice => 0o020_000,
+            FileType::BlockDevice => 0o060_000,
+            FileType::Socket => 0o140_000,
+        }
+    }
+
+    /// What the type bits of a mode say; `None` when there is no such type.
+    pub fn of_mode(mode: u32) -> Option<FileType> {
+        Some(match mode & 0o170_000 {
+            0o100_000 => FileType::Regular,
+            0o040_000 => FileType::Directory,
+            0o120_000 => FileType::Symlink,
+            0o010_000 => FileType::Fifo,
+            0o020_000 => FileType::CharDevice,
+            0o060_000 => FileType::BlockDevice,
+            0o140_000 => FileType::Socket,
+            _ => return None,
+        })
+    }
+}
+
 /// What a new inode starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
@@ -164,4 +193,20 @@ pub struct Statfs {
     pub inodes: u64,
     /// Inodes not in use.
     pub free_inodes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileType;
+
+    #[test]
+    fn modes_have_types() {
+        // Of inode(7).
+        assert_eq!(FileType::of_mode(0o100_644), Some(FileType::Regular));
+        assert_eq!(FileType::of_mode(0o041_777), Some(FileType::Directory));
+        assert_eq!(FileType::of_mode(0o644), None);
+        for bits in (0..16).map(|bits| bits << 12) {
+            assert!(FileType::of_mode(bits).is_none_or(|kind| u32::from(kind.mode_bits()) == bits));
+        }
+    }
 }

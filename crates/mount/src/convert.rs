@@ -4,9 +4,6 @@ use fuser::{FileAttr, FileType as Kind, INodeNo, TimeOrNow};
 use pocketstone_core::inode::{Attr, FileType, Ino, TimeNs};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The file type bits of a mode.
-const S_IFMT: u32 = 0o170_000;
-
 pub(crate) fn kind(kind: FileType) -> Kind {
     match kind {
         FileType::Regular => Kind::RegularFile,
@@ -21,14 +18,9 @@ pub(crate) fn kind(kind: FileType) -> Kind {
 
 /// The kind of object that mknod(2) is to make.
 pub(crate) fn kind_of_mode(mode: u32) -> Option<FileType> {
-    match mode & S_IFMT {
-        0 | 0o100_000 => Some(FileType::Regular),
-        0o010_000 => Some(FileType::Fifo),
-        0o020_000 => Some(FileType::CharDevice),
-        0o060_000 => Some(FileType::BlockDevice),
-        0o140_000 => Some(FileType::Socket),
-        _ => None,
-    }
+    // No type at all means a regular file.
+    let kind = if mode & 0o170_000 == 0 { Some(FileType::Regular) } else { FileType::of_mode(mode) };
+    kind.filter(|kind| !matches!(kind, FileType::Directory | FileType::Symlink))
 }
 
 pub(crate) fn number(ino: Ino) -> INodeNo {

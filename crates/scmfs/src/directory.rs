@@ -12,7 +12,6 @@
 //! ```
 
 use crate::bytes::{get_u32, put_u32};
-use crate::inode::{kind_of, type_bits};
 use crate::journal::Transaction;
 use crate::layout::{INODE_BYTES, SLOT_BYTES};
 use crate::node::State;
@@ -218,7 +217,7 @@ pub(crate) fn encode(directory: Ino, slot: u32, name: &[u8], ino: Ino, kind: Fil
     put_u32(&mut b, 0, ino);
     put_u32(&mut b, 8, crc32c::crc32c(name));
     b[12] = name.len() as u8;
-    b[13] = (type_bits(kind) >> 12) as u8;
+    b[13] = (kind.mode_bits() >> 12) as u8;
     b[14] = slots as u8;
     b[HEADER_BYTES..HEADER_BYTES + name.len()].copy_from_slice(name);
     let crc = entry_crc(directory, slot, &b);
@@ -239,7 +238,7 @@ pub(crate) fn decode(directory: Ino, slot: u32, b: &[u8]) -> Option<Slot> {
         return b[..SLOT_BYTES as usize].iter().all(|byte| *byte == 0).then_some(Slot::Free);
     }
     let (length, slots) = (b[12] as usize, u32::from(b[14]));
-    let kind = kind_of(u16::from(b[13]) << 12)?;
+    let kind = FileType::of_mode(u32::from(b[13]) << 12)?;
     let whole = b.len() >= HEADER_BYTES + length
         && slots as usize == (HEADER_BYTES + length).div_ceil(SLOT_BYTES as usize)
         && b[15] == 0
@@ -347,7 +346,7 @@ impl Inner {
             if b[12] as usize != name.len() || b[HEADER_BYTES..HEADER_BYTES + name.len()] != *name {
                 continue;
             }
-            let kind = kind_of(u16::from(b[13]) << 12);
+            let kind = FileType::of_mode(u32::from(b[13]) << 12);
             let sound = get_u32(b, 4) == entry_crc(directory, slot, b) && get_u32(b, 0) == known[INO];
             return match kind.filter(|_| sound) {
                 Some(kind) => Ok(Some(Found { slot, slots: u32::from(b[14]), ino: known[INO], kind })),

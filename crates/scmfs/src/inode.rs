@@ -56,7 +56,7 @@ impl Record {
     pub fn new(meta: &Meta, generation: u32, now: TimeNs) -> Record {
         let links = if meta.kind == FileType::Directory { 2 } else { 1 };
         Record {
-            mode: type_bits(meta.kind) | meta.permissions & 0o7777,
+            mode: meta.kind.mode_bits() | meta.permissions & 0o7777,
             links,
             uid: meta.uid,
             gid: meta.gid,
@@ -80,11 +80,11 @@ impl Record {
     }
 
     pub fn kind(&self) -> FileType {
-        kind_of(self.mode).unwrap_or(FileType::Regular)
+        FileType::of_mode(self.mode.into()).unwrap_or(FileType::Regular)
     }
 
     pub fn is_directory(&self) -> bool {
-        self.mode & S_IFMT == type_bits(FileType::Directory)
+        self.mode & S_IFMT == FileType::Directory.mode_bits()
     }
 
     pub fn attr(&self, ino: Ino, layout: &Layout) -> Attr {
@@ -166,7 +166,7 @@ impl Record {
         if self.is_free() {
             return None;
         }
-        if kind_of(self.mode).is_none() {
+        if FileType::of_mode(self.mode.into()).is_none() {
             return Some(format!("mode {:o}", self.mode));
         }
         let pages = segments * layout.pages_per_segment();
@@ -254,31 +254,4 @@ pub(crate) fn load(medium: &Medium, layout: &Layout, ino: Ino, segments: u32) ->
         Some(what) => Err(Error::damaged(at, format!("inode {ino} with {what}"))),
         None => Ok((sequence, record)),
     }
-}
-
-/// The type bits of `st_mode`.
-pub(crate) fn type_bits(kind: FileType) -> u16 {
-    match kind {
-        FileType::Regular => 0o100_000,
-        FileType::Directory => 0o040_000,
-        FileType::Symlink => 0o120_000,
-        FileType::Fifo => 0o010_000,
-        FileType::CharDevice => 0o020_000,
-        FileType::BlockDevice => 0o060_000,
-        FileType::Socket => 0o140_000,
-    }
-}
-
-/// The kind that a mode's type bits say.
-pub(crate) fn kind_of(mode: u16) -> Option<FileType> {
-    Some(match mode & S_IFMT {
-        0o100_000 => FileType::Regular,
-        0o040_000 => FileType::Directory,
-        0o120_000 => FileType::Symlink,
-        0o010_000 => FileType::Fifo,
-        0o020_000 => FileType::CharDevice,
-        0o060_000 => FileType::BlockDevice,
-        0o140_000 => FileType::Socket,
-        _ => return None,
-    })
 }

@@ -1,7 +1,7 @@
 //! Mending what fsck found. What cannot be trusted goes; what lost its name gets one in `lost+found`.
 
 use crate::check::{Checker, Cure, Report, look};
-use crate::inode::{Record, kind_of};
+use crate::inode::Record;
 use crate::{Error, FileType, Ino, Meta, OpenOptions, ROOT, Result, Volume};
 use pocketstone_media::{Durable, Medium};
 
@@ -93,7 +93,7 @@ fn mend(checker: Checker) -> Result<Medium> {
         volume.inner.fill_directory(ino, &mut node.write())?;
     }
     for (ino, mode) in adopt {
-        adopt_inode(&volume, ino, kind_of(mode).unwrap_or(FileType::Regular))?;
+        adopt_inode(&volume, ino, FileType::of_mode(mode.into()).unwrap_or(FileType::Regular))?;
     }
     volume.into_medium()
 }

@@ -5,7 +5,7 @@
 
 use crate::header::{HEADER_BYTES, Header, NAME_BYTES, TARGET_BYTES};
 use crate::log::FIRST_SEQUENCE;
-use crate::names::{check_name, type_bits};
+use crate::names::check_name;
 use crate::objects::{FIRST_ID, LARGEST_OBJECT, ROOT_ID};
 use crate::tags::{Content, ECC_BYTES, INBAND_BYTES, Kind, PLAIN_BYTES, Tags};
 use crate::xattr;
@@ -275,7 +275,7 @@ fn header_of(kind: Kind, parent: Ino, name: &[u8], file_type: FileType, meta: &I
         kind,
         parent,
         name: name.to_vec(),
-        mode: type_bits(file_type) | u32::from(meta.permissions & 0o7777),
+        mode: u32::from(file_type.mode_bits()) | u32::from(meta.permissions & 0o7777),
         uid: meta.uid,
         gid: meta.gid,
         atime_s: meta.atime_s,

@@ -10,19 +10,6 @@ use pocketstone_core::inode::{Attr, Entry, Error, FileType, Ino, Meta, Result, S
 const S_IFMT: u32 = 0o170_000;
 const NS: i64 = 1_000_000_000;
 
-/// The type bits of a mode.
-pub(crate) fn type_bits(kind: FileType) -> u32 {
-    match kind {
-        FileType::Regular => 0o100_000,
-        FileType::Directory => 0o040_000,
-        FileType::Symlink => 0o120_000,
-        FileType::Fifo => 0o010_000,
-        FileType::CharDevice => 0o020_000,
-        FileType::BlockDevice => 0o060_000,
-        FileType::Socket => 0o140_000,
-    }
-}
-
 /// What an object is for its users.
 fn file_type(kind: Kind, mode: u32) -> FileType {
     match (kind, mode & S_IFMT) {
@@ -201,7 +188,7 @@ impl Volume {
             FileType::Symlink => return Err(Error::Invalid),
             _ => Kind::Special,
         };
-        let mode = type_bits(meta.kind) | u32::from(meta.permissions & 0o7777);
+        let mode = u32::from(meta.kind.mode_bits()) | u32::from(meta.permissions & 0o7777);
         let mut detail = Detail::new(name, mode, meta.uid, meta.gid, self.now_s());
         if matches!(meta.kind, FileType::CharDevice | FileType::BlockDevice) {
             detail.rdev = meta.rdev;

@@ -2,7 +2,7 @@
 //! and what mount options mean.
 
 use crate::arguments::MountArguments;
-use pocketstone_cli::mounts::{HelperArguments, is_generic};
+use pocketstone_cli::mounts::{HelperArguments, is_generic, set_flag};
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::MountOptions;
 use std::ffi::OsString;
@@ -24,15 +24,7 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
         match (name, value) {
             ("ro", None) => arguments.read_only = true,
             ("rw", None) => arguments.read_only = false,
-            ("atime", None) => options.noatime = false,
-            ("noatime", None) => options.noatime = true,
-            ("dev", None) => options.dev = true,
-            ("nodev", None) => options.dev = false,
-            ("suid", None) => options.suid = true,
-            ("nosuid", None) => options.suid = false,
-            ("exec", None) => options.exec = true,
-            ("noexec", None) => options.exec = false,
-            ("allow_other", None) => options.allow_other = true,
+            (name, None) if set_flag(options, name) => {}
             ("direct_io", None) => arguments.direct_io = true,
             ("writeback", None) => options.writeback = true,
             ("persistent", None) => arguments.persistent = true,

@@ -2,7 +2,7 @@
 
 use crate::arguments::{ChipArguments, MountArguments};
 use crate::chip::{self, Opened};
-use pocketstone_cli::mounts::{HelperArguments, is_generic};
+use pocketstone_cli::mounts::{HelperArguments, is_generic, set_flag};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -39,15 +39,7 @@ fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<C
         match (name, value) {
             ("ro", None) => arguments.read_only = true,
             ("rw", None) => arguments.read_only = false,
-            ("atime", None) => options.noatime = false,
-            ("noatime", None) => options.noatime = true,
-            ("dev", None) => options.dev = true,
-            ("nodev", None) => options.dev = false,
-            ("suid", None) => options.suid = true,
-            ("nosuid", None) => options.suid = false,
-            ("exec", None) => options.exec = true,
-            ("noexec", None) => options.exec = false,
-            ("allow_other", None) => options.allow_other = true,
+            (name, None) if set_flag(options, name) => {}
             ("log", Some(file)) => arguments.log = Some(file.into()),
             ("inband-tags", None) => arguments.chip.inband_tags = true,
             ("tags-ecc-on", None) => arguments.chip.no_tags_ecc = false,
