@@ -5,8 +5,85 @@ use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_mount::{MountOptions, mount_yaffs2};
 use pocketstone_tests::command::run;
 use pocketstone_tests::mounted::Place;
-use pocketstone_tests::suites::{built, cases, command, plain, settings, tell};
+use pocketstone_tests::suites::{built, cases, command, packaged, plain, settings, tell};
+use pocketstone_yaffs2::{Options, Volume, check};
 use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A volume on a simulated chip of 128 MiB, mounted.
+struct Mounted {
+    chip: SimulatedNand,
+    mounted: pocketstone_mount::Mounted,
+    volume: pocketstone_mount::Yaffs2,
+}
+
+impl Mounted {
+    fn new(at: &Path) -> Mounted {
+        let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 64, blocks: 1024 };
+        let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
+        let volume = Volume::mount(Box::new(chip.clone()), &Options::default()).expect("an empty volume");
+        let (mounted, volume) = mount_yaffs2(volume, at, &MountOptions::raw_nand("chip")).expect("a mount");
+        Mounted { chip, mounted, volume }
+    }
+
+    /// Unmounts it; fsck finds nothing wrong then.
+    fn end(self) {
+        self.mounted.unmount().expect("nobody uses it");
+        self.volume.close().expect("the volume is closed");
+        let report = check(Box::new(self.chip), &Options::default()).expect("a chip that can be read");
+        assert_eq!(report.errors, 0, "{:#?}", report.findings);
+    }
+}
+
+fn fsx(operations: u64, seeds: std::ops::RangeInclusive<u64>) {
+    let Some(suite) = built("fsx") else { return };
+    let Some(place) = Place::new() else { return };
+    let at = place.folder("mount");
+    let volume = Mounted::new(&at);
+    std::thread::scope(|scope| {
+        for seed in seeds.clone() {
+            let mut words = command(&suite);
+            words.arg("-f").arg(settings("fsx-yaffs2.toml")).arg("-P").arg(place.path(""));
+            words.args(["-N", &operations.to_string(), "-S", &seed.to_string()]).arg(at.join(format!("file-{seed}")));
+            scope.spawn(move || run(&mut words).ends_with(0));
+        }
+    });
+    tell(&format!("fsx on YAFFS2: {operations} operations, seeds {seeds:?}"));
+    volume.end();
+}
+
+#[test]
+fn fsx_for_a_while() {
+    fsx(10_000, 1..=2);
+}
+
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn fsx_for_long() {
+    fsx(250_000, 1..=4);
+}
+
+#[test]
+fn programs_leave_a_sound_volume() {
+    let Some(place) = Place::new() else { return };
+    let at = place.folder("mount");
+    let volume = Mounted::new(&at);
+    if let Some(fio) = packaged("fio", "fio") {
+        let mut words = command(fio);
+        words.args(["--name=verify", "--rw=randwrite", "--bs=4k", "--size=16m", "--verify=crc32c", "--fallocate=none"]);
+        run(words.arg("--end_fsync=1").arg(format!("--directory={}", at.display()))).ends_with(0);
+        tell("fio on YAFFS2: 16 MiB written at random, read back and verified");
+    }
+    if let Some(postmark) = packaged("postmark", "postmark") {
+        let script = place.path("postmark");
+        let text = format!("set location {}\nset number 200\nset transactions 1000\nrun\nquit\n", at.display());
+        std::fs::write(&script, text).expect("a script");
+        let ran = run(command(postmark).arg(&script)).ends_with(0);
+        assert!(ran.out.contains("1000 "), "{ran}");
+        tell("PostMark on YAFFS2: 1,000 transactions");
+    }
+    volume.end();
+}
 
 #[test]
 #[ignore = "waits whole seconds, as the format's times are: make torture"]
@@ -14,11 +91,7 @@ fn pjdfstest() {
     let Some(suite) = built("pjdfstest") else { return };
     let Some(place) = Place::new() else { return };
     let (at, other) = (place.folder("mount"), place.folder("other"));
-    let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 64, blocks: 1024 };
-    let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
-    pocketstone_yaffs2::format(&mut chip.clone()).expect("an empty volume");
-    let open = || pocketstone_yaffs2::Volume::mount(Box::new(chip.clone()), &Default::default()).expect("the volume");
-    let (mounted, volume) = mount_yaffs2(open(), &at, &MountOptions::raw_nand("chip")).expect("a mount");
+    let volume = Mounted::new(&at);
     pocketstone_tests::mounted::open_to_all(&at);
     let mut words = command(&suite);
     words.arg("-c").arg(settings("pjdfstest-yaffs2.toml")).arg("-p").arg(&at).arg("-s").arg(&other);
@@ -33,6 +106,5 @@ fn pjdfstest() {
     let passed = cases(&out, "ok").len();
     assert!(passed >= 378, "only {passed} passed: {ran}");
     tell(&format!("pjdfstest on YAFFS2: {passed} cases passed, none failed"));
-    mounted.unmount().expect("nobody uses it");
-    volume.close().expect("the volume is closed");
+    volume.end();
 }
