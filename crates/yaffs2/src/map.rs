@@ -229,8 +229,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_map_is_two_words_large() {
-        assert!(size_of::<Map>() <= 2 * size_of::<usize>());
+    fn a_map_is_small() {
+        assert!(size_of::<Map>() <= 16);
     }
 
     #[test]
