@@ -76,13 +76,22 @@ fn start<F: Filesystem>(
     config.clone_fd = threads > 1;
     let session = handshake::begin(filesystem, device, config, reading)?;
     let _ = notifier.set(session.notifier());
-    std::thread::Builder::new().name("fuse".into()).spawn(move || session.run())
+    std::thread::Builder::new().name("fuse".into()).spawn(move || ended(session.run()))
 }
 
 /// The handshake can lower the kernel's default of 128 KiB alone. Root may raise it; for others it stays.
 fn read_ahead(device: u64, bytes: u32) {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), (bytes / 1024).to_string());
+}
+
+/// How serving ended. A connection that ends while something is on its way through it may say that it was aborted,
+/// where it says otherwise that the device is gone.
+fn ended(outcome: std::io::Result<()>) -> std::io::Result<()> {
+    outcome.or_else(|error| match error.raw_os_error() {
+        Some(number) if number == Errno::CONNABORTED.raw_os_error() => Ok(()),
+        _ => Err(error),
+    })
 }
 
 impl Mounted {
