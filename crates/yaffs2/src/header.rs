@@ -18,7 +18,8 @@
 //!
 //! What is not set is 0xFF. All words are little-endian.
 
-use crate::tags::{Kind, word};
+use crate::tags::Kind;
+use pocketstone_core::bytes::u32_at;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 512;
@@ -99,7 +100,7 @@ impl Header {
 
     /// A header from the first 512 bytes of its page; `None` if they are none.
     pub fn decode(page: &[u8], inband: bool) -> Option<Header> {
-        let get = |at: usize| word(page, at);
+        let get = |at: usize| u32_at(page, at);
         let kind = Kind::of(get(0))?;
         // A writer of 32-bit times leaves the long ones unset; a negative long one repeats the short one.
         let time = |short: usize, long: usize| match get(long + 4) {
@@ -137,9 +138,9 @@ impl Header {
 
     /// Whether the first words of a page are a header of the other byte order: images of big-endian machines.
     pub fn is_big_endian(page: &[u8]) -> bool {
-        let kind = word(page, 0).swap_bytes();
-        let parent = word(page, 4).swap_bytes();
-        word(page, 0) > 5 && (1..=5).contains(&kind) && parent < crate::LARGEST_OBJECT
+        let kind = u32_at(page, 0).swap_bytes();
+        let parent = u32_at(page, 4).swap_bytes();
+        u32_at(page, 0) > 5 && (1..=5).contains(&kind) && parent < crate::LARGEST_OBJECT
     }
 }
 
@@ -193,14 +194,14 @@ mod tests {
         header().encode(&mut page, false);
         let words = [(0, 1), (4, 1), (268, 0o100_644), (272, 1000), (276, 100), (504, 258), (508, 1)];
         for (at, expected) in words {
-            assert_eq!(word(&page, at), expected, "at {at}");
+            assert_eq!(u32_at(&page, at), expected, "at {at}");
         }
         assert_eq!(page[8..14], [0xFF, 0xFF, b'n', b'a', b'm', b'e']);
-        assert_eq!((word(&page, 292), word(&page, 496)), (1 << 30, 1));
+        assert_eq!((u32_at(&page, 292), u32_at(&page, 496)), (1 << 30, 1));
         // Change, read, write: in this order, 64 bits each.
-        assert_eq!((word(&page, 464), word(&page, 468)), (0, 2));
-        assert_eq!((word(&page, 472), word(&page, 476)), (1_700_000_000, 0));
-        assert_eq!((word(&page, 480), word(&page, 484)), (u32::MAX, u32::MAX));
+        assert_eq!((u32_at(&page, 464), u32_at(&page, 468)), (0, 2));
+        assert_eq!((u32_at(&page, 472), u32_at(&page, 476)), (1_700_000_000, 0));
+        assert_eq!((u32_at(&page, 480), u32_at(&page, 484)), (u32::MAX, u32::MAX));
     }
 
     #[test]

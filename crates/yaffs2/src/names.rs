@@ -2,7 +2,7 @@
 
 use crate::details::Detail;
 use crate::header::{NAME_BYTES, TARGET_BYTES};
-use crate::objects::{LOST_ID, Object, ROOT_ID, UNLINKED_ID};
+use crate::objects::{DELETED_ID, Object, ROOT_ID, UNLINKED_ID};
 use crate::tags::Kind;
 use crate::volume::Volume;
 use pocketstone_core::inode::{Attr, Entry, Error, FileType, Ino, Meta, Result, SetAttr, TimeNs};
@@ -348,6 +348,6 @@ impl Volume {
 
     /// Whether an object is one of those that are always there.
     pub(crate) fn is_fixed(id: u32) -> bool {
-        id <= LOST_ID + 2
+        id <= DELETED_ID
     }
 }

@@ -156,15 +156,14 @@ impl Volume {
     /// Refuses what is no YAFFS2 volume, before anything of it is erased: a chip on which nothing makes sense, but for
     /// what one loss of power can leave behind.
     fn must_be_ours(&mut self, order: &[(u32, Block)]) -> Result<()> {
-        let nothing = self.objects.ids().into_iter().all(Volume::is_fixed);
+        if !self.objects.ids().into_iter().all(Volume::is_fixed) {
+            return Ok(());
+        }
         let useless = |&&(_, block): &&(u32, Block)| {
             let info = self.blocks.get(block);
             info.used == 0 && !info.has(Flag::Shrinks)
         };
         let useless: Vec<Block> = order.iter().filter(useless).map(|&(_, block)| block).collect();
-        if !nothing {
-            return Ok(());
-        }
         let what = self.chip.describe();
         let mut page = vec![0; self.chip.data_bytes()];
         for &block in useless.iter().take(8) {
@@ -197,15 +196,24 @@ impl Volume {
         // Without a summary behind it, the last page may have been cut short.
         let mut suspect = summary.is_none();
         let sequence = self.blocks.get(block).sequence;
-        // Tags that do not fit together: an erase was cut short, and what looks like tags may be so by chance.
-        let odd = summary.is_none() && !self.chip.inband && self.is_odd(block)?;
-        for page in (0..if summary.is_some() { self.shape.entries } else { pages }).rev() {
-            let chunk = self.chip.chunk(block, page);
+        let mut all = Vec::with_capacity(pages as usize);
+        for page in 0..if summary.is_some() { self.shape.entries } else { pages } {
             let known = summary.as_ref().map(|entries| entries[page as usize]).filter(|entry| entry.object != 0);
-            let found = match known.and_then(|entry| entry.meaning()) {
+            all.push(match known.and_then(|entry| entry.meaning()) {
                 Some((object, content)) => Found::Tags { tags: Tags { sequence, object, content }, corrected: false },
-                None => self.chip.read_tags(chunk)?,
-            };
+                None => self.chip.read_tags(self.chip.chunk(block, page))?,
+            });
+        }
+        // Tags that do not fit together: an erase was cut short, and what looks like tags may be so by chance.
+        let is_own = |found: &Found| match found {
+            Found::Unused => true,
+            Found::Tags { tags, .. } => tags.sequence == sequence,
+            Found::Broken => false,
+        };
+        let odd = summary.is_none() && !self.chip.inband && !all.iter().all(is_own);
+        for (page, found) in all.into_iter().enumerate().rev() {
+            let page = page as u32;
+            let chunk = self.chip.chunk(block, page);
             match found {
                 Found::Unused => continue,
                 Found::Broken => suspect = false,
@@ -223,20 +231,6 @@ impl Volume {
             self.blocks.get_mut(block).state = State::Dirty;
         }
         Ok(())
-    }
-
-    /// Whether tags in a block are not its own.
-    fn is_odd(&mut self, block: Block) -> Result<bool> {
-        let sequence = self.blocks.get(block).sequence;
-        for page in 0..self.chip.pages_per_block() {
-            let found = self.chip.read_tags(self.chip.chunk(block, page))?;
-            if !matches!(found, Found::Unused)
-                && !matches!(found, Found::Tags { tags, .. } if tags.sequence == sequence)
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     fn is_whole(&mut self, chunk: Chunk) -> Result<bool> {

@@ -10,7 +10,8 @@
 //!  16        entries of 12 bytes: object, chunk, bytes as in packed tags; goes on in the next page
 //! ```
 
-use crate::tags::{Packed, word};
+use crate::tags::Packed;
+use pocketstone_core::bytes::u32_at;
 
 /// The object that summaries belong to.
 pub const SUMMARY_OBJECT: u32 = 0x10;
@@ -77,16 +78,17 @@ impl Shape {
     pub fn decode(&self, sequence: u32, pages: &[Vec<u8>]) -> Option<Vec<Packed>> {
         let mut all = Vec::with_capacity(self.entries as usize * ENTRY);
         for (number, page) in (0u32..).zip(pages) {
-            if word(page, 0) != VERSION || word(page, 8) != sequence {
+            if u32_at(page, 0) != VERSION || u32_at(page, 8) != sequence {
                 return None;
             }
             all.extend_from_slice(&page[SUMMARY_HEADER..][..self.part(number).1]);
         }
-        let expected = word(pages.first()?, 12);
+        let expected = u32_at(pages.first()?, 12);
         if all.len() != self.entries as usize * ENTRY || sum(&all) != expected {
             return None;
         }
-        let entry = |bytes: &[u8]| Packed { object: word(bytes, 0), chunk: word(bytes, 4), bytes: word(bytes, 8) };
+        let entry =
+            |bytes: &[u8]| Packed { object: u32_at(bytes, 0), chunk: u32_at(bytes, 4), bytes: u32_at(bytes, 8) };
         Some(all.chunks_exact(ENTRY).map(entry).collect())
     }
 }

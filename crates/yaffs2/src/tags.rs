@@ -16,6 +16,7 @@
 //! `chunk = 0x8000_0000 | 0x4000_0000 if it shrinks | 0x2000_0000 if it shadows | parent`,
 //! `bytes` = a file's length (below 2^31), a hard link's target, else 0.
 
+use pocketstone_core::bytes::u32_at;
 use pocketstone_media::nand::TagsParity;
 
 /// Bytes of packed tags without error correction.
@@ -190,32 +191,26 @@ impl Tags {
     pub fn decode(stored: &[u8]) -> Found {
         let mut bytes = [0; PLAIN_BYTES];
         bytes.copy_from_slice(&stored[..PLAIN_BYTES]);
-        if word(&bytes, 0) == UNUSED_SEQUENCE {
+        if u32_at(&bytes, 0) == UNUSED_SEQUENCE {
             // A page whose first word alone reads like that was written and has lost bits.
             return if stored.iter().all(|&byte| byte == 0xFF) { Found::Unused } else { Found::Broken };
         }
         let mut corrected = false;
         if stored.len() >= ECC_BYTES {
-            let parity = TagsParity { column: stored[16], line: word(stored, 20), inverted: word(stored, 24) };
+            let parity = TagsParity { column: stored[16], line: u32_at(stored, 20), inverted: u32_at(stored, 24) };
             match correct(&mut bytes, &parity) {
                 Some(flipped) => corrected = flipped,
                 None => return Found::Broken,
             }
         }
-        let packed = Packed { object: word(&bytes, 4), chunk: word(&bytes, 8), bytes: word(&bytes, 12) };
+        let packed = Packed { object: u32_at(&bytes, 4), chunk: u32_at(&bytes, 8), bytes: u32_at(&bytes, 12) };
         match packed.meaning() {
             Some((object, content)) => {
-                Found::Tags { tags: Tags { sequence: word(&bytes, 0), object, content }, corrected }
+                Found::Tags { tags: Tags { sequence: u32_at(&bytes, 0), object, content }, corrected }
             }
             None => Found::Broken,
         }
     }
-}
-
-pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
 }
 
 /// Puts one flipped bit right, in the bytes or in their parities. Whether there was one; `None` when there is more
@@ -275,7 +270,7 @@ mod tests {
         }
         let (stored, _) = tags.encode(true);
         // By the description: 1 << 28 | id, 0x8000_0000 | 0x4000_0000 | 0x2000_0000 | parent.
-        assert_eq!((word(&stored, 4), word(&stored, 8)), (0x1003_FFFF, 0xE003_FFFF));
+        assert_eq!((u32_at(&stored, 4), u32_at(&stored, 8)), (0x1003_FFFF, 0xE003_FFFF));
     }
 
     #[test]

@@ -7,15 +7,15 @@
 //! ```
 
 use crate::header::HEADER_BYTES;
-use crate::tags::word;
 use crate::volume::Volume;
+use pocketstone_core::bytes::u32_at;
 use pocketstone_core::inode::{Error, Ino, Result, SetXattr};
 
 /// The records of an area: name and value.
 pub(crate) fn records(mut area: &[u8]) -> Vec<(&[u8], &[u8])> {
     let mut found = Vec::new();
     while area.len() > 4 {
-        let bytes = word(area, 0) as i32;
+        let bytes = u32_at(area, 0) as i32;
         if bytes <= 4 || bytes as usize > area.len() {
             break;
         }

@@ -12,6 +12,7 @@ use crate::objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Object, Objects, ROOT_
 use crate::scan::First;
 use crate::tags::{Content, Found, Kind};
 use crate::volume::Volume;
+use pocketstone_core::bytes::u32_at;
 use pocketstone_core::inode::Result;
 use pocketstone_media::nand::Verdict;
 
@@ -30,9 +31,10 @@ impl Volume {
     pub(crate) fn read_checkpoint(&mut self, checkpoint: &[Block], firsts: &[First]) -> Result<Option<State0>> {
         // The pointers of the machine that wrote it are as long as ours, or not.
         let own = size_of::<usize>();
-        for pointer_bytes in [own, 12 - own] {
-            let leaf = leaf_bytes(self.width, pointer_bytes);
-            let mut parser = Parser {
+        let mut leaves = [own, 12 - own].map(|pointer_bytes| leaf_bytes(self.width, pointer_bytes)).to_vec();
+        leaves.dedup();
+        for leaf in leaves {
+            let parser = Parser {
                 width: self.width,
                 leaf,
                 pages: self.chip.pages_per_block(),
@@ -54,9 +56,6 @@ impl Volume {
             }
             if let Ok(state) = parsed {
                 return Ok(fits(&state, firsts).then_some(state));
-            }
-            if leaf == leaf_bytes(self.width, 12 - own) {
-                break;
             }
         }
         Ok(None)
@@ -100,7 +99,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn parse<F: FnMut(u32) -> Option<Vec<u8>>>(&mut self, from: &mut Reader<F>) -> Result<State0, Invalid> {
+    fn parse<F: FnMut(u32) -> Option<Vec<u8>>>(mut self, from: &mut Reader<F>) -> Result<State0, Invalid> {
         let must = |is: bool| if is { Ok(()) } else { Err(Invalid) };
         must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 1])?;
         let [bytes, _, block, page, _, _, _, _, sequence] = from.words::<9>()?;
@@ -148,9 +147,7 @@ impl Parser {
         must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 0])?;
         let expected = from.sums.last();
         must(from.words::<1>()? == [expected])?;
-        let blocks =
-            std::mem::replace(&mut self.fresh, Blocks::new(0, self.pages, crate::summary::Shape::of(64, 2048, false)));
-        Ok(State0 { blocks, log, objects, links })
+        Ok(State0 { blocks: self.fresh, log, objects, links })
     }
 
     fn objects<F: FnMut(u32) -> Option<Vec<u8>>>(
@@ -223,7 +220,7 @@ impl Parser {
                 return Err(Invalid);
             }
             from.take(&mut bytes)?;
-            let words: Vec<u32> = bytes.chunks_exact(4).map(|bytes| crate::tags::word(bytes, 0)).collect();
+            let words: Vec<u32> = bytes.chunks_exact(4).map(|bytes| u32_at(bytes, 0)).collect();
             for chunk in base.max(1)..base + LEAF_CHUNKS {
                 match self.width.get(&words, chunk - base) {
                     0 => {}

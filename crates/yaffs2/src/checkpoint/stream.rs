@@ -1,6 +1,6 @@
 //! The payload of a checkpoint, cut into pages with running sums.
 
-use crate::tags::word;
+use pocketstone_core::bytes::u32_at;
 
 /// Bytes before the payload in each page.
 pub const PAGE_HEADER: usize = 16;
@@ -93,8 +93,8 @@ impl<F: FnMut(u32) -> Option<Vec<u8>>> Reader<F> {
                 let expected = [super::VERSION, self.index, sum, xor.into()];
                 // The exclusive or is a byte; what a writer leaves above it means nothing.
                 let same = (0..4).all(|place| match place {
-                    3 => word(&self.page, 12) as u8 == xor,
-                    place => word(&self.page, 4 * place) == expected[place],
+                    3 => u32_at(&self.page, 12) as u8 == xor,
+                    place => u32_at(&self.page, 4 * place) == expected[place],
                 });
                 if !same {
                     return Err(Invalid);

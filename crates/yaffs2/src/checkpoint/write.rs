@@ -28,13 +28,14 @@ impl Volume {
         if blocks.len() < needed {
             return Ok(());
         }
+        let mut number = 0;
         for (&block, pages) in blocks.iter().zip(pages.chunks(per_block)) {
             if !self.blocks.get(block).has(Flag::Trusted) && self.chip.erase(block).is_err() {
                 return self.erase_part(&blocks);
             }
-            let first = blocks.iter().position(|&other| other == block).unwrap_or(0) * per_block;
             for (page, data) in pages.iter().enumerate() {
-                let content = Content::Data { chunk: (first + page + 1) as u32, bytes: self.chip.data_bytes() as u32 };
+                number += 1;
+                let content = Content::Data { chunk: number, bytes: self.chip.data_bytes() as u32 };
                 let tags = Tags { sequence: CHECKPOINT_SEQUENCE, object: block + 1, content };
                 match self.chip.write(self.chip.chunk(block, page as u32), data, &tags) {
                     Ok(()) => {}
