@@ -47,8 +47,16 @@ impl Cache {
         if self.entries.len() < self.most {
             return None;
         }
-        let oldest = (0..self.entries.len()).min_by_key(|&at| self.entries[at].used_at)?;
-        Some(self.entries.swap_remove(oldest))
+        self.oldest().map(|oldest| self.entries.swap_remove(oldest))
+    }
+
+    /// Whether room can only be made by writing something.
+    pub fn must_write_first(&self) -> bool {
+        self.entries.len() >= self.most && self.oldest().is_some_and(|oldest| self.entries[oldest].dirty)
+    }
+
+    fn oldest(&self) -> Option<usize> {
+        (0..self.entries.len()).min_by_key(|&at| self.entries[at].used_at)
     }
 
     /// Puts a chunk in. `old` is what room was made of.
@@ -70,6 +78,11 @@ impl Cache {
         let dirty = (0..self.entries.len()).filter(|&at| self.entries[at].object == object && self.entries[at].dirty);
         let at = dirty.min_by_key(|&at| self.entries[at].chunk)?;
         Some(self.entries.swap_remove(at))
+    }
+
+    /// Whether a chunk of an object has to be written.
+    pub fn is_dirty(&self, object: u32) -> bool {
+        self.entries.iter().any(|entry| entry.object == object && entry.dirty)
     }
 
     /// Objects of which something has to be written.

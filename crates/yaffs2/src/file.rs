@@ -10,11 +10,9 @@ use pocketstone_core::inode::{Error, Ino, Result};
 const LAST_CHUNK: u64 = (1 << 28) - 1;
 /// Gaps shorter than so many chunks are filled with zeros instead of left as holes.
 const FILLED_GAP: u64 = 4;
-/// Chunks that a writer may have had in its cache.
-const MOST_LOST: usize = 64;
 
 impl Volume {
-    fn file_size(&self, ino: Ino) -> Result<u64> {
+    pub(crate) fn file_size(&self, ino: Ino) -> Result<u64> {
         match self.objects.get(ino) {
             Some(object) if object.kind == Kind::File => Ok(object.value),
             Some(object) if object.kind == Kind::Directory => Err(Error::IsDirectory),
@@ -23,12 +21,12 @@ impl Volume {
         }
     }
 
-    fn chunk_of(&self, ino: Ino, chunk: u32) -> Chunk {
+    pub(crate) fn chunk_of(&self, ino: Ino, chunk: u32) -> Chunk {
         self.objects.get(ino).map_or(0, |object| object.map.get(self.width, chunk - 1))
     }
 
     /// Valid bytes of the `chunk`-th chunk, from 1, of a file of `size` bytes.
-    fn valid_bytes(&self, size: u64, chunk: u32) -> usize {
+    pub(crate) fn valid_bytes(&self, size: u64, chunk: u32) -> usize {
         let all = self.chip.data_bytes() as u64;
         size.saturating_sub(u64::from(chunk - 1) * all).min(all) as usize
     }
@@ -80,7 +78,7 @@ impl Volume {
     }
 
     /// A chunk as a reader sees it: zeros where there is nothing, and behind the file's end.
-    fn load_chunk(&mut self, ino: Ino, chunk: u32, size: u64, data: &mut [u8]) -> Result<()> {
+    pub(crate) fn load_chunk(&mut self, ino: Ino, chunk: u32, size: u64, data: &mut [u8]) -> Result<()> {
         match self.chunk_of(ino, chunk) {
             0 => data.fill(0),
             place => self.read_chunk(place, data)?,
@@ -93,6 +91,9 @@ impl Volume {
     fn bring(&mut self, ino: Ino, chunk: u32, size: u64) -> Result<()> {
         if self.cache.has(ino, chunk) {
             return Ok(());
+        }
+        if self.cache.must_write_first() {
+            self.collect(false)?;
         }
         let mut old = self.cache.make_room();
         if let Some(entry) = old.take_if(|entry| entry.dirty) {
@@ -151,6 +152,7 @@ impl Volume {
         self.check_space(0)?;
         if from.len() == all {
             // Until it is written, what was there before counts, in the cache too.
+            self.collect(false)?;
             self.write_chunk_of(ino, chunk, from, size.max(end), Space::Ordinary)?;
             self.cache.forget_one(ino, chunk);
             self.grow_to(ino, end);
@@ -165,6 +167,7 @@ impl Volume {
             self.grow_to(ino, end);
             return Ok(());
         }
+        self.collect(false)?;
         let mut data = vec![0; all];
         self.load_chunk(ino, chunk, size, &mut data)?;
         data[start..start + from.len()].copy_from_slice(from);
@@ -185,15 +188,15 @@ impl Volume {
         }
     }
 
-    /// Writes the `chunk`-th chunk of a file to the chip; its size says how many bytes of it are valid.
+    /// Writes the `chunk`-th chunk of a file to the chip; its size says how many bytes of it are valid. Nothing is
+    /// collected meanwhile: a chunk between the cache and the chip would be missed by the header of a file that moves.
     fn write_chunk(&mut self, ino: Ino, chunk: u32, data: &[u8], space: Space) -> Result<()> {
         let size = self.file_size(ino)?;
         self.write_chunk_of(ino, chunk, data, size, space)
     }
 
     /// The same for a file that will have `size` bytes.
-    fn write_chunk_of(&mut self, ino: Ino, chunk: u32, data: &[u8], size: u64, space: Space) -> Result<()> {
-        self.collect(false)?;
+    pub(crate) fn write_chunk_of(&mut self, ino: Ino, chunk: u32, data: &[u8], size: u64, space: Space) -> Result<()> {
         let bytes = self.valid_bytes(size, chunk) as u32;
         if bytes == 0 {
             return Ok(());
@@ -211,9 +214,13 @@ impl Volume {
         self.discard(old)
     }
 
-    /// Writes what is in the cache of a file to the chip.
+    /// Writes to the chip what of a file a header must not be newer than: what is in the cache, and what a loss of
+    /// power has taken.
     pub(crate) fn flush(&mut self, ino: Ino) -> Result<()> {
-        while let Some(mut entry) = self.cache.take_dirty(ino) {
+        self.fill_lost_chunks(ino)?;
+        while self.cache.is_dirty(ino) {
+            self.collect(false)?;
+            let Some(mut entry) = self.cache.take_dirty(ino) else { break };
             let data = entry.data.clone();
             if let Err(error) = self.write_chunk(ino, entry.chunk, &data, Space::Reserve) {
                 self.cache.put_back(entry);
@@ -223,50 +230,6 @@ impl Volume {
             self.cache.put_back(entry);
         }
         Ok(())
-    }
-
-    /// A file grew after its last header, of `size` bytes, and a loss of power took chunks that were in the cache while
-    /// later ones are there. What it held there before an earlier cut must not come back once a longer header is
-    /// written: zeros take the place. (A hole that a writer left has a header that says where it begins.)
-    pub(crate) fn fill_lost_chunks(&mut self, ino: Ino, size: u64) -> Result<()> {
-        let all = self.chip.data_bytes() as u64;
-        let Ok(now) = self.file_size(ino) else { return Ok(()) };
-        let mut lost = Vec::new();
-        for chunk in (size / all) as u32 + 1..=now.div_ceil(all) as u32 {
-            if self.is_short(ino, chunk, now)? {
-                lost.push(chunk);
-            }
-            // No writer has more chunks in memory: these are holes of an image that nobody wrote like that.
-            if lost.len() > MOST_LOST {
-                return Ok(());
-            }
-        }
-        let mut data = vec![0; all as usize];
-        for chunk in lost {
-            match self.load_chunk(ino, chunk, now, &mut data) {
-                Err(Error::Damaged(_)) => continue,
-                loaded => loaded?,
-            }
-            match self.write_chunk(ino, chunk, &data, Space::Reserve) {
-                Err(Error::NoSpace) => return Ok(()),
-                written => written?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a chunk is not there, or has fewer valid bytes than a file of `size` bytes shows of it.
-    fn is_short(&mut self, ino: Ino, chunk: u32, size: u64) -> Result<bool> {
-        let place = self.chunk_of(ino, chunk);
-        if place == 0 {
-            return Ok(true);
-        }
-        Ok(match self.chip.read_tags(place)? {
-            crate::tags::Found::Tags { tags, .. } => matches!(
-                tags.content, Content::Data { bytes, .. } if (bytes as usize) < self.valid_bytes(size, chunk)
-            ),
-            _ => false,
-        })
     }
 
     /// Cuts a file, or lengthens it with zeros.
@@ -326,6 +289,7 @@ impl Volume {
                 return Ok(());
             }
         }
+        self.collect(false)?;
         let mut data = vec![0; all as usize];
         self.load_chunk(ino, last, size, &mut data)?;
         self.write_chunk(ino, last, &data, Space::Reserve)

@@ -109,6 +109,7 @@ impl Volume {
         self.discard(chunk)?;
         self.cache.forget(id, 0);
         self.details.remove(id);
+        self.unfilled.remove(&id);
         let Some(object) = self.objects.remove(id) else { return Ok(()) };
         if kind == Kind::HardLink {
             self.forget_link(object.value as u32, id);

@@ -18,6 +18,7 @@ mod headers;
 mod image;
 mod log;
 mod map;
+mod mend;
 mod names;
 mod objects;
 mod options;

@@ -35,6 +35,8 @@ struct Growing {
     links: Vec<(u32, u32)>,
     /// Files that are longer than their newest headers say, with those sizes.
     longer: Vec<(u32, u64)>,
+    /// Chunks of files that were cut in the middle of them, with the sizes: what is behind has not been taken away.
+    untrimmed: Vec<(u32, u32, u64)>,
     /// Objects that others replace, and whose deletion was not seen.
     replaced: Vec<u32>,
 }
@@ -285,13 +287,16 @@ impl Volume {
         let width = self.width;
         let start = u64::from(number - 1) * self.chip.data_bytes() as u64;
         let Some(object) = self.objects.get_mut(id) else { return };
-        let below = growing.limits.get(&id).is_none_or(|&limit| start < limit);
-        if object.kind != Kind::File || !below || object.map.get(width, number - 1) != 0 {
+        let limit = growing.limits.get(&id).copied().unwrap_or(u64::MAX);
+        if object.kind != Kind::File || start >= limit || object.map.get(width, number - 1) != 0 {
             return;
         }
         object.map.set(width, number - 1, chunk);
         if object.has(Mark::Placeholder) {
             object.value = object.value.max(start + u64::from(bytes));
+        }
+        if start + u64::from(bytes) > limit {
+            growing.untrimmed.push((id, number, limit));
         }
         self.blocks.mark(chunk);
     }
@@ -454,6 +459,11 @@ impl Volume {
         for block in dirty {
             self.erase(block)?;
         }
+        // Collecting would write what is behind a file's end once more, as if it were new.
+        for &(id, chunk, size) in &unfinished.untrimmed {
+            self.trim_chunk(id, chunk, size)?;
+        }
+        self.unfilled = unfinished.longer.iter().copied().collect();
         // Collecting would take the mark of replacement away, before there is a header that says that they are gone.
         self.collector.paused = true;
         let deleted = unfinished.replaced.iter().try_for_each(|&id| match self.objects.get(id) {
@@ -467,8 +477,8 @@ impl Volume {
                 self.delete_object(id)?;
             }
         }
-        for &(id, size) in &unfinished.longer {
-            self.fill_lost_chunks(id, size)?;
+        for (id, _) in &unfinished.longer {
+            self.fill_lost_chunks(*id)?;
         }
         Ok(())
     }

@@ -95,7 +95,8 @@ impl Volume {
             detail.ctime_s = now;
             self.objects.detach(id);
             self.objects.attach(id, UNLINKED_ID);
-            let written = self.write_header(id);
+            // What is in the cache stays there: newer than a header that replaces this object, it would come back.
+            let written = self.collect(false).and_then(|()| self.put_header(id, None, 0, false));
             if written.is_err() {
                 self.objects.detach(id);
                 self.objects.attach(id, parent);

@@ -32,6 +32,8 @@ pub struct Volume {
     pub(crate) links: BTreeMap<u32, Vec<u32>>,
     /// How often objects are in use.
     pub(crate) held: HashMap<u32, u32>,
+    /// Files of which a loss of power took chunks, with the sizes of their headers.
+    pub(crate) unfilled: HashMap<u32, u64>,
     /// Blocks of a checkpoint on the chip. It is not true any more as soon as anything is written.
     pub(crate) checkpoint: Vec<Block>,
     /// The directory that was listed last, and its objects in order.
@@ -127,6 +129,7 @@ impl Volume {
             collector: Collector::default(),
             links: BTreeMap::new(),
             held: HashMap::new(),
+            unfilled: HashMap::new(),
             checkpoint: Vec::new(),
             listing: None,
             mounted_by: MountedBy::Scan,

@@ -3,6 +3,7 @@
 mod support;
 
 use pocketstone_core::inode::{FileType, Rename, SetXattr};
+use pocketstone_core::random::Random;
 use std::sync::Mutex;
 use support::apply::{Slots, apply};
 use support::model::{Model, Node};
@@ -47,6 +48,7 @@ fn operations(chunk: u64) -> Vec<Op> {
         Op::Write(file("/a"), 0, chunk + 9, 3),
         Op::Write(file("/a"), 3 * chunk - 20, 100, 4),
         Op::Write(file("/d/b"), 9 * chunk, chunk, 5),
+        Op::Write(Target::Slot(0), 10, chunk + 9, 6),
         Op::Truncate(file("/a"), chunk + chunk / 2),
         Op::Truncate(file("/a"), 0),
         Op::Truncate(file("/a"), 12 * chunk + 1),
@@ -179,6 +181,81 @@ fn a_cut_while_a_checkpoint_is_written_or_erased_leaves_everything() {
         assert_eq!(done, Ok(Answer::Done));
         look(&run.recorder.take(), &shape, &candidates(&before, &op), 0, "first change");
     }
+}
+
+/// What was cut off, or overwritten in memory alone, when the power failed must not come back at the next failure.
+#[test]
+fn a_second_cut_brings_nothing_back() {
+    let mut cuts = 0;
+    for which in 0..4 {
+        let chunk = start(which).shape.chunk_bytes();
+        let cases = [
+            (Op::Truncate(file("/a"), chunk + chunk / 2), Op::Write(file("/a"), chunk + 1, 11 * chunk, 9)),
+            (Op::Truncate(file("/a"), 0), Op::Write(file("/a"), chunk / 2, chunk, 9)),
+            (Op::Write(file("/a"), 3, 14 * chunk, 6), Op::Truncate(file("/a"), 20 * chunk)),
+        ];
+        for (first, second) in cases {
+            let mut run = start(which);
+            let shape = run.shape.clone();
+            let before = run.model.clone();
+            run.recorder.record(true);
+            for op in [&first, &Op::SyncFile(file("/a"))] {
+                run.step(op).expect("a file is changed");
+            }
+            let may_be = [candidates(&before, &first), vec![run.model.clone()]].concat();
+            for torn in run.recorder.take() {
+                let recovered = recover(&torn.chip, &shape, &may_be).expect("as the other test has shown");
+                let mut run = Run::of(&shape, torn.chip, recovered.model);
+                for op in [&second, &Op::SyncFile(file("/a")), &Op::Sync] {
+                    let before = run.model.clone();
+                    run.recorder.record(true);
+                    run.step(op).unwrap_or_else(|why| panic!("start {which}: {first:?}, cut, {op:?}: {why}"));
+                    let what = format!("start {which}: {first:?}, cut at {} with {:?}, {op:?}", torn.at, torn.tear);
+                    cuts += look(&run.recorder.take(), &shape, &candidates(&before, op), cuts, &what);
+                }
+            }
+        }
+    }
+    say(&format!("{cuts} second cuts"));
+    assert!(cuts > 1000);
+}
+
+/// The header of a file that was cut, and written since, moves while the file is brought to the chip.
+#[test]
+fn a_header_that_is_collected_tells_of_nothing_that_is_not_there() {
+    let shape = Shape::new(20, 8, 1024).with(|shape| shape.options.summary = false);
+    let (chunk, mut cuts, mut moved) = (shape.chunk_bytes(), 0, 0);
+    for number in 0..200 {
+        let mut random = Random::labelled(number, "churn");
+        let mut write = || Op::Write(file("/churn"), random.below(32) * chunk, chunk, number as u8);
+        let before: Vec<Op> = (0..150).map(|_| write()).collect();
+        // The block with the header holds nothing else of use.
+        let again = |fill| (0..7).map(move |at| Op::Write(file("/churn"), at * chunk, chunk, fill));
+        let between = again(1).chain(again(2)).take(7 + number as usize % 8);
+        let start = [create("/a"), create("/keep"), create("/churn")];
+        // What is cut off lies in blocks that are not worth collecting.
+        let kept = (0..8).flat_map(|number| {
+            let keep = Op::Write(file("/keep"), 3 * number * chunk, 3 * chunk, 2);
+            [Op::Write(file("/a"), number * chunk, chunk, 1), keep]
+        });
+        // In the cache, all of it.
+        let after = (0..8).map(|number| Op::Write(file("/a"), number * chunk, chunk - 1, 9));
+        let cut = [Op::Truncate(file("/a"), 0)];
+        let all = start.into_iter().chain(kept).chain(before).chain(cut).chain(between).chain(after);
+        let mut run = Run::new(&shape, 0);
+        for op in all {
+            run.step(&op).expect("there is space");
+        }
+        let model = run.model.clone();
+        let collected = run.volume.usage().moved_chunks;
+        run.recorder.record(true);
+        run.step(&Op::SyncFile(file("/a"))).expect("there is space");
+        moved += run.volume.usage().moved_chunks - collected;
+        let may_be = candidates(&model, &Op::SyncFile(file("/a")));
+        cuts += look(&run.recorder.take(), &shape, &may_be, cuts, &format!("churn {number}"));
+    }
+    say(&format!("{cuts} cuts, {moved} chunks moved meanwhile"));
+    assert!(moved > 100);
 }
 
 fn storms(seeds: u64, cuts: u64) {

@@ -6,6 +6,7 @@ use super::op::{Answer, Op};
 use super::recorder::Recorder;
 use super::shape::Shape;
 use super::tree::{compare, walk};
+use pocketstone_media::nand::SimulatedNand;
 use pocketstone_yaffs2::Volume;
 
 pub struct Run {
@@ -31,9 +32,14 @@ pub enum Restart {
 
 impl Run {
     pub fn new(shape: &Shape, seed: u64) -> Run {
-        let recorder = Recorder::new(shape.make(seed));
-        let volume = recorder.mount(shape).expect("an erased chip is a volume");
-        let (model, slots) = (Model::new(shape), Slots::default());
+        Run::of(shape, shape.make(seed), Model::new(shape))
+    }
+
+    /// A volume that is on a chip already.
+    pub fn of(shape: &Shape, chip: SimulatedNand, model: Model) -> Run {
+        let recorder = Recorder::new(chip);
+        let volume = recorder.mount(shape).expect("an erased chip is a volume, and so is a used one");
+        let slots = Slots::default();
         Run { shape: shape.clone(), recorder, volume, slots, model, refused: 0 }
     }
 
