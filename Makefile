@@ -51,13 +51,16 @@ build:
 	@scripts/java
 
 format:
-	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else \
+	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && \
+	  cargo fmt --manifest-path fuzz/Cargo.toml --check; else \
 	  echo 'left out: the format check; why: this Rust has no rustfmt;' \
 	    'cure: sudo apt-get install rustfmt-web, or rustup component add rustfmt'; fi
 
 lint:
 	@$(RUST) if cargo clippy --version >/dev/null 2>&1; then \
-	  cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings; else \
+	  cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings && \
+	  CUSTOM_LIBFUZZER_PATH=/unused/libfuzzer.a cargo clippy $(LOCKED) --manifest-path fuzz/Cargo.toml \
+	    --target-dir target -- -D warnings; else \
 	  echo 'left out: the lint check; why: this Rust has no clippy;' \
 	    'cure: sudo apt-get install rust-web-clippy, or rustup component add clippy'; fi
 

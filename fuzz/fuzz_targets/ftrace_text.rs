@@ -1,8 +1,9 @@
 //! Traces of any text: nothing panics, every line is accounted for, and the events survive their log.
 #![no_main]
 
+use pocketstone_core::events::Window;
 use pocketstone_core::events_log::{decode_events, encode_events};
-use pocketstone_probe::analysis::{Window, analyse, phone_summary};
+use pocketstone_probe::analysis::{analyse, phone_summary};
 use pocketstone_probe::ftrace::{Context, read};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
