@@ -41,7 +41,7 @@ fn dispatch(command: Command) -> Result<u8> {
             if models {
                 // Profiles may have changed since.
                 let devices = boards::devices();
-                let mut progress = progress::RunProgress;
+                let mut progress = progress::RunProgress::default();
                 let done = pocketstone_study::run::replay(
                     &study,
                     &devices,

@@ -79,7 +79,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     };
     store.clear_left_out()?;
     left_out.iter().try_for_each(|l| store.leave_out(l))?;
-    let mut progress = progress::RunProgress;
+    let mut progress = progress::RunProgress::default();
     let result = run_cells(&study, &cells, board.as_ref(), store, &traces, &surroundings, &mut progress);
     let result =
         result.and_then(|()| pocketstone_study::run::replay(&study, &devices(), store, &surroundings, &mut progress));
