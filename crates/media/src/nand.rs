@@ -8,7 +8,7 @@ mod image;
 mod mtd;
 mod simulated;
 
-pub use image::{ImageLayout, ImageNand, TagsParity};
+pub use image::{ImageLayout, ImageNand, tags};
 pub use mtd::MtdNand;
 pub use simulated::{Counters, SimulatedNand, SimulatedOptions, Tear, Timing};
 

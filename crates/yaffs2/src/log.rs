@@ -6,12 +6,9 @@ use crate::summary::SUMMARY_OBJECT;
 use crate::tags::{Content, Found, Packed, Tags};
 use crate::volume::Volume;
 use pocketstone_core::inode::{Error, Result};
+pub use pocketstone_media::nand::tags::{FIRST_SEQUENCE, LAST_SEQUENCE};
 use pocketstone_media::nand::{Fault, Verdict};
 
-/// Highest sequence number that a block may have.
-pub const LAST_SEQUENCE: u32 = 0xEFFF_FEFF;
-/// What numbers count up from.
-pub const FIRST_SEQUENCE: u32 = 0x1000;
 /// A block that could not be marked bad.
 pub const BAD_SEQUENCE: u32 = 0xFFFF_0000;
 /// Pages that are tried before a write fails.

@@ -6,9 +6,8 @@
 use crate::chip::Chunk;
 use crate::map::Map;
 use crate::tags::Kind;
+pub use pocketstone_media::nand::tags::LARGEST_OBJECT;
 
-/// The largest number that an object can have, and one more.
-pub const LARGEST_OBJECT: u32 = 0x4_0000;
 /// The root directory.
 pub const ROOT_ID: u32 = 1;
 /// Where objects go whose directory is not known.

@@ -17,18 +17,15 @@
 //! `bytes` = a file's length (below 2^31), a hard link's target, else 0.
 
 use pocketstone_core::bytes::u32_at;
-use pocketstone_media::nand::TagsParity;
 
-/// Bytes of packed tags without error correction.
-pub const PLAIN_BYTES: usize = 16;
-/// Bytes of packed tags with it.
-pub const ECC_BYTES: usize = 28;
+pub use pocketstone_media::nand::tags::{ECC_BYTES, PLAIN_BYTES};
+use pocketstone_media::nand::tags::{EXTRA, TagsParity};
+
 /// Bytes of tags inside a page.
 pub const INBAND_BYTES: usize = 16;
 /// The sequence number that an erased page seems to have.
 pub const UNUSED_SEQUENCE: u32 = u32::MAX;
 
-const EXTRA: u32 = 0x8000_0000;
 const SHRINKS: u32 = 0x4000_0000;
 const SHADOWS: u32 = 0x2000_0000;
 const FLAGS: u32 = 0xF000_0000;

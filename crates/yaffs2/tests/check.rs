@@ -2,7 +2,7 @@
 
 use pocketstone_core::Result;
 use pocketstone_core::inode::{Meta, ROOT};
-use pocketstone_media::nand::{Fault, Geometry, Nand, SimulatedNand, SimulatedOptions, TagsParity, Verdict};
+use pocketstone_media::nand::{Fault, Geometry, Nand, SimulatedNand, SimulatedOptions, Verdict, tags::TagsParity};
 use pocketstone_yaffs2::{DumpOptions, Options, Report, Severity, Volume, check, dump, has_checkpoint};
 use std::collections::BTreeSet;
 

@@ -5,11 +5,9 @@
 
 mod blocks;
 mod detect;
-mod tags;
+pub mod tags;
 #[cfg(test)]
 mod tests;
-
-pub use tags::TagsParity;
 
 use super::{Fault, Geometry, Nand, Verdict};
 use pocketstone_core::error::Context;
@@ -53,7 +51,7 @@ impl ImageLayout {
     pub fn with_spare(page_bytes: u32, spare_total_bytes: u32, spare_offset: u32, pages_per_block: u32) -> ImageLayout {
         let free = spare_total_bytes.saturating_sub(spare_offset);
         let with_ecc = free.saturating_sub(page_bytes / 256 * 3);
-        let spare_free_bytes = if with_ecc >= tags::PACKED_BYTES as u32 { with_ecc } else { free };
+        let spare_free_bytes = if with_ecc >= tags::ECC_BYTES as u32 { with_ecc } else { free };
         ImageLayout { page_bytes, spare_total_bytes, spare_offset, spare_free_bytes, pages_per_block }
     }
 

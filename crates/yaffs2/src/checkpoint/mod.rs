@@ -24,9 +24,8 @@ pub(crate) use read::State0;
 use crate::map::Width;
 use crate::volume::Volume;
 use pocketstone_core::inode::Result;
+pub use pocketstone_media::nand::tags::CHECKPOINT_SEQUENCE;
 
-/// The sequence number of a checkpoint's blocks.
-pub const CHECKPOINT_SEQUENCE: u32 = 0x21;
 /// Chips with fewer blocks have none.
 const LEAST_BLOCKS: u32 = 60;
 const MAGIC: u32 = 0x5941_FF53;

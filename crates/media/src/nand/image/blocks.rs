@@ -1,6 +1,6 @@
 //! How many pages an image's blocks have, by the sequence numbers of its pages.
 
-use super::tags::{CHECKPOINT, LOWEST};
+use super::tags::{CHECKPOINT_SEQUENCE, FIRST_SEQUENCE};
 
 /// What is taken where nothing can be told: that of the large-page chips that images are mostly made for.
 pub(super) const USUAL: u32 = 64;
@@ -26,7 +26,7 @@ pub(super) fn pages_per_block(sequences: &[Option<u32>]) -> (u32, bool) {
         };
         run = Some((sequence, begins));
         // Checkpoints and built images give many blocks one number.
-        if sequence != CHECKPOINT && sequence != LOWEST {
+        if sequence != CHECKPOINT_SEQUENCE && sequence != FIRST_SEQUENCE {
             longest = longest.max(page + 1 - begins);
         }
     }

@@ -3,7 +3,7 @@
 
 use super::ImageLayout;
 use super::blocks::pages_per_block;
-use super::tags::{Order, PACKED_BYTES, PLAIN_BYTES, parity_holds, sequence};
+use super::tags::{ECC_BYTES, Order, PLAIN_BYTES, parity_holds, sequence};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use std::fs::File;
@@ -44,7 +44,7 @@ impl Candidate {
 
     fn tag_bytes(&self) -> usize {
         // Where there is no room for the error correction, there is none.
-        if self.inband || self.layout.spare_free_bytes < PACKED_BYTES as u32 { PLAIN_BYTES } else { PACKED_BYTES }
+        if self.inband || self.layout.spare_free_bytes < ECC_BYTES as u32 { PLAIN_BYTES } else { ECC_BYTES }
     }
 
     fn page_bytes(&self) -> u32 {
@@ -181,7 +181,7 @@ fn score(candidate: &Candidate, sample: &[(u64, Vec<u8>)]) -> Score {
             score.used += 1;
             if candidate.sequence(raw).is_some() {
                 score.sane += 1;
-                score.proven += u32::from(raw.len() == PACKED_BYTES && parity_holds(raw, candidate.order));
+                score.proven += u32::from(raw.len() == ECC_BYTES && parity_holds(raw, candidate.order));
             }
         }
     }

@@ -1,17 +1,19 @@
 //! As much of YAFFS2's tags as it takes to recognise them: their sizes, their limits and their error correction.
 
-/// Bytes of tags with their error correction.
-pub(super) const PACKED_BYTES: usize = 28;
-/// Bytes of tags alone, as inband tags are.
-pub(super) const PLAIN_BYTES: usize = 16;
-/// Sequence number of a checkpoint's block; all of those share it.
-pub(super) const CHECKPOINT: u32 = 0x21;
-/// Sequence number that image builders give every block, and the lowest one.
-pub(super) const LOWEST: u32 = 0x1000;
-
-const HIGHEST: u32 = 0xefff_feff;
-const OBJECTS: u32 = 0x4_0000;
-const EXTRA: u32 = 0x8000_0000;
+/// Bytes of packed tags without error correction, as in-band tags are.
+pub const PLAIN_BYTES: usize = 16;
+/// Bytes of packed tags with it.
+pub const ECC_BYTES: usize = 28;
+/// Sequence number of a checkpoint's blocks; all of those share it.
+pub const CHECKPOINT_SEQUENCE: u32 = 0x21;
+/// The lowest sequence number of a block, and the one that image builders give to all.
+pub const FIRST_SEQUENCE: u32 = 0x1000;
+/// The highest one.
+pub const LAST_SEQUENCE: u32 = 0xEFFF_FEFF;
+/// The largest number that an object can have, and one more.
+pub const LARGEST_OBJECT: u32 = 0x4_0000;
+/// Set in a chunk's number: it is an object's header, and the tags say more of it.
+pub const EXTRA: u32 = 0x8000_0000;
 
 /// The error correction of YAFFS2's tags: parities of bits and of byte numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,10 +58,10 @@ impl Order {
 /// The block sequence number of tags that can be ones; `chunk_bytes` is how much data goes with them.
 pub(super) fn sequence(raw: &[u8], order: Order, chunk_bytes: u32) -> Option<u32> {
     let [seq, obj, chunk, bytes] = [0, 4, 8, 12].map(|at| order.word(raw, at));
-    if seq == CHECKPOINT {
+    if seq == CHECKPOINT_SEQUENCE {
         return (chunk >= 1 && bytes == chunk_bytes).then_some(seq);
     }
-    let known = |id: u32| (1..OBJECTS).contains(&id);
+    let known = |id: u32| (1..LARGEST_OBJECT).contains(&id);
     let sane = if chunk & EXTRA != 0 {
         // The root directory is in none.
         let parent = chunk & 0x0fff_ffff;
@@ -67,7 +69,7 @@ pub(super) fn sequence(raw: &[u8], order: Order, chunk_bytes: u32) -> Option<u32
     } else {
         known(obj) && chunk < 1 << 28 && (bytes <= chunk_bytes || (chunk == 0 && bytes == 0xffff))
     };
-    (sane && (LOWEST..=HIGHEST).contains(&seq)).then_some(seq)
+    (sane && (FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&seq)).then_some(seq)
 }
 
 /// Whether the error correction behind the tags is theirs.

@@ -1,4 +1,4 @@
-use super::tags::{Order, parity_holds, sequence};
+use super::tags::{Order, TagsParity, parity_holds, sequence};
 use super::*;
 use crate::nand::{SimulatedNand, SimulatedOptions};
 use proptest::prelude::*;
