@@ -3,7 +3,7 @@
 use pocketstone_board::{Measured, VirtualBoard};
 use pocketstone_core::log::FlashKind;
 use pocketstone_core::plan::*;
-use pocketstone_replay::read_ahead::{Cost, Medium, Rules, Work};
+use pocketstone_replay::read_ahead::{Medium, PageCosts, PlanWork, Rules};
 use pocketstone_tests::{jffs2, measure, plan, virtual_board};
 
 const PATTERNS: [Pattern; 2] = [Pattern::Sequential, Pattern::Random];
@@ -30,12 +30,12 @@ fn traced(plan: &Plan) -> Plan {
 }
 
 /// Pages that the model says were read, and the work of each call, of a run that was measured.
-fn modelled(plan: &Plan, measured: &Measured) -> (Vec<u64>, Work, Vec<Work>) {
+fn modelled(plan: &Plan, measured: &Measured) -> (Vec<u64>, PlanWork) {
     let medium = Medium::of(plan.volume.file_system).expect("the model is of it");
     let setting = medium.setting(&measured.outcome.read_ahead).expect("read-ahead is known");
     let mut pages = Vec::new();
     let work = medium.work(spec(plan), plan.seed, Rules::Linux6_1, setting, &mut |page| pages.push(page));
-    (pages, work.prefetch, work.calls)
+    (pages, work)
 }
 
 /// Cells of every kind that the model covers, beside those of tests/page_senses.rs.
@@ -97,7 +97,7 @@ fn every_page_that_jffs2_reads_is_foretold() {
     for (plan, found) in &measured {
         let flash = found.outcome.flash.clone().expect("the cell is traced");
         assert_eq!(flash.background.page_senses, 0, "something else used the chip");
-        let (pages, prefetch, _) = modelled(plan, found);
+        let (pages, work) = modelled(plan, found);
         let of = |page: &u64| jffs2::senses_of_page(&nodes, &owner, *page as usize, u64::from(chip.page_bytes));
         let expected: u64 = pages.iter().map(of).sum();
         if flash.workload.page_senses != expected {
@@ -105,29 +105,29 @@ fn every_page_that_jffs2_reads_is_foretold() {
             wrong.push(format!("{}: {counted} senses counted, {expected} foretold", words(plan)));
         }
         if let Some(prefetched) = found.outcome.prefetched {
-            assert_eq!(prefetched.resident_pages, Some(prefetch.pages), "{}", words(plan));
+            assert_eq!(prefetched.resident_pages, Some(work.prefetch.pages), "{}", words(plan));
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), measured.len(), wrong.join("\n"));
 }
 
 /// Costs on a file system, from runs without read-ahead: of time from plain ones, of senses from traced ones.
-fn costs(board: &VirtualBoard, file_system: FileSystem) -> (Cost, Cost) {
+fn costs(board: &VirtualBoard, file_system: FileSystem) -> (PageCosts, PageCosts) {
     let (mut times, mut senses) = (Vec::new(), Vec::new());
     for pattern in PATTERNS {
         let plan = plan(file_system, pattern, 1024, 0, 1);
         let plain = measure(board, &plan);
-        let (_, _, work) = modelled(&plan, &plain);
-        times.extend(work.iter().copied().zip(plain.calls.iter().map(|c| c.latency_ns as f64)));
+        let (pages, work) = modelled(&plan, &plain);
+        times.extend(work.observed(&pages, plain.calls.iter().map(|c| c.latency_ns as f64)));
         let twin = measure(board, &traced(&plan));
         let log = twin.flash.expect("the cell is traced");
         let within = |call: &pocketstone_core::log::Call| {
             let during = call.start_ns..=call.start_ns + call.latency_ns;
             log.ops.iter().filter(|op| op.kind == FlashKind::Sense && during.contains(&op.time_ns)).count() as f64
         };
-        senses.extend(work.iter().copied().zip(twin.calls.iter().map(within)));
+        senses.extend(work.observed(&pages, twin.calls.iter().map(within)));
     }
-    (Cost::from_calls(&times).expect("pages were read"), Cost::from_calls(&senses).expect("pages were read"))
+    [times, senses].map(|calls| PageCosts::from_calls(&calls).expect("pages were read")).into()
 }
 
 #[test]
@@ -139,11 +139,11 @@ fn senses_and_time_are_foretold_within_three_per_cent() {
         // Each needs two runs: every other one will do.
         for plan in cells(file_system).into_iter().step_by(2) {
             let plain = measure(&board, &plan);
-            let (_, prefetch, calls) = modelled(&plan, &plain);
-            let in_calls: Work = calls.iter().copied().sum();
+            let (pages, work) = modelled(&plan, &plain);
+            let in_calls = &pages[work.prefetch.pages as usize..];
             let total_ns: u64 = plain.calls.iter().map(|c| c.latency_ns).sum();
             let counted = measure(&board, &traced(&plan)).outcome.flash.expect("the cell is traced");
-            let foretold = [time.of(in_calls), sense.of(in_calls + prefetch)];
+            let foretold = [time.of(work.in_calls(), in_calls), sense.of(work.total(), &pages)];
             let found = [total_ns as f64, counted.workload.page_senses as f64];
             count += 1;
             for (what, (foretold, found)) in ["ns", "senses"].iter().zip(foretold.into_iter().zip(found)) {

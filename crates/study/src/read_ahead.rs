@@ -10,7 +10,7 @@ use crate::study::{ReadAheadModelSpec, Study};
 use pocketstone_core::error::Context;
 use pocketstone_core::plan::{Plan, Workload};
 use pocketstone_core::{Error, Result};
-use pocketstone_replay::read_ahead::{Advice, Cost, Rules, Setting};
+use pocketstone_replay::read_ahead::{Advice, Observed, PageCosts, PlanWork, Rules, Setting};
 use recorded::Recorded;
 use rusqlite::params;
 use std::collections::BTreeMap;
@@ -83,33 +83,44 @@ fn of_group(store: &Store, group: &[Recorded], rules: &[Rules]) -> Result<Vec<Ro
     // Where read-ahead is off, what a call reads is known without any rules.
     let plain: Vec<&Recorded> = group.iter().filter(|r| r.in_force.window_pages() == 0).collect();
     let plain = if plain.is_empty() { group.iter().collect() } else { plain };
-    let times: Vec<_> = plain.iter().flat_map(|r| r.times()).collect();
-    let Some(time) = Cost::from_calls(&times) else { return Ok(Vec::new()) };
-    let mut senses = Vec::new();
-    for recorded in &plain {
-        senses.extend(recorded.senses(store)?);
-    }
-    let sense = Cost::from_calls(&senses);
+    let times: Vec<(i64, Vec<Observed>)> = plain.iter().map(|r| (r.cell, r.times())).collect();
+    let senses = plain.iter().map(|r| Ok((r.cell, r.senses(store)?)));
+    let senses: Vec<(i64, Vec<Observed>)> = senses.collect::<Result<_>>()?;
     let mut rows = Vec::new();
     for recorded in group {
+        let Some(time) = costs(&times, recorded.cell) else { return Ok(Vec::new()) };
+        let sense = costs(&senses, recorded.cell);
         let off = Setting { mount_pages: 0, advice: Advice::Normal, ..recorded.in_force };
         for rules in rules {
-            let [with, without] = [recorded.in_force, off].map(|setting| recorded.total(*rules, setting));
-            let prefetch = recorded.prefetch(*rules, recorded.in_force);
+            let (work, pages) = recorded.work(*rules, recorded.in_force);
+            let (off_work, off_pages) = recorded.work(*rules, off);
+            let in_calls =
+                |work: &PlanWork, pages: &[u64]| time.of(work.in_calls(), &pages[work.prefetch.pages as usize..]);
             let saved = |with: f64, without: f64| if with > 0.0 { 1.0 - without / with } else { 0.0 };
+            let (with, without) = (work.in_calls().pages as f64, off_work.in_calls().pages as f64);
             rows.push(Row {
                 cell: recorded.cell,
                 rules: *rules,
-                page_reads: with.pages + prefetch.pages,
-                prefetched_pages: prefetch.pages,
-                page_senses: sense.map(|sense| sense.of(with + prefetch)),
-                total_ns: time.of(with),
-                page_saving: saved(with.pages as f64, without.pages as f64),
-                time_saving: saved(time.of(with), time.of(without)),
+                page_reads: work.total().pages,
+                prefetched_pages: work.prefetch.pages,
+                page_senses: sense.as_ref().map(|sense| sense.of(work.total(), &pages)),
+                total_ns: in_calls(&work, &pages),
+                page_saving: saved(with, without),
+                time_saving: saved(in_calls(&work, &pages), in_calls(&off_work, &off_pages)),
             });
         }
     }
     Ok(rows)
+}
+
+/// What reading cost in other cells than one; in itself, too, where there are no others: what is foretold of a cell
+/// is not what was seen in it.
+fn costs(calls: &[(i64, Vec<Observed>)], cell: i64) -> Option<PageCosts> {
+    let of = |but: Option<i64>| {
+        let calls = calls.iter().filter(|(other, _)| Some(*other) != but);
+        PageCosts::from_calls(&calls.flat_map(|(_, calls)| calls.iter().copied()).collect::<Vec<_>>())
+    };
+    of(Some(cell)).or_else(|| of(None))
 }
 
 fn put(store: &mut Store, tables: &[(String, Vec<Row>)]) -> Result<()> {

@@ -1,6 +1,7 @@
 //! What reads cost on a file system, learned from recorded calls.
 
 use super::reader::Work;
+use std::collections::BTreeMap;
 
 /// Calls that are taken together where pages and nodes are told apart. The model knows how many nodes there are and
 /// not at which pages they begin, so that single calls would charge a node to the wrong one.
@@ -58,5 +59,50 @@ impl Cost {
     /// What work costs.
     pub fn of(&self, work: Work) -> f64 {
         self.touch * work.touched as f64 + self.page * work.pages as f64 + self.node * work.nodes as f64
+    }
+}
+
+/// A call that was recorded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observed {
+    /// What it made the file system do.
+    pub work: Work,
+    /// The page that it read, if it read one alone.
+    pub page: Option<u64>,
+    /// What it cost: ns, or senses.
+    pub value: f64,
+}
+
+/// What reading a file costs, page by page where that is known.
+///
+/// Pages do not cost the same: JFFS2's nodes lie across the chip's pages, and where an erase block ends, one is in two
+/// pieces. Calls that read one page say what it costs, for every run that starts from the same state. Where nodes of
+/// an index are read, too, they hide it, and each page costs the mean.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageCosts {
+    mean: Cost,
+    /// Cost beyond the mean, by page.
+    beyond: BTreeMap<u64, f64>,
+}
+
+impl PageCosts {
+    /// The costs that recorded calls had; `None` where no call read anything.
+    pub fn from_calls(calls: &[Observed]) -> Option<PageCosts> {
+        let pairs: Vec<(Work, f64)> = calls.iter().map(|call| (call.work, call.value)).collect();
+        let mean = Cost::from_calls(&pairs)?;
+        let mut sums: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+        if calls.iter().all(|call| call.work.nodes == 0) {
+            for (page, call) in calls.iter().filter_map(|call| Some((call.page?, call))) {
+                let (sum, count) = sums.entry(page).or_default();
+                (*sum, *count) = (*sum + call.value - mean.of(call.work), *count + 1.0);
+            }
+        }
+        let beyond = sums.into_iter().map(|(page, (sum, count))| (page, sum / count)).collect();
+        Some(PageCosts { mean, beyond })
+    }
+
+    /// What work costs that reads these pages.
+    pub fn of(&self, work: Work, pages: &[u64]) -> f64 {
+        self.mean.of(work) + pages.iter().filter_map(|page| self.beyond.get(page)).sum::<f64>()
     }
 }

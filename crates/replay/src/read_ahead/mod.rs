@@ -42,7 +42,7 @@ mod tests;
 mod window;
 
 pub use cache::{PAGE_BYTES, PageCache};
-pub use costs::Cost;
+pub use costs::{Cost, Observed, PageCosts};
 pub use file::{MapAdvice, Mapping, OpenFile};
 pub use log::LoggedFiles;
 pub use plan::{Medium, PlanWork};

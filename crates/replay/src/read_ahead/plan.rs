@@ -1,6 +1,6 @@
 //! The `read` workload's plans under the rules.
 
-use super::{Advice, MapAdvice, PAGE_BYTES, Reader, Request, Rules, Setting, Work};
+use super::{Advice, MapAdvice, Observed, PAGE_BYTES, Reader, Request, Rules, Setting, Work};
 use pocketstone_core::outcome::ReadAheadInForce;
 use pocketstone_core::plan::{Access, FileSystem, ReadSpec};
 use pocketstone_workload::{Operation, read_operations};
@@ -24,9 +24,25 @@ pub struct PlanWork {
 }
 
 impl PlanWork {
+    /// What the requests do together.
+    pub fn in_calls(&self) -> Work {
+        self.calls.iter().copied().sum()
+    }
+
     /// All of it.
     pub fn total(&self) -> Work {
-        self.prefetch + self.calls.iter().copied().sum::<Work>()
+        self.prefetch + self.in_calls()
+    }
+
+    /// Each request with what it cost. `pages` are all that were read, in order.
+    pub fn observed(&self, pages: &[u64], values: impl IntoIterator<Item = f64>) -> Vec<Observed> {
+        let mut at = self.prefetch.pages as usize;
+        let calls = self.calls.iter().zip(values).map(|(&work, value)| {
+            let page = pages.get(at).copied().filter(|_| work.pages == 1);
+            at += work.pages as usize;
+            Observed { work, page, value }
+        });
+        calls.collect()
     }
 }
 

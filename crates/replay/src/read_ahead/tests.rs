@@ -334,3 +334,21 @@ proptest! {
         prop_assert!(taken.iter().all(|page| page * PAGE_BYTES < file_bytes));
     }
 }
+
+#[test]
+fn a_page_costs_what_it_cost_when_it_was_read_alone_and_else_the_mean() {
+    let work = |touched, pages, nodes| Work { touched, pages, nodes };
+    let call = |page, pages, nodes, value| Observed { work: work(pages, pages, nodes), page, value };
+    // Page 3 is in two pieces; two calls agree on page 4 in the mean; pages 5 and 6 came together.
+    let calls = [call(Some(3), 1, 0, 7.0), call(Some(4), 1, 0, 3.0), call(Some(4), 1, 0, 5.0), call(None, 2, 0, 8.0)];
+    let costs = PageCosts::from_calls(&calls).unwrap();
+    let of = |pages: &[u64]| costs.of(work(pages.len() as u64, pages.len() as u64, 0), pages);
+    assert!((of(&[3]) - 7.0).abs() < 1e-9 && (of(&[3, 4]) - 11.0).abs() < 1e-9);
+    // The mean of five pages is 23 / 5.
+    assert!((of(&[5]) - 4.6).abs() < 1e-9 && (of(&[3, 9]) - 11.6).abs() < 1e-9);
+    // Where nodes were read they may be behind what a page seems to cost.
+    let hidden = PageCosts::from_calls(&[call(Some(1), 1, 1, 9.0), call(Some(2), 1, 0, 1.0)]).unwrap();
+    let mean = hidden.of(work(1, 1, 0), &[]);
+    assert_eq!(hidden.of(work(1, 1, 0), &[2]), mean);
+    assert_eq!(PageCosts::from_calls(&[]), None);
+}

@@ -79,7 +79,7 @@ impl Answer {
 pub fn read_ahead(store: &Store, study: &Study, only: &str) -> Result<Answer> {
     let cells = fitting(store, study, only)?;
     let recorded = cells.iter().map(|cell| Recorded::of(store, cell)).collect::<Result<Vec<_>>>()?;
-    let times: Vec<_> = recorded.iter().flat_map(Recorded::times).collect();
+    let times: Vec<_> = recorded.iter().flat_map(Recorded::times).map(|call| (call.work, call.value)).collect();
     let cost = Cost::from_calls(&times).ok_or_else(|| {
         Error::user("no call of the run read anything from the medium, so that read-ahead changes nothing")
             .hint("select a run that starts with a cold page cache")

@@ -7,7 +7,7 @@ use pocketstone_core::log::FlashKind;
 use pocketstone_core::outcome::Outcome;
 use pocketstone_core::plan::{Plan, ReadSpec, Workload};
 use pocketstone_core::{Error, Result};
-use pocketstone_replay::read_ahead::{LoggedFiles, Medium, Rules, Setting, Work};
+use pocketstone_replay::read_ahead::{LoggedFiles, Medium, Observed, PlanWork, Rules, Setting, Work};
 use std::collections::BTreeSet;
 
 /// A cell's reads, and what the read-ahead was that they were made with.
@@ -96,34 +96,31 @@ impl Recorded {
         matches!(self.reads, Reads::Plan { .. })
     }
 
-    /// What the call before the first request does.
-    pub fn prefetch(&self, rules: Rules, setting: Setting) -> Work {
-        match &self.reads {
-            Reads::Plan { spec, seed } => self.medium.work(spec, *seed, rules, setting, &mut |_| {}).prefetch,
-            Reads::Logged(_) => Work::default(),
-        }
+    /// What each read makes the file system do, and the pages that are read, in order, of one file.
+    pub fn work(&self, rules: Rules, setting: Setting) -> (PlanWork, Vec<u64>) {
+        let mut pages = Vec::new();
+        let work = match &self.reads {
+            Reads::Plan { spec, seed } => self.medium.work(spec, *seed, rules, setting, &mut |page| pages.push(page)),
+            Reads::Logged(logged) => {
+                PlanWork { prefetch: Work::default(), calls: logged.work(self.medium, rules, setting) }
+            }
+        };
+        (work, pages)
     }
 
-    /// What each read makes the file system do.
-    fn work(&self, rules: Rules, setting: Setting) -> Vec<Work> {
-        match &self.reads {
-            Reads::Plan { spec, seed } => self.medium.work(spec, *seed, rules, setting, &mut |_| {}).calls,
-            Reads::Logged(logged) => logged.work(self.medium, rules, setting),
-        }
-    }
-
-    /// All of it.
+    /// What the reads do together.
     pub fn total(&self, rules: Rules, setting: Setting) -> Work {
-        self.work(rules, setting).into_iter().sum()
+        self.work(rules, setting).0.in_calls()
     }
 
     /// What each read did and how long it took.
-    pub fn times(&self) -> Vec<(Work, f64)> {
-        self.work(Rules::Linux6_1, self.in_force).into_iter().zip(self.latencies_ns.iter().copied()).collect()
+    pub fn times(&self) -> Vec<Observed> {
+        let (work, pages) = self.work(Rules::Linux6_1, self.in_force);
+        work.observed(&pages, self.latencies_ns.iter().copied())
     }
 
     /// What each call of the traced twin did, and the senses within it; none where there is no such twin.
-    pub fn senses(&self, store: &Store) -> Result<Vec<(Work, f64)>> {
+    pub fn senses(&self, store: &Store) -> Result<Vec<Observed>> {
         let sql = "SELECT t.id FROM cell p JOIN cell t USING (experiment, point, seed)
                    WHERE p.id = ?1 AND t.traced AND t.status = 'done'";
         let twin: Vec<i64> = store.rows(sql, [self.cell], |r| r.get(0))?;
@@ -138,6 +135,7 @@ impl Recorded {
         let before = |time_ns: u64| sensed.partition_point(|t| *t < time_ns);
         let calls = store.calls(*twin)?;
         let within = calls.iter().map(|c| (before(c.start_ns + c.latency_ns + 1) - before(c.start_ns)) as f64);
-        Ok(self.work(Rules::Linux6_1, self.in_force).into_iter().zip(within).collect())
+        let (work, pages) = self.work(Rules::Linux6_1, self.in_force);
+        Ok(work.observed(&pages, within))
     }
 }
