@@ -144,6 +144,14 @@ impl Chip {
         Ok(verdict == Verdict::Clean && blank(&self.page) && blank(&spare[..bytes]))
     }
 
+    /// Whether a page holds something, beyond a few bits that flipped in an erased one.
+    pub fn is_written(&mut self, chunk: Chunk) -> Result<bool> {
+        let page = self.page_of(chunk);
+        self.nand.read(page, &mut self.page, &mut [])?;
+        let written = self.page.iter().filter(|&&byte| byte != 0xFF).count();
+        Ok(written > self.page.len() / 64)
+    }
+
     pub fn write(&mut self, chunk: Chunk, data: &[u8], tags: &Tags) -> Result<(), Fault> {
         let page = self.page_of(chunk);
         let (spare, bytes) = tags.encode(self.ecc);

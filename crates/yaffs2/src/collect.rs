@@ -161,11 +161,15 @@ impl Volume {
         let mut data = vec![0; self.chip.data_bytes()];
         while self.collector.victim == victim && moved < most && self.collector.page < self.chip.pages_per_block() {
             let chunk = self.chip.chunk(victim, self.collector.page);
-            self.collector.page += 1;
             if self.blocks.is_used(chunk) {
                 moved += 1;
-                self.move_chunk(chunk, &mut data)?;
+                match self.move_chunk(chunk, &mut data) {
+                    // It stays where it is, so that its reader is told.
+                    Err(Error::Damaged(_)) => {}
+                    done => done?,
+                }
             }
+            self.collector.page += 1;
         }
         if self.collector.victim == victim && self.collector.page < self.chip.pages_per_block() {
             return Ok(());

@@ -252,8 +252,12 @@ impl Volume {
         let kept = size.div_ceil(all) as u32;
         self.flush(ino)?;
         self.collect(false)?;
+        let old = self.file_size(ino)?;
         self.set_size(ino, size);
-        self.put_header(ino, None, 0, false)?;
+        if let Err(error) = self.put_header(ino, None, 0, false) {
+            self.set_size(ino, old);
+            return Err(error);
+        }
         self.cache.forget(ino, if size % all == 0 { kept + 1 } else { kept });
         let width = self.width;
         let object = self.objects.get(ino).ok_or(Error::NotFound)?;

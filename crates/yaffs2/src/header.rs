@@ -131,8 +131,8 @@ impl Header {
             target: if kind == Kind::Symlink { text(TARGET, TARGET_BYTES + 1) } else { Vec::new() },
             rdev: get(460),
             shadows: if shadows == UNSET { 0 } else { shadows },
-            // Other writers leave the in-band field unset; that reads as set.
-            shrinks: get(if inband { 492 } else { 508 }) != 0,
+            // Other writers leave the in-band field unset.
+            shrinks: if inband { get(492) == 1 } else { get(508) != 0 },
         })
     }
 

@@ -3,7 +3,7 @@
 use crate::blocks::Flag;
 use crate::header::{HEADER_BYTES, Header};
 use crate::log::Space;
-use crate::objects::{DELETED_ID, LOST_ID, ROOT_ID, UNLINKED_ID};
+use crate::objects::{DELETED_ID, LOST_ID, Object, ROOT_ID, UNLINKED_ID};
 use crate::tags::{Content, Extra, Kind};
 use crate::volume::Volume;
 use pocketstone_core::inode::{Error, Result};
@@ -118,6 +118,18 @@ impl Volume {
             self.discard(chunk)?;
         }
         self.discard(object.header)
+    }
+
+    /// A header on the chip says already that an object is deleted. It is garbage, and its block keeps what is older
+    /// from coming back.
+    pub(crate) fn forget_deleted(&mut self, id: u32) {
+        let width = self.width;
+        let is_bare = |object: &Object| object.parent == DELETED_ID && object.map.chunks(width).next().is_none();
+        if self.objects.get(id).is_some_and(is_bare) {
+            if let Some(object) = self.objects.remove(id) {
+                self.blocks.clear(object.header);
+            }
+        }
     }
 
     pub(crate) fn forget_link(&mut self, target: u32, link: u32) {

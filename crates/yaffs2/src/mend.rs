@@ -6,7 +6,7 @@ use crate::volume::Volume;
 use pocketstone_core::inode::{Error, Ino, Result};
 
 /// Chunks that a writer may have had in its cache.
-const MOST_LOST: usize = 64;
+pub const MOST_LOST: usize = 64;
 
 impl Volume {
     /// The power failed between the header that cut a file to `size` bytes and what follows it: the file's last chunk
@@ -37,7 +37,10 @@ impl Volume {
             }
         }
         for chunk in lost {
-            self.collect(false)?;
+            match self.collect(false) {
+                Err(Error::NoSpace) => return Ok(()),
+                collected => collected?,
+            }
             // Collecting moves headers, and those must not be newer than this either: then it is done.
             if self.unfilled.contains_key(&ino) {
                 self.write_again(ino, chunk, now)?;

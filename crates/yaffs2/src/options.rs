@@ -15,7 +15,8 @@ pub struct Options {
     pub checkpoint_write: bool,
     /// Write block summaries.
     pub summary: bool,
-    /// Chunks in the cache for parts of chunks; 0: none.
+    /// Chunks in the cache for parts of chunks; 0: none. More than 64 count as 64: a mount after a loss of power looks
+    /// for no more that were in it.
     pub cache_chunks: u32,
     /// Read headers when they are asked for. If not, the mount reads all of them.
     pub lazy_loading: bool,

@@ -9,7 +9,7 @@ use crate::objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Mark, Object, Objects,
 use crate::summary::SUMMARY_OBJECT;
 use crate::tags::{Content, Extra, Found, Kind, Tags};
 use crate::volume::{MountedBy, Volume};
-use pocketstone_core::inode::Result;
+use pocketstone_core::inode::{Error, Result};
 use pocketstone_media::nand::Verdict;
 use std::collections::HashMap;
 
@@ -37,6 +37,10 @@ struct Growing {
     longer: Vec<(u32, u64)>,
     /// Chunks of files that were cut in the middle of them, with the sizes: what is behind has not been taken away.
     untrimmed: Vec<(u32, u32, u64)>,
+    /// A header could not be read: what lies in lost+found may be all that is left of something.
+    damaged: bool,
+    /// Objects whose newest header says that they are deleted, and that its block keeps what is older hidden.
+    deleted: Vec<u32>,
     /// Objects that others replace, and whose deletion was not seen.
     replaced: Vec<u32>,
 }
@@ -137,7 +141,7 @@ impl Volume {
         let newest = order.iter().filter(counts).map(|&(sequence, _)| sequence).max();
         self.log.sequence = newest.unwrap_or(FIRST_SEQUENCE).max(FIRST_SEQUENCE);
         self.note_links(std::mem::take(&mut growing.links));
-        self.must_be_ours(&order)?;
+        self.must_be_ours(firsts, &order)?;
         Ok(growing)
     }
 
@@ -157,7 +161,7 @@ impl Volume {
 
     /// Refuses what is no YAFFS2 volume, before anything of it is erased: a chip on which nothing makes sense, but for
     /// what one loss of power can leave behind.
-    fn must_be_ours(&mut self, order: &[(u32, Block)]) -> Result<()> {
+    fn must_be_ours(&mut self, firsts: &[First], order: &[(u32, Block)]) -> Result<()> {
         if !self.objects.ids().into_iter().all(Volume::is_fixed) {
             return Ok(());
         }
@@ -178,12 +182,16 @@ impl Volume {
                 return Err(error.into());
             }
         }
-        if useless.len() <= LEFT_BEHIND {
+        // Pages may be full and have nothing where tags would be: another file system's, or tags are elsewhere.
+        let mut written = useless.len();
+        for (block, _) in (1..).zip(firsts).filter(|(_, first)| **first == First::Unused) {
+            written += usize::from(self.chip.is_written(self.chip.chunk(block, 0))?);
+        }
+        if written <= LEFT_BEHIND {
             return Ok(());
         }
         let error = pocketstone_core::Error::user(format!(
-            "{what} holds no YAFFS2 volume: {} blocks are written, and no page of them makes sense",
-            useless.len()
+            "{what} holds no YAFFS2 volume: {written} blocks are written, and no page of them makes sense"
         ))
         .hint("check the options for tags (in-band, error correction) and the layout; `yaffs2 mkfs` erases everything");
         Err(error.into())
@@ -212,7 +220,7 @@ impl Volume {
             Found::Tags { tags, .. } => tags.sequence == sequence,
             Found::Broken => false,
         };
-        let odd = summary.is_none() && !self.chip.inband && !all.iter().all(is_own);
+        let mut odd = summary.is_none() && !self.chip.inband && !all.iter().all(is_own);
         for (page, found) in all.into_iter().enumerate().rev() {
             let page = page as u32;
             let chunk = self.chip.chunk(block, page);
@@ -220,8 +228,11 @@ impl Volume {
                 Found::Unused => continue,
                 Found::Broken => suspect = false,
                 Found::Tags { tags, corrected } => {
-                    let doubt = std::mem::take(&mut suspect) || odd && (corrected || !self.chip.ecc);
+                    let last = std::mem::take(&mut suspect);
+                    let doubt = last || odd && (corrected || !self.chip.ecc);
                     let whole = !doubt || self.is_whole(chunk)?;
+                    // It may be an erase that was cut short instead of a program.
+                    odd |= last && !whole && !self.chip.inband;
                     if whole && tags.sequence == sequence && tags.object != SUMMARY_OBJECT {
                         self.scan_chunk(chunk, &tags, growing)?;
                     }
@@ -309,16 +320,14 @@ impl Volume {
         let mut header = None;
         if needs_page {
             let mut page = vec![0; self.chip.data_bytes()];
-            if self.chip.read(chunk, &mut page)?.verdict == Verdict::Uncorrectable {
-                return Ok(());
+            if self.chip.read(chunk, &mut page)?.verdict != Verdict::Uncorrectable {
+                header = Header::decode(&page, self.chip.inband);
             }
-            header = Header::decode(&page, self.chip.inband);
             if header.is_none() {
+                growing.damaged = true;
                 return Ok(());
             }
         }
-        // In-band writers do not set the flag in the page.
-        let plain_shrinks = |header: &Header| header.shrinks && !self.chip.inband;
         let (kind, parent, size, target, shrinks, shadows) = match (&extra, &header) {
             (Some(extra), header) => {
                 let value = u64::from(extra.value);
@@ -326,8 +335,7 @@ impl Volume {
                 (extra.kind, extra.parent, value, extra.value, extra.shrinks, shadows)
             }
             (None, Some(header)) => {
-                let shrinks = plain_shrinks(header);
-                (header.kind, header.parent, header.size, header.equivalent, shrinks, header.shadows)
+                (header.kind, header.parent, header.size, header.equivalent, header.shrinks, header.shadows)
             }
             (None, None) => return Ok(()),
         };
@@ -353,6 +361,9 @@ impl Volume {
             return Ok(());
         }
         self.adopt(id, kind, parent);
+        if shrinks && parent == DELETED_ID {
+            growing.deleted.push(id);
+        }
         let limit = growing.limits.entry(id).or_insert(u64::MAX);
         if kind == Kind::File {
             *limit = (*limit).min(size);
@@ -436,6 +447,9 @@ impl Volume {
     fn tidy(&mut self, unfinished: &Growing) -> Result<()> {
         let lost: Vec<u32> = self.objects.ids().into_iter().filter(|&id| !self.is_rooted(id)).collect();
         lost.into_iter().for_each(|id| self.lose(id));
+        for &id in &unfinished.deleted {
+            self.forget_deleted(id);
+        }
         let mut gone = self.stand_ins();
         if self.options.read_only {
             for id in gone {
@@ -450,7 +464,7 @@ impl Volume {
             gone.extend(self.objects.children(directory));
         }
         let mounted_by_scan = self.mounted_by == MountedBy::Scan;
-        if self.options.empty_lost_and_found && mounted_by_scan {
+        if self.options.empty_lost_and_found && mounted_by_scan && !unfinished.damaged {
             self.list_tree(LOST_ID, &mut gone);
         }
         if !dirty.is_empty() || !gone.is_empty() {
@@ -473,8 +487,13 @@ impl Volume {
         self.collector.paused = false;
         deleted?;
         for id in gone {
-            if self.objects.get(id).is_some() {
-                self.delete_object(id)?;
+            if self.objects.get(id).is_none() {
+                continue;
+            }
+            match self.delete_object(id) {
+                // It stays where nobody sees it, until a mount finds space.
+                Err(Error::NoSpace) => break,
+                deleted => deleted?,
             }
         }
         for (id, _) in &unfinished.longer {
@@ -492,7 +511,11 @@ impl Volume {
         let parent = |id: u32| self.objects.get(id).map(|object| object.parent);
         let beside: Vec<(u32, u32)> = pairs.filter(|&(target, link)| parent(target) == parent(link)).collect();
         let mut name = |id: u32| self.load(id).map(|detail| detail.name.clone()).ok();
-        beside.into_iter().filter(|&(target, link)| name(target) == name(link)).map(|(_, link)| link).collect()
+        beside
+            .into_iter()
+            .filter(|&(target, link)| name(link).is_some_and(|n| name(target) == Some(n)))
+            .map(|(_, link)| link)
+            .collect()
     }
 
     /// Everything below a directory, what is deepest first.

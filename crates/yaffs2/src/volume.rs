@@ -7,6 +7,7 @@ use crate::collect::Collector;
 use crate::details::Details;
 use crate::log::Log;
 use crate::map::Width;
+use crate::mend::MOST_LOST;
 use crate::objects::Objects;
 use crate::options::Options;
 use crate::summary::Shape;
@@ -110,7 +111,11 @@ impl Volume {
         volume.find_state()?;
         if !options.lazy_loading {
             for id in volume.objects.ids() {
-                volume.load(id)?;
+                match volume.load(id) {
+                    // Whoever asks for it is told.
+                    Err(Error::Damaged(_)) => {}
+                    loaded => drop(loaded?),
+                }
             }
         }
         Ok(volume)
@@ -125,7 +130,7 @@ impl Volume {
             log: Log::default(),
             objects: Objects::default(),
             details: Details::default(),
-            cache: Cache::new(options.cache_chunks, chip.data_bytes()),
+            cache: Cache::new(options.cache_chunks.min(MOST_LOST as u32), chip.data_bytes()),
             collector: Collector::default(),
             links: BTreeMap::new(),
             held: HashMap::new(),
@@ -170,13 +175,15 @@ impl Volume {
     /// # Errors
     /// When it cannot be written.
     pub fn sync(&mut self) -> Result<()> {
+        // One object that cannot be written keeps no other from it.
+        let mut outcome = Ok(());
         for id in self.cache.dirty_objects() {
-            self.flush(id)?;
+            outcome = outcome.and(self.flush(id));
         }
         for id in self.details.dirty() {
-            self.write_header(id)?;
+            outcome = outcome.and(self.write_header(id));
         }
-        self.chip.sync()
+        outcome.and(self.chip.sync())
     }
 
     /// Writes what is only in memory of one object.
@@ -200,13 +207,14 @@ impl Volume {
         if self.options.read_only {
             return Ok(());
         }
+        let mut outcome = Ok(());
         for id in self.details.dirty() {
             let is_directory = self.objects.get(id).is_some_and(|o| o.kind == crate::tags::Kind::Directory);
             if is_directory {
-                self.write_header(id)?;
+                outcome = outcome.and(self.write_header(id));
             }
         }
-        self.collect(true)
+        outcome.and(self.collect(true))
     }
 
     /// Space as `statfs` wants it.

@@ -86,6 +86,8 @@ pub struct ImageNand {
     /// The file's length. Pages behind it are erased.
     bytes: u64,
     read_only: bool,
+    /// Something was programmed that the host may not have brought to its disk yet.
+    unsynced: bool,
     /// How the layout was found; `None` if it was given.
     found: Option<detect::Found>,
 }
@@ -120,7 +122,7 @@ impl ImageNand {
         }
         let blocks = (bytes / stride).div_ceil(u64::from(layout.pages_per_block));
         let blocks = block_count(blocks, &layout, &name)?;
-        Ok(ImageNand { path: name, file, layout, blocks, bytes, read_only, found })
+        Ok(ImageNand { path: name, file, layout, blocks, bytes, read_only, unsynced: false, found })
     }
 
     /// Makes a new image of an erased chip.
@@ -135,7 +137,7 @@ impl ImageNand {
         let file = file.user(|| format!("cannot create {name}"))?;
         lock(&file, false, &name)?;
         let (layout, read_only, found) = (*layout, false, None);
-        let mut nand = ImageNand { path: name, file, layout, blocks, bytes: 0, read_only, found };
+        let mut nand = ImageNand { path: name, file, layout, blocks, bytes: 0, read_only, unsynced: false, found };
         let bytes = u64::from(blocks) * u64::from(layout.pages_per_block) * layout.stride();
         nand.grow(bytes).board(|| format!("cannot write {}", nand.path))?;
         Ok(nand)
@@ -272,6 +274,7 @@ impl Nand for ImageNand {
             .and_then(|()| self.file.write_all_at(&bytes, at))
             .board(|| format!("cannot write {}", self.path))?;
         self.bytes = self.bytes.max(at + bytes.len() as u64);
+        self.unsynced = true;
         Ok(())
     }
 
@@ -279,6 +282,10 @@ impl Nand for ImageNand {
         self.check_writable()?;
         if self.is_bad(block)? {
             return Err(Error::bug(format!("{}: block {block} is erased, which is bad", self.path)).into());
+        }
+        // What is erased was copied before: if the host crashes, the copy must not be what is missing.
+        if self.unsynced {
+            self.sync()?;
         }
         let block_bytes = self.layout.stride() * u64::from(self.layout.pages_per_block);
         let start = (u64::from(block) * block_bytes).min(self.bytes);
@@ -315,7 +322,9 @@ impl Nand for ImageNand {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.file.sync_all().board(|| format!("cannot write {}", self.path))
+        self.file.sync_all().board(|| format!("cannot write {}", self.path))?;
+        self.unsynced = false;
+        Ok(())
     }
 
     fn describe(&self) -> String {

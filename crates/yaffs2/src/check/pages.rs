@@ -86,7 +86,10 @@ fn check_block(volume: &mut Volume, block: Block, report: &mut Report) -> Result
             report.find(note(Severity::Note, "bad block", "the block could not be marked bad, and is not used"));
             return Ok(());
         }
-        Some(sequence) if !(FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&sequence) => {
+        // A page that was cut short may say anything.
+        Some(sequence)
+            if read[0].verdict != Verdict::Uncorrectable && !(FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&sequence) =>
+        {
             let what = format!("its first page has the sequence number {sequence:#x}, which no block has");
             report.find(note(Severity::Error, "sequence number of no kind", &what));
         }

@@ -107,7 +107,7 @@ impl Parser {
         self.fresh.doubtful = true;
         let mut log = Log { sequence, ..Log::default() };
         if block != u32::MAX {
-            must(self.fresh.all().contains(&block) && page <= self.pages)?;
+            must(self.fresh.all().contains(&block) && page < self.pages)?;
             (log.block, log.page, log.finder) = (block, page, block);
         }
         let mut used = Vec::new();
@@ -142,6 +142,10 @@ impl Parser {
                 self.fresh.mark(block * self.pages + page);
             }
             must(self.fresh.get(block).used == used || self.pages > 0x3FF)?;
+            // Some writers count a summary's pages as in use.
+            for page in self.fresh.capacity(self.fresh.get(block))..self.pages {
+                self.fresh.clear(block * self.pages + page);
+            }
         }
         let (objects, links) = self.objects(from)?;
         must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 0])?;

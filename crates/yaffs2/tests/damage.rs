@@ -1,0 +1,138 @@
+//! Chips that are somebody else's, and pages that can no longer be read: what is there stays there.
+
+use pocketstone_core::inode::{Error, Meta, ROOT, SetAttr, SetXattr};
+use pocketstone_media::nand::{Geometry, Nand, SimulatedNand, SimulatedOptions};
+use pocketstone_yaffs2::{Options, Volume};
+
+const LOST_AND_FOUND: u32 = 2;
+const GEOMETRY: Geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 16, blocks: 64 };
+
+fn chip() -> SimulatedNand {
+    SimulatedNand::new(GEOMETRY, SimulatedOptions::default())
+}
+
+fn mount(chip: &SimulatedNand, options: &Options) -> Result<Volume, Error> {
+    Volume::mount(Box::new(chip.clone()), options)
+}
+
+fn by_scan() -> Options {
+    Options { checkpoint_read: false, checkpoint_write: false, ..Options::default() }
+}
+
+#[track_caller]
+fn assert_refused(chip: &SimulatedNand, options: &Options) {
+    let before = chip.image();
+    for read_only in [true, false] {
+        let said = mount(chip, &Options { read_only, ..options.clone() }).err().expect("refused").to_string();
+        assert!(said.contains("no YAFFS2 volume"), "{said}");
+    }
+    assert!(chip.image() == before, "something was changed");
+}
+
+#[test]
+fn what_has_nothing_in_its_spare_areas_is_no_empty_volume() {
+    let mut other = chip();
+    for page in 0..8 * GEOMETRY.pages_per_block {
+        other.program(page, &[0x5A; 2048], &[]).expect("programmed");
+    }
+    assert_refused(&other, &Options::default());
+    // A volume whose tags are in its pages.
+    let inband = Options { inband_tags: true, ..by_scan() };
+    let chip = chip();
+    let mut volume = mount(&chip, &inband).unwrap();
+    let file = volume.create(ROOT, b"file", &Meta::file(0o600)).unwrap().ino;
+    volume.write(file, 0, &[1; 200_000]).unwrap();
+    volume.unmount().unwrap();
+    assert_refused(&chip, &Options::default());
+    assert_eq!(mount(&chip, &inband).unwrap().lookup(ROOT, b"file").unwrap().size, 200_000);
+}
+
+#[test]
+fn bits_that_flipped_in_an_erased_chip_are_no_file_system() {
+    let chip = chip();
+    for block in 0..10 {
+        chip.flip_data(block * GEOMETRY.pages_per_block, 12, u64::from(block));
+    }
+    let mut volume = mount(&chip, &Options::default()).unwrap();
+    volume.create(ROOT, b"file", &Meta::file(0o600)).unwrap();
+}
+
+/// A header as old writers have it, who say nothing of it in the tags.
+fn put_header(chip: &mut SimulatedNand, page: u32, id: u32, kind: u32, parent: u32, name: &[u8], size: u32) {
+    let mut data = vec![0xFF; 2048];
+    let mut put = |at: usize, word: u32| data[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    for (at, word) in [(0, kind), (4, parent), (268, 0o755), (292, size), (504, 0), (508, 0)] {
+        put(at, word);
+    }
+    data[10..266].fill(0);
+    data[10..10 + name.len()].copy_from_slice(name);
+    put_page(chip, page, &data, [0x1001, id, 0, 0xFFFF]);
+}
+
+fn put_page(chip: &mut SimulatedNand, page: u32, data: &[u8], tags: [u32; 4]) {
+    let tags: Vec<u8> = tags.iter().flat_map(|word| word.to_le_bytes()).collect();
+    chip.program(page, data, &tags).expect("programmed");
+}
+
+#[test]
+fn what_lay_in_a_directory_that_cannot_be_read_is_kept() {
+    let mut chip = chip();
+    put_header(&mut chip, 0, 257, 3, 1, b"system", 0);
+    put_header(&mut chip, 1, 258, 1, 257, b"file", 0);
+    put_page(&mut chip, 2, &[7; 2048], [0x1001, 258, 1, 2048]);
+    put_header(&mut chip, 3, 258, 1, 257, b"file", 2048);
+    chip.flip_data(0, 500, 1);
+    let options = Options { tags_ecc: false, ..Options::default() };
+    for _ in 0..2 {
+        let mut volume = mount(&chip, &options).unwrap();
+        let directory = volume.lookup(LOST_AND_FOUND, b"obj257").unwrap().ino;
+        let file = volume.lookup(directory, b"file").unwrap();
+        let mut data = [0; 2048];
+        assert_eq!((volume.read(file.ino, 0, &mut data).unwrap(), data), (2048, [7; 2048]));
+        volume.unmount().unwrap();
+    }
+}
+
+#[test]
+fn one_object_that_cannot_be_written_keeps_no_other_from_it() {
+    let chip = chip();
+    let mut volume = mount(&chip, &by_scan()).unwrap();
+    // The first two pages that are written. Attributes are read from the second one whenever there is a new header.
+    let directory = volume.create(ROOT, b"directory", &Meta::directory(0o700)).unwrap().ino;
+    volume.set_xattr(directory, b"user.a", b"b", SetXattr::Any).unwrap();
+    let other = volume.create(ROOT, b"other", &Meta::file(0o600)).unwrap().ino;
+    volume.unmount().unwrap();
+    let mut volume = mount(&chip, &by_scan()).unwrap();
+    volume.attributes(directory).unwrap();
+    chip.flip_data(1, 500, 1);
+    let _ = volume.create(directory, b"inside", &Meta::file(0o600));
+    volume.write(other, 0, b"must be there").unwrap();
+    assert!(matches!(volume.sync(), Err(Error::Damaged(_))));
+    volume.abandon();
+    let mut volume = mount(&chip, &Options { lazy_loading: false, ..by_scan() }).unwrap();
+    let mut data = [0; 13];
+    assert_eq!((volume.read(other, 0, &mut data).unwrap(), &data), (13, b"must be there"));
+}
+
+#[test]
+fn a_hole_behind_two_gigabytes_stays_one() {
+    const FAR: u64 = 1 << 31;
+    for inband_tags in [false, true] {
+        let chip = chip();
+        let options = Options { inband_tags, ..by_scan() };
+        let chunk = 2048 - 16 * u64::from(inband_tags);
+        let mut volume = mount(&chip, &options).unwrap();
+        let file = volume.create(ROOT, b"file", &Meta::file(0o600)).unwrap().ino;
+        volume.write(file, FAR + 10 * chunk, &[9; 4000]).unwrap();
+        for size in [FAR + chunk, FAR + 100 * chunk] {
+            volume.set_attributes(file, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
+        }
+        volume.sync().unwrap();
+        volume.abandon();
+        let mut volume = mount(&chip, &options).unwrap();
+        assert_eq!(volume.attributes(file).unwrap().size, FAR + 100 * chunk);
+        let mut data = vec![1; 6000];
+        assert_eq!(volume.read(file, FAR + 10 * chunk, &mut data).unwrap(), 6000);
+        assert!(data.iter().all(|&byte| byte == 0), "inband: {inband_tags}");
+    }
+}
