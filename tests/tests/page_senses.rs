@@ -71,10 +71,9 @@ fn every_sense_is_accounted_for() {
             panic!("it reads");
         };
         let medium = Medium::of(FileSystem::Jffs2).expect("the model is of JFFS2");
-        let mut modelled = Vec::new();
         let setting = Setting::raw_nand(window, Advice::Normal);
-        medium.work(&spec, 1, Rules::Linux6_1, setting, &mut |page| modelled.push(page as usize));
-        let of = |page: &usize| jffs2::senses_of_page(&nodes, &owner, *page, page_bytes);
+        let modelled = medium.work(&spec, 1, Rules::Linux6_1, setting).pages;
+        let of = |page: &u64| jffs2::senses_of_page(&nodes, &owner, *page as usize, page_bytes);
         assert_eq!(senses, modelled.iter().map(of).sum::<u64>(), "{requests} requests, window {window}: the model");
     }
     assert!(board.deterministic());

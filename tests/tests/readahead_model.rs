@@ -29,13 +29,11 @@ fn traced(plan: &Plan) -> Plan {
     Plan { trace: true, ..plan.clone() }
 }
 
-/// Pages that the model says were read, and the work of each call, of a run that was measured.
-fn modelled(plan: &Plan, measured: &Measured) -> (Vec<u64>, PlanWork) {
+/// What the model says that a run did which was measured.
+fn modelled(plan: &Plan, measured: &Measured) -> PlanWork {
     let medium = Medium::of(plan.volume.file_system).expect("the model is of it");
     let setting = medium.setting(&measured.outcome.read_ahead).expect("read-ahead is known");
-    let mut pages = Vec::new();
-    let work = medium.work(spec(plan), plan.seed, Rules::Linux6_1, setting, &mut |page| pages.push(page));
-    (pages, work)
+    medium.work(spec(plan), plan.seed, Rules::Linux6_1, setting)
 }
 
 /// Cells of every kind that the model covers, beside those of tests/page_senses.rs.
@@ -97,9 +95,9 @@ fn every_page_that_jffs2_reads_is_foretold() {
     for (plan, found) in &measured {
         let flash = found.outcome.flash.clone().expect("the cell is traced");
         assert_eq!(flash.background.page_senses, 0, "something else used the chip");
-        let (pages, work) = modelled(plan, found);
+        let work = modelled(plan, found);
         let of = |page: &u64| jffs2::senses_of_page(&nodes, &owner, *page as usize, u64::from(chip.page_bytes));
-        let expected: u64 = pages.iter().map(of).sum();
+        let expected: u64 = work.pages.iter().map(of).sum();
         if flash.workload.page_senses != expected {
             let counted = flash.workload.page_senses;
             wrong.push(format!("{}: {counted} senses counted, {expected} foretold", words(plan)));
@@ -117,15 +115,15 @@ fn costs(board: &VirtualBoard, file_system: FileSystem) -> (PageCosts, PageCosts
     for pattern in PATTERNS {
         let plan = plan(file_system, pattern, 1024, 0, 1);
         let plain = measure(board, &plan);
-        let (pages, work) = modelled(&plan, &plain);
-        times.extend(work.observed(&pages, plain.calls.iter().map(|c| c.latency_ns as f64)));
+        let work = modelled(&plan, &plain);
+        times.extend(work.observed(plain.calls.iter().map(|c| c.latency_ns as f64)));
         let twin = measure(board, &traced(&plan));
         let log = twin.flash.expect("the cell is traced");
         let within = |call: &pocketstone_core::log::Call| {
             let during = call.start_ns..=call.start_ns + call.latency_ns;
             log.ops.iter().filter(|op| op.kind == FlashKind::Sense && during.contains(&op.time_ns)).count() as f64
         };
-        senses.extend(work.observed(&pages, twin.calls.iter().map(within)));
+        senses.extend(work.observed(twin.calls.iter().map(within)));
     }
     [times, senses].map(|calls| PageCosts::from_calls(&calls).expect("pages were read")).into()
 }
@@ -139,11 +137,10 @@ fn senses_and_time_are_foretold_within_three_per_cent() {
         // Each needs two runs: every other one will do.
         for plan in cells(file_system).into_iter().step_by(2) {
             let plain = measure(&board, &plan);
-            let (pages, work) = modelled(&plan, &plain);
-            let in_calls = &pages[work.prefetch.pages as usize..];
+            let work = modelled(&plan, &plain);
             let total_ns: u64 = plain.calls.iter().map(|c| c.latency_ns).sum();
             let counted = measure(&board, &traced(&plan)).outcome.flash.expect("the cell is traced");
-            let foretold = [time.of(work.in_calls(), in_calls), sense.of(work.total(), &pages)];
+            let foretold = [time.of(work.in_calls(), work.pages_in_calls()), sense.of(work.total(), &work.pages)];
             let found = [total_ns as f64, counted.workload.page_senses as f64];
             count += 1;
             for (what, (foretold, found)) in ["ns", "senses"].iter().zip(foretold.into_iter().zip(found)) {

@@ -10,7 +10,7 @@ use crate::study::{ReadAheadModelSpec, Study};
 use pocketstone_core::error::Context;
 use pocketstone_core::plan::{Plan, Workload};
 use pocketstone_core::{Error, Result};
-use pocketstone_replay::read_ahead::{Advice, Observed, PageCosts, PlanWork, Rules, Setting};
+use pocketstone_replay::read_ahead::{Advice, Observed, PageCosts, Rules, Setting};
 use recorded::Recorded;
 use rusqlite::params;
 use std::collections::BTreeMap;
@@ -86,41 +86,38 @@ fn of_group(store: &Store, group: &[Recorded], rules: &[Rules]) -> Result<Vec<Ro
     let times: Vec<(i64, Vec<Observed>)> = plain.iter().map(|r| (r.cell, r.times())).collect();
     let senses = plain.iter().map(|r| Ok((r.cell, r.senses(store)?)));
     let senses: Vec<(i64, Vec<Observed>)> = senses.collect::<Result<_>>()?;
+    let (all_times, all_senses) = (costs(&times, None), costs(&senses, None));
     let mut rows = Vec::new();
     for recorded in group {
-        let Some(time) = costs(&times, recorded.cell) else { return Ok(Vec::new()) };
-        let sense = costs(&senses, recorded.cell);
+        // What is foretold of a cell is not what was seen in it, unless it is the only one.
+        let others = plain.iter().any(|r| r.cell == recorded.cell).then_some(recorded.cell);
+        let [time, sense] = [&times, &senses].map(|calls| others.and_then(|_| costs(calls, others)));
+        let (time, sense) = (time.as_ref().or(all_times.as_ref()), sense.as_ref().or(all_senses.as_ref()));
+        let Some(time) = time else { return Ok(Vec::new()) };
         let off = Setting { mount_pages: 0, advice: Advice::Normal, ..recorded.in_force };
         for rules in rules {
-            let (work, pages) = recorded.work(*rules, recorded.in_force);
-            let (off_work, off_pages) = recorded.work(*rules, off);
-            let in_calls =
-                |work: &PlanWork, pages: &[u64]| time.of(work.in_calls(), &pages[work.prefetch.pages as usize..]);
+            let [on, off] = [recorded.in_force, off].map(|setting| recorded.work(*rules, setting));
+            let [on_ns, off_ns] = [&on, &off].map(|work| time.of(work.in_calls(), work.pages_in_calls()));
             let saved = |with: f64, without: f64| if with > 0.0 { 1.0 - without / with } else { 0.0 };
-            let (with, without) = (work.in_calls().pages as f64, off_work.in_calls().pages as f64);
             rows.push(Row {
                 cell: recorded.cell,
                 rules: *rules,
-                page_reads: work.total().pages,
-                prefetched_pages: work.prefetch.pages,
-                page_senses: sense.as_ref().map(|sense| sense.of(work.total(), &pages)),
-                total_ns: in_calls(&work, &pages),
-                page_saving: saved(with, without),
-                time_saving: saved(in_calls(&work, &pages), in_calls(&off_work, &off_pages)),
+                page_reads: on.total().pages,
+                prefetched_pages: on.prefetch.pages,
+                page_senses: sense.map(|sense| sense.of(on.total(), &on.pages)),
+                total_ns: on_ns,
+                page_saving: saved(on.in_calls().pages as f64, off.in_calls().pages as f64),
+                time_saving: saved(on_ns, off_ns),
             });
         }
     }
     Ok(rows)
 }
 
-/// What reading cost in other cells than one; in itself, too, where there are no others: what is foretold of a cell
-/// is not what was seen in it.
-fn costs(calls: &[(i64, Vec<Observed>)], cell: i64) -> Option<PageCosts> {
-    let of = |but: Option<i64>| {
-        let calls = calls.iter().filter(|(other, _)| Some(*other) != but);
-        PageCosts::from_calls(&calls.flat_map(|(_, calls)| calls.iter().copied()).collect::<Vec<_>>())
-    };
-    of(Some(cell)).or_else(|| of(None))
+/// What reading cost in all cells but one.
+fn costs(calls: &[(i64, Vec<Observed>)], but: Option<i64>) -> Option<PageCosts> {
+    let calls = calls.iter().filter(|(cell, _)| Some(*cell) != but);
+    PageCosts::from_calls(&calls.flat_map(|(_, calls)| calls.iter().copied()).collect::<Vec<_>>())
 }
 
 fn put(store: &mut Store, tables: &[(String, Vec<Row>)]) -> Result<()> {

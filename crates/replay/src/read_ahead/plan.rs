@@ -21,6 +21,8 @@ pub struct PlanWork {
     pub prefetch: Work,
     /// The requests.
     pub calls: Vec<Work>,
+    /// All pages that are read from the medium, in order, where all reads are of one file.
+    pub pages: Vec<u64>,
 }
 
 impl PlanWork {
@@ -34,12 +36,17 @@ impl PlanWork {
         self.prefetch + self.in_calls()
     }
 
-    /// Each request with what it cost. `pages` are all that were read, in order.
-    pub fn observed(&self, pages: &[u64], values: impl IntoIterator<Item = f64>) -> Vec<Observed> {
-        let mut at = self.prefetch.pages as usize;
+    /// The pages that the requests read.
+    pub fn pages_in_calls(&self) -> &[u64] {
+        self.pages.get(self.prefetch.pages as usize..).unwrap_or_default()
+    }
+
+    /// Each request with what it cost.
+    pub fn observed(&self, values: impl IntoIterator<Item = f64>) -> Vec<Observed> {
+        let mut pages = self.pages_in_calls().iter().copied();
         let calls = self.calls.iter().zip(values).map(|(&work, value)| {
-            let page = pages.get(at).copied().filter(|_| work.pages == 1);
-            at += work.pages as usize;
+            let read = pages.by_ref().take(work.pages as usize);
+            let page = read.last().filter(|_| work.pages == 1);
             Observed { work, page, value }
         });
         calls.collect()
@@ -66,37 +73,32 @@ impl Medium {
         Some(Setting { mount_pages: in_force.bytes? / PAGE_BYTES, io_pages: self.io_pages, advice })
     }
 
-    /// What a `read` workload's calls do under rules and a setting; `take` hears each page read, in order.
-    pub fn work(
-        &self,
-        spec: &ReadSpec,
-        seed: u64,
-        rules: Rules,
-        setting: Setting,
-        take: &mut impl FnMut(u64),
-    ) -> PlanWork {
+    /// What a `read` workload's calls do under rules and a setting.
+    pub fn work(&self, spec: &ReadSpec, seed: u64, rules: Rules, setting: Setting) -> PlanWork {
         let mut reader = Reader::cold(rules, setting, spec.file_bytes, self.fan_out);
         // A mapping gets its advice by madvise(), which says nothing to the open file.
         let mut mapping = (spec.access == Access::Mmap).then(|| match setting.advice {
             Advice::Random => reader.map(MapAdvice::Random),
             Advice::Normal | Advice::Sequential => reader.map(MapAdvice::Normal),
         });
-        let mut work = PlanWork { prefetch: Work::default(), calls: Vec::with_capacity(spec.requests as usize) };
+        let (mut prefetch, mut calls) = (Work::default(), Vec::with_capacity(spec.requests as usize));
+        let mut pages = Vec::new();
+        let take = &mut |page| pages.push(page);
         for operation in read_operations(spec, seed) {
             match operation {
                 Operation::Read { offset, bytes, .. } => {
                     let request = Request { offset, bytes };
-                    work.calls.push(match &mut mapping {
+                    calls.push(match &mut mapping {
                         Some(mapping) => reader.touch(mapping, request, take),
                         None => reader.read_pages(request, take),
                     });
                 }
                 Operation::Prefetch { offset, bytes } => {
-                    work.prefetch += reader.will_need(Request { offset, bytes }, take);
+                    prefetch += reader.will_need(Request { offset, bytes }, take);
                 }
                 _ => {}
             }
         }
-        work
+        PlanWork { prefetch, calls, pages }
     }
 }

@@ -59,7 +59,7 @@ fn saved(rules: Rules, pattern: Pattern, count: u64) -> f64 {
     let one = |seed| {
         let total = |setting| {
             let medium = Medium::of(FileSystem::Jffs2).unwrap();
-            medium.work(&study(pattern, count), seed, rules, setting, &mut |_| {}).total().pages as f64
+            medium.work(&study(pattern, count), seed, rules, setting).total().pages as f64
         };
         1.0 - total(off()) / total(on())
     };
@@ -287,7 +287,7 @@ fn what_was_written_is_cached_and_lengthens_the_file() {
 fn a_plan_is_worked_as_the_runner_works_it() {
     let of = |spec: &ReadSpec, setting| {
         let medium = Medium::of(FileSystem::Jffs2).unwrap();
-        medium.work(spec, 1, Rules::Linux6_1, setting, &mut |_| {})
+        medium.work(spec, 1, Rules::Linux6_1, setting)
     };
     let pages = |found: &PlanWork| found.calls.iter().map(|work| work.pages).collect::<Vec<_>>();
     // The call asks for 40 pages and gets the window's 32; the reader then misses page 32, just behind what it read.

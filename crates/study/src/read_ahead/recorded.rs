@@ -96,27 +96,25 @@ impl Recorded {
         matches!(self.reads, Reads::Plan { .. })
     }
 
-    /// What each read makes the file system do, and the pages that are read, in order, of one file.
-    pub fn work(&self, rules: Rules, setting: Setting) -> (PlanWork, Vec<u64>) {
-        let mut pages = Vec::new();
-        let work = match &self.reads {
-            Reads::Plan { spec, seed } => self.medium.work(spec, *seed, rules, setting, &mut |page| pages.push(page)),
+    /// What each read makes the file system do.
+    pub fn work(&self, rules: Rules, setting: Setting) -> PlanWork {
+        match &self.reads {
+            Reads::Plan { spec, seed } => self.medium.work(spec, *seed, rules, setting),
             Reads::Logged(logged) => {
-                PlanWork { prefetch: Work::default(), calls: logged.work(self.medium, rules, setting) }
+                let calls = logged.work(self.medium, rules, setting);
+                PlanWork { prefetch: Work::default(), calls, pages: Vec::new() }
             }
-        };
-        (work, pages)
+        }
     }
 
     /// What the reads do together.
     pub fn total(&self, rules: Rules, setting: Setting) -> Work {
-        self.work(rules, setting).0.in_calls()
+        self.work(rules, setting).in_calls()
     }
 
     /// What each read did and how long it took.
     pub fn times(&self) -> Vec<Observed> {
-        let (work, pages) = self.work(Rules::Linux6_1, self.in_force);
-        work.observed(&pages, self.latencies_ns.iter().copied())
+        self.work(Rules::Linux6_1, self.in_force).observed(self.latencies_ns.iter().copied())
     }
 
     /// What each call of the traced twin did, and the senses within it; none where there is no such twin.
@@ -135,7 +133,6 @@ impl Recorded {
         let before = |time_ns: u64| sensed.partition_point(|t| *t < time_ns);
         let calls = store.calls(*twin)?;
         let within = calls.iter().map(|c| (before(c.start_ns + c.latency_ns + 1) - before(c.start_ns)) as f64);
-        let (work, pages) = self.work(Rules::Linux6_1, self.in_force);
-        Ok(work.observed(&pages, within))
+        Ok(self.work(Rules::Linux6_1, self.in_force).observed(within))
     }
 }
