@@ -1,8 +1,11 @@
 //! Chips that are somebody else's, and pages that can no longer be read: what is there stays there.
 
+mod support;
+
 use pocketstone_core::inode::{Error, Meta, ROOT, SetAttr, SetXattr};
 use pocketstone_media::nand::{Geometry, Nand, SimulatedNand, SimulatedOptions};
 use pocketstone_yaffs2::{Options, Volume};
+use support::writer::{DIRECTORY, FILE, Writer, header};
 
 const LOST_AND_FOUND: u32 = 2;
 const GEOMETRY: Geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 16, blocks: 64 };
@@ -57,34 +60,16 @@ fn bits_that_flipped_in_an_erased_chip_are_no_file_system() {
     volume.create(ROOT, b"file", &Meta::file(0o600)).unwrap();
 }
 
-/// A header as old writers have it, who say nothing of it in the tags.
-fn put_header(chip: &mut SimulatedNand, page: u32, id: u32, kind: u32, parent: u32, name: &[u8], size: u32) {
-    let mut data = vec![0xFF; 2048];
-    let mut put = |at: usize, word: u32| data[at..at + 4].copy_from_slice(&word.to_le_bytes());
-    for (at, word) in [(0, kind), (4, parent), (268, 0o755), (292, size), (504, 0), (508, 0)] {
-        put(at, word);
-    }
-    data[10..266].fill(0);
-    data[10..10 + name.len()].copy_from_slice(name);
-    put_page(chip, page, &data, [0x1001, id, 0, 0xFFFF]);
-}
-
-fn put_page(chip: &mut SimulatedNand, page: u32, data: &[u8], tags: [u32; 4]) {
-    let tags: Vec<u8> = tags.iter().flat_map(|word| word.to_le_bytes()).collect();
-    chip.program(page, data, &tags).expect("programmed");
-}
-
 #[test]
 fn what_lay_in_a_directory_that_cannot_be_read_is_kept() {
-    let mut chip = chip();
-    put_header(&mut chip, 0, 257, 3, 1, b"system", 0);
-    put_header(&mut chip, 1, 258, 1, 257, b"file", 0);
-    put_page(&mut chip, 2, &[7; 2048], [0x1001, 258, 1, 2048]);
-    put_header(&mut chip, 3, 258, 1, 257, b"file", 2048);
+    let mut writer = Writer::new();
+    // Headers as old writers have them, who say nothing of them in the tags.
+    writer.put(&header(DIRECTORY, 1, b"system", 0), 257, 0, 0xFFFF).put(&header(FILE, 257, b"file", 0), 258, 0, 0xFFFF);
+    writer.put(&[7; 2048], 258, 1, 2048).put(&header(FILE, 257, b"file", 2048), 258, 0, 0xFFFF);
+    let chip = writer.nand;
     chip.flip_data(0, 500, 1);
-    let options = Options { tags_ecc: false, ..Options::default() };
     for _ in 0..2 {
-        let mut volume = mount(&chip, &options).unwrap();
+        let mut volume = mount(&chip, &Options::default()).unwrap();
         let directory = volume.lookup(LOST_AND_FOUND, b"obj257").unwrap().ino;
         let file = volume.lookup(directory, b"file").unwrap();
         let mut data = [0; 2048];

@@ -14,6 +14,7 @@ pub mod rows;
 pub mod run;
 pub mod shape;
 pub mod tree;
+pub mod writer;
 
 /// How much to do: the long tests are the same tests with larger numbers.
 pub fn amount(bounded: u64, torture: u64) -> u64 {
