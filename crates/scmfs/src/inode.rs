@@ -24,8 +24,6 @@ use crate::layout::{Layout, VERSION_BYTES};
 use crate::{Attr, Error, FileType, Ino, Meta, Result, TimeNs, defects};
 use pocketstone_media::Medium;
 
-const S_IFMT: u16 = 0o170_000;
-
 /// One version of an inode, without its sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Record {
@@ -84,7 +82,7 @@ impl Record {
     }
 
     pub fn is_directory(&self) -> bool {
-        self.mode & S_IFMT == FileType::Directory.mode_bits()
+        self.kind() == FileType::Directory
     }
 
     pub fn attr(&self, ino: Ino, layout: &Layout) -> Attr {

@@ -7,18 +7,16 @@ use crate::tags::Kind;
 use crate::volume::Volume;
 use pocketstone_core::inode::{Attr, Entry, Error, FileType, Ino, Meta, Result, SetAttr, TimeNs};
 
-const S_IFMT: u32 = 0o170_000;
 const NS: i64 = 1_000_000_000;
 
 /// What an object is for its users.
 fn file_type(kind: Kind, mode: u32) -> FileType {
-    match (kind, mode & S_IFMT) {
-        (Kind::Directory, _) => FileType::Directory,
-        (Kind::Symlink, _) => FileType::Symlink,
-        (Kind::Special, 0o010_000) => FileType::Fifo,
-        (Kind::Special, 0o060_000) => FileType::BlockDevice,
-        (Kind::Special, 0o140_000) => FileType::Socket,
-        (Kind::Special, _) => FileType::CharDevice,
+    match kind {
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Special => FileType::of_mode(mode)
+            .filter(|kind| matches!(kind, FileType::Fifo | FileType::BlockDevice | FileType::Socket))
+            .unwrap_or(FileType::CharDevice),
         _ => FileType::Regular,
     }
 }
