@@ -56,6 +56,7 @@ format:
 	  echo 'left out: the format check; why: this Rust has no rustfmt;' \
 	    'cure: sudo apt-get install rustfmt-web, or rustup component add rustfmt'; fi
 
+# Nothing is linked when fuzz targets are read: libFuzzer, and a C++ compiler for it, need not be there.
 lint:
 	@$(RUST) if cargo clippy --version >/dev/null 2>&1; then \
 	  cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings && \

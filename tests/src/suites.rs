@@ -1,9 +1,10 @@
 //! Programs of others that test file systems.
 
+use crate::command::{Ran, run};
 use crate::project;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where `scripts/suites` puts what it builds.
@@ -72,4 +73,33 @@ pub fn plain(text: &str) -> String {
 pub fn cases<'a>(lines: &'a str, end: &str) -> BTreeSet<&'a str> {
     let named = lines.lines().filter_map(|line| line.strip_suffix(end)).map(str::trim);
     named.filter(|name| name.contains("::") && !name.contains(' ')).collect()
+}
+
+/// Random writes by fio, read back and compared.
+#[track_caller]
+pub fn fio(suite: &Path, folder: &Path, engine: &str, block: &str, size: &str) {
+    let mut words = command(suite);
+    words.arg(format!("--directory={}", folder.display())).arg(format!("--name={engine}-{block}"));
+    words.args([format!("--ioengine={engine}"), format!("--bs={block}"), format!("--size={size}")]);
+    words.args(["--rw=randwrite", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--verify_state_save=0"]);
+    let ran = run(words.args(["--end_fsync=1", "--output-format=json"])).ends_with(0);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran}"));
+    let job = &report["jobs"][0];
+    assert_eq!(job["error"], 0, "{ran}");
+    let read = job["read"]["io_bytes"].as_u64().unwrap_or(0);
+    assert!(read > 0 && read == job["write"]["io_bytes"].as_u64().unwrap_or(0), "all is compared: {ran}");
+}
+
+/// PostMark with 200 files in an empty folder, which is empty again then; `instructions` is where its script is put.
+#[track_caller]
+pub fn postmark(suite: &Path, folder: &Path, instructions: &Path, transactions: u32, settings: &str) -> Ran {
+    let place = folder.display();
+    let script =
+        format!("set location {place}\nset number 200\nset transactions {transactions}\n{settings}run\nquit\n");
+    std::fs::write(instructions, script).expect("instructions");
+    // It says nothing of errors by its exit status.
+    let ran = run(command(suite).arg(instructions)).ends_with(0).says(&["Deleting files...Done", "files"]);
+    assert!(!format!("{}{}", ran.out, ran.err).contains("Error"), "{ran}");
+    assert_eq!(std::fs::read_dir(folder).expect("the folder").count(), 0, "it removes all its files");
+    ran
 }

@@ -5,7 +5,7 @@ use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_mount::{MountOptions, mount_yaffs2};
 use pocketstone_tests::command::run;
 use pocketstone_tests::mounted::Place;
-use pocketstone_tests::suites::{built, cases, command, packaged, plain, settings, tell};
+use pocketstone_tests::suites::{built, cases, command, fio, packaged, plain, postmark, settings, tell};
 use pocketstone_yaffs2::{Options, Volume, check};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -68,17 +68,14 @@ fn programs_leave_a_sound_volume() {
     let Some(place) = Place::new() else { return };
     let at = place.folder("mount");
     let volume = Mounted::new(&at);
-    if let Some(fio) = packaged("fio", "fio") {
-        let mut words = command(fio);
-        words.args(["--name=verify", "--rw=randwrite", "--bs=4k", "--size=16m", "--verify=crc32c", "--fallocate=none"]);
-        run(words.arg("--end_fsync=1").arg(format!("--directory={}", at.display()))).ends_with(0);
+    if let Some(suite) = packaged("fio", "fio") {
+        fio(&suite, &at, "psync", "4k", "16m");
         tell("fio on YAFFS2: 16 MiB written at random, read back and verified");
     }
-    if let Some(postmark) = packaged("postmark", "postmark") {
-        let script = place.path("postmark");
-        let text = format!("set location {}\nset number 200\nset transactions 1000\nrun\nquit\n", at.display());
-        std::fs::write(&script, text).expect("a script");
-        let ran = run(command(postmark).arg(&script)).ends_with(0);
+    if let Some(suite) = packaged("postmark", "postmark") {
+        let folder = at.join("postmark");
+        std::fs::create_dir(&folder).expect("a folder");
+        let ran = postmark(&suite, &folder, &place.path("postmark"), 1000, "");
         assert!(ran.out.contains("1000 "), "{ran}");
         tell("PostMark on YAFFS2: 1,000 transactions");
     }

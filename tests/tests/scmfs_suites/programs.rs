@@ -3,26 +3,11 @@
 use pocketstone_tests::command::{Process, run};
 use pocketstone_tests::mounted::{Place, kill};
 use pocketstone_tests::project;
-use pocketstone_tests::suites::{command, left_out, packaged, tell};
+use pocketstone_tests::suites::{command, fio, left_out, packaged, postmark as run_postmark, tell};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-
-/// Random writes by fio, read back and compared.
-#[track_caller]
-pub fn fio(suite: &Path, folder: &Path, engine: &str, block: &str, size: &str) {
-    let mut words = command(suite);
-    words.arg(format!("--directory={}", folder.display())).arg(format!("--name={engine}-{block}"));
-    words.args([format!("--ioengine={engine}"), format!("--bs={block}"), format!("--size={size}")]);
-    words.args(["--rw=randwrite", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--verify_state_save=0"]);
-    let ran = run(words.args(["--end_fsync=1", "--output-format=json"])).ends_with(0);
-    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran}"));
-    let job = &report["jobs"][0];
-    assert_eq!(job["error"], 0, "{ran}");
-    let read = job["read"]["io_bytes"].as_u64().unwrap_or(0);
-    assert!(read > 0 && read == job["write"]["io_bytes"].as_u64().unwrap_or(0), "all is compared: {ran}");
-}
 
 fn fio_in_all_ways(size: &str) {
     let Some(suite) = packaged("fio", "fio") else { return };
@@ -49,25 +34,12 @@ fn fio_verifies_much() {
     fio_in_all_ways("512m");
 }
 
-/// PostMark's instructions.
-fn postmark_of(folder: &Path, transactions: u32) -> String {
-    format!(
-        "set location {}\nset size 4096 2097152\nset number 200\nset transactions {transactions}\nset read 4096\n\
-         set write 4096\nset seed 42\nrun\nquit\n",
-        folder.display()
-    )
-}
-
 fn postmark(transactions: u32) {
     let Some(suite) = packaged("postmark", "postmark") else { return };
     let Some(place) = Place::new() else { return };
     let volume = place.volume(&[]);
-    let instructions = place.path("postmark");
-    fs::write(&instructions, postmark_of(volume.path(), transactions)).expect("instructions");
-    // It says nothing of errors by its exit status.
-    let ran = run(command(suite).arg(&instructions)).ends_with(0).says(&["Deleting files...Done", "files"]);
-    assert!(!format!("{}{}", ran.out, ran.err).contains("Error"), "{ran}");
-    assert_eq!(fs::read_dir(volume.path()).expect("the directory").count(), 0, "it removes all its files");
+    let settings = "set size 4096 2097152\nset read 4096\nset write 4096\nset seed 42\n";
+    run_postmark(&suite, volume.path(), &place.path("postmark"), transactions, settings);
     volume.end();
 }
 

@@ -1,9 +1,8 @@
 //! Other ways to mount, other memory, other users.
 
-use crate::programs::fio;
 use pocketstone_tests::command::{binary, poll, run};
 use pocketstone_tests::mounted::{MountedVolume, Place, check, make, scmfs};
-use pocketstone_tests::suites::{command, left_out, packaged};
+use pocketstone_tests::suites::{command, fio, left_out, packaged};
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
