@@ -1,14 +1,18 @@
 # `make help` lists the commands.
 
 BINARY := target/release/pocketstone
+# The checks compile once: tests, and the commands that they run, with assertions on.
+CHECKED := target/debug/pocketstone
 LOCKED := $(if $(CI),--locked)
-BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls perfetto replay validation
+BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls perfetto replay validation published
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;
 
 export POCKETSTONE_BIN := $(CURDIR)/$(BINARY)
+# Where tests and scripts count what they skip.
+export POCKETSTONE_SKIPPED := $(CURDIR)/target/skipped.tsv
 
-.PHONY: help run test bench torture build clean setup-run setup-test format lint licences unit
+.PHONY: help run test bench torture build checked clean setup-run setup-test setup-torture format lint licences unit
 .NOTPARALLEL: # prerequisites are made in the order in which they are written
 
 help:
@@ -16,34 +20,47 @@ help:
 	@echo 'make test      every check: format, lints, dependencies, tests'
 	@echo 'make bench     the benchmarks'
 	@echo 'make torture   the long tests'
-	@echo 'make build     $(BINARY) alone'
-	@echo 'make clean     remove target/ and .cache/; results stay'
+	@echo 'make build     only $(BINARY)'
+	@echo 'make clean     remove target/ and .cache/; keep results'
 	@echo
 	@echo 'BOARD=NAME     (with run) measure on that board; BOARD=host: this machine, no QEMU or ARM compiler'
-	@echo 'NO_NETWORK=1   install nothing; what cannot run for that is left out, and named'
+	@echo 'REQUIRE=LIST   (with test, torture) fail instead of skipping when one of these is missing: qemu,root,fuse ...'
+	@echo 'NO_NETWORK=1   install nothing; anything that then cannot run is skipped and reported'
 
 run: setup-run build
 	@$(RUST) scripts/studies $(BINARY) $(BOARD)
 
-test: setup-test build format lint licences unit
+test: export POCKETSTONE_BIN := $(CURDIR)/$(CHECKED)
+test: setup-test format lint checked unit
 
 bench: setup-run build
 	@$(RUST) cargo bench $(LOCKED) -p pocketstone-media -p pocketstone-scmfs -p pocketstone-workload \
 	  -p pocketstone-engine -p pocketstone-report -p pocketstone-replay -p pocketstone-tests \
 	  $(foreach bench,$(BENCHES),--bench $(bench))
 
-torture: setup-test build
-	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites --test yaffs2_suites \
-	  --test readahead_advice \
+torture: setup-torture build licences
+	@scripts/skipped begin
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites \
+	  --test scmfs_xfstests --test yaffs2_suites --test readahead_advice \
 	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
+	@$(RUST) scripts/miri
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test first_day quick_with_100_000
+	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-tests --test readahead_model
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs --features defects --test volumes defects:: -- --nocapture
+	@$(RUST) scripts/package
 	@$(RUST) scripts/test-arm all
+	@scripts/skipped sum
 
 setup-run:
 	@scripts/setup run
 
 setup-test:
 	@scripts/setup test
+	@scripts/suites
+
+setup-torture:
+	@scripts/setup torture
 	@scripts/suites
 
 build:
@@ -54,7 +71,12 @@ format:
 	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && \
 	  cargo fmt --manifest-path fuzz/Cargo.toml --check; else \
 	  echo 'left out: the format check; why: this Rust has no rustfmt;' \
-	    'cure: sudo apt-get install rustfmt-web, or rustup component add rustfmt'; fi
+	    'fix: sudo apt-get install rustfmt-web, or rustup component add rustfmt'; fi
+
+# With the features that the tests need: the commands alone would have others, and all would be compiled twice.
+checked:
+	@$(RUST) cargo build $(LOCKED) --workspace --bins --tests
+	@scripts/java
 
 # Nothing is linked when fuzz targets are read: libFuzzer, and a C++ compiler for it, need not be there.
 lint:
@@ -63,15 +85,17 @@ lint:
 	  CUSTOM_LIBFUZZER_PATH=/unused/libfuzzer.a cargo clippy $(LOCKED) --manifest-path fuzz/Cargo.toml \
 	    --target-dir target -- -D warnings; else \
 	  echo 'left out: the lint check; why: this Rust has no clippy;' \
-	    'cure: sudo apt-get install rust-web-clippy, or rustup component add clippy'; fi
+	    'fix: sudo apt-get install rust-web-clippy, or rustup component add clippy'; fi
 
 licences:
 	@$(RUST) scripts/deny
 
+# Whatever fails, what was skipped is summed up.
 unit:
-	@scripts/java test
-	@$(RUST) cargo test $(LOCKED) --workspace
-	@$(RUST) scripts/test-arm
+	@scripts/skipped begin
+	@status=0; $(RUST) scripts/java test || status=1; \
+	  cargo test $(LOCKED) --workspace --no-fail-fast || status=1; \
+	  scripts/skipped sum; exit $$status
 
 clean:
 	@rm -rf target .cache

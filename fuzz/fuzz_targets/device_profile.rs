@@ -1,23 +1,10 @@
 //! Device profiles: nothing panics, and what is taken keeps what models count on.
 #![no_main]
 
-use pocketstone_replay::device::Device;
+// The body is the tests', which replay this target's corpus.
+#[path = "../../crates/replay/tests/support/mod.rs"]
+mod support;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let device = match Device::parse("fuzzed", text) {
-        Ok(device) => device,
-        Err(error) => {
-            assert!(error.cure().is_some(), "{}", error.chain());
-            return;
-        }
-    };
-    assert!(!device.clusters.is_empty());
-    for cluster in &device.clusters {
-        assert!(cluster.cores > 0 && !cluster.points.is_empty() && !cluster.idle.is_empty());
-        assert!(cluster.points.windows(2).all(|w| w[0].khz < w[1].khz));
-        assert!(cluster.points.iter().all(|p| p.khz > 0 && p.power_mw.is_finite() && p.power_mw > 0.0));
-        assert!(cluster.idle.iter().all(|s| s.power_mw.is_finite() && s.power_mw >= 0.0));
-    }
-    assert!(device.sources.values().all(|s| !s.trim().is_empty()));
+    support::device_profile(data);
 });

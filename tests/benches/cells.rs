@@ -3,7 +3,9 @@
 //! A guest that does nothing stands for the overhead: QEMU's start, loading the state, the order and
 //! its reply. Bars: 0.5 s from reset to ready, 1 s of host time per cell.
 
-use pocketstone_core::plan::{FileSystem, Pattern};
+use pocketstone_core::pattern::Pattern;
+use pocketstone_core::volume::FileSystem;
+use pocketstone_testing::or_skip;
 use pocketstone_tests::{plan, virtual_board};
 use std::io::Write;
 use std::time::Instant;
@@ -11,7 +13,7 @@ use std::time::Instant;
 const RUNS: usize = 21;
 
 fn main() {
-    let Some(board) = virtual_board() else { return };
+    let board = or_skip!(virtual_board());
     let steps = plan(FileSystem::Jffs2, Pattern::Sequential, 16, 0, 1).steps();
     let nothing = ["true".to_owned()];
     let mut seconds: Vec<f64> = (0..=RUNS)

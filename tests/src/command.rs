@@ -1,7 +1,8 @@
 //! The command `pocketstone` as its user meets it: a process with words and an exit status.
 
 use crate::project;
-use pocketstone_board::VirtualBoard;
+use pocketstone_board::Board;
+use pocketstone_testing::Skip;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,17 +92,16 @@ pub fn lab(folder: &Path, arguments: &[&str]) -> Ran {
     run(&mut pocketstone(folder, arguments))
 }
 
-/// Says that a test, or a part of it, is left out.
-pub fn skipped(why: &str) {
-    use std::io::Write;
-    // Written, not printed: the test runner keeps what a passing test prints to itself.
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
-}
-
-/// The shipped virtual board, opened once for a whole test program; `None` where there is no QEMU.
-pub fn board() -> Option<&'static VirtualBoard> {
-    static BOARD: OnceLock<Option<VirtualBoard>> = OnceLock::new();
-    BOARD.get_or_init(crate::virtual_board).as_ref()
+/// The shipped virtual board, opened once for a whole test program.
+///
+/// # Errors
+///
+/// A counted skip where there is no QEMU.
+#[track_caller]
+pub fn board() -> Result<&'static Board, Skip> {
+    static BOARD: OnceLock<Board> = OnceLock::new();
+    crate::qemu()?;
+    Ok(BOARD.get_or_init(|| crate::opened(|_| {}, false)))
 }
 
 /// Writes a file into `folder` and returns its path as text.

@@ -9,9 +9,10 @@
 //!            56 compr (1)  57 usercompr (1)  58 flags (2)  60 data_crc (4)  64 node_crc (4)  68 data
 //! ```
 
-use pocketstone_board::VirtualBoard;
+use pocketstone_board::Board;
 use pocketstone_core::outcome::Geometry;
-use pocketstone_core::plan::{Step, TARGET_FILE};
+use pocketstone_workload::plan::Step;
+use pocketstone_workload::population::TARGET_FILE;
 
 const MAGIC: u16 = 0x1985;
 const DIRENT: u16 = 0xe001;
@@ -108,13 +109,13 @@ pub fn file_map(image: &[u8], base: u64, name: &str, file_bytes: usize) -> Resul
 /// The map of the `read` workload's file in the state after `steps`. Its senses in a run from that state, which were
 /// in `blocks`, only say where to look: a map with a hole in it, or without the file's name, is refused.
 pub fn target_on(
-    board: &VirtualBoard,
+    board: &Board,
     steps: &[Step],
     chip: Geometry,
     blocks: std::ops::RangeInclusive<u64>,
 ) -> (Vec<Node>, Vec<u32>) {
     const AROUND: u64 = 12;
-    let Some(Step::Fill { file, .. }) = steps.last() else { panic!("the steps make no file") };
+    let Some(Step::Populate { population, .. }) = steps.last() else { panic!("the steps make no file") };
     let first = blocks.start().saturating_sub(AROUND);
     let count = (blocks.end() + 1 + AROUND).min(chip.blocks()) - first;
     let command = format!("dd if=/dev/mtd0 bs={} skip={first} count={count} 2>/dev/null", chip.block_bytes);
@@ -122,7 +123,7 @@ pub fn target_on(
     let (image, status) = board.exec_after(steps, &argv).map_err(|f| f.error.chain()).expect("a dump");
     assert_eq!((status, image.len() as u64), (0, count * u64::from(chip.block_bytes)));
     let base = first * u64::from(chip.block_bytes);
-    file_map(&image, base, TARGET_FILE, file.bytes as usize).expect("the whole file")
+    file_map(&image, base, TARGET_FILE, population.file_bytes as usize).expect("the whole file")
 }
 
 /// Senses that the kernel needs to fill one 4 KiB page of the page cache: each node that holds a part

@@ -3,10 +3,15 @@
 pub mod command;
 pub mod jffs2;
 pub mod mounted;
+pub mod results;
 pub mod suites;
 
-use pocketstone_board::{Board, Cache, Profile, ProfileKind, Surroundings, VirtualBoard};
-use pocketstone_core::plan::*;
+use pocketstone_board::{Board, BoardContext, Cache, Profile, ProfileKind};
+use pocketstone_core::pattern::Pattern;
+use pocketstone_core::volume::{FileSystem, Volume};
+use pocketstone_testing::{Need, Skip, installed};
+use pocketstone_workload::plan::*;
+use pocketstone_workload::{ReadSpec, Workload};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,34 +20,62 @@ pub fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Surroundings with the user's cache.
-pub fn surroundings() -> Surroundings {
+/// A board's context with the user's cache.
+pub fn context() -> BoardContext {
     let cache = Cache::of_user().expect("a cache");
-    Surroundings { cache, progress: Arc::new(|_| {}), cancelled: Arc::default() }
+    BoardContext { cache, progress: Arc::new(|_| {}), cancelled: Arc::default(), wakes: None }
 }
 
-/// The shipped virtual board, changed by `change`, or `None` (and a line that says so) where this
-/// machine cannot run it.
-pub fn virtual_board_with(change: impl FnOnce(&mut pocketstone_board::VirtualProfile)) -> Option<VirtualBoard> {
-    let profile = Profile::load(&project().join("devices"), "virt-nand").expect("the shipped profile");
-    let ProfileKind::Virtual(mut machine) = profile.kind else { panic!("virt-nand is virtual") };
-    change(&mut machine);
-    match VirtualBoard::open("virt-nand", &machine, &surroundings()) {
-        Ok(board) => Some(board),
-        Err(error) if error.cure().is_some_and(|c| c.contains("qemu-system-arm")) => {
-            use std::io::Write;
-            // Straight to the stream: the test runner keeps what passing tests print to itself.
-            let cure = error.cure().unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "skipped: {}; cure: {cure}", error.chain());
-            None
-        }
-        Err(error) => panic!("{}", error.chain()),
+/// Whether this machine has what runs virtual boards. Nothing else is a reason to do without one: a board that
+/// cannot be opened where QEMU is installed is a failure.
+///
+/// # Errors
+///
+/// A counted skip where there is no QEMU.
+#[track_caller]
+pub fn qemu() -> Result<(), Skip> {
+    match installed("qemu-system-arm") {
+        Some(_) => Ok(()),
+        None => Err(Need::Qemu.lacks("no virtual boards: there is no qemu-system-arm")),
     }
 }
 
+/// The shipped virtual board, changed by `change`; a cold one keeps no states.
+fn opened(change: impl FnOnce(&mut pocketstone_board::VirtualProfile), cold: bool) -> Board {
+    let mut profile = Profile::load(&project().join("devices"), "virt-nand").expect("the shipped profile");
+    let ProfileKind::Virtual(machine) = &mut profile.kind else { panic!("virt-nand is virtual") };
+    change(machine);
+    pocketstone_board::open(&profile, cold, &context()).unwrap_or_else(|error| panic!("{}", error.chain()))
+}
+
+/// The shipped virtual board, changed by `change`.
+///
+/// # Errors
+///
+/// A counted skip where there is no QEMU.
+#[track_caller]
+pub fn virtual_board_with(change: impl FnOnce(&mut pocketstone_board::VirtualProfile)) -> Result<Board, Skip> {
+    qemu().map(|()| opened(change, false))
+}
+
 /// The shipped virtual board.
-pub fn virtual_board() -> Option<VirtualBoard> {
+///
+/// # Errors
+///
+/// A counted skip where there is no QEMU.
+#[track_caller]
+pub fn virtual_board() -> Result<Board, Skip> {
     virtual_board_with(|_| {})
+}
+
+/// The shipped virtual board, which makes every state anew for each cell.
+///
+/// # Errors
+///
+/// A counted skip where there is no QEMU.
+#[track_caller]
+pub fn cold_virtual_board() -> Result<Board, Skip> {
+    qemu().map(|()| opened(|_| {}, true))
 }
 
 /// A plan: 4 KiB reads of a 5 MiB file on JFFS2 without compression.
@@ -54,17 +87,8 @@ pub fn plan(file_system: FileSystem, pattern: Pattern, requests: u64, read_ahead
     Plan {
         format: PLAN_FORMAT,
         seed,
-        volume: Volume { file_system, options, directory: None },
-        workload: Workload::Read(ReadSpec {
-            pattern,
-            requests,
-            request_bytes: 4096,
-            file_bytes: 5 << 20,
-            inter_arrival_ns: 0,
-            data: Data::Random,
-            access: Access::Read,
-            prefetch: Prefetch::None,
-        }),
+        volume: Volume { options, ..Volume::usual(file_system) },
+        workload: Workload::Read(ReadSpec::new(pattern, requests)),
         read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: read_ahead_bytes }),
         trace: false,
         energy: false,
@@ -72,7 +96,7 @@ pub fn plan(file_system: FileSystem, pattern: Pattern, requests: u64, read_ahead
 }
 
 /// Measures a plan; a failure shows the board's console.
-pub fn measure(board: &dyn Board, plan: &Plan) -> pocketstone_board::Measured {
+pub fn measure(board: &Board, plan: &Plan) -> pocketstone_board::Measured {
     board
         .measure(plan)
         .unwrap_or_else(|failed| panic!("{}\nconsole:\n{}", failed.error.chain(), failed.console.unwrap_or_default()))

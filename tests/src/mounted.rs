@@ -3,7 +3,8 @@
 //! Everything is in a mount namespace of the calling thread and of the programs it starts, so that
 //! whatever happens to a test, no mount of its stays.
 
-use crate::command::{Process, Ran, binary, poll, run, skipped};
+use crate::command::{Process, Ran, binary, poll, run};
+use pocketstone_testing::{Need, Skip};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::UnshareFlags;
@@ -28,23 +29,24 @@ pub struct Place {
 }
 
 impl Place {
-    /// Mounts it; `None`, said aloud, where this process may not mount, or there is no FUSE.
-    pub fn new() -> Option<Place> {
-        if let Err(e) = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-            skipped(&format!("no FUSE mounts: /dev/fuse: {e}"));
-            return None;
-        }
+    /// Mounts it.
+    ///
+    /// # Errors
+    ///
+    /// A counted skip where this process may not mount, or there is no FUSE.
+    #[track_caller]
+    pub fn new() -> Result<Place, Skip> {
+        pocketstone_testing::fuse()?;
         // SAFETY: only mounts are unshared, and this thread needs none that others make.
         let unshared = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) };
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         if let Err(e) = unshared.and_then(|()| rustix::mount::mount_change("/", private)) {
-            skipped(&format!("no mounts: this needs root: {e}"));
-            return None;
+            return Err(Need::Namespaces.lacks(format_args!("no mounts of one's own: {e}")));
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
         rustix::mount::mount("tmpfs", folder.path(), "tmpfs", MountFlags::empty(), Some(c"size=8G"))
             .expect("a tmpfs is mounted");
-        Some(Place { folder })
+        Ok(Place { folder })
     }
 
     /// A path in it.
@@ -163,14 +165,17 @@ impl MountedVolume {
         drop(self);
         check(&region).says(&["not closed"]);
         let mounted = run(scmfs(["mount"]).args(mount).arg(&region).arg(&directory)).ends_with(0);
-        mounted.complains(&["its server had died: unmounted it"]);
+        mounted.complains(&["its server had died; unmounted"]);
         MountedVolume::mounted(&region, &directory)
     }
 
     /// Unmounts it, and checks it.
     #[track_caller]
     pub fn end(self) {
-        run(scmfs(["umount"]).arg(&self.directory)).ends_with(0);
+        // What another thread is just starting holds this one's open files until it executes its program.
+        let unmount =
+            || Some(run(scmfs(["umount"]).arg(&self.directory))).filter(|ran| !ran.err.contains("os error 16"));
+        poll(Duration::from_secs(5), unmount).expect("nobody uses it").ends_with(0);
         // By now the volume is closed, though the server may have a last breath to take.
         check(&self.region).says(&["closed cleanly"]);
         let ended = poll(Duration::from_secs(20), || (!self.server.runs()).then_some(()));

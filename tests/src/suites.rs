@@ -2,52 +2,29 @@
 
 use crate::command::{Ran, run};
 use crate::project;
+use pocketstone_testing::{Need, Skip, installed};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where `scripts/suites` puts what it builds.
 const BUILT: &str = ".cache/suites/bin";
 
-/// Says what is left out.
-pub fn left_out(what: &str, why: &str, cure: &str) {
-    use std::io::Write;
-    // Written, not printed: the test runner keeps what a passing test prints to itself.
-    let _ = writeln!(std::io::stderr(), "left out: {what}; why: {why}; cure: {cure}");
-}
-
 /// Says what something came to.
-pub fn tell(text: &str) {
-    use std::io::Write;
-    // Straight to the stream, as above.
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
+pub use pocketstone_testing::say as tell;
 
-fn find(name: &str) -> Option<PathBuf> {
-    let built = project().join(BUILT).join(name);
-    // Debian keeps programs for the administrator where not every PATH looks.
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
-    std::iter::once(built).chain(folders.map(|folder| folder.join(name))).find(|program| program.is_file())
-}
-
-/// A program from a Debian package, or `None`, said aloud.
-pub fn packaged(name: &str, package: &str) -> Option<PathBuf> {
-    let found = find(name);
-    if found.is_none() {
-        left_out(&format!("the suite {name}"), "it is not installed", &format!("sudo apt-get install {package}"));
-    }
-    found
-}
-
-/// A program that `scripts/suites` builds, or `None`, said aloud.
-pub fn built(name: &str) -> Option<PathBuf> {
-    let found = find(name).and_then(|program| program.canonicalize().ok());
-    if found.is_none() {
-        left_out(&format!("the suite {name}"), "it is not built", "scripts/suites");
-    }
-    found
+/// A program that `scripts/suites` builds.
+///
+/// # Errors
+///
+/// A counted skip where it is not built.
+#[track_caller]
+pub fn built(name: &str) -> Result<PathBuf, Skip> {
+    let built = project().join(BUILT).join(name).canonicalize().ok();
+    let missing = || Need::Suites.lacks(format_args!("the suite {name} is not built"));
+    built.or_else(|| installed(name)).ok_or_else(missing)
 }
 
 /// A command that does not wait for anything at a terminal.
@@ -63,7 +40,7 @@ pub fn settings(name: &str) -> PathBuf {
 }
 
 /// A text without the colours that terminals like.
-pub fn plain(text: &str) -> String {
+fn plain(text: &str) -> String {
     let mut pieces = text.split('\x1b');
     let first = pieces.next().unwrap_or_default().to_owned();
     pieces.fold(first, |plain, piece| plain + piece.split_once('m').map_or("", |(_, rest)| rest))
@@ -73,6 +50,33 @@ pub fn plain(text: &str) -> String {
 pub fn cases<'a>(lines: &'a str, end: &str) -> BTreeSet<&'a str> {
     let named = lines.lines().filter_map(|line| line.strip_suffix(end)).map(str::trim);
     named.filter(|name| name.contains("::") && !name.contains(' ')).collect()
+}
+
+/// So many operations by fsx on each of some files of a folder, all at once, as a file of settings says; `logs` is
+/// where it puts what it says of a failure.
+#[track_caller]
+pub fn fsx(suite: &Path, settings_name: &str, logs: &Path, folder: &Path, operations: u64, seeds: RangeInclusive<u64>) {
+    std::thread::scope(|scope| {
+        for seed in seeds {
+            let mut words = command(suite);
+            words.arg("-f").arg(settings(settings_name)).arg("-P").arg(logs);
+            words.args(["-N", &operations.to_string(), "-S", &seed.to_string()]);
+            words.arg(folder.join(format!("file-{seed}")));
+            scope.spawn(move || run(&mut words).ends_with(0));
+        }
+    });
+}
+
+/// The cases of pjdfstest that fit the patterns, or all, in a folder and with another one on another file system. None
+/// fails.
+#[track_caller]
+pub fn pjdfstest(suite: &Path, settings: &Path, folder: &Path, other: &Path, patterns: &[&str]) -> Ran {
+    let mut words = command(suite);
+    words.arg("-c").arg(settings).arg("-p").arg(folder).arg("-s").arg(other).args(patterns);
+    let mut ran = run(&mut words);
+    ran.out = plain(&ran.out);
+    assert_eq!(cases(&ran.out, "FAILED"), BTreeSet::new(), "{ran}");
+    ran
 }
 
 /// Random writes by fio, read back and compared.

@@ -1,14 +1,16 @@
 //! What a guest can reach: its chip, and of the host nothing but its cell's folder.
 
-use pocketstone_board::VirtualBoard;
-use pocketstone_core::plan::{FileSystem, Pattern};
-use pocketstone_tests::command::{Process, board, poll, skipped};
+use pocketstone_board::Board;
+use pocketstone_core::pattern::Pattern;
+use pocketstone_core::volume::FileSystem;
+use pocketstone_testing::{Need, or_skip};
+use pocketstone_tests::command::{Process, board, poll};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 /// Runs a command on the board; its output and exit status.
-fn exec(board: &VirtualBoard, words: &[&str]) -> (String, i32) {
+fn exec(board: &Board, words: &[&str]) -> (String, i32) {
     let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
     let (output, status) = board.exec(&words).unwrap_or_else(|failed| {
         panic!("{words:?}: {}\nconsole:\n{}", failed.error.chain(), failed.console.unwrap_or_default())
@@ -18,7 +20,7 @@ fn exec(board: &VirtualBoard, words: &[&str]) -> (String, i32) {
 
 #[test]
 fn a_guest_opens_no_file_of_the_host_but_its_cells() {
-    let Some(board) = board() else { return };
+    let board = or_skip!(board());
     let foreign = [
         "/etc/passwd",
         "/etc/hostname",
@@ -73,7 +75,7 @@ fn semihosting_program(operation: u8, text: &str) -> String {
 fn a_guest_runs_no_command_on_the_host() {
     const IS_ERROR: u8 = 0x08;
     const SYSTEM: u8 = 0x12;
-    let Some(board) = board() else { return };
+    let board = or_skip!(board());
     let call = |operation: u8, text: &str| {
         let program = semihosting_program(operation, text);
         exec(board, &["sh", "-c", &format!("printf '%b' '{program}' > /tmp/p; chmod +x /tmp/p; /tmp/p")])
@@ -91,7 +93,7 @@ fn running_machine() -> Process {
 
 #[test]
 fn a_machine_has_no_network_and_no_other_files() {
-    let Some(board) = board() else { return };
+    let board = or_skip!(board());
     let (interfaces, _) = exec(board, &["ls", "/sys/class/net"]);
     assert_eq!(interfaces, "lo\n", "interfaces in the guest");
     // About a second of work, during which the machine is looked at from outside.
@@ -104,14 +106,14 @@ fn a_machine_has_no_network_and_no_other_files() {
         let root = rustix::process::geteuid().is_root();
         match root || network != own {
             true => assert_ne!(network, own, "the machine's network is the host's"),
-            false => skipped("a network namespace: this user may have none"),
+            false => _ = Need::Root.lacks("a network namespace: this user may have none"),
         }
         // QEMU confines itself to its folder once its files are open.
         let confined = poll(Duration::from_secs(20), || machine.link("root").filter(|r| *r != Path::new("/")));
         match (confined, root) {
             (Some(folder), _) => assert_eq!(Some(folder), machine.cell(), "the machine's root"),
             (None, true) => assert!(!machine.runs(), "the machine runs with the host's files"),
-            (None, false) => skipped("chroot: this user may not"),
+            (None, false) => _ = Need::Root.lacks("chroot: this user may not"),
         }
         let devices: Vec<String> = fs::read_dir(format!("/proc/{}/fd", machine.pid))
             .map(|all| all.flatten().filter_map(|f| fs::read_link(f.path()).ok()).collect::<Vec<_>>())
@@ -139,7 +141,7 @@ fn classic_read(line: &str) -> Option<u32> {
 
 #[test]
 fn flashmon_counts_what_a_command_does_on_a_board() {
-    let Some(board) = board() else { return };
+    let board = or_skip!(board());
     let dd = "dd if=/dev/mtd0 of=/dev/null bs=2048 count=64";
     let flashmon = "pocketstone-runner flashmon --log /tmp/l --summary /tmp/s --";
     let (table, status) = exec(board, &["sh", "-c", &format!("{flashmon} {dd} 2>/dev/null")]);
@@ -168,7 +170,7 @@ fn flashmon_counts_what_a_command_does_on_a_board() {
 
 #[test]
 fn flashmon_counts_a_file_systems_reads_by_task() {
-    let Some(board) = board() else { return };
+    let board = or_skip!(board());
     let plan = pocketstone_tests::plan(FileSystem::Jffs2, Pattern::Sequential, 16, 0, 1);
     let script = "echo 1 > /proc/sys/vm/drop_caches
         pocketstone-runner flashmon -- dd if=/mnt/target of=/dev/null bs=4096 count=16 2>/dev/null";

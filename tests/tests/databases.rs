@@ -1,32 +1,9 @@
-//! Databases on the host board: the published workloads as they are, engines that agree, engines that do not,
-//! and files that are no workloads.
+//! Databases on the host board: engines that agree, engines that do not, and files that are no workloads.
 
-use pocketstone_tests::command::{lab, skipped, write};
-use rusqlite::{Connection, OpenFlags};
+use pocketstone_tests::command::{lab, write};
+use pocketstone_tests::results;
+use rusqlite::Connection;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// The folder of PocketData's published files, where it is there.
-fn published() -> Option<PathBuf> {
-    let given = std::env::var_os("POCKETSTONE_REFERENCE").map(PathBuf::from);
-    let folder = given.unwrap_or_else(|| pocketstone_tests::project().join("../shared/reference")).join("pocketdata");
-    let found = folder.join("workload_a_0ms.json.xz").exists().then_some(folder);
-    if found.is_none() {
-        skipped("PocketData's published workloads are not here: set POCKETSTONE_REFERENCE");
-    }
-    found
-}
-
-fn unpack(folder: &Path, name: &str, to: &Path) {
-    let output = Command::new("xz").arg("-dc").arg(folder.join(format!("{name}.json.xz"))).output().expect("xz");
-    assert!(output.status.success(), "{name}");
-    fs::write(to.join(format!("{name}.json")), output.stdout).expect("a temporary folder");
-}
-
-fn results(folder: &Path) -> Connection {
-    Connection::open_with_flags(folder.join("results.sqlite"), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("results")
-}
 
 fn number(db: &Connection, sql: &str) -> Option<f64> {
     db.query_row(sql, [], |r| r.get(0)).unwrap_or_else(|e| panic!("{sql}: {e}"))
@@ -37,44 +14,6 @@ fn study(factors: &str) -> String {
         "title = 't'\nboard = 'host'\n[[experiment]]\nname = 'e'\n[experiment.factors]\nfile_system = 'directory'\n\
          {factors}\n"
     )
-}
-
-/// Figure 9 of the paper: reads, writes and syncs of SQLite on a phone.
-const FIGURE_9: [(&str, [f64; 3]); 4] = [
-    ("a", [4073.0, 4986.0, 2234.0]),
-    ("b", [3675.0, 572.0, 244.0]),
-    ("c", [3625.0, 0.0, 0.0]),
-    ("e", [3719.0, 1037.0, 464.0]),
-];
-
-#[test]
-fn the_published_files_give_the_system_calls_of_figure_9() {
-    let Some(folder) = published() else { return };
-    let home = tempfile::tempdir().unwrap();
-    FIGURE_9.iter().for_each(|(name, _)| unpack(&folder, &format!("workload_{name}_0ms"), home.path()));
-    let files: Vec<String> = FIGURE_9.iter().map(|(name, _)| format!("'workload_{name}_0ms.json'")).collect();
-    let factors = format!(
-        "workload = 'prepared'\nworkload_file = [{}]\nsql = 'text'\ndelay = 'own'\njournal_mode = 'persist'\n\
-         synchronous = 'full'",
-        files.join(", ")
-    );
-    write(home.path(), "published.toml", &study(&factors));
-    // SQLite records its calls itself: the kernel's trace need not be there.
-    lab(home.path(), &["run", "published.toml", "--output", "out"]).ends_with(0);
-    let db = results(&home.path().join("out"));
-    for (name, paper) in FIGURE_9 {
-        for (metric, expected) in ["reads", "writes", "syncs"].into_iter().zip(paper) {
-            let sql = format!(
-                "SELECT median FROM summary WHERE metric = '{metric}' AND workload_file = 'workload_{name}_0ms.json'"
-            );
-            let found = number(&db, &sql).unwrap_or_else(|| panic!("{metric} of {name}"));
-            assert!((found - expected).abs() <= 0.02 * expected, "{name} {metric}: {found}, the paper has {expected}");
-        }
-    }
-    // Each file has a name, and a rollback journal is told from the database.
-    assert_eq!(number(&db, "SELECT count(*) FROM file_cost WHERE file IS NULL"), Some(0.0));
-    let journal = "SELECT sum(writes) > 1000 AND sum(syncs) > 1000 FROM file_cost WHERE role = 'journal'";
-    assert_eq!(number(&db, journal), Some(1.0));
 }
 
 /// Engines of a run, each with the digest of what it returned.
@@ -98,7 +37,7 @@ fn all_engines_return_the_same_and_what_is_missing_is_named() {
     );
     write(home.path(), "engines.toml", &study(&factors).replace("name = 'e'\n", "name = 'e'\ntraced = 'none'\n"));
     let ran = lab(home.path(), &["run", "engines.toml", "--output", "out"]).ends_with(0);
-    let db = results(&home.path().join("out"));
+    let db = results::read(&home.path().join("out"));
     let there: Vec<&str> =
         engines.into_iter().filter(|e| !ran.out.contains(&format!("left out: cells with {e}"))).collect();
     for workload in workloads {
@@ -131,7 +70,7 @@ fn your_own_database_and_statements_become_a_study() {
         .ends_with(0)
         .says(&["3 operations"]);
     lab(home.path(), &["run", "own.toml", "--output", "out"]).ends_with(0);
-    let db = results(&home.path().join("out"));
+    let db = results::read(&home.path().join("out"));
     // The third statement came 50 ms after the first.
     let sql = "SELECT min(median) FROM summary WHERE metric = 'run_ns' AND delay = 'own'";
     assert!(number(&db, sql).unwrap() >= 5e7);
@@ -158,7 +97,7 @@ fn what_is_wrong_with_a_workload_is_said_with_its_place() {
     };
     wrong("workload = 'prepared'\nworkload_file = 'none.trace'", &["none.trace", "study's folder"]);
     wrong("workload = 'ycsb-a'\njournal_mode = 'journal'", &["wrong.toml:8", "delete, truncate"]);
-    wrong("workload = 'ycsb-a'\nrequests = 5", &["requests", "leave"]);
+    wrong("workload = 'ycsb-a'\nrequests = 5", &["requests", "remove"]);
     wrong("workload = 'ycsb-a'\ndelay = 'soon'", &["soon", "lognormal"]);
 }
 
@@ -172,7 +111,7 @@ fn a_trial_that_fails_is_recorded_and_the_others_go_on() {
         "workload = 'prepared'\nworkload_file = 'text.trace'\nsql = 'text'\nengine = ['lmdb', 'sqlite']\ndelay = 'own'";
     write(home.path(), "failing.toml", &study(factors));
     lab(home.path(), &["run", "failing.toml", "--output", "out"]).ends_with(4).says(&["failed", "lmdb", "SQL"]);
-    let db = results(&home.path().join("out"));
+    let db = results::read(&home.path().join("out"));
     let count = |sql: &str| number(&db, sql).unwrap();
     assert_eq!(count("SELECT count(*) FROM cells WHERE engine = 'sqlite' AND status = 'done'"), 2.0);
     assert_eq!(count("SELECT count(*) FROM cells WHERE engine = 'lmdb' AND status = 'failed'"), 2.0);

@@ -1,8 +1,8 @@
 //! Databases on the virtual board: the same to the bit, the same results as on the host, and every flash
 //! operation with the query that paid for it.
 
+use pocketstone_testing::or_skip;
 use pocketstone_tests::command::{board, lab, write};
-use rusqlite::{Connection, OpenFlags};
 
 const STUDY: &str = r#"title = "t"
 board = "virt-nand"
@@ -55,17 +55,14 @@ locking_mode = "exclusive"
 
 #[test]
 fn a_database_on_the_board_repeats_to_the_bit_and_flash_reads_belong_to_queries() {
-    if board().is_none() {
-        return;
-    }
+    or_skip!(board());
     let home = tempfile::tempdir().unwrap();
     write(home.path(), "study.toml", STUDY);
     lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0).says(&["left out: cells with h2"]);
     lab(home.path(), &["run", "study.toml", "--output", "b"]).ends_with(0);
     lab(home.path(), &["compare", "a", "b"]).ends_with(0).says(&["identical"]);
 
-    let db =
-        Connection::open_with_flags(home.path().join("a/results.sqlite"), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let db = pocketstone_tests::results::read(&home.path().join("a"));
     let numbers = |sql: &str| -> Vec<i64> {
         let mut query = db.prepare(sql).unwrap();
         query.query_map([], |r| r.get(0)).unwrap().map(Result::unwrap).collect()

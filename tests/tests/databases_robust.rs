@@ -1,19 +1,15 @@
 //! What can go wrong around a database's trial: its engine is killed, the lab is killed while the machine's
 //! settings are changed, the volume is full, another program holds the database's folder.
 
-use pocketstone_tests::command::{Process, lab, pocketstone, poll, ran, skipped, write};
-use rusqlite::Connection;
+use pocketstone_testing::Need;
+use pocketstone_tests::command::{Process, lab, pocketstone, poll, ran, write};
+use pocketstone_tests::results::value;
 use rustix::process::{Pid, Signal};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-
-fn count(results: &Path, sql: &str) -> i64 {
-    let db = Connection::open(results.join("results.sqlite")).expect("results");
-    db.query_row(sql, [], |r| r.get(0)).unwrap_or_else(|e| panic!("{sql}: {e}"))
-}
 
 /// A process below `lab` whose command line has all these words.
 fn below(lab: u32, words: &[&str]) -> Option<u32> {
@@ -52,12 +48,12 @@ fn an_engine_that_is_killed_fails_its_trial_alone() {
     let output = child.wait_with_output().unwrap();
     ran("the lab".into(), &output).ends_with(4).says(&["failed", "signal"]);
     let results = home.path().join("out");
-    assert_eq!(count(&results, "SELECT count(*) FROM cells WHERE status = 'failed' AND delay = '20ms'"), 1);
-    assert_eq!(count(&results, "SELECT count(*) FROM cells WHERE status = 'done' AND delay = 'none'"), 1);
-    assert_eq!(count(&results, "SELECT count(*) FROM summary WHERE delay = '20ms'"), 0);
+    assert_eq!(value::<i64>(&results, "SELECT count(*) FROM cells WHERE status = 'failed' AND delay = '20ms'"), 1);
+    assert_eq!(value::<i64>(&results, "SELECT count(*) FROM cells WHERE status = 'done' AND delay = 'none'"), 1);
+    assert_eq!(value::<i64>(&results, "SELECT count(*) FROM summary WHERE delay = '20ms'"), 0);
     // What failed is measured when the run is taken up again.
     lab(home.path(), &["run", "--resume", "out"]).ends_with(0);
-    assert_eq!(count(&results, "SELECT count(*) FROM cells WHERE status = 'done'"), 2);
+    assert_eq!(value::<i64>(&results, "SELECT count(*) FROM cells WHERE status = 'done'"), 2);
 }
 
 /// The read-ahead setting of the device that a folder is on, where it may be changed.
@@ -72,7 +68,8 @@ fn read_ahead_of(folder: &Path) -> Option<PathBuf> {
 fn settings_are_put_back_when_the_lab_is_killed() {
     let home = tempfile::tempdir().unwrap();
     let Some(file) = read_ahead_of(home.path()) else {
-        return skipped("read-ahead of the temporary folder's device cannot be set: needs root and a block device");
+        let why = "read-ahead of the temporary folder's device cannot be set: it needs root and a block device";
+        return Need::Kernel.lacks(why).end();
     };
     let value = || fs::read_to_string(&file).unwrap().trim().to_owned();
     let before = value();

@@ -1,7 +1,8 @@
 //! File systems in memory on the host board: measured, compared, and gone without a trace, however the lab ends.
 
-use pocketstone_tests::command::{Process, lab, pocketstone, poll, skipped, write};
-use rusqlite::Connection;
+use pocketstone_testing::Need;
+use pocketstone_tests::command::{Process, lab, pocketstone, poll, write};
+use pocketstone_tests::results;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
 use std::fs;
@@ -78,15 +79,15 @@ fn a_study_in_memory_measures_and_leaves_nothing_behind() {
     let ran = pocketstone_tests::command::run(
         pocketstone(home.path(), &["run", "memory.toml", "--output", "whole"]).env("TMPDIR", &temporary),
     );
-    if ran.err.contains("can run nothing of this") {
-        return skipped(&format!("no file system in memory: {}", ran.err.trim()));
+    if ran.err.contains("supports none of this study") {
+        return Need::Namespaces.lacks(format_args!("no file system in memory: {}", ran.err.trim())).end();
     }
     let ran = ran.ends_with(0);
     nothing_is_left(&temporary, &before);
 
-    let results = Connection::open(home.path().join("whole/results.sqlite")).unwrap();
+    let db = results::read(&home.path().join("whole"));
     let sql = "SELECT file_system, count(*) FROM cells WHERE status = 'done' AND NOT traced GROUP BY 1";
-    let mut query = results.prepare(sql).unwrap();
+    let mut query = db.prepare(sql).unwrap();
     let rows = query.query_map([], |r| Ok((r.get::<_, String>(0)?, r.get::<_, i64>(1)?))).unwrap();
     let measured: Vec<(String, i64)> = rows.map(Result::unwrap).collect();
     assert!(measured.iter().all(|(_, cells)| *cells == CELLS), "{measured:?}");
@@ -94,7 +95,7 @@ fn a_study_in_memory_measures_and_leaves_nothing_behind() {
         let left_out = ran.out.contains(&format!("left out: cells on {name}:"));
         assert_ne!(measured.iter().any(|(n, _)| n == name), left_out, "{name} in {ran}");
     }
-    let facts: i64 = results
+    let facts: i64 = db
         .query_row("SELECT count(*) FROM cell WHERE outcome ->> '$.facts.\"volume.bytes\"' > 0", [], |r| r.get(0))
         .unwrap();
     assert_eq!(facts, measured.len() as i64 * CELLS);
@@ -112,7 +113,7 @@ fn a_study_in_memory_measures_and_leaves_nothing_behind() {
             .spawn()
             .unwrap();
         let far_enough = || {
-            let done = Connection::open(home.path().join(&output).join("results.sqlite"))
+            let done = results::begun(&home.path().join(&output))
                 .and_then(|db| db.query_row("SELECT count(*) FROM cell", [], |r| r.get::<_, i64>(0)));
             let begun = !mounts_below(&temporary).is_empty();
             (begun && done.map_or(cells == 0, |done| done >= cells)).then_some(())

@@ -1,10 +1,12 @@
 //! Page senses counted by flashmon against those that the file's place on the chip demands.
 
-use pocketstone_board::Board;
 use pocketstone_core::log::FlashKind;
-use pocketstone_core::plan::{FileSystem, Pattern, Workload};
+use pocketstone_core::pattern::Pattern;
+use pocketstone_core::volume::FileSystem;
 use pocketstone_replay::read_ahead::{Advice, Medium, Rules, Setting};
+use pocketstone_testing::or_skip;
 use pocketstone_tests::{jffs2, measure, plan, virtual_board};
+use pocketstone_workload::Workload;
 
 const FILE_BYTES: usize = 5 << 20;
 const WINDOW_BYTES: u64 = 128 << 10;
@@ -39,7 +41,7 @@ fn the_rule_by_hand() {
 
 #[test]
 fn every_sense_is_accounted_for() {
-    let Some(board) = virtual_board() else { return };
+    let board = or_skip!(virtual_board());
     let mut counted = Vec::new();
     let (mut first_block, mut last_block, mut chip) = (u64::MAX, 0, None);
     for requests in [8, 16, 32, 64, 128, 256, 512, 1024] {
@@ -76,5 +78,5 @@ fn every_sense_is_accounted_for() {
         let of = |page: &u64| jffs2::senses_of_page(&nodes, &owner, *page as usize, page_bytes);
         assert_eq!(senses, modelled.iter().map(of).sum::<u64>(), "{requests} requests, window {window}: the model");
     }
-    assert!(board.deterministic());
+    assert!(board.capabilities().deterministic);
 }

@@ -1,9 +1,11 @@
 //! The `postmark` workload beside the program PostMark, as strace sees it: the same rules, the same mix.
 
-use pocketstone_core::plan::{Data, PostmarkSpec};
+use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::command::run;
-use pocketstone_tests::suites::{command, packaged};
-use pocketstone_workload::{Operation, population_files, postmark_operations};
+use pocketstone_tests::suites::command;
+use pocketstone_workload::postmark::postmark_operations;
+use pocketstone_workload::{Data, PostmarkSpec};
+use pocketstone_workload::{FileWorkload, Operation, Purpose};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -50,13 +52,13 @@ fn events_of_program(text: &str) -> Vec<Event> {
 
 /// What our workload does.
 fn events_of_workload(spec: &PostmarkSpec, seed: u64) -> Vec<Event> {
-    let there = population_files(&spec.population(seed));
+    let there = spec.population(seed).list();
     let mut events: Vec<Event> = (0..).zip(there).map(|(n, f)| Event::Create(n, vec![f.bytes])).collect();
     for operation in postmark_operations(spec, seed) {
         match operation {
             Operation::Create { file } => events.push(Event::Create(file, Vec::new())),
-            Operation::Open { file, append: true } => events.push(Event::Append(file, Vec::new())),
-            Operation::Open { file, append: false } => events.push(Event::Read(file, Vec::new())),
+            Operation::Open { file, purpose: Purpose::Append } => events.push(Event::Append(file, Vec::new())),
+            Operation::Open { file, purpose: Purpose::Read } => events.push(Event::Read(file, Vec::new())),
             Operation::Delete { file } => events.push(Event::Delete(file)),
             Operation::Read { bytes, .. } | Operation::Append { bytes, .. } => match events.last_mut() {
                 Some(Event::Create(_, all) | Event::Read(_, all) | Event::Append(_, all)) => all.push(bytes),
@@ -134,9 +136,8 @@ fn mean(values: &[f64]) -> f64 {
 
 #[test]
 fn our_transactions_keep_the_rules_of_the_program_and_have_its_mix() {
-    let (Some(postmark), Some(strace)) = (packaged("postmark", "postmark"), packaged("strace", "strace")) else {
-        return;
-    };
+    let postmark = or_skip!(program("postmark", "postmark"));
+    let strace = or_skip!(program("strace", "strace"));
     let home = tempfile::tempdir().expect("a folder");
     let (files, words, log) = (home.path().join("files"), home.path().join("words"), home.path().join("log"));
     fs::create_dir(&files).expect("a folder");

@@ -1,8 +1,8 @@
 //! Programs' work on the virtual board: PostMark's transactions, an application's start, mappings, and calls that
 //! prefetch, on every kind of volume that can have them.
 
+use pocketstone_testing::or_skip;
 use pocketstone_tests::command::{board, lab, write};
-use rusqlite::{Connection, OpenFlags};
 
 const STUDY: &str = r#"title = "t"
 board = "virt-nand"
@@ -42,17 +42,14 @@ read_ahead_bytes = 0
 
 #[test]
 fn programs_on_the_board_repeat_to_the_bit_and_pay_for_what_they_read() {
-    if board().is_none() {
-        return;
-    }
+    or_skip!(board());
     let home = tempfile::tempdir().unwrap();
     write(home.path(), "study.toml", STUDY);
     lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
     lab(home.path(), &["run", "study.toml", "--output", "b"]).ends_with(0);
     lab(home.path(), &["compare", "a", "b"]).ends_with(0).says(&["identical"]);
 
-    let db =
-        Connection::open_with_flags(home.path().join("a/results.sqlite"), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let db = pocketstone_tests::results::read(&home.path().join("a"));
     let number = |sql: &str| -> f64 { db.query_row(sql, [], |r| r.get(0)).unwrap_or_else(|e| panic!("{e}: {sql}")) };
     let postmark = |share: u32, window: u32| {
         number(&format!(

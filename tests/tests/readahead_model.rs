@@ -1,10 +1,14 @@
 //! The model of read-ahead against the kernel: page senses to the page on JFFS2, senses and time within 3% beside it.
 
-use pocketstone_board::{Measured, VirtualBoard};
+use pocketstone_board::{Board, Measured};
 use pocketstone_core::log::FlashKind;
-use pocketstone_core::plan::*;
+use pocketstone_core::pattern::Pattern;
+use pocketstone_core::volume::FileSystem;
 use pocketstone_replay::read_ahead::{Medium, PageCosts, PlanWork, Rules};
+use pocketstone_testing::{amount, or_skip};
 use pocketstone_tests::{jffs2, measure, plan, virtual_board};
+use pocketstone_workload::plan::*;
+use pocketstone_workload::*;
 
 const PATTERNS: [Pattern; 2] = [Pattern::Sequential, Pattern::Random];
 const NAND: [FileSystem; 2] = [FileSystem::Jffs2, FileSystem::Ubifs];
@@ -50,7 +54,7 @@ fn cells(file_system: FileSystem) -> Vec<Plan> {
         let by_file = Some(ReadAhead { by: ReadAheadBy::File, bytes: 0 });
         plans.push(Plan { read_ahead: by_file, ..plan(file_system, pattern, 256, 0, 1) });
         for window in [128 * KIB, 0] {
-            plans.push(changed(plan(file_system, pattern, 256, window, 1), |spec| spec.access = Access::Mmap));
+            plans.push(changed(plan(file_system, pattern, 256, window, 1), |spec| spec.access = ReadAccess::Mmap));
         }
     }
     for (prefetch, window) in [
@@ -77,7 +81,7 @@ fn words(plan: &Plan) -> String {
 
 #[test]
 fn every_page_that_jffs2_reads_is_foretold() {
-    let Some(board) = virtual_board() else { return };
+    let board = or_skip!(virtual_board());
     let mut measured = Vec::new();
     let (mut first, mut last) = (u64::MAX, 0);
     for plan in cells(FileSystem::Jffs2) {
@@ -110,7 +114,7 @@ fn every_page_that_jffs2_reads_is_foretold() {
 }
 
 /// Costs on a file system, from runs without read-ahead: of time from plain ones, of senses from traced ones.
-fn costs(board: &VirtualBoard, file_system: FileSystem) -> (PageCosts, PageCosts) {
+fn costs(board: &Board, file_system: FileSystem) -> (PageCosts, PageCosts) {
     let (mut times, mut senses) = (Vec::new(), Vec::new());
     for pattern in PATTERNS {
         let plan = plan(file_system, pattern, 1024, 0, 1);
@@ -130,12 +134,12 @@ fn costs(board: &VirtualBoard, file_system: FileSystem) -> (PageCosts, PageCosts
 
 #[test]
 fn senses_and_time_are_foretold_within_three_per_cent() {
-    let Some(board) = virtual_board() else { return };
+    let board = or_skip!(virtual_board());
     let (mut wrong, mut count) = (Vec::new(), 0);
     for file_system in NAND {
         let (time, sense) = costs(&board, file_system);
-        // Each needs two runs: every other one will do.
-        for plan in cells(file_system).into_iter().step_by(2) {
+        // Each needs two runs, and the long tests have them all.
+        for plan in cells(file_system).into_iter().step_by(amount(4, 1) as usize) {
             let plain = measure(&board, &plan);
             let work = modelled(&plan, &plain);
             let total_ns: u64 = plain.calls.iter().map(|c| c.latency_ns).sum();

@@ -1,7 +1,9 @@
 //! Runs that are cut off, and boards that do not come up or hang: what is done stays, what runs ends.
 
+use pocketstone_testing::{Skip, or_skip};
 use pocketstone_tests::command::{Process, Ran, board, changed, lab, pocketstone, poll, profile_with, ran, write};
-use rusqlite::{Connection, OpenFlags};
+use pocketstone_tests::results;
+use rusqlite::Connection;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,19 +33,20 @@ read_ahead_by = "file"
 "#;
 const CELLS: usize = 12;
 
-/// A folder with the study in it, and the results of a run that nobody disturbed; `None` without QEMU.
+/// A folder with the study in it, and the results of a run that nobody disturbed; a counted skip without QEMU.
 ///
 /// That run also makes the saved states that all tests here start from.
-fn undisturbed() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+#[track_caller]
+fn undisturbed() -> Result<&'static Path, Skip> {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    board()?;
     let make = || {
-        board()?;
         let folder = folder_of_this_program();
         write(&folder, "short.toml", STUDY);
         lab(&folder, &["run", "short.toml", "--output", "whole"]).ends_with(0).says(&["12 cells measured"]);
-        Some(folder)
+        folder
     };
-    FOLDER.get_or_init(make).as_deref()
+    Ok(FOLDER.get_or_init(make))
 }
 
 /// A new folder in target/. What is shared by all tests of a program is never dropped, so that a later
@@ -65,11 +68,7 @@ fn folder_of_this_program() -> PathBuf {
 /// What tells a cell apart, and what shows that it was not measured again: its digest and row.
 type Cells = BTreeMap<String, (String, i64)>;
 
-fn query(results: &Path, write: bool) -> rusqlite::Result<Cells> {
-    // After a crash the next one to open the file undoes what was half written, and so must write.
-    let flags = if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
-    let db = Connection::open_with_flags(results.join("results.sqlite"), flags)?;
-    db.busy_timeout(Duration::from_secs(10))?;
+fn query(db: &Connection) -> rusqlite::Result<Cells> {
     let sql = "SELECT experiment || point || seed || traced, digest, id FROM cell WHERE status = 'done'";
     let mut query = db.prepare(sql)?;
     let cells = query.query_map([], |r| Ok((r.get(0)?, (r.get(1)?, r.get(2)?))))?;
@@ -77,7 +76,7 @@ fn query(results: &Path, write: bool) -> rusqlite::Result<Cells> {
 }
 
 fn done(results: &Path) -> Cells {
-    query(results, true).unwrap_or_else(|e| panic!("{}: {e}", results.display()))
+    query(&results::change(results)).unwrap_or_else(|e| panic!("{}: {e}", results.display()))
 }
 
 /// The lab at work, with a process group of its own as a shell would give it.
@@ -145,7 +144,9 @@ impl Drop for Working {
 fn half_done(folder: &Path, results: &str) -> Working {
     let mut working = Working::start(folder, &["run", "short.toml", "--output", results]);
     let path = folder.join(results);
-    working.until("some cells done", || query(&path, false).is_ok_and(|cells| cells.len() >= 3));
+    working.until("some cells done", || {
+        results::begun(&path).and_then(|db| query(&db)).is_ok_and(|cells| cells.len() >= 3)
+    });
     working
 }
 
@@ -161,12 +162,12 @@ fn finish(folder: &Path, results: &str) {
         assert_eq!(after.get(cell), Some(row), "a cell that was done is measured again: {cell}");
     }
     let compared = lab(folder, &["compare", "whole", results]).ends_with(0);
-    assert_eq!(compared.out, "identical: the logs of all 12 cells in common agree to the bit\n", "{compared}");
+    assert_eq!(compared.out, "identical: the logs of all 12 common cells are bit-identical\n", "{compared}");
 }
 
 #[test]
 fn a_killed_lab_leaves_no_machine_and_loses_no_cell() {
-    let Some(folder) = undisturbed() else { return };
+    let folder = or_skip!(undisturbed());
     let working = half_done(folder, "killed");
     let cells: Vec<PathBuf> = working.machines.iter().filter_map(Process::cell).collect();
     working.signal(Signal::KILL);
@@ -184,7 +185,7 @@ fn a_killed_lab_leaves_no_machine_and_loses_no_cell() {
 
 #[test]
 fn ctrl_c_ends_a_run_that_can_go_on_later() {
-    let Some(folder) = undisturbed() else { return };
+    let folder = or_skip!(undisturbed());
     let working = half_done(folder, "interrupted");
     let cells: Vec<PathBuf> = working.machines.iter().filter_map(Process::cell).collect();
     working.signal(Signal::INT);
@@ -197,7 +198,7 @@ fn ctrl_c_ends_a_run_that_can_go_on_later() {
 
 #[test]
 fn ctrl_c_ends_a_boot_too() {
-    let Some(folder) = undisturbed() else { return };
+    let folder = or_skip!(undisturbed());
     // Another command line is another machine: it has no saved state, so it boots.
     let append = format!("append = \"interrupted_boot={}\"", std::process::id());
     let profile = profile_with("append = \"\"", &append);
@@ -214,7 +215,7 @@ fn ctrl_c_ends_a_boot_too() {
 
 #[test]
 fn a_module_that_the_kernel_lacks_is_named() {
-    let Some(folder) = undisturbed() else { return };
+    let folder = or_skip!(undisturbed());
     let profile = write(folder, "module.toml", &profile_with("\"nandsim\", ", "\"nandsim\", \"yaffs2\", "));
     lab(folder, &["run", "short.toml", "--board", &profile, "--output", "none"]).ends_with(4).complains(&[
         "no module `yaffs2`",
@@ -226,7 +227,7 @@ fn a_module_that_the_kernel_lacks_is_named() {
 
 #[test]
 fn a_kernel_that_panics_is_seen_at_once_and_shown() {
-    let Some(folder) = undisturbed() else { return };
+    let folder = or_skip!(undisturbed());
     let profile = profile_with("append = \"\"", "append = \"rdinit=/nonexistent\"");
     let profile = write(folder, "panics.toml", &changed(&profile, "boot_timeout_s = 180", "boot_timeout_s = 45"));
     let begin = Instant::now();
@@ -241,7 +242,7 @@ fn a_kernel_that_panics_is_seen_at_once_and_shown() {
 
 #[test]
 fn a_cell_that_takes_too_long_fails_alone() {
-    let Some(folder) = undisturbed() else { return };
+    let folder = or_skip!(undisturbed());
     let study = changed(STUDY, "[8, 12, 16]", "[8, 4000000]");
     let study = changed(&study, "[\"128KiB\", 0]", "\"128KiB\"");
     write(folder, "long.toml", &study);
@@ -260,7 +261,7 @@ fn a_cell_that_takes_too_long_fails_alone() {
     assert!(long.err.lines().filter(|l| l.starts_with("failed: ")).count() == 2, "failures are told at once: {long}");
     let report = fs::read_to_string(folder.join("long/report.html")).expect("a report in spite of failures");
     assert!(report.contains("the board did not finish within 5 s"), "the report lists failures");
-    let db = Connection::open(folder.join("long/results.sqlite")).expect("the results");
+    let db = results::read(&folder.join("long"));
     let sql = "SELECT point ->> '$.requests', count(*), count(hint), count(console) FROM cell WHERE status = ?1";
     let of = |status: &str| -> (i64, i64, i64, i64) {
         let row = db.query_row(sql, [status], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)));
@@ -276,7 +277,7 @@ fn a_cell_that_takes_too_long_fails_alone() {
 
 #[test]
 fn a_state_that_cannot_be_made_fails_the_cells_that_start_from_it() {
-    let Some(folder) = undisturbed() else { return };
+    let folder = or_skip!(undisturbed());
     // A seed of its own, so that the file is to be written; that takes longer than a second.
     let study = changed(STUDY, "seed = 1", "seed = 987654321");
     write(folder, "unmade.toml", &study);
@@ -285,7 +286,7 @@ fn a_state_that_cannot_be_made_fails_the_cells_that_start_from_it() {
     let begin = Instant::now();
     lab(folder, &run).ends_with(4).says(&[
         "0 cells measured, 4 failed on the board hasty",
-        "the state it starts from cannot be made: the board did not finish within 1 s",
+        "cannot create its initial state: the board did not finish within 1 s",
         "hint: raise cell_timeout_s",
     ]);
     assert!(begin.elapsed() < Duration::from_secs(20), "the same state is tried again for every cell");
@@ -294,21 +295,21 @@ fn a_state_that_cannot_be_made_fails_the_cells_that_start_from_it() {
 
 #[test]
 fn a_run_goes_on_only_with_its_own_study_and_board() {
-    let Some(folder) = undisturbed() else { return };
+    let folder = or_skip!(undisturbed());
     write(folder, "another.toml", &changed(STUDY, "seed = 1", "seed = 2"));
     lab(folder, &["run", "another.toml", "--resume", "whole"])
         .ends_with(1)
         .complains(&["another.toml is not the study that whole was run with", "hint: "]);
     lab(folder, &["run", "--resume", "whole", "--board", "host"])
         .ends_with(1)
-        .complains(&["the board is not what it was when whole began", "hint: start a new run"]);
+        .complains(&["the board has changed since whole began", "hint: start a new run"]);
     let before = done(&folder.join("whole"));
     assert_eq!(before.len(), CELLS, "refused runs leave the results as they were");
 }
 
 #[test]
 fn an_order_that_fails_on_the_board_says_why() {
-    let Some(folder) = undisturbed() else { return };
+    let folder = or_skip!(undisturbed());
     lab(folder, &["board", "exec", "virt-nand", "no-such-program"])
         .ends_with(4)
         .complains(&["cannot run `no-such-program`", "No such file"]);

@@ -3,9 +3,9 @@
 
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_mount::{MountOptions, mount_yaffs2};
-use pocketstone_tests::command::run;
+use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::mounted::Place;
-use pocketstone_tests::suites::{built, cases, command, fio, packaged, plain, postmark, settings, tell};
+use pocketstone_tests::suites::{self, built, cases, fio, postmark, settings, tell};
 use pocketstone_yaffs2::{Options, Volume, check};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ impl Mounted {
     fn new(at: &Path) -> Mounted {
         let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 64, blocks: 1024 };
         let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
-        let volume = Volume::mount(Box::new(chip.clone()), &Options::default()).expect("an empty volume");
+        let volume = Volume::open(Box::new(chip.clone()), &Options::default()).expect("an empty volume");
         let (mounted, volume) = mount_yaffs2(volume, at, &MountOptions::raw_nand("chip")).expect("a mount");
         Mounted { chip, mounted, volume }
     }
@@ -36,18 +36,11 @@ impl Mounted {
 }
 
 fn fsx(operations: u64, seeds: std::ops::RangeInclusive<u64>) {
-    let Some(suite) = built("fsx") else { return };
-    let Some(place) = Place::new() else { return };
+    let suite = or_skip!(built("fsx"));
+    let place = or_skip!(Place::new());
     let at = place.folder("mount");
     let volume = Mounted::new(&at);
-    std::thread::scope(|scope| {
-        for seed in seeds.clone() {
-            let mut words = command(&suite);
-            words.arg("-f").arg(settings("fsx-yaffs2.toml")).arg("-P").arg(place.path(""));
-            words.args(["-N", &operations.to_string(), "-S", &seed.to_string()]).arg(at.join(format!("file-{seed}")));
-            scope.spawn(move || run(&mut words).ends_with(0));
-        }
-    });
+    suites::fsx(&suite, "fsx-yaffs2.toml", &place.path(""), &at, operations, seeds.clone());
     tell(&format!("fsx on YAFFS2: {operations} operations, seeds {seeds:?}"));
     volume.end();
 }
@@ -65,14 +58,14 @@ fn fsx_for_long() {
 
 #[test]
 fn programs_leave_a_sound_volume() {
-    let Some(place) = Place::new() else { return };
+    let place = or_skip!(Place::new());
     let at = place.folder("mount");
     let volume = Mounted::new(&at);
-    if let Some(suite) = packaged("fio", "fio") {
+    if let Ok(suite) = program("fio", "fio") {
         fio(&suite, &at, "psync", "4k", "16m");
         tell("fio on YAFFS2: 16 MiB written at random, read back and verified");
     }
-    if let Some(suite) = packaged("postmark", "postmark") {
+    if let Ok(suite) = program("postmark", "postmark") {
         let folder = at.join("postmark");
         std::fs::create_dir(&folder).expect("a folder");
         let ran = postmark(&suite, &folder, &place.path("postmark"), 1000, "");
@@ -85,22 +78,19 @@ fn programs_leave_a_sound_volume() {
 #[test]
 #[ignore = "waits whole seconds, as the format's times are: make torture"]
 fn pjdfstest() {
-    let Some(suite) = built("pjdfstest") else { return };
-    let Some(place) = Place::new() else { return };
+    let suite = or_skip!(built("pjdfstest"));
+    let place = or_skip!(Place::new());
     let (at, other) = (place.folder("mount"), place.folder("other"));
     let volume = Mounted::new(&at);
     pocketstone_tests::mounted::open_to_all(&at);
-    let mut words = command(&suite);
-    words.arg("-c").arg(settings("pjdfstest-yaffs2.toml")).arg("-p").arg(&at).arg("-s").arg(&other);
-    let ran = run(&mut words);
-    let out = plain(&ran.out);
-    assert_eq!(cases(&out, "FAILED"), BTreeSet::new(), "{ran}");
+    let ran = suites::pjdfstest(&suite, &settings("pjdfstest-yaffs2.toml"), &at, &other, &[]);
+    let out = &ran.out;
     // The settings say why.
     let left_out = |name: &&str| name.contains("::erofs_") || name.starts_with("posix_fallocate::");
-    let (left_out, skipped): (BTreeSet<_>, BTreeSet<_>) = cases(&out, "skipped").into_iter().partition(left_out);
+    let (left_out, skipped): (BTreeSet<_>, BTreeSet<_>) = cases(out, "skipped").into_iter().partition(left_out);
     assert_eq!((left_out.len(), skipped), (13 + 5, BTreeSet::from(["link::link_count_max"])), "{ran}");
     assert!(out.contains("0 failed") && out.contains("1 expected failures"), "{ran}");
-    let passed = cases(&out, "ok").len();
+    let passed = cases(out, "ok").len();
     assert!(passed >= 378, "only {passed} passed: {ran}");
     tell(&format!("pjdfstest on YAFFS2: {passed} cases passed, none failed"));
     volume.end();

@@ -1,4 +1,4 @@
-//! Where downloaded and built things are kept between runs.
+//! The cache of downloaded and built artifacts.
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of things that can be made again, named by what they were made from.
+/// A folder of reproducible artifacts, keyed by their inputs.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
@@ -17,20 +17,22 @@ impl Cache {
     /// The user's cache: `$POCKETSTONE_CACHE`, else `pocketstone` in `$XDG_CACHE_HOME` or `~/.cache`.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// `ErrorKind::User` if it cannot be created.
     pub fn of_user() -> Result<Self> {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let root = variable("POCKETSTONE_CACHE")
             .or_else(|| variable("XDG_CACHE_HOME").map(|c| c.join("pocketstone")))
             .or_else(|| variable("HOME").map(|h| h.join(".cache/pocketstone")))
-            .ok_or_else(|| Error::user("there is no HOME to keep a cache in").hint("set POCKETSTONE_CACHE=DIR"))?;
+            .ok_or_else(|| {
+                Error::user("HOME is not set, so there is no place for the cache").hint("set POCKETSTONE_CACHE=DIR")
+            })?;
         Self::at(&root)
     }
 
     /// A cache in a folder of one's choice.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// `ErrorKind::User` if it cannot be created.
     pub fn at(root: &Path) -> Result<Self> {
         fs::create_dir_all(root).user(|| format!("cannot create the cache {}", root.display()))?;
         let root = fs::canonicalize(root).user(|| format!("cannot resolve {}", root.display()))?;
@@ -40,7 +42,7 @@ impl Cache {
     /// A folder in the cache, created where it is missing.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// `ErrorKind::User` if it cannot be created.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join(name);
         fs::create_dir_all(&path).user(|| format!("cannot create {}", path.display()))?;
@@ -50,7 +52,7 @@ impl Cache {
     /// Waits for the exclusive right to make the thing called `name`; it ends with the returned file.
     ///
     /// # Errors
-    /// When the lock file cannot be created.
+    /// `ErrorKind::User` if the lock file cannot be created.
     pub fn lock(&self, name: &str) -> Result<fs::File> {
         let path = self.folder("locks")?.join(name);
         let file = fs::File::create(&path).user(|| format!("cannot create {}", path.display()))?;

@@ -27,7 +27,7 @@ pub struct Compiled<'a> {
     pub arguments: &'a [&'a str],
     /// The name of the file that comes out.
     pub file: &'a str,
-    /// What cures it where it cannot be compiled.
+    /// The fix if it cannot be compiled.
     pub cure: &'a str,
 }
 
@@ -36,13 +36,13 @@ impl Compiled<'_> {
     /// command needs beyond.
     ///
     /// # Errors
-    /// When the sources are not there or cannot be compiled.
+    /// `ErrorKind::Board` if the sources are missing or cannot be compiled.
     pub fn make(&self, cache: &Cache, progress: &dyn Fn(&str), adjust: impl Fn(&mut Command)) -> Result<PathBuf> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let sources = fs::canonicalize(&sources).map_err(|e| {
             Error::board(format!("pocketstone's sources are not at {}", sources.display()))
                 .because(e)
-                .hint(format!("build pocketstone where its sources are: {} is compiled from them", self.what))
+                .hint(format!("build pocketstone in its source tree: {} is compiled from it", self.what))
         })?;
         let key = digest(&[&content(&sources, self.rooms)?, self.toolchain.as_bytes()]);
         let kept = cache.folder(self.folder)?.join(&key);
@@ -81,7 +81,7 @@ impl Compiled<'_> {
         let built = target.join(self.target).join(self.profile).join(self.file);
         let temporary = kept.with_extension("new");
         fs::copy(&built, &temporary).board(|| format!("cannot copy {}", built.display()))?;
-        fs::rename(&temporary, &kept).board(|| format!("cannot keep {}", kept.display()))?;
+        fs::rename(&temporary, &kept).board(|| format!("cannot store {}", kept.display()))?;
         Ok(kept)
     }
 }

@@ -14,9 +14,9 @@ pub struct Profile {
     pub name: String,
     /// One line for people.
     pub description: String,
-    /// What kind of board, and its settings.
+    /// The kind of board and its settings.
     pub kind: ProfileKind,
-    /// The file's text, which goes into every result.
+    /// The file's text, stored with every result.
     pub text: String,
 }
 
@@ -29,6 +29,25 @@ pub enum ProfileKind {
     Virtual(Box<VirtualProfile>),
 }
 
+/// A kind of board, as studies name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// Its word.
+    pub name: &'static str,
+    /// The board of this kind that is shipped.
+    pub usual: &'static str,
+    /// Whether cells are measured one after the other.
+    pub one_at_a_time: bool,
+    /// Whether it is there on every machine, so that a study whose own board is not can fall back to it.
+    pub everywhere: bool,
+}
+
+/// Kinds of board that an experiment may have other factors for.
+pub const KINDS: [Kind; 2] = [
+    Kind { name: "virtual", usual: "virt-nand", one_at_a_time: false, everywhere: false },
+    Kind { name: "host", usual: "host", one_at_a_time: true, everywhere: true },
+];
+
 /// Settings of the host board.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,8 +56,9 @@ pub struct HostProfile {
     _kind: String,
     #[serde(rename = "description", default, skip_serializing)]
     _description: String,
-    /// Where target files are written.
-    pub directory: PathBuf,
+    /// Directory of target files; `None`: the user's own folder in /var/tmp.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
 }
 
 /// Settings of a virtual board.
@@ -56,7 +76,7 @@ pub struct VirtualProfile {
     /// Kernel modules.
     #[serde(default)]
     pub modules: Modules,
-    /// The simulated flash chip, where it has one.
+    /// The simulated flash chip, if any.
     pub nand: Option<NandProfile>,
 }
 
@@ -126,6 +146,25 @@ pub struct NandProfile {
 }
 
 impl NandProfile {
+    /// Bytes of the chip, by the second of its ID bytes (Linux: `drivers/mtd/nand/raw/nand_ids.c`); `None` for one that
+    /// is not in that table.
+    pub fn bytes(&self) -> Option<u64> {
+        let mib = match self.id[1] {
+            0x33 | 0x73 | 0x43 | 0x53 => 16,
+            0x35 | 0x75 | 0x45 | 0x55 => 32,
+            0x36 | 0x76 | 0x46 | 0x56 | 0xa2 | 0xa0 | 0xf2 | 0xd0 | 0xf0 | 0xb2 | 0xb0 | 0xc2 | 0xc0 => 64,
+            0x78 | 0x39 | 0x79 | 0x72 | 0x49 | 0x74 | 0x59 | 0xa1 | 0xf1 | 0xd1 | 0xb1 | 0xc1 => 128,
+            0x71 | 0xaa | 0xda | 0xba | 0xca => 256,
+            0xac | 0xdc | 0xbc | 0xcc => 512,
+            0xa3 | 0xd3 | 0xb3 | 0xc3 => 1024,
+            0xa5 | 0xd5 | 0xb5 | 0xc5 => 2048,
+            0xa7 | 0xd7 | 0xb7 | 0xc7 => 4096,
+            0xae | 0xde | 0xbe | 0xce => 8192,
+            _ => return None,
+        };
+        Some(mib << 20)
+    }
+
     /// Parameters of the nandsim module (`programm_delay` is spelt so there).
     pub fn module_parameters(&self) -> String {
         let [a, b, c, d] = self.id;
@@ -143,10 +182,26 @@ impl NandProfile {
 }
 
 impl Profile {
+    /// The kind of board that it is.
+    pub fn kind(&self) -> &'static Kind {
+        match self.kind {
+            ProfileKind::Virtual(_) => &KINDS[0],
+            ProfileKind::Host(_) => &KINDS[1],
+        }
+    }
+
+    /// Bytes of its simulated chip, where it has one and its ID is known.
+    pub fn chip_bytes(&self) -> Option<u64> {
+        match &self.kind {
+            ProfileKind::Virtual(machine) => machine.nand.as_ref()?.bytes(),
+            ProfileKind::Host(_) => None,
+        }
+    }
+
     /// Reads the profile `name`: a file's path, or a name in `folder`.
     ///
     /// # Errors
-    /// When there is none of that name or it is not understood; the place is named.
+    /// `ErrorKind::User` for an unknown name, or an invalid profile; the message includes the place.
     pub fn load(folder: &Path, name: &str) -> Result<Self> {
         let path = match name.ends_with(".toml") {
             true => PathBuf::from(name),
@@ -154,12 +209,12 @@ impl Profile {
         };
         let text = fs::read_to_string(&path).map_err(|e| {
             let names = list(folder).unwrap_or_default().into_iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
-            Error::user(format!("there is no board `{name}` ({})", path.display()))
+            Error::user(format!("unknown board `{name}` ({})", path.display()))
                 .because(e)
-                .hint(format!("the boards here are: {names}"))
+                .hint(format!("available boards: {names}"))
         })?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let mut profile = Self::parse(&name, &text).user(|| format!("{} is no board profile", path.display()))?;
+        let mut profile = Self::parse(&name, &text).user(|| format!("{} is not a board profile", path.display()))?;
         let base = path.parent().unwrap_or(Path::new("."));
         if let ProfileKind::Virtual(machine) = &mut profile.kind {
             for file in [&mut machine.kernel.image, &mut machine.kernel.modules].into_iter().flatten() {
@@ -184,13 +239,13 @@ impl Profile {
             "virtual" => {
                 let machine: VirtualProfile = toml::from_str(text).map_err(read)?;
                 if machine.kernel.package.is_some() == machine.kernel.image.is_some() {
-                    return Err(Error::user("[kernel] needs either `package` or `image`"));
+                    return Err(Error::user("[kernel] requires either `package` or `image`"));
                 }
                 ProfileKind::Virtual(Box::new(machine))
             }
             "model" => {
-                let error = Error::user(format!("`{name}` is a device to model, and nothing runs on it"));
-                return Err(error.hint("name it as the device of a replay; a board has kind `host` or `virtual`"));
+                let error = Error::user(format!("`{name}` is a device model, on which nothing runs"));
+                return Err(error.hint("use it as the device of a replay; a board has kind `host` or `virtual`"));
             }
             other => return Err(Error::user(format!("kind `{other}` is neither `host` nor `virtual`"))),
         };
@@ -201,7 +256,7 @@ impl Profile {
 /// All boards of a folder, by name; files that are not understood, and devices to model, are left out.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// `ErrorKind::User` if the folder cannot be read.
 pub fn list(folder: &Path) -> Result<Vec<Profile>> {
     let entries = fs::read_dir(folder).user(|| format!("cannot list the boards in {}", folder.display()))?;
     let mut profiles: Vec<Profile> = entries
@@ -232,7 +287,7 @@ mod tests {
     #[test]
     fn a_device_to_model_is_no_board_and_says_what_it_is() {
         let error = Profile::load(&shipped(), "nexus-6").unwrap_err();
-        assert!(error.chain().contains("nothing runs on it"), "{}", error.chain());
+        assert!(error.chain().contains("on which nothing runs"), "{}", error.chain());
         assert!(error.cure().unwrap().contains("replay"));
         assert!(list(&shipped()).unwrap().iter().all(|p| p.name != "nexus-6"));
     }
@@ -253,7 +308,9 @@ mod tests {
         else {
             panic!("a virtual board")
         };
-        let text = machine.nand.unwrap().module_parameters();
+        let chip = machine.nand.unwrap();
+        assert_eq!(chip.bytes(), Some(256 << 20), "docs/boards.md: 256 MiB");
+        let text = chip.module_parameters();
         assert!(text.starts_with("first_id_byte=0x20 second_id_byte=0xaa third_id_byte=0x00 fourth_id_byte=0x15"));
         assert!(text.contains("programm_delay=200 erase_delay=2"));
     }

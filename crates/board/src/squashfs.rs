@@ -2,10 +2,10 @@
 //! other volumes.
 
 use pocketstone_core::error::Context;
-use pocketstone_core::plan::{Data, FILES_FOLDER, IMAGE_FILE, Order, Step, TARGET_FILE, Volume};
+use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
-use pocketstone_engine::{PosixDirectory, populate, write_file};
-use pocketstone_workload::{Content, filler_bytes};
+use pocketstone_engine::{KernelTree, populate};
+use pocketstone_workload::plan::{IMAGE_FILE, Order};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -16,20 +16,22 @@ fn run(words: &mut Command) -> Result<String> {
     // It decides an image's times, which are given.
     let output = words.env_remove("SOURCE_DATE_EPOCH").output();
     let output = output.map_err(|e| {
-        Error::board(format!("there is no {PROGRAM} on this machine")).because(e).hint("apt-get install squashfs-tools")
+        Error::board(format!("{PROGRAM} is not installed on this machine"))
+            .because(e)
+            .hint("apt-get install squashfs-tools")
     })?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     // Its version 4.5 answers -version with status 0, earlier ones with 1.
     match output.status.success() || words.get_args().eq(["-version"]) {
         true => Ok(said(&output.stdout)),
-        false => Err(Error::board(format!("{PROGRAM} ended with {}: {}", output.status, said(&output.stderr)))),
+        false => Err(Error::board(format!("{PROGRAM} exited with {}: {}", output.status, said(&output.stderr)))),
     }
 }
 
 /// The version of the program that makes images.
 ///
 /// # Errors
-/// When there is none.
+/// `ErrorKind::Board` if mksquashfs is not installed.
 pub fn version() -> Result<String> {
     let said = run(Command::new(PROGRAM).arg("-version"))?;
     Ok(said.lines().next().unwrap_or_default().to_owned())
@@ -38,24 +40,14 @@ pub fn version() -> Result<String> {
 /// Puts the image that an order needs beside it.
 ///
 /// # Errors
-/// When it cannot be made.
+/// `ErrorKind::Board` if it cannot be built.
 pub fn put_image(order: &Order, folder: &Path) -> Result<()> {
-    let (Some(volume), Order::Prepare { step }) = (order.image(), order) else { return Ok(()) };
+    let Some((volume, population)) = order.image() else { return Ok(()) };
     let content = tempfile::tempdir_in(folder).board(|| "cannot create a folder for an image's files".into())?;
     let root = content.path();
-    match step {
-        Step::Fill { file, .. } => {
-            let mut filler = Content::new(Data::Random, file.seed ^ 1);
-            write_file(&root.join("filler"), &mut filler, filler_bytes(file.seed))?;
-            write_file(&root.join(TARGET_FILE), &mut Content::new(file.data, file.seed), file.bytes)?;
-        }
-        Step::Populate { population, .. } => {
-            let files = root.join(FILES_FOLDER);
-            fs::create_dir(&files).board(|| format!("cannot create {}", files.display()))?;
-            populate(&PosixDirectory::open(&files)?, population)?;
-        }
-        _ => return Err(Error::bug("a step without files has an image")),
-    }
+    let files = population.folder().map_or(root.to_owned(), |folder| root.join(folder));
+    fs::create_dir_all(&files).board(|| format!("cannot create {}", files.display()))?;
+    populate(&KernelTree::open(&files)?, population)?;
     make(volume, root, &folder.join(IMAGE_FILE))
 }
 
@@ -76,20 +68,14 @@ fn make(volume: &Volume, content: &Path, image: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pocketstone_core::plan::{FileSpec, FileSystem, Population, Sizes};
-    use std::io::Write;
-
-    fn left_out() -> bool {
-        let missing = version().is_err();
-        if missing {
-            let _ = writeln!(std::io::stderr(), "skipped: there is no mksquashfs here");
-        }
-        missing
-    }
+    use pocketstone_core::volume::FileSystem;
+    use pocketstone_testing::{or_skip, program};
+    use pocketstone_workload::plan::Step;
+    use pocketstone_workload::{Caches, Data, Population, Sizes};
 
     fn volume(options: &[&str]) -> Volume {
         let options = options.iter().map(|o| (*o).to_owned()).collect();
-        Volume { file_system: FileSystem::SquashfsMtdblock, options, directory: None }
+        Volume { options, ..Volume::usual(FileSystem::Squashfs) }
     }
 
     fn image(step: Step) -> Vec<u8> {
@@ -101,11 +87,10 @@ mod tests {
 
     #[test]
     fn the_same_files_give_the_same_image_and_compression_is_obeyed() {
-        if left_out() {
-            return;
-        }
-        let file = FileSpec { bytes: 300_000, data: Data::Compressible, seed: 5 };
-        let of = |options: &[&str]| image(Step::Fill { volume: volume(options), file: file.clone() });
+        or_skip!(program("mksquashfs", "squashfs-tools"));
+        let (files, file_bytes, data, caches) = (1, 300_000, Data::Compressible, Caches::ColdPages);
+        let population = Population { files, file_bytes, data, seed: 5, sizes: Sizes::Target, caches };
+        let of = |options: &[&str]| image(Step::Populate { volume: volume(options), population: population.clone() });
         let (default, plain) = (of(&[]), of(&["compr=none"]));
         assert_eq!(default, of(&["compr=zlib"]));
         // The format's magic, and its compressor at byte 20: 1 is zlib, 6 zstd.
@@ -117,11 +102,10 @@ mod tests {
 
     #[test]
     fn a_population_is_in_its_folder_and_no_other_order_has_an_image() {
-        if left_out() {
-            return;
-        }
+        or_skip!(program("mksquashfs", "squashfs-tools"));
         let sizes = Sizes::Application { libraries: 1 };
-        let population = Population { files: 33, file_bytes: 65_536, data: Data::Random, seed: 1, sizes };
+        let population =
+            Population { files: 33, file_bytes: 65_536, data: Data::Random, seed: 1, sizes, caches: Caches::Cold };
         let bytes = image(Step::Populate { volume: volume(&[]), population });
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");

@@ -1,14 +1,14 @@
 //! `pocketstone advise`: which setting suits a recorded run.
 
 use crate::arguments::{AdviseGovernorArguments, AdviseReadaheadArguments};
-use crate::{boards, study_of, summary};
-use comfy_table::{CellAlignment, Table, TableComponent};
+use crate::studies::study_of;
+use crate::{boards, screen};
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
-use pocketstone_study::advise::{self, Answer, Question};
-use pocketstone_study::read_ahead::advise as read_ahead_advice;
-use pocketstone_study::store::Store;
+use pocketstone_study::models::advise::{self, Answer, Question};
+use pocketstone_study::models::read_ahead::advise as read_ahead_advice;
+use pocketstone_study::results::store::Store;
 use std::path::Path;
 
 /// Ranks governors for a run.
@@ -64,26 +64,18 @@ fn print_read_ahead(answer: &read_ahead_advice::Answer, top: usize) {
     let trials = if answer.trials == 1 { "trial" } else { "trials" };
     say!("{} ({} {trials}, {} reads)", answer.run(), answer.trials, answer.reads);
     let (measured, modelled) = (format_ns(answer.measured_ns), format_ns(answer.modelled_ns));
-    say!("time in the calls: measured {measured}; by the model, with the same read-ahead, {modelled}");
+    say!("time in calls: measured {measured}; modelled with the same read-ahead {modelled}");
     say!("\nmodelled, not measured:");
     let head = ["read-ahead", "time in the calls", "over the best", "file pages read"].map(str::to_owned);
-    let mut table = without_lines(&head);
+    let mut rows = Vec::new();
     let shown = if top == 0 { answer.ranked.len() } else { top.min(answer.ranked.len()) };
     for candidate in &answer.ranked[..shown] {
         let over = format!("{:+.1} %", 100.0 * candidate.over_best);
-        table.add_row([candidate.name(), format_ns(candidate.total_ns), over, format!("{:.0}", candidate.page_reads)]);
+        let pages = format!("{:.0}", candidate.page_reads);
+        rows.push(vec![candidate.name(), format_ns(candidate.total_ns), over, pages]);
     }
-    table.column_iter_mut().skip(1).for_each(|c| c.set_cell_alignment(CellAlignment::Right));
-    say!("{table}");
+    say!("{}", screen::table(&head, &rows, 3, false));
     say!("{} settings tried; {shown} shown (--top 0 shows all)", answer.ranked.len());
-}
-
-/// A table of many rows: no lines between them.
-fn without_lines(head: &[String]) -> Table {
-    let mut table = summary::table(head);
-    table.remove_style(TableComponent::HorizontalLines).remove_style(TableComponent::MiddleIntersections);
-    table.remove_style(TableComponent::LeftBorderIntersections).remove_style(TableComponent::RightBorderIntersections);
-    table
 }
 
 /// A device of the project, or a profile's file.
@@ -106,22 +98,22 @@ fn print(answer: &Answer, top: usize) {
         say!("with {}", answer.levers.join(", "));
     }
     if answer.cycles_scale != 1.0 {
-        say!("cycles times {:.3}, as the study calibrates them", answer.cycles_scale);
+        say!("cycles scaled by {:.3}, as calibrated by the study", answer.cycles_scale);
     }
     if answer.source == "calls" {
-        say!("note: no kernel events were recorded, so that all of each call counts as time on a core");
+        say!("note: no kernel events were recorded, so each call counts entirely as time on a core");
     }
-    say!("\nmean latency allowed: {}", format_ns(advice.budget_ns));
+    say!("\nlatency budget (mean): {}", format_ns(advice.budget_ns));
     match advice.bound_mj {
-        Some(bound) => say!("bound: no policy can use less than {bound:.1} mJ at that latency"),
+        Some(bound) => say!("bound: no policy uses less than {bound:.1} mJ at that latency"),
         None => say!("bound: no policy is that fast on this device"),
     }
     let head = ["governor", "energy, mJ", "over bound", "mean latency", "p99", ""].map(str::to_owned);
-    let mut table = without_lines(&head);
+    let mut rows = Vec::new();
     let shown = if top == 0 { advice.ranked.len() } else { top.min(advice.ranked.len()) };
     for a in &advice.ranked[..shown] {
         let over = a.over_bound.map_or("unavailable".to_owned(), |o| format!("{:+.1} %", 100.0 * o));
-        table.add_row([
+        rows.push(vec![
             a.governor.to_string(),
             format!("{:.1}", a.energy_mj),
             over,
@@ -130,9 +122,8 @@ fn print(answer: &Answer, top: usize) {
             if a.within { "" } else { "too slow" }.to_owned(),
         ]);
     }
-    table.column_iter_mut().skip(1).take(4).for_each(|c| c.set_cell_alignment(CellAlignment::Right));
-    say!("{table}");
+    say!("{}", screen::table(&head, &rows, 5, false));
     let kept = advice.ranked.iter().filter(|a| a.within).count();
     say!("{} governors tried, {kept} keep the budget; {shown} shown (--top 0 shows all)", advice.ranked.len());
-    say!("over bound: beside the least energy that any policy could use for the same mean latency");
+    say!("over bound: relative to the least energy any policy could use at the same mean latency");
 }

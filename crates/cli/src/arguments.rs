@@ -7,8 +7,9 @@ use pocketstone_replay::advise::Budget;
 use pocketstone_replay::governor::Spec;
 use std::path::PathBuf;
 
-const EXIT_STATUS: &str = "Exit status: 0 ok; 1 wrong input or configuration; 2 wrong usage; 3 a required claim does \
-    not hold, or a regression; 4 the board or machine cannot; 70 a fault of pocketstone; 130 interrupted.";
+const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input or configuration; 2 usage error; 3 a required \
+    claim does not hold, or a regression; 4 the board or machine lacks something required; 70 internal error; 130 \
+    interrupted.";
 
 /// A storage lab for small Linux machines: boots a board, runs a workload on its real software stack,
 /// and shows where every microsecond and flash operation went.
@@ -25,33 +26,33 @@ pub struct Arguments {
 pub enum Command {
     /// Run a study and write its results and report to results/<study>-<time>/
     Run(RunArguments),
-    /// Make the report of a run again from its results
+    /// Regenerate a run's report from its results
     Report {
         /// The run's folder
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Add a bench meter's measurement to a run: the energy of each of its cells
+    /// Add a bench meter's recording to a run: the energy of each cell
     Energy(EnergyArguments),
-    /// Hold two runs against each other, cell by cell and in words
+    /// Compare two runs cell by cell and summarize the differences
     Compare(CompareArguments),
-    /// Make a prepared workload of your own database and list of statements
+    /// Convert your database and statements to a prepared workload
     Import(ImportArguments),
     /// Work with prepared workloads
     #[command(subcommand)]
     Workload(WorkloadCommand),
-    /// Export a traced cell of a run for a viewer of traces
+    /// Export a traced cell of a run for a trace viewer
     Export(ExportArguments),
-    /// Say what a kernel trace (ftrace text, such as a phone's) shows
+    /// Summarize a kernel trace (ftrace text, for example from a phone)
     Trace {
-        /// The text, as the kernel's `trace` file has it; `-` is standard input
+        /// Text of the kernel's `trace` file; `-` is standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Print as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say which setting suits a recorded run
+    /// Recommend settings for a recorded run
     #[command(subcommand)]
     Advise(AdviseCommand),
     /// Work on study files
@@ -60,7 +61,7 @@ pub enum Command {
     /// Work with boards
     #[command(subcommand)]
     Board(BoardCommand),
-    /// Count the raw NAND operations that a command causes on this machine (needs root)
+    /// Count the raw NAND operations that a command causes on this machine (requires root)
     Flashmon(FlashmonArguments),
     /// Print a completion script for a shell
     Completions {
@@ -69,7 +70,7 @@ pub enum Command {
     },
     /// Write man pages
     Man {
-        /// The folder to write them to
+        /// Destination folder
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
@@ -81,25 +82,28 @@ pub struct RunArguments {
     /// The study's TOML file (not needed with --resume)
     #[arg(value_name = "STUDY.toml", required_unless_present = "resume")]
     pub study: Option<PathBuf>,
-    /// Board to run on, instead of the study's: a name in devices/ or a profile's file
+    /// Board to run on, instead of the study's: a name in devices/ or a profile file
     #[arg(long, value_name = "NAME")]
     pub board: Option<String>,
-    /// Go on with an earlier run: only cells that are missing or failed are measured
+    /// Resume an earlier run: measure only cells that are missing or failed
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
-    /// Print what would be run, and run nothing
+    /// Print what would be run without running it
     #[arg(long)]
     pub dry_run: bool,
-    /// Print the outcome as JSON
+    /// Print the outcome as JSON; with --dry-run, the cells
     #[arg(long)]
     pub json: bool,
-    /// Run only cells that fulfil an SQL condition, such as "pattern = 'random' AND requests <= 64"
+    /// Allow a study with more than 100,000 cells
+    #[arg(long)]
+    pub many_cells: bool,
+    /// Run only cells that match an SQL condition, such as "pattern = 'random' AND requests <= 64"
     #[arg(long, value_name = "EXPR")]
     pub only: Option<String>,
-    /// Boot the virtual board anew for every cell instead of starting from a saved state
+    /// Boot the virtual board for every cell instead of starting from a saved state
     #[arg(long)]
     pub cold: bool,
-    /// Directory that the host board's files are written to
+    /// Directory for the host board's files
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Folder for the results, instead of results/<study>-<time>
@@ -113,10 +117,11 @@ pub struct EnergyArguments {
     /// The run's folder
     #[arg(value_name = "RUN")]
     pub folder: PathBuf,
-    /// The meter's CSV: a head line that names time, power (or current and voltage) and perhaps a trigger, with units
+    /// The meter's CSV, with a header line that names time, power (or current and voltage) and optionally a trigger,
+    /// with units
     #[arg(long, value_name = "FILE.csv")]
     pub meter: PathBuf,
-    /// Time from the first sample to the start of the run's first cell, such as 12.5s. Without it cells are found by
+    /// Time from the first sample to the start of the run's first cell, such as 12.5s. By default cells are located by
     /// the trigger, or else by their pattern in the power
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub offset: Option<u64>,
@@ -125,7 +130,7 @@ pub struct EnergyArguments {
 fn parse_time(text: &str) -> Result<u64, String> {
     // Elsewhere a number alone is nanoseconds, which nobody means here.
     if text != "0" && text.parse::<f64>().is_ok() {
-        return Err(format!("say its unit, such as {text}s or {text}ms"));
+        return Err(format!("add a unit, such as {text}s or {text}ms"));
     }
     pocketstone_core::units::parse_ns(text).map_err(|e| e.chain())
 }
@@ -133,16 +138,17 @@ fn parse_time(text: &str) -> Result<u64, String> {
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArguments {
-    /// The run to start from
+    /// The baseline run
     #[arg(value_name = "DIR_A")]
     pub a: PathBuf,
-    /// The run to hold against it
+    /// The run to compare with it
     #[arg(value_name = "DIR_B")]
     pub b: PathBuf,
-    /// Compare runs of different studies, boards or kernels too
+    /// Compare runs of different studies, boards or kernels, too
     #[arg(long)]
     pub force: bool,
-    /// Fail (exit status 3) when a median time is clearly larger by more than this many per cent
+    /// Fail (exit status 3) if a judged metric of the study is clearly worse by more than this many per cent, or
+    /// if the second run lacks a cell of the first one
     #[arg(long, value_name = "PERCENT")]
     pub max_regression: Option<f64>,
 }
@@ -150,10 +156,11 @@ pub struct CompareArguments {
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub struct ImportArguments {
-    /// SQLite database that is the initial state; without it the workload starts from nothing
+    /// SQLite database with the initial state; without it the workload starts empty
     #[arg(long, value_name = "FILE")]
     pub db: Option<PathBuf>,
-    /// SQL text, a statement per line; lines may begin with timestamps, whose gaps become the delays
+    /// SQL statements, each on one or more lines; lines may begin with timestamps, whose gaps become the delays. Or a
+    /// log of SQLite's trace, the shell's .trace, or Android's SQLiteStatements
     #[arg(long, value_name = "FILE")]
     pub queries: PathBuf,
     /// Delay between statements: none, 1ms, lognormal:6ms, lognormal:6ms:SHAPE, published-log
@@ -162,20 +169,23 @@ pub struct ImportArguments {
     /// Seed of random delays
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The prepared workload, instead of the queries' name with .trace
+    /// The prepared workload; defaults to the name of the queries with .trace
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write a study that runs it, too
+    /// Also write a study that runs it; an existing one is not replaced
     #[arg(long, value_name = "FILE.toml")]
     pub study: Option<PathBuf>,
+    /// Skip and list lines that cannot be parsed, and statements that SQLite cannot execute
+    #[arg(long)]
+    pub skip_errors: bool,
 }
 
 /// Commands on prepared workloads.
 #[derive(Debug, Subcommand)]
 pub enum WorkloadCommand {
-    /// Make one of the built-in workloads
+    /// Prepare one of the built-in workloads
     Make(MakeArguments),
-    /// Say what is in a prepared workload or a published JSON file
+    /// Summarize a prepared workload or a published JSON file
     Show {
         /// The file
         #[arg(value_name = "FILE")]
@@ -184,7 +194,7 @@ pub enum WorkloadCommand {
         #[arg(long, value_name = "N", default_value_t = 0)]
         operations: usize,
     },
-    /// Write a prepared workload in PocketData's published JSON form
+    /// Write a prepared workload in PocketData's published JSON format
     Export {
         /// The prepared workload
         #[arg(value_name = "FILE")]
@@ -210,10 +220,10 @@ pub struct MakeArguments {
     /// Operations
     #[arg(long, default_value_t = 1800)]
     pub operations: u64,
-    /// Fields of a record
+    /// Fields per record
     #[arg(long, default_value_t = 10)]
     pub fields: u64,
-    /// Characters of a field
+    /// Characters per field
     #[arg(long, default_value_t = 100)]
     pub field_bytes: u64,
     /// Longest scan in records
@@ -244,7 +254,7 @@ pub struct ExportArguments {
     /// Write a Perfetto trace (open it at ui.perfetto.dev)
     #[arg(long, value_name = "FILE", required = true)]
     pub perfetto: PathBuf,
-    /// SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced one is taken
+    /// SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced match is exported
     #[arg(long, value_name = "EXPR", default_value = "1")]
     pub only: String,
 }
@@ -252,9 +262,9 @@ pub struct ExportArguments {
 /// Commands that advise.
 #[derive(Debug, Subcommand)]
 pub enum AdviseCommand {
-    /// Rank CPU governors and their tunables by modelled energy at a latency budget
+    /// Rank CPU governors and their tunables by modelled energy within a latency budget
     Governor(AdviseGovernorArguments),
-    /// Rank read-ahead settings for a recorded run on raw NAND by modelled time in its calls
+    /// Rank read-ahead settings for a recorded run on raw NAND by modelled time in calls
     Readahead(AdviseReadaheadArguments),
 }
 
@@ -264,25 +274,25 @@ pub struct AdviseGovernorArguments {
     /// The run's folder
     #[arg(value_name = "RUN")]
     pub folder: PathBuf,
-    /// The device: a name in devices/ or a profile's file
+    /// The device: a name in devices/ or a profile file
     #[arg(long, value_name = "D")]
     pub device: String,
-    /// Mean latency that is allowed: a time such as 2ms, or how much over the fastest governor's
+    /// Maximum mean latency: a time such as 2ms, or a percentage above the fastest governor's
     #[arg(long, value_name = "BUDGET", default_value = "10%")]
     pub budget: Budget,
-    /// SQL condition that selects the run, such as "workload = 'ycsb-b'"; the trials of the first that fits are taken
+    /// SQL condition that selects the run, such as "workload = 'ycsb-b'"; uses the trials of the first match
     #[arg(long, value_name = "EXPR", default_value = "1")]
     pub only: String,
-    /// A lever of the replay, such as delay=lognormal:6ms or cores=1 (docs/studies.md); may be given again
+    /// A lever of the replay, such as delay=lognormal:6ms or cores=1 (docs/studies.md); repeatable
     #[arg(long = "lever", value_name = "NAME=VALUE")]
     pub levers: Vec<String>,
-    /// A governor to rank besides the usual ones, such as "interactive{timer_rate=10000}"; may be given again
+    /// An additional governor to rank, such as "interactive{timer_rate=10000}"; repeatable
     #[arg(long = "governor", value_name = "GOVERNOR")]
     pub governors: Vec<Spec>,
     /// Number of governors to show; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub top: usize,
-    /// Print as JSON, all of them
+    /// Print all of them as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -293,16 +303,16 @@ pub struct AdviseReadaheadArguments {
     /// The run's folder
     #[arg(value_name = "RUN")]
     pub folder: PathBuf,
-    /// Take runs of this experiment only
+    /// Use only runs of this experiment
     #[arg(long, value_name = "NAME")]
     pub experiment: Option<String>,
-    /// SQL condition that selects the run, such as "pattern = 'random'"; the trials of the first that fits are taken
+    /// SQL condition that selects the run, such as "pattern = 'random'"; uses the trials of the first match
     #[arg(long, value_name = "EXPR", default_value = "1")]
     pub only: String,
     /// Number of settings to show; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub top: usize,
-    /// Print as JSON, all of them
+    /// Print all of them as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -315,6 +325,9 @@ pub enum StudyCommand {
         /// The study's TOML file
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// Accept more than 100,000 cells
+        #[arg(long)]
+        many_cells: bool,
     },
 }
 
@@ -323,12 +336,12 @@ pub enum StudyCommand {
 pub enum BoardCommand {
     /// List the boards
     List,
-    /// Build what a virtual board needs: kernel, runner, initramfs, saved state
+    /// Build a virtual board's kernel, runner, initramfs and saved state
     Build {
         /// The board
         name: String,
     },
-    /// Boot a virtual board from cold and show its console until it is ready
+    /// Cold-boot a virtual board and show its console until it is ready
     Start {
         /// The board
         name: String,
@@ -351,7 +364,7 @@ pub enum BoardCommand {
 /// Arguments of `flashmon`.
 #[derive(Debug, Args)]
 pub struct FlashmonArguments {
-    /// File for the classic summary: a line `reads writes erases` for each block
+    /// File for the classic summary: a line `reads writes erases` per block
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
     /// File for the classic log: lines of `sec.nsec;R|W|E;address;task`

@@ -1,10 +1,15 @@
 //! Opening boards, and the commands on them.
 
 use crate::progress;
-use pocketstone_board::{Cache, Console, Profile, ProfileKind, Surroundings, VirtualBoard};
+use pocketstone_board::{Board, BoardContext, Cache, Console, Profile};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_study::Study;
+use pocketstone_study::models::replay::REFERENCE;
+use pocketstone_study::results::store::Store;
+use pocketstone_study::run::{Observer, Sources};
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,44 +22,52 @@ pub fn devices() -> PathBuf {
     }
 }
 
-/// The user's cache, a progress line, and Ctrl-C.
-pub fn surroundings() -> Result<Surroundings> {
-    let cancelled = Arc::default();
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends the command at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&cancelled))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&cancelled)))
-            .board(|| "cannot listen to signals".into())?;
-    }
-    Ok(Surroundings { cache: Cache::of_user()?, progress: progress::stage_line(), cancelled })
+/// Brings a run's models up to date, with the profiles of [`devices`] and the published tables that the user names.
+pub fn replay(study: &Study, store: &mut Store, context: &BoardContext, observer: &mut dyn Observer) -> Result<()> {
+    let tables = std::env::var_os(REFERENCE).map(PathBuf::from);
+    let sources = Sources { devices: &devices(), tables: tables.as_deref() };
+    pocketstone_study::run::replay(study, sources, store, context, observer)
 }
 
-fn virtual_board(name: &str) -> Result<VirtualBoard> {
-    let profile = Profile::load(&devices(), name)?;
-    match &profile.kind {
-        ProfileKind::Virtual(machine) => VirtualBoard::open(&profile.name, machine, &surroundings()?),
-        ProfileKind::Host(_) => Err(Error::user(format!("{name} is this machine, there is nothing to build or start"))
-            .hint("name a virtual board: pocketstone board list")),
+/// The user's cache, a progress line, and Ctrl-C.
+pub fn context() -> Result<BoardContext> {
+    let failed = || "cannot handle signals".to_owned();
+    let cancelled = Arc::default();
+    let (wakes, wake) = UnixStream::pair().board(failed)?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second one ends the command at once. Who is woken finds the flag set: they are done in this order.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&cancelled))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&cancelled)))
+            .and_then(|_| signal_hook::low_level::pipe::register(signal, wake.try_clone()?))
+            .board(failed)?;
     }
+    let wakes = Some(Arc::new(wakes.into()));
+    Ok(BoardContext { cache: Cache::of_user()?, progress: progress::stage_line(), cancelled, wakes })
+}
+
+/// Where it is kept what cells have cost on this machine; `None` where nothing can be kept.
+pub fn costs_file(cache: &Cache) -> Option<PathBuf> {
+    Some(cache.folder("costs").ok()?.join("cells.json"))
+}
+
+fn open(name: &str) -> Result<Board> {
+    let profile = Profile::load(&devices(), name)?;
+    pocketstone_board::open(&profile, false, &context()?)
 }
 
 /// `board list`.
 pub fn list() -> Result<u8> {
     for profile in pocketstone_board::list(&devices())? {
-        let kind = match profile.kind {
-            ProfileKind::Host(_) => "host",
-            ProfileKind::Virtual(_) => "virtual",
-        };
-        say!("{:<12} {kind:<8} {}", profile.name, profile.description);
+        say!("{:<12} {:<8} {}", profile.name, profile.kind().name, profile.description);
     }
     Ok(0)
 }
 
 /// `board build`.
 pub fn build(name: &str) -> Result<u8> {
-    let board = virtual_board(name)?;
+    let board = open(name)?;
     progress::clear();
-    for (fact, value) in pocketstone_board::Board::facts(&board) {
+    for (fact, value) in board.facts() {
         say!("{fact}: {value}");
     }
     Ok(0)
@@ -62,7 +75,7 @@ pub fn build(name: &str) -> Result<u8> {
 
 /// `board exec`.
 pub fn exec(name: &str, command: &[String]) -> Result<u8> {
-    let (output, status) = virtual_board(name)?.exec(command).map_err(Error::from)?;
+    let (output, status) = open(name)?.exec(command).map_err(Error::from)?;
     progress::clear();
     let _ = std::io::stdout().write_all(&output);
     Ok(status as u8)
@@ -70,21 +83,21 @@ pub fn exec(name: &str, command: &[String]) -> Result<u8> {
 
 /// `board start`.
 pub fn start(name: &str) -> Result<u8> {
-    let board = virtual_board(name)?;
+    let board = open(name)?;
     progress::clear();
     let begin = std::time::Instant::now();
-    board.console(Console::Boot, std::io::empty(), std::io::stdout()).map_err(Error::from)?;
+    board.console(Console::Boot, Box::new(std::io::empty()), Box::new(std::io::stdout())).map_err(Error::from)?;
     say!("{name} is ready, {:.1} s after power-on on this host's clock", begin.elapsed().as_secs_f64());
     Ok(0)
 }
 
 /// `board shell`.
 pub fn shell(name: &str) -> Result<u8> {
-    let board = virtual_board(name)?;
+    let board = open(name)?;
     progress::clear();
-    eprintln!("a shell on {name}; leave it with `exit`. Nothing done here is kept.");
+    eprintln!("a shell on {name}; leave it with `exit`. Changes are discarded.");
     let raw = RawTerminal::enter();
-    let result = board.console(Console::Shell, std::io::stdin(), std::io::stdout());
+    let result = board.console(Console::Shell, Box::new(std::io::stdin()), Box::new(std::io::stdout()));
     drop(raw);
     result.map_err(Error::from)?;
     Ok(0)

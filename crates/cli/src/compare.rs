@@ -3,8 +3,11 @@
 use crate::arguments::CompareArguments;
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, ErrorKind, Result};
-use pocketstone_study::compare::{compare as compare_runs, differing_facts};
-use pocketstone_study::store::Store;
+use pocketstone_study::results::compare::{
+    ComparedPoint, Comparison, Verdict, compare as compare_runs, differing_facts,
+};
+use pocketstone_study::results::store::Store;
+use pocketstone_study::specification::metric::Unit;
 
 /// Compares two runs.
 ///
@@ -15,44 +18,73 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8> {
     let differing = differing_facts(&a, &b)?;
     if !differing.is_empty() && !arguments.force {
         let list: Vec<String> = differing.iter().map(|(name, a, b)| format!("{name}: {a} and {b}")).collect();
-        return Err(Error::user(format!("the runs are not of the same kind: {}", list.join("; ")))
-            .hint("compare them all the same with --force"));
+        return Err(Error::user(format!("the runs are not comparable: {}", list.join("; ")))
+            .hint("compare them anyway with --force"));
     }
     let comparison = compare_runs(&a, &b)?;
     if comparison.identical + comparison.different.len() == 0 {
-        return Err(Error::user("the runs have no cell in common"));
+        return Err(Error::user("the runs have no cells in common"));
     }
     let cells = comparison.identical + comparison.different.len();
     match comparison.different.is_empty() {
-        true => say!("identical: the logs of all {cells} cells in common agree to the bit"),
+        true => say!("identical: the logs of all {cells} common cells are bit-identical"),
         false => {
-            say!("different: the logs of {} of {cells} cells in common differ", comparison.different.len());
+            say!("different: the logs of {} of {cells} common cells differ", comparison.different.len());
             comparison.different.iter().take(10).for_each(|cell| say!("  {cell}"));
         }
     }
     if comparison.unmatched > 0 {
-        say!("{} cells are in one of the runs only", comparison.unmatched);
+        say!("{} cells are in only one of the runs", comparison.unmatched);
     }
-    let write = |metric: &str, v: f64| if metric.ends_with("_ns") { format_ns(v) } else { format!("{v:.0}") };
-    for row in comparison.rows.iter().filter(|r| r.verdict() != "the same") {
+    for row in comparison.rows.iter().filter(|r| r.verdict() != Verdict::Same) {
+        let write = |v: f64| if row.metric.unit == Unit::Nanoseconds { format_ns(v) } else { format!("{v:.0}") };
         say!(
-            "{} {}: {} -> {} ({:+.1} %), {}",
+            "{} {}: {} -> {} (pairs {:+.1} %{}), {}",
             row.point,
-            row.metric,
-            write(&row.metric, row.a[0]),
-            write(&row.metric, row.b[0]),
+            row.metric.name,
+            write(row.a),
+            write(row.b),
             100.0 * row.change(),
-            row.verdict()
+            spread(row),
+            row.verdict().words()
         );
     }
-    if let Some(limit) = arguments.max_regression {
-        let worse = |r: &&pocketstone_study::compare::ComparedPoint| {
-            r.metric.ends_with("_ns") && r.verdict() == "larger" && 100.0 * r.change() > limit
-        };
-        let count = comparison.rows.iter().filter(worse).count();
-        if count > 0 {
-            return Err(Error::new(ErrorKind::Threshold, format!("{count} medians grew by more than {limit} %")));
-        }
+    let unknown = comparison.rows.iter().filter(|r| r.verdict() == Verdict::CannotTell).count();
+    if unknown > 0 {
+        say!(
+            "{unknown} medians cannot be distinguished from noise: runs on this machine are not bit-identical, and a \
+                median"
+        );
+        say!("of fewer than 5 cells has no 90 % interval; use more `repetitions`");
     }
-    Ok(0)
+    match arguments.max_regression {
+        Some(limit) => judge(&comparison, limit),
+        None => Ok(0),
+    }
+}
+
+/// What the ends of a median's change are, in words; nothing of one cell.
+fn spread(row: &ComparedPoint) -> String {
+    let spread = row.ratio.spread;
+    let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
+    spread
+        .name()
+        .map_or(String::new(), |name| format!("; {name}: {} to {}", percent(spread.low()), percent(spread.high())))
+}
+
+/// Fails where the second run is worse by more than `limit` per cent, or lacks what the first one has.
+fn judge(comparison: &Comparison, limit: f64) -> Result<u8> {
+    let mut faults = Vec::new();
+    let worse = comparison.rows.iter().filter(|r| 100.0 * r.regression() > limit).count();
+    if worse > 0 {
+        faults.push(format!("{worse} medians are worse by more than {limit} %"));
+    }
+    if !comparison.lost.is_empty() {
+        comparison.lost.iter().take(10).for_each(|cell| say!("  lost: {cell}"));
+        faults.push(format!("{} cells of the first run are missing or failed in the second", comparison.lost.len()));
+    }
+    match faults.is_empty() {
+        true => Ok(0),
+        false => Err(Error::new(ErrorKind::Threshold, faults.join(", and "))),
+    }
 }

@@ -27,10 +27,8 @@ pub fn finish(outcome: Result<u8>) -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             eprintln!("error: {}", error.message());
-            let mut cause = std::error::Error::source(&error);
-            while let Some(e) = cause {
-                eprintln!("  because: {e}");
-                cause = e.source();
+            for cause in pocketstone_vfs::causes(&error).skip(1) {
+                eprintln!("  because: {cause}");
             }
             if let Some(hint) = error.cure() {
                 eprintln!("  hint: {hint}");
@@ -77,7 +75,7 @@ pub fn man(command: clap::Command, folder: &Path) -> Result<PathBuf> {
 /// # Errors
 /// When it is none.
 pub fn parse_bytes(text: &str) -> Result<u64> {
-    let wrong = || Error::user(format!("`{text}` is no size")).hint("sizes are like 4096, 64K, 2M, 1.5G or 1T");
+    let wrong = || Error::user(format!("`{text}` is not a size")).hint("use a size such as 4096, 64K, 2M, 1.5G or 1T");
     let trimmed = text.trim();
     let number = trimmed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match trimmed[number.len()..].to_ascii_uppercase().as_str() {

@@ -7,25 +7,30 @@
 extern crate pocketstone_cli;
 
 mod advise;
+mod again;
 mod arguments;
 mod boards;
 mod compare;
 mod energy;
 mod progress;
 mod run;
+mod screen;
+mod studies;
 mod summary;
 mod traces;
 mod workloads;
 
 use arguments::{AdviseCommand, Arguments, BoardCommand, Command, StudyCommand};
 use clap::{CommandFactory, Parser};
-use pocketstone_core::error::Context;
-use pocketstone_core::{Error, ErrorKind, Result};
-use pocketstone_study::Study;
-use pocketstone_study::store::Store;
-use pocketstone_study::traces::Traces;
-use std::path::{Path, PathBuf};
+use pocketstone_board::{Cache, KINDS, Profile};
+use pocketstone_core::Result;
+use pocketstone_study::results::store::Store;
+use pocketstone_study::run::costs::Costs;
+use pocketstone_study::run::{Request, select_cells};
+use pocketstone_study::specification::traces::Traces;
+use std::path::Path;
 use std::process::ExitCode;
+use studies::{read_study, study_folder, study_of, write_report};
 
 fn main() -> ExitCode {
     pocketstone_cli::finish(dispatch(Arguments::parse().command))
@@ -40,15 +45,8 @@ fn dispatch(command: Command) -> Result<u8> {
             let mut store = Store::open(&folder, models)?;
             if models {
                 // Profiles may have changed since.
-                let devices = boards::devices();
                 let mut progress = progress::RunProgress::default();
-                let done = pocketstone_study::run::replay(
-                    &study,
-                    &devices,
-                    &mut store,
-                    &boards::surroundings()?,
-                    &mut progress,
-                );
+                let done = boards::replay(&study, &mut store, &boards::context()?, &mut progress);
                 progress::clear();
                 done?;
             }
@@ -63,7 +61,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Trace { file, json } => traces::show(&file, json),
         Command::Advise(AdviseCommand::Governor(arguments)) => advise::governor(&arguments),
         Command::Advise(AdviseCommand::Readahead(arguments)) => advise::read_ahead(&arguments),
-        Command::Study(StudyCommand::Check { file }) => check(&file),
+        Command::Study(StudyCommand::Check { file, many_cells }) => check(&file, many_cells),
         Command::Board(command) => match command {
             BoardCommand::List => boards::list(),
             BoardCommand::Build { name } => boards::build(&name),
@@ -88,60 +86,32 @@ fn dispatch(command: Command) -> Result<u8> {
     }
 }
 
-fn check(file: &Path) -> Result<u8> {
+fn check(file: &Path, many_cells: bool) -> Result<u8> {
     let study = read_study(file)?;
-    pocketstone_study::summarize::check_queries(&study)?;
-    let devices = pocketstone_study::replay::devices(&study, &boards::devices(), None)?;
-    pocketstone_study::replay::check(&study, &devices)?;
-    for kind in ["virtual", "host"] {
-        let request = pocketstone_study::run::Request { study: &study, only: None, directory: None };
-        let folder = tempfile::tempdir().user(|| "cannot create a temporary folder".into())?;
-        let mut traces = Traces::new(folder.path(), study_folder(file));
-        let (cells, _) = pocketstone_study::run::select_cells(&request, kind, None, &mut traces)?;
-        say!("{}: {} cells on a {kind} board", file.display(), cells.len());
+    let own = Profile::load(&boards::devices(), &study.board);
+    let own = own.map_err(|e| study.error_at(study.board_place.clone(), e))?;
+    let cache = Cache::of_user().ok();
+    let costs = cache.and_then(|c| boards::costs_file(&c)).map(|file| Costs::load(&file)).unwrap_or_default();
+    for kind in &KINDS {
+        let is_own = own.kind() == kind;
+        let request = Request {
+            study: &study,
+            only: None,
+            directory: None,
+            chip_bytes: own.chip_bytes().filter(|_| is_own),
+            most_cells: run::most_cells(many_cells),
+        };
+        let (cells, _) = select_cells(&request, kind.name, None, &mut Traces::checked(study_folder(file)))?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (usual, parallel) = (kind.usual, if kind.one_at_a_time { 1 } else { cores });
+        let (time, known) = costs.expect(if is_own { &own.name } else { usual }, &cells, parallel);
+        let guess = if known { "" } else { " (a guess: no similar cells were measured here yet)" };
+        let (file, number, time) = (file.display(), cells.len(), progress::in_words(time));
+        say!("{}", screen::lines(&format!("{file}: {number} cells on a {} board, about {time}{guess}", kind.name), 2));
     }
+    pocketstone_study::views::check::check_queries(&study)?;
+    let devices = pocketstone_study::models::replay::devices(&study, &boards::devices(), None)?;
+    pocketstone_study::models::replay::check(&study, &devices)?;
     say!("{}: ok, {} figures, {} claims", file.display(), study.figures.len(), study.claims.len());
     Ok(0)
-}
-
-/// The folder that paths in a study count from.
-fn study_folder(file: &Path) -> &Path {
-    file.parent().unwrap_or(Path::new(""))
-}
-
-/// Reads a study's file.
-fn read_study(file: &Path) -> Result<Study> {
-    let text = std::fs::read_to_string(file).user(|| format!("cannot read the study {}", file.display()))?;
-    Study::parse(&file.display().to_string(), &text)
-}
-
-/// The study that a run's results hold.
-fn study_of(store: &Store) -> Result<Study> {
-    let fact = |name: &str| {
-        let missing = || Error::user(format!("the results in {} have no {name}", store.folder().display()));
-        store.fact(name)?.ok_or_else(missing)
-    };
-    Study::parse(&format!("{}.toml", fact("study.name")?), &fact("study")?)
-}
-
-/// Writes a run's report and returns its path.
-fn write_report(store: &Store, study: &Study) -> Result<PathBuf> {
-    let mut model = pocketstone_study::report_model::model(store, study)?;
-    if !study.replays.is_empty() {
-        let tell = progress::stage_line();
-        let module = || pocketstone_study::explorer::module(&pocketstone_board::Cache::of_user()?, &*tell);
-        pocketstone_study::explorer::add(&mut model, store, study, &boards::devices(), module);
-        progress::clear();
-    }
-    let path = store.folder().join("report.html");
-    let html = pocketstone_report::html(&model)?;
-    let temporary = path.with_extension("html.new");
-    std::fs::write(&temporary, html).user(|| format!("cannot write {}", temporary.display()))?;
-    std::fs::rename(&temporary, &path).user(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
-}
-
-/// Whether an error is the board's, so that another board may do.
-fn is_boards(error: &Error) -> bool {
-    error.kind() == ErrorKind::Board
 }

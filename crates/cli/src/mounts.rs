@@ -3,13 +3,15 @@
 use crate::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_mount::{Before, MountOptions};
+use pocketstone_mount::{Before, MountOptions, Server};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// How long a server is left to find out by itself that nobody uses its mount any more.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// How long unmounting waits for the server to close the volume.
 const CLOSING: Duration = Duration::from_secs(120);
 
@@ -57,12 +59,12 @@ impl HelperArguments {
                         }
                         break;
                     }
-                    other => return Err(usage(format!("-{other} is no argument of a mount helper"))),
+                    other => return Err(usage(format!("unknown mount helper option -{other}"))),
                 }
             }
         }
-        let [source, directory] = <[OsString; 2]>::try_from(places)
-            .map_err(|_| usage("what to mount and a directory are needed".to_owned()))?;
+        let [source, directory] =
+            <[OsString; 2]>::try_from(places).map_err(|_| usage("a device and a directory are required".to_owned()))?;
         Ok(HelperArguments { source: source.into(), directory: directory.into(), options, sloppy, fake })
     }
 }
@@ -116,13 +118,14 @@ pub fn is_generic(name: &str, value: Option<&str>) -> bool {
     ours || value.is_none() && GENERIC.contains(&name)
 }
 
-/// Unmounts a directory at which a volume of a kind is mounted, and waits until it is closed.
+/// Unmounts a directory at which a volume of a kind is mounted, and waits until it is closed. Copies of the mount in
+/// other mount namespaces end with it.
 ///
 /// # Errors
 /// When nothing is mounted there, or it is in use.
 pub fn umount(directory: &Path, kind: &str, lazy: bool) -> Result<u8> {
     if pocketstone_mount::clean_up(directory)? == Before::CleanedUp {
-        note("note", &format!("the server of {} had died: unmounted it", directory.display()));
+        note("note", &format!("the server of {} had died; unmounted", directory.display()));
         return Ok(0);
     }
     let directory = directory.canonicalize().user(|| format!("cannot find {}", directory.display()))?;
@@ -130,15 +133,16 @@ pub fn umount(directory: &Path, kind: &str, lazy: bool) -> Result<u8> {
     let Some(entry) = entry.filter(|entry| entry.kind == kind) else {
         return Err(Error::user(format!("no volume is mounted at {}", directory.display())));
     };
+    let server = if lazy { None } else { Server::of(&directory) };
     pocketstone_mount::unmount(&directory, lazy)?;
     if !lazy {
-        wait_until_closed(Path::new(&entry.source))?;
+        wait_until_closed(Path::new(&entry.source), server)?;
     }
     Ok(0)
 }
 
 /// The server holds a lock on what is mounted until it has closed the volume.
-fn wait_until_closed(path: &Path) -> Result<()> {
+fn wait_until_closed(path: &Path, mut server: Option<Server>) -> Result<()> {
     // Without the right to look at it there is no way to know.
     let Ok(file) = std::fs::File::open(path) else { return Ok(()) };
     let start = Instant::now();
@@ -146,9 +150,17 @@ fn wait_until_closed(path: &Path) -> Result<()> {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(Errno::WOULDBLOCK) if start.elapsed() > CLOSING => {
                 return Err(Error::board(format!("unmounted, but {} is still in use", path.display()))
-                    .hint("it may be mounted elsewhere, such as in another mount namespace"));
+                    .hint("it may be mounted elsewhere, for example in another mount namespace"));
             }
-            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(5)),
+            Err(Errno::WOULDBLOCK) => {
+                if let Some(server) = server.take_if(|_| start.elapsed() > PATIENCE) {
+                    for holder in server.elsewhere() {
+                        note("note", &format!("it was still mounted in {holder}; unmounted there, too"));
+                    }
+                    server.end();
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
             // Closing the file gives the lock back.
             _ => return Ok(()),
         }

@@ -2,8 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pocketstone_board::{Failed, Measured};
-use pocketstone_study::cell::Cell;
 use pocketstone_study::run::Observer;
+use pocketstone_study::specification::cell::Cell;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -60,40 +60,50 @@ pub fn clear() {
 pub struct RunProgress {
     todo: usize,
     done: usize,
+    /// Those that are made, and all.
+    states: (usize, usize),
+}
+
+impl RunProgress {
+    /// What is done, and how long the rest takes.
+    fn tell(&mut self, left: Option<Duration>) {
+        let left = left.map_or_else(String::new, |left| format!(", {} left", in_words(left)));
+        let (done, todo) = (self.done, self.todo);
+        let text = match self.states.1 > self.states.0 {
+            true => format!("state {} of {}, before {todo} cells{left}", self.states.0 + 1, self.states.1),
+            false => format!("{done} of {todo} cells{left}"),
+        };
+        BAR.set_position((self.states.0 + done) as u64);
+        BAR.set_message(text.clone());
+        say_now_and_then(|| text);
+    }
 }
 
 impl Observer for RunProgress {
-    fn begin(&mut self, _total: usize, todo: usize, states: usize) {
-        (self.todo, self.done) = (todo, 0);
-        BAR.set_style(style("{msg} {bar:30} {pos}/{len} {eta} left"));
-        BAR.set_message("measuring");
-        // A state costs about as much as a few cells.
-        BAR.set_length(todo as u64 + 4 * states as u64);
-        BAR.set_position(0);
-        BAR.reset_eta();
+    fn begin(&mut self, todo: usize, states: usize) {
+        (self.todo, self.done, self.states) = (todo, 0, (0, states));
+        BAR.set_style(style("{msg} {wide_bar}"));
+        BAR.set_length((todo + states) as u64);
         BAR.enable_steady_tick(Duration::from_millis(200));
+        self.tell(None);
     }
 
-    fn state(&mut self, done: usize) {
-        BAR.set_position(4 * done as u64);
-        BAR.set_message("measuring");
+    fn state(&mut self, left: Option<Duration>) {
+        self.states.0 += 1;
+        self.tell(left);
     }
 
     fn replays(&mut self, done: usize, total: usize) {
-        BAR.set_style(style("{msg} {bar:30} {pos}/{len}"));
-        BAR.set_message(format!("replaying {total} runs"));
+        BAR.set_style(style("{msg} {pos}/{len} {wide_bar}"));
+        BAR.set_message("replays");
         BAR.set_length(total as u64);
         BAR.set_position(done as u64);
         say_now_and_then(|| format!("replayed {done} of {total} runs"));
     }
 
-    fn cell(&mut self, cell: &Cell, result: &Result<Measured, Failed>, _host_ms: f64) {
-        BAR.inc(1);
+    fn cell(&mut self, cell: &Cell, result: &Result<Measured, Failed>, left: Option<Duration>) {
         self.done += 1;
-        say_now_and_then(|| {
-            let minutes = BAR.eta().as_secs().div_ceil(60);
-            format!("measured {} of {} cells, about {minutes} min left", self.done, self.todo)
-        });
+        self.tell(left);
         if let Err(failed) = result {
             let text = format!("failed: {}: {}", cell.describe(), failed.error.chain());
             match BAR.is_hidden() {
@@ -101,5 +111,29 @@ impl Observer for RunProgress {
                 false => BAR.println(text),
             }
         }
+    }
+}
+
+/// A time for people who wait.
+pub fn in_words(time: Duration) -> String {
+    match time.as_secs_f64().ceil() as u64 {
+        s @ 0..=90 => format!("{s} s"),
+        s @ 91..=5400 => format!("{} min", s.div_ceil(60)),
+        s @ 5401..=172_800 => format!("{:.1} h", s as f64 / 3600.0),
+        s => format!("{} days", s.div_ceil(86_400)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_exact_as_people_need() {
+        let words = |s: f64| in_words(Duration::from_secs_f64(s));
+        assert_eq!(
+            [0.2, 90.0, 91.0, 5400.0, 9000.0, 500_000.0].map(words),
+            ["1 s", "90 s", "2 min", "90 min", "2.5 h", "6 days"]
+        );
     }
 }

@@ -1,16 +1,20 @@
 //! `pocketstone run`.
 
+use crate::again::{self, Options};
 use crate::arguments::RunArguments;
-use crate::boards::{devices, surroundings};
-use crate::{is_boards, progress, read_study, study_of, summary, write_report};
-use pocketstone_board::{Board, Profile, ProfileKind, Surroundings, TRACES, VirtualBoard};
+use crate::boards::{context, devices};
+use crate::studies::{is_boards, read_study, study_folder, study_of, write_report};
+use crate::{boards, progress, summary};
+use pocketstone_board::{Board, KINDS, Profile, SAME_MACHINE, TRACES};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::Study;
-use pocketstone_study::model::{LeftOut, Verdict};
-use pocketstone_study::run::{Request, dry_run, run as run_cells, select_cells};
-use pocketstone_study::store::Store;
-use pocketstone_study::traces::Traces;
+use pocketstone_study::results::store::Store;
+use pocketstone_study::run::costs::Costs;
+use pocketstone_study::run::{Request, run as run_cells, select_cells};
+use pocketstone_study::specification::cell::Cell;
+use pocketstone_study::specification::traces::Traces;
+use pocketstone_study::views::model::{LeftOut, Verdict};
 use std::path::{Path, PathBuf};
 
 /// Runs a study.
@@ -20,78 +24,116 @@ use std::path::{Path, PathBuf};
 pub fn run(arguments: &RunArguments) -> Result<u8> {
     let mut store = arguments.resume.as_deref().map(|folder| Store::open(folder, true)).transpose()?;
     let study = study(arguments, store.as_ref())?;
-    pocketstone_study::summarize::check_queries(&study)?;
+    pocketstone_study::views::check::check_queries(&study)?;
     let stored_board = match &store {
         Some(store) => store.fact("board.file")?.or(store.fact("board")?),
         None => None,
     };
+    let begun = store.as_ref().map(Options::of).transpose()?.flatten();
     let forced = arguments.board.clone().or(stored_board);
     let name = forced.clone().unwrap_or_else(|| study.board.clone());
     let directory = arguments.directory.as_deref().map(std::path::absolute).transpose();
     let directory = directory.user(|| "cannot resolve --directory".into())?;
-    let request = Request { study: &study, only: arguments.only.as_deref(), directory: directory.as_deref() };
-    let profile = Profile::load(&devices(), &name)?;
+    // A run that goes on does so where it began.
+    let directory = directory.or_else(|| begun.as_ref()?.directory.clone());
+    let cold = arguments.cold || begun.as_ref().is_some_and(|b| b.cold);
+    let profile = Profile::load(&devices(), &name).map_err(|e| match forced {
+        Some(_) => e,
+        None => study.error_at(study.board_place.clone(), e),
+    })?;
+    let request = Request {
+        study: &study,
+        only: arguments.only.as_deref(),
+        directory: directory.as_deref(),
+        chip_bytes: profile.chip_bytes(),
+        most_cells: most_cells(arguments.many_cells),
+    };
+    if let Some(folder) = &arguments.output {
+        Store::refuse_taken(folder)?;
+    }
     let base = study_base(arguments, store.as_ref())?;
     if arguments.dry_run {
-        let folder = tempfile::tempdir().user(|| "cannot create a temporary folder".into())?;
-        let mut traces = Traces::new(folder.path(), &base);
-        let (cells, _) = select_cells(&request, kind(&profile), None, &mut traces)?;
-        dry_run(&cells).iter().for_each(|line| say!("{line}"));
-        say!("{} cells on the board {name}", cells.len());
-        return Ok(0);
+        let (cells, _) = select_cells(&request, profile.kind().name, None, &mut Traces::checked(&base))?;
+        return dry_run(&study, &name, &cells, arguments.json);
     }
 
     // What replays need is checked before anything is measured.
-    let models = pocketstone_study::replay::devices(&study, &devices(), store.as_ref())?;
-    pocketstone_study::replay::check(&study, &models)?;
-    let surroundings = surroundings()?;
-    let mut traces = Traces::new(&surroundings.cache.folder(TRACES)?, &base);
+    let models = pocketstone_study::models::replay::devices(&study, &devices(), store.as_ref())?;
+    pocketstone_study::models::replay::check(&study, &models)?;
+    let context = context()?;
+    let mut traces = Traces::new(&context.cache.folder(TRACES)?, &base);
     let mut left_out = Vec::new();
-    let (profile, board) = match open(&profile, arguments.cold, &surroundings) {
+    let (profile, board) = match pocketstone_board::open(&profile, cold, &context) {
         Ok(board) => (profile, board),
         // Without the board that the study is meant for, this machine still has something to say.
-        Err(error) if forced.is_none() && is_boards(&error) && name != "host" => {
-            surroundings.check()?;
+        Err(error) if forced.is_none() && is_boards(&error) && !profile.kind().everywhere => {
+            context.check()?;
             let cure = error.cure().unwrap_or_default().to_owned();
             left_out.push(LeftOut { what: format!("the board {name}"), why: error.chain(), cure });
-            let host = Profile::load(&devices(), "host")?;
-            let board = open(&host, false, &surroundings)?;
+            let host = KINDS.iter().find(|kind| kind.everywhere).map_or("", |kind| kind.usual);
+            let host = Profile::load(&devices(), host)?;
+            let board = pocketstone_board::open(&host, false, &context)?;
             (host, board)
         }
         Err(error) => return Err(error),
     };
+    // The study's own board was wanting, and this machine took its place.
+    let replaced = !left_out.is_empty();
     if let Some(store) = &store {
-        refuse_another_board(store, board.as_ref())?;
+        refuse_another_board(store, &board)?;
     }
-    let selected = select_cells(&request, kind(&profile), Some(board.as_ref()), &mut traces);
+    let selected = select_cells(&request, profile.kind().name, Some(&board), &mut traces);
     let (cells, unavailable) = selected.map_err(|error| match left_out.first() {
         // Why it is not the board that the study is meant for matters more than what this one lacks.
         Some(l) if is_boards(&error) => {
-            Error::board(format!("{}; {} is left out: {}", error.message(), l.what, l.why)).hint(l.cure.clone())
+            Error::board(format!("{}; skipping {}: {}", error.message(), l.what, l.why)).hint(l.cure.clone())
         }
         _ => error,
     })?;
     left_out.extend(unavailable);
 
+    // The board that it runs on, which may be this machine for want of the study's own.
+    let board_name = match name.ends_with(".toml") && !replaced {
+        true => std::path::absolute(&name).user(|| format!("cannot resolve {name}"))?.to_string_lossy().into_owned(),
+        false => profile.name.clone(),
+    };
+    let options = match begun {
+        Some(begun) => begun.and(arguments),
+        None => Options {
+            study: study_file(arguments, &study, &base),
+            board: board_name,
+            // Of what an earlier version began it is not known what was asked.
+            only: arguments.only.clone().filter(|_| arguments.resume.is_none()),
+            cold,
+            directory: directory.clone(),
+            many_cells: arguments.many_cells,
+        },
+    };
     let store = match &mut store {
         Some(store) => store,
-        None => store.insert(new_store(arguments, &study, &base, &profile, board.as_ref())?),
+        None => store.insert(new_store(arguments, &study, &base, &profile, &board)?),
     };
+    options.keep(store)?;
+    again::link_latest(store.folder());
     store.clear_left_out()?;
     left_out.iter().try_for_each(|l| store.leave_out(l))?;
     let mut progress = progress::RunProgress::default();
-    let result = run_cells(&study, &cells, board.as_ref(), store, &traces, &surroundings, &mut progress);
-    let result =
-        result.and_then(|()| pocketstone_study::run::replay(&study, &devices(), store, &surroundings, &mut progress));
+    let costs_file = boards::costs_file(&context.cache);
+    let mut costs = costs_file.as_deref().map(Costs::load).unwrap_or_default();
+    let result = run_cells(&study, &cells, &board, store, &traces, &context, &mut costs, &mut progress);
+    if let Some(file) = costs_file {
+        costs.save(&file);
+    }
+    let result = result.and_then(|()| boards::replay(&study, store, &context, &mut progress));
     progress::clear();
-    if result.is_err() && surroundings.check().is_err() {
-        let folder = store.folder().display();
+    if result.is_err() && context.check().is_err() {
+        let (command, folder) = (again::this_command(), again::quote(&store.folder().to_string_lossy()));
         return Err(Error::new(ErrorKind::Interrupted, "interrupted")
-            .hint(format!("finished cells are kept; go on with: pocketstone run --resume {folder}")));
+            .hint(format!("finished cells are kept; resume with: {command} run --resume {folder}")));
     }
     result?;
     let report = write_report(store, &study)?;
-    let model = pocketstone_study::report_model::model(store, &study)?;
+    let model = pocketstone_study::views::report_model::model(store, &study)?;
     match arguments.json {
         true => say!("{}", summary::json(store, &model, &report)?),
         false => summary::print(store, &study, &model, &report)?,
@@ -105,25 +147,40 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     })
 }
 
-fn kind(profile: &Profile) -> &'static str {
-    match profile.kind {
-        ProfileKind::Host(_) => "host",
-        ProfileKind::Virtual(_) => "virtual",
-    }
+/// Most cells of a study that nobody asked for.
+pub fn most_cells(many: bool) -> u64 {
+    if many { u64::MAX } else { 100_000 }
 }
 
-fn open(profile: &Profile, cold: bool, surroundings: &Surroundings) -> Result<Box<dyn Board>> {
-    match &profile.kind {
-        ProfileKind::Virtual(machine) if cold => {
-            Ok(Box::new(VirtualBoard::open(&profile.name, machine, surroundings)?.cold()))
-        }
-        _ => pocketstone_board::open(profile, surroundings),
+/// What would be run, a line for each cell or as JSON.
+fn dry_run(study: &Study, board: &str, cells: &[Cell], json: bool) -> Result<u8> {
+    if json {
+        let cell = |c: &Cell| {
+            serde_json::json!({
+                "experiment": c.experiment, "point": c.point, "repetition": c.repetition, "seed": c.plan.seed,
+                "traced": c.traced,
+            })
+        };
+        let all: Vec<serde_json::Value> = cells.iter().map(cell).collect();
+        pocketstone_cli::print_json(&serde_json::json!({
+            "format": 1, "study": study.name, "board": board, "number": all.len(), "cells": all,
+        }))?;
+        return Ok(0);
     }
+    cells.iter().for_each(|cell| say!("{}", cell.describe()));
+    say!("{} cells on the board {board}", cells.len());
+    Ok(0)
+}
+
+/// The study's file, from the root.
+fn study_file(arguments: &RunArguments, study: &Study, base: &Path) -> PathBuf {
+    let named = arguments.study.as_deref().and_then(Path::file_name);
+    base.join(named.unwrap_or(format!("{}.toml", study.name).as_ref()))
 }
 
 fn study(arguments: &RunArguments, store: Option<&Store>) -> Result<Study> {
     let Some(store) = store else {
-        let file = arguments.study.as_deref().ok_or_else(|| Error::user("no study is named"))?;
+        let file = arguments.study.as_deref().ok_or_else(|| Error::user("no study given"))?;
         return read_study(file);
     };
     let stored = study_of(store)?;
@@ -131,7 +188,7 @@ fn study(arguments: &RunArguments, store: Option<&Store>) -> Result<Study> {
         if read_study(file)?.text != stored.text {
             let folder = store.folder().display();
             return Err(Error::user(format!("{} is not the study that {folder} was run with", file.display()))
-                .hint("leave the file out to go on with the stored study, or start a new run"));
+                .hint("omit the file to resume with the stored study, or start a new run"));
         }
     }
     Ok(stored)
@@ -142,67 +199,69 @@ fn study_base(arguments: &RunArguments, store: Option<&Store>) -> Result<PathBuf
     if let Some(folder) = store.map(|s| s.fact("study.folder")).transpose()?.flatten() {
         return Ok(folder.into());
     }
-    let folder = arguments.study.as_deref().map_or(Path::new(""), crate::study_folder);
+    let folder = arguments.study.as_deref().map_or(Path::new(""), study_folder);
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     std::path::absolute(folder).user(|| "cannot resolve the study's folder".into())
 }
 
-/// Results of different machines must not meet in one table.
-fn refuse_another_board(store: &Store, board: &dyn Board) -> Result<()> {
+/// Keeps what the board says of itself with the results.
+fn set_board_facts(store: &Store, board: &Board) -> Result<()> {
     let facts = board.facts();
-    for name in ["image.digest", "kernel.release", "machine", "qemu.version", "qemu.arguments"] {
+    let names: Vec<String> = facts.keys().map(|name| format!("fact.{name}")).collect();
+    store.set_facts(names.iter().map(String::as_str).zip(facts.values().map(String::as_str)))
+}
+
+/// Results of different machines must not meet in one table.
+fn refuse_another_board(store: &Store, board: &Board) -> Result<()> {
+    // Every board says what machine it is. A run that was killed before it did has measured nothing yet.
+    if store.fact("fact.machine")?.is_none() {
+        return set_board_facts(store, board);
+    }
+    let facts = board.facts();
+    for name in SAME_MACHINE {
         let (before, now) = (store.fact(&format!("fact.{name}"))?, facts.get(name).cloned());
         if before != now {
             let text = |v: Option<String>| v.unwrap_or_else(|| "unavailable".into());
             return Err(Error::user(format!(
-                "the board is not what it was when {} began: {name} was {}, is {}",
+                "the board has changed since {} began: {name} was {}, is now {}",
                 store.folder().display(),
                 text(before),
                 text(now)
             ))
-            .hint("start a new run; the old results stay as they are"));
+            .hint("start a new run; the old results are kept"));
         }
     }
     Ok(())
 }
 
-fn new_store(
-    arguments: &RunArguments,
-    study: &Study,
-    base: &Path,
-    profile: &Profile,
-    board: &dyn Board,
-) -> Result<Store> {
+fn new_store(arguments: &RunArguments, study: &Study, base: &Path, profile: &Profile, board: &Board) -> Result<Store> {
     let folder = match &arguments.output {
         Some(folder) => folder.clone(),
         None => free_folder(&study.name),
     };
-    let store = Store::create(&folder)?;
-    std::fs::write(folder.join("study.toml"), &study.text).user(|| format!("cannot write to {}", folder.display()))?;
-    let words: Vec<String> = std::env::args().map(|word| quote(&word)).collect();
-    store.set_facts([
+    let file = arguments.board.as_deref().filter(|b| b.ends_with(".toml"));
+    let file = file.map(std::path::absolute).transpose().user(|| "cannot resolve --board".into())?;
+    let file = file.as_ref().map(|path| path.to_string_lossy());
+    let (base, host) = (base.to_string_lossy(), rustix::system::uname());
+    let facts = [
         ("study", study.text.as_str()),
         ("study.name", &study.name),
         ("study.title", &study.title),
-        ("study.folder", base.to_string_lossy().as_ref()),
+        ("study.folder", &base),
         ("board", &profile.name),
-        ("board.kind", kind(profile)),
+        ("board.kind", profile.kind().name),
         ("board.profile", &profile.text),
-        ("board.repeats_to_the_bit", if board.deterministic() { "yes" } else { "no" }),
-        ("command", &words.join(" ")),
+        ("board.repeats_to_the_bit", if board.capabilities().deterministic { "yes" } else { "no" }),
         ("started_utc", &utc("%Y-%m-%d %H:%M:%S")),
         ("pocketstone.version", env!("CARGO_PKG_VERSION")),
         ("git.revision", env!("POCKETSTONE_REVISION")),
-        ("host.kernel", &rustix::system::uname().release().to_string_lossy()),
-        ("host.machine", &rustix::system::uname().machine().to_string_lossy()),
-    ])?;
-    if let Some(file) = arguments.board.as_deref().filter(|b| b.ends_with(".toml")) {
-        let file = std::path::absolute(file).user(|| "cannot resolve --board".into())?;
-        store.set_facts([("board.file", file.to_string_lossy().as_ref())])?;
-    }
-    let facts = board.facts();
-    let names: Vec<String> = facts.keys().map(|name| format!("fact.{name}")).collect();
-    store.set_facts(names.iter().map(String::as_str).zip(facts.values().map(String::as_str)))?;
+        ("host.kernel", &host.release().to_string_lossy()),
+        ("host.machine", &host.machine().to_string_lossy()),
+    ];
+    let board_file = file.as_deref().map(|file| ("board.file", file));
+    let store = Store::create(&folder, facts.into_iter().chain(board_file))?;
+    std::fs::write(folder.join("study.toml"), &study.text).user(|| format!("cannot write to {}", folder.display()))?;
+    set_board_facts(&store, board)?;
     Ok(store)
 }
 
@@ -214,29 +273,7 @@ fn free_folder(study: &str) -> PathBuf {
     std::iter::once(Path::new("results").join(&name)).chain(numbered).find(|f| !taken(f)).unwrap_or_default()
 }
 
-/// The time now in UTC, by `date`'s format.
+/// The time now in UTC, by the format of strftime(3).
 fn utc(format: &str) -> String {
-    let output = std::process::Command::new("date").args(["-u", &format!("+{format}")]).output();
-    output.map_or_else(|_| "unavailable".into(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
-}
-
-/// A word as a shell needs it.
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn quoted_words_mean_themselves() {
-        for word in ["plain", "two words", "it's", "", "a'b'c", "$HOME"] {
-            let script = format!("printf %s {}", super::quote(word));
-            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
-        }
-    }
+    jiff::Timestamp::now().strftime(format).to_string()
 }

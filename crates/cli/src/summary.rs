@@ -1,23 +1,13 @@
 //! What a run's end looks like on a terminal.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use crate::screen::{beside, lines, table};
 use pocketstone_core::{Error, Result};
 use pocketstone_study::Study;
-use pocketstone_study::model::{Model, Verdict};
-use pocketstone_study::report_model::{improvements, left_out_lines};
-use pocketstone_study::store::Store;
+use pocketstone_study::results::store::{Store, Summarized};
+use pocketstone_study::specification::metric::{self, Metric};
+use pocketstone_study::views::model::{ClaimResult, Model, Verdict};
+use pocketstone_study::views::report_model::{improvements, left_out_lines};
 use std::path::Path;
-
-/// Columns that a summary may take.
-const WIDTH: u16 = 100;
-
-/// A table of so many columns' heads.
-pub fn table(head: &[String]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(WIDTH).set_header(head);
-    table
-}
 
 /// Prints the summary of a run: what it saved, which claims hold, what was left out, where the
 /// report is.
@@ -25,36 +15,26 @@ pub fn table(head: &[String]) -> Table {
 /// # Errors
 /// When the results cannot be read.
 pub fn print(store: &Store, study: &Study, model: &Model, report: &Path) -> Result<()> {
-    say!("{}\n{}", model.title, model.summary);
+    say!("{}\n{}", lines(&model.title, 0), lines(&model.summary, 0));
     for improvement in improvements(store, study)? {
-        say!("\n{}", improvement.title);
-        let mut t = table(&improvement.columns);
-        improvement.rows.iter().for_each(|row| {
-            t.add_row(row);
-        });
-        t.column_iter_mut().skip(improvement.columns.len().saturating_sub(3)).for_each(|c| {
-            c.set_cell_alignment(CellAlignment::Right);
-        });
-        say!("{t}");
+        say!("\n{}", lines(&improvement.title, 0));
+        say!("{}", table(&improvement.columns, &improvement.rows, 3, true));
     }
     if !model.claims.is_empty() {
         say!("\nClaims");
-        let mut t = table(&["verdict".into(), "claim".into(), "found".into()]);
-        for claim in &model.claims {
-            t.add_row([claim.verdict.word(), &claim.text, &claim.detail]);
-        }
-        say!("{t}");
+        let claims: Vec<(&str, Vec<String>)> = model.claims.iter().map(claim).collect();
+        say!("{}", beside(&claims));
     }
     for caveat in &model.caveats {
-        say!("\nnote: {caveat}");
+        say!("\n{}", lines(&format!("note: {caveat}"), 2));
     }
     for line in left_out_lines(&model.left_out) {
-        say!("\n{line}");
+        say!("\n{}", lines(&line, 2));
     }
     for failure in &model.failures {
-        say!("\nfailed: {}\n  {}", failure.cell, failure.message);
+        say!("\n{}\n{}", lines(&format!("failed: {}", failure.cell), 2), lines(&format!("  {}", failure.message), 2));
         if let Some(hint) = &failure.hint {
-            say!("  hint: {hint}");
+            say!("{}", lines(&format!("  hint: {hint}"), 4));
         }
         if let Some(console) = &failure.console {
             let lines: Vec<&str> = console.lines().collect();
@@ -63,6 +43,12 @@ pub fn print(store: &Store, study: &Study, model: &Model, report: &Path) -> Resu
     }
     say!("\nresults: {}\nreport:  {}", store.folder().display(), report.display());
     Ok(())
+}
+
+/// A claim's verdict, and what is said beside it: the claim, what was found and, where it does not hold, why.
+fn claim(claim: &ClaimResult) -> (&'static str, Vec<String>) {
+    let why = claim.deviation.as_ref().map(|why| format!("why not: {why}"));
+    (claim.verdict.word(), [Some(claim.text.clone()), Some(claim.detail.clone()), why].into_iter().flatten().collect())
 }
 
 /// The outcome of a run as JSON.
@@ -81,7 +67,46 @@ pub fn json(store: &Store, model: &Model, report: &Path) -> Result<String> {
         })).collect::<Vec<_>>(),
         "left_out": model.left_out,
         "failures": model.failures,
+        "statistics": measured(store.statistics()?),
+        "comparisons": measured(store.comparisons()?),
         "facts": model.facts.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
     });
-    serde_json::to_string_pretty(&value).map_err(|e| Error::bug("the outcome is no JSON").because(e))
+    serde_json::to_string_pretty(&value).map_err(|e| Error::bug("the outcome is not valid JSON").because(e))
+}
+
+/// Rows of statistics, each with its point's factors.
+fn measured(rows: Vec<Summarized>) -> Vec<serde_json::Value> {
+    let row = |r: Summarized| {
+        serde_json::json!({
+            "experiment": r.experiment, "point": r.point, "metric": r.metric, "n": r.statistic.n,
+            "median": r.statistic.median, "mean": r.statistic.mean, "low": r.statistic.spread.low(),
+            "high": r.statistic.spread.high(), "coverage": r.statistic.spread.coverage(),
+            "origin": metric::named(&r.metric).map(Metric::origin),
+        })
+    };
+    rows.into_iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_that_does_not_hold_has_its_reason_under_it() {
+        let of = |verdict, deviation: Option<&str>| ClaimResult {
+            name: "c".into(),
+            text: "off saves half".into(),
+            verdict,
+            detail: "3.0 % is not at least 50.0 %".into(),
+            paper: None,
+            deviation: deviation.map(str::to_owned),
+            origin: Default::default(),
+            query: "SELECT 1".into(),
+            required: false,
+        };
+        let (word, said) = claim(&of(Verdict::Fails, Some("a rule has changed")));
+        assert_eq!(word, "does not hold");
+        assert_eq!(said, ["off saves half", "3.0 % is not at least 50.0 %", "why not: a rule has changed"]);
+        assert_eq!(claim(&of(Verdict::Holds, None)).1.len(), 2);
+    }
 }

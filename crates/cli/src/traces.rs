@@ -8,9 +8,9 @@ use pocketstone_core::{Error, Result};
 use pocketstone_probe::analysis::{analyse, phone_summary};
 use pocketstone_probe::ftrace;
 use pocketstone_report::perfetto::{PerfettoProcess, PerfettoQuery, PerfettoRun, write};
-use pocketstone_study::factor::describe;
-use pocketstone_study::layers::Layers;
-use pocketstone_study::store::Store;
+use pocketstone_study::results::layers::Layers;
+use pocketstone_study::results::store::Store;
+use pocketstone_study::specification::factor::describe;
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn show(file: &Path, json: bool) -> Result<u8> {
         return Err(Error::user(format!("{} is compressed", file.display()))
             .hint(format!("zcat {} | pocketstone trace -", file.display())));
     }
-    let named = |e: Error| Error::user(format!("{} is no trace that can be read", file.display())).because(e);
+    let named = |e: Error| Error::user(format!("{} is not a readable trace", file.display())).because(e);
     let reading = ftrace::read(&text, &ftrace::Context::default()).map_err(named)?;
     let summary = phone_summary(&reading.log);
     if json {
@@ -47,7 +47,7 @@ pub fn show(file: &Path, json: bool) -> Result<u8> {
     let run = match summary {
         Ok(run) => run,
         Err(error) => {
-            say!("no run is marked in it: {}", error.chain());
+            say!("it contains no marked run: {}", error.chain());
             return Ok(0);
         }
     };

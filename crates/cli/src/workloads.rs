@@ -1,13 +1,16 @@
 //! `pocketstone import` and `pocketstone workload`.
 
+use crate::again;
 use crate::arguments::{ImportArguments, MakeArguments, WorkloadCommand};
 use pocketstone_core::database::Recipe;
 use pocketstone_core::error::Context;
-use pocketstone_core::plan::Pattern;
+use pocketstone_core::pattern::Pattern;
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
-use pocketstone_workload::database::{Trace, from_file, from_sql_log, prepare, to_published};
+use pocketstone_workload::database::{Trace, from_file, import as parse_log, prepare, to_published};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Makes a prepared workload of a database and a list of statements.
 ///
@@ -19,22 +22,72 @@ pub fn import(arguments: &ImportArguments) -> Result<u8> {
         Some(file) => read(file)?,
         None => Vec::new(),
     };
-    let named = |e: Error| Error::user(format!("{} is no list of statements", arguments.queries.display())).because(e);
-    let trace = from_sql_log(&queries, image, arguments.delay, arguments.seed).map_err(named)?;
-    // Bad SQL is found now, and not when a study has run for an hour.
-    pocketstone_engine::database::reference(&std::sync::Arc::new(trace.clone()))
-        .user(|| format!("{} does not run on SQLite", arguments.queries.display()))?;
     let output = arguments.output.clone().unwrap_or_else(|| arguments.queries.with_extension("trace"));
+    refuse_others_file(&output)?;
+    // Timestamps say when statements came; a delay is one that follows the statement before.
+    let arrival = if arguments.delay.is_none() { "open" } else { "closed" };
+    let study = arguments.study.as_deref().map(|study| Ok::<_, Error>((study, study_text(&output, study, arrival)?)));
+    let study = study.transpose()?;
+    if let Some((path, text)) = &study {
+        if std::fs::read_to_string(path).is_ok_and(|there| there != *text) || path.is_dir() {
+            return Err(Error::user(format!("{} already exists and is a different study", path.display()))
+                .hint("give --study another name, or omit it: the existing study runs the new workload"));
+        }
+    }
+    let (trace, skipped) = understood(arguments, &queries, image)?;
     write(&output, &trace)?;
     show(&trace, 0);
-    if let Some(study) = &arguments.study {
-        // Timestamps say when statements came; a delay is one that follows the statement before.
-        let arrival = if arguments.delay.is_none() { "open" } else { "closed" };
-        let text = study_text(&output, study, arrival)?;
+    if !skipped.is_empty() {
+        say!("skipped, with {} lines in total:", skipped.len());
+        skipped.iter().for_each(|(line, why)| say!("  line {line}: {why}"));
+    }
+    if let Some((study, text)) = &study {
         std::fs::write(study, text).user(|| format!("cannot write {}", study.display()))?;
-        say!("study: {}\nrun it: pocketstone run {}", study.display(), study.display());
+        let (command, file) = (again::this_command(), again::quote(&study.to_string_lossy()));
+        say!("study: {}\nrun it: {command} run {file}", study.display());
     }
     Ok(0)
+}
+
+/// The workload of a log, and the lines of it that are left out.
+fn understood(arguments: &ImportArguments, queries: &str, image: Vec<u8>) -> Result<(Trace, Vec<(usize, String)>)> {
+    let path = arguments.queries.display();
+    let named = |e: Error| Error::user(format!("{path} is not a list of statements")).because(e);
+    let mut skip = BTreeMap::new();
+    loop {
+        let skipping = arguments.skip_errors.then_some(&skip);
+        let found = parse_log(queries, image.clone(), arguments.delay, arguments.seed, skipping).map_err(named)?;
+        let trace = Arc::new(found.trace);
+        // Bad SQL is found now, and not when a study has run for an hour.
+        let failing = pocketstone_engine::database::failing(&trace)?;
+        let line = |step: usize| found.lines.get(step).copied().unwrap_or_default();
+        match failing.first() {
+            None => {
+                let trace = Arc::try_unwrap(trace).map_err(|_| Error::bug("a workload is in use"))?;
+                return Ok((trace, found.skipped));
+            }
+            Some((step, error)) if !arguments.skip_errors => {
+                let text = trace.sql(&trace.measured()[*step]);
+                let shown: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(120).collect();
+                let why = Error::user(format!("line {}: {}", line(*step), error.chain()));
+                return Err(Error::user(format!("{path} does not run on SQLite: {shown}"))
+                    .because(why)
+                    .hint("pass its database with --db, or skip such lines with --skip-errors"));
+            }
+            // What failed changed nothing, but left out, it may let others run that failed with it.
+            Some(_) => skip.extend(failing.iter().map(|(step, error)| (line(*step), error.chain()))),
+        }
+    }
+}
+
+/// Refuses to write a workload over a file that is none.
+fn refuse_others_file(path: &Path) -> Result<()> {
+    let Ok(there) = std::fs::read(path) else { return Ok(()) };
+    match Trace::decode(&there) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::user(format!("{} already exists and is not a prepared workload", path.display()))
+            .hint("choose another file with --output")),
+    }
 }
 
 /// A study of a prepared workload: engines that have SQL, with its own delays and without any.
@@ -49,14 +102,14 @@ fn study_text(workload: &Path, study: &Path, arrival: &str) -> Result<String> {
     let name = absolute.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let quoted = |text: &str| toml_string(text);
     Ok(format!(
-        "title = {}\nboard = \"host\"\nrepetitions = 3\nseed = 1\n\n[[experiment]]\nname = \"own\"\n\
-         [experiment.factors]\nfile_system = \"directory\"\nworkload = \"prepared\"\nworkload_file = {}\n\
-         engine = \"sqlite\"\nsql = \"text\"\narrival = \"{arrival}\"\ndelay = [\"none\", \"own\"]\n\
-         journal_mode = [\"delete\", \"wal\"]\n\n[[figure]]\nname = \"mean\"\n\
-         title = \"Mean time of a statement\"\ncaption = \"Without delays, and with the workload's own.\"\n\
-         experiment = \"own\"\nmetric = \"mean_ns\"\nshow = \"value\"\nx = \"delay\"\nseries = [\"journal_mode\"]\n\n\
-         [[detail]]\nname = \"one-run\"\ntitle = \"One run\"\ncaption = \"Its latencies, its time line, and its \
-         statements with everything that they caused.\"\nonly = \"delay = 'own' AND journal_mode = 'delete'\"\n",
+        "title = {}\nboard = \"host\"\nrepetitions = 3\nseed = 1\n\n[[experiment]]\nname = \"own\"\ntraced = \
+            \"first\"\n[experiment.factors]\nfile_system = \"directory\"\nworkload = \"prepared\"\nworkload_file = \
+            {}\nengine = \"sqlite\"\nsql = \"text\"\narrival = \"{arrival}\"\ndelay = [\"none\", \
+            \"own\"]\njournal_mode = [\"delete\", \"wal\"]\n\n[[figure]]\nname = \"mean\"\ntitle = \"Mean time of a \
+            statement\"\ncaption = \"Without delays, and with the workload's own.\"\nexperiment = \"own\"\nmetric = \
+            \"mean_ns\"\nshow = \"value\"\nx = \"delay\"\nseries = [\"journal_mode\"]\n\n[[detail]]\nname = \
+            \"one-run\"\ntitle = \"One run\"\ncaption = \"Its latencies, its timeline, and its statements with \
+            everything they caused.\"\nonly = \"delay = 'own' AND journal_mode = 'delete'\"\n",
         quoted(&format!("{name} on SQLite")),
         quoted(&path),
     ))
@@ -110,7 +163,7 @@ fn read(file: &Path) -> Result<Vec<u8>> {
 }
 
 fn read_text(file: &Path) -> Result<String> {
-    String::from_utf8(read(file)?).user(|| format!("{} is no UTF-8 text", file.display()))
+    String::from_utf8(read(file)?).user(|| format!("{} is not UTF-8 text", file.display()))
 }
 
 fn write(file: &Path, trace: &Trace) -> Result<()> {
@@ -130,7 +183,7 @@ fn show(trace: &Trace, operations: usize) {
             bytes => format!(", starts from a database of {bytes} bytes"),
         }
     );
-    say!("{} operations, {} of delays in all", trace.operations(), format_ns(summary.pause_ns as f64));
+    say!("{} operations, {} of delays in total", trace.operations(), format_ns(summary.pause_ns as f64));
     for (word, count) in &summary.words {
         say!("  {count:>8} {word}");
     }

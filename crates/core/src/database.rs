@@ -1,10 +1,10 @@
-//! What a database workload is: which operations, on which engine, how configured and how paced.
+//! Specification of a database workload: operations, engine, configuration and pacing.
 
 mod frequency;
 
 pub use frequency::Frequency;
 
-use crate::{Error, Result};
+use crate::{Error, Result, words};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ pub const DATABASE_FOLDER: &str = "pocketstone-database";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSpec {
-    /// What the workload was prepared from.
+    /// The recipe of the workload.
     pub recipe: Recipe,
     /// Digest of the prepared workload (64 hexadecimal digits): the name of its file.
     pub trace: String,
     /// Digest of its loading steps alone, a prepared workload too: cells that start alike share a state.
     pub loading_trace: String,
-    /// Who executes it.
+    /// The engine.
     pub engine: DatabaseEngine,
     /// How statements are handed over.
     pub sql: SqlForm,
@@ -33,7 +33,7 @@ pub struct DatabaseSpec {
     pub threads: u32,
     /// How a delay is waited for.
     pub waiting: Waiting,
-    /// What a delay counts from.
+    /// The start of a delay.
     pub arrival: Arrival,
     /// Whether the page cache has nothing of the database before the first operation.
     pub cold: bool,
@@ -60,12 +60,12 @@ impl DatabaseSpec {
         }
     }
 
-    /// What matters for loading: how operations are paced and counted does not change what they start from.
+    /// The part that matters for loading: pacing and counting do not affect the initial state.
     pub fn loading(&self) -> DatabaseSpec {
         let recipe = Recipe {
             operations: 0,
             scan_records: 1,
-            pattern: crate::plan::Pattern::Random,
+            pattern: crate::pattern::Pattern::Random,
             delay: None,
             ..self.recipe.clone()
         };
@@ -83,7 +83,7 @@ impl DatabaseSpec {
     }
 }
 
-/// What a prepared workload is made from; with a seed, it makes the same bytes everywhere.
+/// The recipe of a prepared workload; with a seed, it gives the same bytes everywhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
@@ -96,15 +96,15 @@ pub struct Recipe {
     pub records: u64,
     /// Operations.
     pub operations: u64,
-    /// Fields of a record, beside its key.
+    /// Fields of a record, in addition to its key.
     pub fields: u64,
     /// Characters of a field.
     pub field_bytes: u64,
     /// Longest scan in records.
     pub scan_records: u64,
     /// Order of keys, for [`DatabaseWorkload::Contacts`].
-    pub pattern: crate::plan::Pattern,
-    /// Delay between two operations. A workload file has its own, which stays where this is `None`.
+    pub pattern: crate::pattern::Pattern,
+    /// Delay between two operations; `None` keeps a workload file's own.
     pub delay: Option<Delay>,
 }
 
@@ -119,47 +119,46 @@ impl Recipe {
             fields: 10,
             field_bytes: 100,
             scan_records: 100,
-            pattern: crate::plan::Pattern::Random,
+            pattern: crate::pattern::Pattern::Random,
             delay: None,
         }
     }
 }
 
-/// Database workloads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DatabaseWorkload {
-    /// YCSB A: 50% reads, 50% updates, Zipfian.
-    YcsbA,
-    /// YCSB B: 95% reads, 5% updates, Zipfian.
-    YcsbB,
-    /// YCSB C: reads, Zipfian.
-    YcsbC,
-    /// YCSB D: 95% reads of the latest records, 5% inserts.
-    YcsbD,
-    /// YCSB E: 95% scans, 5% inserts, Zipfian.
-    YcsbE,
-    /// YCSB F: 50% reads, 50% read-modify-writes, Zipfian.
-    YcsbF,
-    /// YCSB A on PocketData's own schema, as SQL text.
-    PocketdataA,
-    /// YCSB B on it.
-    PocketdataB,
-    /// YCSB C on it.
-    PocketdataC,
-    /// YCSB D on it.
-    PocketdataD,
-    /// YCSB E on it.
-    PocketdataE,
-    /// YCSB F on it.
-    PocketdataF,
-    /// Look-ups by number in a table of contacts (the read-ahead paper's SQLite workload).
-    Contacts,
-    /// A prepared workload or a published JSON file.
-    #[serde(rename = "prepared")]
-    File,
-    /// Nothing at all: what is left is the floor of every measurement.
-    Null,
+words! {
+    /// Database workloads.
+    DatabaseWorkload {
+        /// YCSB A: 50% reads, 50% updates, Zipfian.
+        YcsbA = "ycsb-a",
+        /// YCSB B: 95% reads, 5% updates, Zipfian.
+        YcsbB = "ycsb-b",
+        /// YCSB C: reads, Zipfian.
+        YcsbC = "ycsb-c",
+        /// YCSB D: 95% reads of the latest records, 5% inserts.
+        YcsbD = "ycsb-d",
+        /// YCSB E: 95% scans, 5% inserts, Zipfian.
+        YcsbE = "ycsb-e",
+        /// YCSB F: 50% reads, 50% read-modify-writes, Zipfian.
+        YcsbF = "ycsb-f",
+        /// YCSB A on PocketData's own schema, as SQL text.
+        PocketdataA = "pocketdata-a",
+        /// YCSB B on it.
+        PocketdataB = "pocketdata-b",
+        /// YCSB C on it.
+        PocketdataC = "pocketdata-c",
+        /// YCSB D on it.
+        PocketdataD = "pocketdata-d",
+        /// YCSB E on it.
+        PocketdataE = "pocketdata-e",
+        /// YCSB F on it.
+        PocketdataF = "pocketdata-f",
+        /// Look-ups by number in a table of contacts (the read-ahead paper's SQLite workload).
+        Contacts = "contacts",
+        /// A prepared workload or a published JSON file.
+        File = "prepared",
+        /// No operations: the floor of every measurement.
+        Null = "null",
+    }
 }
 
 /// Delay between two operations.
@@ -182,11 +181,11 @@ pub enum Delay {
         /// Shape: standard deviation of the logarithm.
         sigma: f64,
     },
-    /// round(ln i) milliseconds before operation i + 1: what PocketData's published "log" files hold.
+    /// round(ln i) milliseconds before operation i + 1, as in PocketData's published "log" files.
     PublishedLog,
 }
 
-/// Shape of a lognormal delay where none is given.
+/// Default shape of a lognormal delay.
 pub const LOGNORMAL_SIGMA: f64 = 1.0;
 
 impl FromStr for Delay {
@@ -194,7 +193,7 @@ impl FromStr for Delay {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::user(format!("`{text}` is no delay"))
+            Error::user(format!("`{text}` is not a delay"))
                 .hint("delays: none, a duration such as 1ms, lognormal:6ms, lognormal:6ms:SHAPE, published-log")
         };
         let duration = |t: &str| crate::units::parse_ns(t).map_err(|e| wrong().because(e));
@@ -206,7 +205,7 @@ impl FromStr for Delay {
                 let sigma: f64 = sigma.parse().map_err(|_| wrong())?;
                 match sigma.is_finite() && (0.0..=5.0).contains(&sigma) {
                     true => Ok(Delay::Lognormal { mean_ns: duration(mean)?, sigma }),
-                    false => Err(wrong().hint("a lognormal's shape is from 0 to 5")),
+                    false => Err(wrong().hint("a lognormal's shape must be from 0 to 5")),
                 }
             }
             [fixed] => match duration(fixed)? {
@@ -251,65 +250,42 @@ impl<'de> Deserialize<'de> for Delay {
     }
 }
 
-/// Who executes a database workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DatabaseEngine {
-    /// SQLite, compiled in.
-    Sqlite,
-    /// Berkeley DB by its SQL interface, loaded at run time.
-    Bdb,
-    /// H2 by JDBC.
-    H2,
-    /// LMDB: key-value operations only.
-    Lmdb,
-    /// redb: key-value operations only.
-    Redb,
-    /// Nobody: operations are walked through and nothing is done.
-    Null,
+words! {
+    /// The engine of a database workload.
+    DatabaseEngine {
+        /// SQLite, compiled in.
+        Sqlite = "sqlite",
+        /// Berkeley DB by its SQL interface, loaded at run time.
+        Bdb = "bdb",
+        /// H2 by JDBC.
+        H2 = "h2",
+        /// LMDB: key-value operations only.
+        Lmdb = "lmdb",
+        /// redb: key-value operations only.
+        Redb = "redb",
+        /// No engine: steps through the operations without executing them.
+        Null = "null",
+    }
 }
 
 impl DatabaseEngine {
-    /// Every engine, in the order they are shown.
-    pub const ALL: [DatabaseEngine; 6] = [
-        DatabaseEngine::Sqlite,
-        DatabaseEngine::Bdb,
-        DatabaseEngine::H2,
-        DatabaseEngine::Lmdb,
-        DatabaseEngine::Redb,
-        DatabaseEngine::Null,
-    ];
-
-    /// The name used in studies, results and messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            DatabaseEngine::Sqlite => "sqlite",
-            DatabaseEngine::Bdb => "bdb",
-            DatabaseEngine::H2 => "h2",
-            DatabaseEngine::Lmdb => "lmdb",
-            DatabaseEngine::Redb => "redb",
-            DatabaseEngine::Null => "null",
-        }
-    }
-
     /// Whether it understands SQL text; the others have the key-value operations alone.
     pub fn speaks_sql(self) -> bool {
         matches!(self, DatabaseEngine::Sqlite | DatabaseEngine::Bdb | DatabaseEngine::H2)
     }
 }
 
-/// How a statement is handed to an SQL engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SqlForm {
-    /// Prepared once, before the clock starts; values are bound.
-    Prepared,
-    /// As text with its values in it, parsed each time.
-    Text,
+words! {
+    /// How a statement is handed to an SQL engine.
+    SqlForm {
+        /// Prepared once, before the clock starts; values are bound.
+        Prepared = "prepared",
+        /// As text with its values in it, parsed each time.
+        Text = "text",
+    }
 }
 
-/// The database configuration: what a study sets, by the names of SQLite's pragmas. `None` leaves the
-/// engine's own default.
+/// The database configuration, named after SQLite's pragmas. `None` leaves the engine's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Configuration {
@@ -325,27 +301,27 @@ pub struct Configuration {
     pub cache_bytes: Option<u64>,
 }
 
-/// How a delay is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Waiting {
-    /// The thread sleeps.
-    Sleep,
-    /// The thread looks at the clock until it is time: the processor stays hot.
-    Busy,
+words! {
+    /// How a delay is waited for.
+    Waiting {
+        /// The thread sleeps.
+        Sleep = "sleep",
+        /// The thread looks at the clock until it is time: the processor stays hot.
+        Busy = "busy",
+    }
 }
 
-/// What a delay counts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrival {
-    /// From the end of the operation before (a user who thinks): PocketData's way.
-    Closed,
-    /// From the intended start of the operation before (a timetable): operations queue behind slow ones.
-    Open,
+words! {
+    /// The start of a delay.
+    Arrival {
+        /// From the end of the previous operation (think time), as in PocketData.
+        Closed = "closed",
+        /// From the intended start of the operation before (a timetable): operations queue behind slow ones.
+        Open = "open",
+    }
 }
 
-/// Conditions of a trial. `None` leaves what the machine has.
+/// Conditions of a trial. `None` leaves the machine's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Conditions {
@@ -360,24 +336,24 @@ pub struct Conditions {
     pub frequency: Option<Frequency>,
 }
 
-/// One condition of a trial: what was asked and what was in force.
+/// One condition of a trial: requested and effective value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// `governor`, `frequency`, `cores` or `power`.
     pub name: String,
-    /// What was asked for.
+    /// The requested value.
     pub asked: String,
-    /// What was in force, where the machine tells.
+    /// The effective value, if the machine reports it.
     pub in_force: Option<String>,
-    /// Why it was not set; empty where it was.
+    /// Why it was not set; empty if it was.
     pub why: String,
 }
 
-/// What an engine's process left behind beside its call log.
+/// The output of an engine process besides its call log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DatabaseOutcome {
-    /// Digest of everything that the operations returned, 16 hexadecimal digits; the same for every engine.
-    /// `None` where threads ran side by side, whose results depend on who came first.
+    /// Digest of all returned results, 16 hexadecimal digits; the same for every engine. `None` with several threads,
+    /// whose results depend on timing.
     pub digest: Option<String>,
     /// Engine and version, such as `SQLite 3.50.2`.
     pub engine: String,
@@ -391,14 +367,14 @@ pub struct DatabaseOutcome {
     pub threads: Vec<u32>,
     /// Rows that the operations returned.
     pub rows: u64,
-    /// What the process used between first start and last end; names as in docs/results.md.
+    /// Resource usage of the process from first start to last end; names as in docs/results.md.
     pub usage: Usage,
-    /// What the machine was asked for.
+    /// The conditions of the trial.
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }
 
-/// What an engine's process used during the run, by its own account.
+/// Resource usage of an engine process during the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Time on a core, user and system, of all threads.

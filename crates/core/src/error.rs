@@ -1,24 +1,25 @@
-//! One error type for all rooms: what kind it is, what happened, why, and what cures it.
+//! The error type of all crates: kind, message, cause and fix.
 
+use pocketstone_vfs::{MediumError, MediumErrorKind};
 use std::fmt;
 
-/// What a command's exit code will be; one kind per code.
+/// The kind of an error, one per exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The user's input or configuration is wrong (exit code 1).
+    /// Invalid input or configuration (exit status 1).
     User,
-    /// A threshold or a claim was missed (exit code 3).
+    /// A threshold or a claim was missed (exit status 3).
     Threshold,
-    /// The board or the machine cannot do what was asked (exit code 4).
+    /// The board or the machine lacks something required (exit status 4).
     Board,
-    /// A fault of pocketstone itself (exit code 70).
+    /// An internal error of pocketstone (exit status 70).
     Bug,
-    /// The user stopped it (exit code 130, as shells have it: 128 + SIGINT).
+    /// Interrupted by the user (exit status 130: 128 + SIGINT).
     Interrupted,
 }
 
 impl ErrorKind {
-    /// The process exit code of this kind (2, usage, belongs to the command-line parser).
+    /// The exit status of this kind (2, usage errors, belongs to the command-line parser).
     pub fn exit_code(self) -> u8 {
         match self {
             ErrorKind::User => 1,
@@ -30,7 +31,7 @@ impl ErrorKind {
     }
 }
 
-/// An error with its kind, its cause chain and, where one is known, the cure.
+/// An error with its kind, its chain of causes and, if known, a fix.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -43,12 +44,12 @@ pub struct Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// An error of `kind` with a message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into(), hint: None, source: None }
     }
 
-    /// Wrong input or configuration.
+    /// Invalid input or configuration.
     pub fn user(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::User, message)
     }
@@ -58,12 +59,12 @@ impl Error {
         Self::new(ErrorKind::Board, message)
     }
 
-    /// Something that cannot happen did.
+    /// An internal error.
     pub fn bug(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Bug, message)
     }
 
-    /// Adds what the user can do about it.
+    /// Adds a suggested fix.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -85,31 +86,19 @@ impl Error {
         &self.message
     }
 
-    /// The cure nearest to the top of the cause chain.
+    /// The outermost fix in the chain of causes.
     pub fn cure(&self) -> Option<&str> {
-        if self.hint.is_some() {
-            return self.hint.as_deref();
-        }
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            if let Some(hint) = error.downcast_ref::<Error>().and_then(|e| e.hint.as_deref()) {
-                return Some(hint);
-            }
-            cause = error.source();
-        }
-        None
+        pocketstone_vfs::causes(self).find_map(|error| {
+            let own = || error.downcast_ref::<Error>().and_then(|e| e.hint.as_deref());
+            let medium = || error.downcast_ref::<MediumError>().and_then(MediumError::cure);
+            let volume = || error.downcast_ref::<pocketstone_vfs::Error>().and_then(pocketstone_vfs::Error::cure);
+            own().or_else(medium).or_else(volume)
+        })
     }
 
     /// The message and all its causes, on one line.
     pub fn chain(&self) -> String {
-        let mut text = self.message.clone();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        text
+        pocketstone_vfs::chain(self)
     }
 }
 
@@ -125,7 +114,28 @@ impl std::error::Error for Error {
     }
 }
 
-/// Turns any error into [`Error`] with a sentence that says what was being done.
+impl From<MediumError> for Error {
+    fn from(error: MediumError) -> Error {
+        let kind = match error.kind() {
+            MediumErrorKind::Refused => ErrorKind::User,
+            MediumErrorKind::Bug => ErrorKind::Bug,
+            _ => ErrorKind::Board,
+        };
+        let (message, hint, source) = error.into_parts();
+        Error { kind, message, hint, source }
+    }
+}
+
+impl From<pocketstone_vfs::Error> for Error {
+    fn from(error: pocketstone_vfs::Error) -> Error {
+        match error {
+            pocketstone_vfs::Error::Medium(inner) => Error::from(*inner),
+            other => Error { hint: other.cure().map(str::to_owned), ..Error::user(other.to_string()) },
+        }
+    }
+}
+
+/// Converts any error into an [`Error`] with a message that says what was being done.
 pub trait Context<T> {
     /// Wraps an error as the cause of a user error.
     fn user(self, message: impl FnOnce() -> String) -> Result<T>;
@@ -153,5 +163,18 @@ mod tests {
         assert_eq!(outer.chain(), "cannot boot: no such module");
         assert_eq!(outer.cure(), Some("install it"));
         assert_eq!(outer.kind().exit_code(), 1);
+    }
+
+    #[test]
+    fn errors_of_media_and_file_systems_keep_what_they_say() {
+        let medium = || MediumError::failed("cannot lock the chip").hint("unmount it").because(Error::bug("no lock"));
+        let kept = |error: Error| (error.kind(), error.chain(), error.cure().map(str::to_owned));
+        let expected = (ErrorKind::Board, "cannot lock the chip: no lock".to_owned(), Some("unmount it".to_owned()));
+        assert_eq!(kept(medium().into()), expected);
+        assert_eq!(kept(pocketstone_vfs::Error::from(medium()).into()), expected);
+        assert_eq!(Error::user("cannot mount").because(medium()).cure(), Some("unmount it"));
+        assert_eq!(Error::from(MediumError::refused("x")).kind(), ErrorKind::User);
+        assert_eq!(Error::from(MediumError::bug("x")).kind(), ErrorKind::Bug);
+        assert_eq!(Error::from(pocketstone_vfs::Error::NotFound).kind(), ErrorKind::User);
     }
 }

@@ -1,4 +1,4 @@
-//! What a kernel did during a run: the events of a trace, whoever recorded them. Their bytes: [`crate::events_log`].
+//! Kernel events of a run, from any recorder. [`crate::events_log`] has their binary format.
 
 use crate::{Error, Result};
 
@@ -192,14 +192,14 @@ impl EventLog {
     /// thread that wrote the first.
     ///
     /// # Errors
-    /// When a mark is missing, or they are in the wrong order.
+    /// `ErrorKind::User` if a mark is missing, or they are in the wrong order.
     pub fn phone_run(&self) -> Result<(u32, Window)> {
         let mark = |word: &str| {
             let named = |n: u32| self.marks.get(n as usize).is_some_and(|m| m.contains(word));
             let found = self.events.iter().find(|e| matches!(e.kind, EventKind::Mark { text } if named(text)));
             found.ok_or_else(|| {
                 Error::user(format!("the trace has no mark {word}"))
-                    .hint("PocketData's app writes the marks SQL_START and SQL_END into its trace")
+                    .hint("PocketData's app writes the marks SQL_START and SQL_END to its trace")
             })
         };
         let (start, end) = (mark("SQL_START")?, mark("SQL_END")?);

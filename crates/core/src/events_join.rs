@@ -9,7 +9,7 @@ impl EventLog {
     /// first; each log's own order stays. A file or a mark of both is one; a thread keeps the name it has here.
     ///
     /// # Errors
-    /// When there are more files than an event can name.
+    /// `ErrorKind::User` if there are more files than an event can number.
     pub fn join(mut self, other: EventLog) -> Result<EventLog> {
         let mut numbers = HashMap::new();
         for (number, name) in (0u16..).zip(&self.files) {
@@ -21,7 +21,7 @@ impl EventLog {
                 Some(number) => *number,
                 None => {
                     let number = u16::try_from(self.files.len()).ok().filter(|n| *n != u16::MAX).ok_or_else(|| {
-                        Error::user("two event logs have more than 65,535 files together").hint("trace a shorter run")
+                        Error::user("two event logs together have more than 65,535 files").hint("trace a shorter run")
                     })?;
                     self.files.push(name.clone());
                     numbers.insert(name, number);

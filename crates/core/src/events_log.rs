@@ -44,10 +44,10 @@ const MOST_PID: u32 = (1 << 24) - 1;
 /// The bytes of an event log.
 ///
 /// # Errors
-/// When there are more than 65,535 files, or a thread's number is above 2^24 - 1.
+/// `ErrorKind::User` for more than 65,535 files; `ErrorKind::Bug` for a thread number above 2^24 - 1.
 pub fn encode_events(log: &EventLog) -> Result<Vec<u8>> {
     if log.files.len() > usize::from(NO_FILE) {
-        return Err(Error::user(format!("{} files are more than an event log holds", log.files.len()))
+        return Err(Error::user(format!("{} files exceed the limit of an event log", log.files.len()))
             .hint(format!("trace a shorter run: a log has at most {NO_FILE} files")));
     }
     let mut bytes = Vec::with_capacity(HEADER + log.events.len() * EVENT + 32 * log.tasks.len());
@@ -68,7 +68,7 @@ pub fn encode_events(log: &EventLog) -> Result<Vec<u8>> {
     log.files.iter().chain(&log.marks).for_each(|text| put_text(&mut bytes, text));
     for event in &log.events {
         if event.pid > MOST_PID {
-            return Err(Error::bug(format!("thread {} is above {MOST_PID}, which Linux never has", event.pid)));
+            return Err(Error::bug(format!("thread {} is above {MOST_PID}, Linux's maximum", event.pid)));
         }
         bytes.extend(record(event));
     }
@@ -78,7 +78,8 @@ pub fn encode_events(log: &EventLog) -> Result<Vec<u8>> {
 /// Reads an event log, and checks everything in it.
 ///
 /// # Errors
-/// When it is none, has another format, or is damaged or cut off; the message names the place.
+/// `ErrorKind::Board` if it is not an event log, has another format, or is damaged or truncated; the message includes
+/// the offset.
 pub fn decode_events(bytes: &[u8]) -> Result<EventLog> {
     if bytes.len() < HEADER || &bytes[..8] != MAGIC {
         return Err(Error::board("it is not an event log (PKTEVENT is not at its start)"));
@@ -86,7 +87,7 @@ pub fn decode_events(bytes: &[u8]) -> Result<EventLog> {
     let number = |at: usize| u32_at(bytes, at);
     if number(8) != FORMAT {
         return Err(Error::board(format!(
-            "it is an event log of format {}, this pocketstone knows {FORMAT}",
+            "it is an event log of format {}; this pocketstone supports {FORMAT}",
             number(8)
         ))
         .hint("read it with the version that wrote it"));
@@ -213,7 +214,7 @@ impl<'a> Reader<'a> {
 }
 
 fn damaged(what: &str, place: usize) -> Error {
-    Error::board(format!("an event log is damaged or cut off: {what} at byte {place}"))
+    Error::board(format!("an event log is damaged or truncated: {what} at byte {place}"))
 }
 
 #[cfg(test)]

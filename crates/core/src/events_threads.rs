@@ -1,4 +1,4 @@
-//! What threads did with their time: on a core, waiting for one, asleep, waiting for a device.
+//! How threads spent their time: on a core, waiting for one, asleep, waiting for a device.
 
 use crate::events::{EventKind, EventLog, Window};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a thread was doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadState {
-    /// It had a core.
+    /// On a core.
     Running,
-    /// It could run and had no core.
+    /// Runnable without a core.
     Waiting,
     /// It slept.
     Sleeping,

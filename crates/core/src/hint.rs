@@ -1,4 +1,4 @@
-//! What a database knows of its own work, for whoever sets the processor's speed.
+//! Hints from a database about its work, for CPU frequency scaling.
 
 /// Something that a database knows and a kernel does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Hint {
 
 /// Takes hints, on the thread that they are about.
 pub trait TakesHints: Send {
-    /// Acts on a hint. It must be quick, and what goes wrong in it must not disturb the database.
+    /// Handles a hint. It must be fast, and its failures must not affect the database.
     fn hint(&mut self, hint: Hint);
 }
 

@@ -1,8 +1,8 @@
-//! The words every room of pocketstone shares: units, seeded randomness, the plan that a board
-//! executes, and the results that come back.
+//! Shared vocabulary of all pocketstone crates: units, seeded randomness, volumes, boards, and results.
 //!
-//! Nothing here does input or output; everything is the same on every machine.
+//! This crate does no I/O and is platform-independent.
 
+pub mod board;
 pub mod bytes;
 pub mod database;
 pub mod error;
@@ -11,11 +11,14 @@ mod events_join;
 pub mod events_log;
 pub mod events_threads;
 pub mod hint;
-pub mod inode;
 pub mod log;
 pub mod outcome;
-pub mod plan;
-pub mod random;
+pub mod pattern;
+pub mod unavailable;
 pub mod units;
+pub mod volume;
+pub mod words;
+
+pub use pocketstone_random as random;
 
 pub use error::{Error, ErrorKind, Result};

@@ -122,11 +122,11 @@ pub fn encode_calls(calls: &[Call]) -> Vec<u8> {
 /// Reads a call log.
 ///
 /// # Errors
-/// When the length is no whole number of records.
+/// `ErrorKind::Board` if the length is not a multiple of the record size.
 pub fn decode_calls(bytes: &[u8]) -> Result<Vec<Call>> {
     let records = bytes.chunks_exact(CALL);
     if !records.remainder().is_empty() {
-        return Err(Error::board(format!("a call log of {} bytes is cut off", bytes.len())));
+        return Err(Error::board(format!("a call log of {} bytes is truncated", bytes.len())));
     }
     let call = |r: &[u8]| Call { start_ns: u64_at(r, 0), latency_ns: u64_at(r, 8), intended_ns: u64_at(r, 16) };
     Ok(records.map(call).collect())
@@ -154,9 +154,9 @@ pub fn encode_flash(log: &FlashLog) -> Vec<u8> {
 /// Reads a flash log.
 ///
 /// # Errors
-/// When it is cut off, or holds an unknown kind or task.
+/// `ErrorKind::Board` if it is truncated, or contains an unknown kind or task.
 pub fn decode_flash(bytes: &[u8]) -> Result<FlashLog> {
-    let cut = || Error::board(format!("a flash log of {} bytes is damaged or cut off", bytes.len()));
+    let cut = || Error::board(format!("a flash log of {} bytes is damaged or truncated", bytes.len()));
     let mut at = 0;
     let mut take = |n: usize| {
         let part = bytes.get(at..at + n).ok_or_else(cut)?;

@@ -1,4 +1,6 @@
-//! What comes back from a board: facts, counts, and what could not be had and why.
+//! Results from a board: facts, counts, and what was unavailable and why.
+
+pub use crate::unavailable::{Quantity, Unavailable};
 
 use crate::database::DatabaseEngine;
 use serde::{Deserialize, Serialize};
@@ -7,23 +9,12 @@ use std::collections::BTreeMap;
 /// Version of the outcome's JSON form.
 pub const OUTCOME_FORMAT: u32 = 2;
 
-/// Something a machine could not give. Absent is never 0.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unavailable {
-    /// What is missing, such as `flash operations`.
-    pub what: String,
-    /// Why.
-    pub why: String,
-    /// What would give it; empty where nothing would.
-    pub cure: String,
-}
-
 /// A failure, in a form that travels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The message and its causes.
     pub message: String,
-    /// The cure, where one is known.
+    /// The fix, if known.
     pub hint: Option<String>,
 }
 
@@ -46,10 +37,10 @@ impl From<Failure> for crate::Error {
 /// A runner's answer to one order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
-pub enum Reply {
+pub enum Response {
     /// The board is up, or a preparation step is done.
     Ready {
-        /// What the machine is.
+        /// Facts about the machine.
         facts: Facts,
     },
     /// A cell was measured.
@@ -57,7 +48,7 @@ pub enum Reply {
         /// The result.
         outcome: Box<Outcome>,
     },
-    /// The database engines that can be had, with their versions, and why the others cannot.
+    /// Available database engines with their versions, and why the others are unavailable.
     Engines {
         /// Version by engine.
         offered: BTreeMap<DatabaseEngine, String>,
@@ -76,15 +67,15 @@ pub enum Reply {
     },
 }
 
-/// Facts about the machine that ran, such as `kernel.release`; keys are dotted, sorted names.
+/// Facts about the machine, such as `kernel.release`; keys are dotted, sorted names.
 pub type Facts = BTreeMap<String, String>;
 
-/// Result of one cell. The calls and flash operations themselves are in the binary logs beside it.
+/// Result of one cell. Calls and flash operations are in separate binary logs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// [`OUTCOME_FORMAT`].
     pub format: u32,
-    /// What the machine is.
+    /// Facts about the machine.
     pub facts: Facts,
     /// Read-ahead in force during the run.
     pub read_ahead: ReadAheadInForce,
@@ -94,33 +85,40 @@ pub struct Outcome {
     pub end_ns: u64,
     /// Number of calls in the call log.
     pub calls: u64,
-    /// The flash chip, where the machine has raw NAND.
+    /// The flash chip, if the machine has raw NAND.
     pub chip: Option<Geometry>,
-    /// Flash operations, where the cell was traced and they could be counted.
+    /// Flash operations, if the cell was traced and they could be counted.
     pub flash: Option<FlashCounts>,
-    /// What the call before the first request did, where the plan has one.
+    /// Result of the prefetch call, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetched: Option<Prefetched>,
-    /// What a database's process said, where the workload is one on a database.
+    /// Output of the database process, for a database workload.
     #[serde(default)]
     pub database: Option<crate::database::DatabaseOutcome>,
-    /// What the machine's own power meters said about the run, where energy was asked for and there are any.
+    /// Readings of the machine's power meters, if energy was requested and meters exist.
     #[serde(default)]
     pub energy: Vec<EnergyReading>,
-    /// What was asked for and could not be had.
+    /// Requested but unavailable quantities.
     pub unavailable: Vec<Unavailable>,
 }
 
-/// What a call did that asks the kernel for pages before they are read.
+impl Outcome {
+    /// Whether the machine could give a quantity: it is not among what it could not.
+    pub fn has(&self, quantity: &Quantity) -> bool {
+        self.unavailable.iter().all(|missing| missing.what != *quantity)
+    }
+}
+
+/// Result of a prefetch call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prefetched {
     /// How long the call took.
     pub latency_ns: u64,
-    /// File pages in the page cache right after it; `None` where it could not be asked.
+    /// File pages in the page cache right after it; `None` if unknown.
     pub resident_pages: Option<u64>,
 }
 
-/// What a power meter measures, widest first.
+/// The scope of a power meter, widest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -141,13 +139,13 @@ pub enum Scope {
 pub struct EnergyReading {
     /// Name, such as `rapl:package-0`. What stands before the colon is the source.
     pub meter: String,
-    /// What it measures.
+    /// Its scope.
     pub scope: Scope,
     /// Energy of the run in uJ.
     pub energy_uj: u64,
     /// Time between its first and last reading in ns.
     pub duration_ns: u64,
-    /// Mean power of the machine at rest just before the run in mW; `None` where it could not be measured.
+    /// Mean idle power of the machine just before the run in mW; `None` if it could not be measured.
     pub idle_mw: Option<f64>,
     /// How often it was read.
     pub samples: u64,
@@ -161,7 +159,7 @@ impl EnergyReading {
         self.meter.split(':').next().unwrap_or_default()
     }
 
-    /// Energy beyond what the machine at rest would have used in that time, in uJ.
+    /// Energy above idle over that time, in uJ.
     pub fn active_uj(&self) -> Option<f64> {
         // mW times ns is pJ.
         Some(self.energy_uj as f64 - self.idle_mw? * self.duration_ns as f64 / 1e6)
@@ -179,8 +177,9 @@ pub fn widest(readings: &[EnergyReading]) -> Vec<&EnergyReading> {
     if nested { Vec::new() } else { all }
 }
 
-/// Geometry of a raw NAND chip.
+/// Geometry of a raw NAND chip. One without pages or blocks cannot be read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Sizes")]
 pub struct Geometry {
     /// Bytes of a page, without its out-of-band area.
     pub page_bytes: u32,
@@ -188,6 +187,26 @@ pub struct Geometry {
     pub block_bytes: u32,
     /// Bytes of the chip.
     pub bytes: u64,
+}
+
+/// A geometry as it is stored.
+#[derive(Deserialize)]
+struct Sizes {
+    page_bytes: u32,
+    block_bytes: u32,
+    bytes: u64,
+}
+
+impl TryFrom<Sizes> for Geometry {
+    type Error = String;
+
+    fn try_from(sizes: Sizes) -> std::result::Result<Geometry, String> {
+        let Sizes { page_bytes, block_bytes, bytes } = sizes;
+        if page_bytes == 0 || block_bytes < page_bytes {
+            return Err(format!("impossible chip with pages of {page_bytes} bytes and blocks of {block_bytes}"));
+        }
+        Ok(Geometry { page_bytes, block_bytes, bytes })
+    }
 }
 
 impl Geometry {
@@ -202,18 +221,18 @@ impl Geometry {
     }
 }
 
-/// Read-ahead as the kernel had it.
+/// The kernel's read-ahead settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadAheadInForce {
-    /// Name of the backing device, where the file system has one of its own.
+    /// Name of the backing device, if the file system has its own.
     pub bdi: Option<String>,
     /// Its value before the run touched it.
     pub default_bytes: Option<u64>,
     /// Its value when the file was opened.
     pub bytes: Option<u64>,
-    /// The advice given for the file: `normal`, `random`, or `none` where none was given.
+    /// The advice given for the file: `normal`, `random`, or `none`.
     pub advice: String,
-    /// File pages in the page cache just before the first call; `None` where it could not be asked.
+    /// File pages in the page cache just before the first call; `None` if unknown.
     pub resident_pages_before: Option<u64>,
 }
 
@@ -249,6 +268,16 @@ mod tests {
     fn reading(meter: &str, scope: Scope, energy_uj: u64) -> EnergyReading {
         let (duration_ns, idle_mw) = (2_000_000_000, Some(100.0));
         EnergyReading { meter: meter.into(), scope, energy_uj, duration_ns, idle_mw, samples: 2, note: String::new() }
+    }
+
+    #[test]
+    fn a_chip_without_pages_is_not_read_back() {
+        let read = |page, block| {
+            serde_json::from_str::<Geometry>(&format!(r#"{{"page_bytes":{page},"block_bytes":{block},"bytes":4096}}"#))
+        };
+        assert_eq!(read(512, 4096).unwrap().block_pages(), 8);
+        assert!(read(0, 4096).unwrap_err().to_string().contains("pages of 0 bytes"));
+        assert!(read(512, 256).is_err());
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn parse(text: &str, units: &[(&str, u64)], what: &str) -> Result<u64> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
     let names = || units.iter().map(|u| u.0).collect::<Vec<_>>().join(", ");
-    let bad = || Error::user(format!("`{text}` is not {what}")).hint(format!("write a number and one of {}", names()));
+    let bad = || Error::user(format!("`{text}` is not {what}")).hint(format!("use a number and one of {}", names()));
     let factor = match unit {
         "" => 1,
         _ => units.iter().find(|u| u.0 == unit).ok_or_else(bad)?.1,
@@ -38,7 +38,7 @@ fn parse(text: &str, units: &[(&str, u64)], what: &str) -> Result<u64> {
 /// Reads a size in bytes: `4096`, `4KiB`, `1.5MiB`.
 ///
 /// # Errors
-/// When the text is no number, has an unknown unit, or is no whole number of bytes.
+/// `ErrorKind::User` if the text is not a number, has an unknown unit, or is not a whole number of bytes.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     parse(text, BYTES, "a size")
 }
@@ -46,7 +46,7 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
 /// Reads a duration in nanoseconds: `500`, `10ms`, `1.5s`.
 ///
 /// # Errors
-/// When the text is no number, has an unknown unit, or is no whole number of nanoseconds.
+/// `ErrorKind::User` if the text is not a number, has an unknown unit, or is not a whole number of nanoseconds.
 pub fn parse_ns(text: &str) -> Result<u64> {
     parse(text, NANOSECONDS, "a duration")
 }

@@ -1,32 +1,35 @@
-//! What executes a workload's operations, and times each of them.
+//! Execution and timing of a workload's operations.
+//!
+//! On files: an [`Executor`] for each thread, on a [`Tree`]: the kernel's files ([`KernelTree`]), or a volume of SCMFS
+//! or YAFFS2 in this process ([`VolumeTree`]). On databases: [`database`].
 
 mod clock;
 pub mod database;
-mod directory;
-mod files;
+mod executor;
+mod in_process;
+mod kernel;
 mod mapping;
-mod posix;
+mod populate;
 mod run;
-mod scmfs;
-mod session;
+mod tree;
 
 pub use clock::now_ns;
-pub use directory::PosixDirectory;
-pub use files::{Directory, Files, Purpose, populate};
-pub use mapping::{Mapped, Mapping};
-pub use posix::{PosixFile, evict, resident_pages, write_file};
+pub use executor::Executor;
+pub use in_process::{InProcess, ScmfsMap, ScmfsTree, VolumeFile, VolumeTree, Yaffs2Tree};
+pub use kernel::{KernelTree, resident_pages};
+pub use mapping::Mapping;
+pub use populate::populate;
 pub use run::{Recording, run};
-pub use scmfs::ScmfsDirectory;
-pub use session::Session;
+pub use tree::{NoMap, Touch, Tree};
 
 use pocketstone_core::Result;
 use pocketstone_workload::Operation;
 
-/// Executes operations. Preparation is over when an engine exists; `execute` is what gets timed.
+/// Executes operations. Preparation ends when an engine is created; `execute` is timed.
 pub trait Engine {
     /// Executes one operation and returns the number of bytes it moved.
     ///
     /// # Errors
-    /// When the operation failed; the run ends there.
+    /// `ErrorKind::Board` if the operation fails, after which the run ends.
     fn execute(&mut self, operation: &Operation) -> Result<u64>;
 }

@@ -1,19 +1,11 @@
-//! A file mapped into memory, to be read by touching it.
+//! A file mapped into memory by the kernel, to be read by touching it.
 
+use crate::Touch;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::fd::OwnedFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
-use std::ffi::{CStr, c_void};
-
-/// A folder whose files can be mapped.
-pub trait Mapped {
-    /// Maps a file.
-    ///
-    /// # Errors
-    /// When it is not there, or is empty.
-    fn map(&self, name: &CStr) -> Result<Mapping>;
-}
+use std::ffi::c_void;
 
 /// A whole file, mapped for reading.
 pub struct Mapping {
@@ -28,7 +20,7 @@ impl Mapping {
     /// Maps a file.
     ///
     /// # Errors
-    /// When it is empty or the kernel refuses.
+    /// `ErrorKind::Board` if the file is empty or the kernel refuses.
     pub fn of(file: &OwnedFd) -> Result<Self> {
         let size = rustix::fs::fstat(file).board(|| "fstat() failed".into())?.st_size;
         let bytes = usize::try_from(size).board(|| format!("a file of {size} bytes is too large to map"))?;
@@ -43,31 +35,10 @@ impl Mapping {
         Ok(Mapping { address, bytes })
     }
 
-    /// Reads a byte of each page that the range has bytes of: where a page is not mapped, that is a page fault.
-    ///
-    /// # Errors
-    /// When the range is not in the file.
-    #[inline]
-    pub fn touch(&self, offset: u64, bytes: u64) -> Result<()> {
-        let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes as u64);
-        let Some(end) = end else {
-            return Err(Error::board(format!("{bytes} bytes at {offset} are not in a mapping of {}", self.bytes)));
-        };
-        let page = rustix::param::page_size() as u64;
-        let mut at = offset;
-        while at < end {
-            // SAFETY: `at` is below the length of the mapping, which lives as long as `self`. Nobody shortens the file
-            // while it is measured; a failed read of the medium ends this process by a signal.
-            unsafe { std::ptr::read_volatile(self.address.cast::<u8>().add(at as usize)) };
-            at = at / page * page + page;
-        }
-        Ok(())
-    }
-
     /// Tells the kernel that the mapping's pages are wanted at random, or in no special order.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// `ErrorKind::Board` if the kernel refuses.
     pub fn advise_random(&self, random: bool) -> Result<()> {
         let advice = if random { Advice::Random } else { Advice::Normal };
         // SAFETY: the range is this mapping, and neither advice changes what it holds.
@@ -91,6 +62,36 @@ impl Mapping {
         // that many.
         let asked = unsafe { libc::mincore(self.address, self.bytes, resident.as_mut_ptr()) };
         (asked == 0).then(|| resident.iter().filter(|r| **r & 1 == 1).count() as u64)
+    }
+}
+
+impl Touch for Mapping {
+    /// Where a page is not mapped, that is a page fault.
+    #[inline]
+    fn touch(&self, offset: u64, bytes: u64) -> Result<()> {
+        let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes as u64);
+        let Some(end) = end else {
+            return Err(Error::board(format!("{bytes} bytes at {offset} are not in a mapping of {}", self.bytes)));
+        };
+        // SAFETY: the range ends within the mapping, which lives as long as `self`. Nobody shortens the file while it
+        // is measured, nor writes to it; a failed read of the medium ends this process by a signal.
+        let range = unsafe {
+            std::slice::from_raw_parts(self.address.cast::<u8>().add(offset as usize), (end - offset) as usize)
+        };
+        touch(range, offset);
+        Ok(())
+    }
+}
+
+/// Reads a byte of each page that bytes at an offset of a file are in.
+#[inline]
+pub(crate) fn touch(bytes: &[u8], offset: u64) {
+    let page = rustix::param::page_size();
+    let mut at = 0;
+    while at < bytes.len() {
+        // SAFETY: `at` is an index of the slice.
+        unsafe { std::ptr::read_volatile(&raw const bytes[at]) };
+        at = (offset as usize % page + at) / page * page + page - offset as usize % page;
     }
 }
 

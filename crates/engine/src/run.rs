@@ -5,8 +5,9 @@ use crate::clock::{now_ns, sleep_until};
 use pocketstone_core::log::Call;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::Operation;
+use std::sync::Barrier;
 
-/// What a run leaves behind.
+/// The recording of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
     /// One entry per operation that is logged, in order.
@@ -17,14 +18,30 @@ pub struct Recording {
     pub end_ns: u64,
 }
 
-/// Executes all operations and times every one that is logged ([`Operation::is_logged`]).
+/// Executes all operations and times every one that is logged ([`Operation::is_logged`]). Of several engines each has
+/// a thread: engine `t` of `n` has the logged operations `t`, `t + n`, ..., each with what stands before it.
 ///
 /// The operations are expected in memory and the calls are stored without allocating, so that
 /// beyond the engine's work a call costs two readings of the clock.
 ///
 /// # Errors
-/// The first failed operation, with its number.
-pub fn run(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recording> {
+/// The error of the first failed operation, with its number.
+pub fn run<E: Engine + Send>(engines: &mut [E], operations: &[Operation]) -> Result<Recording> {
+    match engines {
+        [] => Err(Error::bug("no thread executes the operations")),
+        [engine] => of_one(engine, operations).map_err(|(number, error)| failed(number, operations, error)),
+        engines => of_many(engines, operations),
+    }
+}
+
+fn failed(number: usize, operations: &[Operation], error: Error) -> Error {
+    let operation = operations.iter().filter(|operation| operation.is_logged()).nth(number);
+    let what = operation.map_or_else(String::new, |operation| format!(" ({operation:?})"));
+    Error::board(format!("operation {number}{what} failed")).because(error)
+}
+
+/// An error has the number of logged operations before it.
+fn of_one(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recording, (usize, Error)> {
     let mut calls = Vec::with_capacity(operations.len());
     let start_ns = now_ns();
     let mut last_ns = start_ns;
@@ -39,7 +56,7 @@ pub fn run(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recordi
         let result = engine.execute(operation);
         last_ns = now_ns();
         if let Err(error) = result {
-            return Err(Error::board(format!("operation {} ({operation:?}) failed", calls.len())).because(error));
+            return Err((calls.len(), error));
         }
         if !operation.is_logged() {
             // It is the measurement's own: the next operation was meant to start behind it.
@@ -50,6 +67,38 @@ pub fn run(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recordi
         intended_ns = last_ns;
     }
     Ok(Recording { calls, start_ns, end_ns: last_ns })
+}
+
+fn of_many<E: Engine + Send>(engines: &mut [E], operations: &[Operation]) -> Result<Recording> {
+    let number = engines.len();
+    let mut shares: Vec<Vec<Operation>> = vec![Vec::with_capacity(operations.len() / number + 1); number];
+    let mut logged = 0;
+    for operation in operations {
+        shares[logged % number].push(*operation);
+        logged += usize::from(operation.is_logged());
+    }
+    let together = Barrier::new(number);
+    let recordings = std::thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(number);
+        for (engine, share) in engines.iter_mut().zip(&shares) {
+            let together = &together;
+            threads.push(scope.spawn(move || {
+                together.wait();
+                of_one(engine, share)
+            }));
+        }
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.collect::<std::thread::Result<Vec<_>>>().map_err(|_| Error::bug("a thread of the workload panicked"))
+    })?;
+    let of_all = |(thread, recording): (usize, Result<Recording, (usize, Error)>)| {
+        recording.map_err(|(at, error)| failed(at * number + thread, operations, error))
+    };
+    let recordings: Vec<Recording> = recordings.into_iter().enumerate().map(of_all).collect::<Result<_>>()?;
+    let mut shares: Vec<_> = recordings.iter().map(|recording| recording.calls.iter()).collect();
+    let calls = (0..logged).filter_map(|call| shares[call % number].next().copied()).collect();
+    let start_ns = recordings.iter().map(|r| r.start_ns).min().unwrap_or(0);
+    let end_ns = recordings.iter().map(|r| r.end_ns).max().unwrap_or(0);
+    Ok(Recording { calls, start_ns, end_ns })
 }
 
 #[cfg(test)]
@@ -79,7 +128,8 @@ mod tests {
     fn pauses_part_the_calls_and_are_not_in_their_latency() {
         let read = Operation::Read { file: 0, offset: 0, bytes: 5 };
         let mut engine = Counting(0);
-        let recording = run(&mut engine, &[read, Operation::Pause { ns: 20_000_000 }, read]).unwrap();
+        let recording =
+            run(std::slice::from_mut(&mut engine), &[read, Operation::Pause { ns: 20_000_000 }, read]).unwrap();
         let [first, second] = recording.calls[..] else { panic!("two calls") };
         assert_eq!(engine.0, 10);
         assert!(second.start_ns - (first.start_ns + first.latency_ns) >= 20_000_000);
@@ -90,7 +140,7 @@ mod tests {
     #[test]
     fn what_belongs_to_the_measurement_is_done_and_is_no_call() {
         let read = Operation::Read { file: 0, offset: 0, bytes: 5 };
-        let recording = run(&mut Counting(0), &[read, Operation::Evict { file: 0 }, read]).unwrap();
+        let recording = run(&mut [Counting(0)], &[read, Operation::Evict { file: 0 }, read]).unwrap();
         let [first, second] = recording.calls[..] else { panic!("two calls") };
         assert!(second.start_ns - (first.start_ns + first.latency_ns) >= 20_000_000);
         assert!(second.latency_ns < 20_000_000 && second.start_ns - second.intended_ns < 20_000_000);
@@ -99,7 +149,7 @@ mod tests {
     #[test]
     fn a_failed_operation_ends_the_run_and_is_named() {
         let bad = Operation::Read { file: 0, offset: 13, bytes: 1 };
-        let error = run(&mut Counting(0), &[Operation::Read { file: 0, offset: 0, bytes: 1 }, bad]).unwrap_err();
+        let error = run(&mut [Counting(0)], &[Operation::Read { file: 0, offset: 0, bytes: 1 }, bad]).unwrap_err();
         assert!(error.chain().starts_with("operation 1 (Read { file: 0, offset: 13"), "{}", error.chain());
         assert!(error.chain().ends_with("bad sector"));
     }

@@ -8,6 +8,7 @@ use pocketstone_core::events::{EventKind, EventLog, SystemCall};
 use pocketstone_core::events_log::decode_events;
 use pocketstone_core::hint::{Hint, TakesHints};
 use pocketstone_engine::database::{Informs, Process, Task, TaskResult, Work, load, serve_informing};
+use pocketstone_testing::{Need, Skip, program};
 use pocketstone_workload::database::{Trace, Value};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -36,7 +37,7 @@ fn count(counts: &mut Counts, call: SystemCall, file: &str, result: i64) {
 #[test]
 #[ignore = "other tests start it as the process of an engine"]
 fn serves_a_task() {
-    let Some(path) = std::env::var_os(TASK) else { return };
+    let path = std::env::var_os(TASK).expect("the task's file");
     let output = File::options().write(true).open("/proc/self/fd/3").unwrap();
     let path = Path::new(&path);
     let hints = path.with_file_name("hints");
@@ -63,15 +64,12 @@ impl TakesHints for Letters {
     }
 }
 
-/// Whether strace can follow a process here; says why not where it cannot.
-fn strace() -> bool {
-    let why = match Command::new("strace").args(["-o", "/dev/null", "true"]).output() {
-        Ok(output) if output.status.success() => return true,
-        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-        Err(error) => error.to_string(),
-    };
-    let _ = writeln!(std::io::stderr(), "skipped: strace: {why}; sudo apt-get install strace");
-    false
+/// Whether strace can follow a process here.
+fn strace() -> Result<(), Skip> {
+    program("strace", "strace")?;
+    let output = Command::new("strace").args(["-o", "/dev/null", "true"]).output().expect("strace starts");
+    let why = || Need::Kernel.lacks(format_args!("strace: {}", String::from_utf8_lossy(&output.stderr)));
+    output.status.success().then_some(()).ok_or_else(why)
 }
 
 /// Runs a task in a process of its own, under strace if `traced`; one file for each thread.
@@ -203,7 +201,7 @@ fn total(counts: &Counts, call: SystemCall, end: &str) -> u64 {
 
 #[test]
 fn counts_and_bytes_of_each_file_are_those_of_strace_in_every_journal_mode() {
-    let strace = strace();
+    let strace = strace().is_ok();
     let trace = workload(12);
     for mode in ["delete", "persist", "wal", "truncate", "memory"] {
         for threads in [1, 3] {

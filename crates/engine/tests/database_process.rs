@@ -55,7 +55,7 @@ fn served(task: &Task, folder: &Path) -> Process {
 #[test]
 #[ignore = "other tests start it as the process of an engine"]
 fn serves_a_task() {
-    let Some(path) = std::env::var_os(TASK) else { return };
+    let path = std::env::var_os(TASK).expect("the task's file");
     let output = File::options().write(true).open("/proc/self/fd/3").unwrap();
     std::process::exit(i32::from(serve(Path::new(&path), std::io::stdin().lock(), output)));
 }
@@ -102,7 +102,7 @@ fn a_failure_comes_back_with_its_cure() {
     let trace = workload();
     let measure = task(folder.path(), DatabaseEngine::Sqlite, Work::Measure, &trace);
     let error = served(&measure, folder.path()).wait_ready(LIMIT).unwrap_err();
-    assert!(error.chain().contains("there is no database"), "{}", error.chain());
+    assert!(error.chain().contains("no database"), "{}", error.chain());
     assert_eq!(error.cure(), Some("load it first"));
     let mut other = task(folder.path(), DatabaseEngine::Sqlite, Work::Load, &trace);
     other.spec.trace = "0".repeat(64);
@@ -140,23 +140,23 @@ fn a_crash_is_told_with_its_signal_and_when() {
     let error = process.wait_done(LIMIT).unwrap_err();
     assert_eq!(
         error.message().split(';').next().unwrap(),
-        "the process of null was ended by signal 9 while it executed its operations"
+        "the process of null was killed by signal 9 while it executed its operations"
     );
     let mut process = shell(&load, folder.path(), "echo first >&2; echo the heap is gone >&2; exit 3");
     let error = process.wait_ready(LIMIT).unwrap_err();
     assert_eq!(
         error.message(),
-        "the process of null ended with status 3 before its database was open; \
-        its last words: first / the heap is gone"
+        "the process of null exited with status 3 before its database was open; its last output: first / the heap is \
+            gone"
     );
     let mut process = shell(&load, folder.path(), "echo ready; read go; echo done; exit 0");
     process.wait_ready(LIMIT).unwrap();
     process.go().unwrap();
     process.wait_done(LIMIT).unwrap();
     let error = process.finish().unwrap_err();
-    assert_eq!(error.message(), "the process of null ended without a result after its last operation");
+    assert_eq!(error.message(), "the process of null exited without a result after its last operation");
     let error = shell(&load, folder.path(), "echo hello").wait_ready(LIMIT).unwrap_err();
-    assert_eq!(error.message(), "the process of null said \"hello\" instead of `ready`");
+    assert_eq!(error.message(), "the process of null sent \"hello\" instead of `ready`");
 }
 
 fn kill(pid: u32) {
@@ -174,7 +174,7 @@ fn a_hang_is_ended_and_told() {
     let begin = Instant::now();
     let error = process.wait_done(Duration::from_millis(300)).unwrap_err();
     assert!(begin.elapsed() >= Duration::from_millis(300));
-    let message = "the process of null did not say `done` within 0.3 s and was killed while it executed its \
+    let message = "the process of null did not send `done` within 0.3 s and was killed while it executed its \
         operations; its state was S (sleeping)";
     assert_eq!((error.message(), error.cure().is_some()), (message, true));
     assert!(!Path::new(&format!("/proc/{}/stat", process.pid())).exists());

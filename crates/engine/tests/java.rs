@@ -3,6 +3,7 @@
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm};
 use pocketstone_core::error::ErrorKind;
 use pocketstone_engine::database::{Task, TaskResult, Work, java};
+use pocketstone_testing::{Need, Skip, or_skip};
 use pocketstone_workload::database::{ResultDigest, StatementKind, Step, Trace, Value};
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -10,13 +11,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Whether H2 can run here; says why not where it cannot.
-fn h2() -> bool {
-    let Err(error) = java::available() else { return true };
+/// Whether H2 can run here.
+fn h2() -> Result<(), Skip> {
+    let Err(error) = java::available() else { return Ok(()) };
     // A jar that is there and does not work is no reason to skip anything.
     assert_eq!(error.kind(), ErrorKind::Board, "{}", error.chain());
-    let _ = writeln!(std::io::stderr(), "skipped: H2: {}; {}", error.chain(), error.cure().unwrap_or(""));
-    false
+    Err(Need::Engines.lacks(format_args!("H2: {}; {}", error.chain(), error.cure().unwrap_or(""))))
 }
 
 fn spec(sql: SqlForm) -> DatabaseSpec {
@@ -169,9 +169,7 @@ fn trace() -> Trace {
 
 #[test]
 fn h2_returns_what_sqlite_returns_in_both_forms_of_statements() {
-    if !h2() {
-        return;
-    }
+    or_skip!(h2());
     let trace = trace();
     let expected = by_sqlite(&trace);
     for sql in [SqlForm::Prepared, SqlForm::Text] {
@@ -218,9 +216,7 @@ fn say_times(sql: SqlForm, times: &[u64; 8], calls: &[u64]) {
 
 #[test]
 fn threads_share_the_operations_and_give_no_digest() {
-    if !h2() {
-        return;
-    }
+    or_skip!(h2());
     let mut trace = Trace::default();
     let create = trace.add_statement("CREATE TABLE t (k int PRIMARY KEY, v int)", StatementKind::Sql, 0);
     let insert = trace.add_statement("INSERT INTO t VALUES (?, 0)", StatementKind::Sql, 0);
@@ -239,9 +235,7 @@ fn threads_share_the_operations_and_give_no_digest() {
 
 #[test]
 fn a_task_that_h2_cannot_do_fails_with_a_cure() {
-    if !h2() {
-        return;
-    }
+    or_skip!(h2());
     let folder = tempfile::tempdir().unwrap();
     let mut spec = spec(SqlForm::Prepared);
     spec.configuration.journal_mode = Some("wal".into());
@@ -251,65 +245,4 @@ fn a_task_that_h2_cannot_do_fails_with_a_cure() {
     let failure = result(folder.path()).failure.unwrap();
     assert_eq!(failure.message, "h2 has no journal_mode, which is set to wal");
     assert!(failure.hint.unwrap().contains("leave it out for h2"));
-}
-
-/// The folder of reference material, where there is one.
-fn reference() -> Option<PathBuf> {
-    let named = std::env::var_os("POCKETSTONE_REFERENCE").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference");
-    named.into_iter().chain([beside]).find(|folder| folder.is_dir())
-}
-
-/// A published workload, decompressed by `xz`. An entry `break` is a delay in ms before the next query.
-fn published(name: &str) -> Option<Trace> {
-    let skipped = |why: &str| {
-        let _ = writeln!(std::io::stderr(), "skipped: the published workload {name}: {why}");
-        None
-    };
-    let file = reference().map(|folder| folder.join("pocketdata").join(name)).filter(|file| file.is_file());
-    let Some(file) = file else { return skipped("it is not here") };
-    let Ok(output) = std::process::Command::new("xz").arg("-dc").arg(&file).output() else {
-        return skipped("there is no xz");
-    };
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut trace = Trace::default();
-    for step in json["init"].as_array().unwrap() {
-        let statement = trace.add_statement(step["sql"].as_str().unwrap(), StatementKind::Sql, 0);
-        trace.load(statement, &[]).unwrap();
-    }
-    let mut pause_ns = 0;
-    for step in json["benchmark"].as_array().unwrap() {
-        if step["op"] == "break" {
-            pause_ns = step["delta"].as_u64().unwrap() * 1_000_000;
-            continue;
-        }
-        let statement = trace.add_statement(step["sql"].as_str().unwrap(), StatementKind::Sql, 0);
-        trace.measure(pause_ns, statement, &[], false).unwrap();
-        pause_ns = 0;
-    }
-    Some(trace)
-}
-
-fn assert_same_as_sqlite(trace: &Trace) {
-    // Each has 1 CREATE and 500 INSERT, and then 1800 queries.
-    assert_eq!((trace.loading().len(), trace.measured().len()), (501, 1800));
-    let expected = by_sqlite(trace);
-    for sql in [SqlForm::Prepared, SqlForm::Text] {
-        let folder = tempfile::tempdir().unwrap();
-        process(folder.path(), Work::Load, trace, spec(sql).loading());
-        let done = process(folder.path(), Work::Measure, trace, spec(sql));
-        assert_eq!((done.result.digest.unwrap(), done.result.rows), expected, "{sql:?}");
-    }
-}
-
-#[test]
-fn h2_returns_what_sqlite_returns_for_the_published_workload_a() {
-    let (true, Some(trace)) = (h2(), published("workload_a_0ms.json.xz")) else { return };
-    assert_same_as_sqlite(&trace);
-}
-
-#[test]
-fn h2_returns_what_sqlite_returns_for_the_published_workload_e() {
-    let (true, Some(trace)) = (h2(), published("workload_e_0ms.json.xz")) else { return };
-    assert_same_as_sqlite(&trace);
 }

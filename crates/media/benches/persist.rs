@@ -39,7 +39,7 @@ fn main() {
     let raw = |at: u64| {
         assert!(at + PAGE <= REGION);
         // SAFETY: a page inside the region, which nobody else uses.
-        unsafe { region.base().add(at as usize) }
+        unsafe { region.base().add(at as usize) }.cast_mut()
     };
     let chosen = persist::instructions();
     writeln!(out, "{}; write-back {}, {}", region.describe(), chosen.write_back, chosen.stream).expect("output");
@@ -61,14 +61,16 @@ fn main() {
     line(
         "region: stream 4 KiB + fence",
         median(|at| {
-            region.stream(at, black_box(&page));
+            // SAFETY: nobody else uses the region.
+            unsafe { region.stream(at, black_box(&page)) };
             region.fence();
         }),
     );
     line(
         "region: write + flush 4 KiB + fence",
         median(|at| {
-            region.write(at, black_box(&page));
+            // SAFETY: nobody else uses the region.
+            unsafe { region.write(at, black_box(&page)) };
             region.flush(at, PAGE);
             region.fence();
         }),
@@ -76,14 +78,16 @@ fn main() {
     line(
         "region: zero 4 KiB + fence",
         median(|at| {
-            region.zero(at, PAGE);
+            // SAFETY: nobody else uses the region.
+            unsafe { region.zero(at, PAGE) };
             region.fence();
         }),
     );
     line(
         "region: 64 bytes write + flush + fence",
         median(|at| {
-            region.write(at, black_box(&page[..64]));
+            // SAFETY: nobody else uses the region.
+            unsafe { region.write(at, black_box(&page[..64])) };
             region.flush(at, 64);
             region.fence();
         }),
@@ -91,7 +95,8 @@ fn main() {
     line(
         "region: 8-byte store + flush + fence",
         median(|at| {
-            region.store_u64(at, black_box(7));
+            // SAFETY: nobody else uses the region.
+            unsafe { region.store_u64(at, black_box(7)) };
             region.flush(at, 8);
             region.fence();
         }),

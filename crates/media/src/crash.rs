@@ -1,4 +1,4 @@
-//! A region that records what is done to it, and what a loss of power could have left of it.
+//! A region that records its events, and the states a power loss could leave.
 //!
 //! The fault model, of power-safe memory behind a processor's cache:
 //!
@@ -21,8 +21,8 @@ mod states;
 
 pub use states::{CrashState, Explored, Limits};
 
+use crate::Result;
 use crate::{Heap, Persistence, Region};
-use pocketstone_core::Result;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A store that spans more lines than this counts as bulk data.
@@ -84,8 +84,11 @@ impl Recorder {
         (Recorder { heap: Heap::from_image(image), log: log.clone() }, log)
     }
 
-    fn store(&self, at: u64, bytes: Box<[u8]>, streamed: bool) {
-        self.heap.write(at, &bytes);
+    /// # Safety
+    /// As [`Region::write`].
+    unsafe fn store(&self, at: u64, bytes: Box<[u8]>, streamed: bool) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.heap.write(at, &bytes) };
         if !bytes.is_empty() {
             self.log.push(Event::Store { at, bytes, streamed });
         }
@@ -123,13 +126,14 @@ impl Log {
     }
 }
 
-impl Region for Recorder {
+// SAFETY: the bytes are the heap's, which is this value's own.
+unsafe impl Region for Recorder {
     fn bytes(&self) -> u64 {
         // Not the heap's, which has a byte even when the image has none.
         self.log.image.len() as u64
     }
 
-    fn base(&self) -> *mut u8 {
+    fn base(&self) -> *const u8 {
         self.heap.base()
     }
 
@@ -142,28 +146,32 @@ impl Region for Recorder {
     }
 
     fn describe(&self) -> String {
-        "recorded memory, as if safe against loss of power".into()
+        "recorded memory, treated as power-safe".into()
     }
 
     fn read(&self, at: u64, into: &mut [u8]) {
         self.heap.read(at, into);
     }
 
-    fn write(&self, at: u64, from: &[u8]) {
-        self.store(at, from.into(), false);
+    unsafe fn write(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.store(at, from.into(), false) };
     }
 
-    fn store_u64(&self, at: u64, value: u64) {
+    unsafe fn store_u64(&self, at: u64, value: u64) {
         assert!(at % 8 == 0, "{at} is not aligned to a word");
-        self.store(at, value.to_le_bytes().into(), false);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.store(at, value.to_le_bytes().into(), false) };
     }
 
-    fn stream(&self, at: u64, from: &[u8]) {
-        self.store(at, from.into(), true);
+    unsafe fn stream(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.store(at, from.into(), true) };
     }
 
-    fn zero(&self, at: u64, bytes: u64) {
-        self.store(at, vec![0; bytes as usize].into(), true);
+    unsafe fn zero(&self, at: u64, bytes: u64) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.store(at, vec![0; bytes as usize].into(), true) };
     }
 
     fn flush(&self, at: u64, bytes: u64) {

@@ -1,15 +1,15 @@
-//! A region in this process's memory: for tests, and for volumes that need not outlive the process.
+//! A region in process memory, for tests and for volumes that need not outlive the process.
 
 use crate::{Persistence, Region};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
-/// Anonymous memory, aligned to 4 KiB. Nothing is flushed: nothing would survive.
+/// Anonymous memory, aligned to 4 KiB. Flushes do nothing, since nothing survives.
 pub struct Heap {
     base: *mut u8,
     layout: Layout,
 }
 
-// SAFETY: the memory is owned, and the callers of `Region` order their accesses among threads.
+// SAFETY: the memory is owned; who stores to it promises that no other thread uses the same bytes.
 unsafe impl Send for Heap {}
 // SAFETY: as above.
 unsafe impl Sync for Heap {}
@@ -26,10 +26,11 @@ impl Heap {
         Heap { base, layout }
     }
 
-    /// A region that holds a copy of `image`.
+    /// A region initialized with a copy of `image`.
     pub fn from_image(image: &[u8]) -> Heap {
         let heap = Heap::new(image.len());
-        heap.write(0, image);
+        // SAFETY: nobody else knows of it yet.
+        unsafe { heap.write(0, image) };
         heap
     }
 
@@ -48,12 +49,13 @@ impl Drop for Heap {
     }
 }
 
-impl Region for Heap {
+// SAFETY: the allocation is this value's own and stays until it is dropped; only the unsafe methods store to it.
+unsafe impl Region for Heap {
     fn bytes(&self) -> u64 {
         self.layout.size() as u64
     }
 
-    fn base(&self) -> *mut u8 {
+    fn base(&self) -> *const u8 {
         self.base
     }
 
@@ -71,31 +73,33 @@ impl Region for Heap {
 
     fn read(&self, at: u64, into: &mut [u8]) {
         let from = self.place(at, into.len() as u64);
-        // SAFETY: `place` checked the range; `into` is memory of its own.
+        // SAFETY: `place` checked the range; whoever stores to it has promised that nobody reads it meanwhile; `into`
+        // is memory of its own.
         unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
     }
 
-    fn write(&self, at: u64, from: &[u8]) {
+    unsafe fn write(&self, at: u64, from: &[u8]) {
         let to = self.place(at, from.len() as u64);
-        // SAFETY: `place` checked the range; a `from` in the region itself would be changed while borrowed,
-        // so there is none.
+        // SAFETY: `place` checked the range, and the caller promises that there is no reference to it: so `from` is not
+        // in it.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
     }
 
-    fn store_u64(&self, at: u64, value: u64) {
+    unsafe fn store_u64(&self, at: u64, value: u64) {
         assert!(at % 8 == 0, "{at} is not aligned to a word");
         let to = self.place(at, 8).cast::<u64>();
         // SAFETY: `place` checked the range, the base is aligned to 4 KiB and `at` to 8.
         unsafe { to.write_volatile(value.to_le()) }
     }
 
-    fn stream(&self, at: u64, from: &[u8]) {
-        self.write(at, from);
+    unsafe fn stream(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.write(at, from) };
     }
 
-    fn zero(&self, at: u64, bytes: u64) {
+    unsafe fn zero(&self, at: u64, bytes: u64) {
         let to = self.place(at, bytes);
-        // SAFETY: `place` checked the range.
+        // SAFETY: `place` checked the range; the caller promises that it is used by nobody.
         unsafe { std::ptr::write_bytes(to, 0, bytes as usize) }
     }
 

@@ -1,9 +1,12 @@
-//! Media. Storage class memory: one region of bytes that a processor loads from and stores to.
+//! Storage media. Storage class memory is one byte-addressable region.
 //!
 //! [`Region`] is what a medium has to offer; [`Medium`] is how everything else uses one. A `Medium`
 //! makes the order of persistence a matter of types: a store gives a [`Dirty`], flushing it gives a
 //! [`Flushed`], a fence gives a [`Durable`], and what must not be seen before something else is
-//! durable asks for that `Durable`. Raw NAND flash is in [`nand`].
+//! durable asks for that `Durable`. Stores are unsafe: nobody else may look at the bytes meanwhile, which only
+//! their owner can know. Raw NAND flash is in [`nand`].
+//!
+#![doc = include_str!("../README.md")]
 
 mod copy;
 pub mod crash;
@@ -15,27 +18,32 @@ mod open;
 mod pcm;
 pub mod persist;
 mod space;
+mod token;
 mod window;
 
 pub use heap::Heap;
 pub use mapped::Mapped;
-pub use medium::{Dirty, Durable, Flushed, Medium};
-pub use open::MapOptions;
-pub use pcm::{Hot, Pcm, PcmOptions, WearMap, WearSummary};
+pub use medium::Medium;
+pub use open::{MapOptions, map_bytes_at};
+pub use pcm::{Hot, Pcm, PcmOptions, PcmRegion, WearMap, WearSummary};
+pub use token::{Dirty, Durable, Flushed};
 
-use pocketstone_core::{Error, Result};
+pub use pocketstone_vfs::MediumError as Error;
 
-/// Bytes that a processor's cache moves at a time, and the unit in which stores become durable.
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Size of a cache line, the unit in which stores become durable.
 pub const LINE_BYTES: u64 = 64;
 
-/// What stored bytes survive, once they are flushed and fenced.
+/// What flushed and fenced bytes survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
-    /// Loss of power: DAX with synchronous mapping, battery-backed memory, or so declared.
+    /// Power loss: DAX with synchronous mapping, battery-backed memory, or declared so.
     PowerSafe,
-    /// The death of the process, but not loss of power: files on ordinary file systems, tmpfs.
+    /// Process death, but not power loss: files on ordinary file systems, tmpfs.
     ProcessSafe,
-    /// Nothing: memory of this process alone.
+    /// Nothing: private memory of this process.
     Volatile,
 }
 
@@ -49,22 +57,40 @@ pub struct Piece {
 }
 
 /// Scattered parts of a region at consecutive addresses. Unmapped when dropped.
-pub trait Window: Send + Sync {
-    /// The first byte. Valid for the sum of the pieces' lengths.
-    fn base(&self) -> *mut u8;
+///
+/// # Safety
+///
+/// Whoever implements it promises that [`Window::base`] returns the same address for as long as the window lives, and
+/// that as many bytes as the pieces have together can be loaded from there meanwhile. As long as the region lives, too,
+/// they change only when the region's own bytes are stored to.
+pub unsafe trait Window: Send + Sync {
+    /// The first byte.
+    fn base(&self) -> *const u8;
 }
 
 /// A region of storage class memory.
 ///
-/// All offsets are bytes from the region's start. Callers keep inside [`Region::bytes`] and see to it
-/// that nobody reads what another thread writes; implementations check the first and panic.
-pub trait Region: Send + Sync {
+/// All offsets are bytes from the region's start. Callers keep inside [`Region::bytes`]; implementations check that,
+/// and panic.
+///
+/// # Safety
+///
+/// Whoever implements it promises that
+///
+/// * [`Region::base`] returns the same address for as long as the region lives, and that [`Region::bytes`] bytes, which
+///   never become fewer, can be loaded from there meanwhile;
+/// * they change by nothing but the unsafe methods of this very value: no second value stores to the same bytes while
+///   this one lives, and no safe method does;
+/// * the windows that it gives are of these bytes.
+///
+/// What a process outside does to a file that is mapped is the user's responsibility; [`Mapped`] takes a lock that
+/// others of its kind respect.
+pub unsafe trait Region: Send + Sync {
     /// Length of the region in bytes.
     fn bytes(&self) -> u64;
 
-    /// Address of the first byte; it stays the same while the region grows. Valid for loads of
-    /// [`Region::bytes`] bytes. Stores go through the methods below.
-    fn base(&self) -> *mut u8;
+    /// Address of the first byte; it stays the same while the region grows. Stores go through the methods below.
+    fn base(&self) -> *const u8;
 
     /// Whether loading through [`Region::base`] is all there is to reading. If not (a simulated
     /// medium that charges for reads), callers use [`Region::read`].
@@ -85,16 +111,41 @@ pub trait Region: Send + Sync {
     fn read(&self, at: u64, into: &mut [u8]);
 
     /// Stores bytes through the cache. They become durable by `flush` and `fence`.
-    fn write(&self, at: u64, from: &[u8]);
+    ///
+    /// # Safety
+    /// While it runs nobody else loads or stores these bytes, and there is no reference to them: none made from
+    /// [`Region::base`], and none from a window.
+    unsafe fn write(&self, at: u64, from: &[u8]);
 
     /// Stores one aligned word at once: no crash leaves a part of it. Needs `flush` and `fence`.
-    fn store_u64(&self, at: u64, value: u64);
+    ///
+    /// # Safety
+    /// As [`Region::write`].
+    unsafe fn store_u64(&self, at: u64, value: u64);
+
+    /// Stores aligned words of four bytes through the cache: no crash leaves a part of one, and what lies beside them
+    /// is not touched. Need `flush` and `fence`.
+    ///
+    /// # Safety
+    /// As [`Region::write`].
+    unsafe fn store_u32s(&self, at: u64, values: &[u32]) {
+        for (i, value) in values.iter().enumerate() {
+            // SAFETY: the caller's promise, for a part of its bytes.
+            unsafe { self.write(at + 4 * i as u64, &value.to_le_bytes()) };
+        }
+    }
 
     /// Stores bytes past the cache where the processor can. They become durable by `fence`.
-    fn stream(&self, at: u64, from: &[u8]);
+    ///
+    /// # Safety
+    /// As [`Region::write`].
+    unsafe fn stream(&self, at: u64, from: &[u8]);
 
     /// Stores zeros, like `stream`.
-    fn zero(&self, at: u64, bytes: u64);
+    ///
+    /// # Safety
+    /// As [`Region::write`].
+    unsafe fn zero(&self, at: u64, bytes: u64);
 
     /// Starts the write-back of the cache lines that hold these bytes; `fence` waits for it.
     fn flush(&self, at: u64, bytes: u64);
@@ -107,7 +158,7 @@ pub trait Region: Send + Sync {
     /// dirty pages back. Nothing to do on media that are power-safe.
     ///
     /// # Errors
-    /// When the kernel could not write.
+    /// `Failed` if the kernel cannot write back.
     fn sync(&self) -> Result<()> {
         Ok(())
     }
@@ -115,9 +166,9 @@ pub trait Region: Send + Sync {
     /// Lengthens the region in place; new bytes are zero.
     ///
     /// # Errors
-    /// When the medium cannot grow, or not that far.
+    /// `Refused` if the medium cannot grow, or not that far.
     fn grow(&self, bytes: u64) -> Result<()> {
-        Err(Error::user(format!("{} cannot grow to {bytes} bytes", self.describe())))
+        Err(Error::refused(format!("{} cannot grow to {bytes} bytes", self.describe())))
     }
 
     /// Makes the pages that hold these bytes present and writable now, so that no store has to wait

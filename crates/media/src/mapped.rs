@@ -1,23 +1,22 @@
-//! A region mapped from a file, a memory device, or memory without a name.
+//! A region mapped from a file, a memory device, or anonymous memory.
 
 use crate::copy::copy;
 use crate::open::{self, Backing, MapOptions, Source};
 use crate::space::{Space, can_map, largest_free};
+use crate::{Error, Result};
 use crate::{Persistence, Piece, Region, Window, persist, window};
-use pocketstone_core::error::Context;
-use pocketstone_core::{Error, Result};
+use pocketstone_vfs::Context;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-/// A mapped medium, locked against other processes for as long as it lives.
+/// A mapped medium, locked against other processes while it lives.
 ///
-/// What it does to make stores durable depends on where they go: on power-safe media lines are
-/// written back and fences waited for; on others stores are plain, and [`Region::sync`] asks the
-/// kernel.
+/// Stores to power-safe media write back cache lines and wait for fences; stores to others are plain (unless
+/// [`MapOptions::flushed`] is set), and [`Region::sync`] asks the kernel to write back.
 pub struct Mapped {
     // Declared before the file: unmapped first, so that the lock covers every mapping.
     space: Space,
@@ -32,7 +31,8 @@ pub struct Mapped {
     /// The user said so, not the kernel.
     declared: bool,
     persistence: Persistence,
-    power_safe: bool,
+    /// Stores are flushed and fenced: the memory is power-safe, or might be.
+    flushed: bool,
     zeroed: bool,
 }
 
@@ -45,49 +45,49 @@ impl Mapped {
     /// Maps an existing file or memory device.
     ///
     /// # Errors
-    /// When it does not exist, is in use, is no memory, or does not fit the address space.
+    /// `Refused` if it does not exist, is in use, is neither a file nor a memory device, or does not fit the address
+    /// space.
     pub fn open(path: &Path, options: &MapOptions) -> Result<Mapped> {
         Mapped::map(open::open(path, options)?, options)
     }
 
-    /// Creates a file of `bytes` bytes (rounded up to whole pages) with room for every one, and maps
-    /// it. An existing file must be empty, unless `options` allow its contents to be destroyed. On a
-    /// memory device, 0 bytes are all it has.
+    /// Creates a fully allocated file of `bytes` bytes (rounded up to whole pages) and maps it. An existing file must
+    /// be empty, unless `options` allow overwriting. On a memory device, 0 bytes mean the whole device.
     ///
     /// # Errors
-    /// As [`Mapped::open`]; when the file holds something, or its file system is full.
+    /// As [`Mapped::open`]; `Refused` also if the file has contents, or its file system is full.
     pub fn create(path: &Path, bytes: u64, options: &MapOptions) -> Result<Mapped> {
         Mapped::map(open::create(path, bytes, options)?, options)
     }
 
-    /// Zeroed memory of this process alone, rounded up to whole pages. Unlike [`crate::Heap`] it
-    /// grows, and has windows.
+    /// Zeroed private memory of this process, rounded up to whole pages. Unlike [`crate::Heap`] it can grow, and
+    /// supports windows.
     ///
     /// # Errors
-    /// When there is not that much memory or address space.
+    /// `Failed` if memory is short; `Refused` if it does not fit the address space.
     pub fn anonymous(bytes: u64) -> Result<Mapped> {
         let map_bytes = rustix::param::page_size() as u64;
         let fd = rustix::fs::memfd_create("pocketstone", rustix::fs::MemfdFlags::CLOEXEC)
-            .board(|| "cannot get memory from the kernel".into())?;
+            .failed(|| "cannot get memory from the kernel".into())?;
         let file = File::from(fd);
         let rounded = bytes.max(1).checked_next_multiple_of(map_bytes).filter(|&b| i64::try_from(b).is_ok());
-        let bytes = rounded.ok_or_else(|| Error::user(format!("{bytes} bytes are more than any memory")))?;
+        let bytes = rounded.ok_or_else(|| Error::refused(format!("{bytes} bytes are more than any memory")))?;
         open::lengthen(&file, &Backing::Anonymous, map_bytes, 0, bytes)?;
         let source = Source { file, backing: Backing::Anonymous, bytes, map_bytes, zeroed: true };
         Mapped::map(source, &MapOptions::default())
     }
 
-    /// Whether every byte was zero when this was mapped, because it was made then.
+    /// Whether it was created zeroed by this call.
     pub fn zeroed(&self) -> bool {
         self.zeroed
     }
 
-    /// Whether stores are allowed.
+    /// Whether it is writable.
     pub fn writable(&self) -> bool {
         self.writable
     }
 
-    /// To how many bytes this can grow in place at most.
+    /// The maximum size it can grow to in place.
     pub fn reserved_bytes(&self) -> u64 {
         self.space.bytes() as u64
     }
@@ -97,11 +97,10 @@ impl Mapped {
         let anonymous = source.backing == Backing::Anonymous;
         if (options.persistent || device) && !persist::available() {
             let message = format!(
-                "{} cannot be kept safe against loss of power: user programs on this processor cannot write cache \
-                 lines back",
+                "{} cannot be power-safe: user programs on this processor cannot write back cache lines",
                 source.backing.name()
             );
-            return Err(Error::board(message).hint("do not declare it persistent, or use a 64-bit system"));
+            return Err(Error::failed(message).hint("do not declare it persistent, or use a 64-bit system"));
         }
         let space = reserve(&source, options)?;
         let mut prot = ProtFlags::READ;
@@ -117,7 +116,7 @@ impl Mapped {
             && can_map(source.map_bytes as usize, prot, synchronous, source.file.as_fd());
         let flags = if dax { synchronous } else { MapFlags::SHARED };
         let wrong = || format!("cannot map {}", source.backing.name());
-        space.map(0, whole, prot, flags, source.file.as_fd(), 0).board(wrong)?;
+        space.map(0, whole, prot, flags, source.file.as_fd(), 0).failed(wrong)?;
         let power_safe = dax || device || options.persistent;
         let persistence = match (power_safe, anonymous) {
             (true, _) => Persistence::PowerSafe,
@@ -137,7 +136,7 @@ impl Mapped {
             writable: options.writable,
             declared: options.persistent && !dax && !device,
             persistence,
-            power_safe,
+            flushed: power_safe || options.flushed && persist::available(),
             zeroed,
         };
         mapped.prefer_huge_pages(0, whole);
@@ -160,14 +159,14 @@ impl Mapped {
 
     #[inline]
     fn place_to_store(&self, at: u64, bytes: u64) -> *mut u8 {
-        assert!(self.writable, "a region that was opened for reading only is stored to");
+        assert!(self.writable, "store to a region opened read-only");
         self.place(at, bytes)
     }
 }
 
 fn no_space(bytes: u64, name: &str) -> Error {
     let free = largest_free();
-    Error::board(format!(
+    Error::failed(format!(
         "{bytes} bytes do not fit this process's address space (largest free range about {free} bytes)"
     ))
     .hint(format!("make {name} smaller, use a 64-bit system, or raise the limit that `ulimit -v` shows"))
@@ -197,13 +196,15 @@ fn reserve(source: &Source, options: &MapOptions) -> Result<Space> {
     }
 }
 
-impl Region for Mapped {
+// SAFETY: the mapping is this value's own, stays at its place until it is dropped, and only grows. Only the unsafe
+// methods store to it; the file is locked against others of this kind.
+unsafe impl Region for Mapped {
     #[inline]
     fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Acquire)
     }
 
-    fn base(&self) -> *mut u8 {
+    fn base(&self) -> *const u8 {
         self.space.base()
     }
 
@@ -221,10 +222,10 @@ impl Region for Mapped {
             Backing::Device { path, .. } => format!("memory device {}", path.display()),
             Backing::Anonymous => return "memory of this process".into(),
         };
-        match (self.power_safe, self.declared) {
-            (true, true) => format!("{what}, declared safe against loss of power"),
-            (true, false) => format!("{what}, safe against loss of power"),
-            _ => format!("{what}, safe against the death of the process, not against loss of power"),
+        match (self.persistence == Persistence::PowerSafe, self.declared) {
+            (true, true) => format!("{what}, declared power-safe"),
+            (true, false) => format!("{what}, power-safe"),
+            _ => format!("{what}, process-safe, not power-safe"),
         }
     }
 
@@ -236,15 +237,15 @@ impl Region for Mapped {
     }
 
     #[inline]
-    fn write(&self, at: u64, from: &[u8]) {
+    unsafe fn write(&self, at: u64, from: &[u8]) {
         let to = self.place_to_store(at, from.len() as u64);
-        // SAFETY: `place` checked the range. A `from` inside the region would be changed while borrowed: there
-        // is none.
+        // SAFETY: `place` checked the range, and the caller promises that there is no reference to it: so `from` is not
+        // in it.
         unsafe { copy(from.as_ptr(), to, from.len()) }
     }
 
     #[inline]
-    fn store_u64(&self, at: u64, value: u64) {
+    unsafe fn store_u64(&self, at: u64, value: u64) {
         assert!(at % 8 == 0, "{at} is not aligned to a word");
         let to = self.place_to_store(at, 8).cast::<u64>();
         // SAFETY: `place` checked the range; the base is aligned to a page and `at` to 8. Atomic,
@@ -253,11 +254,21 @@ impl Region for Mapped {
     }
 
     #[inline]
-    fn stream(&self, at: u64, from: &[u8]) {
+    unsafe fn store_u32s(&self, at: u64, values: &[u32]) {
+        assert!(at % 4 == 0, "{at} is not aligned to a word of four bytes");
+        let to = self.place_to_store(at, 4 * values.len() as u64).cast::<u32>();
+        for (i, value) in values.iter().enumerate() {
+            // SAFETY: `place` checked the range; the base is aligned to a page and `at` to 4.
+            unsafe { AtomicU32::from_ptr(to.add(i)) }.store(value.to_le(), Ordering::Release);
+        }
+    }
+
+    #[inline]
+    unsafe fn stream(&self, at: u64, from: &[u8]) {
         let to = self.place_to_store(at, from.len() as u64);
         // SAFETY: as in `write`.
         unsafe {
-            if self.power_safe {
+            if self.flushed {
                 persist::stream(to, from.as_ptr(), from.len());
             } else {
                 copy(from.as_ptr(), to, from.len());
@@ -265,11 +276,11 @@ impl Region for Mapped {
         }
     }
 
-    fn zero(&self, at: u64, bytes: u64) {
+    unsafe fn zero(&self, at: u64, bytes: u64) {
         let to = self.place_to_store(at, bytes);
         // SAFETY: `place` checked the range.
         unsafe {
-            if self.power_safe {
+            if self.flushed {
                 persist::stream_zero(to, bytes as usize);
             } else {
                 std::ptr::write_bytes(to, 0, bytes as usize);
@@ -279,7 +290,7 @@ impl Region for Mapped {
 
     #[inline]
     fn flush(&self, at: u64, bytes: u64) {
-        if self.power_safe {
+        if self.flushed {
             let from = self.place(at, bytes);
             // SAFETY: `place` checked the range.
             unsafe { persist::write_back(from, bytes as usize) }
@@ -288,7 +299,7 @@ impl Region for Mapped {
 
     #[inline]
     fn fence(&self) {
-        if self.power_safe {
+        if self.flushed {
             persist::fence();
         } else {
             // What this thread has stored outlives the process; only the order must be kept.
@@ -300,14 +311,14 @@ impl Region for Mapped {
         if self.persistence != Persistence::ProcessSafe || !self.writable {
             return Ok(());
         }
-        self.file.sync_data().board(|| format!("cannot write {} back", self.backing.name()))
+        self.file.sync_data().failed(|| format!("cannot write back {}", self.backing.name()))
     }
 
     fn grow(&self, bytes: u64) -> Result<()> {
         let name = self.backing.name();
         if matches!(self.backing, Backing::Device { .. }) || !self.writable {
-            let why = if self.writable { "a device keeps its length" } else { "it was opened for reading only" };
-            return Err(Error::user(format!("{name} cannot grow: {why}")));
+            let why = if self.writable { "a device has a fixed length" } else { "it was opened read-only" };
+            return Err(Error::refused(format!("{name} cannot grow: {why}")));
         }
         let _alone = self.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let old = self.bytes();
@@ -319,9 +330,8 @@ impl Region for Mapped {
                 "{bytes} bytes do not fit this process's address space: {reserved} bytes are reserved for {name} \
                  (largest free range about {room} bytes)"
             );
-            let hint =
-                if room > bytes { "open it anew, with more address space reserved" } else { "use a 64-bit system" };
-            return Err(Error::board(message).hint(hint));
+            let hint = if room > bytes { "reopen it with more address space reserved" } else { "use a 64-bit system" };
+            return Err(Error::failed(message).hint(hint));
         };
         if new <= old {
             return Ok(());
@@ -333,7 +343,7 @@ impl Region for Mapped {
             if let Err(error) = self.space.map(at, more, self.prot, self.flags, self.file.as_fd(), start) {
                 // As long as it was: nothing has seen the new bytes.
                 let _ = self.file.set_len(old);
-                return Err(Error::board(format!("cannot map {more} more bytes of {name}")).because(error));
+                return Err(Error::failed(format!("cannot map {more} more bytes of {name}")).because(error));
             }
             self.prefer_huge_pages(at, more);
         }

@@ -1,71 +1,16 @@
-//! A region whose order of persistence is checked by the compiler.
+//! A region with a compiler-checked order of persistence.
 
+use crate::Result;
 use crate::copy::copy;
-use crate::{Persistence, Piece, Region, Window};
-use pocketstone_core::Result;
-
-/// Bytes that were stored through the cache: they may reach the medium at any time, or never.
-#[must_use = "stored bytes are not durable before they are flushed and fenced"]
-#[derive(Debug)]
-pub struct Dirty {
-    at: u64,
-    bytes: u64,
-}
-
-/// Bytes on their way to the medium: a fence waits for them.
-#[must_use = "flushed bytes are not durable before a fence"]
-#[derive(Debug)]
-pub struct Flushed(());
-
-/// The proof that what came before is durable; needed to store what refers to it.
-#[must_use = "pass it to what had to wait for it"]
-#[derive(Debug)]
-pub struct Durable(());
-
-impl Flushed {
-    /// Nothing is on its way.
-    pub fn nothing() -> Flushed {
-        Flushed(())
-    }
-
-    /// Adds what is on its way, too.
-    pub fn join(&mut self, other: Flushed) {
-        let Flushed(()) = other;
-    }
-
-    /// Both: one fence can wait for them together.
-    pub fn and(self, other: Flushed) -> Flushed {
-        let Flushed(()) = other;
-        self
-    }
-}
-
-impl Durable {
-    /// Nothing came before that a store could depend on.
-    pub fn nothing() -> Durable {
-        Durable(())
-    }
-
-    /// Two things waited for the same.
-    pub fn twice(self) -> (Durable, Durable) {
-        (Durable(()), Durable(()))
-    }
-
-    /// Both.
-    pub fn and(self, other: Durable) -> Durable {
-        let Durable(()) = other;
-        self
-    }
-
-    /// Ends an operation: it is durable, and nothing more depends on it.
-    pub fn done(self) {}
-}
+use crate::token::MediumId;
+use crate::{Dirty, Durable, Flushed, Persistence, Piece, Region, Window};
 
 /// A [`Region`] and the typed way to store to it.
 pub struct Medium {
     region: Box<dyn Region>,
-    base: *mut u8,
+    base: *const u8,
     plain_reads: bool,
+    id: MediumId,
 }
 
 // SAFETY: `base` is the region's, which is Send and Sync itself.
@@ -74,10 +19,10 @@ unsafe impl Send for Medium {}
 unsafe impl Sync for Medium {}
 
 impl Medium {
-    /// Takes a region over.
+    /// Takes ownership of a region.
     pub fn new(region: Box<dyn Region>) -> Medium {
         let (base, plain_reads) = (region.base(), region.plain_reads());
-        Medium { region, base, plain_reads }
+        Medium { region, base, plain_reads, id: MediumId::new() }
     }
 
     /// The region.
@@ -91,7 +36,7 @@ impl Medium {
     }
 
     /// Address of the first byte.
-    pub fn base(&self) -> *mut u8 {
+    pub fn base(&self) -> *const u8 {
         self.base
     }
 
@@ -110,20 +55,21 @@ impl Medium {
             return self.region.read(at, into);
         }
         self.check(at, into.len() as u64);
-        // SAFETY: just checked to be inside the region; `into` is memory of its own.
+        // SAFETY: just checked to be inside the region, which nobody stores to while somebody reads: whoever stores
+        // has promised that. `into` is memory of its own.
         unsafe { copy(self.base.add(at as usize), into.as_mut_ptr(), into.len()) }
     }
 
-    /// Starts to fetch the cache line that holds a byte, where that can help.
+    /// Prefetches the cache line of a byte.
     #[inline]
     pub fn prefetch(&self, at: u64) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.plain_reads && at < self.region.bytes() {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: a hint, for an address inside the region.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.add(at as usize).cast()) }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
         let _ = at;
     }
 
@@ -142,69 +88,126 @@ impl Medium {
     }
 
     /// Stores bytes through the cache, once `after` is durable.
+    ///
+    /// # Safety
+    /// As [`Region::write`]: nobody else loads or stores these bytes meanwhile, or has a reference to them.
+    ///
+    /// # Panics
+    /// When the range is not inside the region; in debug builds, when `after` is of another medium.
     #[inline]
-    pub fn write(&self, at: u64, from: &[u8], after: Durable) -> Dirty {
-        after.done();
-        self.region.write(at, from);
-        Dirty { at, bytes: from.len() as u64 }
+    pub unsafe fn write(&self, at: u64, from: &[u8], after: Durable) -> Dirty {
+        after.demand(self.id);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.write(at, from) };
+        Dirty::new(self.id, at, from.len() as u64)
     }
 
     /// Stores one aligned word at once, once `after` is durable.
+    ///
+    /// # Safety
+    /// As [`Region::write`]: nobody else loads or stores these bytes meanwhile, or has a reference to them.
+    ///
+    /// # Panics
+    /// When the range is not inside the region; in debug builds, when `after` is of another medium.
     #[inline]
-    pub fn store_u64(&self, at: u64, value: u64, after: Durable) -> Dirty {
-        after.done();
-        self.region.store_u64(at, value);
-        Dirty { at, bytes: 8 }
+    pub unsafe fn store_u64(&self, at: u64, value: u64, after: Durable) -> Dirty {
+        after.demand(self.id);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.store_u64(at, value) };
+        Dirty::new(self.id, at, 8)
+    }
+
+    /// Stores aligned words of four bytes, each at once, once `after` is durable. Other threads may store the words
+    /// beside them meanwhile.
+    ///
+    /// # Safety
+    /// As [`Region::write`]: nobody else loads or stores these bytes meanwhile, or has a reference to them.
+    ///
+    /// # Panics
+    /// When the range is not inside the region; in debug builds, when `after` is of another medium.
+    #[inline]
+    pub unsafe fn store_u32s(&self, at: u64, values: &[u32], after: Durable) -> Dirty {
+        after.demand(self.id);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.store_u32s(at, values) };
+        Dirty::new(self.id, at, 4 * values.len() as u64)
     }
 
     /// Stores bytes past the cache, once `after` is durable.
+    ///
+    /// # Safety
+    /// As [`Region::write`]: nobody else loads or stores these bytes meanwhile, or has a reference to them.
+    ///
+    /// # Panics
+    /// When the range is not inside the region; in debug builds, when `after` is of another medium.
     #[inline]
-    pub fn stream(&self, at: u64, from: &[u8], after: Durable) -> Flushed {
-        after.done();
-        self.region.stream(at, from);
-        Flushed(())
+    pub unsafe fn stream(&self, at: u64, from: &[u8], after: Durable) -> Flushed {
+        after.demand(self.id);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.stream(at, from) };
+        Flushed::new(self.id, at, from.len() as u64)
     }
 
     /// Stores zeros past the cache, once `after` is durable.
-    pub fn zero(&self, at: u64, bytes: u64, after: Durable) -> Flushed {
-        after.done();
-        self.region.zero(at, bytes);
-        Flushed(())
+    ///
+    /// # Safety
+    /// As [`Region::write`]: nobody else loads or stores these bytes meanwhile, or has a reference to them.
+    ///
+    /// # Panics
+    /// When the range is not inside the region; in debug builds, when `after` is of another medium.
+    pub unsafe fn zero(&self, at: u64, bytes: u64, after: Durable) -> Flushed {
+        after.demand(self.id);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.zero(at, bytes) };
+        Flushed::new(self.id, at, bytes)
     }
 
     /// Copies bytes within the region, past the cache, once `after` is durable. The ranges do not overlap.
-    pub fn copy(&self, from: u64, to: u64, bytes: u64, after: Durable) -> Flushed {
-        after.done();
+    ///
+    /// # Safety
+    /// As [`Region::write`]: nobody else loads or stores these bytes meanwhile, or has a reference to them.
+    ///
+    /// # Panics
+    /// When the range is not inside the region; in debug builds, when `after` is of another medium.
+    pub unsafe fn copy(&self, from: u64, to: u64, bytes: u64, after: Durable) -> Flushed {
+        after.demand(self.id);
         let mut buffer = [0; 8192];
         let mut done = 0;
         while done < bytes {
             let part = &mut buffer[..(bytes - done).min(8192) as usize];
             self.read(from + done, part);
-            self.region.stream(to + done, part);
+            // SAFETY: the caller's promise, for a part of its bytes.
+            unsafe { self.region.stream(to + done, part) };
             done += part.len() as u64;
         }
-        Flushed(())
+        Flushed::new(self.id, to, bytes)
     }
 
-    /// Starts the write-back of what was stored.
+    /// Starts writing back stored bytes.
+    ///
+    /// # Panics
+    /// In debug builds, when it was stored to another medium.
     #[inline]
     pub fn flush(&self, dirty: Dirty) -> Flushed {
-        self.region.flush(dirty.at, dirty.bytes);
-        Flushed(())
+        let (at, bytes) = dirty.range(self.id);
+        self.region.flush(at, bytes);
+        Flushed::new(self.id, at, bytes)
     }
 
-    /// Waits until what was flushed is durable.
+    /// Waits until flushed bytes are durable.
+    ///
+    /// # Panics
+    /// In debug builds, when it was flushed to another medium.
     #[inline]
     pub fn fence(&self, flushed: Flushed) -> Durable {
-        let Flushed(()) = flushed;
         self.region.fence();
-        Durable(())
+        flushed.fenced(self.id)
     }
 
-    /// Writes everything back as far as the medium goes; see [`Region::sync`].
+    /// Writes everything back as far as the medium supports it; see [`Region::sync`].
     ///
     /// # Errors
-    /// When the kernel could not write.
+    /// `Failed` if the kernel cannot write back.
     pub fn sync(&self) -> Result<()> {
         self.region.sync()
     }
@@ -217,12 +220,12 @@ impl Medium {
     /// Lengthens the region.
     ///
     /// # Errors
-    /// When it cannot grow that far.
+    /// `Refused` if it cannot grow that far.
     pub fn grow(&self, bytes: u64) -> Result<()> {
         self.region.grow(bytes)
     }
 
-    /// Maps pieces at consecutive addresses, where the medium can.
+    /// Maps pieces at consecutive addresses, if the medium supports it.
     pub fn window(&self, pieces: &[Piece]) -> Option<Box<dyn Window>> {
         self.region.window(pieces)
     }

@@ -1,8 +1,7 @@
-//! Raw NAND flash: pages that are programmed once, blocks that are erased.
+//! Raw NAND flash.
 //!
-//! [`Nand`] is what a chip has to offer a file system, whoever is behind it: the kernel's MTD, an image
-//! file, a simulated chip. The spare area (out of band) is seen as MTD's "auto" placement has it: the bytes
-//! that error correction leaves free, in their order.
+//! [`Nand`] is the interface of a chip to a file system, implemented by the kernel's MTD, image files and a simulated
+//! chip. The spare area (out of band) is presented as in MTD's "auto" placement: the bytes left free by ECC, in order.
 
 mod image;
 mod mtd;
@@ -12,7 +11,7 @@ pub use image::{ImageLayout, ImageNand, tags};
 pub use mtd::MtdNand;
 pub use simulated::{Counters, SimulatedNand, SimulatedOptions, Tear, Timing};
 
-use pocketstone_core::{Error, Result};
+use crate::{Error, Result};
 use std::fmt;
 
 /// A chip's sizes. A page's number counts from the chip's start: block x `pages_per_block` + page in block.
@@ -45,23 +44,23 @@ impl Geometry {
     }
 }
 
-/// What error correction said of a page's data. Data that is not read has no verdict: it is [`Verdict::Clean`].
+/// The ECC status of a page's data; [`Verdict::Clean`] if no data was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// As it was programmed, or never programmed.
+    /// No bit errors, or never programmed.
     Clean,
-    /// Some bits were wrong and have been put right: the block should be renewed (EUCLEAN).
+    /// Bit errors were corrected: the block should be refreshed (EUCLEAN).
     Corrected,
-    /// More bits are wrong than can be put right; what was handed out is not what was programmed (EBADMSG).
+    /// Uncorrectable bit errors: the returned data is wrong (EBADMSG).
     Uncorrectable,
 }
 
-/// Why a program or an erase did not happen.
+/// The error of a program or an erase.
 #[derive(Debug)]
 pub enum Fault {
-    /// The chip reports failure: the block is worn out and should be marked bad.
+    /// The chip reported a failure: the block is worn out and should be marked bad.
     Failed,
-    /// The medium is not there, or refuses: nothing can be done.
+    /// The medium is unavailable or refused the operation.
     Medium(Error),
 }
 
@@ -89,41 +88,41 @@ pub trait Nand: Send {
     /// page sense. Erased bytes read as 0xFF.
     ///
     /// # Errors
-    /// When the medium is not there; errors of bits are no error but a [`Verdict`].
+    /// `Failed` if the medium is unavailable; bit errors are reported as a [`Verdict`] instead.
     fn read(&mut self, page: u32, data: &mut [u8], spare: &mut [u8]) -> Result<Verdict>;
 
     /// Programs an erased page, once: `data` is `page_bytes` long, `spare` at most `spare_bytes`.
     ///
     /// # Errors
-    /// [`Fault::Failed`] when the chip reports failure.
+    /// [`Fault::Failed`] if the chip reports failure.
     fn program(&mut self, page: u32, data: &[u8], spare: &[u8]) -> Result<(), Fault>;
 
     /// Erases a block.
     ///
     /// # Errors
-    /// [`Fault::Failed`] when the chip reports failure.
+    /// [`Fault::Failed`] if the chip reports failure.
     fn erase(&mut self, block: u32) -> Result<(), Fault>;
 
-    /// Whether a block is marked bad, in the factory or later.
+    /// Whether a block is marked bad, by the factory or later.
     ///
     /// # Errors
-    /// When the medium is not there.
+    /// `Failed` if the medium is unavailable.
     fn is_bad(&mut self, block: u32) -> Result<bool>;
 
-    /// Marks a block bad, for ever.
+    /// Marks a block bad permanently.
     ///
     /// # Errors
-    /// When it cannot be marked.
+    /// `Failed` if it cannot be marked; `Refused` if the layout has no space for marks.
     fn mark_bad(&mut self, block: u32) -> Result<()>;
 
-    /// Makes what was programmed durable where the medium has not done so by itself: an image file.
+    /// Makes programmed data durable, if the medium does not do so itself, as for an image file.
     ///
     /// # Errors
-    /// When the kernel could not write.
+    /// `Failed` if the kernel cannot write back.
     fn sync(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// What it is, for people: `/dev/mtd0 (NAND 256MiB)`.
+    /// A human-readable description: `/dev/mtd0 (NAND 256MiB)`.
     fn describe(&self) -> String;
 }

@@ -1,11 +1,11 @@
 //! What a mapping is made of: opening, locking and filling files, and knowing what they lie on.
 
-use pocketstone_core::error::Context;
-use pocketstone_core::{Error, Result};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs};
+use crate::{Error, Result};
+use pocketstone_vfs::Context;
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs, statfs};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// How a file is to be mapped.
@@ -16,6 +16,9 @@ pub struct MapOptions {
     /// The user declares that the memory behind the file outlives a loss of power (batteries, say):
     /// stores are flushed and fenced, and count as power-safe.
     pub persistent: bool,
+    /// Stores are flushed and fenced where the processor can, whatever the memory is: for a program that does not
+    /// know it, and ends soon. Nothing counts as power-safe for that.
+    pub flushed: bool,
     /// Creating may destroy what an existing file holds.
     pub overwrite: bool,
     /// How many bytes of address space to keep for growing; by default 16 times the length on 64-bit
@@ -25,7 +28,7 @@ pub struct MapOptions {
 
 impl Default for MapOptions {
     fn default() -> Self {
-        MapOptions { writable: true, persistent: false, overwrite: false, reserve_bytes: None }
+        MapOptions { writable: true, persistent: false, flushed: false, overwrite: false, reserve_bytes: None }
     }
 }
 
@@ -74,21 +77,32 @@ fn system_name(magic: u32) -> String {
     }
 }
 
+/// The smallest unit by which a file can be mapped: see [`crate::Region::map_bytes`]. Of a file that does not exist
+/// yet, by its folder.
+///
+/// # Errors
+/// `Refused` if neither exists.
+pub fn map_bytes_at(path: &Path) -> Result<u64> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let system = statfs(path).or_else(|_| statfs(folder)).refused(|| format!("cannot examine {}", path.display()))?;
+    Ok(if system.f_type as u32 == HUGETLBFS { system.f_bsize as u64 } else { rustix::param::page_size() as u64 })
+}
+
 /// Opens what exists.
 pub(crate) fn open(path: &Path, options: &MapOptions) -> Result<Source> {
     let file = OpenOptions::new()
         .read(true)
         .write(options.writable)
         .open(path)
-        .user(|| format!("cannot open {}", path.display()))?;
+        .refused(|| format!("cannot open {}", path.display()))?;
     lock(&file, path, options.writable)?;
     let source = inspect(file, path)?;
     if source.bytes == 0 {
-        return Err(Error::user(format!("{} is empty", path.display())).hint("create a volume in it first"));
+        return Err(Error::refused(format!("{} is empty", path.display())).hint("create a volume in it first"));
     }
     if source.bytes % source.map_bytes != 0 && source.map_bytes > rustix::param::page_size() as u64 {
         let message = format!("{} is not a whole number of {}-byte pages long", path.display(), source.map_bytes);
-        return Err(Error::user(message));
+        return Err(Error::refused(message));
     }
     if options.writable {
         fill_holes(&source)?;
@@ -96,19 +110,20 @@ pub(crate) fn open(path: &Path, options: &MapOptions) -> Result<Source> {
     Ok(source)
 }
 
-/// Creates a file of `bytes` bytes, rounded up to whole pages, or takes an empty one.
+/// Creates a file of `bytes` bytes, rounded up to whole pages, or takes an empty one. A new file is its owner's alone:
+/// whoever can read a region can read all that is in it.
 pub(crate) fn create(path: &Path, bytes: u64, options: &MapOptions) -> Result<Source> {
     if !options.writable {
-        return Err(Error::user(format!("{} cannot be created for reading only", path.display())));
+        return Err(Error::refused(format!("{} cannot be created read-only", path.display())));
     }
     let wrong = || format!("cannot create {}", path.display());
-    let opened = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    let opened = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
     let (file, new) = match opened {
         Ok(file) => (file, true),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            (OpenOptions::new().read(true).write(true).open(path).user(wrong)?, false)
+            (OpenOptions::new().read(true).write(true).open(path).refused(wrong)?, false)
         }
-        Err(error) => return Err(Error::user(wrong()).because(error)),
+        Err(error) => return Err(Error::refused(wrong()).because(error)),
     };
     let made = lock(&file, path, true).and_then(|()| inspect(file, path)).and_then(|s| fill(s, bytes, options));
     if made.is_err() && new {
@@ -123,25 +138,29 @@ fn fill(mut source: Source, bytes: u64, options: &MapOptions) -> Result<Source> 
     if source.bytes > 0 && !options.overwrite {
         let message = match source.backing {
             Backing::Device { .. } => format!("{name} is a device, which may hold data already"),
-            _ => format!("{name} exists already and holds {} bytes", source.bytes),
+            _ => format!("{name} already exists and holds {} bytes", source.bytes),
         };
-        return Err(Error::user(message).hint("name another file, or allow it to be overwritten"));
+        return Err(Error::refused(message).hint("choose another file, or allow overwriting"));
     }
     if let Backing::Device { bytes: most, .. } = source.backing {
         let wanted = if bytes == 0 { Some(most) } else { bytes.checked_next_multiple_of(source.map_bytes) };
         source.bytes = wanted
             .filter(|&bytes| bytes <= most)
-            .ok_or_else(|| Error::user(format!("{name} has {most} bytes, not {bytes}")))?;
+            .ok_or_else(|| Error::refused(format!("{name} has {most} bytes, not {bytes}")))?;
         return Ok(source);
     }
     if bytes == 0 {
-        return Err(Error::user(format!("{name} needs a length of at least one byte")));
+        return Err(Error::refused(format!("{name} requires a length of at least one byte")));
     }
-    let too_long = || Error::user(format!("{bytes} bytes are too long for the file {name}"));
+    let too_long = || Error::refused(format!("{bytes} bytes are too long for the file {name}"));
     let bytes =
         bytes.checked_next_multiple_of(source.map_bytes).filter(|&b| i64::try_from(b).is_ok()).ok_or_else(too_long)?;
     if source.bytes > 0 {
-        source.file.set_len(0).user(|| format!("cannot empty {name}"))?;
+        if bytes > source.bytes {
+            // As long as there might be no room, what it holds stays.
+            lengthen(&source.file, &source.backing, source.map_bytes, source.bytes, bytes)?;
+        }
+        source.file.set_len(0).refused(|| format!("cannot truncate {name}"))?;
         source.bytes = 0;
     }
     lengthen(&source.file, &source.backing, source.map_bytes, 0, bytes)?;
@@ -186,13 +205,13 @@ fn write_zeros(file: &File, from: u64, to: u64) -> std::io::Result<()> {
 }
 
 fn no_room(error: std::io::Error, backing: &Backing, map_bytes: u64, bytes: u64) -> Error {
-    let message = format!("{} cannot be given {bytes} more bytes", backing.name());
+    let message = format!("cannot allocate {bytes} more bytes to {}", backing.name());
     let full = matches!(Errno::from_io_error(&error), Some(Errno::NOSPC | Errno::NOMEM));
     let huge = matches!(backing, Backing::File { system, .. } if system == "hugetlbfs");
-    let failed = Error::board(message).because(error);
+    let failed = Error::failed(message).because(error);
     match (full, huge) {
         (true, true) => failed.hint(huge_page_hint(map_bytes, bytes)),
-        (true, false) => failed.hint("its file system is full: make room, or ask for less"),
+        (true, false) => failed.hint("its file system is full: free space, or request less"),
         (false, _) => failed,
     }
 }
@@ -210,7 +229,7 @@ fn huge_page_hint(map_bytes: u64, bytes: u64) -> String {
 /// A file with holes would need space at a moment when nobody can be told that there is none.
 fn fill_holes(source: &Source) -> Result<()> {
     let Backing::File { .. } = source.backing else { return Ok(()) };
-    let facts = source.file.metadata().board(|| format!("cannot examine {}", source.backing.name()))?;
+    let facts = source.file.metadata().failed(|| format!("cannot examine {}", source.backing.name()))?;
     if facts.blocks() * 512 >= source.bytes {
         return Ok(());
     }
@@ -227,15 +246,15 @@ fn fill_holes(source: &Source) -> Result<()> {
 fn lock(file: &File, path: &Path, writable: bool) -> Result<()> {
     let how = if writable { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
     flock(file, how).map_err(|error| match error {
-        Errno::WOULDBLOCK => Error::user(format!("{} is in use (is it mounted?)", path.display()))
-            .hint(format!("unmount it, or end the process that `fuser -v {}` names", path.display())),
-        error => Error::board(format!("cannot lock {}", path.display())).because(error),
+        Errno::WOULDBLOCK => Error::refused(format!("{} is in use (is it mounted?)", path.display()))
+            .hint(format!("unmount it, or stop the process shown by `fuser -v {}`", path.display())),
+        error => Error::failed(format!("cannot lock {}", path.display())).because(error),
     })
 }
 
 fn inspect(file: File, path: &Path) -> Result<Source> {
     let wrong = || format!("cannot examine {}", path.display());
-    let facts = file.metadata().board(wrong)?;
+    let facts = file.metadata().failed(wrong)?;
     let path = path.to_path_buf();
     if facts.file_type().is_char_device() {
         let (major, minor) = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
@@ -244,9 +263,11 @@ fn inspect(file: File, path: &Path) -> Result<Source> {
     }
     if !facts.is_file() {
         let message = format!("{} is neither a file nor a memory device (/dev/dax...)", path.display());
-        return Err(Error::user(message).hint("of a block device, mount its file system with `-o dax`, and use a file"));
+        return Err(
+            Error::refused(message).hint("for a block device, mount its file system with `-o dax`, and use a file")
+        );
     }
-    let system = fstatfs(&file).board(wrong)?;
+    let system = fstatfs(&file).failed(wrong)?;
     let magic = system.f_type as u32;
     let map_bytes = if magic == HUGETLBFS { system.f_bsize as u64 } else { rustix::param::page_size() as u64 };
     let backing = Backing::File { path, system: system_name(magic) };
@@ -259,8 +280,8 @@ fn device_size(directory: &Path, path: &Path) -> Result<(u64, u64)> {
         std::fs::read_to_string(directory.join(name)).ok()?.trim().parse().ok().filter(|&n| n > 0)
     };
     let wrong = |what: &str| {
-        Error::user(format!("{} is not a memory device: {} {what}", path.display(), directory.display()))
-            .hint("name a device like /dev/dax0.0, made by `ndctl create-namespace --mode=devdax`")
+        Error::refused(format!("{} is not a memory device: {} {what}", path.display(), directory.display()))
+            .hint("specify a device like /dev/dax0.0, created by `ndctl create-namespace --mode=devdax`")
     };
     let size = number("size").ok_or_else(|| wrong("has no size"))?;
     // The attribute moved when the devices got a bus of their own.

@@ -5,10 +5,10 @@
 //! owes its time until that is a microsecond or a fence comes, then waits by spinning; what it waited
 //! too long is set off against the next debt. Waits of single lines would mostly be waits for the clock.
 
-use crate::{Heap, LINE_BYTES, Persistence, Region};
+use crate::{Error, Heap, LINE_BYTES, Persistence, Region, Result};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How slow and how durable the memory is.
@@ -29,15 +29,21 @@ impl Default for PcmOptions {
     }
 }
 
-/// Simulated phase change memory in this process's memory. A clone is the same memory: what one volume left,
-/// the next one finds.
-#[derive(Clone)]
-pub struct Pcm {
-    heap: Arc<Heap>,
+/// Simulated phase change memory in this process's memory. It is used by one [`PcmRegion`] at a time: what one volume
+/// left, the next one finds.
+pub struct Pcm(Arc<Memory>);
+
+/// A [`Pcm`] as a region, and the only one until it is dropped.
+pub struct PcmRegion(Arc<Memory>);
+
+struct Memory {
+    heap: Heap,
     options: PcmOptions,
     wear: Arc<Wear>,
     /// A bit per line: stored to since it was last written to the medium.
-    dirty: Arc<[AtomicU64]>,
+    dirty: Box<[AtomicU64]>,
+    /// There is a region.
+    lent: AtomicBool,
 }
 
 struct Wear {
@@ -112,7 +118,7 @@ fn pay() {
 }
 
 impl Pcm {
-    /// A zeroed region of `bytes`, and the map of its wear.
+    /// Zeroed memory of `bytes`, and the map of its wear.
     pub fn new(bytes: u64, options: &PcmOptions) -> (Pcm, WearMap) {
         let lines = bytes.div_ceil(LINE_BYTES) as usize;
         let wear = Arc::new(Wear {
@@ -121,9 +127,29 @@ impl Pcm {
             endurance: options.endurance,
         });
         let dirty = (0..lines.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        (Pcm { heap: Arc::new(Heap::new(bytes as usize)), options: *options, wear: wear.clone(), dirty }, WearMap(wear))
+        let (heap, lent) = (Heap::new(bytes as usize), AtomicBool::new(false));
+        (Pcm(Arc::new(Memory { heap, options: *options, wear: wear.clone(), dirty, lent })), WearMap(wear))
     }
 
+    /// The memory as a region.
+    ///
+    /// # Errors
+    /// `Refused` if the region handed out before still exists.
+    pub fn region(&self) -> Result<PcmRegion> {
+        if self.0.lent.swap(true, Ordering::Acquire) {
+            return Err(Error::refused("this phase change memory is in use").hint("close the volume on it first"));
+        }
+        Ok(PcmRegion(self.0.clone()))
+    }
+}
+
+impl Drop for PcmRegion {
+    fn drop(&mut self) {
+        self.0.lent.store(false, Ordering::Release);
+    }
+}
+
+impl Memory {
     fn soil(&self, at: u64, bytes: u64) {
         for line in lines(at, bytes) {
             self.dirty[line / 64].fetch_or(1 << (line % 64), Ordering::Relaxed);
@@ -150,13 +176,14 @@ fn lines(at: u64, bytes: u64) -> std::ops::Range<usize> {
     first as usize..end as usize
 }
 
-impl Region for Pcm {
+// SAFETY: the heap stays until its last owner is dropped, and there is one region of it at a time.
+unsafe impl Region for PcmRegion {
     fn bytes(&self) -> u64 {
-        self.heap.bytes()
+        self.0.heap.bytes()
     }
 
-    fn base(&self) -> *mut u8 {
-        self.heap.base()
+    fn base(&self) -> *const u8 {
+        self.0.heap.base()
     }
 
     fn plain_reads(&self) -> bool {
@@ -164,7 +191,7 @@ impl Region for Pcm {
     }
 
     fn map_bytes(&self) -> u64 {
-        self.heap.map_bytes()
+        self.0.heap.map_bytes()
     }
 
     fn persistence(&self) -> Persistence {
@@ -172,43 +199,47 @@ impl Region for Pcm {
     }
 
     fn describe(&self) -> String {
-        let PcmOptions { read_ns, write_ns, .. } = self.options;
+        let PcmOptions { read_ns, write_ns, .. } = self.0.options;
         format!("simulated phase change memory ({read_ns} ns to read a line, {write_ns} ns to write one)")
     }
 
     fn read(&self, at: u64, into: &mut [u8]) {
-        self.heap.read(at, into);
+        self.0.heap.read(at, into);
         let count = lines(at, into.len() as u64).len() as u64;
-        self.wear.reads.fetch_add(count, Ordering::Relaxed);
-        charge(count * self.options.read_ns);
+        self.0.wear.reads.fetch_add(count, Ordering::Relaxed);
+        charge(count * self.0.options.read_ns);
     }
 
-    fn write(&self, at: u64, from: &[u8]) {
-        self.heap.write(at, from);
-        self.soil(at, from.len() as u64);
+    unsafe fn write(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.0.heap.write(at, from) };
+        self.0.soil(at, from.len() as u64);
     }
 
-    fn store_u64(&self, at: u64, value: u64) {
-        self.heap.store_u64(at, value);
-        self.soil(at, 8);
+    unsafe fn store_u64(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.0.heap.store_u64(at, value) };
+        self.0.soil(at, 8);
     }
 
-    fn stream(&self, at: u64, from: &[u8]) {
-        self.heap.stream(at, from);
-        self.clean(at, from.len() as u64, true);
+    unsafe fn stream(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.0.heap.stream(at, from) };
+        self.0.clean(at, from.len() as u64, true);
     }
 
-    fn zero(&self, at: u64, bytes: u64) {
-        self.heap.zero(at, bytes);
-        self.clean(at, bytes, true);
+    unsafe fn zero(&self, at: u64, bytes: u64) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.0.heap.zero(at, bytes) };
+        self.0.clean(at, bytes, true);
     }
 
     fn flush(&self, at: u64, bytes: u64) {
-        self.clean(at, bytes, false);
+        self.0.clean(at, bytes, false);
     }
 
     fn fence(&self) {
-        self.heap.fence();
+        self.0.heap.fence();
         pay();
     }
 }
@@ -267,15 +298,20 @@ mod tests {
     #[test]
     fn stores_to_a_dirty_line_are_one_write() {
         let options = PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() };
-        let (pcm, wear) = Pcm::new(4096, &options);
+        let (memory, wear) = Pcm::new(4096, &options);
+        let pcm = memory.region().unwrap();
         for _ in 0..2 {
-            pcm.store_u64(64, 1);
-            pcm.store_u64(72, 2);
+            // SAFETY: nobody else has the region.
+            unsafe {
+                pcm.store_u64(64, 1);
+                pcm.store_u64(72, 2);
+            }
             pcm.flush(0, 4096);
             pcm.flush(0, 4096);
         }
         // Lines 2 and 3, by a stream that begins and ends inside them.
-        pcm.stream(140, &[7; 100]);
+        // SAFETY: nobody else has the region.
+        unsafe { pcm.stream(140, &[7; 100]) };
         pcm.fence();
         assert_eq!(
             wear.hottest(9),
@@ -293,20 +329,39 @@ mod tests {
     }
 
     #[test]
+    fn there_is_one_region_at_a_time_and_the_next_one_finds_what_it_left() {
+        let (memory, _) = Pcm::new(128, &PcmOptions::default());
+        let first = memory.region().unwrap();
+        assert!(memory.region().err().unwrap().message().contains("in use"));
+        // SAFETY: nobody else has the region.
+        unsafe { first.write(64, &[7]) };
+        drop(first);
+        let mut found = [0];
+        memory.region().unwrap().read(64, &mut found);
+        assert_eq!(found, [7]);
+    }
+
+    #[test]
     fn a_stream_makes_a_dirty_line_clean() {
-        let (pcm, wear) = Pcm::new(128, &PcmOptions::default());
-        pcm.write(0, &[1; 8]);
-        pcm.zero(0, 64);
+        let (memory, wear) = Pcm::new(128, &PcmOptions::default());
+        let pcm = memory.region().unwrap();
+        // SAFETY: nobody else has the region.
+        unsafe {
+            pcm.write(0, &[1; 8]);
+            pcm.zero(0, 64);
+        }
         pcm.flush(0, 64);
         assert_eq!(wear.summary().writes_total, 1);
     }
 
     #[test]
     fn time_is_charged_per_line_and_adds_up() {
-        let (pcm, _) = Pcm::new(64 << 10, &PcmOptions { read_ns: 100, write_ns: 1000, endurance: 1 });
+        let (memory, _) = Pcm::new(64 << 10, &PcmOptions { read_ns: 100, write_ns: 1000, endurance: 1 });
+        let pcm = memory.region().unwrap();
         let start = Instant::now();
         for _ in 0..10 {
-            pcm.zero(0, 64 << 10);
+            // SAFETY: nobody else has the region.
+            unsafe { pcm.zero(0, 64 << 10) };
         }
         pcm.fence();
         // 10 x 1024 lines of a microsecond each; being too slow is the machine's right.

@@ -16,8 +16,10 @@ pub(crate) struct How<'a> {
 
 struct Mapping(Space);
 
-impl Window for Mapping {
-    fn base(&self) -> *mut u8 {
+// SAFETY: the mapping is this value's own, and stays at its place until it is dropped. It is of the region's file,
+// which the region's stores alone change.
+unsafe impl Window for Mapping {
+    fn base(&self) -> *const u8 {
         self.0.base()
     }
 }

@@ -1,8 +1,8 @@
 //! Volumes on hugetlbfs, where the machine lets a test have huge pages.
 
 use pocketstone_media::{MapOptions, Mapped, Piece, Region};
+use pocketstone_testing::{Need, or_skip};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use std::io::Write;
 use std::path::Path;
 
 const HUGE: u64 = 2 << 20;
@@ -52,19 +52,18 @@ impl Drop for HugePages {
 
 #[test]
 fn a_volume_on_huge_pages() {
-    let pages = match HugePages::get() {
-        Ok(pages) => pages,
-        Err(why) => return writeln!(std::io::stderr(), "skipped: {why}").unwrap(),
-    };
+    let pages = or_skip!(HugePages::get().map_err(|why| Need::Kernel.lacks(why)));
     let path = pages.home().join("volume");
     let region = Mapped::create(&path, HUGE + 1, &MapOptions::default()).unwrap();
     assert_eq!((region.bytes(), region.map_bytes()), (2 * HUGE, HUGE));
     assert!(region.describe().contains("on hugetlbfs"), "{}", region.describe());
     assert_eq!(region.base() as u64 % HUGE, 0);
     region.touch(0, 2 * HUGE);
-    region.write(HUGE, &[5; 100]);
+    // SAFETY: nobody else uses these bytes.
+    unsafe { region.write(HUGE, &[5; 100]) };
     region.grow(3 * HUGE).unwrap();
-    region.write(2 * HUGE, &[6; 100]);
+    // SAFETY: nobody else uses these bytes.
+    unsafe { region.write(2 * HUGE, &[6; 100]) };
     let holes = [Some(2 * HUGE), None, Some(HUGE)].map(|at| Piece { at, bytes: HUGE });
     let window = region.window(&holes).expect("a window of huge pages");
     let word = |at: u64| {

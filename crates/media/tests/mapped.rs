@@ -1,6 +1,7 @@
 //! Mapped media: files, their locks, growth, windows.
 
 use pocketstone_media::{MapOptions, Mapped, Medium, Persistence, Piece, Region, persist};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 const PAGE: u64 = 4096;
@@ -10,7 +11,7 @@ fn options() -> MapOptions {
 }
 
 /// What a refusal says, and the cure it names.
-fn refusal(result: pocketstone_core::Result<Mapped>) -> (String, String) {
+fn refusal(result: pocketstone_media::Result<Mapped>) -> (String, String) {
     match result {
         Ok(mapped) => panic!("{} should have been refused", mapped.describe()),
         Err(error) => (error.chain(), error.cure().unwrap_or_default().to_string()),
@@ -34,15 +35,19 @@ fn a_file_keeps_what_was_stored() {
         assert_eq!((region.bytes(), region.map_bytes()), (3 * PAGE, PAGE));
         assert_eq!(region.base() as usize % (2 << 20), 0);
         assert_eq!(region.persistence(), Persistence::ProcessSafe);
-        region.write(5, b"hello");
-        region.stream(PAGE, &[7; 300]);
-        region.zero(PAGE + 10, 20);
-        region.store_u64(64, 0x0102_0304_0506_0708);
+        // SAFETY: nobody else uses these bytes.
+        unsafe {
+            region.write(5, b"hello");
+            region.stream(PAGE, &[7; 300]);
+            region.zero(PAGE + 10, 20);
+            region.store_u64(64, 0x0102_0304_0506_0708);
+        }
         region.flush(0, 3 * PAGE);
         region.fence();
         region.sync().unwrap();
     }
-    assert!(std::fs::metadata(&path).unwrap().len() == 3 * PAGE);
+    let facts = std::fs::metadata(&path).unwrap();
+    assert_eq!((facts.len(), facts.permissions().mode() & 0o777), (3 * PAGE, 0o600));
     let region = Mapped::open(&path, &MapOptions { writable: false, ..options() }).unwrap();
     assert!(!region.zeroed() && !region.writable());
     region.touch(0, region.bytes());
@@ -61,18 +66,22 @@ fn a_file_keeps_what_was_stored() {
 }
 
 #[test]
-#[should_panic(expected = "opened for reading only")]
+#[should_panic(expected = "opened read-only")]
 fn storing_to_what_is_only_read_panics() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("volume");
     drop(Mapped::create(&path, PAGE, &options()).unwrap());
-    Mapped::open(&path, &MapOptions { writable: false, ..options() }).unwrap().write(0, b"x");
+    let region = Mapped::open(&path, &MapOptions { writable: false, ..options() }).unwrap();
+    // SAFETY: nobody else uses these bytes.
+    unsafe { region.write(0, b"x") };
 }
 
 #[test]
 #[should_panic(expected = "4090+7 is outside the region")]
 fn storing_past_the_end_panics() {
-    Mapped::anonymous(PAGE).unwrap().write(4090, &[1; 7]);
+    let region = Mapped::anonymous(PAGE).unwrap();
+    // SAFETY: nobody else uses these bytes.
+    unsafe { region.write(4090, &[1; 7]) };
 }
 
 #[test]
@@ -88,7 +97,8 @@ fn a_volume_is_open_once_or_read_by_many() {
     }
     let (message, _) = refusal(Mapped::create(&path, PAGE, &MapOptions { overwrite: true, ..options() }));
     assert!(message.contains("in use"), "{message}");
-    first.write(0, b"still here");
+    // SAFETY: nobody else uses these bytes.
+    unsafe { first.write(0, b"still here") };
     drop(first);
     let reader = Mapped::open(&path, &reading).unwrap();
     let second = Mapped::open(&path, &reading).unwrap();
@@ -103,9 +113,11 @@ fn nothing_is_destroyed_unasked() {
     let path = home.path().join("precious");
     std::fs::write(&path, "a letter").unwrap();
     let (message, cure) = refusal(Mapped::create(&path, PAGE, &options()));
-    assert!(message.contains("precious exists already and holds 8 bytes"), "{message}");
-    assert!(cure.contains("overwritten"), "{cure}");
+    assert!(message.contains("precious already exists and holds 8 bytes"), "{message}");
+    assert!(cure.contains("overwriting"), "{cure}");
     assert_eq!(std::fs::read(&path).unwrap(), b"a letter");
+    refusal(Mapped::create(&path, 1 << 60, &MapOptions { overwrite: true, ..options() }));
+    assert_eq!(std::fs::read(&path).unwrap(), b"a letter", "there was no room anyway");
     let region = Mapped::create(&path, PAGE, &MapOptions { overwrite: true, ..options() }).unwrap();
     let mut found = [1; 8];
     region.read(0, &mut found);
@@ -130,7 +142,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
     assert!(message.contains("too long"), "{message}");
     let other = home.path().join("other");
     let (message, _) = refusal(Mapped::create(&other, 1 << 60, &options()));
-    assert!(message.contains("cannot be given"), "{message}");
+    assert!(message.contains("cannot allocate"), "{message}");
     assert!(!other.exists(), "what could not be created is not left behind");
     let reserve_bytes = Some(1 << 60);
     let (message, _) = refusal(Mapped::create(&other, PAGE, &MapOptions { reserve_bytes, ..options() }));
@@ -142,7 +154,7 @@ fn descriptions_say_what_is_safe() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("volume");
     let region = Mapped::create(&path, PAGE, &options()).unwrap();
-    let safe = ", safe against the death of the process, not against loss of power";
+    let safe = ", process-safe, not power-safe";
     let text = region.describe();
     assert!(text.starts_with(&format!("file {} on ", path.display())) && text.ends_with(safe), "{text}");
     drop(region);
@@ -150,16 +162,26 @@ fn descriptions_say_what_is_safe() {
     if persist::available() {
         let declared = declared.unwrap();
         assert_eq!(declared.persistence(), Persistence::PowerSafe);
-        assert!(declared.describe().ends_with(", declared safe against loss of power"), "{}", declared.describe());
+        assert!(declared.describe().ends_with(", declared power-safe"), "{}", declared.describe());
     } else {
-        assert!(refusal(declared).0.contains("cannot write cache lines back"));
+        assert!(refusal(declared).0.contains("cannot write back cache lines"));
     }
+    // Flushing by itself declares nothing.
+    let flushed = Mapped::open(&path, &MapOptions { flushed: true, ..options() }).unwrap();
+    assert_eq!(flushed.persistence(), Persistence::ProcessSafe);
+    assert!(flushed.describe().ends_with(safe), "{}", flushed.describe());
+    // SAFETY: nobody else uses these bytes.
+    unsafe { flushed.stream(0, &[3; 300]) };
+    flushed.flush(0, 300);
+    flushed.fence();
+    flushed.sync().unwrap();
+    drop(flushed);
     assert_eq!(Mapped::anonymous(1).unwrap().describe(), "memory of this process");
     assert_eq!(Mapped::anonymous(1).unwrap().persistence(), Persistence::Volatile);
     if Path::new("/dev/shm").is_dir() {
         let home = tempfile::tempdir_in("/dev/shm").unwrap();
         let region = Mapped::create(&home.path().join("volume"), PAGE, &options()).unwrap();
-        assert!(region.describe().contains("on tmpfs, safe"), "{}", region.describe());
+        assert!(region.describe().contains("on tmpfs, process-safe"), "{}", region.describe());
     }
 }
 
@@ -172,7 +194,8 @@ fn regions_grow_in_place_as_far_as_was_reserved() {
     let options = MapOptions { reserve_bytes: Some(4 << 20), ..options() };
     for region in [Mapped::open(&path, &options).unwrap(), {
         let region = Mapped::anonymous(1 << 20).unwrap();
-        region.write(0, &[9; 5000]);
+        // SAFETY: nobody else uses these bytes.
+        unsafe { region.write(0, &[9; 5000]) };
         region
     }] {
         let base = region.base();
@@ -187,7 +210,8 @@ fn regions_grow_in_place_as_far_as_was_reserved() {
             assert!(region.bytes() >= bytes);
             let end = region.bytes();
             region.touch(end - 10, 10);
-            region.write(end - 1, &[3]);
+            // SAFETY: nobody else uses these bytes.
+            unsafe { region.write(end - 1, &[3]) };
         }
         assert_eq!((region.base(), region.bytes()), (base, limit));
         let mut found = vec![0; 6000];
@@ -200,7 +224,7 @@ fn regions_grow_in_place_as_far_as_was_reserved() {
     }
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 4 << 20);
     let reading = Mapped::open(&path, &MapOptions { writable: false, ..options }).unwrap();
-    assert!(reading.grow(8 << 20).unwrap_err().message().contains("for reading only"));
+    assert!(reading.grow(8 << 20).unwrap_err().message().contains("read-only"));
 }
 
 #[test]
@@ -209,7 +233,8 @@ fn windows_show_pieces_in_order() {
     let file = Mapped::create(&home.path().join("volume"), 16 * PAGE, &options()).unwrap();
     for region in [file, Mapped::anonymous(16 * PAGE).unwrap()] {
         for page in 0..16 {
-            region.write(page * PAGE, &[page as u8 + 1; PAGE as usize]);
+            // SAFETY: nobody else uses these bytes.
+            unsafe { region.write(page * PAGE, &[page as u8 + 1; PAGE as usize]) };
         }
         let piece = |page: Option<u64>, count: u64| Piece { at: page.map(|page| page * PAGE), bytes: count * PAGE };
         let pieces = [piece(Some(3), 1), piece(Some(4), 2), piece(None, 2), piece(Some(0), 1), piece(None, 1)];
@@ -220,7 +245,8 @@ fn windows_show_pieces_in_order() {
 
         // The same memory: what is stored later is seen.
         let window = region.window(&pieces).unwrap();
-        region.write(3 * PAGE, &[99]);
+        // SAFETY: nobody else uses these bytes.
+        unsafe { region.write(3 * PAGE, &[99]) };
         // SAFETY: the window's first byte, while nobody stores to it.
         assert_eq!(unsafe { window.base().read_volatile() }, 99);
         assert!(region.window(&[]).is_none());
@@ -243,7 +269,8 @@ fn threads_store_and_grow_at_once() {
             let region = &region;
             scope.spawn(move || {
                 for page in (thread..64).step_by(4) {
-                    region.stream(page * PAGE, &[thread as u8 + 1; PAGE as usize]);
+                    // SAFETY: nobody else uses these bytes.
+                    unsafe { region.stream(page * PAGE, &[thread as u8 + 1; PAGE as usize]) };
                     region.fence();
                     region.grow((64 + page) * PAGE).unwrap();
                     region.touch((64 + page - 1) * PAGE, PAGE);

@@ -1,7 +1,7 @@
 //! What one can ask of a mounted volume besides files: extended attributes of its root directory that
 //! are not stored anywhere.
 
-use pocketstone_scmfs::{Error, ROOT, Result, Statfs, Usage, Volume};
+use pocketstone_scmfs::{Error, Operations, ROOT, Result, ScrubState, Statfs, Usage, Volume};
 use serde::Serialize;
 
 /// Reading it gives [`State`] as JSON.
@@ -10,6 +10,13 @@ pub const USAGE: &str = "user.scmfs.usage";
 pub const COLLECT: &str = "user.scmfs.collect";
 /// Setting it to a number of bytes, in decimal, grows the volume.
 pub const RESIZE: &str = "user.scmfs.resize";
+
+/// Setting it to `start` looks through the volume for damage, in the background; to `stop` ends that. Reading it gives
+/// how far the last one has come, and what it found, as JSON: `pocketstone_scmfs::ScrubState`.
+pub const SCRUB: &str = "user.scmfs.scrub";
+
+/// An extended attribute has at most 64 KiB.
+const VALUE_BYTES: usize = 60 << 10;
 
 /// A mounted volume, and who serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,18 +32,41 @@ pub struct State {
 }
 
 /// A volume's state.
-pub fn state(volume: &Volume, source: &str) -> State {
-    State { pid: std::process::id(), source: source.to_owned(), usage: volume.usage(), statfs: volume.statfs() }
+///
+/// # Errors
+/// When the volume cannot be asked.
+pub fn state(volume: &Volume, source: &str) -> Result<State> {
+    let statfs = volume.statfs()?;
+    Ok(State { pid: std::process::id(), source: source.to_owned(), usage: volume.usage(), statfs })
 }
 
-pub(crate) fn get(volume: &Volume, source: &str, name: &[u8]) -> Option<Result<Vec<u8>>> {
-    let json = || serde_json::to_vec(&state(volume, source)).map_err(|_| Error::NotSupported);
-    (name == USAGE.as_bytes()).then(json)
+pub(crate) fn get(volume: &Volume, source: &str, uid: u32, name: &[u8]) -> Option<Result<Vec<u8>>> {
+    if name == USAGE.as_bytes() {
+        let json = |state| serde_json::to_vec(&state).map_err(|_| Error::NotSupported);
+        return Some(state(volume, source).and_then(json));
+    }
+    // It names files.
+    (name == SCRUB.as_bytes()).then(|| allowed(volume, uid).and_then(|()| scrub_state(volume)))
+}
+
+fn scrub_state(volume: &Volume) -> Result<Vec<u8>> {
+    shortened(volume.scrub_state().ok_or(Error::NoAttribute)?, VALUE_BYTES)
+}
+
+/// A state as JSON of at most `most` bytes; of a longer one, the end of the list of damage is left out.
+fn shortened(mut state: ScrubState, most: usize) -> Result<Vec<u8>> {
+    loop {
+        let json = serde_json::to_vec(&state).map_err(|_| Error::NotSupported)?;
+        match state.report.as_mut().map(|report| &mut report.damaged) {
+            Some(damaged) if json.len() > most && !damaged.is_empty() => damaged.truncate(damaged.len() / 2),
+            _ => return Ok(json),
+        }
+    }
 }
 
 /// Does what setting an attribute asks for; `None` if it is an ordinary one.
 pub(crate) fn set(volume: &Volume, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
-    if ![USAGE, COLLECT, RESIZE].iter().any(|known| name == known.as_bytes()) {
+    if ![USAGE, COLLECT, RESIZE, SCRUB].iter().any(|known| name == known.as_bytes()) {
         return None;
     }
     Some(allowed(volume, uid).and_then(|()| act(volume, name, value)))
@@ -53,7 +83,42 @@ fn act(volume: &Volume, name: &[u8], value: &[u8]) -> Result<()> {
     } else if name == RESIZE.as_bytes() {
         let bytes = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
         volume.resize(bytes.ok_or(Error::Invalid)?)
+    } else if name == SCRUB.as_bytes() {
+        match value {
+            b"start" => volume.start_scrub(),
+            b"stop" => {
+                volume.stop_scrub();
+                Ok(())
+            }
+            _ => Err(Error::Invalid),
+        }
     } else {
         Err(Error::NotPermitted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_scmfs::{DamageOf, ScrubDamage, ScrubReport};
+
+    #[test]
+    fn a_long_list_of_damage_is_shortened_and_its_length_kept() {
+        let damage = ScrubDamage {
+            of: DamageOf::Contents,
+            ino: 7,
+            path: Some("/a/rather/long/path".into()),
+            offset: 4096,
+            bytes: 4096,
+            what: "bytes with a wrong checksum".into(),
+        };
+        let (mut state, mut report) = (ScrubState::default(), ScrubReport::default());
+        (report.damaged_places, report.damaged) = (5000, vec![damage; 5000]);
+        state.report = Some(report);
+        let json = shortened(state, VALUE_BYTES).unwrap();
+        assert!((VALUE_BYTES / 4..=VALUE_BYTES).contains(&json.len()), "{}", json.len());
+        let read: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(read["report"]["damaged_places"], 5000);
+        assert_eq!(read["report"]["damaged"][0]["path"], "/a/rather/long/path");
     }
 }

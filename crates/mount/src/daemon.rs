@@ -42,7 +42,7 @@ pub fn in_background() -> Result<u8> {
         return Ok(0);
     }
     let status = server.wait().board(cannot)?;
-    let ended = || Error::board("the server ended before the volume was mounted").because(status.to_string());
+    let ended = || Error::board("the server exited before the volume was mounted").because(status.to_string());
     // It has said why.
     status.code().and_then(|code| u8::try_from(code).ok()).filter(|&code| code != 0).ok_or_else(ended)
 }
@@ -54,7 +54,7 @@ pub fn in_background() -> Result<u8> {
 /// When serving or closing fails; the log has it, too.
 pub fn serve(mounted: Mounted, log: &Log, close: impl FnOnce() -> Result<()>) -> Result<()> {
     let background = is_background();
-    unmount_when_told(mounted.target())?;
+    end_when_told(mounted.target(), log.clone())?;
     if background {
         log.0.detached.store(true, Ordering::Relaxed);
         leave_the_terminal()?;
@@ -70,7 +70,7 @@ pub fn serve(mounted: Mounted, log: &Log, close: impl FnOnce() -> Result<()>) ->
 
 /// Says that the mount can be used, and becomes a process of its own.
 fn leave_the_terminal() -> Result<()> {
-    let cannot = || "cannot leave the terminal".to_owned();
+    let cannot = || "cannot detach from the terminal".to_owned();
     let _ = rustix::process::setsid();
     std::env::set_current_dir("/").board(cannot)?;
     let mut output = std::io::stdout();
@@ -81,23 +81,24 @@ fn leave_the_terminal() -> Result<()> {
     rustix::stdio::dup2_stderr(&null).board(cannot)
 }
 
-/// From now on an interrupt or a request to terminate unmounts; if the mount is in use it vanishes, and ends with its
-/// last user.
-///
-/// # Errors
-/// When signals cannot be handled.
-pub fn unmount_when_told(target: Target) -> Result<()> {
+/// From now on an interrupt or a request to terminate ends the mount, whoever uses it; and so does unmounting it
+/// where it was mounted, if other mount namespaces have copies.
+fn end_when_told(target: Target, log: Log) -> Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals =
         signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]).board(|| "cannot handle signals".to_owned())?;
+    let (same, its_log) = (target.clone(), log.clone());
+    let unmounted = move || same.end_when_unmounted(&|text| its_log.write(text));
     let wait = move || {
         for _ in signals.forever() {
-            if target.unmount().is_err() {
-                target.detach();
-            }
+            target.end(&|text| log.write(text));
         }
     };
-    std::thread::Builder::new().name("signals".into()).spawn(wait).board(|| "cannot start a thread".to_owned())?;
+    let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new().name(name.into()).spawn(work).board(|| "cannot start a thread".to_owned())
+    };
+    start("signals", Box::new(wait))?;
+    start("unmounted", Box::new(unmounted))?;
     Ok(())
 }
 
@@ -105,7 +106,7 @@ pub fn unmount_when_told(target: Target) -> Result<()> {
 /// as after any other death.
 fn abort_on_panic(log: Log) {
     std::panic::set_hook(Box::new(move |panic| {
-        log.write(&format!("a fault of {}, the server ends: {panic}", log.0.name));
+        log.write(&format!("internal error in {}, the server exits: {panic}", log.0.name));
         std::process::abort();
     }));
 }

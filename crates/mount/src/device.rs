@@ -1,7 +1,4 @@
 //! The kernel's side of a mount: /dev/fuse, mount(2) or fusermount3, and taking it away again.
-//!
-//! `fuser` could mount by itself, but when a session ends it unmounts the directory once more,
-//! whatever is mounted there by then. So it only gets the open device.
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -33,8 +30,8 @@ pub(crate) struct Attach {
 pub(crate) fn attach(mountpoint: &Path, how: &Attach) -> Result<OwnedFd> {
     let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| {
         let hint = match e {
-            Errno::ACCESS => "let everybody use it, as udev does: chmod 666 /dev/fuse",
-            _ => "load the module: modprobe fuse",
+            Errno::ACCESS => "as root, allow all users to access it, as udev does: chmod 666 /dev/fuse",
+            _ => "as root, load the module: modprobe fuse; a container requires the device /dev/fuse",
         };
         Error::board("cannot open /dev/fuse").because(e).hint(hint)
     })?;
@@ -57,7 +54,7 @@ pub(crate) fn attach(mountpoint: &Path, how: &Attach) -> Result<OwnedFd> {
 
 /// What a user without privileges has to ask for: fusermount3 is setuid, and passes the device back.
 fn by_fusermount(mountpoint: &Path, how: &Attach) -> Result<OwnedFd> {
-    let cannot = || format!("cannot mount at {} by fusermount3", mountpoint.display());
+    let cannot = || format!("cannot mount at {} with fusermount3", mountpoint.display());
     // It splits options at commas.
     let source = how.source.replace('\\', "\\\\").replace(',', "\\,");
     let mut options = format!("default_permissions,fsname={source},subtype={}", how.subtype);
@@ -88,7 +85,7 @@ fn by_fusermount(mountpoint: &Path, how: &Attach) -> Result<OwnedFd> {
     device.ok_or_else(|| {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         let error = Error::board(cannot()).because(said.clone());
-        if said.contains("user_allow_other") { error.hint("put user_allow_other into /etc/fuse.conf") } else { error }
+        if said.contains("user_allow_other") { error.hint("add user_allow_other to /etc/fuse.conf") } else { error }
     })
 }
 
@@ -155,7 +152,7 @@ pub fn mounted_at(directory: &Path) -> Result<Option<Entry>> {
 }
 
 /// Undoes the kernel's `\040` for a space and its like.
-fn unescape(field: &[u8]) -> Vec<u8> {
+pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, after)) = rest.split_first() {

@@ -1,7 +1,6 @@
 //! What the kernel holds: inodes it knows by number, and files it has open.
 
-use fuser::FileHandle;
-use pocketstone_core::inode::Ino;
+use pocketstone_vfs::Ino;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -18,6 +17,8 @@ pub(crate) struct Known<Open> {
 struct Inode<Open> {
     lookups: u64,
     pin: Option<Open>,
+    /// It has no name yet, and may get one.
+    nameless: bool,
 }
 
 impl<Open> Known<Open> {
@@ -32,7 +33,7 @@ impl<Open> Known<Open> {
 
     /// The kernel is about to be told this number.
     pub fn learn(&self, ino: Ino) {
-        self.shard(ino).entry(ino).or_insert(Inode { lookups: 0, pin: None }).lookups += 1;
+        self.shard(ino).entry(ino).or_insert(Inode { lookups: 0, pin: None, nameless: false }).lookups += 1;
     }
 
     /// The kernel gives so many lookups back.
@@ -63,6 +64,28 @@ impl<Open> Known<Open> {
         }
         // One that is left is dropped here, without the lock: that may delete a whole file.
     }
+
+    /// An inode that is pinned has no name, and may get one.
+    pub fn may_be_named(&self, ino: Ino) {
+        if let Some(inode) = self.shard(ino).get_mut(&ino) {
+            inode.nameless = true;
+        }
+    }
+
+    /// The pin of an inode that has no name and may get one.
+    pub fn nameless(&self, ino: Ino) -> Option<Open>
+    where
+        Open: Clone,
+    {
+        self.shard(ino).get(&ino).filter(|inode| inode.nameless)?.pin.clone()
+    }
+
+    /// An inode has a name now.
+    pub fn named(&self, ino: Ino) {
+        if let Some(inode) = self.shard(ino).get_mut(&ino) {
+            inode.nameless = false;
+        }
+    }
 }
 
 /// Open files and directories by the number that the kernel has for them.
@@ -80,7 +103,7 @@ impl<Open: Clone> Handles<Open> {
         Handles { slots: RwLock::new(Slots { files: Vec::new(), free: Vec::new() }) }
     }
 
-    pub fn insert(&self, file: Open) -> FileHandle {
+    pub fn insert(&self, file: Open) -> u64 {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let place = match slots.free.pop() {
             Some(place) => {
@@ -92,20 +115,20 @@ impl<Open: Clone> Handles<Open> {
                 slots.files.len() - 1
             }
         };
-        FileHandle(place as u64)
+        place as u64
     }
 
-    pub fn get(&self, handle: FileHandle) -> Option<Open> {
+    pub fn get(&self, handle: u64) -> Option<Open> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        slots.files.get(handle.0 as usize).cloned().flatten()
+        slots.files.get(handle as usize).cloned().flatten()
     }
 
     /// Closes a file.
-    pub fn remove(&self, handle: FileHandle) {
+    pub fn remove(&self, handle: u64) {
         // Returned out of the lock: dropping it may delete a whole file.
         let _file = {
             let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-            let place = handle.0 as usize;
+            let place = handle as usize;
             let file = slots.files.get_mut(place).and_then(Option::take);
             if file.is_some() {
                 slots.free.push(place);

@@ -3,11 +3,13 @@
 //! While a volume is mounted nobody else changes it, so the kernel may keep what it has read, names,
 //! attributes and pages, for ever: all changes go through it.
 
+mod caller;
 mod control;
 mod convert;
 pub mod daemon;
 mod device;
-mod handshake;
+mod flags;
+mod holders;
 mod known;
 mod mountable;
 mod null;
@@ -15,27 +17,27 @@ mod operations;
 mod options;
 mod scmfs;
 mod served;
+mod server;
 mod session;
+mod wire;
 mod yaffs2;
 
-pub use control::{COLLECT, RESIZE, State, USAGE, state};
+pub use control::{COLLECT, RESIZE, SCRUB, State, USAGE, state};
 pub use device::{Entry, mounted_at};
 pub use mountable::Mountable;
 pub use null::mount_null;
 pub use options::{MountOptions, Reporter};
+pub use server::Server;
 pub use session::{Before, Mounted, Target, clean_up, is_dead, remount, unmount};
+pub use wire::is_request;
 pub use yaffs2::{YAFFS2_KIND, Yaffs2, mount_yaffs2};
 
 use pocketstone_core::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The type of a mounted SCMFS volume in the list of mounts.
 pub const KIND: &str = "fuse.scmfs";
-
-/// How long the kernel may keep what it is told. More than a century.
-pub(crate) const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Mounts a volume at a directory and serves it by threads of its own.
 ///
@@ -47,10 +49,10 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 pub fn mount<V: Mountable>(volume: Arc<V>, mountpoint: &Path, options: &MountOptions) -> Result<Mounted> {
     let kind = format!("fuse.{}", V::SUBTYPE);
     if mounted_at(&mountpoint.canonicalize().unwrap_or_default())?.is_some_and(|entry| entry.kind == kind) {
-        return Err(Error::user(format!("a volume is mounted at {} already", mountpoint.display()))
+        return Err(Error::user(format!("a volume is already mounted at {}", mountpoint.display()))
             .hint(format!("umount {}", mountpoint.display())));
     }
     let served = served::Served::new(volume, options);
-    let notifier = served.notifier.clone();
-    session::serve(served, mountpoint, V::SUBTYPE, options, &notifier)
+    let connection = served.connection.clone();
+    session::serve(served, mountpoint, V::SUBTYPE, options, &connection)
 }

@@ -1,156 +1,83 @@
 //! What a file system has to do so that it can be mounted.
 
-use fuser::Errno;
-use pocketstone_core::inode::{Attr, Entry, Error, Ino, Meta, Rename, Result, SetAttr, SetXattr, Statfs};
 use pocketstone_scmfs::Allocate;
+use pocketstone_vfs::{Attr, Error, Held, Ino, Meta, Operations, Protection, Result, SetXattr};
+use rustix::io::Errno;
 use std::sync::Arc;
 
-/// A file system that [`mount`](crate::mount) can serve, from several threads at once.
+/// A file system that [`mount`](crate::mount) can serve, from several threads at once: its [`Operations`], and what a
+/// kernel asks for beside them.
 ///
-/// Names are bytes without `/`; `.` and `..` are not asked for. Errors are those of
-/// [`Error::errno`]. An operation that has a default here need not exist.
-pub trait Mountable: Send + Sync + Sized + 'static {
-    /// An inode in use: as long as any clone exists, its number means this inode, also when it has lost its
-    /// last name.
-    type Open: Clone + Send + Sync;
-
+/// `.` and `..` are not asked for. Errors are those of [`Error::errno`]. An operation that has a default here need not
+/// exist.
+pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'static {
     /// What the list of mounts shows behind `fuse.`.
     const SUBTYPE: &'static str;
     /// Whether [`Mountable::closing`] has anything to do. The kernel asks at every close then.
     const ASKS_AT_CLOSE: bool = false;
 
+    /// Whether an inode can be found by its number alone, also after the kernel has forgotten it: open_by_handle_at(2)
+    /// and NFS need that.
+    const FINDS_BY_NUMBER: bool = false;
+
+    /// Whether it knows when its inodes were made.
+    const KNOWS_BIRTH: bool = false;
+
     /// Whether attributes cost next to nothing while a directory is listed (FUSE_READDIRPLUS). If not, the kernel
     /// asks for those that somebody wants to see.
     const LISTS_ATTRIBUTES: bool = true;
 
-    /// The attributes of what a directory has under a name.
-    ///
-    /// # Errors
-    /// `NotFound`, `NotDirectory`.
-    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr>;
+    /// Whether lists of access rights (acl(5)) are kept in step with the mode, and inherited: the kernel goes by them
+    /// then, and leaves umask(2) to [`Operations::create_file`] and its like. If not, programs are told that there are
+    /// none.
+    const KEEPS_ACLS: bool = false;
 
-    /// An inode's attributes.
+    /// Makes a file without a name, and takes it into use. It is gone with its last handle, unless
+    /// [`Mountable::link_open`] gives it a name. It gets the access rights that a file made in `directory` gets.
     ///
     /// # Errors
-    /// `NotFound`.
-    fn attributes(&self, ino: Ino) -> Result<Attr>;
-
-    /// The directory that a directory is in.
-    ///
-    /// # Errors
-    /// `NotFound`, `NotDirectory`.
-    fn parent(&self, directory: Ino) -> Result<Ino>;
-
-    /// Changes attributes, and says what they are then.
-    ///
-    /// # Errors
-    /// `NotFound`, `TooLarge`, `NoSpace`.
-    fn set_attributes(&self, ino: Ino, change: &SetAttr) -> Result<Attr>;
-
-    /// Makes an object of any kind but a symbolic link.
-    ///
-    /// # Errors
-    /// `Exists`, `NoSpace`.
-    fn create(self: &Arc<Self>, parent: Ino, name: &[u8], meta: &Meta) -> Result<Attr>;
-
-    /// Makes a regular file, and opens it.
-    ///
-    /// # Errors
-    /// As [`Mountable::create`].
-    fn create_open(self: &Arc<Self>, parent: Ino, name: &[u8], meta: &Meta) -> Result<(Attr, Self::Open)> {
-        let attr = self.create(parent, name, meta)?;
-        Ok((attr, self.open(attr.ino)?))
+    /// `NotSupported`, or as [`Operations::create_file`].
+    fn create_unnamed(&self, _directory: Ino, _meta: &Meta) -> Result<Self::Handle> {
+        Err(Error::NotSupported)
     }
 
-    /// Makes a symbolic link.
+    /// Gives an inode in use a name, also one that has none.
     ///
     /// # Errors
-    /// As [`Mountable::create`].
-    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], uid: u32, gid: u32) -> Result<Attr>;
-
-    /// Where a symbolic link points to.
-    ///
-    /// # Errors
-    /// `Invalid`: it is none.
-    fn read_link(&self, ino: Ino) -> Result<Vec<u8>>;
-
-    /// Gives an inode one more name.
-    ///
-    /// # Errors
-    /// `Exists`, `TooManyLinks`, `NotPermitted` for directories.
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr>;
-
-    /// Takes a name away from what is no directory.
-    ///
-    /// # Errors
-    /// `NotFound`, `IsDirectory`.
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()>;
-
-    /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// `NotFound`, `NotDirectory`, `NotEmpty`.
-    fn remove_directory(&self, parent: Ino, name: &[u8]) -> Result<()>;
-
-    /// Gives an object another name.
-    ///
-    /// # Errors
-    /// `NotFound`, `Exists`, `NotEmpty`, `Invalid`: a directory would come to lie in itself.
-    fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], how: Rename) -> Result<()>;
-
-    /// Gives the entries after a cookie, without `.` and `..`, to `take` until that returns false. The entry it
-    /// returned false for was not taken. 0 is before the first one.
-    ///
-    /// # Errors
-    /// `NotFound`, `NotDirectory`.
-    fn read_directory(&self, ino: Ino, cookie: u64, take: &mut dyn FnMut(&Entry) -> bool) -> Result<()>;
-
-    /// Takes an inode into use.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    fn open(self: &Arc<Self>, ino: Ino) -> Result<Self::Open>;
-
-    /// The number of an inode in use.
-    fn ino(open: &Self::Open) -> Ino;
+    /// As [`Operations::link`].
+    fn link_open(&self, open: &Self::Handle, parent: Ino, name: &[u8]) -> Result<Attr> {
+        self.link(self.ino(open), parent, name)
+    }
 
     /// The attributes of an inode in use.
     ///
     /// # Errors
     /// When they cannot be read.
-    fn attributes_of(&self, open: &Self::Open) -> Result<Attr> {
-        self.attributes(Self::ino(open))
+    fn attributes_of(&self, open: &Self::Handle) -> Result<Attr> {
+        self.attributes(self.ino(open))
     }
 
-    /// Reads from an offset in bytes; fewer than asked for only at the file's end.
+    /// Writes what the kernel had in its cache: it let somebody write it before.
     ///
     /// # Errors
-    /// `IsDirectory`, `Invalid`: no regular file.
-    fn read(&self, open: &Self::Open, into: &mut [u8], offset: u64) -> Result<usize>;
+    /// As [`Operations::write_at`].
+    fn write_back(&self, open: &Self::Handle, from: &[u8], offset: u64) -> Result<()> {
+        write_all(self, open, from, offset)
+    }
 
-    /// Writes all of `from` at an offset in bytes.
+    /// Refuses to let a file be opened for writing; `at_end`: nowhere else than there.
     ///
     /// # Errors
-    /// `NoSpace`, `TooLarge`.
-    fn write(&self, open: &Self::Open, from: &[u8], offset: u64) -> Result<()>;
-
-    /// Writes all of `from` at the file's end, wherever that is by then.
-    ///
-    /// # Errors
-    /// As [`Mountable::write`].
-    fn append(&self, open: &Self::Open, from: &[u8]) -> Result<()>;
-
-    /// Makes a file durable, content and attributes.
-    ///
-    /// # Errors
-    /// When the medium refuses.
-    fn sync(&self, open: &Self::Open) -> Result<()>;
+    /// `NotPermitted`.
+    fn may_write(&self, _open: &Self::Handle, _at_end: bool) -> Result<()> {
+        Ok(())
+    }
 
     /// What one close(2) of a file leaves to do.
     ///
     /// # Errors
     /// close(2) returns it.
-    fn closing(&self, _open: &Self::Open) -> Result<()> {
+    fn closing(&self, _open: &Self::Handle) -> Result<()> {
         Ok(())
     }
 
@@ -163,8 +90,8 @@ pub trait Mountable: Send + Sync + Sized + 'static {
     /// Reserves, frees or zeroes a range of bytes.
     ///
     /// # Errors
-    /// `NotSupported`, or as [`Mountable::write`].
-    fn allocate(&self, _open: &Self::Open, _how: Allocate, _offset: u64, _bytes: u64) -> Result<()> {
+    /// `NotSupported`, or as [`Operations::write_at`].
+    fn allocate(&self, _open: &Self::Handle, _how: Allocate, _offset: u64, _bytes: u64) -> Result<()> {
         Err(Error::NotSupported)
     }
 
@@ -172,7 +99,7 @@ pub trait Mountable: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// `NoMore`.
-    fn next_data(&self, open: &Self::Open, offset: u64) -> Result<u64> {
+    fn next_data(&self, open: &Self::Handle, offset: u64) -> Result<u64> {
         if offset < self.attributes_of(open)?.size { Ok(offset) } else { Err(Error::NoMore) }
     }
 
@@ -180,7 +107,7 @@ pub trait Mountable: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// `NoMore`.
-    fn next_hole(&self, open: &Self::Open, offset: u64) -> Result<u64> {
+    fn next_hole(&self, open: &Self::Handle, offset: u64) -> Result<u64> {
         let size = self.attributes_of(open)?.size;
         if offset < size { Ok(size) } else { Err(Error::NoMore) }
     }
@@ -209,14 +136,41 @@ pub trait Mountable: Send + Sync + Sized + 'static {
     /// `NoAttribute`, `NotSupported`.
     fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
 
-    /// What `df` shows.
+    /// Sets a list of access rights, the attribute `name`. `drop_group_id`: the set-group-id bit goes.
     ///
     /// # Errors
-    /// When the volume cannot be asked.
-    fn statfs(&self) -> Result<Statfs>;
+    /// `NotSupported`, `Invalid`, `Denied`, `NoSpace`.
+    fn set_acl(&self, _ino: Ino, _name: &[u8], _value: &[u8], _drop_group_id: bool) -> Result<()> {
+        Err(Error::NotSupported)
+    }
 
-    /// The value of an extended attribute of the root that is stored nowhere; `None` if it is an ordinary one.
-    fn asked(&self, _source: &str, _name: &[u8]) -> Option<Result<Vec<u8>>> {
+    /// Takes the attribute `security.capability` away before a file's content or owner changes. Whether it was there.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    fn drop_capability(&self, _ino: Ino) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// What protects an inode from everybody.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    fn protection(&self, _ino: Ino) -> Result<Protection> {
+        Err(Error::NotSupported)
+    }
+
+    /// Protects an inode.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    fn protect(&self, _ino: Ino, _how: Protection) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// The value, for a user, of an extended attribute of the root that is stored nowhere; `None` if it is an ordinary
+    /// one.
+    fn asked(&self, _source: &str, _uid: u32, _name: &[u8]) -> Option<Result<Vec<u8>>> {
         None
     }
 
@@ -226,7 +180,25 @@ pub trait Mountable: Send + Sync + Sized + 'static {
     }
 }
 
+/// An inode in use by the kernel, once or more.
+pub(crate) type Open<V> = Arc<Held<Arc<V>>>;
+
+/// Writes all of `from` at an offset in bytes.
+pub(crate) fn write_all<V: Operations>(volume: &V, open: &V::Handle, from: &[u8], offset: u64) -> Result<()> {
+    whole(volume.write_at(open, from, offset)?, from)
+}
+
+/// Writes all of `from` at a file's end, in one operation: nobody else's bytes come between.
+pub(crate) fn append_all<V: Operations>(volume: &V, open: &V::Handle, from: &[u8]) -> Result<()> {
+    whole(volume.append(open, from)?.0, from)
+}
+
+/// Fewer bytes than all are written only if space ran out ([`Operations::write_at`]).
+fn whole(written: usize, from: &[u8]) -> Result<()> {
+    if written == from.len() { Ok(()) } else { Err(Error::NoSpace) }
+}
+
 /// An error's number for the kernel.
 pub(crate) fn errno(error: &Error) -> Errno {
-    Errno::from_i32(error.errno())
+    Errno::from_raw_os_error(error.errno())
 }

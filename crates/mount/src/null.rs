@@ -1,20 +1,16 @@
 //! A file system with one file that reads as zeros: what FUSE itself costs.
 
-use crate::operations::LARGEST_REQUEST;
+use crate::MountOptions;
 use crate::session::{Mounted, serve};
-use crate::{FOREVER, MountOptions};
-use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner,
-    OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, Request,
-};
+use crate::wire::abi::{ROOT, fopen};
+use crate::wire::{Answer, Attributes, Content, Filesystem, LARGEST_REQUEST, Opened, Request, Time};
 use pocketstone_core::Result;
-use std::ffi::OsStr;
+use rustix::io::Errno;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::UNIX_EPOCH;
 
 /// The file's number.
-const FILE: INodeNo = INodeNo(2);
+const FILE: u64 = 2;
 
 /// Mounts it at a directory, with a file of a name and a size in bytes. Whether reads of it go through the page
 /// cache, and how, is as `options` have it for any other file system.
@@ -35,71 +31,50 @@ struct Null {
 }
 
 impl Null {
-    fn attributes(&self, ino: INodeNo) -> Option<FileAttr> {
-        let (kind, perm, size) = match ino {
-            INodeNo::ROOT => (FileType::Directory, 0o755, 0),
-            FILE => (FileType::RegularFile, 0o444, self.bytes),
+    fn attributes(&self, node: u64) -> Option<Attributes> {
+        let (mode, size) = match node {
+            ROOT => (0o040_755, 0),
+            FILE => (0o100_444, self.bytes),
             _ => return None,
         };
-        Some(FileAttr {
-            ino,
+        let (generation, blocks, uid, gid, rdev) = (0, 0, 0, 0, 0);
+        let [atime, mtime, ctime] = [Time { seconds: 0, nanoseconds: 0 }; 3];
+        let (links, block_bytes) = (1, 4096);
+        Some(Attributes {
+            node,
+            generation,
             size,
-            blocks: 0,
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind,
-            perm,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
+            blocks,
+            atime,
+            mtime,
+            ctime,
+            mode,
+            links,
+            uid,
+            gid,
+            rdev,
+            block_bytes,
         })
     }
 }
 
 impl Filesystem for Null {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        let _ = config.set_max_write(LARGEST_REQUEST);
-        Ok(())
+    fn lookup(&self, request: &Request, name: &[u8]) -> Answer<Option<Attributes>> {
+        let found = request.node == ROOT && name == self.file.as_bytes();
+        if found { Ok(self.attributes(FILE)) } else { Err(Errno::NOENT) }
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.attributes(FILE) {
-            Some(attr) if parent == INodeNo::ROOT && name == self.file.as_str() => {
-                reply.entry(&FOREVER, &attr, Generation(0))
-            }
-            _ => reply.error(Errno::ENOENT),
-        }
+    fn getattr(&self, request: &Request) -> Answer<Attributes> {
+        self.attributes(request.node).ok_or(Errno::NOENT)
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attributes(ino) {
-            Some(attr) => reply.attr(&FOREVER, &attr),
-            None => reply.error(Errno::ENOENT),
-        }
+    fn open(&self, _: &Request, _: u32) -> Answer<Opened> {
+        let cache = if self.direct_io { fopen::DIRECT_IO } else { fopen::KEEP_CACHE };
+        Ok(Opened { handle: 0, flags: cache | fopen::NOFLUSH })
     }
 
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let cache = if self.direct_io { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
-        reply.opened(FileHandle(0), cache | FopenFlags::FOPEN_NOFLUSH);
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
+    fn read(&self, _: &Request, _: u64, offset: u64, into: &mut [u8]) -> Answer<Content<'_>> {
         let left = self.bytes.saturating_sub(offset).min(u64::from(LARGEST_REQUEST)) as usize;
-        reply.data(&self.zeros[..left.min(size as usize)]);
+        Ok(Content::There(&self.zeros[..left.min(into.len())]))
     }
 }

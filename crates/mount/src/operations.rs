@@ -1,37 +1,30 @@
 //! The operations of FUSE, each a call to the volume.
 
-use crate::mountable::Mountable;
-use crate::served::{Served, ino};
-use crate::{FOREVER, convert};
-use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+use crate::convert::{self, ino};
+use crate::flags;
+use crate::mountable::{Mountable, Open, append_all, write_all};
+use crate::served::Served;
+use crate::wire::abi::{fopen, init, write};
+use crate::wire::{
+    Answer, Attributes, Content, Copy, Fallocate, Filesystem, Full, Ioctl, Listing, More, Opened, Request,
+    SetAttributes, SetXattr, Statfs, Write,
 };
-use pocketstone_core::inode::{Entry, Error, FileType, NAME_MAX, Rename, SetAttr};
 use pocketstone_scmfs::Allocate;
-use std::cell::RefCell;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use pocketstone_vfs::{Attr, Entry, Error, FileType, Meta, NAME_MAX, Rename};
+use rustix::io::Errno;
 
-/// Most that the kernel reads or writes by one request.
-pub(crate) const LARGEST_REQUEST: u32 = 1 << 20;
-
-const O_APPEND: i32 = 0o2000;
-const O_DSYNC: i32 = 0o10000;
-/// `O_SYNC` includes `O_DSYNC`.
-const SEEK_DATA: i32 = 3;
-const SEEK_HOLE: i32 = 4;
-
-thread_local! {
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
+const O_APPEND: u32 = 0o2000;
+/// `O_SYNC` includes it.
+const O_DSYNC: u32 = 0o10000;
+const O_EXCL: u32 = 0o200;
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
+const RENAME_NOREPLACE: u32 = 1;
+const RENAME_EXCHANGE: u32 = 2;
+const RENAME_WHITEOUT: u32 = 4;
 
 /// How `fallocate` is meant, by its mode: KEEP_SIZE is 1, PUNCH_HOLE 2, ZERO_RANGE 16.
-fn allocation(mode: i32) -> Option<Allocate> {
+fn allocation(mode: u32) -> Option<Allocate> {
     match mode {
         0 => Some(Allocate::Extend),
         1 => Some(Allocate::KeepSize),
@@ -43,478 +36,338 @@ fn allocation(mode: i32) -> Option<Allocate> {
 }
 
 impl<V: Mountable> Served<V> {
-    /// Answers a request that has no other answer than success.
-    fn done(&self, outcome: Result<(), Error>, reply: ReplyEmpty) {
-        match outcome {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno(&error)),
-        }
-    }
-
-    /// The rest of a change of a file's content: O_SYNC, and set-id bits.
-    fn after_write(&self, file: &V::Open, sync: bool, drop_privileges: bool) -> Result<(), Error> {
-        if drop_privileges && self.drop_privileges(file)? {
-            self.mode_changed(V::ino(file));
-        }
-        if sync { self.volume.sync(file) } else { Ok(()) }
-    }
-
-    /// Adds an entry with its attributes to a listing; false if it is full.
-    fn add(&self, entry: &Entry, reply: &mut ReplyDirectoryPlus) -> bool {
-        // One that has just vanished is not there.
-        let Ok(attr) = self.volume.attributes(entry.ino) else { return true };
+    /// Adds an entry with its attributes to a listing.
+    fn add(&self, entry: &Entry, listing: &mut Listing<'_>) -> Full {
+        let (node, next, kind) = (entry.ino.into(), entry.cookie, convert::entry_kind(entry.kind));
+        // What cannot be read is listed all the same, without attributes; whoever asks for them is told why. Nothing
+        // vanishes meanwhile: the kernel holds the directory's lock.
+        let Ok(attr) = self.volume.attributes(entry.ino) else {
+            return listing.entry(None, node, next, kind, &entry.name);
+        };
         // Counted first, for the kernel may forget as soon as it knows. It does not count dots.
         let counted = entry.name != b"." && entry.name != b"..";
         if counted {
             self.known.learn(entry.ino);
         }
-        let generation = Generation(attr.generation.into());
-        let (name, attr) = (OsStr::from_bytes(&entry.name), convert::attributes(&attr));
-        let full = reply.add(convert::number(entry.ino), entry.cookie, name, &FOREVER, &attr, generation);
-        if full && counted {
+        let full = listing.entry(Some(&convert::attributes(&attr)), node, next, kind, &entry.name);
+        if full.is_break() && counted {
             self.known.forget(entry.ino, 1);
         }
-        !full
+        full
     }
 
-    fn with_xattr(reply: ReplyXattr, size: u32, value: &[u8]) {
-        match u32::try_from(value.len()) {
-            Ok(bytes) if size == 0 => reply.size(bytes),
-            Ok(bytes) if bytes <= size => reply.data(value),
-            _ => reply.error(Errno::ERANGE),
-        }
+    /// Makes what is neither a regular file that is opened at once nor a symbolic link.
+    fn make(&self, to: &Request, name: &[u8], kind: FileType, mode: (u32, u32), rdev: u32) -> Answer<Attributes> {
+        let parent = ino(to.node);
+        let meta = self.meta(to, parent, kind, mode, rdev);
+        self.entry(meta.and_then(|meta| match kind {
+            FileType::Directory => self.volume.create_directory(parent, name, &meta),
+            _ => Ok(self.made(self.volume.create_file(parent, name, &meta)?)?.0),
+        }))
     }
-}
 
-impl<V: Mountable> Filesystem for Served<V> {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        let mut wanted = vec![
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_CACHE_SYMLINKS,
-            InitFlags::FUSE_ASYNC_DIO,
-            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-            // Without it the kernel asks for security.capability before every write.
-            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-        ];
-        if V::LISTS_ATTRIBUTES {
-            wanted.extend([InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_READDIRPLUS_AUTO]);
+    /// Takes a name away, by an operation that does; what it named lives until the kernel has forgotten it.
+    fn remove(&self, to: &Request, name: &[u8], how: impl FnOnce(&V) -> Result<(), Error>) -> Answer<()> {
+        let held = self.hold(ino(to.node), name);
+        self.answer(how(&self.volume))?;
+        if let Some((ino, file)) = held {
+            self.known.pin(ino, file);
         }
-        if self.options.writeback {
-            wanted.push(InitFlags::FUSE_WRITEBACK_CACHE);
-        }
-        for flag in wanted {
-            // An older kernel does without.
-            let _ = config.add_capabilities(flag);
-        }
-        let _ = config.set_max_write(LARGEST_REQUEST);
-        let _ = config.set_max_background(64);
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.volume.lookup(ino(parent), name.as_bytes()) {
-            // Inode 0 tells the kernel that there is no such name, and that it may remember that.
-            Err(Error::NotFound) => reply.entry(&FOREVER, &NOTHING, Generation(0)),
-            found => self.entry(found, reply),
+    /// Tells the kernel of a file that was made and opened.
+    fn created(&self, attr: &Attr, file: Open<V>) -> (Attributes, Opened) {
+        self.known.learn(attr.ino);
+        let opened = Opened { handle: self.handles.insert(file), flags: self.open_flags() };
+        (convert::attributes(attr), opened)
+    }
+}
+
+/// An object with a name.
+fn named(attr: Attr) -> Result<Attr, Error> {
+    if attr.links == 0 { Err(Error::NotFound) } else { Ok(attr) }
+}
+
+impl<V: Mountable> Filesystem for Served<V> {
+    fn wants(&self) -> u64 {
+        // Without KILLPRIV_V2 the kernel asks for security.capability before every write.
+        let mut flags = init::PARALLEL_DIROPS
+            | init::CACHE_SYMLINKS
+            | init::ASYNC_DIO
+            | init::DIRECT_IO_ALLOW_MMAP
+            | init::HANDLE_KILLPRIV_V2;
+        if V::LISTS_ATTRIBUTES {
+            flags |= init::DO_READDIRPLUS | init::READDIRPLUS_AUTO;
         }
-    }
-
-    fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
-        self.known.forget(ino(number), lookups);
-    }
-
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.volume.attributes(ino(number)) {
-            Ok(attr) => reply.attr(&FOREVER, &convert::attributes(&attr)),
-            Err(error) => reply.error(self.errno(&error)),
+        if V::FINDS_BY_NUMBER {
+            flags |= init::EXPORT_SUPPORT;
         }
+        if V::KEEPS_ACLS {
+            // What a new object gets depends on its directory: the kernel must not apply the umask before.
+            flags |= init::POSIX_ACL | init::DONT_MASK;
+        }
+        if self.options.writeback {
+            flags |= init::WRITEBACK_CACHE;
+        }
+        flags
     }
 
-    fn setattr(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        ctime: Option<SystemTime>,
-        _: Option<FileHandle>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        let change = SetAttr {
-            permissions: mode.map(|mode| (mode & 0o7777) as u16),
-            uid,
-            gid,
-            size,
-            atime_ns: atime.map(convert::given_ns),
-            mtime_ns: mtime.map(convert::given_ns),
-            ctime_ns: ctime.map(convert::specific_ns),
+    fn lookup(&self, to: &Request, name: &[u8]) -> Answer<Option<Attributes>> {
+        let found = match name {
+            // Of what need not be a directory: the kernel has only a number, out of a handle. What has no name any
+            // more may still be known here, until the kernel's word that it forgot it is read: it is gone.
+            b"." => self.volume.attributes(ino(to.node)).and_then(named),
+            name => self.volume.lookup(ino(to.node), name),
         };
-        match self.set_attributes(request.uid(), ino(number), change) {
-            Ok(attr) => reply.attr(&FOREVER, &convert::attributes(&attr)),
-            Err(error) => reply.error(self.errno(&error)),
+        match found {
+            Err(Error::NotFound) => Ok(None),
+            found => self.entry(found).map(Some),
         }
     }
 
-    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        match self.volume.read_link(ino(number)) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(self.errno(&error)),
+    fn forget(&self, node: u64, lookups: u64) {
+        self.known.forget(ino(node), lookups);
+    }
+
+    fn getattr(&self, to: &Request) -> Answer<Attributes> {
+        self.answer(self.volume.attributes(ino(to.node))).map(|attr| convert::attributes(&attr))
+    }
+
+    fn statx(&self, to: &Request) -> Answer<(Attributes, More)> {
+        if !V::KNOWS_BIRTH {
+            return Err(Errno::NOSYS);
         }
+        let attr = self.answer(self.volume.attributes(ino(to.node)))?;
+        let protection = self.volume.protection(attr.ino).ok();
+        Ok((convert::attributes(&attr), convert::more(&attr, protection)))
     }
 
-    fn mknod(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, rdev: u32, reply: ReplyEntry) {
-        let Some(kind) = convert::kind_of_mode(mode) else { return reply.error(Errno::EINVAL) };
-        let made = self
-            .meta(request, ino(parent), kind, mode, rdev)
-            .and_then(|meta| self.volume.create(ino(parent), name.as_bytes(), &meta));
-        self.entry(made, reply);
-    }
-
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
-        let made = self
-            .meta(request, ino(parent), FileType::Directory, mode, 0)
-            .and_then(|meta| self.volume.create(ino(parent), name.as_bytes(), &meta));
-        self.entry(made, reply);
-    }
-
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let held = self.hold(ino(parent), name.as_bytes());
-        let outcome = self.volume.unlink(ino(parent), name.as_bytes());
-        if let (Ok(()), Some((ino, file))) = (&outcome, held) {
-            self.known.pin(ino, file);
-        }
-        self.done(outcome, reply);
-    }
-
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let held = self.hold(ino(parent), name.as_bytes());
-        let outcome = self.volume.remove_directory(ino(parent), name.as_bytes());
-        if let (Ok(()), Some((ino, file))) = (&outcome, held) {
-            self.known.pin(ino, file);
-        }
-        self.done(outcome, reply);
-    }
-
-    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let target = target.as_os_str().as_bytes();
-        let made = self
-            .meta(request, ino(parent), FileType::Symlink, 0o777, 0)
-            .and_then(|meta| self.volume.symlink(ino(parent), name.as_bytes(), target, meta.uid, meta.gid));
-        self.entry(made, reply);
-    }
-
-    fn rename(
-        &self,
-        _: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        to: INodeNo,
-        new_name: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        let how = if flags.is_empty() {
-            Rename::Replace
-        } else if flags == RenameFlags::RENAME_NOREPLACE {
-            Rename::NoReplace
-        } else if flags == RenameFlags::RENAME_EXCHANGE {
-            Rename::Exchange
-        } else {
-            return reply.error(Errno::EINVAL);
+    fn setattr(&self, to: &Request, change: &SetAttributes) -> Answer<Attributes> {
+        let changed = self.set_attributes(to.uid, ino(to.node), convert::change(change, self.options.writeback));
+        let changed = match changed {
+            // The file was protected after the write that they are of.
+            Err(Error::NotPermitted) if convert::is_collected(change) => self.volume.attributes(ino(to.node)),
+            changed => changed,
         };
-        self.done(Served::rename(self, ino(parent), name.as_bytes(), ino(to), new_name.as_bytes(), how), reply);
+        self.answer(changed).map(|attr| convert::attributes(&attr))
     }
 
-    fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(self.volume.link(ino(number), ino(parent), name.as_bytes()), reply);
+    fn readlink(&self, to: &Request) -> Answer<Vec<u8>> {
+        self.answer(self.volume.read_link(ino(to.node)))
     }
 
-    fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.volume.open(ino(number)) {
-            Ok(file) => reply.opened(self.handles.insert(file), self.open_flags()),
-            Err(error) => reply.error(self.errno(&error)),
-        }
+    fn mknod(&self, to: &Request, name: &[u8], mode: u32, rdev: u32, umask: u32) -> Answer<Attributes> {
+        self.make(to, name, convert::kind_of_mode(mode).ok_or(Errno::INVAL)?, (mode, umask), rdev)
     }
 
-    fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
-        let made = self
-            .meta(request, ino(parent), FileType::Regular, mode, 0)
-            .and_then(|meta| self.volume.create_open(ino(parent), name.as_bytes(), &meta));
-        match made {
-            Ok((attr, file)) => {
-                self.known.learn(attr.ino);
-                let handle = self.handles.insert(file);
-                let generation = Generation(attr.generation.into());
-                reply.created(&FOREVER, &convert::attributes(&attr), generation, handle, self.open_flags());
+    fn mkdir(&self, to: &Request, name: &[u8], mode: u32, umask: u32) -> Answer<Attributes> {
+        self.make(to, name, FileType::Directory, (mode, umask), 0)
+    }
+
+    fn unlink(&self, to: &Request, name: &[u8]) -> Answer<()> {
+        self.remove(to, name, |volume| volume.unlink(ino(to.node), name))
+    }
+
+    fn rmdir(&self, to: &Request, name: &[u8]) -> Answer<()> {
+        self.remove(to, name, |volume| volume.remove_directory(ino(to.node), name))
+    }
+
+    fn symlink(&self, to: &Request, name: &[u8], target: &[u8]) -> Answer<Attributes> {
+        let parent = ino(to.node);
+        let meta = self.meta(to, parent, FileType::Symlink, (0o777, 0), 0);
+        self.entry(meta.and_then(|meta| self.volume.create_symlink(parent, name, target, meta.uid, meta.gid)))
+    }
+
+    fn rename(&self, from: &Request, name: &[u8], to: u64, new_name: &[u8], flags: u32) -> Answer<()> {
+        let how = match flags {
+            0 => Rename::Replace,
+            RENAME_NOREPLACE => Rename::NoReplace,
+            RENAME_EXCHANGE => Rename::Exchange,
+            _ if flags & !RENAME_NOREPLACE == RENAME_WHITEOUT => {
+                let meta = self.meta(from, ino(from.node), FileType::CharDevice, (0, 0), 0);
+                let Meta { uid, gid, .. } = self.answer(meta)?;
+                Rename::Whiteout { replace: flags & RENAME_NOREPLACE == 0, uid, gid }
             }
-            Err(error) => reply.error(self.errno(&error)),
+            _ => return Err(Errno::INVAL),
+        };
+        self.answer(Served::rename(self, ino(from.node), name, ino(to), new_name, how))
+    }
+
+    fn link(&self, to: &Request, node: u64, name: &[u8]) -> Answer<Attributes> {
+        let parent = ino(to.node);
+        // One without a name gets it only once it was asked for one that may have a name.
+        let linked = match self.known.nameless(ino(node)) {
+            Some(file) => self.volume.link_open(&file, parent, name),
+            None => self.volume.link(ino(node), parent, name),
+        };
+        if linked.is_ok() {
+            self.known.named(ino(node));
         }
+        self.entry(linked)
     }
 
-    fn read(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let file = match self.file(handle) {
-            Ok(file) => file,
-            Err(errno) => return reply.error(errno),
-        };
-        BUFFER.with_borrow_mut(|buffer| {
-            let size = size as usize;
-            if buffer.len() < size {
-                buffer.resize(size, 0);
-            }
-            match self.volume.read(&file, &mut buffer[..size], offset) {
-                Ok(got) => reply.data(&buffer[..got]),
-                Err(error) => reply.error(self.errno(&error)),
-            }
-        });
+    fn open(&self, to: &Request, flags: u32) -> Answer<Opened> {
+        let file = self.answer(Served::open(self, ino(to.node), flags))?;
+        Ok(Opened { handle: self.handles.insert(file), flags: self.open_flags() })
     }
 
-    fn write(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        data: &[u8],
-        how: WriteFlags,
-        flags: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        let file = match self.file(handle) {
-            Ok(file) => file,
-            Err(errno) => return reply.error(errno),
-        };
+    fn create(&self, to: &Request, name: &[u8], mode: u32, umask: u32) -> Answer<(Attributes, Opened)> {
+        let parent = ino(to.node);
+        let meta = self.meta(to, parent, FileType::Regular, (mode, umask), 0);
+        let made = meta.and_then(|meta| self.made(self.volume.create_file(parent, name, &meta)?));
+        let (attr, file) = self.answer(made)?;
+        Ok(self.created(&attr, file))
+    }
+
+    fn tmpfile(&self, to: &Request, mode: u32, umask: u32, flags: u32) -> Answer<(Attributes, Opened)> {
+        let meta = self.meta(to, ino(to.node), FileType::Regular, (mode, umask), 0);
+        let made = meta.and_then(|meta| self.made(self.volume.create_unnamed(ino(to.node), &meta)?));
+        let (attr, file) = self.answer(made)?;
+        let told = self.created(&attr, file.clone());
+        // Its number is the kernel's until that has forgotten it, which is after it was closed.
+        self.known.pin(attr.ino, file);
+        if flags & O_EXCL == 0 {
+            self.known.may_be_named(attr.ino);
+        }
+        Ok(told)
+    }
+
+    fn read(&self, _: &Request, handle: u64, offset: u64, into: &mut [u8]) -> Answer<Content<'_>> {
+        let file = self.file(handle)?;
+        self.answer(self.volume.read_at(&file, into, offset)).map(Content::Filled)
+    }
+
+    fn write(&self, _: &Request, given: &Write<'_>) -> Answer<()> {
+        let file = self.file(given.handle)?;
         // The kernel's flags are those of the moment, so fcntl(2) has its say. What comes from the
         // kernel's cache goes where it was, whoever had it open how.
-        let cached = how.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let written = if flags.0 & O_APPEND != 0 && !cached {
-            self.volume.append(&file, data)
-        } else {
-            self.volume.write(&file, data, offset)
-        };
-        let sync = flags.0 & O_DSYNC != 0 && !cached;
-        let drop_privileges = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        match written.and_then(|()| self.after_write(&file, sync, drop_privileges)) {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(error) => reply.error(self.errno(&error)),
-        }
-    }
-
-    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        match self.file(handle) {
-            Ok(file) => self.done(self.volume.closing(&file), reply),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn release(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        _: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.handles.remove(handle);
-        reply.ok();
-    }
-
-    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        match self.file(handle) {
-            Ok(file) => self.done(self.volume.sync(&file), reply),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.volume.open(ino(number)) {
-            Ok(file) => {
-                let flags = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
-                reply.opened(self.handles.insert(file), flags);
-            }
-            Err(error) => reply.error(self.errno(&error)),
-        }
-    }
-
-    fn readdir(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let outcome = self.list(ino(number), offset, &mut |name: &[u8], ino, kind, cookie| {
-            !reply.add(convert::number(ino), cookie, convert::kind(kind), OsStr::from_bytes(name))
+        let cached = given.how & write::CACHE != 0;
+        let drops_set_id = given.how & write::KILL_SUIDGID != 0;
+        let dropped = if cached && !drops_set_id { Ok(()) } else { self.drop_privileges(&file, drops_set_id) };
+        let written = dropped.and_then(|()| match given.flags & O_APPEND {
+            _ if cached => self.volume.write_back(&file, given.data, given.offset),
+            0 => write_all(&*self.volume, &file, given.data, given.offset),
+            _ => append_all(&*self.volume, &file, given.data),
         });
-        match outcome {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno(&error)),
-        }
+        let sync = given.flags & O_DSYNC != 0 && !cached;
+        self.answer(written.and_then(|()| if sync { self.volume.sync(&file) } else { Ok(()) }))
     }
 
-    fn readdirplus(&self, _: &Request, number: INodeNo, _: FileHandle, mut offset: u64, mut reply: ReplyDirectoryPlus) {
-        let mut some = false;
-        loop {
-            match self.list_some(ino(number), offset) {
-                Ok(entries) if entries.is_empty() => break,
-                Ok(entries) => {
-                    if !entries.iter().all(|entry| self.add(entry, &mut reply)) {
-                        break;
-                    }
-                    offset = entries.last().map_or(offset, |entry| entry.cookie);
-                    some = true;
-                }
-                // What was added has to be told.
-                Err(_) if some => break,
-                Err(error) => return reply.error(self.errno(&error)),
-            }
-        }
-        reply.ok();
+    fn flush(&self, _: &Request, handle: u64) -> Answer<()> {
+        let file = self.file(handle)?;
+        self.answer(self.volume.closing(&file))
     }
 
-    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+    fn release(&self, handle: u64) {
         self.handles.remove(handle);
-        reply.ok();
     }
 
-    fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.done(self.volume.sync_directory(ino(number)), reply);
+    fn fsync(&self, _: &Request, handle: u64) -> Answer<()> {
+        let file = self.file(handle)?;
+        self.answer(self.volume.sync(&file))
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let s = match self.volume.statfs() {
-            Ok(s) => s,
-            Err(error) => return reply.error(self.errno(&error)),
-        };
-        let (block, name) = (s.block_bytes, NAME_MAX as u32);
-        reply.statfs(s.blocks, s.free_blocks, s.free_blocks, s.inodes, s.free_inodes, block, name, block);
+    fn opendir(&self, to: &Request) -> Answer<Opened> {
+        let file = self.answer(self.take(ino(to.node)))?;
+        Ok(Opened { handle: self.handles.insert(file), flags: fopen::CACHE_DIR | fopen::KEEP_CACHE })
     }
 
-    fn setxattr(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
-        _: u32,
-        reply: ReplyEmpty,
-    ) {
-        self.done(self.set_xattr(request.uid(), ino(number), name.as_bytes(), value, flags), reply);
+    fn readdir(&self, to: &Request, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
+        self.answer(self.list(ino(to.node), offset, &mut |name: &[u8], ino, kind, cookie| {
+            listing.name(ino.into(), cookie, convert::entry_kind(kind), name).is_continue()
+        }))
     }
 
-    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        match self.get_xattr(ino(number), name.as_bytes()) {
-            Ok(value) => Self::with_xattr(reply, size, &value),
-            Err(error) => reply.error(self.errno(&error)),
-        }
-    }
-
-    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        match self.volume.list_xattrs(ino(number)) {
-            Ok(names) => {
-                let list: Vec<u8> = names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect();
-                Self::with_xattr(reply, size, &list);
+    fn readdirplus(&self, to: &Request, mut offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
+        loop {
+            let entries = match self.list_some(ino(to.node), offset) {
+                Ok(entries) => entries,
+                // What was added has to be told.
+                Err(_) if !listing.is_empty() => return Ok(()),
+                Err(error) => return Err(self.errno(&error)),
+            };
+            let Some(last) = entries.last() else { return Ok(()) };
+            if entries.iter().any(|entry| self.add(entry, listing).is_break()) {
+                return Ok(());
             }
-            Err(error) => reply.error(self.errno(&error)),
+            offset = last.cookie;
         }
     }
 
-    fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.done(self.volume.remove_xattr(ino(number), name.as_bytes()), reply);
+    fn releasedir(&self, handle: u64) {
+        self.handles.remove(handle);
     }
 
-    fn fallocate(
-        &self,
-        request: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        bytes: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        let Some(how) = allocation(mode) else { return reply.error(Errno::EOPNOTSUPP) };
-        match self.file(handle) {
-            Ok(file) => {
-                let outcome = self.volume.allocate(&file, how, offset, bytes);
-                self.done(outcome.and_then(|()| self.after_write(&file, false, request.uid() != 0)), reply);
-            }
-            Err(errno) => reply.error(errno),
-        }
+    fn fsyncdir(&self, to: &Request) -> Answer<()> {
+        self.answer(self.volume.sync_directory(ino(to.node)))
     }
 
-    fn lseek(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
-        let file = match self.file(handle) {
-            Ok(file) => file,
-            Err(errno) => return reply.error(errno),
-        };
-        let found = match (u64::try_from(offset), whence) {
+    fn statfs(&self, _: &Request) -> Answer<Statfs> {
+        let s = self.answer(self.volume.statfs())?;
+        Ok(Statfs {
+            blocks: s.blocks,
+            free: s.free_blocks,
+            available: s.available_blocks,
+            files: s.inodes,
+            free_files: s.free_inodes,
+            block_bytes: s.block_bytes,
+            longest_name: NAME_MAX as u32,
+        })
+    }
+
+    fn setxattr(&self, to: &Request, xattr: &SetXattr<'_>) -> Answer<()> {
+        self.answer(self.set_xattr(to, xattr))
+    }
+
+    fn getxattr(&self, to: &Request, name: &[u8]) -> Answer<Vec<u8>> {
+        self.answer(self.get_xattr(to.uid, ino(to.node), name))
+    }
+
+    fn listxattr(&self, to: &Request) -> Answer<Vec<u8>> {
+        let names = self.answer(self.list_xattrs(to.uid, ino(to.node)))?;
+        Ok(names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect())
+    }
+
+    fn removexattr(&self, to: &Request, name: &[u8]) -> Answer<()> {
+        self.answer(self.volume.remove_xattr(ino(to.node), name))
+    }
+
+    fn fallocate(&self, to: &Request, given: &Fallocate) -> Answer<()> {
+        let how = allocation(given.mode).ok_or(Errno::OPNOTSUPP)?;
+        let file = self.file(given.handle)?;
+        let dropped = self.drop_privileges(&file, to.uid != 0);
+        self.answer(dropped.and_then(|()| self.volume.allocate(&file, how, given.offset, given.bytes)))
+    }
+
+    fn lseek(&self, _: &Request, handle: u64, offset: i64, whence: u32) -> Answer<u64> {
+        let file = self.file(handle)?;
+        self.answer(match (u64::try_from(offset), whence) {
             (Ok(offset), SEEK_DATA) => self.volume.next_data(&file, offset),
             (Ok(offset), SEEK_HOLE) => self.volume.next_hole(&file, offset),
             (Err(_), SEEK_DATA | SEEK_HOLE) => Err(Error::NoMore),
             _ => Err(Error::Invalid),
-        };
-        match found {
-            Ok(offset) => reply.offset(offset as i64),
-            Err(error) => reply.error(self.errno(&error)),
-        }
+        })
     }
 
-    fn copy_file_range(
-        &self,
-        request: &Request,
-        _: INodeNo,
-        from: FileHandle,
-        from_offset: u64,
-        _: INodeNo,
-        to: FileHandle,
-        to_offset: u64,
-        bytes: u64,
-        _: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
-        let (from, to) = match (self.file(from), self.file(to)) {
-            (Ok(from), Ok(to)) => (from, to),
-            (Err(errno), _) | (_, Err(errno)) => return reply.error(errno),
-        };
-        let copied = self.copy(&from, from_offset, &to, to_offset, bytes);
-        match copied.and_then(|n| self.after_write(&to, false, request.uid() != 0).map(|()| n)) {
-            Ok(n) => reply.written(n as u32),
-            Err(error) => reply.error(self.errno(&error)),
+    fn copy_file_range(&self, to: &Request, given: &Copy) -> Answer<u64> {
+        let (from, into) = (self.file(given.from)?, self.file(given.to)?);
+        let dropped = self.drop_privileges(&into, to.uid != 0);
+        let copy = |()| self.copy(&from, given.from_offset, &into, given.to_offset, given.bytes);
+        self.answer(dropped.and_then(copy))
+    }
+
+    fn ioctl(&self, to: &Request, given: &Ioctl<'_>) -> Answer<Vec<u8>> {
+        match flags::ioctl(&*self.volume, to.uid, ino(to.node), given.command, given.data) {
+            Some(answer) => {
+                // A change of flags is one of the inode, whose ctime the kernel does not ask for after an ioctl. Only
+                // what changes them brings data along.
+                if !given.data.is_empty() {
+                    self.mode_changed(ino(to.node));
+                }
+                self.answer(answer)
+            }
+            None => Err(Errno::NOTTY),
         }
     }
 }
-
-/// Attributes of what does not exist; the kernel looks at the number alone.
-const NOTHING: FileAttr = FileAttr {
-    ino: INodeNo(0),
-    size: 0,
-    blocks: 0,
-    atime: UNIX_EPOCH,
-    mtime: UNIX_EPOCH,
-    ctime: UNIX_EPOCH,
-    crtime: UNIX_EPOCH,
-    kind: fuser::FileType::RegularFile,
-    perm: 0,
-    nlink: 0,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-    blksize: 0,
-    flags: 0,
-};

@@ -2,97 +2,32 @@
 
 use crate::control;
 use crate::mountable::Mountable;
-use pocketstone_scmfs::{
-    Allocate, Attr, Entry, File, FileType, Ino, Meta, Rename, Result, SetAttr, SetXattr, Statfs, Volume,
-};
-use std::sync::Arc;
+use pocketstone_scmfs::{Allocate, Attr, File, Ino, Meta, Protection, Result, SetXattr, Volume};
 
 impl Mountable for Volume {
-    type Open = File;
-
     const SUBTYPE: &'static str = "scmfs";
+    const FINDS_BY_NUMBER: bool = true;
+    const KNOWS_BIRTH: bool = true;
+    const KEEPS_ACLS: bool = true;
 
-    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
-        Volume::lookup(self, parent, name)
+    fn create_unnamed(&self, directory: Ino, meta: &Meta) -> Result<File> {
+        self.temporary_file_in(directory, meta)
     }
 
-    fn attributes(&self, ino: Ino) -> Result<Attr> {
-        Volume::attributes(self, ino)
-    }
-
-    fn parent(&self, directory: Ino) -> Result<Ino> {
-        Volume::parent(self, directory)
-    }
-
-    fn set_attributes(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
-        Volume::set_attributes(self, ino, change)
-    }
-
-    fn create(self: &Arc<Self>, parent: Ino, name: &[u8], meta: &Meta) -> Result<Attr> {
-        match meta.kind {
-            FileType::Directory => self.create_directory(parent, name, meta),
-            _ => self.create_file(parent, name, meta).map(|file| file.attributes()),
-        }
-    }
-
-    fn create_open(self: &Arc<Self>, parent: Ino, name: &[u8], meta: &Meta) -> Result<(Attr, File)> {
-        self.create_file(parent, name, meta).map(|file| (file.attributes(), file))
-    }
-
-    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], uid: u32, gid: u32) -> Result<Attr> {
-        self.create_symlink(parent, name, target, uid, gid)
-    }
-
-    fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
-        Volume::read_link(self, ino)
-    }
-
-    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
-        Volume::link(self, ino, parent, name)
-    }
-
-    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        Volume::unlink(self, parent, name)
-    }
-
-    fn remove_directory(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        Volume::remove_directory(self, parent, name)
-    }
-
-    fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], how: Rename) -> Result<()> {
-        Volume::rename(self, from, name, to, new_name, how)
-    }
-
-    fn read_directory(&self, ino: Ino, cookie: u64, take: &mut dyn FnMut(&Entry) -> bool) -> Result<()> {
-        Volume::read_directory(self, ino, cookie, take)
-    }
-
-    fn open(self: &Arc<Self>, ino: Ino) -> Result<File> {
-        self.open_file(ino)
-    }
-
-    fn ino(open: &File) -> Ino {
-        open.ino()
+    fn link_open(&self, open: &File, parent: Ino, name: &[u8]) -> Result<Attr> {
+        self.link_file(open, parent, name)
     }
 
     fn attributes_of(&self, open: &File) -> Result<Attr> {
         Ok(open.attributes())
     }
 
-    fn read(&self, open: &File, into: &mut [u8], offset: u64) -> Result<usize> {
-        open.read_at(into, offset)
+    fn write_back(&self, open: &File, from: &[u8], offset: u64) -> Result<()> {
+        File::write_back(open, from, offset)
     }
 
-    fn write(&self, open: &File, from: &[u8], offset: u64) -> Result<()> {
-        open.write_at(from, offset).map(|_| ())
-    }
-
-    fn append(&self, open: &File, from: &[u8]) -> Result<()> {
-        open.append(from).map(|_| ())
-    }
-
-    fn sync(&self, open: &File) -> Result<()> {
-        open.sync()
+    fn may_write(&self, open: &File, at_end: bool) -> Result<()> {
+        File::may_write(open, at_end)
     }
 
     fn sync_directory(&self, ino: Ino) -> Result<()> {
@@ -127,12 +62,24 @@ impl Mountable for Volume {
         Volume::remove_xattr(self, ino, name)
     }
 
-    fn statfs(&self) -> Result<Statfs> {
-        Ok(Volume::statfs(self))
+    fn set_acl(&self, ino: Ino, name: &[u8], value: &[u8], drop_group_id: bool) -> Result<()> {
+        Volume::set_acl(self, ino, name, value, drop_group_id)
     }
 
-    fn asked(&self, source: &str, name: &[u8]) -> Option<Result<Vec<u8>>> {
-        control::get(self, source, name)
+    fn drop_capability(&self, ino: Ino) -> Result<bool> {
+        Volume::drop_capability(self, ino)
+    }
+
+    fn protection(&self, ino: Ino) -> Result<Protection> {
+        Volume::protection(self, ino)
+    }
+
+    fn protect(&self, ino: Ino, how: Protection) -> Result<()> {
+        Volume::protect(self, ino, how)
+    }
+
+    fn asked(&self, source: &str, uid: u32, name: &[u8]) -> Option<Result<Vec<u8>>> {
+        control::get(self, source, uid, name)
     }
 
     fn told(&self, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {

@@ -1,25 +1,31 @@
 //! A volume as the kernel sees it: the parts of the operations that are more than a call.
 
 use crate::known::{Handles, Known};
-use crate::mountable::{Mountable, errno};
+use crate::mountable::{Mountable, Open, errno, write_all};
 use crate::options::MountOptions;
-use crate::{FOREVER, convert};
-use fuser::{Errno, FileHandle, FopenFlags, Generation, INodeNo, Notifier, ReplyEntry, Request};
-use pocketstone_core::inode::{Attr, Entry, Error, FileType, Ino, Meta, ROOT, Rename, Result, SetAttr, SetXattr};
+use crate::wire::abi::fopen;
+use crate::wire::{Answer, Attributes, Connection, Request, SetXattr as Given};
+use crate::{caller, convert, server};
+use pocketstone_vfs::{
+    ACL_ACCESS, ACL_DEFAULT, Attr, Entry, Error, FileType, Held, Ino, Meta, ROOT, Rename, Result, SetAttr, SetXattr,
+};
+use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
 
 const S_ISUID: u16 = 0o4000;
 const S_ISGID: u16 = 0o2000;
 const S_IXGRP: u16 = 0o0010;
+const O_ACCMODE: u32 = 0o3;
+const O_APPEND: u32 = 0o2000;
 /// About as many entries with attributes as a page holds.
 const SOME: usize = 24;
 
 pub(crate) struct Served<V: Mountable> {
     pub volume: Arc<V>,
-    pub known: Known<V::Open>,
-    pub handles: Handles<V::Open>,
+    pub known: Known<Open<V>>,
+    pub handles: Handles<Open<V>>,
     pub options: MountOptions,
-    pub notifier: Arc<OnceLock<Notifier>>,
+    pub connection: Arc<OnceLock<Connection>>,
 }
 
 impl<V: Mountable> Served<V> {
@@ -29,16 +35,16 @@ impl<V: Mountable> Served<V> {
             known: Known::new(),
             handles: Handles::new(),
             options: options.clone(),
-            notifier: Arc::default(),
+            connection: Arc::default(),
         }
     }
 
     /// Tells the kernel that it does not know an inode's mode any more. It drops the set-id bits
     /// neither by itself nor by the answer to a write, and would go by its own at the next execve(2).
     pub fn mode_changed(&self, ino: Ino) {
-        if let Some(notifier) = self.notifier.get() {
-            // A negative offset: attributes only, no pages. That the kernel forgot the inode is fine.
-            let _ = notifier.inval_inode(convert::number(ino), -1, 0);
+        if let Some(connection) = self.connection.get() {
+            // That the kernel has forgotten the inode is fine.
+            let _ = connection.forget_attributes(ino.into());
         }
     }
 
@@ -50,63 +56,91 @@ impl<V: Mountable> Served<V> {
         errno(error)
     }
 
+    /// The answer that an outcome is.
+    pub fn answer<T>(&self, outcome: Result<T>) -> Answer<T> {
+        outcome.map_err(|error| self.errno(&error))
+    }
+
     /// Tells the kernel of an inode under a name, and counts that.
-    pub fn entry(&self, found: Result<Attr>, reply: ReplyEntry) {
-        match found {
-            Ok(attr) => {
-                // Counted before it is told: the kernel may forget at once.
-                self.known.learn(attr.ino);
-                reply.entry(&FOREVER, &convert::attributes(&attr), Generation(attr.generation.into()));
-            }
-            Err(error) => reply.error(self.errno(&error)),
-        }
+    pub fn entry(&self, found: Result<Attr>) -> Answer<Attributes> {
+        let attr = self.answer(found)?;
+        // Counted before it is told: the kernel may forget at once.
+        self.known.learn(attr.ino);
+        Ok(convert::attributes(&attr))
     }
 
     /// Flags for a file just opened.
-    pub fn open_flags(&self) -> FopenFlags {
+    pub fn open_flags(&self) -> u32 {
         // Mostly nothing is left to write when a file is closed, unless the kernel collects writes; then it
         // ignores this flag.
-        let mut flags = FopenFlags::empty();
-        flags.set(FopenFlags::FOPEN_NOFLUSH, !V::ASKS_AT_CLOSE);
-        if self.options.direct_io {
-            flags | FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
-        } else {
-            flags | FopenFlags::FOPEN_KEEP_CACHE
-        }
+        let close = if V::ASKS_AT_CLOSE { 0 } else { fopen::NOFLUSH };
+        let cache = match self.options.direct_io {
+            true => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
+            false => fopen::KEEP_CACHE,
+        };
+        close | cache
     }
 
     /// The open file of a handle.
-    pub fn file(&self, handle: FileHandle) -> Result<V::Open, Errno> {
-        self.handles.get(handle).ok_or(Errno::EBADF)
+    pub fn file(&self, handle: u64) -> Answer<Open<V>> {
+        self.handles.get(handle).ok_or(Errno::BADF)
+    }
+
+    /// Takes an inode into use.
+    pub fn take(&self, ino: Ino) -> Result<Open<V>> {
+        Held::open(self.volume.clone(), ino).map(Arc::new)
+    }
+
+    /// Takes over what an operation took into use when it made it, and says what it is.
+    pub fn made(&self, handle: V::Handle) -> Result<(Attr, Open<V>)> {
+        let file = Held::new(self.volume.clone(), handle);
+        Ok((self.volume.attributes_of(&file)?, Arc::new(file)))
+    }
+
+    /// Opens a file as open(2) was asked to.
+    pub fn open(&self, ino: Ino, flags: u32) -> Result<Open<V>> {
+        let file = self.take(ino)?;
+        if flags & O_ACCMODE != 0 {
+            self.volume.may_write(&file, flags & O_APPEND != 0)?;
+        }
+        Ok(file)
     }
 
     /// What a new object starts with. In a directory with the set-group-id bit it gets the directory's
     /// group, and a directory gets the bit.
-    pub fn meta(&self, request: &Request, parent: Ino, kind: FileType, mode: u32, rdev: u32) -> Result<Meta> {
+    pub fn meta(
+        &self,
+        request: &Request,
+        parent: Ino,
+        kind: FileType,
+        (mode, umask): (u32, u32),
+        rdev: u32,
+    ) -> Result<Meta> {
         let above = self.volume.attributes(parent)?;
         let mut permissions = (mode & 0o7777) as u16;
-        let mut gid = request.gid();
+        let mut gid = request.gid;
         if above.permissions & S_ISGID != 0 {
             gid = above.gid;
             if kind == FileType::Directory {
                 permissions |= S_ISGID;
             }
         }
-        Ok(Meta { kind, permissions, uid: request.uid(), gid, rdev })
+        Ok(Meta { kind, permissions, umask: (umask & 0o777) as u16, uid: request.uid, gid, rdev })
     }
 
     /// A hold on what a name refers to, if the kernel knows it: losing its last name must not free its
     /// number. The kernel holds the directory's lock meanwhile, so the name stays what it is.
-    pub fn hold(&self, parent: Ino, name: &[u8]) -> Option<(Ino, V::Open)> {
+    pub fn hold(&self, parent: Ino, name: &[u8]) -> Option<(Ino, Open<V>)> {
         let attr = self.volume.lookup(parent, name).ok()?;
         if !self.known.knows(attr.ino) {
             return None;
         }
-        Some((attr.ino, self.volume.open(attr.ino).ok()?))
+        Some((attr.ino, self.take(attr.ino).ok()?))
     }
 
     pub fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], how: Rename) -> Result<()> {
-        let replaced = if how == Rename::Replace { self.hold(to, new_name) } else { None };
+        let replaces = matches!(how, Rename::Replace | Rename::Whiteout { replace: true, .. });
+        let replaced = if replaces { self.hold(to, new_name) } else { None };
         self.volume.rename(from, name, to, new_name, how)?;
         if let Some((ino, file)) = replaced {
             self.known.pin(ino, file);
@@ -120,21 +154,29 @@ impl<V: Mountable> Served<V> {
         permissions & !lost
     }
 
-    /// Takes a file's set-id bits away after its content was changed. Whether they were there.
-    pub fn drop_privileges(&self, file: &V::Open) -> Result<bool> {
-        let permissions = self.volume.attributes_of(file)?.permissions;
-        let kept = Self::without_privileges(permissions);
-        if kept == permissions {
-            return Ok(false);
+    /// Takes a file's capabilities away before its content is changed, and its set-id bits with `set_id`.
+    pub fn drop_privileges(&self, file: &Open<V>, set_id: bool) -> Result<()> {
+        let ino = self.volume.ino(file);
+        self.volume.drop_capability(ino)?;
+        if set_id {
+            let permissions = self.volume.attributes_of(file)?.permissions;
+            let kept = Self::without_privileges(permissions);
+            if kept != permissions {
+                let change = SetAttr { permissions: Some(kept), implied: true, ..SetAttr::default() };
+                self.volume.set_attributes(ino, &change)?;
+                self.mode_changed(ino);
+            }
         }
-        self.volume.set_attributes(V::ino(file), &SetAttr { permissions: Some(kept), ..SetAttr::default() })?;
-        Ok(true)
+        Ok(())
     }
 
-    /// Changes attributes, and drops the set-id bits with them where Linux does.
+    /// Changes attributes, and drops the set-id bits and capabilities with them where Linux does.
     pub fn set_attributes(&self, uid: u32, ino: Ino, mut change: SetAttr) -> Result<Attr> {
         let owner_changes = change.uid.is_some() || change.gid.is_some();
         let content_changes = change.size.is_some() && uid != 0;
+        if owner_changes || change.size.is_some() {
+            self.volume.drop_capability(ino)?;
+        }
         if change.permissions.is_none() && (owner_changes || content_changes) {
             let attr = self.volume.attributes(ino)?;
             let kept = Self::without_privileges(attr.permissions);
@@ -171,7 +213,7 @@ impl<V: Mountable> Served<V> {
     }
 
     /// Copies bytes between files without the kernel. Stops early rather than keep others waiting.
-    pub fn copy(&self, from: &V::Open, at: u64, into: &V::Open, to: u64, bytes: u64) -> Result<u64> {
+    pub fn copy(&self, from: &Open<V>, at: u64, into: &Open<V>, to: u64, bytes: u64) -> Result<u64> {
         const AT_ONCE: u64 = 1 << 20;
         const AT_MOST: u64 = 64 << 20;
         let bytes = bytes.min(AT_MOST);
@@ -179,11 +221,11 @@ impl<V: Mountable> Served<V> {
         let mut done = 0;
         while done < bytes {
             let wanted = (bytes - done).min(AT_ONCE) as usize;
-            let got = self.volume.read(from, &mut buffer[..wanted], at + done)?;
+            let got = self.volume.read_at(from, &mut buffer[..wanted], at + done)?;
             if got == 0 {
                 break;
             }
-            match self.volume.write(into, &buffer[..got], to + done) {
+            match write_all(&*self.volume, into, &buffer[..got], to + done) {
                 Ok(_) => done += got as u64,
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
@@ -192,17 +234,34 @@ impl<V: Mountable> Served<V> {
         Ok(done)
     }
 
-    pub fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        let asked = if ino == ROOT { self.volume.asked(&self.options.source, name) } else { None };
+    pub fn get_xattr(&self, uid: u32, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        if ino == ROOT && name == server::SERVER.as_bytes() {
+            return Ok(server::this());
+        }
+        let asked = if ino == ROOT { self.volume.asked(&self.options.source, uid, name) } else { None };
         asked.unwrap_or_else(|| self.volume.get_xattr(ino, name))
     }
 
-    pub fn set_xattr(&self, uid: u32, ino: Ino, name: &[u8], value: &[u8], flags: i32) -> Result<()> {
-        if let Some(done) = (ino == ROOT).then(|| self.volume.told(uid, name, value)).flatten() {
+    /// The names that a user may see.
+    pub fn list_xattrs(&self, uid: u32, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        let mut names = self.volume.list_xattrs(ino)?;
+        names.retain(|name| uid == 0 || !name.starts_with(b"trusted."));
+        Ok(names)
+    }
+
+    pub fn set_xattr(&self, request: &Request, given: &Given<'_>) -> Result<()> {
+        let (ino, name, value) = (convert::ino(request.node), given.name, given.value);
+        if let Some(done) = (ino == ROOT).then(|| self.volume.told(request.uid, name, value)).flatten() {
             return done;
         }
+        if V::KEEPS_ACLS && (name == ACL_ACCESS || name == ACL_DEFAULT) {
+            let attr = self.volume.attributes(ino)?;
+            let outside = || given.kills_group_id.unwrap_or_else(|| !caller::is_in_group(request, attr.gid));
+            let drop_group_id = attr.permissions & S_ISGID != 0 && outside();
+            return self.volume.set_acl(ino, name, value, drop_group_id);
+        }
         // XATTR_CREATE and XATTR_REPLACE.
-        let how = match flags {
+        let how = match given.flags {
             0 => SetXattr::Any,
             1 => SetXattr::Create,
             2 => SetXattr::Replace,
@@ -210,9 +269,4 @@ impl<V: Mountable> Served<V> {
         };
         self.volume.set_xattr(ino, name, value, how)
     }
-}
-
-/// The kernel's number as the volume's.
-pub(crate) fn ino(number: INodeNo) -> Ino {
-    convert::ino(number)
 }

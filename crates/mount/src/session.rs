@@ -1,57 +1,59 @@
 //! A mounted directory and the threads that serve it.
 
 use crate::device::{self, Attach, mounted_at};
-use crate::handshake::{self, Reading};
+use crate::holders;
 use crate::options::MountOptions;
-use fuser::{Config, Filesystem, Notifier};
+use crate::wire::{Connection, Filesystem, Reading, Serving, Session};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A mounted directory. Dropping it unmounts lazily: what is open can still be used.
 pub struct Mounted {
     target: Target,
-    serving: Option<JoinHandle<std::io::Result<()>>>,
+    serving: Option<Serving>,
 }
 
 /// Takes a mount away, from any thread.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Target {
     mountpoint: PathBuf,
     device: u64,
+    connection: Connection,
 }
 
-/// Mounts `filesystem` and serves it by threads of its own. `notifier` gets what it can talk to the
+/// Mounts `filesystem` and serves it by threads of its own. `connection` gets what it can talk to the
 /// kernel by.
 pub(crate) fn serve<F: Filesystem>(
     filesystem: F,
     mountpoint: &Path,
     subtype: &'static str,
     options: &MountOptions,
-    notifier: &OnceLock<Notifier>,
+    connection: &OnceLock<Connection>,
 ) -> Result<Mounted> {
     let place = || format!("cannot mount at {}", mountpoint.display());
     let mountpoint = mountpoint.canonicalize().user(place)?;
     if !mountpoint.is_dir() {
-        return Err(Error::user(format!("{} is no directory", mountpoint.display())));
+        return Err(Error::user(format!("{} is not a directory", mountpoint.display())));
     }
     let how =
         Attach { source: options.source.clone(), subtype, flags: options.flags(), allow_other: options.allow_other };
     let device = device::attach(&mountpoint, &how)?;
     let reading = Reading { asynchronous: options.async_read, most_bytes: options.max_readahead_bytes };
     // From here on whatever fails must take the mount away again.
-    let started = start(filesystem, device, options.threads, reading, notifier).and_then(|serving| {
+    let started = start(filesystem, device, options.threads, reading, connection).and_then(|(serving, connection)| {
         let device = rustix::fs::stat(&mountpoint)?.st_dev;
-        Ok((serving, device))
+        Ok((serving, device, connection))
     });
     match started {
-        Ok((serving, device)) => {
+        Ok((serving, device, connection)) => {
             read_ahead(device, reading.most_bytes);
-            Ok(Mounted { target: Target { mountpoint, device }, serving: Some(serving) })
+            Ok(Mounted { target: Target { mountpoint, device, connection }, serving: Some(serving) })
         }
         Err(error) => {
             let _ = device::detach(&mountpoint, true);
@@ -65,33 +67,20 @@ fn start<F: Filesystem>(
     device: std::os::fd::OwnedFd,
     threads: usize,
     reading: Reading,
-    notifier: &OnceLock<Notifier>,
-) -> std::io::Result<JoinHandle<std::io::Result<()>>> {
+    connection: &OnceLock<Connection>,
+) -> std::io::Result<(Serving, Connection)> {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         given => given,
     };
-    let mut config = Config::default();
-    config.n_threads = Some(threads);
-    config.clone_fd = threads > 1;
-    let session = handshake::begin(filesystem, device, config, reading)?;
-    let _ = notifier.set(session.notifier());
-    std::thread::Builder::new().name("fuse".into()).spawn(move || ended(session.run()))
+    let session = Session::begin(&filesystem, device, reading)?;
+    session.serve(filesystem, threads, |made| drop(connection.set(made)))
 }
 
 /// The handshake can lower the kernel's default of 128 KiB alone. Root may raise it; for others it stays.
 fn read_ahead(device: u64, bytes: u32) {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), (bytes / 1024).to_string());
-}
-
-/// How serving ended. A connection that ends while something is on its way through it may say that it was aborted,
-/// where it says otherwise that the device is gone.
-fn ended(outcome: std::io::Result<()>) -> std::io::Result<()> {
-    outcome.or_else(|error| match error.raw_os_error() {
-        Some(number) if number == Errno::CONNABORTED.raw_os_error() => Ok(()),
-        _ => Err(error),
-    })
 }
 
 impl Mounted {
@@ -126,8 +115,8 @@ impl Mounted {
             let _ = device::detach(&self.target.mountpoint, true);
         }
         match outcome {
-            Ok(served) => served.board(place),
-            Err(_) => Err(Error::bug(place()).because("a thread panicked")),
+            Some(served) => served.board(place),
+            None => Err(Error::bug(place()).because("a thread panicked")),
         }
     }
 }
@@ -156,6 +145,10 @@ impl Target {
     /// # Errors
     /// When it is in use.
     pub fn unmount(&self) -> Result<()> {
+        self.unmount_within(20)
+    }
+
+    fn unmount_within(&self, attempts: u32) -> Result<()> {
         let busy = || Error::user(format!("{} is in use", self.mountpoint.display()));
         // What looks at every new mount, such as an indexer, lets go of it soon.
         for attempt in 0.. {
@@ -164,9 +157,9 @@ impl Target {
             }
             match device::detach(&self.mountpoint, false) {
                 Ok(()) => break,
-                Err(Errno::BUSY) if attempt < 20 => std::thread::sleep(Duration::from_millis(25)),
+                Err(Errno::BUSY) if attempt < attempts => std::thread::sleep(Duration::from_millis(25)),
                 Err(Errno::BUSY) => {
-                    let hint = format!("see who uses it: fuser -vm {}", self.mountpoint.display());
+                    let hint = format!("find its users: fuser -vm {}", self.mountpoint.display());
                     return Err(busy().because(Errno::BUSY).hint(hint));
                 }
                 Err(e) => {
@@ -181,6 +174,77 @@ impl Target {
     pub fn detach(&self) {
         if self.is_there() {
             let _ = device::detach(&self.mountpoint, true);
+        }
+    }
+}
+
+impl Target {
+    /// Waits until somebody has unmounted the file system in this mount namespace, and ends it if it lives on then
+    /// only because other namespaces have copies of the mount. What is open in a mount that was taken away lazily can
+    /// be used until its last user closes it, unless there are copies.
+    pub fn end_when_unmounted(&self, say: &dyn Fn(&str)) {
+        // By then who has nothing but the mount itself has let go of it.
+        const ENDING: Duration = Duration::from_millis(100);
+        let Ok(list) = File::open("/proc/self/mountinfo") else { return };
+        while self.connection.is_alive() && !holders::here(self.device).is_empty() {
+            // The kernel says by these that the list of mounts has changed.
+            let changed = PollFlags::PRI | PollFlags::ERR;
+            let _ = rustix::event::poll(&mut [PollFd::new(&list, changed)], None);
+        }
+        std::thread::sleep(ENDING);
+        if self.connection.is_alive() && !holders::elsewhere(self.device).is_empty() {
+            self.end(say);
+        }
+    }
+
+    /// Ends the mount, whoever uses it. It is taken away in this mount namespace. If it is still alive then, because
+    /// files are open in it or another namespace has a copy, `say` is told so; what was written, also what the
+    /// kernel still keeps, is handed to the file system, and then nobody serves any more: what is open fails.
+    pub fn end(&self, say: &dyn Fn(&str)) {
+        // By then what merely looks at every new mount has let go of it.
+        const ATTEMPTS: u32 = 8;
+        const ENDING: Duration = Duration::from_millis(100);
+        const WRITING: Duration = Duration::from_secs(60);
+        // Once it has ended, its device number may be another's.
+        if !self.connection.is_alive() {
+            return;
+        }
+        let in_use = self.unmount_within(ATTEMPTS).is_err();
+        // Something of it that can be synchronised, before it is out of sight.
+        let mut root = if in_use { File::open(&self.mountpoint).ok() } else { None };
+        self.detach();
+        for place in holders::here(self.device) {
+            if !self.connection.is_alive() {
+                return;
+            }
+            root = root.or_else(|| File::open(&place).ok());
+            let _ = device::detach(&place, true);
+        }
+        let start = Instant::now();
+        while !in_use && self.connection.is_alive() && start.elapsed() < ENDING {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if !self.connection.is_alive() {
+            return;
+        }
+        let holders = holders::elsewhere(self.device);
+        let place = self.mountpoint.display();
+        for holder in &holders {
+            say(&format!("{place} was still mounted in {holder}; unmounted there, too"));
+        }
+        if in_use || holders.is_empty() {
+            say(&format!("{place} was in use; files open in it fail from now on"));
+        }
+        root = root.or_else(|| holders.iter().find_map(|holder| File::open(holder.path()).ok()));
+        match &root {
+            Some(root) => drop(rustix::fs::syncfs(root)),
+            None => rustix::fs::sync(),
+        }
+        if !self.connection.settle(WRITING) {
+            say(&format!("{place} was still being written to when the mount ended"));
+        }
+        if !self.connection.end(self.device, root.as_ref()) {
+            say(&format!("{place} ends with its last user: it cannot be ended earlier here"));
         }
     }
 }
@@ -208,7 +272,7 @@ pub fn clean_up(directory: &Path) -> Result<Before> {
     // Dead mounts may lie on top of each other.
     while is_dead(directory) {
         device::detach(directory, true).map_err(|e| {
-            let message = format!("cannot take away the dead mount at {}", directory.display());
+            let message = format!("cannot remove the dead mount at {}", directory.display());
             Error::board(message).because(e).hint(format!("umount -l {}", directory.display()))
         })?;
         before = Before::CleanedUp;
@@ -229,7 +293,7 @@ pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<(
     rustix::mount::mount_remount(directory, options.flags(), "").map_err(|e| {
         let error = Error::user(cannot()).because(e);
         match e {
-            Errno::BUSY => error.hint(format!("see who writes to it: fuser -vm {}", directory.display())),
+            Errno::BUSY => error.hint(format!("find its writers: fuser -vm {}", directory.display())),
             _ => error,
         }
     })
@@ -243,7 +307,7 @@ pub fn unmount(directory: &Path, lazily: bool) -> Result<()> {
     device::detach(directory, lazily).map_err(|e| {
         let error = Error::user(format!("cannot unmount {}", directory.display())).because(e);
         match e {
-            Errno::BUSY => error.hint(format!("see who uses it: fuser -vm {}", directory.display())),
+            Errno::BUSY => error.hint(format!("find its users: fuser -vm {}", directory.display())),
             Errno::INVAL => error.hint("nothing is mounted there"),
             Errno::PERM => error.hint("unmount it as the user who mounted it, or as root"),
             _ => error,

@@ -1,9 +1,12 @@
-//! Volumes under a real kernel. Needs /dev/fuse and the right to mount; says so and passes without.
+//! Volumes under a real kernel. Needs /dev/fuse and the right to mount.
 
+use pocketstone_fstest::drive::by_kernel;
+use pocketstone_fstest::{Decoder, Has, Model, Op};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_mount::{MountOptions, Mounted, RESIZE, USAGE, Yaffs2, mount, mount_null, mount_yaffs2};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_testing::{Skip, amount, fuse, or_skip, say, seed};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions as Open};
@@ -30,28 +33,24 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn scmfs(options: &MountOptions) -> Option<Fixture> {
-        if !can_mount() {
-            return None;
-        }
+    fn scmfs(options: &MountOptions) -> Result<Fixture, Skip> {
+        fuse()?;
         let volume = Arc::new(Volume::open(fresh_region(), &OpenOptions::default()).unwrap());
         let home = tempfile::tempdir().unwrap();
         let mounted = mount(volume.clone(), home.path(), options).unwrap();
-        Some(Fixture { mounted: Some(mounted), behind: Behind::Scmfs(volume), home })
+        Ok(Fixture { mounted: Some(mounted), behind: Behind::Scmfs(volume), home })
     }
 
     /// On a chip of 2 KiB pages as the paper's, with a quarter of its blocks.
-    fn yaffs2(options: &MountOptions) -> Option<Fixture> {
-        if !can_mount() {
-            return None;
-        }
+    fn yaffs2(options: &MountOptions) -> Result<Fixture, Skip> {
+        fuse()?;
         let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 64, blocks: 512 };
         let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
-        pocketstone_yaffs2::format(&mut chip.clone()).unwrap();
-        let volume = pocketstone_yaffs2::Volume::mount(Box::new(chip.clone()), &Default::default()).unwrap();
+        pocketstone_yaffs2::Volume::create(&mut chip.clone()).unwrap();
+        let volume = pocketstone_yaffs2::Volume::open(Box::new(chip.clone()), &Default::default()).unwrap();
         let home = tempfile::tempdir().unwrap();
         let (mounted, yaffs2) = mount_yaffs2(volume, home.path(), options).unwrap();
-        Some(Fixture { mounted: Some(mounted), behind: Behind::Yaffs2(yaffs2, chip), home })
+        Ok(Fixture { mounted: Some(mounted), behind: Behind::Yaffs2(yaffs2, chip), home })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -77,6 +76,25 @@ fn each(options: &MountOptions) -> impl Iterator<Item = Fixture> + use<> {
     [Fixture::scmfs(options), Fixture::yaffs2(options)].into_iter().flatten()
 }
 
+#[test]
+fn the_kernel_does_on_a_mount_what_the_model_does() {
+    let seed = seed(1);
+    for fixture in each(&MountOptions::default()) {
+        let target_max = if fixture.is_yaffs2() { 159 } else { 4095 };
+        let has = Has { all_of_linux: !fixture.is_yaffs2(), target_max, ..Has::all() };
+        let permissions = fixture.home.path().metadata().unwrap().permissions().mode() & 0o7777;
+        let mut model = Model::new(has.clone(), permissions as u16, 0, 0);
+        if fixture.is_yaffs2() {
+            model.apply(&Op::Mkdir("/lost+found".into(), 0o700));
+        }
+        let decoder = Decoder::of_kernel(has);
+        let (compared, left_out) = by_kernel(fixture.home.path(), &mut model, &decoder, seed, amount(3_000, 100_000));
+        say(&format!("{compared} operations compared, {left_out} left out"));
+        assert!(compared > 4 * left_out, "hardly anything could be compared");
+        fixture.end();
+    }
+}
+
 /// A region with an empty volume.
 fn fresh_region() -> Box<dyn Region> {
     // Deleted at the end of this function; what is mapped stays.
@@ -87,22 +105,11 @@ fn fresh_region() -> Box<dyn Region> {
     Box::new(Mapped::open(file.path(), &options).unwrap())
 }
 
-fn can_mount() -> bool {
-    let why = match Open::new().read(true).write(true).open("/dev/fuse") {
-        Ok(_) if rustix::process::geteuid().is_root() => return true,
-        Ok(_) => "this needs root".to_owned(),
-        Err(e) => format!("/dev/fuse: {e}"),
-    };
-    // Written, not printed: the test runner keeps what a passing test prints to itself.
-    let _ = writeln!(std::io::stderr(), "skipped: no FUSE mounts: {why}");
-    false
-}
-
 fn plain() -> impl Iterator<Item = Fixture> + use<> {
     each(&MountOptions::default())
 }
 
-fn scmfs() -> Option<Fixture> {
+fn scmfs() -> Result<Fixture, Skip> {
     Fixture::scmfs(&MountOptions::default())
 }
 
@@ -364,7 +371,7 @@ fn extended_attributes_are_sized_listed_and_refused() {
 
 #[test]
 fn space_is_reserved_punched_and_searched() {
-    let Some(f) = scmfs() else { return };
+    let f = or_skip!(scmfs());
     let file = Open::new().read(true).write(true).create_new(true).open(f.path("x")).unwrap();
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 1 << 20).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 1 << 20);
@@ -403,7 +410,7 @@ fn special_files_are_made() {
 
 #[test]
 fn the_running_mount_answers_for_itself() {
-    let Some(f) = scmfs() else { return };
+    let f = or_skip!(scmfs());
     let mut buffer = vec![0u8; 65536];
     let bytes = rustix::fs::getxattr(f.home.path(), USAGE, &mut buffer[..]).unwrap();
     let state: serde_json::Value = serde_json::from_slice(&buffer[..bytes]).unwrap();
@@ -456,9 +463,7 @@ fn synchronous_and_temporary_files_work() {
 
 #[test]
 fn the_null_file_system_reads_zeros() {
-    if !can_mount() {
-        return;
-    }
+    or_skip!(fuse());
     for direct_io in [false, true] {
         let home = tempfile::tempdir().unwrap();
         let options = MountOptions { direct_io, ..MountOptions::raw_nand("null") };
@@ -475,7 +480,7 @@ fn the_null_file_system_reads_zeros() {
 
 #[test]
 fn yaffs2_says_what_it_does_not_have_and_the_kernel_does_without() {
-    let Some(f) = Fixture::yaffs2(&MountOptions::raw_nand("chip")) else { return };
+    let f = or_skip!(Fixture::yaffs2(&MountOptions::raw_nand("chip")));
     let file = Open::new().read(true).write(true).create_new(true).open(f.path("x")).unwrap();
     assert_eq!(rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 1 << 20), Err(Errno::OPNOTSUPP));
     file.write_all_at(&[7; 8192], 65536).unwrap();
@@ -491,7 +496,7 @@ fn yaffs2_says_what_it_does_not_have_and_the_kernel_does_without() {
 
 #[test]
 fn what_was_written_to_yaffs2_is_there_after_the_next_mount_and_after_a_loss_of_power_if_it_was_synced() {
-    let Some(mut f) = Fixture::yaffs2(&MountOptions::raw_nand("chip")) else { return };
+    let mut f = or_skip!(Fixture::yaffs2(&MountOptions::raw_nand("chip")));
     fs::create_dir(f.path("d")).unwrap();
     fs::write(f.path("d/closed"), vec![1; 5000]).unwrap();
     let synced = File::create(f.path("d/synced")).unwrap();
@@ -499,7 +504,7 @@ fn what_was_written_to_yaffs2_is_there_after_the_next_mount_and_after_a_loss_of_
     synced.sync_all().unwrap();
     let Behind::Yaffs2(_, chip) = &f.behind else { panic!("it is YAFFS2") };
     let again = |chip: SimulatedNand| {
-        let volume = pocketstone_yaffs2::Volume::mount(Box::new(chip), &Default::default()).unwrap();
+        let volume = pocketstone_yaffs2::Volume::open(Box::new(chip), &Default::default()).unwrap();
         let home = tempfile::tempdir().unwrap();
         let (mounted, yaffs2) = mount_yaffs2(volume, home.path(), &MountOptions::raw_nand("chip")).unwrap();
         assert_eq!(fs::read(home.path().join("d/closed")).unwrap(), vec![1; 5000]);

@@ -1,11 +1,11 @@
 //! When prefetch is read: a file system on which every page takes its time shows who waits for it. Needs /dev/fuse
 //! and root; says so and passes without.
 
-use pocketstone_core::inode::*;
 use pocketstone_mount::{MountOptions, Mountable, mount};
+use pocketstone_testing::{fuse, or_skip};
+use pocketstone_vfs::*;
 use rustix::fs::Advice;
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,27 +52,28 @@ fn attributes(ino: Ino) -> Result<Attr> {
     })
 }
 
-impl Mountable for Slow {
-    type Open = Ino;
-    const SUBTYPE: &'static str = "slow";
-    const ASKS_AT_CLOSE: bool = true;
+impl Operations for Slow {
+    type Handle = Ino;
 
     fn lookup(&self, _: Ino, name: &[u8]) -> Result<Attr> {
         if name == b"file" { attributes(FILE) } else { Err(Error::NotFound) }
     }
-    fn attributes(&self, ino: Ino) -> Result<Attr> {
-        attributes(ino)
-    }
     fn parent(&self, _: Ino) -> Result<Ino> {
         Ok(ROOT)
+    }
+    fn attributes(&self, ino: Ino) -> Result<Attr> {
+        attributes(ino)
     }
     fn set_attributes(&self, ino: Ino, _: &SetAttr) -> Result<Attr> {
         attributes(ino)
     }
-    fn create(self: &Arc<Self>, _: Ino, _: &[u8], _: &Meta) -> Result<Attr> {
+    fn create_file(&self, _: Ino, _: &[u8], _: &Meta) -> Result<Ino> {
         Err(Error::NoSpace)
     }
-    fn symlink(&self, _: Ino, _: &[u8], _: &[u8], _: u32, _: u32) -> Result<Attr> {
+    fn create_directory(&self, _: Ino, _: &[u8], _: &Meta) -> Result<Attr> {
+        Err(Error::NoSpace)
+    }
+    fn create_symlink(&self, _: Ino, _: &[u8], _: &[u8], _: u32, _: u32) -> Result<Attr> {
         Err(Error::NoSpace)
     }
     fn read_link(&self, _: Ino) -> Result<Vec<u8>> {
@@ -96,28 +97,41 @@ impl Mountable for Slow {
         }
         Ok(())
     }
-    fn open(self: &Arc<Self>, ino: Ino) -> Result<Ino> {
+    fn open(&self, ino: Ino) -> Result<Ino> {
         Ok(ino)
     }
-    fn ino(open: &Ino) -> Ino {
-        *open
+    fn release(&self, _: Ino) {}
+    fn ino(&self, handle: &Ino) -> Ino {
+        *handle
     }
-    fn read(&self, _: &Ino, into: &mut [u8], offset: u64) -> Result<usize> {
+    fn read_at(&self, _: &Ino, into: &mut [u8], offset: u64) -> Result<usize> {
         let pages = (into.len() as u64).div_ceil(PAGE);
         self.requests.lock().unwrap().push((offset / PAGE, pages));
         std::thread::sleep(PAGE_TIME * pages as u32);
         into.fill((offset / PAGE) as u8);
         Ok(into.len())
     }
-    fn write(&self, _: &Ino, _: &[u8], _: u64) -> Result<()> {
+    fn write_at(&self, _: &Ino, _: &[u8], _: u64) -> Result<usize> {
         Err(Error::NoSpace)
     }
-    fn append(&self, _: &Ino, _: &[u8]) -> Result<()> {
+    fn append(&self, _: &Ino, _: &[u8]) -> Result<(usize, u64)> {
         Err(Error::NoSpace)
     }
     fn sync(&self, _: &Ino) -> Result<()> {
         Ok(())
     }
+    fn sync_all(&self) -> Result<()> {
+        Ok(())
+    }
+    fn statfs(&self) -> Result<Statfs> {
+        Ok(Statfs { block_bytes: 4096, blocks: 512, free_blocks: 0, available_blocks: 0, inodes: 2, free_inodes: 0 })
+    }
+}
+
+impl Mountable for Slow {
+    const SUBTYPE: &'static str = "slow";
+    const ASKS_AT_CLOSE: bool = true;
+
     fn closing(&self, _: &Ino) -> Result<()> {
         self.closings.fetch_add(1, Ordering::SeqCst);
         Ok(())
@@ -137,18 +151,6 @@ impl Mountable for Slow {
     fn remove_xattr(&self, _: Ino, _: &[u8]) -> Result<()> {
         Err(Error::NoAttribute)
     }
-    fn statfs(&self) -> Result<Statfs> {
-        Ok(Statfs { block_bytes: 4096, blocks: 512, free_blocks: 0, inodes: 2, free_inodes: 0 })
-    }
-}
-
-fn can_mount() -> bool {
-    let there = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
-    if there && rustix::process::geteuid().is_root() {
-        return true;
-    }
-    let _ = writeln!(std::io::stderr(), "skipped: no FUSE mounts: this needs root and /dev/fuse");
-    false
 }
 
 /// Sets the read-ahead of a mount in KiB; what it was.
@@ -191,9 +193,7 @@ fn pages_of(requests: &[(u64, u64)]) -> u64 {
 
 #[test]
 fn prefetch_is_read_inside_the_read_that_triggers_it() {
-    if !can_mount() {
-        return;
-    }
+    or_skip!(fuse());
     let (times, requests) = sequential(&MountOptions::raw_nand("slow"), 128, 64);
     // A window of 128 KiB is 32 pages, and one read waits for all of it.
     let largest = requests.iter().map(|(_, pages)| *pages).max();
@@ -209,9 +209,7 @@ fn prefetch_is_read_inside_the_read_that_triggers_it() {
 
 #[test]
 fn with_asynchronous_reads_nobody_waits_for_prefetch() {
-    if !can_mount() {
-        return;
-    }
+    or_skip!(fuse());
     let options = MountOptions { async_read: true, ..MountOptions::raw_nand("slow") };
     let (times, requests) = sequential(&options, 128, 64);
     assert!(requests.iter().any(|(_, pages)| *pages == 32), "{requests:?}");
@@ -224,9 +222,7 @@ fn with_asynchronous_reads_nobody_waits_for_prefetch() {
 
 #[test]
 fn without_a_window_every_page_is_a_request_of_its_own() {
-    if !can_mount() {
-        return;
-    }
+    or_skip!(fuse());
     let (times, requests) = sequential(&MountOptions::raw_nand("slow"), 0, 16);
     let expected: Vec<(u64, u64)> = (0..16).map(|page| (page, 1)).collect();
     assert_eq!(requests, expected);
@@ -235,9 +231,7 @@ fn without_a_window_every_page_is_a_request_of_its_own() {
 
 #[test]
 fn advice_that_pages_will_be_needed_is_served_before_it_returns() {
-    if !can_mount() {
-        return;
-    }
+    or_skip!(fuse());
     for read_ahead_kib in [128, 0] {
         let slow = Arc::new(Slow::default());
         let home = tempfile::tempdir().unwrap();

@@ -29,7 +29,8 @@ impl Options {
         let mut options = Options::default();
         let mut rest = arguments.iter();
         while let Some(word) = rest.next() {
-            let mut file = || rest.next().map(PathBuf::from).ok_or_else(|| Error::user(format!("{word} needs a file")));
+            let mut file =
+                || rest.next().map(PathBuf::from).ok_or_else(|| Error::user(format!("{word} requires a file")));
             match word.as_str() {
                 "--summary" => options.summary = Some(file()?),
                 "--log" => options.log = Some(file()?),
@@ -37,7 +38,9 @@ impl Options {
                     options.command = rest.cloned().collect();
                     break;
                 }
-                _ => return Err(Error::user(format!("flashmon does not know `{word}`")).hint("flashmon -- COMMAND")),
+                _ => {
+                    return Err(Error::user(format!("unknown option `{word}` of flashmon")).hint("flashmon -- COMMAND"));
+                }
             }
         }
         Ok(options)
@@ -52,7 +55,7 @@ impl Options {
 /// written.
 pub fn run(options: &Options) -> Result<(String, u8)> {
     let [program, arguments @ ..] = &options.command[..] else {
-        return Err(Error::user("there is no command to run").hint("flashmon -- COMMAND"));
+        return Err(Error::user("no command given").hint("flashmon -- COMMAND"));
     };
     let geometry = first_nand()?;
     let monitor = Flashmon::new(geometry)?;

@@ -49,9 +49,9 @@ impl Machine {
             let source = self.power();
             let set = match &source {
                 Some(source) if source == power => Ok(()),
-                Some(source) => Err(Error::board(format!("the power source is {source}, and no program changes it"))),
+                Some(source) => Err(Error::board(format!("the power source is {source}; software cannot change it"))),
                 None => Err(Error::board(format!(
-                    "this machine does not tell its power source: nothing in {} does",
+                    "this machine does not report its power source in {}",
                     self.power_supplies().display()
                 ))),
             };
@@ -83,7 +83,7 @@ impl Machine {
         let missing = || {
             let file = self.processors().join("cpu0/cpufreq");
             Error::board(format!("this machine has no cpufreq: {} is missing", file.display()))
-                .hint("a machine whose processors' frequency the kernel sets (CONFIG_CPU_FREQ) has it")
+                .hint("use a machine with kernel frequency scaling (CONFIG_CPU_FREQ)")
         };
         let mut policies = numbered(&self.processors().join("cpufreq"), "policy").unwrap_or_default();
         policies.retain(|(_, p)| p.join("scaling_governor").exists());
@@ -198,7 +198,7 @@ impl Machine {
         let cores = self.cores()?;
         let present = cores.len() as u32;
         if wanted == 0 || wanted > present {
-            return Err(Error::board(format!("{wanted} cores cannot be on-line: this machine has 1 to {present}")));
+            return Err(Error::board(format!("{wanted} cores cannot be online: this machine supports 1 to {present}")));
         }
         let mut online = self.cores_online()?;
         // The first core stays; others go from the last one on, and come from the first one on.
@@ -216,7 +216,7 @@ impl Machine {
         }
         match online == wanted {
             true => Ok(()),
-            false => Err(Error::board(format!("{online} cores stay on-line: the others have no switch"))),
+            false => Err(Error::board(format!("{online} cores stay online: they cannot be taken offline"))),
         }
     }
 
@@ -251,7 +251,7 @@ impl Machine {
 /// A frequency in a file, in kHz.
 fn khz(file: &Path) -> Result<u32> {
     let text = fs::read_to_string(file).board(|| format!("cannot read {}", file.display()))?;
-    text.trim().parse().board(|| format!("{} holds no frequency: `{}`", file.display(), text.trim()))
+    text.trim().parse().board(|| format!("{} does not contain a frequency: `{}`", file.display(), text.trim()))
 }
 
 /// A bound to write, in kHz.
@@ -363,7 +363,7 @@ mod tests {
         let got = machine.apply(&asked, &mut Settings::unguarded());
         assert_eq!(got[0].in_force.as_deref(), Some("ondemand"));
         assert!(got[0].why.contains("offers ondemand performance userspace"), "{}", got[0].why);
-        let expected = condition("cores", "5", Some("3"), "5 cores cannot be on-line: this machine has 1 to 4");
+        let expected = condition("cores", "5", Some("3"), "5 cores cannot be online: this machine supports 1 to 4");
         assert_eq!(got[1], expected);
         assert_eq!(got[2].in_force.as_deref(), Some("mains"));
         let bare = tempfile::tempdir().unwrap();

@@ -48,7 +48,7 @@ pub fn first_nand() -> Result<Geometry> {
         })
         .ok_or_else(|| {
             Error::board("this machine has no raw NAND (no NAND device in /sys/class/mtd)")
-                .hint("run it on a board with raw NAND, or load the simulator: modprobe nandsim")
+                .hint("run it on a board with raw NAND, or, as root, load the simulator: modprobe nandsim")
         })
 }
 
@@ -66,7 +66,7 @@ impl Flashmon {
     /// When the machine has no raw NAND, no tracefs, or no kprobes.
     pub fn new(geometry: Geometry) -> Result<Self> {
         let registers =
-            REGISTERS.ok_or_else(|| Error::board("flashmon does not know this processor's calling convention"))?;
+            REGISTERS.ok_or_else(|| Error::board("flashmon does not support this processor's calling convention"))?;
         let mut instance = Instance::new("flash", 16 * 1024)?;
         let [_, page] = registers.arguments;
         for (name, symbol) in [
@@ -80,7 +80,7 @@ impl Flashmon {
             instance.add(&Probe { name, definition: format!("{symbol} page={page}:u32") }).map_err(|e| {
                 Error::board(format!("flash operations cannot be traced at {symbol}"))
                     .because(e)
-                    .hint("the kernel needs raw NAND support (nand.ko loaded or built in) and CONFIG_KPROBE_EVENTS")
+                    .hint("the kernel requires raw NAND support (nand.ko loaded or built in) and CONFIG_KPROBE_EVENTS")
             })?;
         }
         // A static function: a kernel may have inlined it. Everything else works without it.
@@ -125,7 +125,7 @@ fn parse(text: &str, geometry: &Geometry) -> Result<FlashLog> {
     let mut log = FlashLog::default();
     for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
         let op = parse_line(line, geometry, &mut log)
-            .ok_or_else(|| Error::board(format!("a line of the kernel's trace cannot be understood: {line}")))?;
+            .ok_or_else(|| Error::board(format!("cannot parse a line of the kernel's trace: {line}")))?;
         log.ops.push(op);
     }
     Ok(log)

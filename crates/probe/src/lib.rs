@@ -10,6 +10,7 @@ pub mod flashmon;
 pub mod ftrace;
 pub mod mark;
 pub mod meters;
+mod own_folder;
 pub mod quiet;
 pub mod read_ahead;
 pub mod recorder;
@@ -18,6 +19,7 @@ mod tracefs;
 pub mod usage;
 
 pub use flashmon::Flashmon;
+pub use own_folder::own_folder;
 pub use recorder::Recorder;
 pub use settings::Settings;
 pub use tracefs::ensure_tracefs;

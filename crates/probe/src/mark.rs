@@ -33,7 +33,7 @@ impl Mark {
     pub fn at(path: &Path) -> Result<Mark> {
         let file = OpenOptions::new().write(true).open(path);
         let file = file.board(|| format!("cannot open {}, which {VARIABLE} names", path.display()));
-        let file = file.map_err(|e| e.hint("name a GPIO's `value` or an LED's `brightness` that may be written"))?;
+        let file = file.map_err(|e| e.hint("use a writable GPIO `value` or LED `brightness`"))?;
         let mut mark = Mark(Some((file, path.to_owned())));
         mark.lower()?;
         Ok(mark)

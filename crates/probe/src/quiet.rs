@@ -1,14 +1,14 @@
 //! Waiting until a board has nothing left to do.
 
+use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use procfs::{CpuTime, CurrentSI, KernelStats};
 use std::time::Duration;
 
-/// Ticks that the processors spent not idle since boot, from /proc/stat (unit: USER_HZ, 10 ms).
-fn busy_ticks(stat: &str) -> Option<u64> {
-    let line = stat.lines().find(|l| l.starts_with("cpu "))?;
-    let ticks: Vec<u64> = line.split_whitespace().skip(1).map_while(|t| t.parse().ok()).collect();
-    // user nice system [idle iowait] irq softirq steal
-    (ticks.len() >= 8).then(|| ticks[..3].iter().chain(&ticks[5..8]).sum())
+/// Ticks that the processors spent not idle since boot (unit: USER_HZ, 10 ms).
+fn busy_ticks(spent: &CpuTime) -> u64 {
+    let interrupts = [spent.irq, spent.softirq, spent.steal].into_iter().flatten();
+    spent.user + spent.nice + spent.system + interrupts.sum::<u64>()
 }
 
 /// Waits until the machine did at most 10 ms of work in each of four half seconds on end.
@@ -19,9 +19,9 @@ fn busy_ticks(stat: &str) -> Option<u64> {
 /// # Errors
 /// When that does not happen within `limit`, or /proc/stat cannot be read.
 pub fn wait(limit: Duration) -> Result<()> {
-    let busy = || {
-        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        busy_ticks(&stat).ok_or_else(|| Error::board("/proc/stat does not say how busy the machine is"))
+    let busy = || -> Result<u64> {
+        let stat = KernelStats::current().board(|| "/proc/stat does not report the machine's load".into())?;
+        Ok(busy_ticks(&stat.total))
     };
     let (mut before, mut still) = (busy()?, 0);
     for _ in 0..2 * limit.as_secs() {
@@ -33,18 +33,20 @@ pub fn wait(limit: Duration) -> Result<()> {
         }
         before = now;
     }
-    Err(Error::board(format!("the board was not quiet within {} s", limit.as_secs()))
-        .hint("look for a task that keeps it busy with `pocketstone board shell NAME`, then `top`"))
+    Err(Error::board(format!("the board did not become idle within {} s", limit.as_secs()))
+        .hint("find the task that keeps it busy with `pocketstone board shell NAME`, then `top`"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::{FromBufReadSI, LocalSystemInfo};
 
     #[test]
     fn idle_and_waiting_for_io_are_not_busy() {
-        let stat = "cpu  10 1 20 4000 300 5 6 7 0 0\ncpu0 10 1 20 4000 300 5 6 7 0 0\n";
-        assert_eq!(busy_ticks(stat), Some(10 + 1 + 20 + 5 + 6 + 7));
-        assert_eq!(busy_ticks("intr 5"), None);
+        let stat = "cpu  10 1 20 4000 300 5 6 7 0 0\ncpu0 10 1 20 4000 300 5 6 7 0 0\nctxt 1\nbtime 2\nprocesses 3\n";
+        let read = |text: &str| KernelStats::from_buf_read(text.as_bytes(), &LocalSystemInfo);
+        assert_eq!(busy_ticks(&read(stat).unwrap().total), 10 + 1 + 20 + 5 + 6 + 7);
+        assert!(read("intr 5").is_err());
     }
 }

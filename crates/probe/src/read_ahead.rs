@@ -25,7 +25,7 @@ impl Bdi {
     fn within(class: &Path, name: &str) -> Result<Self> {
         let file = class.join(name).join("read_ahead_kb");
         if !file.exists() {
-            return Err(Error::board(format!("there is no backing device `{name}` ({} is missing)", file.display())));
+            return Err(Error::board(format!("no backing device `{name}` ({} is missing)", file.display())));
         }
         Ok(Bdi { name: name.to_owned(), file })
     }

@@ -7,9 +7,10 @@
 use crate::conditions::Machine;
 use crate::ftrace::{self, FileNumber, OpenFile};
 use crate::tracefs::{Instance, Probe};
+use crate::usage;
 use pocketstone_core::error::Context;
 use pocketstone_core::events::{Event, EventKind, EventLog};
-use pocketstone_core::outcome::Unavailable;
+use pocketstone_core::outcome::{Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,57 +22,55 @@ pub const BUFFER_KIB: u64 = 32 * 1024;
 
 /// Kinds of event that belong together: all of the first ones must exist, the others may.
 struct Kind {
-    what: &'static str,
+    what: Quantity,
     of_process: bool,
     must: &'static [&'static str],
     may: &'static [&'static str],
     cure: &'static str,
 }
 
-const SYSTEM_CALL_KIND: &str = "system calls";
-
-const KINDS: [Kind; 6] = [
+static KINDS: [Kind; 6] = [
     Kind {
-        what: "context switches",
+        what: Quantity::ContextSwitches,
         of_process: true,
         must: &["sched/sched_switch", "sched/sched_waking", "sched/sched_wakeup_new"],
         may: &[],
-        cure: "a kernel with CONFIG_TRACING has them",
+        cure: "use a kernel with CONFIG_TRACING",
     },
     Kind {
-        what: SYSTEM_CALL_KIND,
+        what: Quantity::SystemCalls,
         of_process: true,
         must: &["syscalls/sys_enter_read", "syscalls/sys_exit_read", "syscalls/sys_enter_fsync"],
         may: &SYSTEM_CALLS,
-        cure: "a kernel with CONFIG_FTRACE_SYSCALLS has them",
+        cure: "use a kernel with CONFIG_FTRACE_SYSCALLS",
     },
     Kind {
-        what: "page-cache misses",
+        what: Quantity::PageCacheMisses,
         of_process: true,
         must: &["filemap/mm_filemap_add_to_page_cache"],
         may: &[],
-        cure: "a kernel with CONFIG_TRACING has them",
+        cure: "use a kernel with CONFIG_TRACING",
     },
     Kind {
-        what: "block requests",
+        what: Quantity::BlockRequests,
         of_process: false,
         must: &["block/block_rq_issue", "block/block_rq_complete"],
         may: &[],
-        cure: "a kernel with CONFIG_BLOCK has them",
+        cure: "use a kernel with CONFIG_BLOCK",
     },
     Kind {
-        what: "frequency changes",
+        what: Quantity::FrequencyChanges,
         of_process: false,
         must: &["power/cpu_frequency"],
         may: &[],
-        cure: "a kernel with CONFIG_CPU_FREQ has them",
+        cure: "use a kernel with CONFIG_CPU_FREQ",
     },
     Kind {
-        what: "idle states",
+        what: Quantity::IdleStates,
         of_process: false,
         must: &["power/cpu_idle"],
         may: &[],
-        cure: "a kernel with CONFIG_CPU_IDLE has them",
+        cure: "use a kernel with CONFIG_CPU_IDLE",
     },
 ];
 
@@ -110,13 +109,13 @@ pub struct Recorder {
     unavailable: Vec<Unavailable>,
 }
 
-/// The kinds of event that a recorder follows, as [`Unavailable::what`] names them.
-pub fn kinds(system_calls: bool) -> impl Iterator<Item = &'static str> {
-    wanted(system_calls).map(|kind| kind.what)
+/// The kinds of event that a recorder follows, as [`Unavailable::what`] has them.
+pub fn kinds(system_calls: bool) -> impl Iterator<Item = Quantity> {
+    wanted(system_calls).map(|kind| kind.what.clone())
 }
 
 fn wanted(system_calls: bool) -> impl Iterator<Item = &'static Kind> {
-    KINDS.iter().filter(move |kind| system_calls || kind.what != SYSTEM_CALL_KIND)
+    KINDS.iter().filter(move |kind| system_calls || kind.what != Quantity::SystemCalls)
 }
 
 /// What was recorded.
@@ -162,9 +161,9 @@ impl Recorder {
         }
         if recorder.unavailable.len() == wanted(system_calls).count() {
             return Err(Error::board("this kernel has no event that can be recorded")
-                .hint("a kernel with CONFIG_TRACING and CONFIG_FTRACE_SYSCALLS has them"));
+                .hint("use a kernel with CONFIG_TRACING and CONFIG_FTRACE_SYSCALLS"));
         }
-        if system_calls && recorder.unavailable.iter().all(|u| u.what != SYSTEM_CALL_KIND) {
+        if system_calls && recorder.unavailable.iter().all(|u| u.what != Quantity::SystemCalls) {
             recorder.name_opened_files();
         }
         Ok(recorder)
@@ -174,7 +173,7 @@ impl Recorder {
         let instance = if kind.of_process { &self.process } else { &self.machine };
         if let Some(event) = kind.must.iter().find(|e| !instance.has(e)) {
             let why = format!("this kernel has no event {event}");
-            self.unavailable.push(Unavailable { what: kind.what.into(), why, cure: kind.cure.into() });
+            self.unavailable.push(Unavailable { what: kind.what.clone(), why, cure: kind.cure.into() });
             return Ok(());
         }
         for event in kind.must.iter().chain(kind.may).filter(|e| instance.has(e)) {
@@ -188,9 +187,9 @@ impl Recorder {
         let definition = format!("do_sys_openat2 file=+0({register}):ustring");
         if let Err(error) = self.process.add(&Probe { name: ftrace::OPEN_NAME, definition }) {
             self.unavailable.push(Unavailable {
-                what: "names of files opened during the run".into(),
+                what: Quantity::OpenedFileNames,
                 why: error.chain(),
-                cure: "a kernel with CONFIG_KPROBE_EVENTS gives them, and so does Linux 6.19 or newer".into(),
+                cure: "use a kernel with CONFIG_KPROBE_EVENTS, or Linux 6.19 or newer".into(),
             });
         }
     }
@@ -204,7 +203,7 @@ impl Recorder {
         self.frequencies_khz = Machine::default().frequencies_khz();
         if self.frequencies_khz.is_empty() {
             self.unavailable.push(Unavailable {
-                what: "frequencies".into(),
+                what: Quantity::Frequencies,
                 why: "this machine has no cpufreq: /sys/devices/system/cpu/cpu0/cpufreq is missing".into(),
                 cure: String::new(),
             });
@@ -235,7 +234,7 @@ impl Recorder {
             open: std::mem::take(&mut self.open),
             numbers: self.numbers.iter().map(number).collect(),
             process: Some(self.pid),
-            narrow: cfg!(target_pointer_width = "32"),
+            narrow: self.process.word_bytes()? == 4,
         };
         // The reader sorts by time: one text behind the other is as good as one.
         let mut text = self.process.bytes()?;
@@ -288,7 +287,5 @@ impl Recorder {
 }
 
 fn threads_of(pid: u32) -> Result<Vec<u32>> {
-    let folder = format!("/proc/{pid}/task");
-    let entries = fs::read_dir(&folder).board(|| format!("there is no process {pid} to record ({folder})"))?;
-    Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect())
+    usage::threads(pid).board(|| format!("no process {pid} to record"))
 }

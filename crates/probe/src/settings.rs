@@ -77,8 +77,8 @@ impl Settings {
         if !matches!(answer, Some(Ok(()))) {
             guard.remove();
             guard.end();
-            return Err(Error::board(format!("{} {WATCHDOG} ended at once", program.display()))
-                .hint("it must be the pocketstone-runner that belongs to this pocketstone"));
+            return Err(Error::board(format!("{} {WATCHDOG} exited immediately", program.display()))
+                .hint("it must be the pocketstone-runner built with this pocketstone"));
         }
         Ok(Settings { changes: Vec::new(), guard: Some(guard) })
     }
@@ -181,8 +181,8 @@ fn put_back(changes: Vec<Change>) -> std::result::Result<(), (Vec<Change>, Error
 
 fn lock(file: &File, journal: &Path, how: FlockOperation) -> Result<()> {
     rustix::fs::flock(file, how)
-        .board(|| format!("the journal {} belongs to a process that is still running", journal.display()))
-        .map_err(|e| e.hint("wait until it has ended"))
+        .board(|| format!("the journal {} belongs to a running process", journal.display()))
+        .map_err(|e| e.hint("wait until it has exited"))
 }
 
 fn sync_folder(journal: &Path) -> Result<()> {
@@ -324,7 +324,7 @@ mod tests {
         let (folder, ..) = tree();
         let journal = folder.path().join("1.journal");
         let error = Settings::guarded(Path::new("/bin/true"), &journal).unwrap_err();
-        assert!(error.message().contains("ended at once"), "{}", error.chain());
+        assert!(error.message().contains("exited immediately"), "{}", error.chain());
         let error = Settings::guarded(Path::new("/nowhere"), &journal).unwrap_err();
         assert!(error.message().contains("/nowhere"));
         assert!(watchdog_main(&[]).unwrap_err().cure().is_some());

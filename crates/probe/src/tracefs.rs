@@ -5,7 +5,7 @@ use pocketstone_core::{Error, Result};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,14 +19,16 @@ const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// When it is mounted nowhere or may not be used.
 pub fn root() -> Result<PathBuf> {
     let found = ROOTS.iter().map(Path::new).find(|r| r.join("instances").exists());
-    found.map(Path::to_path_buf).ok_or_else(|| {
-        let why = if rustix::process::geteuid().is_root() {
-            "tracefs is not mounted"
-        } else {
-            "tracefs cannot be read without root"
-        };
-        Error::board(why).hint("as root: mount -t tracefs tracefs /sys/kernel/tracing (needs CONFIG_FTRACE)")
-    })
+    found.map(Path::to_path_buf).ok_or_else(|| missing(rustix::process::geteuid().is_root()))
+}
+
+/// Why tracefs cannot be used, with a cure for this user: a mount helps nobody who may not read it.
+fn missing(root: bool) -> Error {
+    match root {
+        true => Error::board("tracefs is not mounted")
+            .hint("mount -t tracefs tracefs /sys/kernel/tracing (requires CONFIG_FTRACE)"),
+        false => Error::board("only root may trace").hint("run it as root, for example with sudo"),
+    }
 }
 
 /// A kprobe event to define: group and name, and the definition after them.
@@ -45,7 +47,7 @@ pub fn ensure_tracefs() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Err(missing);
     }
-    let refused = |e| Error::board("tracefs cannot be mounted").because(e).hint("the kernel needs CONFIG_FTRACE");
+    let refused = |e| Error::board("cannot mount tracefs").because(e).hint("the kernel requires CONFIG_FTRACE");
     // SAFETY: a mount namespace of its own and what comes with it (root, working directory and umask of this
     // thread); no file descriptors are unshared.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(refused)?;
@@ -117,8 +119,8 @@ impl Instance {
             .append(true)
             .open(&events)
             .board(|| "cannot define kprobes".into())
-            .map_err(|e| e.hint("the kernel needs CONFIG_KPROBE_EVENTS"))?;
-        file.write_all(line.as_bytes()).board(|| format!("the kernel refused the kprobe `{line}`"))?;
+            .map_err(|e| e.hint("the kernel requires CONFIG_KPROBE_EVENTS"))?;
+        file.write_all(line.as_bytes()).board(|| format!("the kernel rejected the kprobe `{line}`"))?;
         self.events.push(probe.name);
         self.set(&format!("events/{}/{}/enable", self.group, probe.name), "1")
     }
@@ -142,6 +144,20 @@ impl Instance {
     pub fn bytes(&self) -> Result<Vec<u8>> {
         let file = self.folder.join("trace");
         fs::read(&file).board(|| format!("cannot read {}", file.display()))
+    }
+
+    /// Bytes of the kernel's word, which need not be this program's: a 32-bit program may run on a 64-bit kernel.
+    ///
+    /// # Errors
+    /// When the kernel does not describe its ring buffer as expected.
+    pub fn word_bytes(&self) -> Result<u32> {
+        let path = self.root.join("events/header_page");
+        // The kernel gives it by one read alone: after a short one it says that this was all.
+        let mut text = [0; 4096];
+        let read = fs::File::open(&path).and_then(|mut file| file.read(&mut text));
+        let bytes = read.board(|| format!("cannot read {}", path.display()))?;
+        word_bytes_of(&String::from_utf8_lossy(&text[..bytes]))
+            .ok_or_else(|| Error::board(format!("{} does not tell the kernel's word", path.display())))
     }
 
     /// Number of events the kernel could not record: overwritten, dropped, or missed by a probe.
@@ -191,6 +207,12 @@ impl Drop for Instance {
     }
 }
 
+/// The size of the field `commit` of a ring buffer's page, a local_t: a word of the kernel.
+fn word_bytes_of(header_page: &str) -> Option<u32> {
+    let line = header_page.lines().find(|line| line.contains("local_t commit;"))?;
+    line.split(';').find_map(|part| part.trim().strip_prefix("size:"))?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,5 +224,25 @@ mod tests {
         assert_eq!(lost_in_stats(stats), 9);
         let profile = "  sense                        1424               5\n  other        1   7\n";
         assert_eq!(missed_in_profile(profile, &["sense", "erase"]), 5);
+    }
+
+    #[test]
+    fn who_may_not_read_tracefs_is_not_told_to_mount_it() {
+        let cure = |root| missing(root).cure().map(str::to_owned).unwrap_or_default();
+        assert!(cure(true).starts_with("mount -t tracefs"));
+        assert!(cure(false).contains("as root") && !cure(false).contains("mount"));
+    }
+
+    #[test]
+    fn the_kernel_tells_its_word() {
+        let page = |bytes| {
+            format!(
+                "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+                 \tfield: local_t commit;\toffset:8;\tsize:{bytes};\tsigned:1;\n"
+            )
+        };
+        assert_eq!(word_bytes_of(&page(4)), Some(4));
+        assert_eq!(word_bytes_of(&page(8)), Some(8));
+        assert_eq!(word_bytes_of("\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"), None);
     }
 }

@@ -1,9 +1,9 @@
 //! What a process used, by the kernel's own account.
 
 use pocketstone_core::database::Usage;
+use procfs::ProcError;
+use procfs::process::{Process, Status};
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 /// The kernel's counters of a process at one moment; a counter that cannot be read is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,16 +20,18 @@ pub struct Snapshot {
 impl Snapshot {
     /// The counters of process `pid` now.
     pub fn of(pid: u32) -> Snapshot {
-        let folder = Path::new("/proc").join(pid.to_string());
-        let stat = fs::read_to_string(folder.join("stat")).ok();
-        let stat = stat.as_deref();
+        let on_core_ns = cpu_clock_ns(pid);
+        let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
+        let stat = process.as_ref().and_then(|p| p.stat().ok());
+        let switches = process.as_ref().and_then(switches);
+        let io = process.as_ref().and_then(|p| p.io().ok());
         Snapshot {
-            on_core_ns: cpu_clock_ns(pid),
-            // Fields 15 and 12 of proc(5): stime in clock ticks (10 ms), majflt.
-            kernel_ns: stat.and_then(|s| field(s, 15)).map(|ticks| ticks * tick_ns()),
-            major_faults: stat.and_then(|s| field(s, 12)),
-            switches: switches(&folder.join("task")),
-            io: fs::read_to_string(folder.join("io")).ok().as_deref().and_then(io),
+            on_core_ns,
+            // In clock ticks of 10 ms.
+            kernel_ns: stat.as_ref().map(|s| s.stime * tick_ns()),
+            major_faults: stat.as_ref().map(|s| s.majflt),
+            switches,
+            io: io.map(|io| [io.syscr, io.syscw, io.read_bytes, io.write_bytes]),
         }
     }
 
@@ -63,6 +65,17 @@ impl Snapshot {
     }
 }
 
+/// The threads of a process.
+///
+/// # Errors
+/// When there is no such process.
+pub fn threads(pid: u32) -> std::io::Result<Vec<u32>> {
+    let of = |process: Process| process.tasks().ok();
+    let tasks = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()).and_then(of);
+    let tasks = tasks.ok_or(std::io::ErrorKind::NotFound)?;
+    Ok(tasks.flatten().filter_map(|task| task.tid.try_into().ok()).collect())
+}
+
 /// The process's CPU time, all threads, those that have ended included.
 fn cpu_clock_ns(pid: u32) -> Option<u64> {
     // clock_getcpuclockid(3): the complement of the process's number, shifted, with 2 for the scheduler's
@@ -83,47 +96,24 @@ fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second()
 }
 
-/// Field `n` of /proc/PID/stat, counted from 1; the second, the name, may hold spaces and brackets.
-fn field(stat: &str, n: usize) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split(' ').nth(n - 3)?.parse().ok()
-}
-
-fn switches(tasks: &Path) -> Option<BTreeMap<u32, [u64; 2]>> {
+fn switches(process: &Process) -> Option<BTreeMap<u32, [u64; 2]>> {
+    let of = |status: Status| Some([status.voluntary_ctxt_switches?, status.nonvoluntary_ctxt_switches?]);
     let mut all = BTreeMap::new();
-    for task in fs::read_dir(tasks).ok()?.flatten() {
-        // A thread that ends while this looks has no status any more.
-        let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
-        let thread = task.file_name().to_str()?.parse().ok()?;
-        all.insert(thread, [value(&status, "voluntary_ctxt_switches")?, value(&status, "nonvoluntary_ctxt_switches")?]);
+    for task in process.tasks().ok()?.flatten() {
+        let status = match task.status() {
+            Ok(status) => status,
+            Err(ProcError::Incomplete(_) | ProcError::InternalError(_)) => return None,
+            // A thread that ends while this looks has no status any more.
+            Err(_) => continue,
+        };
+        all.insert(task.tid.try_into().ok()?, of(status)?);
     }
     (!all.is_empty()).then_some(all)
-}
-
-fn io(text: &str) -> Option<[u64; 4]> {
-    Some([value(text, "syscr")?, value(text, "syscw")?, value(text, "read_bytes")?, value(text, "write_bytes")?])
-}
-
-/// The number in a line `name: number`.
-fn value(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fields_as_proc_writes_them() {
-        let stat = "7 (a) b (c) S 1 2 3 4 5 6 77 8 99 10 1111 1222 13 14 20 0 1 0";
-        // pid 1, comm 2, state 3, ppid 4, ..., flags 9, minflt 10, cminflt 11, majflt 12, ..., utime 14, stime 15.
-        assert_eq!((field(stat, 12), field(stat, 14), field(stat, 15)), (Some(99), Some(1111), Some(1222)));
-        let text = "rchar: 9\nwchar: 8\nsyscr: 1\nsyscw: 2\nread_bytes: 3\nwrite_bytes: 4\ncancelled_write_bytes: 5\n";
-        assert_eq!(io(text), Some([1, 2, 3, 4]));
-        let status = "voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
-        assert_eq!(value(status, "voluntary_ctxt_switches"), Some(12));
-        assert_eq!(value(status, "nonvoluntary_ctxt_switches"), Some(3));
-    }
 
     #[test]
     fn what_another_process_used_is_counted() {

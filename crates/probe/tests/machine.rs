@@ -7,6 +7,7 @@ use pocketstone_probe::meters::Found;
 use pocketstone_probe::recorder::{BUFFER_KIB, Recorder};
 use pocketstone_probe::settings::{Settings, WATCHDOG, restore_left, watchdog_main};
 use pocketstone_probe::{analysis, ensure_tracefs};
+use pocketstone_testing::{Need, Skip};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -28,8 +29,8 @@ fn main() {
     }
 }
 
-/// A test says why it was skipped, if it was.
-type Test = fn() -> Option<String>;
+/// Whether a test ran to its end.
+type Test = fn() -> Result<(), Skip>;
 
 /// The few of a harness's arguments that tools use: `--list` and a filter.
 fn tests(words: &[&str]) {
@@ -49,7 +50,9 @@ fn tests(words: &[&str]) {
             let _ = writeln!(std::io::stdout(), "{name}: test");
             continue;
         }
-        let outcome = test().map_or("ok".into(), |why| format!("skipped: {why}"));
+        // Skips are counted with the thread's name.
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(test).unwrap();
+        let outcome = thread.join().unwrap_or_else(|_| panic!("{name} failed")).map_or("skipped", |()| "ok");
         let _ = writeln!(std::io::stderr(), "test {name} ... {outcome}");
     }
 }
@@ -106,7 +109,7 @@ fn until(holds: impl Fn() -> bool) {
     }
 }
 
-fn a_killed_process_leaves_no_setting() -> Option<String> {
+fn a_killed_process_leaves_no_setting() -> Result<(), Skip> {
     let (folder, mut child) = held();
     child.kill().unwrap();
     child.wait().unwrap();
@@ -118,7 +121,7 @@ fn a_killed_process_leaves_no_setting() -> Option<String> {
     assert!(child.wait().unwrap().success());
     assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("old".into(), "on".into()));
     assert!(!folder.path().join("test.journal").exists());
-    None
+    Ok(())
 }
 
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
@@ -143,7 +146,7 @@ const BEFORE: [(&str, &str); 4] = [
 ];
 
 /// Sets a tree's frequency in a process that is a group of its own, as a terminal's job is; `end` ends it.
-fn frequency_is_put_back_after(end: fn(&mut Child)) -> Option<String> {
+fn frequency_is_put_back_after(end: fn(&mut Child)) -> Result<(), Skip> {
     let tree = tempfile::tempdir().unwrap();
     let policy = tree.path().join(POLICY);
     fs::create_dir_all(&policy).unwrap();
@@ -159,14 +162,14 @@ fn frequency_is_put_back_after(end: fn(&mut Child)) -> Option<String> {
     assert!(!child.wait().unwrap().success(), "it was ended, and did not end itself");
     until(|| !tree.path().join("test.journal").exists());
     BEFORE.iter().for_each(|(file, text)| assert_eq!(value(&policy, file), *text, "{file}"));
-    None
+    Ok(())
 }
 
-fn a_killed_process_leaves_the_frequency_as_it_was() -> Option<String> {
+fn a_killed_process_leaves_the_frequency_as_it_was() -> Result<(), Skip> {
     frequency_is_put_back_after(|child| child.kill().unwrap())
 }
 
-fn ctrl_c_leaves_the_frequency_as_it_was() -> Option<String> {
+fn ctrl_c_leaves_the_frequency_as_it_was() -> Result<(), Skip> {
     // A terminal sends it to the whole group: to the watchdog, too, if it were in there.
     frequency_is_put_back_after(|child| {
         let group = rustix::process::Pid::from_child(child);
@@ -177,7 +180,7 @@ fn ctrl_c_leaves_the_frequency_as_it_was() -> Option<String> {
 /// Nobody, by number: may read no file of root's that is root's alone.
 const NOBODY: u32 = 65534;
 
-fn a_meter_that_may_not_be_read_says_so() -> Option<String> {
+fn a_meter_that_may_not_be_read_says_so() -> Result<(), Skip> {
     let tree = tempfile::tempdir().unwrap();
     let put = |file: &str, text: &str, mode| {
         let path = tree.path().join("sys").join(file);
@@ -206,7 +209,7 @@ fn a_meter_that_may_not_be_read_says_so() -> Option<String> {
     }
     let output = match command.output() {
         Ok(output) => output,
-        Err(error) => return Some(format!("another user's process cannot be started: {error}")),
+        Err(error) => return Err(Need::Root.lacks(format_args!("another user's process cannot be started: {error}"))),
     };
     fs::set_permissions(tree.path().join("sys/class/hwmon"), Permissions::from_mode(0o755)).unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
@@ -215,10 +218,10 @@ fn a_meter_that_may_not_be_read_says_so() -> Option<String> {
         assert!(said.contains(&denied), "{denied}: {said} {}", String::from_utf8_lossy(&output.stderr));
     }
     assert!(said.contains("cure: \"run as root; or measure at the supply"), "{said}");
-    None
+    Ok(())
 }
 
-fn what_a_killed_watchdog_left_is_restored() -> Option<String> {
+fn what_a_killed_watchdog_left_is_restored() -> Result<(), Skip> {
     let (folder, mut child) = held();
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     let watchdogs: Vec<i32> =
@@ -233,7 +236,7 @@ fn what_a_killed_watchdog_left_is_restored() -> Option<String> {
     assert_eq!(value(folder.path(), "a"), "newer");
     assert_eq!(restore_left(folder.path()).unwrap(), 1);
     assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("old".into(), "on".into()));
-    None
+    Ok(())
 }
 
 /// Reads, writes and syncs a known number of times, between two bytes on its input.
@@ -279,9 +282,9 @@ fn done(child: &mut Child) -> u64 {
     line_of(child).strip_prefix("done ").unwrap().parse().unwrap()
 }
 
-fn known_calls_are_counted_exactly() -> Option<String> {
+fn known_calls_are_counted_exactly() -> Result<(), Skip> {
     if let Err(error) = ensure_tracefs() {
-        return Some(error.chain());
+        return Err(Need::Kernel.lacks(error.chain()));
     }
     const ROUNDS: u64 = 20;
     let (folder, mut child) = worker(ROUNDS);
@@ -310,7 +313,7 @@ fn known_calls_are_counted_exactly() -> Option<String> {
     });
     assert_eq!(seven.count(), 1, "the thread's read");
     assert!(analysis.total.on_core_ns > 0 && analysis.total.switches >= 1);
-    let missing: Vec<&str> = recording.unavailable.iter().map(|u| u.what.as_str()).collect();
+    let missing: Vec<&str> = recording.unavailable.iter().map(|u| u.what.words()).collect();
     let _ = writeln!(
         std::io::stderr(),
         "{} events; {} cache misses, {} block writes; unavailable: {missing:?}",
@@ -319,7 +322,7 @@ fn known_calls_are_counted_exactly() -> Option<String> {
         analysis.total.block_writes
     );
     measure_cost();
-    None
+    Ok(())
 }
 
 /// Says what recording costs an event, by the same calls without and with it.
@@ -351,9 +354,9 @@ fn measure_cost() {
     );
 }
 
-fn a_buffer_too_small_is_an_error() -> Option<String> {
+fn a_buffer_too_small_is_an_error() -> Result<(), Skip> {
     if let Err(error) = ensure_tracefs() {
-        return Some(error.chain());
+        return Err(Need::Kernel.lacks(error.chain()));
     }
     let (folder, mut child) = worker(20_000);
     let mut recorder = Recorder::new(child.id(), &[folder.path()], 16, true).unwrap();
@@ -367,10 +370,10 @@ fn a_buffer_too_small_is_an_error() -> Option<String> {
     assert!(error.cure().unwrap().contains("larger buffer"));
     let nobody = Recorder::new(u32::MAX >> 2, &[], 16, true).err().unwrap();
     assert!(nobody.chain().contains("no process"), "{}", nobody.chain());
-    None
+    Ok(())
 }
 
-fn this_machine_says_what_it_cannot_set() -> Option<String> {
+fn this_machine_says_what_it_cannot_set() -> Result<(), Skip> {
     let machine = Machine::default();
     let before = machine.cores_online().unwrap();
     let mut settings = Settings::unguarded();
@@ -388,5 +391,5 @@ fn this_machine_says_what_it_cannot_set() -> Option<String> {
     assert!(!got[2].why.is_empty());
     settings.restore().unwrap();
     assert_eq!(machine.cores_online().unwrap(), before);
-    None
+    Ok(())
 }

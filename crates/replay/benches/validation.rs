@@ -1,34 +1,24 @@
 //! The model held against published measurements of phones: every predicted row, the median error and the worst one.
 //!
-//! The tables are those of PocketData's authors and of the Pixel 2's runs; POCKETSTONE_REFERENCE names the folder
-//! that they are in. The aims: a median error of 15 % for the databases' runs, of 10 % for the fixed work.
-
+//! The tables are those of PocketData's authors and of the Pixel 2's runs, which tests/data has. The aims: a median
+//! error of 15 % for the databases' runs, of 10 % for the fixed work.
 use pocketstone_replay::device::Device;
 use pocketstone_replay::validate::{self, Check};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Table, device, the phone's governor, and the median error aimed at.
 const TABLES: [(&str, &str, &str, f64); 2] = [
-    ("pocketdata/measured_msm8974.csv", "nexus-5", "ondemand-legacy", 0.15),
-    ("pocketdata/pixel2_fixed_work.csv", "msm8998", "schedutil", 0.10),
+    ("measured_msm8974.csv", "nexus-5", "ondemand-legacy", 0.15),
+    ("pixel2_fixed_work.csv", "msm8998", "schedutil", 0.10),
 ];
 
 fn main() {
     let mut out = std::io::stdout().lock();
     let mut say = |line: String| writeln!(out, "{line}").expect("standard output");
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = std::env::var_os("POCKETSTONE_REFERENCE");
-    let folder = folder.map_or_else(|| project.join("../shared/reference"), PathBuf::from);
     for (file, device, governor, aim) in TABLES {
-        let path = folder.join(file);
-        let Ok(text) = std::fs::read_to_string(&path) else {
-            say(format!(
-                "skipped: there is no {}; set POCKETSTONE_REFERENCE to the folder that has {file}",
-                path.display()
-            ));
-            continue;
-        };
+        let text = std::fs::read_to_string(project.join("crates/replay/tests/data").join(file)).expect("a table");
         let device = Device::load(&project.join("devices"), device).expect("a profile");
         let checks = validate::checks(file, &text, &device, &governor.parse().expect("a governor")).expect("a table");
         say(format!("{file} on {}: modelled, measured, error", device.name));

@@ -1,6 +1,5 @@
 //! What a run did, apart from how fast its processor was: the input of every replay.
 
-pub use crate::recorded::{from_calls, from_events, from_phone};
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +97,7 @@ impl Activity {
     /// messages count from 1.
     pub fn check(&self) -> Result<()> {
         if self.threads.iter().all(|t| t.background || t.operations.is_empty()) {
-            return Err(Error::user("the activity has no operation that counts")
+            return Err(Error::user("the activity has no foreground operation")
                 .hint("give at least one operation to a thread that is not a background thread"));
         }
         let (mut all_ns, mut all_cycles) = (0u64, 0u64);
@@ -114,7 +113,7 @@ impl Activity {
                         return Ok(ns);
                     }
                     let shown = if ns > i64::MAX as u64 { format!("{}", ns as i64) } else { ns.to_string() };
-                    Err(Error::user(format!("{}: {what} of {shown} ns is no time of a run", place(segment)))
+                    Err(Error::user(format!("{}: {what} of {shown} ns is out of range", place(segment)))
                         .hint("times are from 0 to 10^17 ns; a negative one comes from events in the wrong order"))
                 };
                 time(operation.held_ns, "held_ns", None)?;
@@ -132,14 +131,14 @@ impl Activity {
                     }
                 }
                 if all_ns > MOST_NS || all_cycles > MOST_CYCLES {
-                    return Err(Error::user(format!("{}: the activity is too long up to here", place(None)))
+                    return Err(Error::user(format!("{}: the activity is too long at this point", place(None)))
                         .hint("all times together are at most 10^17 ns, all cycles 10^15; replay a part of it"));
                 }
             }
             let nothing = (all_ns, all_cycles) == (before_ns, before_cycles);
             if thread.background && nothing && !thread.operations.is_empty() {
-                return Err(Error::user(format!("thread {number} is repeated in the background and takes no time"))
-                    .hint("give it a delay or some cycles, or leave the thread out"));
+                return Err(Error::user(format!("thread {number} repeats in the background but takes no time"))
+                    .hint("give it a delay or some cycles, or remove the thread"));
             }
         }
         Ok(())
@@ -164,7 +163,7 @@ mod tests {
     #[test]
     fn errors_name_thread_operation_and_segment() {
         let negative = one(Operation { delay_ns: 0u64.wrapping_sub(5), ..Operation::default() });
-        assert_eq!(refused(&negative), "thread 1, operation 2: delay_ns of -5 ns is no time of a run");
+        assert_eq!(refused(&negative), "thread 1, operation 2: delay_ns of -5 ns is out of range");
         let segments = vec![Segment::Sleep { ns: 1 }, Segment::Io { ns: MOST_NS + 1, kind: IoKind::Sync }];
         let long = one(Operation { segments, ..Operation::default() });
         assert!(
@@ -179,13 +178,13 @@ mod tests {
 
     #[test]
     fn nothing_to_replay_and_endless_repetition_are_refused() {
-        assert!(refused(&Activity::default()).contains("no operation"));
+        assert!(refused(&Activity::default()).contains("no foreground operation"));
         let mut activity = one(Operation::default());
         activity.check().unwrap();
         activity.threads.push(Thread { operations: vec![Operation::default()], background: true });
-        assert!(refused(&activity).contains("thread 2 is repeated"));
+        assert!(refused(&activity).contains("thread 2 repeats"));
         activity.threads[0].background = true;
-        assert!(refused(&activity).contains("no operation"));
+        assert!(refused(&activity).contains("no foreground operation"));
     }
 
     #[test]

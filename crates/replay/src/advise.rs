@@ -27,8 +27,8 @@ impl FromStr for Budget {
     /// `2ms`, or `10%`: over the fastest.
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::user(format!("`{text}` is no latency budget"))
-                .hint("write a time such as 2ms, or how much more than the fastest governor's, such as 10%")
+            Error::user(format!("`{text}` is not a latency budget"))
+                .hint("use a time such as 2ms, or a percentage above the fastest governor's, such as 10%")
         };
         match text.strip_suffix('%') {
             Some(per_cent) => {
@@ -110,7 +110,7 @@ pub fn rank(
     budget: Budget,
 ) -> Result<Advice> {
     if trials.is_empty() || governors.is_empty() {
-        return Err(Error::user("there is no run to advise on, or no governor").hint("give at least one of each"));
+        return Err(Error::user("no run or no governor to rank").hint("give at least one of each"));
     }
     let fronts = trials.iter().map(|t| front(t, device, levers)).collect::<Result<Vec<_>>>()?;
     let number = trials.len() as f64;
@@ -118,7 +118,7 @@ pub fn rank(
     let mut ranked = Vec::new();
     for governor in governors {
         let replays = trials.iter().map(|t| simulate(t, device, governor, levers)).collect::<Result<Vec<_>>>()?;
-        let none = || Error::user("a trial has no operation").hint("give runs that did something");
+        let none = || Error::user("a trial has no operation").hint("select runs with operations");
         let latencies: Option<Vec<f64>> = replays.iter().map(|r| r.mean_latency_ns()).collect();
         let latencies = latencies.ok_or_else(none)?;
         let p99s: Vec<f64> = replays.iter().filter_map(|r| r.p99_latency_ns()).map(|ns| ns as f64).collect();

@@ -190,7 +190,8 @@ impl Held {
                 let (device, activity) = self.find(&r.device, r.activity)?;
                 let replayed = simulate(activity, device, &r.governor, &levers(r.levers)?)?;
                 let window = r.window_ns.map(|(from, to)| (from.min(to), to.min(replayed.run_ns).max(from.min(to))));
-                serde_json::to_value(Answer::of(&replayed, window, POINTS)).user(|| "an answer is no JSON".into())
+                serde_json::to_value(Answer::of(&replayed, window, POINTS))
+                    .user(|| "an answer is not valid JSON".into())
             }
             Request::Front { device, activity, levers: given } => {
                 let (device, activity) = self.find(&device, activity)?;
@@ -202,12 +203,11 @@ impl Held {
     fn find(&self, device: &str, activity: usize) -> Result<(&Device, &Activity)> {
         let known = || self.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>().join(", ");
         let found = self.devices.iter().find(|d| d.name == device);
-        let found = found.ok_or_else(|| {
-            Error::user(format!("there is no device `{device}` here")).hint(format!("devices: {}", known()))
-        })?;
+        let found = found
+            .ok_or_else(|| Error::user(format!("unknown device `{device}`")).hint(format!("devices: {}", known())))?;
         let of = self.activities.len();
         let run = self.activities.get(activity).ok_or_else(|| {
-            Error::user(format!("there is no activity {activity} here")).hint(format!("there are {of}, from 0 on"))
+            Error::user(format!("no activity {activity}")).hint(format!("there are {of}, numbered from 0"))
         })?;
         Ok((found, run))
     }
@@ -247,8 +247,9 @@ fn activity(text: &str) -> Result<Activity> {
 /// # Errors
 /// Unknown levers, and values that a lever cannot have.
 pub fn levers(given: Value) -> Result<Levers> {
-    let Value::Object(mut all) = serde_json::to_value(Levers::default()).user(|| "levers are no JSON".into())? else {
-        return Err(Error::bug("levers are no JSON object"));
+    let Value::Object(mut all) = serde_json::to_value(Levers::default()).user(|| "levers are not valid JSON".into())?
+    else {
+        return Err(Error::bug("levers are not a JSON object"));
     };
     let given = match given {
         Value::Null => serde_json::Map::new(),
@@ -258,11 +259,11 @@ pub fn levers(given: Value) -> Result<Levers> {
     for (name, value) in given {
         let Some(lever) = all.get_mut(&name) else {
             let known = all.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            return Err(Error::user(format!("there is no lever `{name}`")).hint(format!("levers: {known}")));
+            return Err(Error::user(format!("unknown lever `{name}`")).hint(format!("levers: {known}")));
         };
         *lever = value;
     }
-    serde_json::from_value(Value::Object(all)).user(|| "a lever has a value that it cannot have".into())
+    serde_json::from_value(Value::Object(all)).user(|| "invalid value of a lever".into())
 }
 
 #[cfg(target_arch = "wasm32")]

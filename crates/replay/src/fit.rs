@@ -169,8 +169,8 @@ fn check(row: &FixedWork) -> Result<()> {
     if row.cpus > 0 && positive(row.runtime_s) && positive(row.energy_uah) {
         return Ok(());
     }
-    let wrong = format!("the row {} {} {} cannot be", row.cluster, row.cpus, row.policy);
-    Err(Error::user(wrong).hint("processors, runtime and energy are above 0"))
+    let wrong = format!("the row {} {} {} is impossible", row.cluster, row.cpus, row.policy);
+    Err(Error::user(wrong).hint("processors, runtime and energy must be above 0"))
 }
 
 /// The frequency that a policy holds under steady load, and a core's power at it. A percentage means the next
@@ -189,8 +189,8 @@ fn held(cluster: &Cluster, policy: &str) -> Result<(u32, f64)> {
             cluster.points.iter().find(|p| reaches(p.khz)).unwrap_or(last)
         }
         _ => {
-            let error = Error::user(format!("it is not known which frequency `{policy}` holds"));
-            return Err(error.hint("write fixedN, N from 0 to 100, or a governor's name"));
+            let error = Error::user(format!("the frequency of `{policy}` is unknown"));
+            return Err(error.hint("use fixedN, N from 0 to 100, or a governor's name"));
         }
     };
     Ok((point.khz, point.power_mw))
@@ -206,7 +206,7 @@ pub fn work(times: &[(u32, f64)]) -> Result<Work> {
     let [_, stall_s, _] = least_squares(&rows).unwrap_or_default();
     let mut cycles: Vec<f64> = times.iter().map(|(khz, s)| (s - stall_s) * f64::from(*khz) * 1e3).collect();
     let cycles = median(&mut cycles)
-        .ok_or_else(|| Error::user("there is no runtime to fit").hint("give one at each of several frequencies"))?;
+        .ok_or_else(|| Error::user("no runtimes to fit").hint("give one at each of several frequencies"))?;
     Ok(Work { cycles, stall_s })
 }
 
@@ -236,7 +236,7 @@ pub struct PinnedWork {
 /// When the times cannot be.
 pub fn pinned(run: &PinnedRun) -> Result<PinnedWork> {
     if !(run.cpu_s > 0.0 && run.wall_s >= run.cpu_s && run.wall_s < 1e6) {
-        let wrong = format!("{} s on the processor within {} s cannot be", run.cpu_s, run.wall_s);
+        let wrong = format!("{} s on the processor within {} s is impossible", run.cpu_s, run.wall_s);
         return Err(Error::user(wrong).hint("give the seconds of one thread: 0 < cpu_s <= wall_s"));
     }
     let cycles = (run.cpu_s * f64::from(run.khz) * 1e3).round() as u64;

@@ -64,8 +64,8 @@ impl Levers {
     pub fn cores_of(&self, cluster: &Cluster) -> Result<u32> {
         match self.cores.unwrap_or(cluster.cores) {
             cores if (1..=cluster.cores).contains(&cores) => Ok(cores),
-            cores => Err(Error::user(format!("{cores} cores on-line of the {} of {}", cluster.cores, cluster.name))
-                .hint(format!("cores are from 1 to {}", cluster.cores))),
+            cores => Err(Error::user(format!("{cores} cores online of the {} of {}", cluster.cores, cluster.name))
+                .hint(format!("cores must be from 1 to {}", cluster.cores))),
         }
     }
 
@@ -83,11 +83,11 @@ impl Levers {
         activity.check()?;
         let cluster = self.cluster_of(device)?;
         if self.batch == 0 {
-            return Err(Error::user("a batch of 0 operations").hint("`batch` is 1 or more; 1 means no batches"));
+            return Err(Error::user("a batch of 0 operations").hint("`batch` must be 1 or more; 1 disables batching"));
         }
         if !(self.cycles_scale.is_finite() && self.cycles_scale > 0.0) {
             return Err(Error::user(format!("a factor of {} on cycles", self.cycles_scale))
-                .hint("`cycles_scale` is a number above 0"));
+                .hint("`cycles_scale` must be a number above 0"));
         }
         let stalls =
             |t: &Thread| t.operations.iter().flat_map(|o| &o.segments).any(|s| matches!(s, Segment::Stall { .. }));
@@ -97,7 +97,7 @@ impl Levers {
             None => device.memory_share,
         };
         if !(0.0..=1.0).contains(&share) {
-            return Err(Error::user(format!("a memory share of {share}")).hint("`memory_share` is from 0 to 1"));
+            return Err(Error::user(format!("a memory share of {share}")).hint("`memory_share` must be from 0 to 1"));
         }
         let top_khz = cluster.points.last().map(|p| p.khz).filter(|khz| *khz > 0).ok_or_else(|| {
             Error::user(format!("the cluster {} of {} has no operating point", cluster.name, device.name))
@@ -126,8 +126,8 @@ impl Levers {
         match (self.device_storage, device.storage.times) {
             (false, _) => Ok(None),
             (true, Some(times)) => Ok(Some([times.read_ns, times.write_ns, times.sync_ns])),
-            (true, None) => Err(Error::user(format!("the device {} has no times of its storage", device.name))
-                .hint("leave `device_storage` out, or add `storage.times` to the device's profile")),
+            (true, None) => Err(Error::user(format!("the device {} has no storage times", device.name))
+                .hint("remove `device_storage`, or add `storage.times` to the device's profile")),
         }
     }
 }

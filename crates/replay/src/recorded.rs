@@ -262,7 +262,7 @@ impl Recording {
         }
         let spans = thread_times(log, window, &BTreeSet::from([thread]));
         if !spans.iter().any(|s| s.state == ThreadState::Running) {
-            return Err(Error::user(format!("the log has nothing of thread {thread} within the run"))
+            return Err(Error::user(format!("the log has no events of thread {thread} within the run"))
                 .hint("name a thread of the run; the run's outcome lists them"));
         }
         let ended_ns = spans.iter().find(|s| s.state == ThreadState::Ended).map(|s| s.start_ns);

@@ -61,7 +61,7 @@ pub fn checks(file: &str, text: &str, device: &Device, governor: &Spec) -> Resul
     match table.head[..] {
         ["workload", "delay", "governor", ..] => databases(&table, device, governor),
         ["cluster", "n_cpus", "policy", ..] => fixed_work(&table, device),
-        _ => Err(table.error(1, "this is no table of measurements that the model can be held against")),
+        _ => Err(table.error(1, "not a table of measurements that the model supports")),
     }
 }
 
@@ -88,15 +88,15 @@ impl<'a> Table<'a> {
 
     fn error(&self, line: usize, what: impl std::fmt::Display) -> Error {
         Error::user(format!("{}:{line}: {what}", self.file))
-            .hint("give the published table as it is: docs/devices.md says which ones are known")
+            .hint("use the published table unmodified: docs/devices.md lists the supported ones")
     }
 
     /// A number above 0.
     fn number(&self, line: usize, cells: &[&str], column: &str) -> Result<f64> {
         let at = self.head.iter().position(|c| *c == column);
-        let text = at.map(|n| cells[n]).ok_or_else(|| self.error(1, format!("there is no column `{column}`")))?;
+        let text = at.map(|n| cells[n]).ok_or_else(|| self.error(1, format!("no column `{column}`")))?;
         let number = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
-        number.ok_or_else(|| self.error(line, format!("`{text}` is no {column}")))
+        number.ok_or_else(|| self.error(line, format!("`{text}` is not a valid {column}")))
     }
 }
 
@@ -120,12 +120,12 @@ fn databases(table: &Table<'_>, device: &Device, governor: &Spec) -> Result<Vec<
             "0ms" => Delay::None,
             "1ms" => Delay::Fixed { ns: 1_000_000 },
             "log" => Delay::PublishedLog,
-            other => return Err(table.error(*line, format!("there is no delay `{other}`: 0ms, 1ms or log"))),
+            other => return Err(table.error(*line, format!("unknown delay `{other}`: use 0ms, 1ms or log"))),
         };
         let pinned = match cells[2] {
             "clean" => true,
             "real" => false,
-            other => return Err(table.error(*line, format!("there is no governor `{other}`: clean or real"))),
+            other => return Err(table.error(*line, format!("unknown governor `{other}`: use clean or real"))),
         };
         for engine in engines() {
             let cpu_s = table.number(*line, cells, &format!("{engine}_cpu_s"))?;
@@ -153,7 +153,7 @@ fn databases(table: &Table<'_>, device: &Device, governor: &Spec) -> Result<Vec<
 /// What a pinned run without delays did.
 fn activity(reference: &Run<'_>, device: &Device) -> Result<Activity> {
     let writers = WRITERS.iter().find(|(w, _)| *w == reference.workload).map(|(_, n)| *n).ok_or_else(|| {
-        Error::user(format!("no published workload is called `{}`", reference.workload)).hint("they are A, B, C and E")
+        Error::user(format!("unknown published workload `{}`", reference.workload)).hint("use A, B, C or E")
     })?;
     let khz = device.highest_khz()?;
     let work = pinned(&PinnedRun { khz, cpu_s: reference.cpu_s, wall_s: reference.wall_s })?;
@@ -177,7 +177,7 @@ fn fixed_work(table: &Table<'_>, device: &Device) -> Result<Vec<Check>> {
     let mut rows = Vec::new();
     for (line, cells) in &table.rows {
         let cpus: u32 =
-            cells[1].parse().map_err(|_| table.error(*line, format!("`{}` is no number of CPUs", cells[1])))?;
+            cells[1].parse().map_err(|_| table.error(*line, format!("`{}` is not a number of CPUs", cells[1])))?;
         rows.push(FixedWork {
             cluster: cells[0].into(),
             cpus,

@@ -1,7 +1,7 @@
 //! Axes: which values can be drawn, where a value lies, and at which round numbers the ticks are.
 
 use crate::format::{self, TickFormat, superscript};
-use pocketstone_study::model::Scale;
+use pocketstone_study::views::model::Scale;
 
 /// Beyond this size sums of two values are no longer sure to be finite.
 const HUGE: f64 = 1e290;

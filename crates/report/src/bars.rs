@@ -1,8 +1,8 @@
 //! Bars: a group for each name on the horizontal axis, a bar in it for each series.
 
-use crate::chart::{Look, Picture};
+use crate::picture::{Look, Picture};
 use crate::svg::{Svg, num};
-use pocketstone_study::model::Point;
+use pocketstone_study::views::model::Point;
 
 /// How much higher than its bars a picture is, so that a number fits above the highest one.
 pub(crate) const HEADROOM: f64 = 1.3;

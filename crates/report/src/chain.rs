@@ -3,7 +3,7 @@
 
 use crate::format::{self, count};
 use crate::svg::{Svg, num};
-use pocketstone_study::model::{ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, Scale};
+use pocketstone_study::views::model::{ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, Scale};
 use serde::Serialize;
 
 /// Width of a bar, in its own units.
@@ -292,7 +292,7 @@ fn misses_joined(misses: &[ChainMiss]) -> Vec<String> {
             _ => joined.push(miss.clone()),
         }
     }
-    let file = |m: &ChainMiss| if m.file.is_empty() { "file not known".to_owned() } else { m.file.clone() };
+    let file = |m: &ChainMiss| if m.file.is_empty() { "file unknown".to_owned() } else { m.file.clone() };
     joined.iter().map(|m| format!("{}, {}", file(m), pages(m.first_page, m.pages))).collect()
 }
 

@@ -1,43 +1,13 @@
 //! A figure as a line or bar chart: inline SVG, its legend, and the same numbers as a table.
 
-use crate::axis::{Axis, Tick, drawable};
-use crate::format::NOTHING;
-use crate::joined::{self, is_scatter};
+use crate::axis::{Axis, drawable};
+use crate::joined;
+use crate::picture::{Look, Picture, full_name, interval, is_scatter, x_text};
 use crate::stacked::Layout;
 use crate::svg::{Svg, num};
-use pocketstone_study::model::{Figure, Joined, Point, Scale, Series, Source};
+use pocketstone_study::views::model::{Figure, Joined, Point, Scale, Series, Source};
 use serde::Serialize;
-
-/// Width of the picture, in its own units; the page scales it.
-const WIDTH: f64 = 560.0;
-/// Height of the plotting area.
-const HEIGHT: f64 = 250.0;
-/// Room right of the plotting area.
-const RIGHT: f64 = 16.0;
-/// Between the frame and the outermost points, so that no marker sits on the frame.
-const INSET: f64 = 14.0;
-/// One line of text, at the size used on phones.
-const LINE: f64 = 20.0;
-/// Characters of an axis label that fit in one line, at the size used on phones.
-const LABEL_CHARS: usize = 52;
-/// Width of a digit, at the size used on phones.
-const CHAR: f64 = 11.2;
-
-/// A marker for each of eight series, about nine units wide: circle, square, triangle, diamond,
-/// triangle downwards, plus, hexagon, cross.
-const MARKERS: [&str; 8] = [
-    "M-4.4 0a4.4 4.4 0 1 0 8.8 0a4.4 4.4 0 1 0-8.8 0z",
-    "M-4-4h8v8h-8z",
-    "M0-5.2L5 3.8H-5z",
-    "M0-5.8L5.8 0L0 5.8L-5.8 0z",
-    "M0 5.2L5-3.8H-5z",
-    "M-1.8-5.2h3.6v3.4h3.4v3.6h-3.4v3.4h-3.6v-3.4h-3.4v-3.6h3.4z",
-    "M0-5.2L4.5-2.6V2.6L0 5.2L-4.5 2.6V-2.6z",
-    "M2.4-5L5-2.4L2.6 0L5 2.4L2.4 5L0 2.6L-2.4 5L-5 2.4L-2.6 0L-5-2.4L-2.4-5L0-2.6z",
-];
-
-/// Shades of one colour beside the full one.
-const SHADES: usize = 3;
+use std::collections::BTreeSet;
 
 /// What the page shows of a figure.
 #[derive(Debug, Serialize)]
@@ -46,8 +16,8 @@ pub(crate) struct Chart {
     pub svg: String,
     /// Name, sample of line and marker, and whether a publication reports it.
     pub legend: Vec<Key>,
-    /// Whether any point has an interval.
-    pub intervals: bool,
+    /// What the whiskers are, where there are any.
+    pub whiskers: Option<String>,
     /// Values that have no place in the picture.
     pub undrawn: usize,
     /// One bar of so many is drawn.
@@ -67,28 +37,6 @@ pub(crate) struct Key {
     svg: String,
     /// Whether to say that a publication reports it; its name may say so itself.
     paper: bool,
-}
-
-/// How a series looks: which colour and marker, and whether dashed and hollow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    number: usize,
-    paper: bool,
-    /// Which part of a bar, where colours tell bars side by side.
-    shade: usize,
-}
-
-impl Look {
-    pub(crate) fn class(self) -> String {
-        let paper = if self.paper { " paper" } else { "" };
-        let shade = if self.shade > 0 { format!(" p{}", self.shade.min(SHADES)) } else { String::new() };
-        format!("s{}{paper}{shade}", self.number % MARKERS.len())
-    }
-
-    /// The ninth series has the first one's colour, but another marker.
-    fn marker(self) -> &'static str {
-        MARKERS[(self.number + self.number / MARKERS.len()) % MARKERS.len()]
-    }
 }
 
 /// Draws a figure: at most `markers` points of each series are marked, at most `rows` are listed.
@@ -125,14 +73,10 @@ pub(crate) fn draw(figure: &Figure, markers: usize, rows: usize) -> Chart {
     let sample = |(series, look): (&Series, &Look)| key(series, *look, bars, figure.joined);
     let legend = figure.series.iter().zip(&looks).map(sample).collect();
     let (columns, table) = if is_scatter(figure) { joined::table(figure) } else { table(figure) };
-    let whiskers = || figure.stacks.iter().flat_map(|s| &s.totals);
     Chart {
         svg,
         legend,
-        intervals: match figure.stacked {
-            true => whiskers().any(interval_known),
-            false => points().any(interval_known) || figure.beside.iter().any(|b| b.x_low.or(b.x_high).is_some()),
-        },
+        whiskers: whiskers(figure),
         undrawn: points().filter(|p| !placed(p)).count(),
         every: layout.map_or(1, |l| l.every),
         columns,
@@ -141,8 +85,24 @@ pub(crate) fn draw(figure: &Figure, markers: usize, rows: usize) -> Chart {
     }
 }
 
-fn interval_known(point: &Point) -> bool {
-    point.low.is_some() || point.high.is_some()
+/// What the spreads of a figure are, each in words once.
+fn spreads(figure: &Figure) -> BTreeSet<String> {
+    let totals = figure.stacks.iter().flat_map(|s| &s.totals);
+    let points = figure.series.iter().flat_map(|s| &s.points).filter(|_| !figure.stacked);
+    points.chain(totals).filter_map(Point::spread).collect()
+}
+
+/// What the whiskers of a figure are; `None` where it has none.
+fn whiskers(figure: &Figure) -> Option<String> {
+    let totals = figure.stacks.iter().flat_map(|s| &s.totals);
+    let points = figure.series.iter().flat_map(|s| &s.points).filter(|_| !figure.stacked);
+    let has = |point: &Point| point.low.or(point.high).is_some();
+    let across = figure.beside.iter().any(|b| b.x_low.or(b.x_high).is_some());
+    if !points.chain(totals).any(has) && !across {
+        return None;
+    }
+    let names: Vec<String> = spreads(figure).into_iter().collect();
+    Some(if names.is_empty() { "from the low to the high value".to_owned() } else { names.join(" or ") })
 }
 
 /// How each series looks: with several stacks, a stack has its colour and its parts have shades of it.
@@ -199,14 +159,6 @@ fn looks_of_lines(series: &[Series]) -> Vec<Look> {
         .collect()
 }
 
-/// A series' name with its source, unless the name has it already.
-pub(crate) fn full_name(series: &Series) -> String {
-    match series.source {
-        Source::Paper if !series.name.to_lowercase().contains("paper") => format!("{} (paper)", series.name),
-        _ => series.name.clone(),
-    }
-}
-
 fn key(series: &Series, look: Look, bar: bool, joined: Joined) -> Key {
     let mut svg = Svg::default();
     let class = format!("key {}", look.class());
@@ -225,52 +177,9 @@ fn key(series: &Series, look: Look, bar: bool, joined: Joined) -> Key {
     Key { name: series.name.clone(), svg: svg.finish(), paper: full_name(series) != series.name }
 }
 
-pub(crate) struct Picture<'a> {
-    pub figure: &'a Figure,
-    pub x: Axis,
-    pub y: Axis,
-    x_label: Vec<String>,
-    y_label: Vec<String>,
-    left: f64,
-    top: f64,
-    /// Lines of the names below the picture, one entry for each tick; empty where ticks have numbers.
-    names: Vec<Vec<String>>,
-}
-
-impl<'a> Picture<'a> {
-    fn new(figure: &'a Figure, x: Axis, y: Axis) -> Picture<'a> {
-        let longest = y.ticks.iter().map(|t| t.label.chars().count()).max().unwrap_or(0);
-        let (x_label, y_label) = (wrap(&figure.x.label), wrap(&figure.y.label));
-        let top = y_label.len() as f64 * LINE + 16.0;
-        let left = (longest as f64 * CHAR + 16.0).clamp(30.0, 160.0);
-        let mut picture = Picture { figure, x, y, x_label, y_label, left, top, names: Vec::new() };
-        if figure.stacked || !figure.names.is_empty() {
-            let room = (picture.across(1.0) - picture.across(0.0)) / picture.x.ticks.len().max(1) as f64;
-            picture.names = crate::names::below(&picture.x.ticks, room, figure.names.is_empty());
-        }
-        picture
-    }
-
-    pub(crate) fn across(&self, at: f64) -> f64 {
-        self.left + INSET + at * (WIDTH - RIGHT - 2.0 * INSET - self.left)
-    }
-
-    pub(crate) fn down(&self, at: f64) -> f64 {
-        self.top + (1.0 - at) * HEIGHT
-    }
-
-    /// Where a point lies in the picture, if it can be drawn.
-    fn position(&self, point: &Point) -> Option<(f64, f64)> {
-        Some((self.across(self.x.place(point.x)?), self.down(self.y.place(point.y)?)))
-    }
-
+impl Picture<'_> {
     fn draw(&self, looks: &[Look], markers: usize, layout: Option<&Layout<'_>>) -> String {
-        let bottom = self.top + HEIGHT;
-        let height = bottom + 28.0 + self.names_height() + self.x_label.len() as f64 * LINE + 6.0;
-        let view = format!("0 0 {WIDTH} {}", num(height));
-        let mut svg = Svg::default();
-        svg.open("svg", &[("class", "chart"), ("role", "img"), ("aria-label", &self.aria()), ("viewBox", &view)]);
-        self.axes(&mut svg, bottom);
+        let mut svg = self.frame();
         if let Some(layout) = layout {
             self.stacked_bars(&mut svg, looks, layout);
             svg.close("svg");
@@ -289,65 +198,6 @@ impl<'a> Picture<'a> {
         }
         svg.close("svg");
         svg.finish()
-    }
-
-    fn axes(&self, svg: &mut Svg, bottom: f64) {
-        let right = WIDTH - RIGHT;
-        let mut grid = String::new();
-        for tick in &self.y.ticks {
-            grid += &format!("M{} {}H{}", num(self.left), num(self.down(tick.at)), num(right));
-        }
-        svg.empty("path", &[("class", "grid"), ("d", &grid)]);
-        let mut marks = format!("M{} {}H{}", num(self.left), num(bottom), num(right));
-        for tick in &self.x.ticks {
-            marks += &format!("M{} {}v5", num(self.across(tick.at)), num(bottom));
-        }
-        svg.empty("path", &[("class", "axis"), ("d", &marks)]);
-        if let Some(zero) = self.y.zero_inside() {
-            let line = format!("M{} {}H{}", num(self.left), num(self.down(zero)), num(right));
-            svg.empty("path", &[("class", "zero"), ("d", &line)]);
-        }
-        for tick in &self.y.ticks {
-            let (x, y) = (num(self.left - 8.0), num(self.down(tick.at)));
-            svg.leaf("text", &[("class", "ty"), ("x", &x), ("y", &y), ("dy", ".35em")], &tick.label);
-        }
-        self.x_ticks(svg, bottom);
-        for (i, line) in self.y_label.iter().enumerate() {
-            svg.leaf("text", &[("class", "ly"), ("x", "0"), ("y", &num(15.0 + i as f64 * LINE))], line);
-        }
-        let middle = num((self.left + right) / 2.0);
-        for (i, line) in self.x_label.iter().enumerate() {
-            let y = num(bottom + 44.0 + self.names_height() + i as f64 * LINE);
-            svg.leaf("text", &[("class", "lx"), ("x", &middle), ("y", &y)], line);
-        }
-    }
-
-    /// What the names take beyond one line.
-    fn names_height(&self) -> f64 {
-        let lines = self.names.iter().map(Vec::len).max().unwrap_or(1);
-        lines.saturating_sub(1) as f64 * LINE
-    }
-
-    fn x_ticks(&self, svg: &mut Svg, bottom: f64) {
-        let text = |svg: &mut Svg, class, tick: &Tick, line: usize, text: &str| {
-            let (x, y) = (num(self.across(tick.at)), num(bottom + 22.0 + line as f64 * LINE));
-            svg.leaf("text", &[("class", class), ("x", &x), ("y", &y)], text);
-        };
-        if !self.names.is_empty() {
-            for (tick, lines) in self.x.ticks.iter().zip(&self.names) {
-                for (n, line) in lines.iter().enumerate() {
-                    text(svg, "tx", tick, n, line);
-                }
-            }
-            return;
-        }
-        let wide: usize = self.x.ticks.iter().map(|t| t.label.chars().count() + 1).sum();
-        let crowded = wide as f64 * CHAR > WIDTH - RIGHT - self.left;
-        for (i, tick) in self.x.ticks.iter().enumerate() {
-            // Every second label goes where text is large in comparison, which is on phones.
-            let class = if crowded && i % 2 == 1 { "tx odd" } else { "tx" };
-            text(svg, class, tick, 0, &tick.label);
-        }
     }
 
     fn series(&self, svg: &mut Svg, series: &Series, look: Look, markers: usize) {
@@ -399,91 +249,21 @@ impl<'a> Picture<'a> {
         }
         svg.close("g");
     }
-
-    /// A vertical line from one end of the interval to the other, with a cap at each.
-    fn whisker(&self, point: &Point) -> Option<String> {
-        let (x, y) = self.position(point)?;
-        let end = |value: Option<f64>| value.and_then(|v| self.y.place(v)).map(|at| self.down(at));
-        let (low, high) = (end(point.low), end(point.high));
-        low.or(high)?;
-        let cap = |end: Option<f64>| match end {
-            Some(end) => format!("M{} {}h7", num(x - 3.5), num(end)),
-            None => String::new(),
-        };
-        let line = format!("M{} {}V{}", num(x), num(low.unwrap_or(y)), num(high.unwrap_or(y)));
-        Some(line + &cap(low) + &cap(high))
-    }
-
-    pub(crate) fn describe(&self, series: &Series, point: &Point) -> String {
-        let mut text = format!("{}: {} at {}", series.name, self.y.describe(point.y), x_text(self.figure, point.x));
-        if let Some(interval) = interval(&self.figure.y.scale, point.low, point.high) {
-            text += &format!(" (90% interval {interval})");
-        }
-        text
-    }
-
-    fn aria(&self) -> String {
-        let figure = self.figure;
-        let names = figure.series.iter().map(full_name);
-        let (kind, parts) = match (figure.stacked, figure.names.is_empty()) {
-            (true, _) => ("Stacked bar", "Parts"),
-            (false, true) if is_scatter(figure) => ("Scatter", "Series"),
-            (false, true) => ("Line", "Lines"),
-            (false, false) => ("Bar", "Bars"),
-        };
-        format!(
-            "{}. {kind} chart of {} by {}. {parts}: {}. The numbers are in the table below.",
-            figure.title,
-            figure.y.label,
-            figure.x.label,
-            names.collect::<Vec<_>>().join("; ")
-        )
-    }
-}
-
-/// A value of the horizontal axis, or its name.
-pub(crate) fn x_text(figure: &Figure, x: f64) -> String {
-    figure.names.get(x as usize).cloned().unwrap_or_else(|| crate::format::value(figure.x.scale, x))
-}
-
-pub(crate) fn interval(scale: &Scale, low: Option<f64>, high: Option<f64>) -> Option<String> {
-    low.or(high)?;
-    let end = |value: Option<f64>| value.map_or(NOTHING.into(), |v| crate::format::value(*scale, v));
-    Some(format!("{} to {}", end(low), end(high)))
-}
-
-/// Breaks a label into lines that fit, at spaces where it has any.
-fn wrap(label: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in label.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= LABEL_CHARS => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_string()),
-        }
-    }
-    // More than three lines leave no room for the picture; the whole label is in the table's head.
-    lines.truncate(3);
-    for line in &mut lines {
-        if line.chars().count() > LABEL_CHARS {
-            *line = line.chars().take(LABEL_CHARS - 1).chain(['…']).collect();
-        }
-    }
-    lines
 }
 
 /// The figure as a table: a row for each x, a column for each series.
 fn table(figure: &Figure) -> (Vec<String>, Vec<Vec<String>>) {
     let mut columns = vec![figure.x.label.clone()];
     columns.extend(figure.series.iter().map(full_name));
+    // Where all are of one kind, the caption says which.
+    let several = spreads(figure).len() > 1;
     let mut cells: Vec<(f64, usize, String)> = Vec::new();
     for (number, series) in figure.series.iter().enumerate() {
         for point in &series.points {
             let mut text = crate::format::value(figure.y.scale, point.y);
-            if let Some(interval) = interval(&figure.y.scale, point.low, point.high) {
-                text += &format!(" ({interval})");
+            if let Some(ends) = interval(&figure.y.scale, point.low, point.high) {
+                let name = point.spread().filter(|_| several).map_or(String::new(), |name| format!("{name}: "));
+                text += &format!(" ({name}{ends})");
             }
             cells.push((point.x, number, text));
         }

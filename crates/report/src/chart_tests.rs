@@ -1,8 +1,8 @@
 use super::*;
-use pocketstone_study::model::Axis as ModelAxis;
+use pocketstone_study::views::model::Axis as ModelAxis;
 
 fn point(x: f64, y: f64) -> Point {
-    Point { x, y, low: None, high: None }
+    Point { x, y, ..Point::default() }
 }
 
 fn series(name: &str, source: Source, points: Vec<Point>) -> Series {
@@ -88,13 +88,32 @@ fn one_point_and_equal_points_are_drawn() {
 fn intervals_are_whiskers_that_reach_to_their_ends() {
     let mut figure = one(vec![point(1.0, 5.0), point(2.0, 10.0)]);
     (figure.series[0].points[0].low, figure.series[0].points[0].high) = (Some(0.0), Some(10.0));
+    figure.series[0].points[0].n = Some(8);
     let chart = drawn(&figure);
     let whisker = chart.svg.split_once("class=\"whisker\" d=\"").unwrap().1.split_once('"').unwrap().0;
     // Down at 0, up at 10, which is where the second point lies: the picture is 250 units high.
     let (x, low, high) = (places(&chart.svg)[0].0, places(&chart.svg)[1].1 + 250.0, places(&chart.svg)[1].1);
     assert!(whisker.starts_with(&format!("M{} {}V{}M", num(x), num(low), num(high))), "{whisker}");
-    assert!(chart.svg.contains("a: 5 at 1 (90% interval 0 to 10)"));
-    assert!(chart.intervals);
+    assert!(chart.svg.contains("a: 5 at 1 (92.9% interval: 0 to 10)"));
+    assert_eq!(chart.whiskers.as_deref(), Some("92.9% interval"));
+    // Three values have no interval, and ends that nobody said more of are two values.
+    figure.series[0].points[0].n = Some(3);
+    let chart = drawn(&figure);
+    assert!(chart.svg.contains("a: 5 at 1 (range of 3: 0 to 10)"), "{}", chart.svg);
+    assert_eq!(chart.whiskers.as_deref(), Some("range of 3"));
+    figure.series[0].points[0].n = None;
+    let chart = drawn(&figure);
+    assert!(chart.svg.contains("a: 5 at 1 (0 to 10)"));
+    assert_eq!(chart.whiskers.as_deref(), Some("from the low to the high value"));
+    // Of several kinds each is said beside its numbers.
+    let mut other = Point { x: 2.0, y: 5.0, low: Some(4.0), high: Some(6.0), n: Some(5) };
+    figure.series[0].points[0].n = Some(3);
+    figure.series[0].points.push(other);
+    let chart = drawn(&figure);
+    assert_eq!(chart.whiskers.as_deref(), Some("93.7% interval or range of 3"));
+    assert_eq!(chart.rows[0][1], "5 (range of 3: 0 to 10)");
+    other.n = Some(1);
+    assert_eq!(other.spread(), None);
 }
 
 #[test]
@@ -140,15 +159,6 @@ fn names_are_text_wherever_they_go() {
 }
 
 #[test]
-fn long_labels_are_wrapped_and_cut() {
-    let lines = wrap(&"improvement of read-ahead off over on ".repeat(10));
-    assert_eq!(lines.len(), 3);
-    assert!(lines.iter().all(|l| l.chars().count() <= LABEL_CHARS));
-    assert_eq!(wrap(&"x".repeat(80))[0].chars().count(), LABEL_CHARS);
-    assert!(wrap("").is_empty());
-}
-
-#[test]
 fn the_table_has_a_row_for_each_x() {
     let mut a = series("a", Source::Measured, vec![point(1.0, 0.25), point(2.0, 0.5)]);
     (a.points[0].low, a.points[0].high) = (Some(0.2), Some(0.3));
@@ -185,8 +195,8 @@ fn names_give_bars_from_zero_with_their_numbers_and_a_table_of_names() {
 
 #[test]
 fn a_scatter_plot_has_points_with_whiskers_both_ways_and_labels_but_no_lines() {
-    use pocketstone_study::model::{Beside, Joined};
-    let at = |x: f64, y: f64| Point { x, y, low: Some(y - 1.0), high: Some(y + 1.0) };
+    use pocketstone_study::views::model::{Beside, Joined};
+    let at = |x: f64, y: f64| Point { x, y, low: Some(y - 1.0), high: Some(y + 1.0), n: None };
     let beside = Beside { series: 0, point: 1, x_low: Some(15.0), x_high: Some(25.0), label: "here <".into() };
     let figure = Figure {
         joined: Joined::Not,
@@ -198,7 +208,7 @@ fn a_scatter_plot_has_points_with_whiskers_both_ways_and_labels_but_no_lines() {
         )
     };
     let chart = drawn(&figure);
-    assert!(places(&chart.svg).len() == 2 && !chart.svg.contains("class=\"line\"") && chart.intervals);
+    assert!(places(&chart.svg).len() == 2 && !chart.svg.contains("class=\"line\"") && chart.whiskers.is_some());
     let whiskers = chart.svg.split_once("class=\"whisker\" d=\"").unwrap().1.split_once('"').unwrap().0;
     assert_eq!((whiskers.matches('V').count(), whiskers.matches('H').count()), (2, 1), "{whiskers}");
     assert!(chart.svg.contains("here &lt;</text>"));
@@ -211,7 +221,8 @@ fn a_curve_in_a_scatter_plot_is_a_line_without_markers() {
     let points = |ys: [f64; 2]| vec![point(10.0, ys[0]), point(20.0, ys[1])];
     let bound = Series { curve: true, ..series("bound", Source::Measured, points([5.0, 4.0])) };
     let all = vec![series("a", Source::Measured, points([50.0, 60.0])), bound];
-    let figure = Figure { joined: pocketstone_study::model::Joined::Not, ..figure(Scale::Linear, Scale::Linear, all) };
+    let figure =
+        Figure { joined: pocketstone_study::views::model::Joined::Not, ..figure(Scale::Linear, Scale::Linear, all) };
     let chart = drawn(&figure);
     assert_eq!((places(&chart.svg).len(), chart.svg.matches("class=\"line\"").count()), (2, 1));
     // In the legend, too.
@@ -221,8 +232,10 @@ fn a_curve_in_a_scatter_plot_is_a_line_without_markers() {
 
 #[test]
 fn a_step_holds_its_value_until_the_next_point() {
-    let figure =
-        Figure { joined: pocketstone_study::model::Joined::Steps, ..one(vec![point(1.0, 0.0), point(2.0, 10.0)]) };
+    let figure = Figure {
+        joined: pocketstone_study::views::model::Joined::Steps,
+        ..one(vec![point(1.0, 0.0), point(2.0, 10.0)])
+    };
     let chart = drawn(&figure);
     let line = chart.svg.split_once("class=\"line\" d=\"").unwrap().1.split_once('"').unwrap().0;
     // Across at the first height, then up at the second place.

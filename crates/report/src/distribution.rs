@@ -1,10 +1,10 @@
 //! A distribution of latencies as a percentile chart: nines evenly spaced, latencies by powers of ten.
 
-use pocketstone_study::model::{Axis, Distribution, Figure, Point, Quantiles, Scale, Series};
+use pocketstone_study::views::model::{Axis, Distribution, Figure, Point, Quantiles, Scale, Series};
 
 /// The distribution as a figure of lines.
 pub(crate) fn figure(distribution: &Distribution) -> Figure {
-    let point = |&(percentile, ns): &(f64, f64)| Point { x: percentile, y: ns, low: None, high: None };
+    let point = |&(percentile, ns): &(f64, f64)| Point { x: percentile, y: ns, ..Point::default() };
     let series = |q: &Quantiles| Series {
         name: match q.count {
             0 => q.name.clone(),

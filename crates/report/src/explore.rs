@@ -8,7 +8,7 @@ use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use pocketstone_replay::browser::base64;
 use pocketstone_replay::device::Device;
-use pocketstone_study::model::{Explorer, ExplorerRun, GridRow, Scale};
+use pocketstone_study::views::model::{Explorer, ExplorerRun, GridRow, Scale};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ fn data(explorer: &Explorer, module: bool) -> Result<String> {
         "grid": explorer.grid,
         "bounds": explorer.bounds,
     });
-    serde_json::to_string(&data).user(|| "the explorer cannot be written as JSON".into())
+    serde_json::to_string(&data).user(|| "cannot write the explorer as JSON".into())
 }
 
 fn packed(bytes: &[u8]) -> String {
@@ -127,7 +127,7 @@ fn note(runs: &[ExplorerRun]) -> String {
         .collect();
     match cut.is_empty() {
         true => String::new(),
-        false => format!("For its size the page carries {}.", cut.join(", ")),
+        false => format!("Because of its size the page contains only {}.", cut.join(", ")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Numbers as people read them: one format for the ticks of an axis, one for single values.
 
 use pocketstone_core::units::{format_bytes, format_ns};
-use pocketstone_study::model::Scale;
+use pocketstone_study::views::model::Scale;
 
 /// Shown where a value is no number.
 pub(crate) const NOTHING: &str = "–";
@@ -158,6 +158,9 @@ pub(crate) fn value(scale: Scale, value: f64) -> String {
         Scale::Linear | Scale::Log2 => significant(value),
         Scale::Percent => match (value * 100.0).abs() {
             size if size == 0.0 || (0.1..1e6).contains(&size) => group(&format!("{:.1}", value * 100.0)) + "%",
+            // What is not zero is not written as if it were; more digits would pretend to matter.
+            size if size < 0.1 && value > 0.0 => "< 0.1%".into(),
+            size if size < 0.1 => "> \u{2212}0.1%".into(),
             _ => significant(value * 100.0) + "%",
         },
         Scale::Percentile if value == 100.0 => "max".into(),
@@ -203,6 +206,8 @@ mod tests {
         assert_eq!(value(Scale::Linear, 1.5e-9), "1.50×10⁻⁹");
         assert_eq!(value(Scale::Percent, 0.375), "37.5%");
         assert_eq!(value(Scale::Percent, 0.0), "0.0%");
+        let shares = [0.001, 0.000_999, 1e-9, -0.000_5, -0.001].map(|share| value(Scale::Percent, share));
+        assert_eq!(shares, ["0.1%", "< 0.1%", "< 0.1%", "> \u{2212}0.1%", "\u{2212}0.1%"]);
         assert_eq!(value(Scale::Duration, 1_534_000.0), "1.53 ms");
         assert_eq!(value(Scale::Bytes, 131_072.0), "128 KiB");
         assert_eq!(value(Scale::Bytes, 1_536.5), "1.5 KiB");

@@ -2,7 +2,7 @@
 
 use crate::format::{count, counted};
 use crate::svg::{Svg, num};
-use pocketstone_study::model::HeatMap;
+use pocketstone_study::views::model::HeatMap;
 use serde::Serialize;
 
 /// Shades for counts other than zero.
@@ -61,7 +61,7 @@ pub(crate) fn draw(map: &HeatMap, several: usize, most: usize) -> Grid {
         reading: match group {
             1 => format!("One square is one block; block 0 is at the top left, {} blocks to a row.", columns(&squares)),
             _ => format!("One square is {group} blocks; block 0 is at the top left."),
-        } + if several > MAX_COUNTS { " Counts of single squares are left out of this page." } else { "" },
+        } + if several > MAX_COUNTS { " Counts of single squares are omitted from this page." } else { "" },
         shades: scale.map_or_else(Vec::new, |s| s.shades(&map.unit)),
         range: scale.map_or_else(Default::default, |s| (count(s.low), count(s.high))),
         busiest: busiest(map),

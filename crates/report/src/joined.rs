@@ -1,14 +1,9 @@
 //! Series whose points are not joined by straight lines: scatter plots and steps.
 
-use crate::chart::{Picture, full_name, interval};
 use crate::format;
+use crate::picture::{Picture, full_name, interval};
 use crate::svg::{Svg, num};
-use pocketstone_study::model::{Beside, Figure, Joined, Point, Series};
-
-/// Whether a figure has neither bars nor lines between its points.
-pub(crate) fn is_scatter(figure: &Figure) -> bool {
-    figure.joined == Joined::Not && figure.names.is_empty() && !figure.stacked
-}
+use pocketstone_study::views::model::{Beside, Figure, Point, Series};
 
 /// What a point has beside its place.
 pub(crate) fn beside<'a>(figure: &'a Figure, series: &Series, point: &Point) -> Option<&'a Beside> {

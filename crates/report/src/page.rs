@@ -5,11 +5,12 @@ use crate::chart::{self, Chart};
 use crate::distribution;
 use crate::explore::{self, Part, Room};
 use crate::heatmap::{self, Grid};
+use crate::limits::Limits;
+use crate::svg;
 use crate::timeline::{self, Drawing};
-use crate::{Limits, svg};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use pocketstone_core::{Error, Result};
-use pocketstone_study::model::{Chain, ClaimResult, FailedCell, Figure, LeftOut, Model, Table, Verdict};
+use pocketstone_study::views::model::{Chain, ClaimResult, FailedCell, Figure, LeftOut, Model, Table, Verdict};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -103,7 +104,7 @@ struct Failure {
 
 /// Renders the page with at most the detail that `limits` allow.
 pub(crate) fn render(model: &Model, limits: Limits) -> Result<String> {
-    let broken = |e: minijinja::Error| Error::bug("the report's template cannot be rendered").because(e);
+    let broken = |e: minijinja::Error| Error::bug("cannot render the report's template").because(e);
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
@@ -122,18 +123,20 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
     let explorer = model.explorer.as_ref();
     let explore = explorer.map(|e| explore::part(e, limits.explorer)).transpose()?.flatten();
     if explorer.is_some() && limits.explorer == Room::Nothing {
-        cut.push("the part to try replays out".to_owned());
+        cut.push("the interactive replays".to_owned());
     }
     // Pages without that part do not carry its style and scripts.
     let more = |own: &str, parts: &[&str]| match explore {
         Some(_) => [&[own], parts].concat().join("\n"),
         None => own.to_owned(),
     };
+    let zoom = if model.timelines.is_empty() { "" } else { include_str!("zoom.js") };
+    let script = [include_str!("script.js"), zoom].concat();
     let heat_maps = first(&model.heat_maps, limits.entries, "heat maps", &mut cut);
     let several = squares_to_a_title(heat_maps.iter().map(heatmap::touched).sum(), limits.squares);
     Ok(Page {
         css: more(include_str!("style.css"), &[explore::CSS]),
-        js: more(include_str!("script.js"), &explore::JS),
+        js: more(&script, &explore::JS),
         explore,
         model: Words {
             title: &model.title,
@@ -150,9 +153,9 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
         tally: tally(&model.claims),
         claims: first(&model.claims, limits.entries, "claims", &mut cut).iter().map(claim).collect(),
         figures: figures(model, limits, &mut cut),
-        timelines: first(&model.timelines, limits.entries, "time lines", &mut cut)
+        timelines: first(&model.timelines, limits.entries, "timelines", &mut cut)
             .iter()
-            .map(|t| drawn(&t.id, &t.title, &t.caption, timeline::draw(t, limits.areas)))
+            .map(|t| drawn(&t.id, &t.title, &t.caption, timeline::draw(t, limits.areas, limits.spans)))
             .collect(),
         chains: first(&model.chains, limits.entries, "chains", &mut cut)
             .iter()
@@ -172,7 +175,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
                 picture: heatmap::draw(h, several, limits.squares_of_one),
             })
             .collect(),
-        left_out: left_out(first(&model.left_out, limits.entries * 4, "things left out", &mut cut)),
+        left_out: left_out(first(&model.left_out, limits.entries * 4, "skipped items", &mut cut)),
         failures: first(&model.failures, limits.entries, "failures", &mut cut)
             .iter()
             .map(|f| failure(f, limits.text))
@@ -376,7 +379,7 @@ mod tests {
         let rows = vec![vec!["ext4".into(), "1 ms".into(), "3".into()], vec!["4".into(), "–".into(), "off".into()]];
         let columns = ["a", "b", "c"].map(String::from).to_vec();
         let (id, title, caption) = (String::new(), String::new(), String::new());
-        let table = Table { id, title, caption, columns, rows };
+        let table = Table { id, title, caption, columns, rows, origin: Default::default() };
         let numeric: Vec<_> = super::table(&table, 9).columns.iter().map(|c| c.numeric).collect();
         assert_eq!(numeric, [false, true, false]);
     }

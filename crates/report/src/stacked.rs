@@ -2,9 +2,9 @@
 
 use crate::axis::drawable;
 use crate::bars::{GROUP, number_class};
-use crate::chart::{Look, Picture};
+use crate::picture::{Look, Picture};
 use crate::svg::{Svg, num};
-use pocketstone_study::model::{Figure, Point, Scale, Stack};
+use pocketstone_study::views::model::{Figure, Point, Scale, Stack};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl<'a> Layout<'a> {
         }
         let every = (xs.len() * stacks.len()).div_ceil(most.max(1)).max(1);
         let xs: Vec<f64> = xs.into_iter().step_by(every).collect();
-        let names = xs.iter().map(|&x| crate::chart::x_text(figure, x)).collect();
+        let names = xs.iter().map(|&x| crate::picture::x_text(figure, x)).collect();
         Some(Layout { names, xs, stacks, every })
     }
 
@@ -118,7 +118,8 @@ impl Picture<'_> {
                     let outline = format!("M{} {}V{}h{}V{}z", num(x), num(low), num(high), num(width), num(low));
                     svg.open("g", &[("class", "pt")]);
                     let total = totals.get(&key(point.x)).copied().unwrap_or(point.y);
-                    let text = format!("{}, of {} in all", self.describe(series, point), self.y.describe(total));
+                    let text =
+                        format!("{}; all parts add up to {}", self.describe(series, point), self.y.describe(total));
                     svg.leaf("title", &[], &text);
                     svg.empty("path", &[("class", "bar"), ("d", &outline)]);
                     svg.close("g");
@@ -159,10 +160,10 @@ impl Picture<'_> {
 #[cfg(test)]
 mod tests {
     use crate::chart::draw;
-    use pocketstone_study::model::{Axis, Figure, Point, Scale, Series, Stack};
+    use pocketstone_study::views::model::{Axis, Figure, Point, Scale, Series, Stack};
 
     fn part(name: &str, values: &[(f64, f64)]) -> Series {
-        let point = |&(x, y): &(f64, f64)| Point { x, y, low: None, high: None };
+        let point = |&(x, y): &(f64, f64)| Point { x, y, ..Point::default() };
         Series { name: name.into(), points: values.iter().map(point).collect(), ..Series::default() }
     }
 
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(heights, [2.0, 1.0, 4.0, 3.0]);
         assert_eq!((bars[0][2], bars[1][2]), (bars[2][1], bars[3][1]), "b begins where a ends");
         assert_eq!((bars[0][0], bars[1][0]), (bars[2][0], bars[3][0]));
-        assert!(chart.svg.contains("<title>b: 4 at 1, of 6 in all</title>"), "{}", chart.svg);
+        assert!(chart.svg.contains("<title>b: 4 at 1; all parts add up to 6</title>"), "{}", chart.svg);
         assert!(chart.svg.contains(">6</text>") && chart.svg.contains("Stacked bar chart"));
         assert_eq!(chart.rows, [["1", "2", "4"], ["5", "1", "3"]]);
     }
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn stacks_stand_side_by_side_with_a_whisker_over_their_total() {
         let mut figure = figure(["a", "b", "c", "d"].map(|n| part(n, &[(0.0, 1.0)])).into());
-        let totals = vec![Point { x: 0.0, y: 2.0, low: Some(1.5), high: Some(2.5) }];
+        let totals = vec![Point { x: 0.0, y: 2.0, low: Some(1.5), high: Some(2.5), n: Some(5) }];
         let stack = |name: &str, series: [usize; 2], totals| Stack { name: name.into(), series: series.into(), totals };
         figure.stacks = vec![stack("x", [0, 1], totals), stack("y", [2, 3], vec![])];
         figure.names = vec!["here".into()];
@@ -210,7 +211,7 @@ mod tests {
         let bars = bars(&chart.svg);
         assert!(bars[0][0] == bars[1][0] && bars[2][0] == bars[3][0] && bars[0][0] + bars[0][3] < bars[2][0]);
         assert_eq!(chart.svg.matches("whisker").count(), 1);
-        assert!(chart.intervals);
+        assert_eq!(chart.whiskers.as_deref(), Some("93.7% interval"));
         for class in ["class=\"s0\"", "class=\"s0 p1\"", "class=\"s1\"", "class=\"s1 p1\""] {
             assert!(chart.svg.contains(class), "{class}");
         }

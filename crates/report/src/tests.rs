@@ -1,5 +1,5 @@
 use super::*;
-use pocketstone_study::model::*;
+use pocketstone_study::views::model::*;
 
 fn claim(text: &str, verdict: Verdict) -> ClaimResult {
     ClaimResult {
@@ -9,6 +9,7 @@ fn claim(text: &str, verdict: Verdict) -> ClaimResult {
         detail: "found 12".into(),
         paper: Some("about a third".into()),
         deviation: (verdict == Verdict::Fails).then(|| "a rule has changed".into()),
+        origin: Default::default(),
         query: "select 1".into(),
         required: true,
     }
@@ -21,7 +22,7 @@ fn heat_map(blocks: Vec<u64>) -> HeatMap {
 fn figure(series: usize, points: u32) -> Figure {
     let point = |i: u32| {
         let y = f64::from(i * 7919 % 1000) * 1.37;
-        Point { x: f64::from(i + 1), y, low: Some(y * 0.9), high: Some(y * 1.1) }
+        Point { x: f64::from(i + 1), y, low: Some(y * 0.9), high: Some(y * 1.1), n: Some(5) }
     };
     let line =
         |n| Series { name: format!("read-ahead {n}"), points: (0..points).map(point).collect(), ..Series::default() };
@@ -39,6 +40,7 @@ fn figure(series: usize, points: u32) -> Figure {
 fn table(rows: usize) -> Table {
     let row = |i: usize| vec![format!("cell {i}"), i.to_string(), "1.5 ms".into()];
     Table {
+        origin: Default::default(),
         id: "t".into(),
         title: "T".into(),
         caption: "C".into(),
@@ -116,6 +118,7 @@ fn every_text_of_the_model_is_escaped() {
         claims: vec![claim],
         figures: vec![figure],
         tables: vec![Table {
+            origin: Default::default(),
             id: evil(),
             title: evil(),
             caption: evil(),
@@ -204,7 +207,7 @@ fn no_model_makes_a_page_of_more_than_a_megabyte() {
     };
     let page = html(&model).unwrap();
     assert!(page.len() <= 1 << 20, "{} bytes", page.len());
-    assert!(page.contains("leaves out, for its size") && page.contains("more rows are left out"));
+    assert!(page.contains("To limit its size, this page omits") && page.contains("more rows are omitted"));
 }
 
 #[test]
@@ -213,7 +216,7 @@ fn one_time_line_of_many_spans_adds_at_most_200_kb() {
     let model = Model { timelines: vec![timeline("a label of a span", 50_000)], ..Model::default() };
     let page = html(&model).unwrap();
     assert!(page.len() - empty <= 200 << 10, "{} bytes", page.len() - empty);
-    assert!(page.contains("Layer by layer") && page.contains("are drawn as one."));
+    assert!(page.contains("Layer by layer") && page.contains("the more of that time is covered."));
 }
 
 #[test]
@@ -222,7 +225,7 @@ fn a_query_opens_without_a_script() {
     chain.queries.truncate(2);
     let page = html(&Model { chains: vec![chain], ..Model::default() }).unwrap();
     assert_eq!(page.matches("<details class=\"query\">").count(), 2);
-    assert!(page.contains("20 more calls are left out of this page."), "80 calls, of which 60 are shown");
+    assert!(page.contains("20 more calls are omitted from this page."), "80 calls, of which 60 are shown");
     assert!(page.contains("unavailable") && page.contains("sqlite.db, pages 1 to 2 (2)"));
 }
 

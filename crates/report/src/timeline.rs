@@ -1,12 +1,14 @@
 //! What ran when: a row of spans, or a value over time, for each layer of a run.
 //!
-//! A picture stays small however many spans there are. Colour is drawn in pixels, spans that are closer than
-//! one become one. What stands under the pointer is said by areas of some pixels' width.
+//! A picture stays small however many spans there are. Colour is drawn in pixels, the darker the more of a pixel's
+//! time is covered. What stands under the pointer is said by areas of some pixels' width.
 
 use crate::axis::Axis;
 use crate::format::{self, count, counted};
+use crate::shades::{SHADES, shares, stretches};
 use crate::svg::{Svg, num};
-use pocketstone_study::model::{Lane, LaneContent, Scale, Span, Timeline};
+use crate::zoom;
+use pocketstone_study::views::model::{Lane, LaneContent, Scale, Span, Timeline};
 use serde::Serialize;
 
 /// Width of the picture, in its own units; a unit is about a pixel on a wide screen.
@@ -37,6 +39,8 @@ pub(crate) struct Drawing {
     pub legend: Vec<(String, String)>,
     /// How to read the picture.
     pub reading: String,
+    /// What a script needs to draw a part of it; empty where there is nothing to draw.
+    pub zoom: String,
     /// Rows of the table: the row's name and what it holds.
     pub rows: Vec<[String; 4]>,
 }
@@ -66,8 +70,8 @@ fn duration(ns: f64) -> String {
     format::value(Scale::Duration, ns)
 }
 
-/// Draws a time line with at most about `areas` titles.
-pub(crate) fn draw(line: &Timeline, areas: usize) -> Drawing {
+/// Draws a time line with at most about `areas` titles, and at most about `spans` spans to zoom in on.
+pub(crate) fn draw(line: &Timeline, areas: usize, spans: usize) -> Drawing {
     let length = line.end_ns.saturating_sub(line.start_ns) as f64;
     let lanes = &line.lanes[..line.lanes.len().min(LANES)];
     let axis = Axis::new(Scale::Duration, [0.0, length], true, 8).filter(|_| length > 0.0 && !lanes.is_empty());
@@ -76,6 +80,7 @@ pub(crate) fn draw(line: &Timeline, areas: usize) -> Drawing {
         svg: String::new(),
         legend: line.kinds.iter().enumerate().map(legend).collect(),
         reading: String::new(),
+        zoom: String::new(),
         rows: line.lanes.iter().map(|lane| summary(line, lane)).collect(),
     };
     let Some(axis) = axis else { return drawing };
@@ -84,12 +89,25 @@ pub(crate) fn draw(line: &Timeline, areas: usize) -> Drawing {
     let each = (areas / lanes.len()).max(1) as f64;
     let area = ((WIDTH - LEFT - RIGHT) * 2.0 / each).max(8.0);
     let pixel = times.axis_end() / (WIDTH - LEFT - RIGHT);
-    drawing.reading = format!("Spans less than {} apart are drawn as one.", duration(pixel));
+    drawing.reading =
+        format!("A pixel is {} of the whole run: the darker it is, the more of that time is covered.", duration(pixel));
     if line.lanes.len() > LANES {
-        drawing.reading += &format!(" {} more rows are in the table alone.", line.lanes.len() - LANES);
+        drawing.reading += &format!(" {} more rows are only in the table.", line.lanes.len() - LANES);
     }
     drawing.svg = picture(&times, lanes, area);
+    drawing.zoom = zoom::data(line, &tops(lanes), LEFT, WIDTH - LEFT - RIGHT, spans);
     drawing
+}
+
+/// Where each row begins.
+fn tops(lanes: &[Lane]) -> Vec<f64> {
+    let mut top = TOP;
+    let next = |lane: &Lane| {
+        let own = top;
+        top += height(lane) + GAP;
+        own
+    };
+    lanes.iter().map(next).collect()
 }
 
 impl Times<'_> {
@@ -115,7 +133,7 @@ fn picture(times: &Times<'_>, lanes: &[Lane], area: f64) -> String {
     let view = format!("0 0 {WIDTH} {}", num(bottom + 50.0));
     let names: Vec<&str> = lanes.iter().map(|l| l.name.as_str()).collect();
     let label = format!(
-        "{}. Time line of {}. Rows: {}. The numbers are in the table below.",
+        "{}. Timeline of {}. Rows: {}. The numbers are in the table below.",
         times.line.title,
         times.text(times.line.end_ns),
         names.join("; ")
@@ -125,25 +143,31 @@ fn picture(times: &Times<'_>, lanes: &[Lane], area: f64) -> String {
     let across = |at: f64| LEFT + at * (WIDTH - LEFT - RIGHT);
     let grid: String =
         times.axis.ticks.iter().map(|t| format!("M{} {}V{}", num(across(t.at)), num(TOP - 4.0), num(bottom))).collect();
+    svg.open("g", &[("class", "ticks")]);
     svg.empty("path", &[("class", "grid"), ("d", &grid)]);
-    let mut top = TOP;
-    for lane in lanes {
+    for tick in &times.axis.ticks {
+        svg.leaf("text", &[("class", "tx"), ("x", &num(across(tick.at))), ("y", &num(bottom + 20.0))], &tick.label);
+    }
+    svg.close("g");
+    for (lane, top) in lanes.iter().zip(tops(lanes)) {
         let middle = num(top + height(lane) / 2.0);
         let mut name: String = lane.name.chars().take(NAME).collect();
         if name.len() < lane.name.len() {
             name = name.chars().take(NAME - 1).chain(['…']).collect();
         }
         svg.leaf("text", &[("class", "ty"), ("x", &num(LEFT - 12.0)), ("y", &middle), ("dy", ".35em")], &name);
+        if let LaneContent::Spans(_) = lane.content {
+            let empty = format!("M{LEFT} {}H{}", num(top + SPANS / 2.0), num(WIDTH - RIGHT));
+            svg.empty("path", &[("class", "lane"), ("d", &empty)]);
+        }
+        svg.open("g", &[("class", "row")]);
         match &lane.content {
             LaneContent::Spans(spans) => draw_spans(&mut svg, times, spans, top, area),
             LaneContent::Steps { unit, steps } => draw_steps(&mut svg, times, unit, steps, top, area),
         }
-        top += height(lane) + GAP;
+        svg.close("g");
     }
     svg.empty("path", &[("class", "axis"), ("d", &format!("M{LEFT} {}H{}", num(bottom), num(WIDTH - RIGHT)))]);
-    for tick in &times.axis.ticks {
-        svg.leaf("text", &[("class", "tx"), ("x", &num(across(tick.at))), ("y", &num(bottom + 20.0))], &tick.label);
-    }
     let middle = num((LEFT + WIDTH - RIGHT) / 2.0);
     svg.leaf(
         "text",
@@ -165,25 +189,32 @@ fn visible<'a>(line: &Timeline, spans: &'a [Span]) -> Vec<&'a Span> {
 fn draw_spans(svg: &mut Svg, times: &Times<'_>, spans: &[Span], top: f64, area: f64) {
     let spans = visible(times.line, spans);
     let kinds = times.line.kinds.len().max(spans.iter().map(|s| s.kind + 1).max().unwrap_or(0));
-    let empty = format!("M{LEFT} {}H{}", num(top + SPANS / 2.0), num(WIDTH - RIGHT));
-    svg.empty("path", &[("class", "lane"), ("d", &empty)]);
     for kind in 0..kinds {
-        // Neighbours closer than a pixel are one; each is at least a pixel wide.
-        let mut runs: Vec<(f64, f64)> = Vec::new();
-        for span in spans.iter().filter(|s| s.kind == kind) {
-            let (from, to) = (times.across(span.start_ns), times.across(span.end_ns));
-            let to = to.max(from + 1.0);
-            match runs.last_mut() {
-                Some(run) if from < run.1 + 1.0 => run.1 = run.1.max(to),
-                _ => runs.push((from, to)),
+        let own = || spans.iter().filter(|s| s.kind == kind);
+        let lasting = own().filter(|s| s.end_ns > s.start_ns);
+        let placed = lasting.map(|s| (times.across(s.start_ns) - LEFT, times.across(s.end_ns) - LEFT));
+        let mut paths = vec![String::new(); SHADES + 1];
+        let middle = num(top + SPANS / 2.0);
+        for (shade, first, pixels) in stretches(&shares(placed, (WIDTH - LEFT - RIGHT) as usize)) {
+            paths[shade] += &format!("M{} {middle}h{pixels}", num(LEFT + first as f64));
+        }
+        // What takes no time covers nothing: it is a mark, and marks closer than a pixel are one.
+        let mut marks: Vec<(f64, f64)> = Vec::new();
+        for at in own().filter(|s| s.end_ns == s.start_ns).map(|s| times.across(s.start_ns)) {
+            match marks.last_mut() {
+                Some(mark) if at < mark.1 + 1.0 => mark.1 = mark.1.max(at + 1.0),
+                _ => marks.push((at, at + 1.0)),
             }
         }
-        if runs.is_empty() {
+        paths[SHADES].extend(marks.iter().map(|(from, to)| format!("M{} {middle}h{}", num(*from), num(to - from))));
+        if paths.iter().all(String::is_empty) {
             continue;
         }
-        let run = |(from, to): &(f64, f64)| format!("M{} {}h{}", num(*from), num(top + SPANS / 2.0), num(to - from));
         svg.open("g", &[("class", &class(kind))]);
-        svg.empty("path", &[("class", "span"), ("d", &runs.iter().map(run).collect::<String>())]);
+        for (shade, path) in paths.iter().enumerate().rev().filter(|(_, path)| !path.is_empty()) {
+            let class = if shade == SHADES { "span".to_owned() } else { format!("span f{shade}") };
+            svg.empty("path", &[("class", &class), ("d", path)]);
+        }
         svg.close("g");
     }
     svg.open("g", &[("class", "areas")]);
@@ -227,7 +258,7 @@ fn describe(times: &Times<'_>, spans: &[&Span]) -> String {
     let sum: f64 = spans.iter().map(|s| took(s)).sum();
     let last = spans.iter().map(|s| s.end_ns).max().unwrap_or(0);
     let when = format!("from {} to {}", times.text(spans[0].start_ns), times.text(last));
-    if sum > 0.0 { format!("{what}; {} in all, {when}", duration(sum)) } else { format!("{what}, {when}") }
+    if sum > 0.0 { format!("{what}; {} in total, {when}", duration(sum)) } else { format!("{what}, {when}") }
 }
 
 fn draw_steps(svg: &mut Svg, times: &Times<'_>, unit: &str, steps: &[(u64, Option<f64>)], top: f64, area: f64) {

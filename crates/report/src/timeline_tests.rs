@@ -30,7 +30,7 @@ fn strokes(svg: &str, before: &str) -> Vec<(f64, f64)> {
 fn spans_lie_where_their_times_are() {
     // From 1 ms to 2 ms, so that the axis is from 0 to 1 ms on 1100 - 168 - 20 = 912 units.
     let spans = vec![span(1_500_000, 1_750_000, 0, "orders.db, 4 KiB"), span(1_000_000, 1_250_000, 1, "")];
-    let drawing = draw(&line(vec![("I/O", LaneContent::Spans(spans))]), 1000);
+    let drawing = draw(&line(vec![("I/O", LaneContent::Spans(spans))]), 1000, 8000);
     assert_eq!(strokes(&drawing.svg, "class=\"s0\"><path class=\"span\" d=\""), [(168.0 + 456.0, 228.0)]);
     assert_eq!(strokes(&drawing.svg, "class=\"s1\"><path class=\"span\" d=\""), [(168.0, 228.0)]);
     assert!(drawing.svg.contains("<title>read: orders.db, 4 KiB, 250 us from 500 us</title>"), "{}", drawing.svg);
@@ -40,16 +40,39 @@ fn spans_lie_where_their_times_are() {
 }
 
 #[test]
-fn spans_closer_than_a_pixel_are_one_and_said_together() {
+fn spans_closer_than_a_pixel_are_shaded_by_their_share_and_said_together() {
     // A pixel is 1 ms / 912 = 1.096 us: ten spans of 100 ns, each 1 us after the other.
     let spans = (0..10).map(|i| span(1_100_000 + i * 1000, 1_100_100 + i * 1000, 0, "x")).collect();
-    let drawing = draw(&line(vec![("I/O", LaneContent::Spans(spans))]), 1000);
-    let runs = strokes(&drawing.svg, "class=\"span\" d=\"");
-    assert_eq!(runs.len(), 1);
-    // Nine times 1 us, and the last one is a unit wide.
-    assert!((runs[0].1 - (9.0 * 0.912 + 1.0)).abs() < 0.1, "{runs:?}");
-    assert!(drawing.svg.contains("<title>9 read; 900 ns in all, from 100 us to 108 us</title>"), "{}", drawing.svg);
-    assert!(drawing.reading.contains("1.10 us apart"), "{}", drawing.reading);
+    let drawing = draw(&line(vec![("I/O", LaneContent::Spans(spans))]), 1000, 8000);
+    // 0.09 pixels each, 0.91 apart, from 91.2 on: pixel 93 has two of them, 8 others have one. None is in full colour.
+    let pixels =
+        |shade| strokes(&drawing.svg, &format!("class=\"span f{shade}\" d=\"")).iter().map(|s| s.1).sum::<f64>();
+    assert_eq!([pixels(1), pixels(2)], [8.0, 1.0]);
+    assert!(!drawing.svg.contains("class=\"span\""), "{}", drawing.svg);
+    assert!(drawing.svg.contains("<title>9 read; 900 ns in total, from 100 us to 108 us</title>"), "{}", drawing.svg);
+    assert!(drawing.reading.contains("A pixel is 1.10 us"), "{}", drawing.reading);
+}
+
+#[test]
+fn a_row_that_is_a_tenth_covered_is_not_solid() {
+    // 400 queries of 100 us, one every 1 ms, on a picture of 912 pixels: what a database run below saturation is.
+    let spans = (0..400).map(|i| span(1_000_000 + i * 1_000_000, 1_100_000 + i * 1_000_000, 0, "")).collect();
+    let content = LaneContent::Spans(spans);
+    let run = Timeline { end_ns: 401_000_000, ..line(vec![("on core", content)]) };
+    let drawing = draw(&run, 1000, 1000);
+    // What is drawn, by its shade: as much ink as is covered, a tenth, and not the half that a pixel each would be.
+    let ink = |shade: usize| {
+        let class =
+            if shade == SHADES { "class=\"span\" d=\"".into() } else { format!("class=\"span f{shade}\" d=\"") };
+        let there = drawing.svg.contains(&class);
+        if there { strokes(&drawing.svg, &class).iter().map(|s| s.1).sum::<f64>() } else { 0.0 }
+    };
+    let covered: f64 = (1..=SHADES).map(|shade| ink(shade) * shade as f64 / SHADES as f64).sum();
+    assert!((60.0..150.0).contains(&covered), "{covered} of 912 pixels, {}", drawing.svg);
+    assert_eq!(drawing.rows[0][3], "10.0%");
+    // And a reader can look closer: every span is there.
+    let zoom: serde_json::Value = serde_json::from_str(&drawing.zoom).unwrap();
+    assert_eq!(zoom["rows"][0]["spans"].as_array().map(Vec::len), Some(4 * 400));
 }
 
 #[test]
@@ -58,7 +81,7 @@ fn a_hundred_thousand_spans_stay_small_and_none_is_lost_from_the_table() {
         |n: u64| (0..n).map(|i| span(1_000_000 + i * 10, 1_000_004 + i * 10, i as usize % 2, "a label")).collect();
     let sparse = |n: u64| (0..n).map(|i| span(1_000_000 + i * 2400, 1_001_400 + i * 2400, 0, "a label")).collect();
     let lanes = (0..6).map(|i| ("lane", LaneContent::Spans(if i % 2 == 0 { many(100_000) } else { sparse(400) })));
-    let drawing = draw(&line(lanes.collect()), 1200);
+    let drawing = draw(&line(lanes.collect()), 1200, 8000);
     assert!(drawing.svg.len() < 200_000, "{}", drawing.svg.len());
     assert!(drawing.svg.matches("<title>").count() < 2400, "{}", drawing.svg.matches("<title>").count());
     assert_eq!(drawing.rows[0][1], "50\u{202f}000 read, 50\u{202f}000 write");
@@ -70,25 +93,25 @@ fn a_hundred_thousand_spans_stay_small_and_none_is_lost_from_the_table() {
 fn values_are_steps_that_hold_until_the_next_and_the_unknown_is_a_gap() {
     let steps = vec![(1_000_000, None), (1_250_000, Some(300.0)), (1_500_000, Some(1500.0)), (1_750_000, None)];
     let content = LaneContent::Steps { unit: "MHz".into(), steps };
-    let drawing = draw(&line(vec![("CPU 0", content)]), 1000);
+    let drawing = draw(&line(vec![("CPU 0", content)]), 1000, 8000);
     let path = drawing.svg.split_once("class=\"steps\" d=\"").unwrap().1.split_once('"').unwrap().0;
     // A fifth of the full height of 40 at 300 of 1500 MHz, from a quarter of the width on.
     assert_eq!(path, "M396 46V38H624V46zM624 46V6H852V46z");
     assert!(drawing.svg.contains("<title>300 MHz</title>") && drawing.svg.contains(">1500 MHz<"));
     assert_eq!(drawing.rows[0][1], "2 values, 300 to 1500 MHz");
     let unknown = LaneContent::Steps { unit: "MHz".into(), steps: vec![(1_000_000, None)] };
-    assert_eq!(draw(&line(vec![("CPU 0", unknown)]), 1000).rows[0][1], "unavailable");
+    assert_eq!(draw(&line(vec![("CPU 0", unknown)]), 1000, 8000).rows[0][1], "unavailable");
 }
 
 #[test]
 fn odd_time_lines_are_drawn_or_left_out_without_fail() {
-    assert_eq!(draw(&line(vec![]), 100).svg, "");
+    assert_eq!(draw(&line(vec![]), 100, 8000).svg, "");
     let backwards = Timeline { start_ns: 5, end_ns: 1, ..line(vec![("a", LaneContent::Spans(vec![]))]) };
-    assert_eq!(draw(&backwards, 100).svg, "");
+    assert_eq!(draw(&backwards, 100, 8000).svg, "");
     let spans = vec![span(0, u64::MAX, 99, "<script>"), span(1_200_000, 1_200_000, 0, ""), span(0, 10, 0, "before")];
-    let drawing = draw(&line(vec![("</title><b>", LaneContent::Spans(spans))]), 100);
+    let drawing = draw(&line(vec![("</title><b>", LaneContent::Spans(spans))]), 100, 8000);
     assert!(!drawing.svg.contains("<script>") && !drawing.svg.contains("<b>") && !drawing.svg.contains("before"));
     assert!(drawing.svg.contains("<title>read, at 200 us</title>"), "{}", drawing.svg);
     let rows = (0..40).map(|_| ("a", LaneContent::Spans(vec![])));
-    assert!(draw(&line(rows.collect()), 100).reading.contains("16 more rows"));
+    assert!(draw(&line(rows.collect()), 100, 8000).reading.contains("16 more rows"));
 }

@@ -4,17 +4,14 @@
 mod chromium;
 mod sample;
 
-use chromium::{SKIPPED, browser, console, screenshot, visit};
+use chromium::{browser, console, screenshot, visit};
+use pocketstone_testing::or_skip;
 use std::fs;
 use std::path::Path;
 
 #[test]
-#[allow(clippy::print_stdout)]
 fn a_report_opens_in_a_browser() {
-    if !browser() {
-        println!("{SKIPPED}");
-        return;
-    }
+    or_skip!(browser());
     // Kept after the test, so that one can look at the pictures.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
     fs::create_dir_all(&folder).unwrap();
@@ -63,12 +60,8 @@ fn a_report_opens_in_a_browser() {
 }
 
 #[test]
-#[allow(clippy::print_stdout)]
 fn pointing_at_a_mark_shows_its_value() {
-    if !browser() {
-        println!("{SKIPPED}");
-        return;
-    }
+    or_skip!(browser());
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("report.html");
     let point = |selector: &str| {
@@ -85,6 +78,35 @@ fn pointing_at_a_mark_shows_its_value() {
         let tip = visit.dom.split_once("class=\"tip\"").expect("a tooltip").1;
         tip.split_once('>').unwrap().1.split_once('<').unwrap().0.to_string()
     };
-    assert_eq!(point("#one .pt .dot"), "random: 3.25 at 4 (90% interval 2.825 to 3.675)");
+    assert_eq!(point("#one .pt .dot"), "random: 3.25 at 4 (98.4% interval: 2.825 to 3.675)");
     assert_eq!(point("#senses .h8 path"), "block 3: 4200 page senses");
+}
+
+#[test]
+fn a_time_line_can_be_zoomed_in_on_and_back() {
+    or_skip!(browser());
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let after = |clicks: &str| {
+        let script = format!(
+            "<script>onload=()=>{{const figure=document.querySelector('figure:has(.zoom)');\
+             const row=()=>figure.querySelector('g.row').innerHTML;window.first=row();\
+             const buttons=[...figure.querySelectorAll('.zoom button')];\
+             for(const word of {clicks})buttons.find(b=>b.textContent===word).click();\
+             document.body.dataset.same=row()===window.first;\
+             document.body.dataset.said=figure.querySelector('.zoom span').textContent}}</script></body>"
+        );
+        let html = pocketstone_report::html(&sample::model()).unwrap().replace("</body>", &script);
+        fs::write(&page, html).unwrap();
+        let visit = visit(folder.path(), &page, &["--dump-dom", "--virtual-time-budget=2000"]);
+        assert_eq!(console(&visit.log), [""; 0]);
+        let of = |name: &str| {
+            let start = visit.dom.split_once(&format!("data-{name}=\"")).expect("the script ran").1;
+            start.split_once('"').unwrap().0.to_owned()
+        };
+        (of("same"), of("said"))
+    };
+    // The middle quarter of a run of 2 s.
+    assert_eq!(after("['Zoom in','Zoom in']"), ("false".into(), "750 ms to 1.25 s of 2 s".into()));
+    assert_eq!(after("['Zoom in','Later','Whole run']"), ("true".into(), String::new()));
 }

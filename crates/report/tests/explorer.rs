@@ -2,30 +2,32 @@
 
 mod chromium;
 
-use chromium::{SKIPPED, browser, console, screenshot, visit};
+use chromium::{browser, console, screenshot, visit};
 use pocketstone_board::Cache;
-use pocketstone_core::{Error, Result};
+use pocketstone_core::Error;
+use pocketstone_core::error::ErrorKind;
 use pocketstone_replay::activity::{Activity, IoKind, Operation, Segment, Thread};
 use pocketstone_replay::bound::front;
 use pocketstone_replay::browser::{Answer, Held, base64, levers, pack};
 use pocketstone_replay::device::Device;
 use pocketstone_replay::simulate::simulate;
-use pocketstone_study::explorer::{Choices, Recorded, explorer, governors};
-use pocketstone_study::model::{Explorer, Model};
+use pocketstone_study::views::explorer::{Choices, Recorded, explorer, governors};
+use pocketstone_study::views::model::{Explorer, Model};
+use pocketstone_testing::{Need, Skip, or_skip, program};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn skipped(why: &str) {
-    let _ = writeln!(std::io::stderr(), "{why}");
-}
-
 /// The module, compiled once for all tests here.
-fn module() -> Result<Vec<u8>> {
-    let cache = Cache::at(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))?;
-    pocketstone_study::explorer::module(&cache, &|_| {})
+fn module() -> Result<Vec<u8>, Skip> {
+    let cache = Cache::at(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")).expect("a cache");
+    let module = pocketstone_study::views::explorer::module(&cache, &|_| {});
+    // Without Rust's library for browsers there is no module; anything else is a failure.
+    module.map_err(|error| match error.kind() {
+        ErrorKind::Board => Need::Wasm.lacks(format_args!("{}; {}", error.chain(), error.cure().unwrap_or(""))),
+        _ => panic!("{}", error.chain()),
+    })
 }
 
 fn device(name: &str) -> Device {
@@ -52,7 +54,7 @@ fn runs() -> [Activity; 2] {
     [activity(300, 7), activity(150, 99)]
 }
 
-fn of_runs(module: Result<Vec<u8>>) -> Explorer {
+fn of_runs(module: Result<Vec<u8>, Error>) -> Explorer {
     let levers = |scale: f64| json!({ "cycles_scale": scale, "seed": 3 });
     let levers = || BTreeMap::from([("nexus-6".to_owned(), levers(1.0)), ("nexus-5".to_owned(), levers(1.25))]);
     let words = ["a phone's mix </script>", "reads and updates"];
@@ -125,13 +127,8 @@ fn assert_shows(dom: &str, answer: &Answer) {
 
 #[test]
 fn the_page_shows_what_the_crate_computes_for_every_choice() {
-    if !browser() {
-        return skipped(SKIPPED);
-    }
-    let module = match module() {
-        Ok(module) => module,
-        Err(error) => return skipped(&format!("skipped: {}; {}", error.chain(), error.cure().unwrap_or(""))),
-    };
+    or_skip!(browser());
+    let module = or_skip!(module());
     let folder = tempfile::tempdir().unwrap();
     let page = page(folder.path(), "report.html", of_runs(Ok(module)));
     let dom = |fragment: &str| dom(folder.path(), &page, fragment);
@@ -157,14 +154,15 @@ fn the_page_shows_what_the_crate_computes_for_every_choice() {
     assert!(tuned.contains("value=\"2649600\"") && tuned.contains("class=\"set\""), "the tunable's field has it");
     assert_ne!(native("nexus-6", 0, spec, json!({})), native("nexus-6", 0, "interactive", json!({})));
     let wrong = dom("#explore=governor:interactive%7Bhispeed_freq%3Dfast%7D");
-    let said = "tunable hispeed_freq of the governor interactive is \"fast\". Cure: give a whole number";
+    let said = "tunable hispeed_freq of the governor interactive is \"fast\". Fix: give a whole number";
     assert!(wrong.contains("data-state=\"failed\"") && wrong.contains(said), "the library's error and its cure");
     assert!(wrong.contains("aria-invalid=\"true\"") && wrong.contains("data-over=\"schedutil\""), "the rest is there");
 }
 
 #[test]
 fn using_the_controls_changes_numbers_and_address() {
-    let (true, Ok(module)) = (browser(), module()) else { return skipped("skipped: no chromium, or no module") };
+    or_skip!(browser());
+    let module = or_skip!(module());
     let folder = tempfile::tempdir().unwrap();
     let page = page(folder.path(), "report.html", of_runs(Ok(module)));
     let script = "<script>{const r=document.getElementById('explore');const o=new MutationObserver(()=>{\
@@ -183,15 +181,13 @@ fn using_the_controls_changes_numbers_and_address() {
 
 #[test]
 fn without_a_module_the_grid_is_shown_and_the_page_says_why() {
-    if !browser() {
-        return skipped(SKIPPED);
-    }
+    or_skip!(browser());
     let folder = tempfile::tempdir().unwrap();
     let missing = Err(Error::board("no library for `wasm`").hint("add it"));
     let page = page(folder.path(), "report.html", of_runs(missing));
     let dom = dom(folder.path(), &page, "#explore=device:nexus-5,run:pocketdata-b,governor:powersave");
     assert_shows(&dom, &native("nexus-5", 1, "powersave", json!({ "cycles_scale": 1.25 })));
-    let said = "fixed on this page: no library for <code>wasm</code>. Cure: add it.";
+    let said = "fixed on this page: no library for <code>wasm</code>. Fix: add it.";
     assert!(dom.contains(said) && !dom.contains("explore-levers"));
     let html = std::fs::read_to_string(&page).unwrap();
     let table = html.rsplit_once("<noscript>").unwrap().1.split_once("</noscript>").unwrap().0;
@@ -203,7 +199,8 @@ fn without_a_module_the_grid_is_shown_and_the_page_says_why() {
 
 #[test]
 fn the_part_looks_like_the_rest_light_and_dark() {
-    let (true, Ok(module)) = (browser(), module()) else { return skipped("skipped: no chromium, or no module") };
+    or_skip!(browser());
+    let module = or_skip!(module());
     // Kept after the test, so that one can look at the pictures.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("explorer");
     std::fs::create_dir_all(&folder).unwrap();
@@ -222,8 +219,8 @@ fn the_part_looks_like_the_rest_light_and_dark() {
 
 #[test]
 fn the_module_answers_to_the_bit_as_the_library_does() {
-    let node = Command::new("node").arg("--version").output().is_ok();
-    let (true, Ok(module)) = (node, module()) else { return skipped("skipped: no node, or no module") };
+    or_skip!(program("node", "nodejs"));
+    let module = or_skip!(module());
     assert!(module.len() < 600 << 10, "the module has {} bytes", module.len());
     let activities: Vec<String> = runs().iter().map(|a| base64(&pack(a))).collect();
     let devices = ["nexus-6", "nexus-5", "sm8250"].map(device);
@@ -246,7 +243,7 @@ fn the_module_answers_to_the_bit_as_the_library_does() {
     let mut held = Held::default();
     let here: Vec<String> = requests.iter().map(|r| held.answer(r)).collect();
     assert!(here[..requests.len() - 1].iter().all(|a| a.starts_with("{\"ok\"")), "{here:?}");
-    assert!(here.last().unwrap().contains("no device `nexus-7`"));
+    assert!(here.last().unwrap().contains("unknown device `nexus-7`"));
 
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("module.wasm"), &module).unwrap();

@@ -62,7 +62,7 @@ impl File {
     /// # Errors
     /// When it cannot be read.
     pub fn read_all(&mut self) -> Result<Vec<u8>> {
-        let failed = || Error::board("a file of the host cannot be read");
+        let failed = || Error::board("cannot read a file of the host");
         let length = call(LENGTH, &[self.handle, 0, 0]);
         let mut all = vec![0xa5; usize::try_from(length).map_err(|_| failed())?];
         for chunk in all.chunks_mut(CHUNK) {
@@ -83,7 +83,7 @@ impl File {
             // A copy, so that every page of the buffer is present even if `bytes` is a mapped file.
             let buffer = chunk.to_vec();
             if call(WRITE_BYTES, &[self.handle, buffer.as_ptr() as usize, buffer.len()]) != 0 {
-                return Err(Error::board("the host did not take all bytes of a file (is its disk full?)"));
+                return Err(Error::board("the host did not write all bytes of a file (is its disk full?)"));
             }
         }
         Ok(())

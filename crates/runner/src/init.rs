@@ -1,10 +1,11 @@
 //! The first process of a virtual board.
 
+use crate::say::print;
 use crate::{hosted, stop::StopRegister};
 use pocketstone_core::error::Context;
-use pocketstone_core::outcome::{Failure, Reply};
-use pocketstone_core::plan::Order;
+use pocketstone_core::outcome::{Failure, Response};
 use pocketstone_core::{Error, Result};
+use pocketstone_workload::plan::Request;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount};
 use std::ffi::CString;
@@ -18,9 +19,9 @@ const FOLDER: &str = "/run/reply";
 /// Brings the board up, then takes orders; never returns.
 pub fn main() -> ! {
     if let Err(error) = bring_up_and_serve() {
-        crate::print(&format!("pocketstone: {}\n", error.chain()));
+        print(&format!("pocketstone: {}\n", error.chain()));
         if let Some(hint) = error.cure() {
-            crate::print(&format!("pocketstone: hint: {hint}\n"));
+            print(&format!("pocketstone: hint: {hint}\n"));
         }
     }
     // Powering off tells the host at once that nothing more will come.
@@ -43,16 +44,16 @@ fn bring_up_and_serve() -> Result<()> {
     let modules = load_modules();
     let stop = StopRegister::map()?;
     let mut reply = match modules {
-        Ok(()) => Reply::Ready { facts: pocketstone_probe::facts::gather() },
-        Err(error) => Reply::Failed { failure: Failure::from(&error) },
+        Ok(()) => Response::Ready { facts: pocketstone_probe::facts::gather() },
+        Err(error) => Response::Failed { failure: Failure::from(&error) },
     };
     loop {
-        let text = serde_json::to_vec(&reply).map_err(|e| Error::bug("a reply is no JSON").because(e))?;
+        let text = serde_json::to_vec(&reply).map_err(|e| Error::bug("a reply is not valid JSON").because(e))?;
         hosted::write("reply.json", &text)?;
         stop.stop();
         reply = match serve() {
             Ok(reply) => reply,
-            Err(error) => Reply::Failed { failure: Failure::from(&error) },
+            Err(error) => Response::Failed { failure: Failure::from(&error) },
         };
     }
 }
@@ -74,16 +75,16 @@ fn load_modules() -> Result<()> {
         let module = fs::File::open(&path).board(|| format!("cannot open {}", path.display()))?;
         let parameters = CString::new(parameters).map_err(|e| Error::bug("a NUL in parameters").because(e))?;
         rustix::system::finit_module(&module, &parameters, 0)
-            .board(|| format!("the kernel refused the module {file} with parameters {parameters:?}"))
+            .board(|| format!("the kernel rejected the module {file} with parameters {parameters:?}"))
             .map_err(|e| e.hint("see the console's last lines; check [modules] in the board's profile"))?;
     }
     Ok(())
 }
 
 /// Takes the host's order, has a child process carry it out, and hands its files to the host.
-fn serve() -> Result<Reply> {
+fn serve() -> Result<Response> {
     let order = hosted::read("order.json")?;
-    let needed = serde_json::from_slice::<Order>(&order).map_or_else(|_| Vec::new(), |o| o.files());
+    let needed = serde_json::from_slice::<Request>(&order).map_or_else(|_| Vec::new(), |r| r.order.files());
     fs::write(ORDER, order).board(|| format!("cannot write {ORDER}"))?;
     for name in needed {
         let beside = Path::new(ORDER).with_file_name(name);
@@ -98,13 +99,14 @@ fn serve() -> Result<Reply> {
         .status()
         .board(|| "cannot start the runner".into())?;
     let reply = fs::read(Path::new(FOLDER).join("reply.json"))
-        .board(|| format!("the runner left no reply ({status}); see the console's last lines"))?;
+        .board(|| format!("the runner produced no reply ({status}); see the console's last lines"))?;
     for entry in fs::read_dir(FOLDER).board(|| format!("cannot list {FOLDER}"))?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name != "reply.json" {
+        // Folders are mount points of what ended with the runner.
+        if name != "reply.json" && entry.path().is_file() {
             let bytes = fs::read(entry.path()).board(|| format!("cannot read {name}"))?;
             hosted::write(&name, &bytes)?;
         }
     }
-    serde_json::from_slice(&reply).map_err(|e| Error::bug("the runner's reply is no JSON").because(e))
+    serde_json::from_slice(&reply).map_err(|e| Error::bug("the runner's reply is not valid JSON").because(e))
 }

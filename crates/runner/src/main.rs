@@ -1,40 +1,41 @@
 //! The program that works on a board: it carries out one order and leaves the reply in a folder, or,
 //! as a virtual board's first process, brings the board up and takes orders until it is switched off.
 
-mod cell;
-mod database;
-mod energy;
-mod files;
+mod context;
 mod hosted;
-mod in_memory;
 mod init;
-mod loop_device;
-mod mtd;
+mod measure;
 mod order;
-mod read_ahead;
-mod served;
-mod session;
-mod settings;
-mod speed;
-mod squashfs;
+mod probes;
+mod say;
 mod stop;
-mod ubi;
 mod volume;
 
+use measure::informs;
 use pocketstone_engine::database::serve_informing;
 use pocketstone_probe::command::{self, Options};
 use pocketstone_probe::settings::watchdog_main;
+use say::print;
 use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
-       pocketstone-runner serve REGION DIRECTORY (mounts an SCMFS volume, for the cell that starts it)
-       pocketstone-runner serve-yaffs2 DEVICE DIRECTORY (mounts the YAFFS2 volume of an MTD device, for the board)
-       pocketstone-runner serve-null FILE BYTES DIRECTORY (mounts a file of zeros, for the board)
-       pocketstone-runner database TASK.json (an engine's process, for the cell that starts it)
-       pocketstone-runner watchdog JOURNAL (puts settings back, for the cell that starts it)
-       pocketstone-runner flashmon [--summary FILE] [--log FILE] -- COMMAND...
-       pocketstone-runner host-open PATH... (on a virtual board: which files of the host can be opened)
+       pocketstone-runner serve MEDIUM BYTES \
+    REGION DIRECTORY (creates and mounts an SCMFS volume, for its cell)
+       pocketstone-runner \
+    serve-yaffs2-anonymous BYTES DIRECTORY (the same with YAFFS2 on a simulated chip)
+       pocketstone-runner \
+    serve-yaffs2 DEVICE DIRECTORY (mounts the YAFFS2 volume of an MTD device, for the board)
+       \
+    pocketstone-runner serve-null FILE BYTES DIRECTORY (mounts a file of zeros, for the board)
+       \
+    pocketstone-runner database TASK.json (an engine process, for the cell that starts it)
+       pocketstone-runner \
+    watchdog JOURNAL (restores settings, for the cell that starts it)
+       pocketstone-runner flashmon [--summary \
+    FILE] [--log FILE] -- COMMAND...
+       pocketstone-runner host-open PATH... (on a virtual board: tests which \
+    host files can be opened)
        pocketstone-runner version";
 
 fn main() -> ExitCode {
@@ -45,12 +46,19 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
-        ["serve", region, directory] => exit(in_memory::serve(Path::new(region), Path::new(directory), print)),
-        ["serve-yaffs2", device, directory] => exit(served::serve_yaffs2(device, Path::new(directory), print)),
-        ["serve-null", file, bytes, directory] => exit(served::serve_null(file, bytes, Path::new(directory), print)),
+        ["serve", medium, bytes, region, directory] => {
+            exit(volume::serve_scmfs(medium, bytes, region, Path::new(directory), print))
+        }
+        ["serve-yaffs2-anonymous", bytes, directory] => {
+            exit(volume::serve_yaffs2_anonymous(bytes, Path::new(directory), print))
+        }
+        ["serve-yaffs2", device, directory] => exit(volume::served::serve_yaffs2(device, Path::new(directory), print)),
+        ["serve-null", file, bytes, directory] => {
+            exit(volume::served::serve_null(file, bytes, Path::new(directory), print))
+        }
         ["database", task] => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
-            ExitCode::from(serve_informing(Path::new(task), input, output, speed::informs))
+            ExitCode::from(serve_informing(Path::new(task), input, output, informs))
         }
         ["watchdog", ..] => exit(watchdog_main(&arguments[1..])),
         ["flashmon", ..] => match Options::parse(&arguments[1..]).and_then(|o| command::run(&o)) {
@@ -76,12 +84,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Writes to standard output. A reader that went away is no reason to fail.
-fn print(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn exit(result: pocketstone_core::Result<()>) -> ExitCode {

@@ -26,8 +26,8 @@ impl StopRegister {
     /// When the kernel shows no such PCI device.
     pub fn map() -> Result<Self> {
         let missing = || {
-            Error::board("the machine has no pvpanic PCI device to stop it with")
-                .hint("the board's kernel needs CONFIG_PCI_HOST_GENERIC=y and sysfs")
+            Error::board("the machine has no pvpanic PCI device")
+                .hint("the board's kernel requires CONFIG_PCI_HOST_GENERIC=y and sysfs")
         };
         let is = |folder: &std::path::Path, file: &str, value: &str| {
             fs::read_to_string(folder.join(file)).is_ok_and(|text| text.trim() == value)

@@ -7,7 +7,7 @@ mod churn;
 
 use churn::Churn;
 use pocketstone_media::{MapOptions, Mapped, Region};
-use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_scmfs::{CreateOptions, OpenOptions, Operations, Volume};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn main() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let directory = std::env::var_os("SCMFS_BENCH_DIR").map(PathBuf::from);
     let directory = directory.or_else(|| huge_tmpfs(place.path())).unwrap_or_else(|| {
-        let why = "left out: huge pages; why: this process may not mount; cure: run as root";
+        let why = "left out: huge pages; why: this process may not mount; fix: run as root";
         writeln!(out, "{why}").expect("output");
         PathBuf::from("/dev/shm")
     });
@@ -95,7 +95,7 @@ fn main() {
     let volume = Volume::open(Box::new(region), &OpenOptions::default()).expect("the volume opens");
     let fresh_share = huge_percent(base, bytes);
     let mut churn = Churn::new(&volume, (4096, 8 * MIB), 1);
-    while !Churn::is_full(&volume) {
+    while !churn.is_full(&volume) {
         churn.step(&volume);
     }
     // Windows of one volume's size each: the first is fresh, the last is aged.
@@ -135,7 +135,7 @@ fn main() {
     let in_place = large
         .iter()
         .filter(|(ino, _)| {
-            let file = volume.open_file(*ino).expect("a file opens");
+            let file = volume.open(*ino).expect("a file opens");
             let view = file.view().expect("a view");
             (base..base + bytes).contains(&(view.as_ptr() as u64))
         })
@@ -168,7 +168,7 @@ fn main() {
     .expect("output");
     let start = cpu();
     churn.clear(&volume);
-    let statfs = volume.statfs();
+    let statfs = volume.statfs().expect("its space");
     writeln!(out, "all removed in {:.2} s; {} of {} blocks free", since(start), statfs.free_blocks, statfs.blocks)
         .expect("output");
     volume.close().expect("a clean close");

@@ -6,7 +6,7 @@
 //! On processors of 32 bits too, as far as their address space goes.
 
 use pocketstone_media::{MapOptions, Mapped};
-use pocketstone_scmfs::{Allocate, CreateOptions, Error, Meta, OpenOptions, ROOT, Volume};
+use pocketstone_scmfs::{Allocate, CreateOptions, Error, Meta, OpenOptions, Operations, ROOT, Volume};
 use std::io::Write;
 
 /// As the thesis has it; MB and GB are taken for 2^20 and 2^30 bytes there.

@@ -1,7 +1,9 @@
 //! The thread that keeps null files ready and free space above the low-water mark.
 
-use crate::node::lock;
-use crate::volume::Inner;
+use crate::parts::Parts;
+use crate::reclaim::{self, CHEAP};
+use crate::space::Alloc;
+use crate::store::lock;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,13 +22,13 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub fn start(inner: &Arc<Inner>) -> Collector {
+    pub fn start(parts: &Arc<Parts>) -> Collector {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let (inner, told) = (inner.clone(), stop.clone());
+        let (parts, told) = (parts.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("scmfs-collector".into()).spawn(move || {
-            let mut touched = None;
+            let mut seen = Seen::default();
             loop {
-                let pause = inner.tend(&mut touched);
+                let pause = tend(&parts, &mut seen);
                 let stopped = lock(&told.0);
                 let (stopped, _) = told.1.wait_timeout(stopped, pause).unwrap_or_else(PoisonError::into_inner);
                 if *stopped {
@@ -39,6 +41,17 @@ impl Collector {
     }
 }
 
+/// What the thread saw when it looked last.
+#[derive(Default)]
+struct Seen {
+    /// The last huge page that was touched.
+    touched: Option<u32>,
+    /// Free small and huge pages.
+    free: (u64, u32),
+    /// The same when what was lent was taken back last.
+    tidied: (u64, u32),
+}
+
 impl Drop for Collector {
     fn drop(&mut self) {
         *lock(&self.stop.0) = true;
@@ -49,41 +62,64 @@ impl Drop for Collector {
     }
 }
 
-impl Inner {
-    /// One round: collect when space is low, else keep null files and huge pages ready. The pause after it.
-    fn tend(&self, touched: &mut Option<u32>) -> Duration {
-        let short = {
-            let alloc = lock(&self.alloc);
-            self.is_low(&alloc).then(|| self.low_water_bytes(&alloc))
-        };
-        match short {
-            Some(goal) if self.collect(goal) == 0 => FRUITLESS,
-            Some(_) => PERIOD,
-            None => {
-                self.refill();
-                self.touch_ahead(touched);
-                PERIOD
+/// One round: collect when space is low, else keep null files and huge pages ready. The pause after it.
+fn tend(parts: &Parts, seen: &mut Seen) -> Duration {
+    let free = |alloc: &Alloc| (alloc.free_pages(), alloc.free_segments());
+    let (short, now) = {
+        let alloc = parts.space.alloc();
+        (parts.space.is_low(&alloc).then(|| parts.space.low_water_bytes(&alloc)), free(&alloc))
+    };
+    let quiet = std::mem::replace(&mut seen.free, now) == now;
+    match short {
+        Some(goal) if reclaim::collect(parts, goal) == 0 && !empty_cheap_segment(parts) => FRUITLESS,
+        Some(_) => PERIOD,
+        None => {
+            let untidy = quiet && seen.tidied != now;
+            if untidy {
+                return_lent(parts);
             }
+            parts.space.refill(&parts.store);
+            if untidy {
+                seen.tidied = free(&parts.space.alloc());
+                seen.free = seen.tidied;
+            }
+            touch_ahead(parts, &mut seen.touched);
+            PERIOD
         }
     }
+}
 
-    /// Touches free huge pages where the next ones will probably be taken.
-    fn touch_ahead(&self, touched: &mut Option<u32>) {
-        let ahead: Vec<u32> = {
-            let alloc = lock(&self.alloc);
-            let mut from = alloc.next_segment();
-            let next = |_| {
-                let found = alloc.free_segment_from(from)?;
-                from = found + 1;
-                Some(found)
-            };
-            (0..TOUCH_AHEAD).map_while(next).collect()
+/// Takes back what was lent to small pages and inodes and is not used any more; null files may be in its way.
+fn return_lent(parts: &Parts) {
+    let reserve = parts.store.superblock().small_segments;
+    if parts.store.layout.chunks.count() > 0 || parts.space.alloc().small_segments() > reserve {
+        parts.space.release_nulls(0);
+        parts.space.return_idle(&parts.store);
+    }
+}
+
+/// Keeps a huge page free for large files, if few small pages are in its way.
+fn empty_cheap_segment(parts: &Parts) -> bool {
+    parts.space.alloc().free_segments() == 0
+        && reclaim::empty_segment(parts, parts.store.layout.pages_per_segment() / CHEAP)
+}
+
+/// Touches free huge pages where the next ones will probably be taken.
+fn touch_ahead(parts: &Parts, touched: &mut Option<u32>) {
+    let ahead: Vec<u32> = {
+        let alloc = parts.space.alloc();
+        let mut from = alloc.next_segment();
+        let next = |_| {
+            let found = alloc.free_segment_from(from)?;
+            from = found + 1;
+            Some(found)
         };
-        for segment in ahead {
-            if touched.is_none_or(|last| segment > last || segment + TOUCH_AHEAD < last) {
-                self.medium.region().touch(self.layout.segment_at(segment), self.layout.huge);
-                *touched = Some(segment);
-            }
+        (0..TOUCH_AHEAD).map_while(next).collect()
+    };
+    for segment in ahead {
+        if touched.is_none_or(|last| segment > last || segment + TOUCH_AHEAD < last) {
+            parts.store.medium.touch(parts.store.layout.segment_at(segment), parts.store.layout.huge);
+            *touched = Some(segment);
         }
     }
 }

@@ -29,6 +29,10 @@ pub const ALL: &[(u32, &str)] = &[
     (CLEAN_EARLY, "the volume is marked clean before its free map is durable"),
     (OPEN_CLEAN, "the volume stays marked clean while it is in use"),
     (ORPHANS_KEPT, "recovery keeps inodes that have no name"),
+    (CHUNK_FENCE, "a huge page goes on with the inode table before it holds durable zeros"),
+    (LIST_FENCE, "an inode refers to a list of extents that is not durable"),
+    (SUM_KEPT, "a page's checksum is not durably gone before its content changes"),
+    (SUM_EARLY, "a page gets its checksum before its content is durable"),
 ];
 
 pub(crate) const JOURNAL_FENCE: u32 = 1;
@@ -56,6 +60,10 @@ pub(crate) const ATOMIC_IN_PLACE: u32 = 23;
 pub(crate) const CLEAN_EARLY: u32 = 24;
 pub(crate) const OPEN_CLEAN: u32 = 25;
 pub(crate) const ORPHANS_KEPT: u32 = 26;
+pub(crate) const LIST_FENCE: u32 = 27;
+pub(crate) const CHUNK_FENCE: u32 = 28;
+pub(crate) const SUM_KEPT: u32 = 29;
+pub(crate) const SUM_EARLY: u32 = 30;
 
 #[cfg(feature = "defects")]
 thread_local! {

@@ -1,19 +1,22 @@
-//! What a volume holds, as text for people.
+//! A human-readable dump of a volume.
 
-use crate::directory::{Slot, decode};
-use crate::inode::{self, Half};
-use crate::journal::{self, Item};
-use crate::layout::SLOT_BYTES;
-use crate::mapping::Mapping;
-use crate::superblock::Superblock;
+use crate::format::bytes::get_u64;
+use crate::format::chunks;
+use crate::format::entry::{Slot, decode};
+use crate::format::inode::{self, Half};
+use crate::format::layout::SLOT_BYTES;
+use crate::format::mapping::Mapping;
+use crate::format::superblock::Superblock;
+use crate::inodes::Body;
+use crate::store::{self, Item};
 use crate::{Error, Ino, Result};
 use pocketstone_media::{Medium, Region};
 use std::fmt::Write;
 
-/// What to show.
+/// What to dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dump {
-    /// The superblock that counts.
+    /// The current superblock.
     Superblock,
     /// The newest record of the journal.
     Journal,
@@ -25,10 +28,10 @@ pub enum Dump {
     Directory(Ino),
 }
 
-/// Shows a part of a volume that need not be sound, and changes nothing.
+/// Dumps part of a possibly damaged volume without changing it.
 ///
 /// # Errors
-/// If there is no superblock, or no such inode.
+/// `Medium` if there is no superblock; `NotFound` or `NotDirectory` if there is no such inode or directory.
 pub fn dump(region: Box<dyn Region>, what: &Dump) -> Result<String> {
     let medium = Medium::new(region);
     let (superblock, faults) = Superblock::read(&medium)?;
@@ -36,8 +39,9 @@ pub fn dump(region: Box<dyn Region>, what: &Dump) -> Result<String> {
     let write = |text: &mut String, line: String| {
         let _ = writeln!(text, "{line}");
     };
-    let layout = superblock.layout;
+    let layout = superblock.layout.clone();
     let segments = layout.segments(superblock.bytes);
+    chunks::find(&layout, segments, false, |segment| Mapping::load(&medium, &layout, segment))?;
     match what {
         Dump::Superblock => {
             write(&mut text, format!("{superblock:#?}"));
@@ -45,14 +49,17 @@ pub fn dump(region: Box<dyn Region>, what: &Dump) -> Result<String> {
                 write(&mut text, format!("the other copy: {fault}"));
             }
         }
-        Dump::Journal => match journal::find(&medium, &layout, &superblock.uuid) {
+        Dump::Journal => match store::find(&medium, &layout, &superblock.uuid) {
             None => write(&mut text, "no valid record".into()),
             Some((position, record)) => {
-                let sequence = crate::bytes::get_u64(&record, 8);
+                let sequence = get_u64(&record, 8);
                 write(&mut text, format!("newest record: {sequence} at {position}, {} bytes", record.len()));
-                for item in journal::items(&record).flatten() {
+                for item in store::items(&record).flatten() {
                     let line = match item {
                         Item::Bytes(at, bytes) => format!("  store {} bytes at {at}", bytes.len()),
+                        Item::Mapping(at, entry) => {
+                            format!("  store {} bytes at {at} and in the second table", entry.len())
+                        }
                         Item::Zero(at, bytes) => format!("  zero {bytes} bytes at {at}"),
                     };
                     write(&mut text, line);
@@ -64,6 +71,7 @@ pub fn dump(region: Box<dyn Region>, what: &Dump) -> Result<String> {
                 let line = match Mapping::load(&medium, &layout, segment) {
                     Ok(Mapping::Free) => continue,
                     Ok(Mapping::SmallZone) => "small-page zone".to_string(),
+                    Ok(Mapping::Inodes { index }) => format!("inode table, part {index}"),
                     Ok(Mapping::File { owner, index, generation }) => {
                         format!("inode {owner}, page {index}, generation {generation}")
                     }
@@ -100,14 +108,22 @@ pub fn dump(region: Box<dyn Region>, what: &Dump) -> Result<String> {
             if record.nonsense(&layout, segments).is_some() {
                 return Err(Error::damaged(layout.version_at(*ino, 0), "a directory with impossible values"));
             }
-            let body = crate::body::Body::new(&layout, &record, extents);
+            let mut body = Body::new(&layout, &record, extents);
+            let read = |at: u64, into: &mut [u8]| medium.read(at, into);
+            let list = inode::load_list(&layout, *ino, &record, segments, read)?;
+            body.set(body.run(), body.extents().to_vec(), list);
             let mut slot = 0;
             while u64::from(slot) * SLOT_BYTES < record.size {
                 let offset = u64::from(slot) * SLOT_BYTES;
-                let (Some(at), bytes) = body.locate(offset) else { break };
+                let (Some(at), _) = body.locate(offset) else { break };
                 let mut b = [0; 5 * SLOT_BYTES as usize];
-                let bytes = bytes.min(record.size - offset).min(b.len() as u64) as usize;
-                medium.read(at, &mut b[..bytes]);
+                let left = layout.huge - offset % layout.huge;
+                let bytes = left.min(record.size - offset).min(b.len() as u64) as usize;
+                body.spans(offset, offset + bytes as u64, |at, part| {
+                    if let Some(at) = at {
+                        medium.read(at, &mut b[part]);
+                    }
+                });
                 match decode(*ino, slot, &b[..bytes]) {
                     Some(Slot::Free) => slot += 1,
                     Some(Slot::Entry(entry, slots)) => {
@@ -127,7 +143,7 @@ pub fn dump(region: Box<dyn Region>, what: &Dump) -> Result<String> {
 }
 
 fn halves(medium: &Medium, superblock: &Superblock, ino: Ino) -> Result<[Half; 2]> {
-    if ino == 0 || ino > superblock.inodes {
+    if ino == 0 || ino > superblock.layout.last_inode() {
         return Err(Error::NotFound);
     }
     Ok(inode::halves(medium, &superblock.layout, ino))

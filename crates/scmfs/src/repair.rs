@@ -1,116 +1,253 @@
-//! Mending what fsck found. What cannot be trusted goes; what lost its name gets one in `lost+found`.
+//! Mending what fsck found: what was decided is stored, whatever the volume looks like; then it is opened, closed and
+//! looked at again. Nothing is stored where something else may still be needed, so that a repair that was
+//! interrupted can be started again.
 
-use crate::check::{Checker, Cure, Report, look};
-use crate::inode::Record;
-use crate::{Error, FileType, Ino, Meta, OpenOptions, ROOT, Result, Volume};
-use pocketstone_media::{Durable, Medium};
+use crate::check::{Report, Survey, look};
+use crate::format::inode::{Half, Record, halves, newer};
+use crate::format::superblock::Superblock;
+use crate::inodes::State;
+use crate::operations::{create, write};
+use crate::{Error, FileType, Finding, Ino, Meta, OpenOptions, Operations, ROOT, Result, Volume};
+use pocketstone_media::{Durable, Flushed, Medium, Region};
 
-/// Repairs may bring more to light; after so many rounds fsck gives up and says what is left.
-const ROUNDS: usize = 8;
+/// Each round should be the last but one; a fault of this program must not make it repair for ever.
+const ROUNDS: usize = 4;
 
-/// Mends a volume; gives the medium back, and what was found, with what is mended.
-pub(crate) fn repair(mut medium: Medium) -> Result<(Medium, Report)> {
-    let mut first: Option<Report> = None;
-    for _ in 0..ROUNDS {
-        let checker = look(medium)?;
-        let unclean = !checker.report.clean;
-        let none = checker.report.findings.is_empty();
-        let report = first.get_or_insert_with(|| checker.report.clone());
-        for finding in &checker.report.findings {
-            if !report.findings.contains(finding) {
-                report.findings.push(finding.clone());
-            }
-        }
-        if none && !unclean {
-            let counts = checker.report.clone();
-            let findings = std::mem::take(&mut report.findings);
-            let mended = findings.into_iter().map(|finding| crate::Finding { repaired: true, ..finding }).collect();
-            let (clean, recovered) = (report.clean, report.recovered || !report.clean);
-            return Ok((checker.image.medium, Report { clean, recovered, findings: mended, ..counts }));
-        }
-        medium = if none { Checker::recover(checker.image.medium)? } else { mend(checker)? };
-    }
-    let mut report = look(medium)?;
-    let left = std::mem::take(&mut report.report.findings);
-    let mut all = first.unwrap_or_default();
-    for finding in &mut all.findings {
-        finding.repaired = !left.iter().any(|l| l.at == finding.at && l.kind == finding.kind);
-    }
-    Ok((report.image.medium, all))
+/// Checks a volume; with `repair`, repairs it and checks again. An unclean volume is checked as it would be after
+/// recovery; `repair` recovers it, and extends a truncated region.
+///
+/// # Errors
+/// `Medium` if the region is not a volume, or one of an unsupported format; also if it is truncated, unless it is to be
+/// repaired and can grow.
+pub fn check(region: Box<dyn Region>, repair: bool) -> Result<Report> {
+    let medium = Medium::new(region);
+    let (medium, report) =
+        if repair { self::repair(medium)? } else { look(medium, None).map(|s| (s.image.medium, s.report))? };
+    drop(medium);
+    Ok(report)
 }
 
-fn mend(checker: Checker) -> Result<Medium> {
-    let image = &checker.image;
+/// Mends a volume; gives the medium back, and what was found, with what is mended.
+fn repair(mut medium: Medium) -> Result<(Medium, Report)> {
+    let (superblock, _) = Superblock::find(&medium)?;
+    superblock.check_writable()?;
+    let mut cut_from = lengthen(&medium, &superblock)?;
+    let mut first: Option<Report> = None;
+    let mut nameless = Vec::new();
+    for _ in 0..ROUNDS {
+        let survey = look(medium, cut_from.take())?;
+        let (findings, is_clean) = (survey.report.findings.clone(), survey.report.clean);
+        let report = first.get_or_insert_with(|| survey.report.clone());
+        let is_known = |finding: &Finding| report.findings.iter().any(|known| is_same(known, finding));
+        let more: Vec<Finding> = findings.iter().filter(|finding| !is_known(finding)).cloned().collect();
+        report.findings.extend(more);
+        // What has no name for lack of space is left as it is, and told of.
+        let is_left = findings.iter().all(|finding| nameless.contains(&finding.at) && finding.kind == "nameless");
+        if is_clean && is_left {
+            let mut report = report.clone();
+            for finding in &mut report.findings {
+                finding.repaired = !findings.iter().any(|left| is_same(left, finding));
+            }
+            let counts = survey.report;
+            let (clean, torn_versions) = (report.clean, report.torn_versions);
+            let recovered = report.recovered || !clean;
+            return Ok((
+                survey.image.medium,
+                Report { clean, recovered, torn_versions, findings: report.findings, ..counts },
+            ));
+        }
+        let left;
+        (medium, left) = mend(survey, &findings)?;
+        nameless.extend(left);
+    }
+    let survey = look(medium, None)?;
+    let mut report = first.unwrap_or_default();
+    for finding in &mut report.findings {
+        finding.repaired = !survey.report.findings.iter().any(|left| is_same(left, finding));
+    }
+    Ok((survey.image.medium, report))
+}
+
+fn is_same(a: &Finding, b: &Finding) -> bool {
+    a.at == b.at && a.kind == b.kind
+}
+
+/// Gives a region that was cut short its length back; where it ended, if it was.
+fn lengthen(medium: &Medium, superblock: &Superblock) -> Result<Option<u64>> {
+    let bytes = medium.bytes();
+    if superblock.bytes <= bytes {
+        return Ok(None);
+    }
+    medium.grow(superblock.bytes).map_err(|_| superblock.is_cut(medium))?;
+    Ok(Some(bytes))
+}
+
+/// Stores what was decided, and gives names to what has none. Also says where the inodes are that stay nameless.
+fn mend(survey: Survey, findings: &[Finding]) -> Result<(Medium, Vec<u64>)> {
+    if !findings.is_empty() {
+        store(&survey);
+    }
+    let places: Vec<(Ino, u64, FileType)> = survey
+        .nameless
+        .iter()
+        .map(|ino| (*ino, survey.image.layout.version_at(*ino, 0), survey.records[ino].kind()))
+        .collect();
+    let is_directory = |(_, record): &(&Ino, &Record)| record.is_directory();
+    let directories: Vec<Ino> = survey.records.iter().filter(is_directory).map(|(ino, _)| *ino).collect();
+    let holes = survey.holes;
+    let options = OpenOptions { null_files: 0, ..OpenOptions::default() };
+    let volume = Volume::open_medium(survey.image.medium, &options)?;
+    for ino in holes {
+        let node = volume.parts.node(ino)?;
+        let mut state = node.write();
+        match write::fill_directory(&volume.parts, ino, &mut state) {
+            // It ends before the hole then; what had its name behind it is nameless, and gets another.
+            Err(Error::NoSpace) => end_at_hole(&volume, ino, &mut state)?,
+            filled => filled?,
+        }
+    }
+    let mut left = Vec::new();
+    for (ino, at, kind) in places {
+        match adopt(&volume, ino, kind, &directories) {
+            Ok(()) => {}
+            Err(Error::NoSpace) => left.push(at),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((volume.into_medium()?, left))
+}
+
+/// Cuts a directory off where its first hole begins.
+fn end_at_hole(volume: &Volume, ino: Ino, state: &mut State) -> Result<()> {
+    let offsets = (0..state.record.size).step_by(volume.parts.store.layout.page as usize);
+    let Some(hole) = offsets.into_iter().find(|offset| state.body.locate(*offset).0.is_none()) else { return Ok(()) };
+    state.index = None;
+    write::resize_file(&volume.parts, ino, state, hole)
+}
+
+/// Gives an inode the name `#NUMBER` in `/lost+found`, or in any of the `directories` where there is space for a name:
+/// on a full volume that is at least where names were lost.
+fn adopt(volume: &Volume, ino: Ino, kind: FileType, directories: &[Ino]) -> Result<()> {
+    let name = format!("#{ino}");
+    let mut done = match home(volume) {
+        Ok(home) => {
+            let done = create::adopt(&volume.parts, home, name.as_bytes(), ino, kind);
+            // One that can hold nothing takes the space of a name.
+            if matches!(done, Err(Error::NoSpace)) && volume.attributes(home)?.size == 0 {
+                volume.remove_directory(ROOT, HOME.as_bytes())?;
+            }
+            done
+        }
+        Err(error) => Err(error),
+    };
+    for directory in directories.iter().filter(|directory| **directory != ino) {
+        if !matches!(done, Err(Error::NoSpace | Error::Exists | Error::NotFound)) {
+            break;
+        }
+        done = create::adopt(&volume.parts, *directory, name.as_bytes(), ino, kind);
+    }
+    done
+}
+
+/// What the directory for what has lost its name is called.
+const HOME: &str = "lost+found";
+
+/// The directory for what has lost its name.
+fn home(volume: &Volume) -> Result<Ino> {
+    let mut tried = 0;
+    loop {
+        let name = if tried == 0 { HOME.to_string() } else { format!("{HOME}.{tried}") };
+        match volume.lookup(ROOT, name.as_bytes()) {
+            Ok(attr) if attr.kind == FileType::Directory => return Ok(attr.ino),
+            Ok(_) => tried += 1,
+            Err(Error::NotFound) => {
+                return Ok(volume.create_directory(ROOT, name.as_bytes(), &Meta::directory(0o700))?.ino);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn store(survey: &Survey) {
+    let (image, medium) = (&survey.image, &survey.image.medium);
+    let fence = |flushed| medium.fence(flushed).done();
+    let write = |at: u64, bytes: &[u8]| {
+        // SAFETY: nobody else has the volume.
+        medium.flush(unsafe { medium.write(at, bytes, Durable::repeatable()) })
+    };
     let zero = |at: u64, bytes: u64| {
-        let flushed = image.medium.zero(at, bytes, Durable::nothing());
-        image.medium.fence(flushed).done();
+        // SAFETY: nobody else has the volume.
+        unsafe { medium.zero(at, bytes, Durable::repeatable()) }
     };
     // What the journal holds comes before any repair, and never again.
     image.settle();
-    let mut superblock = image.superblock.clone();
-    let (mut adopt, mut fill) = (Vec::new(), Vec::new());
-    for cure in &checker.cures {
-        match cure {
-            Cure::Superblock | Cure::Recover => {}
-            Cure::Mapping(segment) => zero(image.layout.mapping_entry_at(*segment), 16),
-            Cure::Inode(ROOT) => {
-                let mut root = Record::new(&Meta::directory(0o755), 1, 0);
-                root.parent = ROOT;
-                checker.store(ROOT, &root);
-            }
-            Cure::Inode(ino) => zero(image.layout.version_at(*ino, 0), 256),
-            Cure::Entry(at, bytes) => zero(*at, *bytes),
-            Cure::Links(ino, links) => change(&checker, *ino, |record| record.links = *links),
-            Cure::Parent(ino, parent) => change(&checker, *ino, |record| record.parent = *parent),
-            Cure::Segments(ino, segments) => change(&checker, *ino, |record| {
-                record.segments = *segments;
-                record.huge = *segments > 0;
-            }),
-            Cure::Half(ino) => change(&checker, *ino, |_| {}),
-            Cure::Fill(ino) => fill.push(*ino),
-            Cure::Xattrs(ino) => change(&checker, *ino, |record| {
-                (record.xattr_start, record.xattr_pages, record.xattr_bytes) = (0, 0, 0);
-            }),
-            Cure::Adopt(ino) => {
-                // With none it would be freed before it gets its name.
-                change(&checker, *ino, |record| record.links = record.links.max(1));
-                adopt.push((*ino, checker.record(*ino).map_or(0, |record| record.mode)));
-            }
+    if survey.report.clean {
+        // With no links they would be freed, should the repair be interrupted: they get their names first.
+        for ino in &survey.nameless {
+            store_inode(survey, *ino, &survey.records[ino]);
         }
     }
     // Everything that follows from inodes and tables is made anew; both copies are written.
+    let mut superblock = image.superblock.clone();
     superblock.clean = false;
     for _ in 0..2 {
-        let dirty = superblock.write(&image.medium, Durable::nothing());
-        image.medium.fence(image.medium.flush(dirty)).done();
+        fence(medium.flush(superblock.write(medium, Durable::repeatable())));
     }
-    let medium = checker.image.medium;
-    let volume = Volume::open_medium(medium, &OpenOptions { null_files: 0, ..OpenOptions::default() })?;
-    fill.sort_unstable();
-    fill.dedup();
-    for ino in fill {
-        let node = volume.inner.node(ino)?;
-        volume.inner.fill_directory(ino, &mut node.write())?;
+    // First what goes to free pages, then what refers to it.
+    let mut flushed = Flushed::nothing();
+    for (from, to, bytes) in &survey.copies {
+        // SAFETY: nobody else has the volume.
+        flushed.join(unsafe { medium.copy(*from, *to, *bytes, Durable::repeatable()) });
     }
-    for (ino, mode) in adopt {
-        adopt_inode(&volume, ino, FileType::of_mode(mode.into()).unwrap_or(FileType::Regular))?;
+    for (at, bytes) in &survey.texts {
+        flushed.join(write(*at, bytes));
     }
-    volume.into_medium()
+    for segment in &survey.empty_chunks {
+        flushed.join(zero(image.layout.segment_at(*segment), image.layout.huge));
+    }
+    fence(flushed);
+    for (segment, entry) in &survey.entries {
+        let at = image.layout.mapping_entry_at(*segment);
+        for at in [at, image.layout.mirrored(at)] {
+            fence(write(at, &entry.encode(*segment)));
+        }
+    }
+    for ino in survey.lost.keys() {
+        fence(zero(image.layout.version_at(*ino, 0), 256));
+    }
+    for (ino, record) in &survey.freed {
+        store_inode(survey, *ino, record);
+    }
+    for ino in &survey.rewritten {
+        if let Some(record) = survey.records.get(ino) {
+            store_inode(survey, *ino, record);
+        }
+    }
+    for (at, bytes) in &survey.cleared {
+        fence(zero(*at, *bytes));
+    }
 }
 
-fn change(checker: &Checker, ino: Ino, change: impl FnOnce(&mut Record)) {
-    if let Some(mut record) = checker.record(ino) {
-        change(&mut record);
-        checker.store(ino, &record);
-    }
-}
-
-/// Gives an inode the name `#NUMBER` in `/lost+found`.
-fn adopt_inode(volume: &Volume, ino: Ino, kind: FileType) -> Result<()> {
-    let home = match volume.lookup(ROOT, b"lost+found") {
-        Ok(attr) => attr.ino,
-        Err(Error::NotFound) => volume.create_directory(ROOT, b"lost+found", &Meta::directory(0o700))?.ino,
-        Err(error) => return Err(error),
+/// Stores an inode's record as its newest version, whatever the halves hold.
+fn store_inode(survey: &Survey, ino: Ino, record: &Record) {
+    let (medium, layout) = (&survey.image.medium, &survey.image.layout);
+    let sequence = match halves(medium, layout, ino) {
+        [Half::Valid(a, _), Half::Valid(b, _)] => {
+            if newer(a, b) {
+                a
+            } else {
+                b
+            }
+        }
+        [Half::Valid(s, _), _] | [_, Half::Valid(s, _)] => s,
+        _ => 0,
     };
-    volume.inner.adopt(home, format!("#{ino}").as_bytes(), ino, kind)
+    // Both halves, so that neither is torn.
+    for step in 1..=2 {
+        let next = sequence.wrapping_add(step);
+        let (at, version) = (layout.version_at(ino, next), record.encode(ino, next));
+        // SAFETY: nobody else has the volume.
+        let dirty = unsafe { medium.write(at, &version, Durable::repeatable()) };
+        medium.fence(medium.flush(dirty)).done();
+    }
 }

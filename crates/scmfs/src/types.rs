@@ -1,23 +1,21 @@
 //! The plain data that a volume takes and gives.
 
-pub use pocketstone_core::inode::{
-    Attr, Entry, FileType, Ino, Meta, NAME_MAX, ROOT, Rename, SetAttr, SetXattr, Statfs, TimeNs,
+pub use pocketstone_vfs::{
+    ACL_ACCESS, ACL_DEFAULT, Allocate, Attr, Entry, FileType, Ino, Meta, NAME_MAX, Protection, ROOT, Rename, SetAttr,
+    SetXattr, Statfs, TimeNs,
 };
 use serde::Serialize;
 
-/// What `allocate` does with a range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allocate {
-    /// Reserve space, and lengthen the file if the range ends beyond it.
-    Extend,
-    /// Reserve space, keep the size.
-    KeepSize,
-    /// Give space back; the range reads as zeros. Keeps the size.
-    PunchHole,
-    /// The range reads as zeros and stays reserved; lengthens the file.
-    Zero,
-    /// As `Zero`, but the size is kept.
-    ZeroKeepSize,
+/// Bytes of a file that follow each other in the volume, too.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FileExtent {
+    /// Where in the file.
+    pub offset: u64,
+    /// Where in the volume.
+    pub at: u64,
+    /// How many.
+    pub bytes: u64,
 }
 
 /// When a file moves from small pages to huge pages.
@@ -67,6 +65,8 @@ pub struct CreateOptions {
     pub uuid: Option<[u8; 16]>,
     /// The region holds zeros already: do not write them again.
     pub zeroed: bool,
+    /// Keep a checksum of every small page of files' contents.
+    pub checksums: bool,
 }
 
 impl Default for CreateOptions {
@@ -81,6 +81,7 @@ impl Default for CreateOptions {
             label: String::new(),
             uuid: None,
             zeroed: false,
+            checksums: false,
         }
     }
 }
@@ -107,6 +108,7 @@ impl Default for OpenOptions {
 }
 
 /// Where the space is. All in bytes unless it says otherwise.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// The volume.
@@ -119,6 +121,12 @@ pub struct Usage {
     pub small_zone_bytes: u64,
     /// Of it, free.
     pub small_free_bytes: u64,
+    /// In how many pieces that is.
+    pub small_free_runs: u64,
+    /// The longest of these.
+    pub small_longest_run_bytes: u64,
+    /// Files that have a list of extents, because they found nothing in one piece or have holes.
+    pub listed_files: u32,
     /// Huge pages that belong to files.
     pub huge_used_bytes: u64,
     /// Free huge pages.
@@ -139,6 +147,8 @@ pub struct Usage {
     pub collections: u64,
     /// When files move to huge pages.
     pub threshold: Threshold,
+    /// Whether contents have checksums.
+    pub checksums: bool,
     /// What flushed bytes survive on this medium.
     pub persistence: &'static str,
 }

@@ -1,11 +1,9 @@
 //! Volumes that do not fit the address space are refused, with the limit named and a cure. On processors of
 //! 32 bits that is a volume of a few GiB.
 
-mod support;
-
-use pocketstone_core::Error;
+use pocketstone_media::Error;
 use pocketstone_media::{MapOptions, Mapped};
-use pocketstone_scmfs::{CreateOptions, Meta, OpenOptions, ROOT, Volume};
+use pocketstone_scmfs::{CreateOptions, Meta, OpenOptions, Operations, ROOT, Volume};
 
 /// More than there are addresses.
 const TOO_MUCH: u64 = if cfg!(target_pointer_width = "64") { 1 << 62 } else { 5 << 30 };

@@ -1,14 +1,12 @@
 //! A crash at any moment of the largest atomic write, on pages of the default sizes, leaves all of it or
 //! nothing.
 
-mod support;
-
-use pocketstone_scmfs::{FileType, Volume};
-use support::explore::{Case, Effort, Start, explore_all};
-use support::on_volume::{OpenFiles, apply_both};
-use support::op::Op;
-use support::shape::Shape;
-use support::{amount, say, seed};
+use crate::support::explore::{Case, Effort, Start, explore_all};
+use crate::support::shape::Shape;
+use crate::support::subject::{OpenFiles, apply_both};
+use crate::support::{amount, say, seed};
+use pocketstone_fstest::Op;
+use pocketstone_scmfs::{FileType, Operations, Volume};
 
 const MIB: u64 = 1 << 20;
 
@@ -36,9 +34,9 @@ fn start() -> Start {
 #[test]
 fn a_mebibyte_is_written_whole_or_not_at_all() {
     let (start, seed) = (start(), seed(1));
-    let volume = Volume::open(support::region::Shared::from_image(&start.image).region(), &start.shape.open);
+    let volume = Volume::open(crate::support::region::Shared::from_image(&start.image).region(), &start.shape.open);
     let volume = volume.expect("a start opens");
-    let file = volume.open_file(volume.resolve("/a").expect("a name")).expect("a file opens");
+    let file = volume.open(volume.resolve("/a").expect("a name")).expect("a file opens");
     assert_eq!(file.atomic_max(), MIB);
     drop(file);
     volume.abandon();

@@ -1,11 +1,9 @@
 //! A volume that is churned ten times its size at 85 % full loses nothing. `benches/churn.rs` measures it.
 
-mod support;
-
+use crate::support::churn::Churn;
+use crate::support::{amount, say, seed};
 use pocketstone_media::Mapped;
-use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume, check};
-use support::churn::Churn;
-use support::{amount, say, seed};
+use pocketstone_scmfs::{CreateOptions, OpenOptions, Operations, Volume, check};
 
 const MIB: u64 = 1 << 20;
 
@@ -22,7 +20,7 @@ fn churn(background: bool, seed: u64) {
     // The root keeps the page that its first name takes.
     Churn::new(&volume, (4096, 8 * MIB), seed).clear(&volume);
     volume.collect();
-    let free = |volume: &Volume| (volume.statfs().free_blocks, volume.statfs().free_inodes);
+    let free = |volume: &Volume| (volume.statfs().unwrap().free_blocks, volume.statfs().unwrap().free_inodes);
     let fresh = free(&volume);
     // 8 MiB are too much of a volume of 64.
     let mut churn = Churn::new(&volume, (4096, (bytes / 16).min(8 * MIB)), seed);

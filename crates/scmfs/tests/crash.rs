@@ -1,16 +1,12 @@
 //! A crash at any moment of any operation, and in the recovery from it, leaves the state before or after.
 
-mod support;
-
-use pocketstone_core::random::Random;
+use crate::support::explore::{Case, Effort, Start, explore_all};
+use crate::support::region::Shared;
+use crate::support::subject::OpenFiles;
+use crate::support::{amount, say, seed, starts};
+use pocketstone_fstest::{Op, Outcome, apply, errno::ENOSPC};
+use pocketstone_random::Random;
 use pocketstone_scmfs::{Allocate, SetXattr, Volume};
-use support::decode::Decoder;
-use support::errno::ENOSPC;
-use support::explore::{Case, Effort, Start, explore_all};
-use support::on_volume::{OpenFiles, apply};
-use support::op::{Op, Outcome};
-use support::region::Shared;
-use support::{amount, say, seed, starts};
 
 const EFFORT: Effort = Effort { lines: 2, states_per_fence: 40, recrash_every: 40 };
 
@@ -34,12 +30,34 @@ fn every_operation_once() {
     expect_no_failure("one operation", &cases, &EFFORT);
 }
 
+#[test]
+fn a_list_of_access_rights_and_the_mode_change_together() {
+    let (start, ops) = starts::lists();
+    let case = |(i, op)| Case { start: &start, ops: vec![op], close: i % 4 == 0, seed: i as u64 };
+    let cases: Vec<_> = ops.into_iter().enumerate().map(case).collect();
+    expect_no_failure("lists of access rights", &cases, &EFFORT);
+}
+
+#[test]
+fn every_change_of_a_content_with_checksums() {
+    let starts = starts::with_checksums();
+    let mut cases = Vec::new();
+    for start in &starts {
+        for (i, op) in starts::content_alphabet(start).into_iter().enumerate() {
+            cases.push(Case { start, ops: vec![op], close: i % 8 == 0, seed: i as u64 });
+        }
+    }
+    let seed = seed(3);
+    cases.extend(random_cases(&starts, seed, amount(100, 5_000), 2));
+    expect_no_failure(&format!("checksums, seed {seed}"), &cases, &EFFORT);
+}
+
 fn random_cases(starts: &[Start], seed: u64, number: u64, operations: usize) -> Vec<Case<'_>> {
     let mut random = Random::labelled(seed, "crash");
     (0..number)
         .map(|i| {
             let start = &starts[random.below(starts.len() as u64) as usize];
-            let decoder = Decoder::new(&start.shape);
+            let decoder = start.shape.decoder();
             // Operations that fail write nothing, so they are replaced.
             let (mut model, mut ops) = (start.model.clone(), Vec::new());
             start.prelude.iter().for_each(|op| drop(model.apply(op)));

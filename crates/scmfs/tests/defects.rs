@@ -1,11 +1,9 @@
 //! Whether the crash tests can find anything: each seeded defect makes one of them fail.
 #![cfg(feature = "defects")]
 
-mod support;
-
+use crate::support::explore::{Case, Effort, explore_all};
+use crate::support::{say, starts};
 use pocketstone_scmfs::defects;
-use support::explore::{Case, Effort, explore_all};
-use support::{say, starts};
 
 /// Defects that the crash tests may miss, of all there are.
 const MAY_MISS: usize = 1;
@@ -17,6 +15,12 @@ fn crash_tests_find_seeded_defects() {
     for start in &starts {
         for (i, op) in starts::alphabet(start).into_iter().enumerate() {
             cases.push(Case { start, ops: vec![op], close: i % 4 == 0, seed: i as u64 });
+        }
+    }
+    let checked = starts::with_checksums();
+    for start in &checked {
+        for (i, op) in starts::content_alphabet(start).into_iter().enumerate() {
+            cases.push(Case { start, ops: vec![op], close: false, seed: i as u64 });
         }
     }
     // Neighbours in the list are of one kind; a stride over all finds each kind early.

@@ -1,10 +1,8 @@
 //! One file, many random operations, compared with a vector of bytes.
 
-mod support;
-
-use support::fsx::Fsx;
-use support::shape::Shape;
-use support::{amount, seed};
+use crate::support::fsx::Fsx;
+use crate::support::shape::Shape;
+use crate::support::{amount, seed};
 
 fn tiny_pages(seed: u64, operations: u64) -> Fsx {
     let mut shape = Shape::tiny(256 << 10);
@@ -20,6 +18,13 @@ fn default_pages(seed: u64, operations: u64) -> Fsx {
 fn tiny_pages_bounded() {
     let first = seed(1);
     (first..first + amount(2, 5)).for_each(|seed| tiny_pages(seed, amount(20_000, 1_000_000)).run());
+}
+
+#[test]
+fn tiny_pages_with_checksums_bounded() {
+    let mut fsx = tiny_pages(seed(7), amount(20_000, 1_000_000));
+    fsx.shape = fsx.shape.with_checksums();
+    fsx.run();
 }
 
 #[test]

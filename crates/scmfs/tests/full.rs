@@ -1,11 +1,9 @@
 //! Volumes that are full, in every way that they can be: removing things always works, and then everything
 //! can be used again.
 
-mod support;
-
-use pocketstone_scmfs::{Allocate, Error, File, Ino, Meta, ROOT, Result, SetXattr, Threshold, Volume};
-use support::shape::{Shape, expect_sound};
-use support::{amount, say};
+use crate::support::shape::{Shape, expect_sound};
+use crate::support::{amount, say, space_from_start};
+use pocketstone_scmfs::{Allocate, Error, File, Ino, Meta, Operations, ROOT, Result, SetXattr, Threshold, Volume};
 
 /// How to fill a directory: one step, and whether it was done; `NoSpace` ends it.
 type Step = fn(&Volume, Ino, u64) -> Result<()>;
@@ -21,7 +19,7 @@ fn create(volume: &Volume, home: Ino, step: u64) -> Result<File> {
 /// The file of an earlier step, or a new one.
 fn same(volume: &Volume, home: Ino, which: u64) -> Result<File> {
     match volume.lookup(home, &name(which)) {
-        Ok(attr) => volume.open_file(attr.ino),
+        Ok(attr) => volume.open(attr.ino),
         Err(Error::NotFound) => create(volume, home, which),
         Err(error) => Err(error),
     }
@@ -96,7 +94,7 @@ fn fill(volume: &Volume, home: Ino, step: Step) -> u64 {
 }
 
 fn names(volume: &Volume, directory: Ino) -> Vec<pocketstone_scmfs::Entry> {
-    support::tree::list(volume, directory).expect("a full volume can be listed")
+    pocketstone_fstest::list(volume, directory).expect("a full volume can be listed")
 }
 
 /// Everything that makes things smaller must work on a full volume, and removes what is in a directory.
@@ -106,7 +104,7 @@ fn empty(volume: &Volume, home: Ino) {
         let done = match entry.kind {
             pocketstone_scmfs::FileType::Directory => volume.remove_directory(home, &entry.name),
             pocketstone_scmfs::FileType::Regular => {
-                let file = volume.open_file(entry.ino).expect("a file opens");
+                let file = volume.open(entry.ino).expect("a file opens");
                 let size = file.attributes().size;
                 match i % 4 {
                     0 if size > 0 => file.allocate(Allocate::PunchHole, 0, size).expect("a hole is punched"),
@@ -136,7 +134,7 @@ fn shape(inodes: u32) -> Shape {
 }
 
 fn free(volume: &Volume) -> (u64, u64) {
-    (volume.statfs().free_blocks, volume.statfs().free_inodes)
+    (volume.statfs().unwrap().free_blocks, volume.statfs().unwrap().free_inodes)
 }
 
 /// Fills and empties a volume three times, with so many threads at once.
@@ -167,7 +165,7 @@ fn fill_and_empty(what: &str, shape: &Shape, step: Step, threads: usize) {
             })
         };
         assert!(count > 3, "{what}: full at once, after {count} steps");
-        let statfs = volume.statfs();
+        let statfs = volume.statfs().unwrap();
         left.push(statfs.free_blocks * 100 / statfs.blocks);
         counts.push(count);
         std::thread::scope(|scope| homes.iter().for_each(|home| drop(scope.spawn(|| empty(&volume, *home)))));
@@ -254,7 +252,7 @@ fn what_is_refused_leaves_every_byte_and_the_size_as_they_were() {
         let done = step();
         assert!(matches!(done, Err(Error::NoSpace)), "{what}: {done:?}");
         expect(&expected, what);
-        assert_eq!(file.next_hole(0).expect("the hole"), 4096, "{what}");
+        assert_eq!(space_from_start(&file), 4096, "{what}");
     }
     // What needs no space is not refused.
     file.allocate(Allocate::PunchHole, 1000, 500).expect("a hole");

@@ -1,10 +1,8 @@
 //! Many files cost few mappings and little memory. `benches/million.rs` has the figures of a million.
 
-mod support;
-
+use crate::support::many::Many;
+use crate::support::say;
 use std::path::{Path, PathBuf};
-use support::many::Many;
-use support::say;
 
 /// Memory, if there is a file system of it.
 fn place() -> PathBuf {

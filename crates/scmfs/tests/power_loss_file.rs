@@ -1,18 +1,15 @@
 //! Loss of power on an ordinary file, which the medium does not promise to survive: the kernel writes whole
 //! pages back in any order. What is left is refused, found by fsck, or readable; nothing panics.
 
-mod support;
-
-use pocketstone_core::random::Random;
+use crate::support::region::Shared;
+use crate::support::subject::{OpenFiles, apply_both, walk};
+use crate::support::{amount, say, seed, starts};
+use pocketstone_fstest::Broken;
 use pocketstone_media::crash::{CrashState, Recorder};
+use pocketstone_random::Random;
 use pocketstone_scmfs::{Volume, check};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use support::decode::Decoder;
-use support::on_volume::{OpenFiles, apply_both};
-use support::region::Shared;
-use support::tree::{Broken, walk};
-use support::{amount, say, seed, starts};
 
 /// Smaller than a kernel's pages, as the volumes are smaller than real ones.
 const PAGE_BYTES: usize = 512;
@@ -51,7 +48,7 @@ fn pages_in_any_order() {
     let mut seen = Seen::default();
     for (i, start) in starts::all().into_iter().enumerate() {
         let mut random = Random::labelled(seed.wrapping_add(i as u64), "pages");
-        let decoder = Decoder::new(&start.shape);
+        let decoder = start.shape.decoder();
         let (recorder, log) = Recorder::new(&start.image);
         let volume = Volume::open(Box::new(recorder), &start.shape.open).expect("a start opens");
         let (mut files, mut model) = (OpenFiles::default(), start.model.clone());

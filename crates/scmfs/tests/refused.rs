@@ -1,13 +1,11 @@
 //! Volumes that are refused: of a newer format, and cut short. The message says what it is and what to do,
 //! and not a byte is changed.
 
-mod support;
-
+use crate::support::explore::Start;
+use crate::support::region::Shared;
+use crate::support::seal::Seal;
+use crate::support::starts;
 use pocketstone_scmfs::{Error, OpenOptions, Volume, check};
-use support::explore::Start;
-use support::region::Shared;
-use support::seal::Seal;
-use support::starts;
 
 fn start() -> Start {
     starts::all().into_iter().find(|start| start.name == "files").expect("there is such a start")
@@ -35,17 +33,17 @@ fn refusals(image: &[u8], options: &OpenOptions) -> Vec<(String, String)> {
 fn a_newer_format() {
     let start = start();
     let seal = Seal::of(&start.image);
-    let page = start.shape.page_bytes() as usize;
+    let [near, far] = seal.superblocks();
     // Version and incompatible features; in both copies of the superblock, or in one of them only.
-    for (at, shown) in [(8, "format 2"), (140, "features 0x4")] {
-        for copies in [vec![0, page], vec![0], vec![page]] {
+    for (at, shown) in [(8, "format 3"), (140, "features 0x4")] {
+        for copies in [vec![near, far], vec![near], vec![far]] {
             let mut image = start.image.clone();
             for copy in &copies {
-                image[copy + at..][..4].copy_from_slice(&(if at == 8 { 2u32 } else { 4 }).to_le_bytes());
+                image[copy + at..][..4].copy_from_slice(&(if at == 8 { 3u32 } else { 4 }).to_le_bytes());
                 seal.seal(&mut image, copy + at);
             }
             for (text, cure) in refusals(&image, &start.shape.open) {
-                assert!(text.contains(shown) && text.contains("format 1"), "{copies:?}: {text}");
+                assert!(text.contains(shown) && text.contains("format 2"), "{copies:?}: {text}");
                 assert!(cure.contains("newer pocketstone") && cure.contains("nothing was changed"), "{cure}");
             }
         }
@@ -59,7 +57,7 @@ fn cut_short() {
     let first = Seal::of(&start.image).data_at;
     for bytes in [whole - 1, whole - 2048, (first + whole) / 2, first, first / 2, 2048] {
         for (text, cure) in refusals(&start.image[..bytes], &start.shape.open) {
-            let is_told = text.contains("cut short")
+            let is_told = text.contains("is truncated")
                 && text.contains(&format!("has {whole} bytes"))
                 && text.contains(&format!("only {bytes}"));
             assert!(is_told, "{bytes} bytes: {text}");

@@ -1,13 +1,12 @@
 //! fsck mends what it can without tearing apart what is sound.
 
-mod support;
-
+use crate::support::region::Shared;
+use crate::support::subject::walk;
 use pocketstone_media::Region;
 use pocketstone_scmfs::{
-    CreateOptions, Dump, Error, Geometry, Ino, Meta, OpenOptions, ROOT, Report, Threshold, Volume, check, dump,
+    CreateOptions, Dump, Error, Geometry, Ino, Meta, OpenOptions, Operations, ROOT, Report, Threshold, Volume, check,
+    dump,
 };
-use support::region::Shared;
-use support::tree::walk;
 
 const GEOMETRY: Geometry = Geometry { page_bytes: 256, huge_bytes: 4096 };
 
@@ -38,7 +37,7 @@ fn inode_at(shared: &Shared, ino: Ino) -> u64 {
 fn flip(shared: &Shared, at: u64) {
     let mut byte = [0];
     shared.read(at, &mut byte);
-    shared.write(at, &[byte[0] ^ 0x10]);
+    shared.overwrite(at, &[byte[0] ^ 0x10]);
 }
 
 fn mended(shared: &Shared) -> Report {
@@ -99,7 +98,7 @@ fn what_hung_together_still_does_when_the_root_is_lost() {
     assert_eq!(names[2..], [below("/b"), below("/b/c"), below("/b/c/file"), below("/b/c/link")]);
     let ino = v.resolve(&below("/b/c/link")).expect("there");
     let mut content = [0; 7];
-    v.open_file(ino).expect("there").read_at(&mut content, 0).expect("a read");
+    v.open(ino).expect("there").read_at(&mut content, 0).expect("a read");
     assert_eq!(&content, b"content");
 }
 
@@ -116,7 +115,20 @@ fn a_directory_that_lost_a_huge_page_can_be_used_again() {
     let owned = format!("inode {directory}, page 1,");
     let line = mapping.lines().find(|line| line.contains(&owned)).expect("a large directory has huge pages");
     let segment: u64 = line.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
-    flip(&shared, offset(&shared, "mapping_at") + segment * 16 + 5);
+    // One copy is enough; without both of them it is damage.
+    let copies = ["mapping_at", "mirror_at"].map(|table| offset(&shared, table) + segment * 16);
+    for damaged in copies {
+        flip(&shared, damaged + 5);
+        open(&shared).close().expect("closed");
+        // The opening wrote it anew.
+        let entries = copies.map(|at| {
+            let mut entry = [0; 16];
+            shared.read(at, &mut entry);
+            entry
+        });
+        assert_eq!(entries[0], entries[1]);
+    }
+    copies.iter().for_each(|at| flip(&shared, at + 5));
     assert!(matches!(Volume::open(shared.region(), &OpenOptions::default()), Err(Error::Damaged(_))));
     mended(&shared);
     let v = open(&shared);
@@ -161,4 +173,73 @@ fn a_cookie_whose_entry_is_gone_still_leads_on() {
         .expect("a directory");
         assert_eq!(names, left, "after cookie {cookie}");
     }
+}
+
+#[test]
+fn what_is_lost_is_named_with_its_size() {
+    let shared = volume();
+    let v = open(&shared);
+    some_tree(&v);
+    let photo = v.create_file(v.resolve("/a/b").expect("there"), b"photo.jpg", &Meta::file(0o644)).expect("new");
+    photo.write_at(&[7; 1500], 0).expect("space");
+    // A second change: both versions name the size.
+    photo.write_at(&[8; 100], 0).expect("space");
+    let ino = photo.ino();
+    drop(photo);
+    v.set_attributes(ino, &pocketstone_scmfs::SetAttr { permissions: Some(0o600), ..Default::default() })
+        .expect("there");
+    v.set_attributes(ino, &pocketstone_scmfs::SetAttr { permissions: Some(0o640), ..Default::default() })
+        .expect("there");
+    v.close().expect("closed");
+    let at = inode_at(&shared, ino);
+    flip(&shared, at + 40);
+    flip(&shared, at + 128 + 40);
+    let report = mended(&shared);
+    let named: Vec<_> =
+        report.findings.iter().filter(|finding| finding.path.as_deref() == Some("/a/b/photo.jpg")).collect();
+    assert!(!named.is_empty() && named.iter().any(|finding| finding.size == Some(1500)), "{report:#?}");
+    assert!(
+        named.iter().any(|finding| finding.what.contains("/a/b/photo.jpg") && finding.what.contains("1,500 bytes"))
+    );
+}
+
+#[test]
+fn a_file_called_lost_and_found_is_left_alone() {
+    let shared = volume();
+    let v = open(&shared);
+    some_tree(&v);
+    drop(v.create_file(ROOT, b"lost+found", &Meta::file(0o644)).expect("new"));
+    let b = v.resolve("/a").expect("there");
+    v.close().expect("closed");
+    let at = inode_at(&shared, b);
+    shared.overwrite(at, &[0; 256]);
+    mended(&shared);
+    let tree = walk(&open(&shared)).expect("sound");
+    assert_eq!(tree["/lost+found"].kind, pocketstone_scmfs::FileType::Regular);
+    assert!(
+        tree.keys().any(|path| path.starts_with("/lost+found.1/#") && path.ends_with("/c/file")),
+        "{:?}",
+        tree.keys()
+    );
+}
+
+#[test]
+fn a_torn_half_is_told_apart_from_a_clean_volume() {
+    let shared = volume();
+    let v = open(&shared);
+    some_tree(&v);
+    let file = v.resolve("/a/b/c/file").expect("there");
+    v.abandon();
+    let sound = check(shared.region(), false).expect("a volume");
+    assert!(!sound.clean && sound.torn_versions == 0 && sound.findings.is_empty(), "{sound:#?}");
+    let at = inode_at(&shared, file);
+    let mut halves = [0; 256];
+    shared.read(at, &mut halves);
+    let sequence = |half: usize| u32::from_le_bytes(halves[half * 128..half * 128 + 4].try_into().expect("four"));
+    flip(&shared, at + if sequence(0) < sequence(1) { 0 } else { 128 } + 30);
+    let torn = check(shared.region(), false).expect("a volume");
+    assert!(torn.torn_versions == 1 && torn.findings.is_empty(), "{torn:#?}");
+    open(&shared).close().expect("closed");
+    let after = check(shared.region(), false).expect("a volume");
+    assert!(after.clean && after.torn_versions == 0 && after.findings.is_empty(), "{after:#?}");
 }

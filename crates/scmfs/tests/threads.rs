@@ -1,19 +1,14 @@
 //! Several threads on one volume: on subtrees of their own against a model each, and on the same objects,
 //! where what must hold is checked.
 
-mod support;
-
-use pocketstone_core::random::Random;
-use pocketstone_scmfs::{Error, Meta, ROOT, Rename, Volume};
+use crate::support::shape::{Shape, expect_sound};
+use crate::support::subject::{OpenFiles, apply_both, walk};
+use crate::support::{amount, seed};
+use pocketstone_fstest::{Decoder, Model, Op, Tree, differences};
+use pocketstone_random::Random;
+use pocketstone_scmfs::{Attr, Error, Meta, Operations, ROOT, Rename, Volume};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use support::decode::Decoder;
-use support::model::Model;
-use support::on_volume::{OpenFiles, apply_both};
-use support::op::Op;
-use support::shape::{Shape, expect_sound};
-use support::tree::{Tree, differences, walk};
-use support::{amount, seed};
 
 fn roomy() -> Shape {
     let mut shape = Shape::roomy().with_null_files(4);
@@ -36,7 +31,7 @@ fn subtrees_do_not_disturb_each_other() {
             scope.spawn(move || {
                 let mut files = OpenFiles::default();
                 let mut random = Random::labelled(seed, prefix);
-                let decoder = Decoder::below(shape, prefix);
+                let decoder = Decoder { prefix: prefix.into(), ..shape.decoder() };
                 let mkdir = Op::Mkdir(prefix.into(), 0o755);
                 apply_both(volume, &mut files, &mut model, &mkdir, false).expect("a subtree is made");
                 for step in 0..amount(3_000, 100_000) {
@@ -231,7 +226,7 @@ fn a_view_is_of_one_moment() {
 #[test]
 fn models_do_not_share() {
     // The comparison of subtrees relies on it: a clone of a model is a model of its own.
-    let mut one = Model::new(0o755, 0, 0);
+    let mut one = Model::new(roomy().has(), 0o755, 0, 0);
     let other = one.clone();
     one.apply(&Op::Mkdir("/d".into(), 0o700));
     assert_eq!((one.tree().len(), other.tree().len()), (2, 1));
@@ -266,4 +261,41 @@ fn a_name_that_is_now_a_file_and_now_a_directory_is_never_damage() {
         done.store(true, Ordering::Relaxed);
         assert!(looks.join().expect("no panic") > 0, "nothing was ever found");
     });
+}
+
+#[test]
+fn what_is_removed_while_it_is_made_leaves_nothing() {
+    let shape = roomy();
+    let (shared, volume, _) = shape.start();
+    let used = volume.usage().inodes_used;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // Now and then whoever makes it has not let go of it yet.
+                let _ = volume.unlink(ROOT, b"link");
+                let _ = volume.remove_directory(ROOT, b"folder");
+            }
+        });
+        let make = |made: &dyn Fn() -> Result<Attr, Error>| loop {
+            match made() {
+                Ok(_) => break,
+                Err(Error::Exists) => std::thread::yield_now(),
+                Err(error) => {
+                    done.store(true, Ordering::Relaxed);
+                    panic!("{error}");
+                }
+            }
+        };
+        for _ in 0..amount(500, 100_000) {
+            make(&|| volume.create_symlink(ROOT, b"link", b"x", 0, 0));
+            make(&|| volume.create_directory(ROOT, b"folder", &Meta::directory(0o755)));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let _ = volume.unlink(ROOT, b"link");
+    let _ = volume.remove_directory(ROOT, b"folder");
+    assert_eq!(volume.usage().inodes_used, used, "inodes without a name are left");
+    volume.close().expect("a clean close");
+    expect_sound(&shared);
 }

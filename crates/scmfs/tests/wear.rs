@@ -1,12 +1,10 @@
 //! How evenly a mail server's work wears phase change memory.
 
-mod support;
-
+use crate::support::mail::Mail;
+use crate::support::region::Shared;
+use crate::support::{amount, say, seed};
 use pocketstone_media::{Hot, Pcm, PcmOptions, WearMap};
-use pocketstone_scmfs::{CreateOptions, Ino, Meta, OpenOptions, ROOT, Volume};
-use support::mail::Mail;
-use support::region::Shared;
-use support::{amount, say, seed};
+use pocketstone_scmfs::{CreateOptions, Ino, Meta, OpenOptions, Operations, ROOT, Volume};
 
 /// Where the parts of a volume lie, read off its superblock.
 struct Map {
@@ -19,9 +17,8 @@ struct Map {
 }
 
 impl Map {
-    fn of(volume: &Volume) -> Map {
-        let mut b = [0; 256];
-        volume.region().read(0, &mut b);
+    fn of(memory: &Shared) -> Map {
+        let b = memory.image();
         let word = |at: usize| u64::from_le_bytes(b[at..at + 8].try_into().expect("8 bytes"));
         let page = word(12) & 0xffff_ffff;
         Map {
@@ -65,19 +62,20 @@ const BYTES: u64 = 64 << 20;
 /// As the thesis has it (section 1.2).
 const ENDURANCE: f64 = 1e8;
 
-/// A volume on phase change memory that takes no time, and its wear.
-fn fresh() -> (Volume, WearMap) {
+/// A volume on phase change memory that takes no time, its wear, and what lies where.
+fn fresh() -> (Volume, WearMap, Map) {
     let options = PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() };
-    let (pcm, wear) = Pcm::new(BYTES, &options);
-    let shared = Shared::of(pcm);
+    let (memory, wear) = Pcm::new(BYTES, &options);
+    let shared = Shared::of(memory.region().expect("nobody else has it"));
     let create = CreateOptions { zeroed: true, ..CreateOptions::default() };
     Volume::create(shared.region(), &create).expect("a volume");
-    (Volume::open(shared.region(), &OpenOptions::default()).expect("a volume opens"), wear)
+    let map = Map::of(&shared);
+    (Volume::open(shared.region(), &OpenOptions::default()).expect("a volume opens"), wear, map)
 }
 
 /// The hottest lines, with their names; all that were written more than `times` the mean, hottest first.
-fn hot_lines(volume: &Volume, wear: &WearMap, mail: Ino, times: f64) -> Vec<String> {
-    let (map, mean) = (Map::of(volume), wear.summary().mean_writes);
+fn hot_lines(map: &Map, wear: &WearMap, mail: Ino, times: f64) -> Vec<String> {
+    let mean = wear.summary().mean_writes;
     let lines =
         wear.hottest(200).into_iter().map(|Hot { at, writes }| (writes as f64 / mean, writes, map.name(at, mail)));
     lines
@@ -89,14 +87,14 @@ fn hot_lines(volume: &Volume, wear: &WearMap, mail: Ino, times: f64) -> Vec<Stri
 #[test]
 fn mail_wears_phase_change_memory_evenly() {
     let (seed, rounds) = (seed(1), amount(20_000, 864_000));
-    let (volume, wear) = fresh();
+    let (volume, wear, map) = fresh();
     let mut mail = Mail::new(&volume, 1000, seed);
     let operations: u64 = (0..rounds).map(|_| mail.round(&volume)).sum();
     let summary = wear.summary();
     let per_day = summary.hottest_writes as f64 / operations as f64 * 1000.0 * 86_400.0;
     say(&format!("seed {seed}: {rounds} rounds, {operations} operations: {summary:?}"));
     say(&format!("at 1000 operations a second, extrapolated linearly: {:.1} years", ENDURANCE / per_day / 365.0));
-    hot_lines(&volume, &wear, mail.directory(), summary.ratio / 1.5).iter().take(12).for_each(|line| say(line));
+    hot_lines(&map, &wear, mail.directory(), summary.ratio / 1.5).iter().take(12).for_each(|line| say(line));
     assert!(summary.writes_total > rounds * 100, "hardly anything was written: {summary:?}");
     assert!(summary.ratio < 100.0, "{summary:?}");
     volume.close().expect("a clean close");
@@ -108,7 +106,7 @@ fn times_of_a_directory_are_stored_seldom_enough_for_slow_mail() {
     const ROUNDS_PER_SECOND: u64 = 10;
     const STALE_S: u64 = 5;
     let (seed, seconds) = (seed(2), amount(2_000, 86_400));
-    let (volume, wear) = fresh();
+    let (volume, wear, map) = fresh();
     let mut mail = Mail::new(&volume, 1000, seed);
     for _ in 0..seconds / STALE_S {
         for _ in 0..ROUNDS_PER_SECOND * STALE_S {
@@ -119,7 +117,7 @@ fn times_of_a_directory_are_stored_seldom_enough_for_slow_mail() {
     let summary = wear.summary();
     let years = ENDURANCE / (summary.hottest_writes as f64 / seconds as f64) / 86_400.0 / 365.0;
     say(&format!("seed {seed}: {seconds} s of mail: {summary:?}; {years:.1} years"));
-    let hot = hot_lines(&volume, &wear, mail.directory(), 20.0);
+    let hot = hot_lines(&map, &wear, mail.directory(), 20.0);
     hot.iter().for_each(|line| say(line));
     assert!(hot.iter().all(|line| line.contains("the mail directory")), "{hot:#?}");
     // Two versions in turn: each line once in ten seconds, and a little when it was made.
@@ -132,7 +130,7 @@ fn times_of_a_directory_are_stored_seldom_enough_for_slow_mail() {
 fn a_log_wears_its_inode() {
     // The known weak spot: each synchronised append stores a version of the same inode.
     let appends = amount(20_000, 1_000_000);
-    let (volume, wear) = fresh();
+    let (volume, wear, map) = fresh();
     let file = volume.create_file(ROOT, b"log", &Meta::file(0o644)).expect("a file");
     for _ in 0..appends {
         if file.attributes().size > 8 << 20 {
@@ -143,7 +141,7 @@ fn a_log_wears_its_inode() {
     }
     let (summary, ino) = (wear.summary(), file.ino());
     say(&format!("{appends} appends: {summary:?}; life: {:.2e} appends", appends as f64 / summary.life_used));
-    let name = Map::of(&volume).name(summary.hottest_at, 0);
+    let name = map.name(summary.hottest_at, 0);
     assert!(name.starts_with(&format!("inode {ino} ")), "{name}");
     assert!(summary.hottest_writes <= appends / 2 + 100, "{summary:?}");
     drop(file);

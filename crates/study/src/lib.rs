@@ -1,28 +1,18 @@
 //! From a study's TOML to cells, results, statistics and verdicts.
+//!
+//! Each layer uses those above it alone.
 
-pub mod advise;
-pub mod cell;
-mod charts;
-pub mod compare;
-pub mod energy;
-pub mod explorer;
-pub mod factor;
-mod figures;
-pub mod layers;
-pub mod metrics;
-pub mod model;
-pub mod read_ahead;
-pub mod replay;
-mod report_files;
-pub mod report_model;
+pub mod specification;
+
+pub mod results;
+
+pub mod models;
+
+pub mod views;
+
 pub mod run;
-pub mod stats;
-pub mod store;
-pub mod study;
-pub mod summarize;
-pub mod traces;
 
-pub use study::Study;
+pub use specification::study::Study;
 
 /// What tests of this crate share.
 #[cfg(test)]

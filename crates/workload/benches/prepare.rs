@@ -3,7 +3,7 @@
 //! Prints the median of a few repetitions; the bar is 1 s each.
 
 use pocketstone_core::database::{DatabaseWorkload, Delay, Recipe};
-use pocketstone_core::plan::Pattern;
+use pocketstone_core::pattern::Pattern;
 use pocketstone_workload::database::{Trace, prepare};
 use std::io::Write;
 use std::time::Instant;

@@ -1,7 +1,16 @@
 //! What the files hold: bytes that do or do not compress, from a seed.
 
-use pocketstone_core::plan::Data;
 use pocketstone_core::random::Random;
+
+pocketstone_core::words! {
+    /// What a file holds.
+    Data {
+        /// Random bytes: no compressor gains anything.
+        Random = "random",
+        /// Text-like bytes that compress to about half.
+        Compressible = "compressible",
+    }
+}
 
 /// A stream of file content.
 pub struct Content {

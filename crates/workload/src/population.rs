@@ -1,9 +1,15 @@
-//! The files that a workload starts with: their names and sizes, from a seed.
+//! The files that a workload starts with: their names, sizes and contents, from a seed.
 
+use crate::content::{Content, Data, filler_bytes};
 use crate::database::Lognormal;
-use crate::file_name;
-use pocketstone_core::plan::{LIBRARY_BYTES, Population, SMALL_FILE_BYTES, Sizes};
 use pocketstone_core::random::Random;
+use serde::{Deserialize, Serialize};
+
+/// Libraries of an application have this many bytes each.
+pub const LIBRARY_BYTES: u64 = 1 << 20;
+
+/// Smallest and largest of an application's small files, in bytes.
+pub const SMALL_FILE_BYTES: (u64, u64) = (1 << 10, 64 << 10);
 
 /// Mean of the log-normal sizes of an application's small files in bytes, before those outside the bounds are drawn
 /// again, and the standard deviation of their logarithms.
@@ -12,6 +18,73 @@ const SMALL_FILE_SIGMA: f64 = 1.0;
 
 /// Small files of an application that lie in one folder.
 const FOLDER_FILES: u64 = 32;
+
+/// Name of the file of [`Sizes::Target`], in the volume's root directory.
+pub const TARGET_FILE: &str = "target";
+
+/// Name of the file that is written before it, so that it does not begin at the medium's first byte.
+pub const FILLER_FILE: &str = "filler";
+
+/// Name of the folder that all other populations have for themselves, in the volume's root directory.
+pub const FILES_FOLDER: &str = "pocketstone-files";
+
+/// Name of a file in the folder.
+pub fn file_name(file: u32) -> String {
+    format!("file-{file:08}")
+}
+
+/// Files to prepare.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Population {
+    /// How many; an application's libraries are not counted.
+    pub files: u64,
+    /// Size of each in bytes, or the largest one.
+    pub file_bytes: u64,
+    /// Their contents.
+    pub data: Data,
+    /// Seed of their sizes and content.
+    pub seed: u64,
+    /// Whether and how their sizes differ.
+    #[serde(default)]
+    pub sizes: Sizes,
+    /// The state of the kernel's caches before the first operation.
+    pub caches: Caches,
+}
+
+/// Sizes of the files of a population.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "sizes", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Sizes {
+    /// All have `file_bytes`.
+    #[default]
+    Same,
+    /// One file of `file_bytes`, [`TARGET_FILE`], behind a filler of random size.
+    Target,
+    /// Uniform from `least_bytes` to `file_bytes`, both included.
+    Uniform {
+        /// Smallest size in bytes.
+        least_bytes: u64,
+    },
+    /// An application's: small files in folders, log-normal between the bounds [`SMALL_FILE_BYTES`], and libraries
+    /// of [`LIBRARY_BYTES`] bytes.
+    Application {
+        /// Number of libraries, after the small files.
+        libraries: u64,
+    },
+}
+
+pocketstone_core::words! {
+    /// The state of the kernel's caches before the first operation.
+    Caches {
+        /// Everything: names, inodes and pages.
+        Warm = "warm",
+        /// Names and inodes, but no page.
+        ColdPages = "cold-pages",
+        /// Nothing, as after the machine's start.
+        Cold = "cold",
+    }
+}
 
 /// A file of a population.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,31 +95,68 @@ pub struct NewFile {
     pub bytes: u64,
 }
 
-/// The files of a population, in the order of their numbers.
-pub fn population_files(population: &Population) -> Vec<NewFile> {
-    let mut random = Random::labelled(population.seed, "file sizes");
-    let named = |number: u64, bytes| NewFile { name: file_name(number as u32), bytes };
-    let numbers = 0..population.files;
-    match population.sizes {
-        Sizes::Same => numbers.map(|n| named(n, population.file_bytes)).collect(),
-        Sizes::Uniform { least_bytes } => {
-            let choices = population.file_bytes - least_bytes + 1;
-            numbers.map(|n| named(n, least_bytes + random.below(choices))).collect()
+impl Population {
+    /// The folder that they lie in, within the volume; `None`: its root directory.
+    pub fn folder(&self) -> Option<&'static str> {
+        (self.sizes != Sizes::Target).then_some(FILES_FOLDER)
+    }
+
+    /// The file that is written before all others, with its content.
+    pub fn filler(&self) -> Option<(NewFile, Content)> {
+        let filler = || NewFile { name: FILLER_FILE.into(), bytes: filler_bytes(self.seed) };
+        (self.sizes == Sizes::Target).then(|| (filler(), Content::new(Data::Random, self.seed ^ 1)))
+    }
+
+    /// The contents of the files, in the order of their numbers.
+    pub fn contents(&self) -> impl Iterator<Item = Content> + use<> {
+        // One stream for each file: the number of files does not change what the first of them hold.
+        let mut seeds = Random::labelled(self.seed, "population");
+        let (data, own) = (self.data, (self.sizes == Sizes::Target).then_some(self.seed));
+        std::iter::repeat_with(move || Content::new(data, own.unwrap_or_else(|| seeds.next_u64())))
+    }
+
+    /// Bytes of one write that makes a file, and whether each file is made durable before the next is begun.
+    pub fn writing(&self) -> (usize, bool) {
+        if self.sizes == Sizes::Target { (64 << 10, true) } else { (1 << 20, false) }
+    }
+
+    /// The files, in the order of their numbers.
+    pub fn list(&self) -> Vec<NewFile> {
+        let mut random = Random::labelled(self.seed, "file sizes");
+        let named = |number: u64, bytes| NewFile { name: file_name(number as u32), bytes };
+        let numbers = 0..self.files;
+        match self.sizes {
+            Sizes::Same => numbers.map(|n| named(n, self.file_bytes)).collect(),
+            Sizes::Target => vec![NewFile { name: TARGET_FILE.into(), bytes: self.file_bytes }],
+            Sizes::Uniform { least_bytes } => {
+                let choices = self.file_bytes - least_bytes + 1;
+                numbers.map(|n| named(n, least_bytes + random.below(choices))).collect()
+            }
+            Sizes::Application { libraries } => {
+                let sizes = Lognormal::new(SMALL_FILE_MEAN_BYTES, SMALL_FILE_SIGMA);
+                let (least, most) = SMALL_FILE_BYTES;
+                let mut size = || loop {
+                    let bytes = sizes.draw(&mut random);
+                    if (least..=most).contains(&bytes) {
+                        return bytes;
+                    }
+                };
+                let small = numbers.map(|n| NewFile { name: in_folder(n), bytes: size() });
+                let library = |n| NewFile { name: format!("lib/library-{n:02}"), bytes: LIBRARY_BYTES };
+                let mut files: Vec<NewFile> = small.collect();
+                files.extend((0..libraries).map(library));
+                files
+            }
         }
-        Sizes::Application { libraries } => {
-            let sizes = Lognormal::new(SMALL_FILE_MEAN_BYTES, SMALL_FILE_SIGMA);
-            let (least, most) = SMALL_FILE_BYTES;
-            let mut size = || loop {
-                let bytes = sizes.draw(&mut random);
-                if (least..=most).contains(&bytes) {
-                    return bytes;
-                }
-            };
-            let small = numbers.map(|n| NewFile { name: in_folder(n), bytes: size() });
-            let library = |n| NewFile { name: format!("lib/library-{n:02}"), bytes: LIBRARY_BYTES };
-            let mut files: Vec<NewFile> = small.collect();
-            files.extend((0..libraries).map(library));
-            files
+    }
+
+    /// Bytes of all files together.
+    pub fn bytes(&self) -> u64 {
+        match self.sizes {
+            Sizes::Same | Sizes::Target => self.files.saturating_mul(self.file_bytes),
+            Sizes::Uniform { .. } | Sizes::Application { .. } => {
+                self.list().iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes))
+            }
         }
     }
 }
@@ -58,27 +168,26 @@ fn in_folder(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pocketstone_core::plan::Data;
 
     fn population(files: u64, sizes: Sizes) -> Population {
-        Population { files, file_bytes: 10_000, data: Data::Random, seed: 3, sizes }
+        Population { files, file_bytes: 10_000, data: Data::Random, seed: 3, sizes, caches: Caches::Warm }
     }
 
     #[test]
     fn uniform_sizes_have_both_bounds_and_the_mean_between_them() {
-        let files = population_files(&population(2000, Sizes::Uniform { least_bytes: 500 }));
+        let files = population(2000, Sizes::Uniform { least_bytes: 500 }).list();
         let sizes: Vec<u64> = files.iter().map(|f| f.bytes).collect();
         assert!(sizes.iter().all(|s| (500..=10_000).contains(s)));
         // Mean (500 + 10000) / 2 = 5250; standard deviation of the mean 9500 / sqrt(12 * 2000) = 61; five of them.
         let mean = sizes.iter().sum::<u64>() / 2000;
         assert!((4943..=5557).contains(&mean), "{mean}");
         let two = population(200, Sizes::Uniform { least_bytes: 9_999 });
-        assert!([9_999, 10_000].iter().all(|s| population_files(&two).iter().any(|f| f.bytes == *s)));
+        assert!([9_999, 10_000].iter().all(|s| two.list().iter().any(|f| f.bytes == *s)));
     }
 
     #[test]
     fn an_application_has_small_files_in_folders_and_libraries() {
-        let files = population_files(&population(2000, Sizes::Application { libraries: 2 }));
+        let files = population(2000, Sizes::Application { libraries: 2 }).list();
         assert_eq!(files.len(), 2002);
         assert_eq!(
             (files[31].name.as_str(), files[32].name.as_str()),
@@ -97,12 +206,12 @@ mod tests {
 
     #[test]
     fn sizes_come_from_the_seed_and_more_files_do_not_change_the_first() {
-        let some = population_files(&population(10, Sizes::Application { libraries: 1 }));
-        let more = population_files(&population(20, Sizes::Application { libraries: 1 }));
+        let some = population(10, Sizes::Application { libraries: 1 }).list();
+        let more = population(20, Sizes::Application { libraries: 1 }).list();
         assert_eq!(some[..10], more[..10]);
         let other = Population { seed: 4, ..population(10, Sizes::Application { libraries: 1 }) };
-        assert_ne!(some, population_files(&other));
-        let same = population_files(&population(2, Sizes::Same));
+        assert_ne!(some, other.list());
+        let same = population(2, Sizes::Same).list();
         assert_eq!(same[1], NewFile { name: "file-00000001".into(), bytes: 10_000 });
     }
 }

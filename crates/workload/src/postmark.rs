@@ -1,8 +1,89 @@
 //! The transactions of PostMark.
 
-use crate::{Operation, population_files};
-use pocketstone_core::plan::PostmarkSpec;
+use crate::definition::{Defined, FileWorkload};
+use crate::factor::{AnyFactor, Bytes, Factor, Impossible, Point, blame};
+use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES, REQUESTS};
+use crate::population::{Caches, Population, Sizes};
+use crate::{Data, Operation, Purpose};
 use pocketstone_core::random::Random;
+use pocketstone_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The `postmark` workload: the transactions of PostMark (Katcher, "PostMark: a new file system benchmark", TR3022,
+/// Network Appliance, 1997) as version 1.5 makes them. Each is two operations: one file is read whole or appended to,
+/// then one is created or deleted. Every file that is read is read from the medium: the page cache has nothing of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PostmarkSpec {
+    /// Files before the first transaction.
+    pub files: u64,
+    /// Smallest size of a file in bytes.
+    pub least_file_bytes: u64,
+    /// Largest size of a file in bytes.
+    pub file_bytes: u64,
+    /// Number of transactions.
+    pub transactions: u64,
+    /// Bytes that one read() or write() moves.
+    pub request_bytes: u64,
+    /// The files' contents.
+    pub data: Data,
+}
+
+const LEAST_FILE_BYTES: Factor<Bytes> = Factor::new("least_file_bytes", "size of the smallest file").default("500");
+
+impl Defined for PostmarkSpec {
+    const NAME: &'static str = "postmark";
+    const ABOUT: &'static str = "PostMark's transactions";
+    const FACTORS: &'static [AnyFactor] =
+        &[DATA.any(), FILES.any(), FILE_BYTES.any(), LEAST_FILE_BYTES.any(), REQUEST_BYTES.any(), REQUESTS.any()];
+
+    fn of_point(point: &Point) -> Result<Self, Impossible> {
+        let spec = PostmarkSpec {
+            files: point.of(&FILES)?,
+            least_file_bytes: point.of(&LEAST_FILE_BYTES)?,
+            file_bytes: point.of(&FILE_BYTES)?,
+            transactions: point.of(&REQUESTS)?,
+            request_bytes: point.of(&REQUEST_BYTES)?,
+            data: point.of(&DATA)?,
+        };
+        spec.check().map(|()| spec).map_err(blame(LEAST_FILE_BYTES.name()))
+    }
+}
+
+impl FileWorkload for PostmarkSpec {
+    fn check(&self) -> Result<()> {
+        let PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, .. } = *self;
+        if !(1..=file_bytes).contains(&least_file_bytes) {
+            return Err(Error::user(format!("no file has from {least_file_bytes} to {file_bytes} bytes"))
+                .hint("least_file_bytes must be from 1 to file_bytes"));
+        }
+        if request_bytes == 0 {
+            return Err(Error::user("reading 0 bytes does nothing").hint("request_bytes must be 1 or more"));
+        }
+        if files == 0 || files.saturating_add(transactions) > u64::from(u32::MAX) {
+            return Err(Error::user(format!("{files} files and {transactions} transactions are not supported"))
+                .hint("files must be 1 or more, and both together below 4,294,967,296"));
+        }
+        Ok(())
+    }
+
+    fn population(&self, seed: u64) -> Population {
+        let (sizes, caches) = (Sizes::Uniform { least_bytes: self.least_file_bytes }, Caches::Cold);
+        Population { files: self.files, file_bytes: self.file_bytes, data: self.data, seed, sizes, caches }
+    }
+
+    fn new_files(&self) -> u64 {
+        self.transactions
+    }
+
+    fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {
+        Box::new(postmark_operations(self, seed))
+    }
+
+    fn request_bytes(&self) -> u64 {
+        self.request_bytes
+    }
+}
 
 /// Operations of a `postmark` workload.
 ///
@@ -27,7 +108,7 @@ struct Pool {
 
 impl Pool {
     fn new(spec: &PostmarkSpec, seed: u64) -> Pool {
-        let there = population_files(&spec.population(seed));
+        let there = spec.population(seed).list();
         let files: Vec<(u32, u64)> = (0u32..).zip(there.iter().map(|f| f.bytes)).collect();
         Pool {
             spec: spec.clone(),
@@ -65,7 +146,7 @@ impl Pool {
 
     fn read(&mut self, chosen: usize, made: &mut Vec<Operation>) {
         let (file, size) = self.files[chosen];
-        made.extend([Operation::Evict { file }, Operation::Open { file, append: false }]);
+        made.extend([Operation::Evict { file }, Operation::Open { file, purpose: Purpose::Read }]);
         made.extend(blocks(size, self.spec.request_bytes).map(|(offset, bytes)| Operation::Read {
             file,
             offset,
@@ -79,7 +160,7 @@ impl Pool {
         let room = self.spec.file_bytes.saturating_sub(size);
         let added = if room == 0 { 0 } else { 1 + self.random.below(room) };
         self.files[chosen].1 += added;
-        made.push(Operation::Open { file, append: true });
+        made.push(Operation::Open { file, purpose: Purpose::Append });
         self.write(file, added, made);
     }
 
@@ -106,7 +187,6 @@ pub(crate) fn blocks(bytes: u64, block: u64) -> impl Iterator<Item = (u64, u64)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pocketstone_core::plan::Data;
     use std::collections::BTreeMap;
 
     fn spec(files: u64, transactions: u64) -> PostmarkSpec {
@@ -116,7 +196,7 @@ mod tests {
 
     /// Plays operations on a table of sizes, and counts files read, appended to, created and deleted.
     fn play(spec: &PostmarkSpec, seed: u64) -> ([u64; 4], BTreeMap<u32, u64>) {
-        let there = population_files(&spec.population(seed));
+        let there = spec.population(seed).list();
         let mut sizes: BTreeMap<u32, u64> = (0u32..).zip(there.iter().map(|f| f.bytes)).collect();
         let mut counts = [0; 4];
         let (mut open, mut read, mut written, mut created) = (None, 0, 0, false);
@@ -183,11 +263,22 @@ mod tests {
 
     #[test]
     fn the_stream_of_a_seed_never_changes() {
-        let text: String = postmark_operations(&spec(5, 6), 7).map(|o| format!("{o:?};")).collect();
+        let text: String = postmark_operations(&spec(5, 6), 7).map(|o| crate::testing::text(&o)).collect();
         let digest =
             text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         assert_eq!(digest, 3254155796631991186);
         assert_ne!(play(&spec(5, 60), 1), play(&spec(5, 60), 2));
+    }
+
+    #[test]
+    fn sizes_must_fit_each_other() {
+        let good = spec(5, 5);
+        good.check().unwrap();
+        let cure = |spec: PostmarkSpec| spec.check().unwrap_err().cure().unwrap().to_owned();
+        assert!(cure(PostmarkSpec { least_file_bytes: 10_001, ..good.clone() }).contains("least_file_bytes"));
+        assert!(cure(PostmarkSpec { least_file_bytes: 0, ..good.clone() }).contains("from 1"));
+        assert!(cure(PostmarkSpec { request_bytes: 0, ..good.clone() }).contains("request_bytes"));
+        assert!(cure(PostmarkSpec { files: u64::MAX, ..good }).contains("files"));
     }
 
     #[test]

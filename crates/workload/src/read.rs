@@ -1,8 +1,166 @@
-//! The read workload of the read-ahead study.
+//! The `read` workload, that of the read-ahead study.
 
-use crate::Operation;
-use pocketstone_core::plan::{Pattern, ReadSpec};
+use crate::definition::{Defined, FileWorkload};
+use crate::factor::{AnyFactor, Factor, Impossible, Point, blame};
+use crate::factors::{DATA, FILE_BYTES, INTER_ARRIVAL_NS, PATTERN, REQUEST_BYTES, REQUESTS};
+use crate::population::{Caches, Population, Sizes};
+use crate::{Data, Operation, Prefetch, Purpose};
+use pocketstone_core::pattern::Pattern;
 use pocketstone_core::random::Random;
+use pocketstone_core::{Error, Result, words};
+use serde::{Deserialize, Serialize};
+
+/// The `read` workload: one read() per request on a file opened with O_RDONLY, or its pages touched in a mapping; page
+/// cache cold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadSpec {
+    /// Order of the offsets.
+    pub pattern: Pattern,
+    /// Number of read() calls.
+    pub requests: u64,
+    /// Bytes asked for by each.
+    pub request_bytes: u64,
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Pause between the end of one request and the start of the next.
+    pub inter_arrival_ns: u64,
+    /// What the file holds.
+    pub data: Data,
+    /// How requests get at the file.
+    #[serde(default = "ReadAccess::usual", skip_serializing_if = "ReadAccess::is_usual")]
+    pub access: ReadAccess,
+    /// What is called before the first request.
+    #[serde(default = "Prefetch::none", skip_serializing_if = "Prefetch::is_none")]
+    pub prefetch: Prefetch,
+}
+
+words! {
+    /// How the requests of a `read` workload get at the file.
+    ReadAccess {
+        /// By read().
+        Read = "read",
+        /// By touching each page of a mapping of the whole file: a page that is not there is a page fault.
+        Mmap = "mmap",
+    }
+}
+
+impl ReadAccess {
+    fn usual() -> Self {
+        ReadAccess::Read
+    }
+
+    /// Whether it is what it is where nothing is said.
+    fn is_usual(&self) -> bool {
+        *self == ReadAccess::Read
+    }
+}
+
+const ACCESS: Factor<ReadAccess> =
+    Factor::new("access", "requests by read(), or by touching their pages in a mapping").default("read");
+const PREFETCH: Factor<Prefetch> = Factor::new(
+    "prefetch",
+    "prefetch call for all that will be read, before the first request: readahead(2), POSIX_FADV_WILLNEED or \
+        MADV_WILLNEED",
+)
+.default("none");
+
+impl Defined for ReadSpec {
+    const NAME: &'static str = "read";
+    const ABOUT: &'static str = "read() on one file with the page cache cold";
+    const FACTORS: &'static [AnyFactor] = &[
+        DATA.any(),
+        FILE_BYTES.any(),
+        PATTERN.any(),
+        REQUEST_BYTES.any(),
+        REQUESTS.any(),
+        INTER_ARRIVAL_NS.any(),
+        ACCESS.any(),
+        PREFETCH.any(),
+    ];
+
+    fn of_point(point: &Point) -> Result<Self, Impossible> {
+        let spec = ReadSpec {
+            pattern: point.of(&PATTERN)?,
+            requests: point.of(&REQUESTS)?,
+            request_bytes: point.of(&REQUEST_BYTES)?,
+            file_bytes: point.of(&FILE_BYTES)?,
+            inter_arrival_ns: point.of(&INTER_ARRIVAL_NS)?,
+            data: point.of(&DATA)?,
+            access: point.of(&ACCESS)?,
+            prefetch: point.of(&PREFETCH)?,
+        };
+        spec.check().map(|()| spec).map_err(blame(REQUEST_BYTES.name()))
+    }
+}
+
+impl FileWorkload for ReadSpec {
+    fn check(&self) -> Result<()> {
+        let (request, file) = (self.request_bytes, self.file_bytes);
+        if request == 0 || request > file {
+            return Err(Error::user(format!("requests of {request} bytes do not fit a file of {file} bytes"))
+                .hint("request_bytes must be from 1 to file_bytes"));
+        }
+        Ok(())
+    }
+
+    fn population(&self, seed: u64) -> Population {
+        let (sizes, caches) = (Sizes::Target, Caches::ColdPages);
+        Population { files: 1, file_bytes: self.file_bytes, data: self.data, seed, sizes, caches }
+    }
+
+    fn setup(&self) -> Vec<Operation> {
+        let open = Operation::Open { file: 0, purpose: Purpose::Read };
+        let map = (self.access == ReadAccess::Mmap).then_some(Operation::Map { file: 0 });
+        [open].into_iter().chain(map).collect()
+    }
+
+    fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {
+        Box::new(read_operations(self, seed))
+    }
+
+    fn request_bytes(&self) -> u64 {
+        self.request_bytes
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+
+    fn maps(&self) -> bool {
+        self.access == ReadAccess::Mmap || self.prefetch == Prefetch::Madvise
+    }
+
+    fn takes_advice(&self) -> bool {
+        true
+    }
+}
+
+impl ReadSpec {
+    /// The published micro-benchmark (EWiLi'14, section 4.1.2): requests of 4 KiB, one after the other, for a file of
+    /// 5 MiB that does not compress.
+    pub fn new(pattern: Pattern, requests: u64) -> Self {
+        ReadSpec {
+            pattern,
+            requests,
+            request_bytes: 4096,
+            file_bytes: 5 << 20,
+            inter_arrival_ns: 0,
+            data: Data::Random,
+            access: ReadAccess::Read,
+            prefetch: Prefetch::None,
+        }
+    }
+
+    /// First byte and length of the smallest range that has all requests.
+    pub fn range(&self) -> (u64, u64) {
+        let slots = (self.file_bytes / self.request_bytes.max(1)).max(1);
+        match self.pattern {
+            Pattern::Sequential => (0, self.requests.min(slots) * self.request_bytes),
+            Pattern::Random => (0, slots * self.request_bytes),
+        }
+    }
+}
 
 /// Operations of a `read` workload: requests at aligned offsets, with a pause between two of them.
 ///
@@ -14,7 +172,7 @@ pub fn read_operations(spec: &ReadSpec, seed: u64) -> impl Iterator<Item = Opera
     let slots = (spec.file_bytes / spec.request_bytes.max(1)).max(1);
     let mut random = Random::labelled(seed, "read offsets");
     let (offset, bytes) = spec.range();
-    let prefetch = (!spec.prefetch.is_none()).then_some(Operation::Prefetch { offset, bytes });
+    let prefetch = (!spec.prefetch.is_none()).then_some(Operation::Prefetch { by: spec.prefetch, offset, bytes });
     let requests = (0..spec.requests).flat_map(move |n| {
         let slot = match spec.pattern {
             Pattern::Sequential => n % slots,
@@ -30,20 +188,10 @@ pub fn read_operations(spec: &ReadSpec, seed: u64) -> impl Iterator<Item = Opera
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pocketstone_core::plan::{Access, Data, Prefetch};
     use std::collections::HashSet;
 
     fn spec(pattern: Pattern) -> ReadSpec {
-        ReadSpec {
-            pattern,
-            requests: 1280,
-            request_bytes: 4096,
-            file_bytes: 5 << 20,
-            inter_arrival_ns: 0,
-            data: Data::Random,
-            access: Access::Read,
-            prefetch: Prefetch::None,
-        }
+        ReadSpec::new(pattern, 1280)
     }
 
     fn offsets(spec: &ReadSpec, seed: u64) -> Vec<u64> {
@@ -93,7 +241,7 @@ mod tests {
             let spec = ReadSpec { prefetch: Prefetch::Willneed, requests, request_bytes, ..spec(pattern) };
             read_operations(&spec, 1).next().unwrap()
         };
-        let of = |bytes| Operation::Prefetch { offset: 0, bytes };
+        let of = |bytes| Operation::Prefetch { by: Prefetch::Willneed, offset: 0, bytes };
         assert_eq!(first(Pattern::Sequential, 16, 4096), of(65_536));
         // Wrapping reads the whole file, of which 5,242,880 mod 3,000,000 bytes are no whole request.
         assert_eq!(first(Pattern::Sequential, 9, 3_000_000), of(3_000_000));

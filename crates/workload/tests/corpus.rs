@@ -2,24 +2,7 @@
 
 mod support;
 
-use std::path::Path;
-
-/// The inputs of a target, by name.
-fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let mut inputs: Vec<(String, Vec<u8>)> = entries
-        .map(|entry| {
-            let path = entry.expect("a directory entry").path();
-            (
-                path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                std::fs::read(path).expect("an input"),
-            )
-        })
-        .collect();
-    inputs.sort();
-    inputs
-}
+use pocketstone_testing::corpus;
 
 #[test]
 fn workloads_in_the_corpus_are_read_where_they_are_whole() {

@@ -1,18 +1,16 @@
 //! What lies on a chip, page by page, in words. Damage is no error here: it is said.
 
-use crate::blocks::State;
-use crate::checkpoint::{CHECKPOINT_SEQUENCE, State0};
-use crate::chip::{Block, Chip, Chunk};
-use crate::header::{HEADER_BYTES, Header};
-use crate::log::{BAD_SEQUENCE, FIRST_SEQUENCE, LAST_SEQUENCE};
+use crate::checkpoint::{self, Saved};
+use crate::log::blocks::State;
+use crate::log::chip::{Block, Chip, Chunk};
+use crate::log::summary::SUMMARY_OBJECT;
+use crate::log::tags::{Content, Extra, Found, Kind, Tags};
+use crate::log::{BAD_SEQUENCE, CHECKPOINT_SEQUENCE, FIRST_SEQUENCE, First, LAST_SEQUENCE, Log};
 use crate::options::Options;
-use crate::scan::First;
-use crate::summary::SUMMARY_OBJECT;
-use crate::tags::{Content, Extra, Found, Kind, Tags};
-use crate::volume::Volume;
-use crate::xattr;
-use pocketstone_core::inode::Result;
+use crate::tree::header::{HEADER_BYTES, Header};
+use crate::tree::{width_of, xattrs};
 use pocketstone_media::nand::{Nand, Verdict};
+use pocketstone_vfs::{MediumError, Result};
 
 /// What to tell of a chip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,7 +25,7 @@ pub struct DumpOptions {
 /// and summaries are stored.
 ///
 /// # Errors
-/// When the chip cannot be read, or no YAFFS2 volume can be on it.
+/// `Medium` if the chip cannot be read, or its geometry is unsupported.
 pub fn dump(
     nand: Box<dyn Nand>,
     options: &Options,
@@ -35,24 +33,24 @@ pub fn dump(
     line: &mut dyn FnMut(&str) -> bool,
 ) -> Result<()> {
     let options = Options { read_only: true, ..options.clone() };
-    let mut volume = Volume::prepare(Chip::new(nand, options.inband_tags, options.tags_ecc)?, &options);
+    let mut log = open(nand, &options)?;
     let blocks = match what.block {
-        Some(block) if block >= volume.chip.blocks() => {
-            let error = pocketstone_core::Error::user(format!("there is no block {block}"))
-                .hint(format!("blocks are numbered from 0 to {}", volume.chip.blocks() - 1));
+        Some(block) if block >= log.chip.blocks() => {
+            let error = MediumError::refused(format!("no block {block}"))
+                .hint(format!("blocks are numbered from 0 to {}", log.chip.blocks() - 1));
             return Err(error.into());
         }
         Some(block) => block + 1..=block + 1,
-        None => volume.blocks.all(),
+        None => log.blocks.all(),
     };
-    if !line(&volume.chip.describe()) {
+    if !line(&log.chip.describe()) {
         return Ok(());
     }
     // Blocks of which there is nothing to tell are told together.
     let mut erased: Option<(Block, Block)> = None;
     for block in blocks {
         let mut lines = Vec::new();
-        if block_lines(&mut volume, block, what, &mut lines)? {
+        if block_lines(&mut log, block, what, &mut lines)? {
             erased = Some((erased.map_or(block, |(first, _)| first), block));
             continue;
         }
@@ -64,7 +62,13 @@ pub fn dump(
     if !erased.map(erased_line).is_none_or(|text| line(&text)) || what.block.is_some() {
         return Ok(());
     }
-    checkpoint_lines(&mut volume, line)
+    checkpoint_lines(&mut log, line)
+}
+
+/// A log of which nothing but its chip is known.
+fn open(nand: Box<dyn Nand>, options: &Options) -> Result<Log> {
+    let chip = Chip::new(nand, options.inband_tags, options.tags_ecc)?;
+    Ok(Log::new(chip, options.summary, options.read_only))
 }
 
 fn erased_line((first, last): (Block, Block)) -> String {
@@ -75,18 +79,18 @@ fn erased_line((first, last): (Block, Block)) -> String {
 }
 
 /// A block's lines. True: all of it is erased.
-fn block_lines(volume: &mut Volume, block: Block, what: &DumpOptions, lines: &mut Vec<String>) -> Result<bool> {
-    let pages = volume.chip.pages_per_block();
-    if volume.chip.is_bad(block)? {
+fn block_lines(log: &mut Log, block: Block, what: &DumpOptions, lines: &mut Vec<String>) -> Result<bool> {
+    let pages = log.chip.pages_per_block();
+    if log.chip.is_bad(block)? {
         lines.push(format!("block {}: bad", block - 1));
         return Ok(false);
     }
     let mut all_erased = true;
     let mut sequence = None;
-    let mut data = vec![0; volume.chip.data_bytes()];
+    let mut data = vec![0; log.chip.data_bytes()];
     for page in 0..pages {
-        let chunk = volume.chip.chunk(block, page);
-        let whole = volume.chip.read(chunk, &mut data)?;
+        let chunk = log.chip.chunk(block, page);
+        let whole = log.chip.read(chunk, &mut data)?;
         if whole.tags == Found::Unused && data.iter().all(|&byte| byte == 0xFF) {
             continue;
         }
@@ -97,7 +101,7 @@ fn block_lines(volume: &mut Volume, block: Block, what: &DumpOptions, lines: &mu
         lines.push(page_line(page, &whole.tags, whole.verdict, sequence));
         let Found::Tags { tags, .. } = whole.tags else { continue };
         if !matches!(tags.content, Content::Data { .. }) {
-            lines.extend(header_lines(&data, volume.chip.inband));
+            lines.extend(header_lines(&data, log.chip.inband));
         }
     }
     let kind = match sequence {
@@ -105,19 +109,19 @@ fn block_lines(volume: &mut Volume, block: Block, what: &DumpOptions, lines: &mu
         Some(CHECKPOINT_SEQUENCE) => "checkpoint".to_owned(),
         Some(BAD_SEQUENCE) => "given up".to_owned(),
         Some(sequence) if (FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&sequence) => format!("sequence {sequence:#x}"),
-        Some(sequence) => format!("sequence {sequence:#x}, which no block has"),
+        Some(sequence) => format!("invalid sequence {sequence:#x}"),
     };
     lines.insert(0, format!("block {}: {kind}", block - 1));
-    if let (true, Some(sequence)) = (what.summary && volume.shape.is_on(), sequence) {
-        volume.blocks.get_mut(block).sequence = sequence;
-        match volume.read_summary(block)? {
+    if let (true, Some(sequence)) = (what.summary && log.shape.is_on(), sequence) {
+        log.blocks.get_mut(block).sequence = sequence;
+        match log.read_summary(block)? {
             None => lines.push("  no summary".to_owned()),
             Some(entries) => {
                 lines.push("  summary".to_owned());
                 lines.extend((0u32..).zip(entries).map(|(page, entry)| match entry.meaning() {
                     _ if entry.object == 0 => format!("  {page:>4}  no entry"),
                     Some((object, content)) => format!("  {page:>4}  {}", content_words(object, &content)),
-                    None => format!("  {page:>4}  what cannot be: {entry:x?}"),
+                    None => format!("  {page:>4}  an impossible entry: {entry:x?}"),
                 }));
             }
         }
@@ -128,7 +132,7 @@ fn block_lines(volume: &mut Volume, block: Block, what: &DumpOptions, lines: &mu
 fn page_line(page: u32, found: &Found, verdict: Verdict, block: Option<u32>) -> String {
     let mut text = match found {
         Found::Unused => "written, without tags".to_owned(),
-        Found::Broken => "tags that cannot be made out".to_owned(),
+        Found::Broken => "tags that cannot be decoded".to_owned(),
         Found::Tags { tags, .. } if tags.sequence == CHECKPOINT_SEQUENCE => checkpoint_page(tags),
         Found::Tags { tags, .. } => content_words(tags.object, &tags.content),
     };
@@ -151,7 +155,7 @@ fn page_line(page: u32, found: &Found, verdict: Verdict, block: Option<u32>) -> 
 fn checkpoint_page(tags: &Tags) -> String {
     match tags.content {
         Content::Data { chunk, bytes } => format!("checkpoint page {chunk}, {bytes} bytes; next after {}", tags.object),
-        _ => "no page of a checkpoint".to_owned(),
+        _ => "not a checkpoint page".to_owned(),
     }
 }
 
@@ -199,7 +203,7 @@ fn header_lines(page: &[u8], inband: bool) -> Vec<String> {
             "        mode {mode:o}, user {uid}, group {gid}, read {atime_s}, written {mtime_s}, changed {ctime_s}"
         ));
     }
-    for (name, value) in xattr::records(&page[HEADER_BYTES.min(page.len())..]) {
+    for (name, value) in xattrs::records(&page[HEADER_BYTES.min(page.len())..]) {
         lines.push(format!("        attribute `{}`, {} bytes", shown(name), value.len()));
     }
     lines
@@ -214,17 +218,17 @@ fn shown(name: &[u8]) -> String {
 /// what is in a checkpoint has a sum, and an entry for each block.
 ///
 /// # Errors
-/// When the chip cannot be read, or no YAFFS2 volume can be on it.
+/// `Medium` if the chip cannot be read, or its geometry is unsupported.
 pub fn has_checkpoint(nand: Box<dyn Nand>, options: &Options) -> Result<bool> {
-    let mut volume = Volume::prepare(Chip::new(nand, options.inband_tags, options.tags_ecc)?, options);
-    Ok(find_checkpoint(&mut volume)?.is_some_and(|state| state.is_some()))
+    let mut log = open(nand, options)?;
+    Ok(find_checkpoint(&mut log)?.is_some_and(|state| state.is_some()))
 }
 
 /// The checkpoint, if there is one, and what it says, if it is valid.
-fn find_checkpoint(volume: &mut Volume) -> Result<Option<Option<State0>>> {
+fn find_checkpoint(log: &mut Log) -> Result<Option<Option<Saved>>> {
     let mut firsts = Vec::new();
-    for block in volume.blocks.all() {
-        firsts.push(volume.first(block)?);
+    for block in log.blocks.all() {
+        firsts.push(log.first(block)?);
     }
     let mut blocks: Vec<(u32, Block)> = (1..)
         .zip(&firsts)
@@ -235,15 +239,15 @@ fn find_checkpoint(volume: &mut Volume) -> Result<Option<Option<State0>>> {
         .collect();
     blocks.sort_unstable();
     let blocks: Vec<Block> = blocks.into_iter().map(|(_, block)| block).collect();
-    if blocks.is_empty() { Ok(None) } else { volume.read_checkpoint(&blocks, &firsts).map(Some) }
+    if blocks.is_empty() { Ok(None) } else { checkpoint::read(log, &blocks, &firsts).map(Some) }
 }
 
 /// The content of a checkpoint.
-fn checkpoint_lines(volume: &mut Volume, line: &mut dyn FnMut(&str) -> bool) -> Result<()> {
-    let state = match find_checkpoint(volume)? {
+fn checkpoint_lines(log: &mut Log, line: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+    let state = match find_checkpoint(log)? {
         Some(Some(state)) => state,
         Some(None) => {
-            line("a checkpoint that is not valid: mounts do not use it");
+            line("an invalid checkpoint, which mounts ignore");
             return Ok(());
         }
         None => {
@@ -251,17 +255,17 @@ fn checkpoint_lines(volume: &mut Volume, line: &mut dyn FnMut(&str) -> bool) -> 
             return Ok(());
         }
     };
-    let pages = volume.chip.pages_per_block();
+    let pages = log.chip.pages_per_block();
     let place = |chunk: Chunk| match chunk {
         0 => "without header".to_owned(),
         chunk => format!("header at block {} page {}", chunk / pages - 1, chunk % pages),
     };
-    let writing = match state.log.block {
+    let writing = match state.head.block {
         0 => "no block is being filled".to_owned(),
-        block => format!("block {} is filled up to page {}", block - 1, state.log.page),
+        block => format!("block {} is filled up to page {}", block - 1, state.head.page),
     };
     let mut lines = vec![
-        format!("checkpoint: newest sequence {:#x}; {writing}", state.log.sequence),
+        format!("checkpoint: newest sequence {:#x}; {writing}", state.head.sequence),
         format!(
             "  {} pages in use, {} blocks erased, {} bad",
             state.blocks.used(),
@@ -285,7 +289,7 @@ fn checkpoint_lines(volume: &mut Volume, line: &mut dyn FnMut(&str) -> bool) -> 
         let Some(object) = state.objects.get(id) else { continue };
         let value = match object.kind {
             Kind::File => {
-                format!(", {} bytes in {} chunks", object.value, object.map.chunks(volume.width).count())
+                format!(", {} bytes in {} chunks", object.value, object.map.chunks(width_of(log)).count())
             }
             Kind::HardLink => format!(" to {}", object.value),
             _ => String::new(),

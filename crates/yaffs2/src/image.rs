@@ -1,22 +1,20 @@
-//! Making images in the form of mkyaffs2image: every object once, in an order that can be read from front to back.
+//! Building images in the format of mkyaffs2image: every object once, readable front to back.
 //!
 //! All blocks have the sequence number 0x1000, headers have no extra information in their tags, parents come before
 //! their children, and a file's data stands behind its header.
 
-use crate::header::{HEADER_BYTES, Header, NAME_BYTES, TARGET_BYTES};
 use crate::log::FIRST_SEQUENCE;
-use crate::names::check_name;
-use crate::objects::{FIRST_ID, LARGEST_OBJECT, ROOT_ID};
-use crate::tags::{Content, ECC_BYTES, INBAND_BYTES, Kind, PLAIN_BYTES, Tags};
-use crate::xattr;
-use pocketstone_core::error::Context;
-use pocketstone_core::inode::{FileType, Ino};
-use pocketstone_core::{Error, Result};
+use crate::log::tags::{Content, ECC_BYTES, INBAND_BYTES, Kind, PLAIN_BYTES, Tags};
+use crate::tree::header::{HEADER_BYTES, Header, NAME_BYTES, TARGET_BYTES};
+use crate::tree::names::check_name;
+use crate::tree::objects::{FIRST_ID, LARGEST_OBJECT, ROOT_ID};
+use crate::tree::xattrs;
 use pocketstone_media::nand::ImageLayout;
+use pocketstone_vfs::{Context, FileType, Ino, MediumError, Result};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 
-/// How an image is to be laid out.
+/// The layout of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageForm {
     /// Sizes, and where tags begin in the spare area.
@@ -56,14 +54,15 @@ impl ImageForm {
         } else if pages_per_block == 0 {
             "blocks without pages".to_owned()
         } else if spare_offset.checked_add(spare_free_bytes).is_none_or(|end| end > spare_total_bytes) {
-            format!("{spare_free_bytes} free bytes from {spare_offset} on in a spare area of {spare_total_bytes}")
+            format!("{spare_free_bytes} free bytes from {spare_offset} in a spare area of {spare_total_bytes}")
         } else if !self.inband_tags && spare_free_bytes < tags {
-            format!("{spare_free_bytes} free spare bytes, of which tags take {tags}")
+            format!("{spare_free_bytes} free spare bytes, but {tags} needed for tags")
         } else {
             return Ok(());
         };
-        Err(Error::user(format!("no YAFFS2 image can have {why}"))
-            .hint("pages have 1024 to 65536 bytes and 28 free spare bytes (16 without the tags' error correction)"))
+        Err(MediumError::refused(format!("a YAFFS2 image cannot have {why}"))
+            .hint("pages have 1024 to 65536 bytes and 28 free spare bytes (16 without the tags' error correction)")
+            .into())
     }
 }
 
@@ -103,7 +102,7 @@ impl<W: Write> ImageWriter<W> {
     /// Starts an image with its root directory.
     ///
     /// # Errors
-    /// When no image can have this form, or `out` cannot be written.
+    /// `Medium` if the layout is unsupported, or `out` cannot be written.
     pub fn new(out: W, form: &ImageForm, root: &ImageMeta) -> Result<ImageWriter<W>> {
         form.check()?;
         let page = vec![0xFF; form.layout.stride() as usize];
@@ -117,8 +116,8 @@ impl<W: Write> ImageWriter<W> {
     /// Adds a directory and gives its number.
     ///
     /// # Errors
-    /// When `parent` is no directory of this image, the name is none, there are too many objects, extended attributes
-    /// do not fit into one page with the header, or the stream cannot be written. So with everything that is added.
+    /// `Medium` if `parent` is not a directory of this image, the name is invalid, there are too many objects, extended
+    /// attributes do not fit into one page with the header, or the stream cannot be written.
     pub fn directory(&mut self, parent: Ino, name: &[u8], meta: &ImageMeta) -> Result<Ino> {
         self.add(header_of(Kind::Directory, parent, name, FileType::Directory, meta), meta)
     }
@@ -126,7 +125,7 @@ impl<W: Write> ImageWriter<W> {
     /// Adds a file of `bytes` bytes, which are read from `content`.
     ///
     /// # Errors
-    /// As [`ImageWriter::directory`]; when `content` ends early or cannot be read.
+    /// As [`ImageWriter::directory`]; `Medium` also if `content` ends early or cannot be read.
     pub fn file(
         &mut self,
         parent: Ino,
@@ -138,8 +137,9 @@ impl<W: Write> ImageWriter<W> {
         let data_bytes = self.form.data_bytes();
         let chunks = bytes.div_ceil(data_bytes as u64);
         if chunks >= 1 << 28 {
-            return Err(Error::user(format!("{} is too large: {bytes} bytes", show(name)))
-                .hint(format!("a file has at most 2^28 pages of {data_bytes} bytes")));
+            return Err(MediumError::refused(format!("{} is too large: {bytes} bytes", show(name)))
+                .hint(format!("a file has at most 2^28 pages of {data_bytes} bytes"))
+                .into());
         }
         let mut header = header_of(Kind::File, parent, name, FileType::Regular, meta);
         header.size = bytes;
@@ -148,7 +148,9 @@ impl<W: Write> ImageWriter<W> {
         let mut left = bytes;
         for chunk in 1..=chunks as u32 {
             let valid = left.min(data_bytes as u64) as usize;
-            content.read_exact(&mut data[..valid]).user(|| format!("cannot read {} bytes of {}", bytes, show(name)))?;
+            content
+                .read_exact(&mut data[..valid])
+                .refused(|| format!("cannot read {} bytes of {}", bytes, show(name)))?;
             data[valid..].fill(0xFF);
             self.put(id, Content::Data { chunk, bytes: valid as u32 }, &data)?;
             left -= valid as u64;
@@ -159,11 +161,12 @@ impl<W: Write> ImageWriter<W> {
     /// Adds a symbolic link.
     ///
     /// # Errors
-    /// As [`ImageWriter::directory`]; when the target is longer than 159 bytes.
+    /// As [`ImageWriter::directory`]; `Medium` also if the target is longer than 159 bytes.
     pub fn symlink(&mut self, parent: Ino, name: &[u8], meta: &ImageMeta, target: &[u8]) -> Result<Ino> {
         if target.is_empty() || target.len() > TARGET_BYTES || target.contains(&0) {
-            return Err(Error::user(format!("{}: the link's target has {} bytes", show(name), target.len()))
-                .hint(format!("YAFFS2 holds targets of 1 to {TARGET_BYTES} bytes")));
+            return Err(MediumError::refused(format!("{}: the link's target has {} bytes", show(name), target.len()))
+                .hint(format!("YAFFS2 supports targets of 1 to {TARGET_BYTES} bytes"))
+                .into());
         }
         let mut header = header_of(Kind::Symlink, parent, name, FileType::Symlink, meta);
         header.target = target.to_vec();
@@ -176,7 +179,7 @@ impl<W: Write> ImageWriter<W> {
     /// As [`ImageWriter::directory`].
     pub fn special(&mut self, parent: Ino, name: &[u8], meta: &ImageMeta, kind: FileType, rdev: u32) -> Result<Ino> {
         if matches!(kind, FileType::Regular | FileType::Directory | FileType::Symlink) {
-            return Err(Error::bug(format!("{} is no special file", show(name))));
+            return Err(MediumError::bug(format!("{} is not a special file", show(name))).into());
         }
         let mut header = header_of(Kind::Special, parent, name, kind, meta);
         header.rdev = if matches!(kind, FileType::CharDevice | FileType::BlockDevice) { rdev } else { 0 };
@@ -186,10 +189,10 @@ impl<W: Write> ImageWriter<W> {
     /// Adds one more name of an object that is there.
     ///
     /// # Errors
-    /// As [`ImageWriter::directory`]; when `target` is no object that can have several names.
+    /// As [`ImageWriter::directory`]; `Medium` also if `target` cannot have several names.
     pub fn hard_link(&mut self, parent: Ino, name: &[u8], target: Ino) -> Result<()> {
         if !self.known.get(&target).is_some_and(|kind| *kind != Kind::Directory) {
-            return Err(Error::bug(format!("{}: no object {target} can have one more name", show(name))));
+            return Err(MediumError::bug(format!("{}: object {target} cannot get another name", show(name))).into());
         }
         let mut header = header_of(Kind::HardLink, parent, name, FileType::Regular, &ImageMeta::default());
         (header.mode, header.equivalent) = (0, target);
@@ -207,7 +210,7 @@ impl<W: Write> ImageWriter<W> {
     /// Ends the image and gives the stream back.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// `Medium` if it cannot be written.
     pub fn finish(mut self) -> Result<W> {
         if self.form.whole_blocks {
             self.page.fill(0xFF);
@@ -215,21 +218,25 @@ impl<W: Write> ImageWriter<W> {
                 self.write_page()?;
             }
         }
-        self.out.flush().board(|| "cannot write the image".to_owned())?;
+        self.out.flush().failed(|| "cannot write the image".to_owned())?;
         Ok(self.out)
     }
 
     fn add(&mut self, header: Header, meta: &ImageMeta) -> Result<Ino> {
         let name = show(&header.name);
-        check_name(&header.name).user(|| {
-            format!("{name} is no name for a file: it is empty, `.`, `..`, has a `/`, or more than {NAME_BYTES} bytes")
+        check_name(&header.name).refused(|| {
+            format!(
+                "{name} is not a valid file name: it is empty, `.`, `..`, contains a `/`, or has more than \
+                {NAME_BYTES} bytes"
+            )
         })?;
         if self.known.get(&header.parent) != Some(&Kind::Directory) {
-            return Err(Error::bug(format!("{name}: {} is no directory of the image", header.parent)));
+            return Err(MediumError::bug(format!("{name}: {} is not a directory of the image", header.parent)).into());
         }
         if self.next >= LARGEST_OBJECT {
-            return Err(Error::user(format!("{name} is one object too many"))
-                .hint(format!("YAFFS2 holds at most {} objects; leave some out", LARGEST_OBJECT - FIRST_ID)));
+            return Err(MediumError::refused(format!("{name} exceeds the maximum number of objects"))
+                .hint(format!("YAFFS2 supports at most {} objects; omit some", LARGEST_OBJECT - FIRST_ID))
+                .into());
         }
         let id = self.next;
         self.next += 1;
@@ -242,9 +249,9 @@ impl<W: Write> ImageWriter<W> {
         let mut page = vec![0xFF; self.form.data_bytes()];
         let room = page.len() - HEADER_BYTES;
         let records = xattrs.iter().map(|(name, value)| (&name[..], &value[..]));
-        let area = xattr::area_of(records, room).map_err(|_| {
-            Error::user(format!("the extended attributes of {} do not fit", show(&header.name)))
-                .hint(format!("pages of this size have room for {room} bytes of them; leave some out"))
+        let area = xattrs::area_of(records, room).map_err(|_| {
+            MediumError::refused(format!("the extended attributes of {} do not fit", show(&header.name)))
+                .hint(format!("pages of this size have space for {room} bytes of them; omit some"))
         })?;
         header.encode(&mut page, self.form.inband_tags);
         page[HEADER_BYTES..].copy_from_slice(&area);
@@ -266,7 +273,7 @@ impl<W: Write> ImageWriter<W> {
 
     fn write_page(&mut self) -> Result<()> {
         self.pages += 1;
-        self.out.write_all(&self.page).board(|| "cannot write the image".to_owned())
+        Ok(self.out.write_all(&self.page).failed(|| "cannot write the image".to_owned())?)
     }
 }
 
@@ -345,7 +352,7 @@ mod tests {
         assert!(image.symlink(ROOT_ID, b"s", &meta, &[b'x'; 160]).is_err());
         assert!(image.hard_link(ROOT_ID, b"h", ROOT_ID).is_err());
         let early = image.file(ROOT_ID, b"f", &meta, 3, &mut &b"ab"[..]);
-        assert!(early.expect_err("it ends early").message().contains("3 bytes of f"));
+        assert!(early.expect_err("it ends early").to_string().contains("3 bytes of f"));
         let large = ImageMeta { xattrs: vec![(b"user.a".to_vec(), vec![0; 2000])], ..meta.clone() };
         assert!(image.directory(ROOT_ID, b"x", &large).expect_err("too large").cure().is_some());
         let small = ImageForm { layout: ImageLayout { page_bytes: 512, ..form.layout }, ..form };

@@ -1,37 +1,36 @@
 //! YAFFS2: a log-structured file system for raw NAND flash, in user space.
 //!
-//! Every page of the chip carries tags that say whose it is; a mount reads them, or a checkpoint of what they
-//! said. `docs/yaffs2-format.md` draws the format, `docs/yaffs2.md` says what is promised.
+//! Every page of the chip has tags that identify its contents; a mount reads the tags, or a checkpoint of the resulting
+//! state. `docs/yaffs2-format.md` documents the format, `docs/yaffs2.md` the guarantees.
+//!
+//! Inside it has layers, each of which uses only those before it: `log` (the chip, tags of pages, blocks, where the
+//! next page is written), `tree` (objects, headers, names, where chunks are), `checkpoint`, `files` (contents, the
+//! cache, garbage collection), `operations`, `mount` (scanning, putting in order what a loss of power left), and
+//! [`Volume`], which offers all of it. Beside them stand [`check`], [`dump`] and the writer of images.
+//!
+#![doc = include_str!("../README.md")]
 
-mod blocks;
-mod cache;
+mod bytes;
 mod check;
 mod checkpoint;
-mod chip;
-mod collect;
-mod details;
 mod dump;
-mod extents;
-mod file;
-mod header;
-mod headers;
+mod files;
 mod image;
 mod log;
-mod map;
-mod mend;
-mod names;
-mod objects;
+mod mount;
+mod operations;
 mod options;
-mod scan;
-mod summary;
-mod tags;
-mod unlink;
+mod shared;
+mod tree;
 mod volume;
-mod xattr;
 
 pub use check::{Finding, Kinds, Report, Severity, check};
 pub use dump::{DumpOptions, dump, has_checkpoint};
 pub use image::{ImageForm, ImageMeta, ImageWriter};
-pub use objects::LARGEST_OBJECT;
+pub use mount::MountedBy;
 pub use options::Options;
-pub use volume::{MountedBy, Usage, Volume, format};
+pub use pocketstone_vfs as vfs;
+pub use pocketstone_vfs::{Error, FileSystem, Result};
+pub use shared::{Handle, SharedVolume};
+pub use tree::objects::LARGEST_OBJECT;
+pub use volume::{Usage, Volume};

@@ -1,13 +1,11 @@
 //! What a check says of chips that were written by hand, page by page, from the description of the format.
 
-mod support;
-
-use pocketstone_core::Result;
-use pocketstone_core::inode::{Meta, ROOT};
+use crate::support::writer::{DIRECTORY, FILE, HARD_LINK, PAGE, SYMLINK, Writer, geometry, header};
+use pocketstone_media::Result;
 use pocketstone_media::nand::{Fault, Geometry, Nand, SimulatedNand, SimulatedOptions, Verdict};
+use pocketstone_vfs::{Meta, ROOT};
 use pocketstone_yaffs2::{DumpOptions, Options, Report, Severity, Volume, check, dump, has_checkpoint};
 use std::collections::BTreeSet;
-use support::writer::{DIRECTORY, FILE, HARD_LINK, PAGE, SYMLINK, Writer, geometry, header};
 
 /// What was found of a kind, without the bad block that every chip here has.
 fn found(report: &Report) -> BTreeSet<(Severity, &'static str)> {
@@ -198,10 +196,10 @@ fn data_that_cannot_be_corrected_is_found_and_a_torn_page_is_no_error() {
 fn with_checkpoint() -> Box<dyn Nand> {
     let nand = SimulatedNand::new(geometry(64), SimulatedOptions::default());
     let options = Options { fixed_clock_ns: Some(0), ..Options::default() };
-    let mut volume = Volume::mount(Box::new(nand.clone()), &options).expect("mounted");
-    let file = volume.create(ROOT, b"f", &Meta::file(0o644)).expect("created");
-    volume.write(file.ino, 0, &[7; 5000]).expect("written");
-    volume.unmount().expect("unmounted");
+    let mut volume = Volume::open(Box::new(nand.clone()), &options).expect("mounted");
+    let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).expect("created");
+    volume.write_at(file.ino, &[7; 5000], 0).expect("written");
+    volume.close().expect("unmounted");
     Box::new(nand)
 }
 

@@ -1,34 +1,17 @@
 //! The fuzzers' corpora, replayed: each input once, as the fuzzer would; and some random inputs.
 
-mod support;
-
-use pocketstone_core::random::Random;
-use std::path::{Path, PathBuf};
-use support::{amount, fuzz, say, seed};
-
-fn replay(target: &str, body: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a corpus can be listed").path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty(), "{} is empty", folder.display());
-    for path in &paths {
-        let data = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        if let Err(panic) = std::panic::catch_unwind(|| body(&data)) {
-            say(&format!("while replaying {}", path.display()));
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
+use crate::support::fuzz;
+use pocketstone_random::Random;
+use pocketstone_testing::{amount, replay, say, seed};
 
 #[test]
 fn yaffs2_operations() {
-    replay("yaffs2_operations", fuzz::operations);
+    replay("yaffs2_operations", |_, data| fuzz::operations(data));
 }
 
 #[test]
 fn yaffs2_image() {
-    replay("yaffs2_image", fuzz::image);
+    replay("yaffs2_image", |_, data| fuzz::image(data));
 }
 
 #[test]

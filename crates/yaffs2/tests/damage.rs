@@ -1,11 +1,9 @@
 //! Chips that are somebody else's, and pages that can no longer be read: what is there stays there.
 
-mod support;
-
-use pocketstone_core::inode::{Error, Meta, ROOT, SetAttr, SetXattr};
+use crate::support::writer::{DIRECTORY, FILE, Writer, header};
 use pocketstone_media::nand::{Geometry, Nand, SimulatedNand, SimulatedOptions};
+use pocketstone_vfs::{Error, Meta, ROOT, SetAttr, SetXattr};
 use pocketstone_yaffs2::{Options, Volume};
-use support::writer::{DIRECTORY, FILE, Writer, header};
 
 const LOST_AND_FOUND: u32 = 2;
 const GEOMETRY: Geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 16, blocks: 64 };
@@ -15,7 +13,7 @@ fn chip() -> SimulatedNand {
 }
 
 fn mount(chip: &SimulatedNand, options: &Options) -> Result<Volume, Error> {
-    Volume::mount(Box::new(chip.clone()), options)
+    Volume::open(Box::new(chip.clone()), options)
 }
 
 fn by_scan() -> Options {
@@ -27,7 +25,7 @@ fn assert_refused(chip: &SimulatedNand, options: &Options) {
     let before = chip.image();
     for read_only in [true, false] {
         let said = mount(chip, &Options { read_only, ..options.clone() }).err().expect("refused").to_string();
-        assert!(said.contains("no YAFFS2 volume"), "{said}");
+        assert!(said.contains("not a YAFFS2 volume"), "{said}");
     }
     assert!(chip.image() == before, "something was changed");
 }
@@ -43,9 +41,9 @@ fn what_has_nothing_in_its_spare_areas_is_no_empty_volume() {
     let inband = Options { inband_tags: true, ..by_scan() };
     let chip = chip();
     let mut volume = mount(&chip, &inband).unwrap();
-    let file = volume.create(ROOT, b"file", &Meta::file(0o600)).unwrap().ino;
-    volume.write(file, 0, &[1; 200_000]).unwrap();
-    volume.unmount().unwrap();
+    let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap().ino;
+    volume.write_at(file, &[1; 200_000], 0).unwrap();
+    volume.close().unwrap();
     assert_refused(&chip, &Options::default());
     assert_eq!(mount(&chip, &inband).unwrap().lookup(ROOT, b"file").unwrap().size, 200_000);
 }
@@ -57,7 +55,7 @@ fn bits_that_flipped_in_an_erased_chip_are_no_file_system() {
         chip.flip_data(block * GEOMETRY.pages_per_block, 12, u64::from(block));
     }
     let mut volume = mount(&chip, &Options::default()).unwrap();
-    volume.create(ROOT, b"file", &Meta::file(0o600)).unwrap();
+    volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap();
 }
 
 #[test]
@@ -73,8 +71,8 @@ fn what_lay_in_a_directory_that_cannot_be_read_is_kept() {
         let directory = volume.lookup(LOST_AND_FOUND, b"obj257").unwrap().ino;
         let file = volume.lookup(directory, b"file").unwrap();
         let mut data = [0; 2048];
-        assert_eq!((volume.read(file.ino, 0, &mut data).unwrap(), data), (2048, [7; 2048]));
-        volume.unmount().unwrap();
+        assert_eq!((volume.read_at(file.ino, &mut data, 0).unwrap(), data), (2048, [7; 2048]));
+        volume.close().unwrap();
     }
 }
 
@@ -83,20 +81,20 @@ fn one_object_that_cannot_be_written_keeps_no_other_from_it() {
     let chip = chip();
     let mut volume = mount(&chip, &by_scan()).unwrap();
     // The first two pages that are written. Attributes are read from the second one whenever there is a new header.
-    let directory = volume.create(ROOT, b"directory", &Meta::directory(0o700)).unwrap().ino;
+    let directory = volume.create_directory(ROOT, b"directory", &Meta::directory(0o700)).unwrap().ino;
     volume.set_xattr(directory, b"user.a", b"b", SetXattr::Any).unwrap();
-    let other = volume.create(ROOT, b"other", &Meta::file(0o600)).unwrap().ino;
-    volume.unmount().unwrap();
+    let other = volume.create_file(ROOT, b"other", &Meta::file(0o600)).unwrap().ino;
+    volume.close().unwrap();
     let mut volume = mount(&chip, &by_scan()).unwrap();
     volume.attributes(directory).unwrap();
     chip.flip_data(1, 500, 1);
-    let _ = volume.create(directory, b"inside", &Meta::file(0o600));
-    volume.write(other, 0, b"must be there").unwrap();
+    let _ = volume.create_file(directory, b"inside", &Meta::file(0o600));
+    volume.write_at(other, b"must be there", 0).unwrap();
     assert!(matches!(volume.sync(), Err(Error::Damaged(_))));
     volume.abandon();
     let mut volume = mount(&chip, &Options { lazy_loading: false, ..by_scan() }).unwrap();
     let mut data = [0; 13];
-    assert_eq!((volume.read(other, 0, &mut data).unwrap(), &data), (13, b"must be there"));
+    assert_eq!((volume.read_at(other, &mut data, 0).unwrap(), &data), (13, b"must be there"));
 }
 
 #[test]
@@ -107,8 +105,8 @@ fn a_hole_behind_two_gigabytes_stays_one() {
         let options = Options { inband_tags, ..by_scan() };
         let chunk = 2048 - 16 * u64::from(inband_tags);
         let mut volume = mount(&chip, &options).unwrap();
-        let file = volume.create(ROOT, b"file", &Meta::file(0o600)).unwrap().ino;
-        volume.write(file, FAR + 10 * chunk, &[9; 4000]).unwrap();
+        let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap().ino;
+        volume.write_at(file, &[9; 4000], FAR + 10 * chunk).unwrap();
         for size in [FAR + chunk, FAR + 100 * chunk] {
             volume.set_attributes(file, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
         }
@@ -117,7 +115,7 @@ fn a_hole_behind_two_gigabytes_stays_one() {
         let mut volume = mount(&chip, &options).unwrap();
         assert_eq!(volume.attributes(file).unwrap().size, FAR + 100 * chunk);
         let mut data = vec![1; 6000];
-        assert_eq!(volume.read(file, FAR + 10 * chunk, &mut data).unwrap(), 6000);
+        assert_eq!(volume.read_at(file, &mut data, FAR + 10 * chunk).unwrap(), 6000);
         assert!(data.iter().all(|&byte| byte == 0), "inband: {inband_tags}");
     }
 }

@@ -1,31 +1,18 @@
-//! Random operations on a volume and on a plain model: answers and trees are equal.
+//! Random operations on a volume and on the model: the same answers, the same trees.
 
-mod support;
+use crate::support::run::Run;
+use crate::support::shape::Shape;
+use crate::support::{amount, say, seed};
+use pocketstone_fstest::drive::{Long, short};
+use pocketstone_fstest::{Pair, Word};
+use proptest::collection::vec;
+use proptest::prelude::*;
 
-use pocketstone_core::random::Random;
-use support::op::Decoder;
-use support::run::{Restart, Run};
-use support::shape::Shape;
-use support::{amount, say, seed};
-
-fn run(shape: &Shape, seed: u64, operations: u64) -> u64 {
-    let mut run = Run::new(shape, seed);
-    let (decoder, mut random) = (Decoder::new(shape), Random::labelled(seed, "model"));
-    let fail =
-        |number: u64, what: String| -> ! { panic!("seed {seed}, operation {number}, {}: {what}", shape.describe()) };
-    for number in 0..operations {
-        if random.below(100) == 0 {
-            let how = [Restart::Unmount, Restart::Scan, Restart::Drop][random.below(3) as usize];
-            run = run.restart(how).unwrap_or_else(|what| fail(number, what));
-        }
-        let op = decoder.random(&mut random);
-        run.step(&op).unwrap_or_else(|what| fail(number, what));
-        if number % 16 == 0 {
-            run.compare().unwrap_or_else(|what| fail(number, format!("after {op:?}: {what}")));
-        }
-    }
+fn long_run(shape: &Shape, seed: u64, steps: u64) -> u64 {
+    let long = Long { seed, steps, compare_every: 16, restart_one_in: 100 };
+    let run = long.run(&shape.describe(), &shape.decoder(), Run::new(shape, seed));
     let refused = run.refused;
-    run.restart(Restart::Unmount).unwrap_or_else(|what| fail(operations, what));
+    run.finish().unwrap_or_else(|what| panic!("seed {seed}, at the end: {what}"));
     refused
 }
 
@@ -33,7 +20,22 @@ fn run(shape: &Shape, seed: u64, operations: u64) -> u64 {
 fn volume_and_model_agree() {
     let first = seed(1);
     for (number, shape) in Shape::all().iter().enumerate() {
-        let refused: u64 = (first..first + amount(10, 1000)).map(|seed| run(shape, seed, 3000)).sum();
+        let refused: u64 = (first..first + amount(10, 1000)).map(|seed| long_run(shape, seed, 3000)).sum();
         say(&format!("shape {number}: {refused} operations found no space"));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: amount(100, 5_000) as u32,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn short_sequences(words in vec(any::<Word>(), 1..60), tight in any::<bool>()) {
+        let shape = if tight { Shape::new(16, 8, 528) } else { Shape::new(64, 16, 2048) };
+        let result = short(&words, &shape.decoder(), Run::new(&shape, 1));
+        prop_assert!(result.is_ok(), "{}", result.unwrap_err());
     }
 }

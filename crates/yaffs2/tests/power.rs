@@ -1,25 +1,23 @@
 //! Losses of power: every one of a bounded set, and many at random.
 
-mod support;
-
-use pocketstone_core::inode::{FileType, Rename, SetXattr};
-use pocketstone_core::random::Random;
+use crate::support::durable::Durable;
+use crate::support::power::{candidates, recover, recover_with_cuts, storm, use_a_little, use_it_all};
+use crate::support::recorder::Torn;
+use crate::support::run::{Restart, Run};
+use crate::support::shape::Shape;
+use crate::support::subject::{OpenFiles, close};
+use crate::support::{amount, say, seed};
+use pocketstone_fstest::{Op, Outcome, Pair, Target, apply};
+use pocketstone_random::Random;
+use pocketstone_vfs::{FileType, Rename, SetXattr};
 use std::sync::Mutex;
-use support::apply::{Slots, apply};
-use support::model::{Model, Node};
-use support::op::{Answer, Decoder, Op, Target};
-use support::power::{candidates, recover, recover_with_cuts, storm, use_a_little, use_it_all};
-use support::recorder::Torn;
-use support::run::{Restart, Run};
-use support::shape::Shape;
-use support::{amount, say, seed};
 
 fn file(path: &str) -> Target {
     Target::Path(path.into())
 }
 
 fn create(path: &str) -> Op {
-    Op::Create(path.into(), FileType::Regular, 0o644)
+    Op::Create(path.into(), FileType::Regular, 0o644, None)
 }
 
 fn rename(from: &str, to: &str) -> Op {
@@ -30,7 +28,7 @@ fn rename(from: &str, to: &str) -> Op {
 fn operations(chunk: u64) -> Vec<Op> {
     vec![
         create("/new"),
-        Op::Create("/d/sub".into(), FileType::Directory, 0o755),
+        Op::Mkdir("/d/sub".into(), 0o755),
         Op::Symlink("/symlink".into(), "a/target".into()),
         Op::Link("/a".into(), "/d/a".into()),
         Op::Unlink("/a".into()),
@@ -74,10 +72,10 @@ fn start(which: usize) -> Run {
     let ops = [
         create("/a"),
         Op::Write(file("/a"), 0, 4 * chunk + 77, 1),
-        Op::Create("/d".into(), FileType::Directory, 0o700),
+        Op::Mkdir("/d".into(), 0o700),
         create("/d/b"),
         Op::Write(file("/d/b"), 0, 2 * chunk + 1, 2),
-        Op::Create("/empty".into(), FileType::Directory, 0o700),
+        Op::Mkdir("/empty".into(), 0o700),
         create("/linked"),
         Op::Write(file("/linked"), 0, chunk, 8),
         Op::Link("/linked".into(), "/second".into()),
@@ -96,7 +94,7 @@ fn start(which: usize) -> Run {
     }
     run.step(&Op::Sync).expect("a start is made");
     if let Some(how) = restart {
-        run = run.restart(how).expect("a start is made");
+        run = run.leave(how).expect("a start is made");
     }
     run.step(&Op::Open(0, "/open".into())).expect("a start is made");
     run
@@ -141,7 +139,7 @@ fn pair(which: usize, first: &Op, second: &Op, number: usize) -> u64 {
     cuts
 }
 
-fn look(torn: &[Torn], shape: &Shape, may_be: &[Model], salt: u64, what: &str) -> u64 {
+fn look(torn: &[Torn], shape: &Shape, may_be: &[Durable], salt: u64, what: &str) -> u64 {
     for (number, torn) in (salt..).zip(torn) {
         let fail = |why: String| -> ! { panic!("{what}: cut at change {} with {:?}: {why}", torn.at, torn.tear) };
         let recovered = match number % 3 {
@@ -168,17 +166,17 @@ fn a_cut_while_a_checkpoint_is_written_or_erased_leaves_everything() {
         let mut before = run.model.clone();
         before.restart();
         run.recorder.record(true);
-        run.volume.unmount().expect("it is unmounted");
+        close(run.volume).expect("it is unmounted");
         let torn = run.recorder.take();
         assert!(!torn.is_empty());
         look(&torn, &shape, &[before.clone()], 0, "unmount");
         // The first change after the mount.
-        before.nodes.values_mut().for_each(Node::settle);
+        before.settle_all();
         run.recorder.record(true);
-        let mut volume = run.recorder.mount(&shape).expect("it is mounted");
+        let volume = run.recorder.mount(&shape).expect("it is mounted");
         let op = create("/first");
-        let done = apply(&mut volume, &mut Slots::default(), &op);
-        assert_eq!(done, Ok(Answer::Done));
+        let done = apply(&volume, &mut OpenFiles::default(), &op);
+        assert!(matches!(done, Ok(Outcome::Node(_))), "{done:?}");
         look(&run.recorder.take(), &shape, &candidates(&before, &op), 0, "first change");
     }
 }
@@ -247,10 +245,10 @@ fn a_header_that_is_collected_tells_of_nothing_that_is_not_there() {
             run.step(&op).expect("there is space");
         }
         let model = run.model.clone();
-        let collected = run.volume.usage().moved_chunks;
+        let collected = run.volume.lock().expect("nobody panics with it").usage().moved_chunks;
         run.recorder.record(true);
         run.step(&Op::SyncFile(file("/a"))).expect("there is space");
-        moved += run.volume.usage().moved_chunks - collected;
+        moved += run.volume.lock().expect("nobody panics with it").usage().moved_chunks - collected;
         let may_be = candidates(&model, &Op::SyncFile(file("/a")));
         cuts += look(&run.recorder.take(), &shape, &may_be, cuts, &format!("churn {number}"));
     }
@@ -272,7 +270,7 @@ fn storms(seeds: u64, cuts: u64) {
     ];
     for seed in first..first + seeds {
         for shape in &shapes {
-            let decoder = Decoder::new(shape);
+            let decoder = shape.decoder();
             storm(shape, seed, cuts, &|random| decoder.random(random))
                 .unwrap_or_else(|what| panic!("seed {seed}, {}: {what}", shape.describe()));
         }

@@ -1,21 +1,21 @@
 //! What we write, read by a reader that knows nothing of us; what a writer that knows nothing of us writes, mounted.
 
-mod support;
-
-use pocketstone_core::random::Random;
+use crate::support::rows::{Reader, differences, of_document, rows, tool};
+use crate::support::run::Run;
+use crate::support::shape::Shape;
+use crate::support::subject::{abandon, close};
+use crate::support::{amount, say, seed};
+use pocketstone_fstest::{Op, Pair};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
-use pocketstone_yaffs2::{MountedBy, Options, Volume};
+use pocketstone_random::Random;
+use pocketstone_testing::{or_skip, program};
+use pocketstone_yaffs2::{MountedBy, Options, SharedVolume, Volume};
 use serde_json::Value;
 use std::process::Command;
-use support::op::{Decoder, Op};
-use support::rows::{Reader, differences, has_python, of_document, rows, tool};
-use support::run::Run;
-use support::shape::Shape;
-use support::{amount, say, seed};
 
 fn agree(reader: &mut Reader, run: &mut Run, checkpoint: bool) -> Result<Value, String> {
     let document = reader.read(&run.recorder.chip, &run.shape.options, checkpoint);
-    let differences = differences(&rows(&mut run.volume)?, &of_document(&document));
+    let differences = differences(&rows(&run.volume)?, &of_document(&document));
     let odd = document["odd"].as_array().map_or(0, Vec::len);
     match differences.is_empty() && odd == 0 {
         true => Ok(document),
@@ -26,7 +26,7 @@ fn agree(reader: &mut Reader, run: &mut Run, checkpoint: bool) -> Result<Value, 
 /// Whether there was a checkpoint.
 fn sequence(reader: &mut Reader, shape: &Shape, seed: u64) -> Result<bool, String> {
     let mut run = Run::new(shape, seed);
-    let (decoder, mut random) = (Decoder::new(shape), Random::labelled(seed, "reader"));
+    let (decoder, mut random) = (shape.decoder(), Random::labelled(seed, "reader"));
     let steps = 20 + random.below(250);
     let middle = random.below(steps);
     for number in 0..steps {
@@ -40,15 +40,15 @@ fn sequence(reader: &mut Reader, shape: &Shape, seed: u64) -> Result<bool, Strin
     let Run { shape, recorder, volume, .. } = run;
     let unmounts = random.below(2) == 0;
     if unmounts {
-        volume.unmount().map_err(|error| format!("unmount: {error}"))?;
+        close(volume).map_err(|error| format!("unmount: {error}"))?;
     } else {
-        volume.abandon();
+        abandon(volume);
     }
     let document = reader.read(&recorder.chip, &shape.options, true);
     let options = Options { read_only: true, ..shape.options.clone() };
-    let mut volume = Volume::mount(Box::new(recorder.chip.clone()), &options).map_err(|error| error.to_string())?;
-    let lines = differences(&rows(&mut volume)?, &of_document(&document));
-    let by_checkpoint = volume.usage().mounted_by == MountedBy::Checkpoint;
+    let volume = shape.mount_with(Box::new(recorder.chip.clone()), &options).map_err(|error| error.to_string())?;
+    let lines = differences(&rows(&volume)?, &of_document(&document));
+    let by_checkpoint = volume.lock().expect("nobody panics with it").usage().mounted_by == MountedBy::Checkpoint;
     let checkpoint = &document["checkpoint"];
     let expected = unmounts && shape.geometry.blocks >= 60 && shape.options.checkpoint_write;
     let right = match by_checkpoint {
@@ -63,9 +63,7 @@ fn sequence(reader: &mut Reader, shape: &Shape, seed: u64) -> Result<bool, Strin
 
 #[test]
 fn an_independent_reader_finds_what_we_wrote() {
-    if !has_python() {
-        return;
-    }
+    or_skip!(program("python3", "python3"));
     let shapes = [
         Shape::new(24, 8, 1024),
         Shape::new(60, 8, 528),
@@ -127,9 +125,7 @@ fn geometry(pages_per_block: u32, inband: bool) -> Geometry {
 
 #[test]
 fn images_of_an_independent_writer_are_mounted() {
-    if !has_python() {
-        return;
-    }
+    or_skip!(program("python3", "python3"));
     let variants: [&[&str]; 12] = [
         &["plain"],
         &["plain", "--inband"],
@@ -161,17 +157,18 @@ fn images_of_an_independent_writer_are_mounted() {
             for (number, read_only) in [true, false, true].into_iter().enumerate() {
                 let options = Options { read_only, ..options.clone() };
                 let fail = |what: &dyn std::fmt::Debug| -> ! { panic!("{arguments:?}, mount {number}: {what:#?}") };
-                let mut volume = Volume::mount(Box::new(chip.clone()), &options).unwrap_or_else(|error| fail(&error));
-                let found = rows(&mut volume).unwrap_or_else(|what| fail(&what));
+                let volume = Volume::open(Box::new(chip.clone()), &options).unwrap_or_else(|error| fail(&error));
+                let volume = SharedVolume::new(volume);
+                let found = rows(&volume).unwrap_or_else(|what| fail(&what));
                 let lines = differences(&found, &expected);
                 if !lines.is_empty() {
                     fail(&lines);
                 }
-                let by = volume.usage().mounted_by;
+                let by = volume.lock().expect("nobody panics with it").usage().mounted_by;
                 if number == 0 && variant.contains(&"--checkpoint") != (by == MountedBy::Checkpoint) {
                     fail(&by);
                 }
-                volume.unmount().unwrap_or_else(|error| fail(&error));
+                close(volume).unwrap_or_else(|error| fail(&error));
             }
         }
     }
@@ -179,12 +176,10 @@ fn images_of_an_independent_writer_are_mounted() {
 
 #[test]
 fn an_image_of_a_big_endian_machine_is_refused_and_says_why() {
-    if !has_python() {
-        return;
-    }
+    or_skip!(program("python3", "python3"));
     let (chip, _) = written(&["plain", "--big-endian"], geometry(64, false));
     let before = chip.image();
-    match Volume::mount(Box::new(chip.clone()), &Options::default()) {
+    match Volume::open(Box::new(chip.clone()), &Options::default()) {
         Err(error) => assert!(error.to_string().contains("big-endian"), "{error}"),
         Ok(_) => panic!("it was mounted"),
     }

@@ -1,7 +1,7 @@
 //! A volume from making to remounting, step by step.
 
-use pocketstone_core::inode::{Error, FileType, Meta, ROOT, Rename, SetAttr, SetXattr};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
+use pocketstone_vfs::{Error, FileType, Meta, ROOT, Rename, SetAttr, SetXattr};
 use pocketstone_yaffs2::{MountedBy, Options, Volume};
 
 fn chip(blocks: u32) -> SimulatedNand {
@@ -10,7 +10,7 @@ fn chip(blocks: u32) -> SimulatedNand {
 }
 
 fn mount(chip: &SimulatedNand, options: &Options) -> Volume {
-    Volume::mount(Box::new(chip.clone()), options).unwrap()
+    Volume::open(Box::new(chip.clone()), options).unwrap()
 }
 
 fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
@@ -20,7 +20,7 @@ fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
 fn read(volume: &mut Volume, ino: u32) -> Vec<u8> {
     let size = volume.attributes(ino).unwrap().size as usize;
     let mut bytes = vec![0; size + 10];
-    let got = volume.read(ino, 0, &mut bytes).unwrap();
+    let got = volume.read_at(ino, &mut bytes, 0).unwrap();
     bytes.truncate(got);
     bytes
 }
@@ -31,15 +31,15 @@ fn what_was_written_is_there_after_a_checkpoint_and_after_a_scan() {
         let chip = chip(64);
         let options = Options { inband_tags, ..Options::default() };
         let mut volume = mount(&chip, &options);
-        let directory = volume.create(ROOT, b"folder", &Meta::directory(0o750)).unwrap().ino;
-        let file = volume.create(directory, b"file", &Meta::file(0o644)).unwrap().ino;
+        let directory = volume.create_directory(ROOT, b"folder", &Meta::directory(0o750)).unwrap().ino;
+        let file = volume.create_file(directory, b"file", &Meta::file(0o644)).unwrap().ino;
         let content = pattern(100_000, 1);
-        assert_eq!(volume.write(file, 0, &content).unwrap(), content.len());
-        volume.symlink(ROOT, b"link", b"folder/file", 1, 2).unwrap();
+        assert_eq!(volume.write_at(file, &content, 0).unwrap(), content.len());
+        volume.create_symlink(ROOT, b"link", b"folder/file", 1, 2).unwrap();
         volume.link(file, ROOT, b"second name").unwrap();
         volume.set_xattr(file, b"user.key", b"value", SetXattr::Create).unwrap();
-        volume.create(ROOT, b"pipe", &Meta { kind: FileType::Fifo, ..Meta::file(0o600) }).unwrap();
-        volume.unmount().unwrap();
+        volume.create_file(ROOT, b"pipe", &Meta { kind: FileType::Fifo, ..Meta::file(0o600) }).unwrap();
+        volume.close().unwrap();
         for by in [MountedBy::Checkpoint, MountedBy::Scan] {
             let checkpoint_read = by == MountedBy::Checkpoint;
             let mut volume = mount(&chip, &Options { read_only: true, checkpoint_read, ..options.clone() });
@@ -72,16 +72,16 @@ fn overwriting_for_long_collects_garbage_and_keeps_the_files() {
     let mut volume = mount(&chip, &Options::default());
     let mut contents = Vec::new();
     for number in 0..12u8 {
-        let file = volume.create(ROOT, format!("file {number}").as_bytes(), &Meta::file(0o644)).unwrap().ino;
+        let file = volume.create_file(ROOT, format!("file {number}").as_bytes(), &Meta::file(0o644)).unwrap().ino;
         let content = pattern(90_000, number);
-        volume.write(file, 0, &content).unwrap();
+        volume.write_at(file, &content, 0).unwrap();
         contents.push((file, content));
     }
     for round in 0..4_000usize {
         let (file, content) = &mut contents[round * 7 % 12];
         let at = round * 4099 % 85_000;
         let new = pattern(4096, round as u8);
-        volume.write(*file, at as u64, &new).unwrap();
+        volume.write_at(*file, &new, at as u64).unwrap();
         content[at..at + 4096].copy_from_slice(&new);
     }
     volume.sync().unwrap();

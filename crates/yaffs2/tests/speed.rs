@@ -1,8 +1,8 @@
 //! What the paper's chip needs for it, on the simulated chip's virtual clock: modelled time, the same on every machine.
 
-use pocketstone_core::inode::{Meta, ROOT};
-use pocketstone_core::random::Random;
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions, Timing};
+use pocketstone_random::Random;
+use pocketstone_vfs::{Meta, ROOT};
 use pocketstone_yaffs2::{MountedBy, Options, Volume};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
@@ -51,17 +51,17 @@ fn say(text: &str) {
 }
 
 fn mount(chip: &SimulatedNand, options: &Options) -> Volume {
-    Volume::mount(Box::new(chip.clone()), options).unwrap()
+    Volume::open(Box::new(chip.clone()), options).unwrap()
 }
 
 /// Creates a file of so many bytes and writes it in requests of 64 KiB.
 fn write_file(volume: &mut Volume, name: &str, bytes: u64) -> u32 {
-    let file = volume.create(ROOT, name.as_bytes(), &Meta::file(0o644)).unwrap().ino;
+    let file = volume.create_file(ROOT, name.as_bytes(), &Meta::file(0o644)).unwrap().ino;
     let request = vec![0x5A; 64 << 10];
     let mut at = 0;
     while at < bytes {
         let part = (bytes - at).min(request.len() as u64);
-        assert_eq!(volume.write(file, at, &request[..part as usize]).unwrap() as u64, part);
+        assert_eq!(volume.write_at(file, &request[..part as usize], at).unwrap() as u64, part);
         at += part;
     }
     file
@@ -85,7 +85,7 @@ fn sequential_writes_and_reads_take_little_more_than_the_chip_needs() {
     let start = chip.clock_ns();
     let mut into = vec![0; 128 << 10];
     for at in (0..bytes).step_by(into.len()) {
-        assert_eq!(volume.read(file, at, &mut into).unwrap(), into.len());
+        assert_eq!(volume.read_at(file, &mut into, at).unwrap(), into.len());
     }
     let took = chip.clock_ns() - start;
     let least = chunks * (sense_ns + PAGE * byte_ns);
@@ -102,8 +102,8 @@ fn a_full_chip_is_mounted_by_its_checkpoint_and_takes_little_memory() {
     let mut files = Vec::new();
     loop {
         let name = format!("file {}", files.len());
-        let Ok(attr) = volume.create(ROOT, name.as_bytes(), &Meta::file(0o644)) else { break };
-        let written = volume.write(attr.ino, 0, &vec![0x33; 64 << 10]);
+        let Ok(attr) = volume.create_file(ROOT, name.as_bytes(), &Meta::file(0o644)) else { break };
+        let written = volume.write_at(attr.ino, &vec![0x33; 64 << 10], 0);
         files.push(attr.ino);
         if !matches!(written, Ok(bytes) if bytes == 64 << 10) {
             break;
@@ -117,7 +117,7 @@ fn a_full_chip_is_mounted_by_its_checkpoint_and_takes_little_memory() {
     let mut random = Random::labelled(1, "churn");
     for _ in 0..files.len() {
         let file = files[random.below(files.len() as u64 - 1) as usize];
-        volume.write(file, random.below(31) * PAGE, &[0x44; PAGE as usize]).unwrap();
+        volume.write_at(file, &[0x44; PAGE as usize], random.below(31) * PAGE).unwrap();
     }
     let said = volume.usage().memory_bytes as f64;
     let before = asked();
@@ -127,7 +127,7 @@ fn a_full_chip_is_mounted_by_its_checkpoint_and_takes_little_memory() {
     say(&format!("{} files of 64 KiB: {memory:.0} bytes of memory, 1/{part:.0} of the chip", files.len()));
     assert!(part >= 500.0, "1/{part}");
     assert!((0.9..1.1).contains(&(said / memory)), "the volume says {said}");
-    mount(&chip, &Options::default()).unmount().unwrap();
+    mount(&chip, &Options::default()).close().unwrap();
 
     let before = chip.counters();
     let mut volume = mount(&chip, &Options::default());
@@ -158,7 +158,7 @@ fn overwriting_a_chip_that_is_80_percent_full_writes_little_more_than_needed() {
     let mut overwrite = |volume: &mut Volume, times: u64| {
         for _ in 0..times {
             let file = files[random.below(files.len() as u64 - 1) as usize];
-            volume.write(file, random.below(each / 4096 - 1) * 4096, &[0x77; 4096]).unwrap();
+            volume.write_at(file, &[0x77; 4096], random.below(each / 4096 - 1) * 4096).unwrap();
         }
     };
     // Until nothing of the first order is left.

@@ -5,7 +5,7 @@ use crate::measure::{Side, bar, interleave, side};
 use crate::say;
 use pocketstone_core::random::Random;
 use pocketstone_media::{MapOptions, Mapped, Region};
-use pocketstone_scmfs::{File, Meta, ROOT, Volume};
+use pocketstone_scmfs::{File, Meta, Operations, ROOT, Volume};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -51,7 +51,8 @@ pub fn random_read(ground: &Ground) {
     let v = ground.volume("read", 64 * MIB, false);
     let file = filled(&v, "a", HOT_BYTES);
     let raw = Mapped::create(&ground.tmpfs.join("raw"), HOT_BYTES, &MapOptions::default()).expect("a region");
-    raw.zero(0, HOT_BYTES);
+    // SAFETY: nobody else uses the region.
+    unsafe { raw.zero(0, HOT_BYTES) };
     let hosts: Vec<_> = others(ground).iter().map(|(name, at)| (*name, host_file(at, "r", HOT_BYTES))).collect();
     let at = offsets(20_000, HOT_BYTES);
     let mut buffers = vec![vec![0_u8; PAGE]; 2 + hosts.len()];
@@ -98,13 +99,15 @@ pub fn overwrite(ground: &Ground) {
     let file = filled(&v, "a", HOT_BYTES);
     let options = MapOptions { persistent: true, ..MapOptions::default() };
     let raw = Mapped::create(&ground.tmpfs.join("raw-durable"), HOT_BYTES, &options).expect("a region");
-    raw.zero(0, HOT_BYTES);
+    // SAFETY: nobody else uses the region.
+    unsafe { raw.zero(0, HOT_BYTES) };
     let hosts: Vec<_> = others(ground).iter().map(|(name, at)| (*name, host_file(at, "w", HOT_BYTES))).collect();
     let (at, page) = (&offsets(20_000, HOT_BYTES), &vec![7_u8; PAGE]);
     let mut sides = vec![
         side("stream + fence", || {
             for offset in at {
-                raw.stream(*offset, page);
+                // SAFETY: nobody else uses the region.
+                unsafe { raw.stream(*offset, page) };
                 raw.fence();
             }
             at.len() as u64
@@ -173,7 +176,8 @@ pub fn bandwidth(ground: &Ground) {
     let (file, durable) = (filled(&v, "a", BYTES), filled(&durable, "a", BYTES));
     let options = MapOptions { persistent: true, ..MapOptions::default() };
     let raw = Mapped::create(&ground.tmpfs.join("raw-large"), BYTES, &options).expect("a region");
-    raw.zero(0, BYTES);
+    // SAFETY: nobody else uses the region.
+    unsafe { raw.zero(0, BYTES) };
     let hosts: Vec<_> = others(ground).iter().map(|(name, at)| (*name, host_file(at, "l", BYTES))).collect();
     let base = raw.base() as usize;
     let each = |work: &mut dyn FnMut(u64)| {
@@ -205,7 +209,8 @@ pub fn bandwidth(ground: &Ground) {
         }),
         side("stream + fence", || {
             each(&mut |at| {
-                raw.stream(at, target());
+                // SAFETY: nobody else uses the region.
+                unsafe { raw.stream(at, target()) };
                 raw.fence();
             })
         }),

@@ -20,7 +20,7 @@ pub struct Ground {
 
 /// What is left out, why, and the cure.
 pub fn left_out(what: &str, why: &str, cure: &str) {
-    super::say(&format!("left out: {what}; why: {why}; cure: {cure}"));
+    super::say(&format!("left out: {what}; why: {why}; fix: {cure}"));
 }
 
 impl Ground {
@@ -51,13 +51,23 @@ impl Ground {
     pub fn volume(&self, name: &str, bytes: u64, persistent: bool) -> Volume {
         volume(&self.tmpfs.join(name), bytes, persistent, None)
     }
+
+    /// A fresh volume whose contents have checksums.
+    pub fn volume_with_checksums(&self, name: &str, bytes: u64, persistent: bool) -> Volume {
+        let create = CreateOptions { checksums: true, ..CreateOptions::default() };
+        made(&self.tmpfs.join(name), bytes, persistent, create)
+    }
 }
 
 /// A fresh volume in a file.
 pub fn volume(path: &Path, bytes: u64, persistent: bool, inodes: Option<u32>) -> Volume {
+    made(path, bytes, persistent, CreateOptions { inodes, ..CreateOptions::default() })
+}
+
+fn made(path: &Path, bytes: u64, persistent: bool, create: CreateOptions) -> Volume {
     let options = MapOptions { persistent, ..MapOptions::default() };
     let region = Mapped::create(path, bytes, &options).expect("a region");
-    let create = CreateOptions { zeroed: region.zeroed(), inodes, ..CreateOptions::default() };
+    let create = CreateOptions { zeroed: region.zeroed(), ..create };
     Volume::create(Box::new(region), &create).expect("a volume");
     let region = Mapped::open(path, &options).expect("the region again");
     let open = OpenOptions { background: true, ..OpenOptions::default() };

@@ -4,6 +4,7 @@ mod data;
 mod ground;
 mod measure;
 mod names;
+mod sums;
 
 use std::io::Write;
 
@@ -20,13 +21,14 @@ fn main() {
     let Some(ground) = ground::Ground::prepare(10 << 30) else { return };
     let used = pocketstone_media::persist::instructions();
     say(&format!("cache lines are written back by {}, streams are stored by {}", used.write_back, used.stream));
-    let benches: [(&str, Bench); 8] = [
+    let benches: [(&str, Bench); 9] = [
         ("random-read", data::random_read),
         ("overwrite", data::overwrite),
         ("append", data::append),
         ("bandwidth", data::bandwidth),
         ("threads", data::threads),
         ("hugetlbfs", data::hugetlbfs),
+        ("checksums", sums::cost),
         ("names", names::change),
         ("look-up", names::look_up),
     ];

@@ -4,7 +4,7 @@ use crate::ground::{Ground, volume};
 use crate::measure::{bar, interleave, nanoseconds, side};
 use crate::say;
 use pocketstone_core::random::Random;
-use pocketstone_scmfs::{Ino, Meta, ROOT, Rename, Volume};
+use pocketstone_scmfs::{Ino, Meta, Operations, ROOT, Rename, Volume};
 use std::fs;
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! The server is killed under load, again and again: what was acknowledged is there afterwards.
 
+use pocketstone_random::Random;
+use pocketstone_testing::or_skip;
 use pocketstone_tests::mounted::{MountedVolume, Place};
 use pocketstone_tests::suites::tell;
 use std::collections::BTreeMap;
@@ -9,26 +11,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// xorshift: the same numbers for the same seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-
-    fn bytes(&mut self, most: u64) -> Vec<u8> {
-        let mut bytes = vec![0; 1 + self.below(most) as usize];
-        let mut first = self.below(u64::MAX).to_le_bytes();
-        for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&first[..chunk.len()]);
-            first = u64::from_le_bytes(first).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1).to_le_bytes();
-        }
-        bytes
-    }
+/// Some bytes, at most so many.
+fn bytes(random: &mut Random, most: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 1 + random.below(most) as usize];
+    random.fill(&mut bytes);
+    bytes
 }
 
 /// A change to a writer's folder. It is acknowledged when it was synced.
@@ -52,19 +39,19 @@ type Files = BTreeMap<String, Vec<u8>>;
 
 impl Change {
     /// Something to do in a folder with these files.
-    fn of(numbers: &mut Numbers, files: &Files) -> Change {
-        let new = format!("file-{}", numbers.below(60));
-        let old = files.keys().nth(numbers.below(files.len().max(1) as u64) as usize).cloned();
+    fn of(random: &mut Random, files: &Files) -> Change {
+        let new = format!("file-{}", random.below(60));
+        let old = files.keys().nth(random.below(files.len().max(1) as u64) as usize).cloned();
         let (Some(old), true) = (old, files.len() > 4) else {
             let name = (0..).map(|n| format!("file-{n}")).find(|name| !files.contains_key(name));
-            return Change::Create(name.expect("an unused name"), numbers.bytes(100_000));
+            return Change::Create(name.expect("an unused name"), bytes(random, 100_000));
         };
         let size = files[&old].len() as u64;
-        match numbers.below(12) {
-            0..3 if !files.contains_key(&new) => Change::Create(new, numbers.bytes(300_000)),
-            3..6 if size < 4 << 20 => Change::Append(old, numbers.bytes(200_000)),
-            6..8 => Change::Overwrite(old, numbers.below(size.max(1)), numbers.bytes(100_000)),
-            8 => Change::Truncate(old, numbers.below(size + 5000)),
+        match random.below(12) {
+            0..3 if !files.contains_key(&new) => Change::Create(new, bytes(random, 300_000)),
+            3..6 if size < 4 << 20 => Change::Append(old, bytes(random, 200_000)),
+            6..8 => Change::Overwrite(old, random.below(size.max(1)), bytes(random, 100_000)),
+            8 => Change::Truncate(old, random.below(size + 5000)),
             9 | 10 if old != new => Change::Rename(old, new),
             _ => Change::Remove(old),
         }
@@ -147,7 +134,7 @@ impl Change {
 /// One who changes files of a folder. What it knows is kept here, outside the volume.
 struct Writer {
     folder: PathBuf,
-    numbers: Numbers,
+    random: Random,
     acknowledged: Files,
     changes: u64,
     under_way: Option<Change>,
@@ -157,7 +144,7 @@ impl Writer {
     /// Changes files until that fails, as it does when the server dies.
     fn write(&mut self) {
         loop {
-            let change = Change::of(&mut self.numbers, &self.acknowledged);
+            let change = Change::of(&mut self.random, &self.acknowledged);
             let outcome = change.perform(&self.folder);
             match outcome.map_err(|e| e.raw_os_error()) {
                 Ok(()) => change.apply(&mut self.acknowledged),
@@ -195,24 +182,24 @@ impl Writer {
 
 fn kills(count: u64, options: &[&str]) {
     const WRITERS: u64 = 3;
-    let Some(place) = Place::new() else { return };
+    let place = or_skip!(Place::new());
     let mut volume: MountedVolume = place.volume(options);
     let mut writers: Vec<Writer> = (0..WRITERS)
         .map(|n| {
             let folder = volume.path().join(format!("writer-{n}"));
             fs::create_dir(&folder).expect("a new folder");
-            let numbers = Numbers(0x5eed_0000 + 7 * n + 1);
-            Writer { folder, numbers, acknowledged: Files::new(), changes: 0, under_way: None }
+            let random = Random::new(0x5eed_0000 + 7 * n + 1);
+            Writer { folder, random, acknowledged: Files::new(), changes: 0, under_way: None }
         })
         .collect();
-    let mut numbers = Numbers(0x7173_0000 + count);
+    let mut random = Random::new(0x7173_0000 + count);
     for _ in 0..count {
         // All writers have met the dead mount before it is mounted again.
         std::thread::scope(|scope| {
             for writer in &mut writers {
                 scope.spawn(|| writer.write());
             }
-            std::thread::sleep(Duration::from_millis(100 + numbers.below(400)));
+            std::thread::sleep(Duration::from_millis(100 + random.below(400)));
             volume.kill();
         });
         volume = volume.kill_and_mount_again(options);

@@ -2,7 +2,14 @@
 //!
 //! Needs root, FUSE and the programs; what cannot be had is left out, and named.
 
+mod acknowledged;
+mod acknowledged_runs;
+mod carry;
+mod endings;
+mod events;
 mod kills;
+mod make;
 mod posix;
 mod programs;
+mod scrub;
 mod ways;

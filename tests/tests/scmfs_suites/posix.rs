@@ -1,16 +1,17 @@
 //! What POSIX asks for: pjdfstest, and fsx, which knows what every byte of a file must be.
 
+use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::command::{changed, run};
 use pocketstone_tests::mounted::Place;
-use pocketstone_tests::suites::{built, cases, command, packaged, plain, settings, tell};
+use pocketstone_tests::suites::{self, built, cases, command, settings, tell};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 #[test]
 fn pjdfstest() {
-    let Some(suite) = built("pjdfstest") else { return };
-    let Some(place) = Place::new() else { return };
+    let suite = or_skip!(built("pjdfstest"));
+    let place = or_skip!(Place::new());
     place.mount_helpers();
     let volume = place.volume(&[]);
     let other = place.folder("other");
@@ -18,12 +19,7 @@ fn pjdfstest() {
     let text = fs::read_to_string(settings("pjdfstest.toml")).expect("the shipped settings");
     fs::write(&remounting, changed(&text, "allow_remount = false", "allow_remount = true")).expect("settings");
     let ran = |settings: &Path, patterns: &[&str]| {
-        let mut words = command(&suite);
-        words.arg("-c").arg(settings).arg("-p").arg(volume.path()).arg("-s").arg(&other).args(patterns);
-        let mut ran = run(&mut words);
-        ran.out = plain(&ran.out);
-        assert_eq!(cases(&ran.out, "FAILED"), BTreeSet::new(), "{ran}");
-        ran.ends_with(0)
+        suites::pjdfstest(&suite, settings, volume.path(), &other, patterns).ends_with(0)
     };
     let all = ran(&settings("pjdfstest.toml"), &[]);
     let (remounts, skipped): (BTreeSet<_>, BTreeSet<_>) =
@@ -40,20 +36,12 @@ fn pjdfstest() {
 
 /// So many operations on each of some files of a volume, all at once, mounted in the ways given.
 fn fsx(operations: u64, seeds: std::ops::RangeInclusive<u64>, ways: &[&str]) {
-    let Some(suite) = built("fsx") else { return };
-    let Some(place) = Place::new() else { return };
+    let suite = or_skip!(built("fsx"));
+    let place = or_skip!(Place::new());
     let mut volume = place.volume(&[]);
     for options in ways {
         volume = volume.again(&["-o", options]);
-        std::thread::scope(|scope| {
-            for seed in seeds.clone() {
-                let mut words = command(&suite);
-                words.arg("-f").arg(settings("fsx.toml")).arg("-P").arg(place.path(""));
-                words.args(["-N", &operations.to_string(), "-S", &seed.to_string()]);
-                words.arg(volume.path().join(format!("file-{seed}")));
-                scope.spawn(move || run(&mut words).ends_with(0));
-            }
-        });
+        suites::fsx(&suite, "fsx.toml", &place.path(""), volume.path(), operations, seeds.clone());
         tell(&format!("fsx: {operations} operations with the mount option {options}, seeds {seeds:?}"));
     }
     volume.end();
@@ -78,8 +66,8 @@ fn fsx_a_million_times() {
 
 #[test]
 fn stress_ng() {
-    let Some(suite) = packaged("stress-ng", "stress-ng") else { return };
-    let Some(place) = Place::new() else { return };
+    let suite = or_skip!(program("stress-ng", "stress-ng"));
+    let place = or_skip!(Place::new());
     let volume = place.volume(&[]);
     let mut words = command(suite);
     words.arg("--temp-path").arg(volume.path()).args(["--hdd", "2", "--hdd-bytes", "32m", "--verify"]);

@@ -1,17 +1,18 @@
 //! Programs that people use file systems for, and programs that imitate them.
 
+use pocketstone_testing::{Need, or_skip, program};
 use pocketstone_tests::command::{Process, run};
 use pocketstone_tests::mounted::{Place, kill};
 use pocketstone_tests::project;
-use pocketstone_tests::suites::{command, fio, left_out, packaged, postmark as run_postmark, tell};
+use pocketstone_tests::suites::{command, fio, postmark as run_postmark, tell};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 fn fio_in_all_ways(size: &str) {
-    let Some(suite) = packaged("fio", "fio") else { return };
-    let Some(place) = Place::new() else { return };
+    let suite = or_skip!(program("fio", "fio"));
+    let place = or_skip!(Place::new());
     let mut volume = place.volume(&[]);
     for options in ["rw", "direct_io", "writeback"] {
         volume = volume.again(&["-o", options]);
@@ -35,8 +36,8 @@ fn fio_verifies_much() {
 }
 
 fn postmark(transactions: u32) {
-    let Some(suite) = packaged("postmark", "postmark") else { return };
-    let Some(place) = Place::new() else { return };
+    let suite = or_skip!(program("postmark", "postmark"));
+    let place = or_skip!(Place::new());
     let volume = place.volume(&[]);
     let settings = "set size 4096 2097152\nset read 4096\nset write 4096\nset seed 42\n";
     run_postmark(&suite, volume.path(), &place.path("postmark"), transactions, settings);
@@ -56,8 +57,8 @@ fn postmark_of_many_transactions() {
 
 #[test]
 fn git_clones_and_checks() {
-    let Some(git) = packaged("git", "git") else { return };
-    let Some(place) = Place::new() else { return };
+    let git = or_skip!(program("git", "git"));
+    let place = or_skip!(Place::new());
     let bare = place.path("bare.git");
     let git = || {
         let mut words = command(&git);
@@ -66,7 +67,7 @@ fn git_clones_and_checks() {
     };
     let cloned = run(git().args(["clone", "-q", "--bare"]).arg(project()).arg(&bare));
     if cloned.status != Some(0) {
-        return left_out("the suite git", "this source tree is no repository", "git clone it");
+        return Need::Git.lacks("this source tree is no repository").end();
     }
     let volume = place.volume(&[]);
     let clone = volume.path().join("clone");
@@ -100,9 +101,9 @@ fn source(name: &str) -> Option<PathBuf> {
 fn cargo_builds() {
     const PROGRAM: &str = "fn main() { println!(\"{:?}\", memchr::memmem::find(b\"scmfs\", b\"fs\")) }\n";
     let Some(memchr) = source("memchr") else {
-        return left_out("a build", "cargo has no source of memchr", "cargo fetch");
+        return Need::Programs.lacks("cargo has no source of memchr: cargo fetch").end();
     };
-    let Some(place) = Place::new() else { return };
+    let place = or_skip!(Place::new());
     let volume = place.volume(&[]);
     run(command("cp").arg("-r").arg(memchr).arg(volume.path().join("memchr"))).ends_with(0);
     let home = volume.path().join("program");
@@ -147,8 +148,8 @@ fn in_a_transaction(sqlite: &Path, database: &Path) -> Child {
 
 #[test]
 fn sqlite_survives() {
-    let Some(sqlite) = packaged("sqlite3", "sqlite3") else { return };
-    let Some(place) = Place::new() else { return };
+    let sqlite = or_skip!(program("sqlite3", "sqlite3"));
+    let place = or_skip!(Place::new());
     let mut volume = place.volume(&[]);
     let database = volume.path().join("database");
     let ask = |words: &str| run(command(&sqlite).args(["-batch", "-bail"]).arg(&database).arg(words)).ends_with(0).out;

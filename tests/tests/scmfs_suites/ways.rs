@@ -1,8 +1,9 @@
 //! Other ways to mount, other memory, other users.
 
+use pocketstone_testing::{Need, or_skip, program};
 use pocketstone_tests::command::{binary, poll, run};
 use pocketstone_tests::mounted::{MountedVolume, Place, check, make, scmfs};
-use pocketstone_tests::suites::{command, fio, left_out, packaged};
+use pocketstone_tests::suites::{command, fio};
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -23,7 +24,7 @@ fn listed(directory: &Path) -> Option<Vec<String>> {
 
 #[test]
 fn mount_8_mounts_remounts_and_unmounts() {
-    let Some(place) = Place::new() else { return };
+    let place = or_skip!(Place::new());
     place.mount_helpers();
     let (region, directory) = (place.path("region"), place.folder("a mount"));
     make(&region, &["--size", "64M"]);
@@ -76,10 +77,9 @@ fn fuse_for_all(place: &Place) {
 #[test]
 fn a_user_mounts_and_unmounts() {
     const NOBODY: u32 = 65534;
-    if packaged("setpriv", "util-linux").is_none() || packaged("fusermount3", "fuse3").is_none() {
-        return;
-    }
-    let Some(place) = Place::new() else { return };
+    or_skip!(program("setpriv", "util-linux"));
+    or_skip!(program("fusermount3", "fuse3"));
+    let place = or_skip!(Place::new());
     fuse_for_all(&place);
     let program = copied(&place.path(""));
     let theirs = place.folder("theirs");
@@ -109,17 +109,21 @@ fn a_user_mounts_and_unmounts() {
 
 #[test]
 fn only_root_and_the_owner_may_resize_and_collect() {
-    if packaged("setpriv", "util-linux").is_none() {
-        return;
-    }
-    let Some(place) = Place::new() else { return };
+    or_skip!(program("setpriv", "util-linux"));
+    let place = or_skip!(Place::new());
     let program = copied(&place.path(""));
     make(&place.path("region"), &["--size", "64M"]);
     let volume = MountedVolume::mount(&place.path("region"), &place.folder("mount"), &[]);
     // The kernel would let anybody set attributes of a directory that all may write to.
     pocketstone_tests::mounted::open_to_all(volume.path());
-    let size = || run(scmfs(["df"]).arg(volume.path())).ends_with(0).out;
+    // Null files are made in the background.
+    let told = |line: &&str| line.starts_with("volume") || line.starts_with("collections");
+    let size = || {
+        let said = run(scmfs(["df"]).arg(volume.path())).ends_with(0).out;
+        said.lines().filter(told).map(str::to_owned).collect::<Vec<_>>()
+    };
     let before = size();
+    assert_eq!(before.len(), 2);
     let nobody = |words: &[&str]| {
         let mut words: Vec<_> = words.iter().map(std::ffi::OsStr::new).collect();
         words.insert(1, volume.path().as_os_str());
@@ -139,16 +143,16 @@ fn only_root_and_the_owner_may_resize_and_collect() {
 
 #[test]
 fn a_persistent_region_is_taken_at_its_word() {
-    let Some(place) = Place::new() else { return };
+    let place = or_skip!(Place::new());
     let (region, directory) = (place.path("region"), place.folder("mount"));
     make(&region, &["--size", "64M"]);
     let mount = |more: &[&str]| run(scmfs(["mount"]).args(more).arg(&region).arg(&directory)).ends_with(0);
-    mount(&[]).complains(&["warning", "not against loss of power"]);
+    mount(&[]).complains(&["warning", "not power-safe"]);
     MountedVolume::mounted(&region, &directory).end();
     let ran = mount(&["--persistent"]);
     assert_eq!(ran.err, "", "there is nothing to warn of");
     let volume = MountedVolume::mounted(&region, &directory);
-    if let Some(suite) = packaged("fio", "fio") {
+    if let Ok(suite) = program("fio", "fio") {
         fio(&suite, volume.path(), "psync", "4k", "4m");
     }
     let volume = volume.kill_and_mount_again(&["--persistent"]);
@@ -189,17 +193,17 @@ impl Drop for HugePages {
 
 #[test]
 fn a_volume_on_huge_pages() {
-    let Some(place) = Place::new() else { return };
+    let place = or_skip!(Place::new());
     let Some(pages) = HugePages::get(&place, 96) else {
-        return left_out("hugetlbfs", "the kernel gives no 96 huge pages", "free memory");
+        return Need::Kernel.lacks("the kernel gives no 96 huge pages: free memory").end();
     };
     let region = pages.folder.join("region");
     run(scmfs(["mkfs", "--size", "192M", "--threshold", "never"]).arg(&region))
         .ends_with(1)
-        .complains(&["mapped by pages of 2 MiB", "leave --threshold never out"]);
+        .complains(&["mapped with 2 MiB pages", "omit --threshold never"]);
     make(&region, &["--size", "192M", "--force"]);
     let volume = MountedVolume::mount(&region, &place.folder("mount"), &[]);
-    if let Some(suite) = packaged("fio", "fio") {
+    if let Ok(suite) = program("fio", "fio") {
         for (engine, block) in [("psync", "4k"), ("psync", "1m"), ("mmap", "4k")] {
             fio(&suite, volume.path(), engine, block, "16m");
         }

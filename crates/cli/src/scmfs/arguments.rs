@@ -5,10 +5,10 @@ use pocketstone_cli::{LONG_VERSION, parse_bytes};
 use pocketstone_scmfs::{Ino, Threshold};
 use std::path::PathBuf;
 
-const EXIT_STATUS: &str = "Exit status: 0 ok; 1 wrong input, or a region or directory in use; 2 wrong usage; 3 fsck \
-    leaves findings; 4 the machine cannot; 70 a fault of scmfs.\n\nREGION is a file, best on a DAX file system, \
-    hugetlbfs or tmpfs, or a memory device such as /dev/dax0.0. DIR is a directory that a volume is mounted at. Sizes \
-    take the suffixes K, M, G and T, powers of 1024.";
+const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a region or directory in use; 2 usage error; 3 \
+    fsck leaves findings, or scrub finds damage; 4 the machine lacks something required; 70 internal error.\n\nREGION \
+    is a file, preferably on a DAX file system, hugetlbfs or tmpfs, or a memory device such as /dev/dax0.0. DIR is \
+    the mount point of a volume. Sizes take the suffixes K, M, G and T, powers of 1024.";
 
 /// SCMFS: a file system for storage class memory, in user space.
 #[derive(Debug, Parser)]
@@ -22,16 +22,16 @@ pub struct Arguments {
 /// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a volume
+    /// Create a volume
     Mkfs(MkfsArguments),
-    /// Mount a volume at a directory; returns when it can be used
+    /// Mount a volume on a directory; returns when it is ready
     Mount(MountArguments),
     /// Unmount a directory, and wait until the volume is closed
     Umount {
         /// The directory
         #[arg(value_name = "DIR")]
         directory: PathBuf,
-        /// Take it out of sight even if it is in use
+        /// Detach it even if it is in use
         #[arg(long, short = 'l')]
         lazy: bool,
     },
@@ -40,51 +40,63 @@ pub enum Command {
         /// The region
         #[arg(value_name = "REGION")]
         region: PathBuf,
-        /// Repair what can be repaired. Exit status 0 then means: nothing is left
+        /// Repair the volume. Exit status 0 then means that no findings are left
         #[arg(long)]
         repair: bool,
+        /// Convert a format 1 volume to the current format in place, without moving files
+        #[arg(long, conflicts_with = "repair")]
+        upgrade: bool,
         /// Print the outcome as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say where the space is: zones, null files, what collection could give back
-    Df {
-        /// The region, or where it is mounted
+    /// Verify a volume, mounted or not, while it is in use. Exit status 3: damage found
+    Scrub {
+        /// The region or its mount point
         #[arg(value_name = "DIR|REGION")]
         target: PathBuf,
-        /// Print it as JSON
+        /// Print the outcome as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show space usage: zones, null files, reclaimable space
+    Df {
+        /// The region or its mount point
+        #[arg(value_name = "DIR|REGION")]
+        target: PathBuf,
+        /// Print as JSON
         #[arg(long)]
         json: bool,
     },
     /// Show a file's attributes and extents
     Stat {
-        /// The region, or where it is mounted
+        /// The region or its mount point
         #[arg(value_name = "DIR|REGION")]
         target: PathBuf,
         /// The file's path in the volume
         path: PathBuf,
     },
-    /// Print what a region holds, for people
+    /// Print a region's raw structures
     Dump {
         /// The region
         #[arg(value_name = "REGION")]
         region: PathBuf,
-        /// What of it; the superblock if nothing is said
+        /// What to print; defaults to the superblock
         #[command(subcommand)]
         what: Option<DumpWhat>,
     },
     /// Grow a volume, mounted or not
     Resize {
-        /// The region, or where it is mounted
+        /// The region or its mount point
         #[arg(value_name = "DIR|REGION")]
         target: PathBuf,
         /// The new size
         #[arg(value_parser = parse_bytes)]
         size: u64,
     },
-    /// Collect garbage now
+    /// Run garbage collection now
     Gc {
-        /// The region, or where it is mounted
+        /// The region or its mount point
         #[arg(value_name = "DIR|REGION")]
         target: PathBuf,
     },
@@ -95,7 +107,7 @@ pub enum Command {
     },
     /// Write man pages
     Man {
-        /// The folder to write them to
+        /// Destination folder
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
@@ -104,28 +116,31 @@ pub enum Command {
 /// Arguments of `mkfs`.
 #[derive(Debug, Args)]
 pub struct MkfsArguments {
-    /// The file or memory device to make it in
+    /// The file or memory device to create it in
     #[arg(value_name = "REGION")]
     pub region: PathBuf,
-    /// Its size; not needed for a device, or a file that has its length already
+    /// Its size; optional for a device or an existing file
     #[arg(long, value_parser = parse_bytes)]
     pub size: Option<u64>,
-    /// How far `resize` may ever grow it, instead of 16 times its size
+    /// Maximum size for `resize`; defaults to 16 times the size
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub max_size: Option<u64>,
-    /// Size of the zone of small pages, instead of an eighth of the data area. It grows when it is full
+    /// Size of the small-page zone; defaults to an eighth of the data area. It grows when full
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub small_zone: Option<u64>,
-    /// Number of inodes, instead of one for each 16 KiB
+    /// Number of inodes; defaults to one per 16 KiB
     #[arg(long, value_name = "N")]
     pub inodes: Option<u32>,
     /// A file that grows beyond this size moves to huge pages; `never` keeps all files on small ones
     #[arg(long, value_name = "128K|512K|2M|never", default_value = "128K", value_parser = parse_threshold)]
     pub threshold: Threshold,
-    /// A name for the volume, at most 32 bytes
+    /// Volume label, at most 32 bytes
     #[arg(long, default_value = "", hide_default_value = true)]
     pub label: String,
-    /// Destroy what the region holds
+    /// Keep data checksums: every read, and `scrub`, detects damage. Slows down each write and read
+    #[arg(long)]
+    pub checksums: bool,
+    /// Destroy existing contents of the region
     #[arg(long)]
     pub force: bool,
 }
@@ -153,28 +168,28 @@ pub struct MountArguments {
     /// Stay in the foreground and unmount when interrupted
     #[arg(long, short = 'f')]
     pub foreground: bool,
-    /// The memory behind the region outlives a loss of power, though the kernel does not say so
+    /// Declare that the memory behind the region survives power loss, though the kernel does not report it
     #[arg(long)]
     pub persistent: bool,
-    /// Threads that serve, instead of one for each processor
+    /// Server threads; defaults to one per processor
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Keep nothing in the kernel's page cache
+    /// Bypass the kernel's page cache
     #[arg(long)]
     pub direct_io: bool,
-    /// Refuse changes
+    /// Mount read-only
     #[arg(long, short = 'r')]
     pub read_only: bool,
-    /// File to append errors to, once in the background, instead of the system's log
+    /// File to append errors to while in the background, instead of the system log
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Accept mount options that are not known
+    /// Accept unknown mount options
     #[arg(skip)]
     pub sloppy: bool,
-    /// Find out whether it could be mounted, and do not do it
+    /// Check whether it could be mounted without mounting it
     #[arg(skip)]
     pub fake: bool,
-    /// Change how it is mounted already
+    /// Remount with different options
     #[arg(skip)]
     pub remount: bool,
 }

@@ -29,7 +29,7 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             ("writeback", None) => options.writeback = true,
             ("persistent", None) => arguments.persistent = true,
             ("threads", Some(count)) => {
-                let wrong = |e| Error::user(format!("`{count}` is no number of threads")).because(e);
+                let wrong = |e| Error::user(format!("`{count}` is not a number of threads")).because(e);
                 arguments.threads = Some(count.parse().map_err(wrong)?);
             }
             ("log", Some(file)) => arguments.log = Some(file.into()),
@@ -39,7 +39,7 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             _ => {
                 let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, writeback, persistent, \
                      threads=N, log=FILE";
-                return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("known are {known}")));
+                return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {known}")));
             }
         }
     }

@@ -6,38 +6,76 @@ use crate::target::{self, Target};
 use pocketstone_cli::{print_json, show_bytes};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
-use pocketstone_scmfs::{Dump, FileType};
+use pocketstone_scmfs::{Dump, FileType, Operations, Report};
 use serde_json::Value;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 pub fn fsck(path: &Path, repair: bool, json: bool) -> Result<u8> {
-    let region = region::open(path, repair, repair && region::flushed())?;
+    let region = if repair { region::open_to_repair(path)? } else { region::open(path, false)? };
     let report = pocketstone_scmfs::check(region, repair).user(|| format!("cannot check {}", path.display()))?;
-    let left = report.findings.iter().filter(|finding| !finding.repaired).count();
     if json {
         print_json(&report)?;
     } else {
-        for finding in &report.findings {
-            let done = if finding.repaired { " (repaired)" } else { "" };
-            say!("{:#x}: {}: {}{done}", finding.at, finding.kind, finding.what);
-        }
-        let closed = match (report.clean, report.recovered) {
-            (true, _) => "closed cleanly",
-            (false, true) => "not closed, recovered",
-            (false, false) => "not closed",
-        };
-        say!(
-            "{}: {closed}; {} inodes, {} directories, {} files, {} used; {} findings, {left} left",
-            path.display(),
-            report.inodes_used,
-            report.directories,
-            report.files,
-            show_bytes(report.bytes_used),
-            report.findings.len()
-        );
+        say_report(path, &report);
     }
-    Ok(if left == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
+    Ok(status(&report))
+}
+
+fn left(report: &Report) -> usize {
+    report.findings.iter().filter(|finding| !finding.repaired).count()
+}
+
+fn status(report: &Report) -> u8 {
+    if left(report) == 0 { 0 } else { ErrorKind::Threshold.exit_code() }
+}
+
+fn say_report(path: &Path, report: &Report) {
+    for finding in &report.findings {
+        let done = if finding.repaired { " (repaired)" } else { "" };
+        say!("{:#x}: {}: {}{done}", finding.at, finding.kind, finding.what);
+    }
+    let closed = match (report.clean, report.recovered) {
+        (true, _) => "closed cleanly",
+        (false, true) => "not closed, recovered",
+        (false, false) => "not closed",
+    };
+    let torn = match report.torn_versions {
+        0 => String::new(),
+        1 => ", with a torn half of an inode version".into(),
+        many => format!(", with {many} torn halves of inode versions"),
+    };
+    say!(
+        "{}: {closed}{torn}; {} inodes, {} directories, {} files, {} used; {} findings, {} left",
+        path.display(),
+        report.inodes_used,
+        report.directories,
+        report.files,
+        show_bytes(report.bytes_used),
+        report.findings.len(),
+        left(report)
+    );
+    if report.findings.iter().any(|finding| finding.kind == "nameless" && finding.path.is_some() && !finding.repaired)
+        && report.clean
+    {
+        say!("hint: repair names nameless inodes; if there is no space for that, remove a file or grow the volume");
+    }
+}
+
+pub fn upgrade(path: &Path, json: bool) -> Result<u8> {
+    let region = region::open(path, true)?;
+    let done = pocketstone_scmfs::upgrade(region).user(|| format!("cannot convert {}", path.display()))?;
+    if json {
+        print_json(&done)?;
+    } else {
+        say_report(path, &done.report);
+        let format = pocketstone_scmfs::FORMAT_VERSION;
+        say!("{}: converted to format {format}; it can grow to {}", path.display(), show_bytes(done.max_bytes));
+        if done.max_bytes < done.old_max_bytes {
+            say!("before, it could grow to {}: the new tables need the space", show_bytes(done.old_max_bytes));
+        }
+    }
+    Ok(status(&done.report))
 }
 
 pub fn df(path: &Path, json: bool) -> Result<u8> {
@@ -45,7 +83,7 @@ pub fn df(path: &Path, json: bool) -> Result<u8> {
         Target::Mounted(directory) => target::state(&directory)?,
         Target::Region(path) => {
             let volume = region::volume(&path, true)?;
-            let state = pocketstone_mount::state(&volume, region::text(&path)?);
+            let state = pocketstone_mount::state(&volume, region::text(&path)?)?;
             let mut state = serde_json::to_value(state).map_err(|e| Error::bug("cannot write JSON").because(e))?;
             // Nobody serves it.
             state["pid"] = Value::Null;
@@ -70,14 +108,17 @@ fn print_state(state: &Value) {
     row("volume", bytes("volume_bytes"));
     row("may grow to", bytes("max_bytes"));
     row("metadata", bytes("metadata_bytes"));
-    row("zone of small pages", bytes("small_zone_bytes"));
+    row("small-page zone", bytes("small_zone_bytes"));
     row("  free", bytes("small_free_bytes"));
-    row("zone of huge pages", show_bytes(number("huge_used_bytes") + number("huge_free_bytes")));
+    row("    in pieces", number("small_free_runs").to_string());
+    row("    longest piece", bytes("small_longest_run_bytes"));
+    row("huge-page zone", show_bytes(number("huge_used_bytes") + number("huge_free_bytes")));
     row("  free", bytes("huge_free_bytes"));
     row("null files", number("null_files").to_string());
-    row("  reclaimable from them", bytes("null_bytes"));
-    row("available to files", show_bytes(statfs("free_blocks") * statfs("block_bytes")));
+    row("  of which reclaimable", bytes("null_bytes"));
+    row("available to files", show_bytes(statfs("available_blocks") * statfs("block_bytes")));
     row("inodes in use", format!("{} of {}", number("inodes_used"), number("inodes")));
+    row("files with extent lists", number("listed_files").to_string());
     row("windows", number("windows").to_string());
     row("collections", number("collections").to_string());
     row("  given back", bytes("collected_bytes"));
@@ -86,7 +127,8 @@ fn print_state(state: &Value) {
         None => "never".into(),
     };
     row("huge pages for files beyond", threshold);
-    row("flushed bytes survive", usage["persistence"].as_str().unwrap_or("").to_owned());
+    row("data checksums", if usage["checksums"] == true { "yes" } else { "no" }.into());
+    row("durability", usage["persistence"].as_str().unwrap_or("").to_owned());
 }
 
 pub fn stat(target: &Path, path: &Path) -> Result<u8> {
@@ -99,10 +141,15 @@ pub fn stat(target: &Path, path: &Path) -> Result<u8> {
             let missing = || format!("cannot find {} in {}", path.display(), region.display());
             let ino = volume.resolve(region::text(&path)?).user(missing)?;
             let attributes = volume.attributes(ino).user(missing)?;
+            let extents = volume.open(ino).user(missing)?.extents();
             volume.close()?;
             print_json(&attributes)?;
+            for extent in extents {
+                let end = extent.offset + extent.bytes;
+                say!("{}..{end} at {:#x} ({})", extent.offset, extent.at, show_bytes(extent.bytes));
+            }
             let what = if attributes.kind == FileType::Directory { Dump::Directory(ino) } else { Dump::Inode(ino) };
-            let text = pocketstone_scmfs::dump(region::open(&region, false, false)?, &what)?;
+            let text = pocketstone_scmfs::dump(region::open(&region, false)?, &what)?;
             say!("{}", text.trim_end());
             Ok(0)
         }
@@ -177,7 +224,7 @@ pub fn dump(path: &Path, what: Option<DumpWhat>) -> Result<u8> {
         DumpWhat::Inode { number } => Dump::Inode(number),
         DumpWhat::Directory { number } => Dump::Directory(number),
     };
-    let text = pocketstone_scmfs::dump(region::open(path, false, false)?, &what)
+    let text = pocketstone_scmfs::dump(region::open(path, false)?, &what)
         .user(|| format!("cannot read {}", path.display()))?;
     say!("{}", text.trim_end());
     Ok(0)

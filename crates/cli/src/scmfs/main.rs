@@ -11,6 +11,7 @@ mod helper;
 mod inspect;
 mod make;
 mod region;
+mod scrub;
 mod serve;
 mod target;
 
@@ -35,7 +36,9 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Mkfs(arguments) => make::mkfs(&arguments),
         Command::Mount(arguments) => serve::mount(&arguments),
         Command::Umount { directory, lazy } => mounts::umount(&directory, pocketstone_mount::KIND, lazy),
-        Command::Fsck { region, repair, json } => inspect::fsck(&region, repair, json),
+        Command::Fsck { region, upgrade: true, json, .. } => inspect::upgrade(&region, json),
+        Command::Fsck { region, repair, json, .. } => inspect::fsck(&region, repair, json),
+        Command::Scrub { target, json } => scrub::scrub(&target, json),
         Command::Df { target, json } => inspect::df(&target, json),
         Command::Stat { target, path } => inspect::stat(&target, &path),
         Command::Dump { region, what } => inspect::dump(&region, what),

@@ -6,7 +6,7 @@ use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::{MapOptions, Mapped, Region};
-use pocketstone_scmfs::{CreateOptions, ROOT, SetAttr, Threshold, Volume};
+use pocketstone_scmfs::{CreateOptions, Operations, ROOT, SetAttr, Threshold, Volume};
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
@@ -19,7 +19,7 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
         Err(e) => return Err(Error::user(format!("cannot examine {name}")).because(e)),
     };
     if there.as_ref().is_some_and(Metadata::is_dir) {
-        return Err(Error::user(format!("{name} is a directory")).hint("name a file or a memory device"));
+        return Err(Error::user(format!("{name} is a directory")).hint("specify a file or a memory device"));
     }
     let device = there.as_ref().is_some_and(|there| there.file_type().is_char_device());
     let length = there.as_ref().map_or(0, Metadata::len);
@@ -28,32 +28,56 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
         // All of a device.
         None if device => 0,
         None if length > 0 => length,
-        None => return Err(Error::user(format!("{name} has no size yet")).hint("give one: --size 2G")),
+        None => return Err(Error::user(format!("{name} has no size yet")).hint("specify one: --size 2G")),
     };
-    // A file that was only given a length holds nothing.
-    let hollow = there.as_ref().is_some_and(|there| there.is_file() && there.blocks() == 0);
-    let (overwrite, persistent) = (arguments.force || hollow, region::flushed());
-    let options = MapOptions { overwrite, persistent, ..MapOptions::default() };
-    let region = Mapped::create(path, bytes, &options)
-        .map_err(|error| if length > 0 || device { error.hint("--force destroys what it holds") } else { error });
-    // The file may be in use instead; the advice to force would be wrong then.
-    let region = region.map_err(|error| match error.message().contains("in use") {
-        true => error.hint("unmount it first: scmfs umount DIR"),
-        false => error,
-    })?;
-    let create = CreateOptions {
+    let mut create = CreateOptions {
         max_bytes: arguments.max_size,
         inodes: arguments.inodes,
         small_bytes: arguments.small_zone,
         threshold: arguments.threshold,
         label: arguments.label.clone(),
-        zeroed: region.zeroed(),
+        checksums: arguments.checksums,
         ..CreateOptions::default()
     };
-    refuse_small_pages_only(&region, &create)?;
+    if !device {
+        let unit = pocketstone_media::map_bytes_at(path)?;
+        refuse_small_pages_only(&name.to_string(), unit, &create)?;
+        let rounded = bytes.checked_next_multiple_of(unit).unwrap_or(bytes);
+        // A volume's size is rounded up; how far it may grow was meant for the size that was asked for.
+        create.max_bytes = arguments.max_size.map(|most| if most >= bytes { most.max(rounded) } else { most });
+        // Before the file is touched, which may hold something.
+        create.check(rounded, unit).map_err(Error::from).user(|| format!("cannot create a volume in {name}"))?;
+    }
+    let made = fill(arguments, there.as_ref(), bytes, create);
+    if made.is_err() && !device && length == 0 {
+        // As it was before: not there, or empty. The error says what matters.
+        let _ = match there {
+            None => std::fs::remove_file(path),
+            Some(_) => std::fs::OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(0)),
+        };
+    }
+    made
+}
+
+fn fill(arguments: &MkfsArguments, there: Option<&Metadata>, bytes: u64, mut create: CreateOptions) -> Result<u8> {
+    let path = &arguments.region;
+    let name = path.display();
+    let holds = there.is_some_and(|there| there.file_type().is_char_device() || there.len() > 0);
+    // A file that was only given a length holds nothing.
+    let hollow = there.is_some_and(|there| there.is_file() && there.blocks() == 0);
+    let options = MapOptions { overwrite: arguments.force || hollow, flushed: true, ..MapOptions::default() };
+    let region = Mapped::create(path, bytes, &options)
+        .map_err(|error| if holds { error.hint("--force destroys its contents") } else { error });
+    // The file may be in use instead; the advice to force would be wrong then.
+    let region = region.map_err(|error| match error.message().contains("in use") {
+        true => error.hint("unmount it first: scmfs umount DIR"),
+        false => error,
+    })?;
+    create.zeroed = region.zeroed();
+    refuse_small_pages_only(&region.describe(), region.map_bytes(), &create)?;
     let bytes = region.bytes();
-    let cannot = || format!("cannot make a volume in {name}");
-    Volume::create(Box::new(region), &create).user(cannot)?;
+    let cannot = || format!("cannot create a volume in {name}");
+    Volume::create(Box::new(region), &create).map_err(Error::from).user(cannot)?;
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     if !user.is_root() {
         // A user could not do anything in a directory of root's.
@@ -67,11 +91,11 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
 
 /// A file on small pages is scattered in a region, and is made contiguous by mapping. On memory that
 /// can only be mapped by huge pages that does not work.
-fn refuse_small_pages_only(region: &dyn Region, options: &CreateOptions) -> Result<()> {
-    if options.threshold == Threshold::Never && region.map_bytes() > options.geometry.page_bytes.into() {
-        let unit = show_bytes(region.map_bytes());
-        let message = format!("{} is mapped by pages of {unit}: large files need huge pages there", region.describe());
-        return Err(Error::user(message).hint("leave --threshold never out"));
+fn refuse_small_pages_only(name: &str, map_bytes: u64, options: &CreateOptions) -> Result<()> {
+    if options.threshold == Threshold::Never && map_bytes > options.geometry.page_bytes.into() {
+        let unit = show_bytes(map_bytes);
+        let message = format!("{name} is mapped with {unit} pages, which requires huge pages for large files");
+        return Err(Error::user(message).hint("omit --threshold never"));
     }
     Ok(())
 }

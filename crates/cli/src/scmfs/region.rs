@@ -6,20 +6,29 @@ use pocketstone_media::{MapOptions, Mapped, Persistence, Region};
 use pocketstone_scmfs::{OpenOptions, Volume};
 use std::path::{Path, PathBuf};
 
-/// A region that exists.
-pub fn open(path: &Path, writable: bool, persistent: bool) -> Result<Box<dyn Region>> {
+/// A region that exists, for a command that works on it and ends. What it stores is flushed and fenced where the
+/// processor can: the region may lie in memory that outlives a loss of power, and where it does not, little is lost.
+pub fn open(path: &Path, writable: bool) -> Result<Box<dyn Region>> {
+    Ok(Box::new(Mapped::open(path, &MapOptions { writable, flushed: writable, ..MapOptions::default() })?))
+}
+
+/// A region to be mounted; `persistent`: it was declared to outlive a loss of power.
+pub fn open_to_serve(path: &Path, writable: bool, persistent: bool) -> Result<Box<dyn Region>> {
     Ok(Box::new(Mapped::open(path, &MapOptions { writable, persistent, ..MapOptions::default() })?))
 }
 
-/// Whether to flush and fence what a command stores before it ends. Always, where the processor can: the
-/// region may lie in memory that outlives a loss of power, and where it does not, little is lost.
-pub fn flushed() -> bool {
-    pocketstone_media::persist::available()
+/// A region whose volume is to be repaired: with addresses for all of the volume, though it may have been cut short.
+pub fn open_to_repair(path: &Path) -> Result<Box<dyn Region>> {
+    let region = open(path, false)?;
+    let length = region.bytes();
+    let cut = pocketstone_scmfs::volume_bytes(region).ok().filter(|bytes| *bytes > length);
+    let options = MapOptions { flushed: true, reserve_bytes: cut, ..MapOptions::default() };
+    Ok(Box::new(Mapped::open(path, &options)?))
 }
 
 /// A volume that is not mounted. If it was not closed, it is recovered, unless it is only read.
 pub fn volume(path: &Path, read_only: bool) -> Result<Volume> {
-    let region = open(path, !read_only, !read_only && flushed())?;
+    let region = open(path, !read_only)?;
     Ok(Volume::open(region, &OpenOptions { read_only, ..OpenOptions::default() })?)
 }
 

@@ -27,7 +27,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     }
     if pocketstone_mount::clean_up(&arguments.directory)? == Before::CleanedUp {
         let directory = arguments.directory.display();
-        note("note", &format!("{directory} was mounted, but its server had died: unmounted it"));
+        note("note", &format!("{directory} was mounted, but its server had died; unmounted"));
     }
     // The working directory is given up, and the mount table should say the same to everybody.
     arguments.region = region::canonical(&arguments.region)?;
@@ -36,7 +36,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
         arguments.log = Some(std::path::absolute(log).user(|| format!("cannot find {}", log.display()))?);
     }
     options.source = region::text(&arguments.region)?.to_owned();
-    let region = region::open(&arguments.region, !options.read_only, arguments.persistent)?;
+    let region = region::open_to_serve(&arguments.region, !options.read_only, arguments.persistent)?;
     if arguments.fake {
         return Ok(0);
     }
@@ -57,7 +57,7 @@ fn serve(volume: Volume, arguments: &MountArguments, mut options: MountOptions) 
     let close = || format!("cannot close {}", arguments.region.display());
     daemon::serve(mounted, &log, || match Arc::into_inner(volume) {
         Some(volume) => volume.close().user(close),
-        None => Err(Error::bug(close()).because("something still holds it")),
+        None => Err(Error::bug(close()).because("it is still in use")),
     })?;
     Ok(0)
 }

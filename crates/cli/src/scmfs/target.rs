@@ -27,7 +27,7 @@ impl Target {
         };
         if pocketstone_mount::is_dead(path) {
             return Err(Error::user(format!("the server of {} has died", path.display()))
-                .hint("mount the region there again: what was written is recovered"));
+                .hint("mount the region there again to recover the volume"));
         }
         let facts = std::fs::metadata(path).user(|| format!("cannot find {}", path.display()))?;
         let path = region::canonical(path)?;
@@ -37,26 +37,26 @@ impl Target {
         match mounted(path.clone())? {
             Some(path) => Ok(Target::Mounted(path)),
             None => Err(Error::user(format!("no volume is mounted at {}", path.display()))
-                .hint("name the region, or the directory that it is mounted at")),
+                .hint("specify the region, or its mount point")),
         }
     }
 }
 
 /// What the server of a mounted volume says about it.
 pub fn state(directory: &Path) -> Result<Value> {
-    let cannot = || format!("cannot ask the server of {}", directory.display());
+    let cannot = || format!("cannot query the server of {}", directory.display());
     let mut buffer = vec![0u8; 64 << 10];
     let bytes = rustix::fs::getxattr(directory, USAGE, &mut buffer[..]).board(cannot)?;
     serde_json::from_slice(&buffer[..bytes]).board(cannot)
 }
 
-fn tell(directory: &Path, name: &str, value: &str, what: &str) -> Result<()> {
+pub fn tell(directory: &Path, name: &str, value: &str, what: &str) -> Result<()> {
     rustix::fs::setxattr(directory, name, value.as_bytes(), XattrFlags::empty()).map_err(|e| {
         let error = Error::user(format!("cannot {what} the volume at {}", directory.display())).because(e);
         match e {
-            Errno::PERM | Errno::ACCESS => error.hint("only root and the owner of its root directory may"),
-            Errno::ROFS => error.hint("it is mounted for reading only"),
-            Errno::INVAL | Errno::FBIG => error.hint("see what it can be: scmfs df"),
+            Errno::PERM | Errno::ACCESS => error.hint("only root and the owner of its root directory may do this"),
+            Errno::ROFS => error.hint("it is mounted read-only"),
+            Errno::INVAL | Errno::FBIG => error.hint("see its limits: scmfs df"),
             _ => error,
         }
     })
@@ -66,10 +66,10 @@ fn tell(directory: &Path, name: &str, value: &str, what: &str) -> Result<()> {
 fn check_growth(bytes: u64, now: u64, most: u64) -> Result<()> {
     let error = |why| Err(Error::user(format!("cannot resize to {}: {why}", show_bytes(bytes))));
     if bytes < now {
-        return error(format!("the volume has {}, and can only grow", show_bytes(now)));
+        return error(format!("the volume has {} and can only grow", show_bytes(now)));
     }
     if bytes > most {
-        return error(format!("it was made to grow to {} at most (mkfs --max-size)", show_bytes(most)));
+        return error(format!("its maximum size is {} (mkfs --max-size)", show_bytes(most)));
     }
     Ok(())
 }
@@ -113,6 +113,6 @@ pub fn gc(target: &Path) -> Result<u8> {
             collected
         }
     };
-    say!("{}: {} given back", target.display(), show_bytes(collected));
+    say!("{}: {} freed", target.display(), show_bytes(collected));
     Ok(0)
 }

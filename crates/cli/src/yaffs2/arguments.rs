@@ -4,10 +4,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use pocketstone_cli::{LONG_VERSION, parse_bytes};
 use std::path::PathBuf;
 
-const EXIT_STATUS: &str = "Exit status: 0 ok; 1 wrong input, or a chip or directory in use; 2 wrong usage; 3 fsck \
-    found errors, or extract left something out; 4 the machine cannot; 70 a fault of yaffs2.\n\nCHIP is an MTD \
-    character device such as /dev/mtd3, or an image file: of mkyaffs2image, of nanddump with out-of-band data, of \
-    yaffs2utils, of this command. How an image is laid out is found out, if nothing is said. Sizes take the suffixes \
+const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a chip or directory in use; 2 usage error; 3 \
+    fsck found errors, or extract skipped something; 4 the machine lacks something required; 70 internal \
+    error.\n\nCHIP is an MTD character device such as /dev/mtd3, or an image file of mkyaffs2image, nanddump with \
+    out-of-band data, yaffs2utils or this command. An image's layout is detected by default. Sizes take the suffixes \
     K, M and G, powers of 1024.";
 
 /// YAFFS2: the file system for raw NAND flash, in user space.
@@ -22,16 +22,16 @@ pub struct Arguments {
 /// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make an empty volume: erase an MTD device, or create an image file
+    /// Create an empty volume: erase an MTD device, or create an image file
     Mkfs(MkfsArguments),
-    /// Mount a volume at a directory; returns when it can be used
+    /// Mount a volume on a directory; returns when it is ready
     Mount(MountArguments),
     /// Unmount a directory, and wait until the volume is closed
     Umount {
         /// The directory
         #[arg(value_name = "DIR")]
         directory: PathBuf,
-        /// Take it out of sight even if it is in use
+        /// Detach it even if it is in use
         #[arg(long, short = 'l')]
         lazy: bool,
     },
@@ -44,14 +44,14 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make an image from a folder, in the form of mkyaffs2image
+    /// Build an image from a folder, in the format of mkyaffs2image
     Image(ImageArguments),
-    /// Take the files out of a chip or image
+    /// Extract the files of a chip or image
     Extract {
         /// The chip
         #[command(flatten)]
         chip: ChipArguments,
-        /// The folder to put them in, new or empty
+        /// Destination folder, new or empty
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
     },
@@ -60,34 +60,34 @@ pub enum Command {
         /// The chip
         #[command(flatten)]
         chip: ChipArguments,
-        /// Modes, links, owners, sizes and times (UTC), too
+        /// Show modes, links, owners, sizes and times (UTC)
         #[arg(long, short = 'l')]
         long: bool,
         /// The path in the volume
         #[arg(value_name = "PATH", default_value = "/")]
         path: PathBuf,
     },
-    /// Say where a volume's space is, or what is known of a file
+    /// Show a volume's space usage, or a file's attributes
     Stat {
         /// The chip
         #[command(flatten)]
         chip: ChipArguments,
-        /// The path in the volume; without it, the volume
+        /// The path in the volume; defaults to the volume itself
         #[arg(value_name = "PATH")]
         path: Option<PathBuf>,
-        /// Print it as JSON
+        /// Print as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Print what lies on a chip, page by page: tags, headers, the checkpoint
+    /// Print a chip's contents page by page: tags, headers, the checkpoint
     Dump {
         /// The chip
         #[command(flatten)]
         chip: ChipArguments,
-        /// This block alone, from 0
+        /// Only this block, from 0
         #[arg(long, value_name = "N")]
         block: Option<u32>,
-        /// The entries of block summaries, too
+        /// Include the entries of block summaries
         #[arg(long)]
         summary: bool,
     },
@@ -98,42 +98,42 @@ pub enum Command {
     },
     /// Write man pages
     Man {
-        /// The folder to write them to
+        /// Destination folder
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
 }
 
-/// A chip, and what cannot be seen of how it was written.
+/// A chip, and the properties of its layout that cannot be detected.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ChipArguments {
     /// An MTD character device or an image file
     #[arg(id = "chip", value_name = "CHIP")]
     pub path: PathBuf,
-    /// How an image is laid out
+    /// Layout of an image
     #[command(flatten)]
     pub layout: LayoutArguments,
-    /// Tags are at the end of every page and not in its spare area
+    /// Tags are at the end of every page instead of in its spare area
     #[arg(long)]
     pub inband_tags: bool,
-    /// Tags have no error correction of their own
+    /// Tags have no ECC of their own
     #[arg(long)]
     pub no_tags_ecc: bool,
 }
 
-/// How an image is laid out.
+/// Layout of an image.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LayoutArguments {
-    /// Bytes of data in a page; only for images, like the other sizes. Without it the layout is found out
+    /// Data bytes per page; only for images, like the other sizes. By default the layout is detected
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub page: Option<u64>,
-    /// Bytes of the spare area behind each page, instead of a 32nd of the page; 0: the image has none
+    /// Spare area bytes per page; defaults to a 32nd of the page; 0: the image has none
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub spare: Option<u64>,
-    /// Where the spare area's free bytes begin: 2 in Linux' layout, 0 in that of mkyaffs2image
+    /// Offset of the spare area's free bytes: 2 in Linux's layout, 0 in that of mkyaffs2image
     #[arg(long, value_name = "BYTE")]
     pub spare_offset: Option<u32>,
-    /// Pages in an erase block
+    /// Pages per erase block
     #[arg(long, value_name = "N")]
     pub pages_per_block: Option<u32>,
 }
@@ -141,19 +141,19 @@ pub struct LayoutArguments {
 /// Arguments of `mkfs`.
 #[derive(Debug, Args)]
 pub struct MkfsArguments {
-    /// An MTD character device, whose good blocks are erased, or a new image file in Linux' layout
+    /// An MTD character device, whose good blocks are erased, or a new image file in Linux's layout
     #[arg(value_name = "DEVICE|FILE")]
     pub path: PathBuf,
-    /// Size of the data of a new image
+    /// Data size of a new image
     #[arg(long, value_parser = parse_bytes)]
     pub size: Option<u64>,
-    /// How a new image is laid out: pages of 2048 bytes, 64 in a block, if nothing is said
+    /// Layout of a new image; defaults to pages of 2048 bytes, 64 per block
     #[command(flatten)]
     pub layout: LayoutArguments,
-    /// Tags go to the end of every page of the image and not into its spare area
+    /// Store tags at the end of every page of the image instead of in its spare area
     #[arg(long)]
     pub inband_tags: bool,
-    /// Destroy what the device or file holds
+    /// Destroy existing contents of the device or file
     #[arg(long)]
     pub force: bool,
 }
@@ -176,19 +176,19 @@ pub struct MountArguments {
     /// Stay in the foreground and unmount when interrupted
     #[arg(long, short = 'f')]
     pub foreground: bool,
-    /// Refuse changes
+    /// Mount read-only
     #[arg(long, short = 'r')]
     pub read_only: bool,
-    /// File to append errors to, once in the background, instead of the system's log
+    /// File to append errors to while in the background, instead of the system log
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Accept mount options that are not known
+    /// Accept unknown mount options
     #[arg(skip)]
     pub sloppy: bool,
-    /// Find out whether it could be mounted, and do not do it
+    /// Check whether it could be mounted without mounting it
     #[arg(skip)]
     pub fake: bool,
-    /// Change how it is mounted already
+    /// Remount with different options
     #[arg(skip)]
     pub remount: bool,
 }
@@ -196,35 +196,35 @@ pub struct MountArguments {
 /// Arguments of `image`.
 #[derive(Debug, Args)]
 pub struct ImageArguments {
-    /// The folder whose content becomes the volume's
+    /// The folder to build the image from
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
     /// The image to write; it must not exist
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Bytes of data in a page
+    /// Data bytes per page
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "2048")]
     pub page: u64,
-    /// Bytes of the spare area behind each page, instead of a 32nd of the page
+    /// Spare area bytes per page; defaults to a 32nd of the page
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub spare: Option<u64>,
-    /// Pages in an erase block, for --spare-layout linux
+    /// Pages per erase block, for --spare-layout linux
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub pages_per_block: u32,
-    /// Where tags are in the spare area
+    /// Position of the tags in the spare area
     #[arg(long, value_enum, default_value_t = SpareLayout::Mkyaffs2image)]
     pub spare_layout: SpareLayout,
-    /// Tags go to the end of every page, and the image has no spare areas
+    /// Store tags at the end of every page; the image has no spare areas
     #[arg(long, conflicts_with_all = ["spare", "spare_layout"])]
     pub inband_tags: bool,
-    /// Leave the tags' own error correction out
+    /// Omit the tags' own ECC
     #[arg(long)]
     pub no_tags_ecc: bool,
-    /// Times of files: as they are, or the same for all ($SOURCE_DATE_EPOCH, else 1970), so that the image depends on
-    /// names and contents alone
+    /// File timestamps: keep them, or set all to the same value ($SOURCE_DATE_EPOCH, else 1970), so that the image
+    /// depends only on names and contents
     #[arg(long, value_enum, default_value_t = Times::Keep)]
     pub times: Times,
-    /// Everything belongs to user 0 and group 0
+    /// Set the owner of everything to user 0 and group 0
     #[arg(long)]
     pub root_owned: bool,
     /// Overwrite the image if it exists
@@ -232,21 +232,21 @@ pub struct ImageArguments {
     pub force: bool,
 }
 
-/// Where tags are in the spare area.
+/// Position of the tags in the spare area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SpareLayout {
-    /// From its first byte on, to be written with nandwrite -a -o
+    /// From its first byte, to be written with nandwrite -a -o
     Mkyaffs2image,
-    /// From byte 2 on, filled up to whole blocks: what nanddump reads from a chip
+    /// From byte 2, padded to whole blocks: the format of nanddump
     Linux,
-    /// From byte 2 on
+    /// From byte 2
     Yaffs2utils,
 }
 
 /// Times of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Times {
-    /// As they are in the folder
+    /// As in the folder
     Keep,
     /// All the same
     Fixed,

@@ -36,7 +36,7 @@ pub fn device(path: &Path, read_only: bool) -> Result<(MtdNand, File)> {
     let how = if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
     match flock(&file, how) {
         Err(Errno::WOULDBLOCK) => Err(Error::user(format!("{} is in use", path.display()))
-            .hint("unmount it (yaffs2 umount DIR), or end the command that works on it")),
+            .hint("unmount it (yaffs2 umount DIR), or stop the command that uses it")),
         _ => Ok((nand, file)),
     }
 }
@@ -61,12 +61,12 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
         return Ok((ImageNand::open(path, read_only, Some(&layout(given)?))?, None));
     }
     if given.spare.is_some() || given.spare_offset.is_some() {
-        return Err(Error::user("the spare area is given without the page size").hint("give --page, too"));
+        return Err(Error::user("--spare is given without --page").hint("pass --page, too"));
     }
-    let nand = ImageNand::open(path, read_only, None).map_err(with_options)?;
+    let nand = ImageNand::open(path, read_only, None).map_err(|error| with_options(error.into()))?;
     if nand.is_big_endian() == Some(true) {
         return Err(Error::user(format!("{} was written by a big-endian machine", path.display()))
-            .hint("only little-endian volumes can be read"));
+            .hint("only little-endian volumes are supported"));
     }
     let seen = nand.inband_tags().zip(nand.tags_ecc());
     match given.pages_per_block {
@@ -81,8 +81,8 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
             drop(nand);
             let found = by_checkpoint(path, &layout, seen)?;
             if found.is_none() && !read_only {
-                return Err(Error::user(format!("{} does not tell how many pages its blocks have", path.display()))
-                    .hint("give --pages-per-block (often 64), or open it for reading only: --read-only"));
+                return Err(Error::user(format!("{}: the number of pages per block is unknown", path.display()))
+                    .hint("pass --pages-per-block (often 64), or open it read-only: --read-only"));
             }
             match found {
                 Some(layout) => Ok((ImageNand::open(path, read_only, Some(&layout))?, seen)),
@@ -112,8 +112,8 @@ fn by_checkpoint(path: &Path, layout: &ImageLayout, seen: Option<(bool, bool)>) 
 fn with_options(error: Error) -> Error {
     match error.cure() {
         Some(cure) if cure.contains("pages per block") => error.hint(
-            "if it is a YAFFS2 image, say how it is laid out, such as --page 2048 --spare 64 --spare-offset 2 \
-             --pages-per-block 64, and --inband-tags if tags are in the pages",
+            "if it is a YAFFS2 image, specify its layout, such as --page 2048 --spare 64 --spare-offset 2 \
+                --pages-per-block 64, and --inband-tags if tags are in the pages",
         ),
         _ => error,
     }
@@ -139,11 +139,11 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
 pub fn volume(chip: &ChipArguments) -> Result<Volume> {
     let Opened { nand, options, .. } = open(chip, true)?;
     let options = Options { empty_lost_and_found: false, ..options };
-    let volume = Volume::mount(nand, &options).map_err(Error::from);
+    let volume = Volume::open(nand, &options).map_err(Error::from);
     let mut volume = volume.user(|| format!("cannot read {}", chip.path.display()))?;
     let usage = volume.usage();
     if usage.used_chunks == 0 && usage.erased_blocks + usage.bad_blocks < usage.blocks {
-        note("warning", "pages are written, and none of them makes sense: check the layout; yaffs2 fsck says more");
+        note("warning", "no written page can be decoded: check the layout; yaffs2 fsck gives details");
     }
     Ok(volume)
 }

@@ -8,8 +8,8 @@ use crate::chip;
 use crate::paths::{list, show};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
-use pocketstone_core::inode::{self, Attr, FileType, Ino, ROOT};
 use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_vfs::{Attr, FileType, Ino, ROOT};
 use pocketstone_yaffs2::Volume;
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
@@ -34,7 +34,7 @@ pub fn extract(given: &ChipArguments, folder: &Path) -> Result<u8> {
     let root = rustix::process::geteuid().is_root();
     let mut extractor = Extractor {
         volume: &mut volume,
-        top: top.try_clone().board(|| "cannot go on with the folder".to_owned())?,
+        top: top.try_clone().board(|| "cannot continue in the folder".to_owned())?,
         root,
         first: HashMap::new(),
         done: 0,
@@ -45,9 +45,9 @@ pub fn extract(given: &ChipArguments, folder: &Path) -> Result<u8> {
     extractor.tree(top)?;
     let Extractor { done, left_out, foreign, .. } = extractor;
     if foreign && !root {
-        note("note", "everything belongs to you, without set-user-id bits: only root can give files other owners");
+        note("note", "you own all files, without set-user-id bits: only root can set other owners");
     }
-    say!("{}: {done} objects from {}; {left_out} left out", folder.display(), given.path.display());
+    say!("{}: {done} objects from {}; {left_out} skipped", folder.display(), given.path.display());
     Ok(if left_out == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
 }
 
@@ -59,7 +59,7 @@ fn prepare(folder: &Path) -> Result<OwnedFd> {
             let mut entries = std::fs::read_dir(folder).user(|| format!("cannot list {}", folder.display()))?;
             if entries.next().is_some() {
                 return Err(Error::user(format!("{} is not empty", folder.display()))
-                    .hint("name a folder that is new or empty: nothing is ever overwritten"));
+                    .hint("choose a new or empty folder: existing files are never overwritten"));
             }
         }
         other => other.user(cannot)?,
@@ -98,8 +98,8 @@ enum Miss {
     All(Error),
 }
 
-impl From<inode::Error> for Miss {
-    fn from(error: inode::Error) -> Miss {
+impl From<pocketstone_vfs::Error> for Miss {
+    fn from(error: pocketstone_vfs::Error) -> Miss {
         Miss::Object(error.to_string())
     }
 }
@@ -131,7 +131,7 @@ impl Extractor<'_> {
             match self.object(handle, &name, ino, &path) {
                 Ok(None) => self.done += 1,
                 Ok(Some((_, _))) if levels.len() >= DEEPEST => {
-                    self.miss(&path, &format!("its content lies deeper than {DEEPEST} directories"));
+                    self.miss(&path, &format!("its contents are nested deeper than {DEEPEST} directories"));
                 }
                 Ok(Some((handle, attr))) => {
                     self.done += 1;
@@ -166,7 +166,7 @@ impl Extractor<'_> {
         self.left_out += 1;
         match self.left_out {
             ..=TOLD => note("left out", &format!("{}: {why}", show(path.as_os_str().as_bytes()))),
-            n if n == TOLD + 1 => note("left out", "more, which are counted and not named"),
+            n if n == TOLD + 1 => note("left out", "more, not listed individually"),
             _ => {}
         }
     }
@@ -181,7 +181,7 @@ impl Extractor<'_> {
     ) -> Result<Option<(OwnedFd, Attr)>, Miss> {
         let refuse = |why: &str| Err(Miss::Object(why.to_owned()));
         if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') || name.contains(&0) {
-            return refuse("the image gives it a name that no file can have");
+            return refuse("its name in the image is not a valid file name");
         }
         let attr = self.volume.attributes(ino)?;
         let own = Mode::RUSR | Mode::WUSR | Mode::XUSR;
@@ -208,13 +208,13 @@ impl Extractor<'_> {
             FileType::Symlink => {
                 let target = self.volume.read_link(ino)?;
                 if target.is_empty() {
-                    return refuse("the image says nothing of where the link leads");
+                    return refuse("the image has no target for the link");
                 }
                 rustix::fs::symlinkat(&target[..], parent, name)?;
                 self.attributes(parent, name, &attr, None)?;
             }
             FileType::CharDevice | FileType::BlockDevice if !self.root => {
-                return refuse("only root can make devices");
+                return refuse("only root can create device nodes");
             }
             kind => {
                 let kind = match kind {
@@ -242,9 +242,9 @@ impl Extractor<'_> {
             let mut at = from;
             while at < to {
                 let most = (to - at).min(PIECE as u64) as usize;
-                let got = self.volume.read(attr.ino, at, &mut self.piece[..most])?;
+                let got = self.volume.read_at(attr.ino, &mut self.piece[..most], at)?;
                 if got == 0 {
-                    return Err(Miss::Object(format!("its content ends at byte {at}")));
+                    return Err(Miss::Object(format!("its contents end at byte {at}")));
                 }
                 let written = file.write_all_at(&self.piece[..got], at);
                 written.map_err(|e| match Errno::from_io_error(&e) {

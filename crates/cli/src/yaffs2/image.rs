@@ -4,9 +4,9 @@ use crate::arguments::{ImageArguments, SpareLayout, Times};
 use crate::paths::show;
 use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
-use pocketstone_core::inode::{FileType, Ino, ROOT};
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::ImageLayout;
+use pocketstone_vfs::{FileType, Ino, ROOT};
 use pocketstone_yaffs2::{ImageForm, ImageMeta, ImageWriter};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -19,9 +19,9 @@ use std::path::Path;
 
 pub fn image(arguments: &ImageArguments) -> Result<u8> {
     let (folder, file) = (&arguments.folder, &arguments.file);
-    let top = folder.metadata().user(|| format!("cannot look at {}", folder.display()))?;
+    let top = folder.metadata().user(|| format!("cannot examine {}", folder.display()))?;
     if !top.is_dir() {
-        return Err(Error::user(format!("{} is no folder", folder.display())).hint("name a folder"));
+        return Err(Error::user(format!("{} is not a folder", folder.display())).hint("specify a folder"));
     }
     let form = form(arguments)?;
     // Beside its place first: half an image is none.
@@ -84,7 +84,7 @@ fn form(arguments: &ImageArguments) -> Result<ImageForm> {
 fn fixed_time(times: Times) -> Result<i64> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) if times == Times::Fixed => {
-            text.parse().user(|| format!("SOURCE_DATE_EPOCH is no number of seconds: `{text}`"))
+            text.parse().user(|| format!("SOURCE_DATE_EPOCH is not a number of seconds: `{text}`"))
         }
         _ => Ok(0),
     }
@@ -111,7 +111,7 @@ impl Builder<'_> {
             let mut deeper = Vec::new();
             for name in names(&path)? {
                 let child = path.join(&name);
-                let facts = child.symlink_metadata().user(|| format!("cannot look at {}", child.display()))?;
+                let facts = child.symlink_metadata().user(|| format!("cannot examine {}", child.display()))?;
                 if (facts.dev(), facts.ino()) == self.own {
                     continue;
                 }
@@ -139,7 +139,7 @@ impl Builder<'_> {
         path: &Path,
         facts: &Metadata,
     ) -> Result<Option<Ino>> {
-        let at = || format!("cannot take {} over", path.display());
+        let at = || format!("cannot add {} to the image", path.display());
         let bytes = name.as_bytes();
         let key = (facts.dev(), facts.ino());
         if let Some(&target) = self.names.get(&key) {

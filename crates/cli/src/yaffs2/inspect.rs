@@ -5,8 +5,8 @@ use crate::chip::{self, Opened};
 use crate::paths;
 use pocketstone_cli::{print_json, show_bytes};
 use pocketstone_core::error::Context;
-use pocketstone_core::inode::{Attr, FileType};
 use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_vfs::{Attr, FileType};
 use pocketstone_yaffs2::{DumpOptions, Severity, Volume};
 use std::io::Write;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn fsck(given: &ChipArguments, json: bool) -> Result<u8> {
             let means = match finding.severity {
                 Severity::Error => "error",
                 Severity::Tidy => "will be tidied",
-                Severity::Note => "note",
+                _ => "note",
             };
             say!("{means}: {place}{}: {}", finding.kind, finding.what);
         }
@@ -57,7 +57,7 @@ pub fn fsck(given: &ChipArguments, json: bool) -> Result<u8> {
             if report.checkpoint { "with a" } else { "no" }
         );
         let tidy = report.findings.iter().filter(|finding| finding.severity == Severity::Tidy).count();
-        say!("{name}: {} errors, {tidy} leftovers of a loss of power", report.errors);
+        say!("{name}: {} errors, {tidy} leftovers of a power loss", report.errors);
     }
     Ok(if report.errors == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
 }
@@ -125,7 +125,7 @@ pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8
         row("objects", usage.objects.to_string());
         let by = match usage.mounted_by {
             pocketstone_yaffs2::MountedBy::Checkpoint => "a checkpoint",
-            pocketstone_yaffs2::MountedBy::Scan => "a scan of all tags",
+            _ => "a scan of all tags",
         };
         row("known by", by.to_owned());
         row("memory of a mount", show_bytes(usage.memory_bytes));

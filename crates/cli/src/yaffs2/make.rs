@@ -4,9 +4,9 @@ use crate::arguments::MkfsArguments;
 use crate::chip;
 use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
-use pocketstone_core::inode::{ROOT, SetAttr};
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{Geometry, ImageLayout, ImageNand, Nand};
+use pocketstone_vfs::{ROOT, SetAttr};
 use pocketstone_yaffs2::{Options, Volume};
 use std::path::Path;
 
@@ -20,17 +20,17 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
 fn device(arguments: &MkfsArguments) -> Result<u8> {
     let name = arguments.path.display();
     if arguments.size.is_some() || arguments.layout.page.is_some() || arguments.layout.pages_per_block.is_some() {
-        return Err(Error::user(format!("{name} has its sizes already")).hint("leave them out: all of it is taken"));
+        return Err(Error::user(format!("{name} has fixed sizes")).hint("omit them: the whole device is used"));
     }
     let (mut nand, _lock) = chip::device(&arguments.path, false)?;
     let geometry = nand.geometry();
     if !arguments.force {
         if let Some(block) = first_written(&mut nand)? {
-            return Err(Error::user(format!("{name} is not empty: block {block} is written"))
-                .hint("--force destroys what it holds"));
+            return Err(Error::user(format!("{name} is not empty: block {block} contains data"))
+                .hint("--force destroys its contents"));
         }
     }
-    pocketstone_yaffs2::format(&mut nand).map_err(Error::from).board(|| format!("cannot erase {name}"))?;
+    Volume::create(&mut nand).map_err(Error::from).board(|| format!("cannot erase {name}"))?;
     let mut bad = 0;
     for block in 0..geometry.blocks {
         bad += u32::from(nand.is_bad(block)?);
@@ -62,26 +62,27 @@ fn first_written(nand: &mut dyn Nand) -> Result<Option<u32>> {
 fn image(arguments: &MkfsArguments) -> Result<u8> {
     let path = &arguments.path;
     let name = path.display();
-    let bytes =
-        arguments.size.ok_or_else(|| Error::user(format!("{name} has no size yet")).hint("give one: --size 256M"))?;
+    let bytes = arguments
+        .size
+        .ok_or_else(|| Error::user(format!("{name} has no size yet")).hint("specify one: --size 256M"))?;
     let mut layout = chip::layout(&arguments.layout)?;
     if arguments.inband_tags && arguments.layout.spare.is_none() {
         layout = ImageLayout { spare_total_bytes: 0, spare_offset: 0, spare_free_bytes: 0, ..layout };
     }
     let block_bytes = u64::from(layout.page_bytes) * u64::from(layout.pages_per_block);
     if block_bytes == 0 || bytes % block_bytes != 0 {
-        return Err(Error::user(format!("{bytes} bytes are no whole blocks of {block_bytes}"))
-            .hint("give a size that is a multiple of --page x --pages-per-block"));
+        return Err(Error::user(format!("{bytes} bytes are not a multiple of the block size {block_bytes}"))
+            .hint("specify a multiple of --page x --pages-per-block"));
     }
-    let too_large = || Error::user(format!("{bytes} bytes are too many blocks")).hint("give a smaller --size");
+    let too_large = || Error::user(format!("{bytes} bytes are too many blocks")).hint("specify a smaller --size");
     let blocks = u32::try_from(bytes / block_bytes).map_err(|_| too_large())?;
     if blocks < FEWEST_BLOCKS {
         return Err(Error::user(format!("{bytes} bytes are {blocks} blocks"))
-            .hint(format!("YAFFS2 needs {FEWEST_BLOCKS} blocks at least: {}", show_bytes(block_bytes * 8))));
+            .hint(format!("YAFFS2 requires at least {FEWEST_BLOCKS} blocks: {}", show_bytes(block_bytes * 8))));
     }
     if path.exists() {
         if !arguments.force {
-            return Err(Error::user(format!("{name} exists")).hint("--force destroys what it holds"));
+            return Err(Error::user(format!("{name} exists")).hint("--force destroys its contents"));
         }
         // Whoever is using it keeps it: a lock says so.
         drop(ImageNand::open(path, false, Some(&ImageLayout { pages_per_block: 1, ..one_byte() }))?);
@@ -92,7 +93,7 @@ fn image(arguments: &MkfsArguments) -> Result<u8> {
         // Half an image is of no use. That it failed is said already.
         let _ = std::fs::remove_file(path);
     }
-    made.user(|| format!("cannot make a volume in {name}"))?;
+    made.user(|| format!("cannot create a volume in {name}"))?;
     say!("{name}: an empty volume of {}", show_bytes(bytes));
     Ok(0)
 }
@@ -107,7 +108,7 @@ fn one_byte() -> ImageLayout {
 fn fill(path: &Path, layout: &ImageLayout, blocks: u32, inband_tags: bool) -> Result<()> {
     let nand = ImageNand::create(path, layout, blocks)?;
     let options = Options { inband_tags, ..Options::default() };
-    let mut volume = Volume::mount(Box::new(nand), &options)?;
+    let mut volume = Volume::open(Box::new(nand), &options)?;
     let user = rustix::process::geteuid();
     // A user could not do anything in a directory of root's.
     let owner = SetAttr {
@@ -120,5 +121,5 @@ fn fill(path: &Path, layout: &ImageLayout, blocks: u32, inband_tags: bool) -> Re
     for _ in 0..volume.statfs().blocks / u64::from(blocks) {
         volume.set_attributes(ROOT, &owner)?;
     }
-    Ok(volume.unmount()?)
+    Ok(volume.close()?)
 }

@@ -1,6 +1,6 @@
 //! Paths in a volume, and how objects are shown.
 
-use pocketstone_core::inode::{Attr, FileType, Ino, ROOT, Result};
+use pocketstone_vfs::{Attr, FileType, Ino, ROOT, Result};
 use pocketstone_yaffs2::Volume;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -82,19 +82,9 @@ pub fn mode(attr: &Attr) -> String {
 
 /// A moment in UTC: `2026-11-21 19:55:27`.
 pub fn time(ns: i64) -> String {
-    let seconds = ns.div_euclid(1_000_000_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years that begin in March, so that the day a leap year has more is the last one; 400 of them are 146,097 days.
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let date = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{date:02} {hour:02}:{minute:02}:{second:02}")
+    // 64 bits of nanoseconds are three centuries before and after 1970: no such time is too far away.
+    let time = jiff::Timestamp::from_nanosecond(ns.into()).unwrap_or_default();
+    time.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// A device's numbers.
@@ -121,6 +111,9 @@ mod tests {
         ] {
             assert_eq!(time(seconds * 1_000_000_000), text);
         }
+        assert_eq!(time(-1), "1969-12-31 23:59:59");
+        assert_eq!(time(i64::MIN), "1677-09-21 00:12:43");
+        assert_eq!(time(i64::MAX), "2262-04-11 23:47:16");
     }
 
     #[test]

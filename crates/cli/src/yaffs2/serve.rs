@@ -57,7 +57,7 @@ fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<C
             // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
             _ if arguments.sloppy || arguments.remount => {}
             _ => {
-                return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("known are {KNOWN}")));
+                return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {KNOWN}")));
             }
         }
     }
@@ -82,7 +82,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     }
     if pocketstone_mount::clean_up(&arguments.directory)? == Before::CleanedUp {
         let directory = arguments.directory.display();
-        note("note", &format!("{directory} was mounted, but its server had died: unmounted it"));
+        note("note", &format!("{directory} was mounted, but its server had died; unmounted"));
     }
     // The working directory is given up, and the mount table should say the same to everybody.
     arguments.chip.path = canonical(&arguments.chip.path)?;
@@ -98,7 +98,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     if arguments.fake {
         return Ok(0);
     }
-    let volume = Volume::mount(nand, &open).map_err(Error::from).user(|| format!("cannot open {text}"))?;
+    let volume = Volume::open(nand, &open).map_err(Error::from).user(|| format!("cannot open {text}"))?;
     let log = Log::new("yaffs2", arguments.log.clone(), |text| note("error", text));
     options.reporter = Some(log.reporter());
     let (mounted, served) = pocketstone_mount::mount_yaffs2(volume, &arguments.directory, &options)?;

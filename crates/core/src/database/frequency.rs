@@ -68,8 +68,8 @@ impl FromStr for Frequency {
             (low_khz <= high_khz).then_some(Frequency::Between { low_khz, high_khz })
         };
         read().ok_or_else(|| {
-            Error::user(format!("`{text}` is no bound of a frequency"))
-                .hint("bounds are LOW-HIGH in kHz (300000-1267200), fixed:1267200kHz, or fixed:50 (per cent, 1 to 100)")
+            Error::user(format!("`{text}` is not a frequency bound"))
+                .hint("use LOW-HIGH in kHz (300000-1267200), fixed:1267200kHz, or fixed:50 (per cent, 1 to 100)")
         })
     }
 }

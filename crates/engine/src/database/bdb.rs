@@ -21,7 +21,7 @@ struct Loaded {
 /// The library's functions.
 ///
 /// # Errors
-/// When it is not installed.
+/// `ErrorKind::Board` if it is not installed.
 pub(super) fn api() -> Result<&'static SqliteApi> {
     loaded().map(|l| &l.api)
 }
@@ -29,7 +29,7 @@ pub(super) fn api() -> Result<&'static SqliteApi> {
 /// Its name and version.
 ///
 /// # Errors
-/// When it is not installed.
+/// `ErrorKind::Board` if it is not installed.
 pub(super) fn version() -> Result<String> {
     loaded().map(|l| l.version.clone())
 }
@@ -37,9 +37,9 @@ pub(super) fn version() -> Result<String> {
 fn loaded() -> Result<&'static Loaded> {
     static LOADED: OnceLock<Result<Loaded, String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| load(LIBRARY).map_err(|e| e.to_string()));
-    loaded.as_ref().map_err(|why| {
-        Error::board(format!("Berkeley DB's SQL library {LIBRARY} cannot be loaded: {why}")).hint(INSTALL)
-    })
+    loaded
+        .as_ref()
+        .map_err(|why| Error::board(format!("cannot load Berkeley DB's SQL library {LIBRARY}: {why}")).hint(INSTALL))
 }
 
 fn load(name: &str) -> Result<Loaded, libloading::Error> {

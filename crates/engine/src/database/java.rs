@@ -19,7 +19,7 @@ const FOLDERS: usize = 3;
 /// of a second.
 ///
 /// # Errors
-/// When there is no Java, it is too old, or the jar was not built; the hint says how to get it.
+/// `ErrorKind::Board` if Java is missing or too old, or the jar was not built; the hint says how to get it.
 pub fn available() -> Result<String> {
     let jar = jar()?;
     let mut java = java(&jar);
@@ -27,12 +27,12 @@ pub fn available() -> Result<String> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(match said.contains("UnsupportedClassVersionError") {
-            true => Error::board("H2 needs Java 17 or newer, and the one here is older")
+            true => Error::board("H2 requires Java 17 or newer; the installed one is older")
                 .hint("sudo apt-get install default-jre-headless, or point JAVA_HOME to a newer Java"),
             false => {
-                let line = said.lines().next().unwrap_or("it said nothing");
+                let line = said.lines().next().unwrap_or("no output");
                 Error::bug(format!("Java cannot run {}: {line}", jar.display()))
-                    .hint(format!("remove it and build it again: scripts/java; or unset {JAR_VARIABLE}"))
+                    .hint(format!("remove it and rebuild it: scripts/java; or unset {JAR_VARIABLE}"))
             }
         });
     }
@@ -43,7 +43,7 @@ pub fn available() -> Result<String> {
 /// those of this process until the caller sets them.
 ///
 /// # Errors
-/// When the jar was not built. Whether there is a Java shows when the command is started.
+/// `ErrorKind::Board` if the jar was not built. A missing Java shows only when the command is started.
 pub fn command(task_file: &Path) -> Result<Command> {
     let mut command = java(&jar()?);
     command.arg(task_file);
@@ -60,7 +60,9 @@ fn java(jar: &Path) -> Command {
 }
 
 fn no_java(error: std::io::Error) -> Error {
-    Error::board("there is no Java to run H2 with").because(error).hint("sudo apt-get install default-jre-headless")
+    Error::board("H2 requires Java, which is not installed")
+        .because(error)
+        .hint("sudo apt-get install default-jre-headless")
 }
 
 /// Where the jar is.
@@ -74,8 +76,8 @@ fn find_jar(named: Option<PathBuf>, program: &Path) -> Result<PathBuf> {
     if let Some(jar) = named {
         return match jar.is_file() {
             true => Ok(jar),
-            false => Err(Error::user(format!("{JAR_VARIABLE} names {}, which is no file", jar.display()))
-                .hint(format!("let it name pocketstone-h2.jar, or unset it; scripts/java builds target/{JAR}"))),
+            false => Err(Error::user(format!("{JAR_VARIABLE} names {}, which is not a file", jar.display()))
+                .hint(format!("set it to pocketstone-h2.jar, or unset it; scripts/java builds target/{JAR}"))),
         };
     }
     let folders = program.ancestors().skip(1).take(FOLDERS);

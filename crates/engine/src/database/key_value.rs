@@ -39,7 +39,7 @@ pub(super) struct KeyValue<S> {
 
 impl<S: Store> KeyValue<S> {
     /// # Errors
-    /// When the workload's steps are more than key-value operations on one table.
+    /// `ErrorKind::User` if the workload's steps are not all key-value operations on one table.
     pub(super) fn new(store: S, engine: DatabaseEngine, trace: Arc<Trace>, steps: &[Step]) -> Result<Self> {
         check(engine, &trace, steps)?;
         Ok(KeyValue { store, trace, key: Vec::new(), record: Vec::new() })
@@ -48,7 +48,7 @@ impl<S: Store> KeyValue<S> {
     /// Brings the database to the workload's initial state.
     ///
     /// # Errors
-    /// When a row cannot be written.
+    /// The engine's error if a row cannot be written.
     pub(super) fn load(&mut self) -> Result<()> {
         let trace = self.trace.clone();
         let mut steps = trace.loading().iter().filter(|s| trace.statement(s).kind == StatementKind::Insert);
@@ -72,11 +72,11 @@ fn row(trace: &Trace, step: &Step, key: &mut Vec<u8>, record: &mut Vec<u8>) -> R
 fn check(engine: DatabaseEngine, trace: &Trace, steps: &[Step]) -> Result<()> {
     let name = engine.name();
     let only = |what: String| {
-        Error::user(format!("{name} executes key-value operations only; {what}"))
-            .hint("take a YCSB workload (workload = \"ycsb-a\"), or an engine with SQL (engine = \"sqlite\")")
+        Error::user(format!("{name} supports only key-value operations; {what}"))
+            .hint("use a YCSB workload (workload = \"ycsb-a\"), or an engine with SQL (engine = \"sqlite\")")
     };
     if !trace.image.is_empty() {
-        return Err(only("this workload starts from a database file of SQLite".into()));
+        return Err(only("this workload starts from a SQLite database file".into()));
     }
     let loads = |step: &&Step| trace.statement(step).kind == StatementKind::Insert;
     let ignored = |step: &Step| makes_table(&trace.statement(step).text);
@@ -92,7 +92,7 @@ fn check(engine: DatabaseEngine, trace: &Trace, steps: &[Step]) -> Result<()> {
     tables.dedup();
     match tables.len() {
         0 | 1 => Ok(()),
-        _ => Err(only(format!("this workload has the tables {}, and they have one", tables.join(", ")))),
+        _ => Err(only(format!("this workload has the tables {}; only one is supported", tables.join(", ")))),
     }
 }
 
@@ -111,7 +111,7 @@ fn table(text: &str) -> Option<String> {
 /// Refuses settings that an engine does not have; `known` are those that it has.
 ///
 /// # Errors
-/// Names the first of them.
+/// `ErrorKind::User` for the first unsupported setting, which it names.
 pub(super) fn refuse(engine: DatabaseEngine, configuration: &Configuration, known: &[&str]) -> Result<()> {
     let Configuration { journal_mode, synchronous, locking_mode, page_bytes, cache_bytes } = configuration;
     let set = [
@@ -123,7 +123,7 @@ pub(super) fn refuse(engine: DatabaseEngine, configuration: &Configuration, know
     ];
     match set.into_iter().find(|(name, set)| *set && !known.contains(name)) {
         Some((name, _)) => Err(Error::user(format!("{} has no {name}", engine.name()))
-            .hint(format!("leave {name} out for it; it knows {}", known.join(", ")))),
+            .hint(format!("omit {name} for it; it supports {}", known.join(", ")))),
         None => Ok(()),
     }
 }
@@ -141,7 +141,7 @@ impl<S: Store> Database for KeyValue<S> {
             StatementKind::Scan | StatementKind::ScanAfter => {
                 record::put_key(values.next().ok_or_else(too_few)?, key)?;
                 let Some(Value::Integer(mut left)) = values.next() else {
-                    return Err(Error::user("a scan's second value is no number of rows").hint("prepare it again"));
+                    return Err(Error::user("a scan's second value is not a number of rows").hint("prepare it again"));
                 };
                 let from = match statement.kind {
                     StatementKind::Scan => Bound::Included(&key[..]),
@@ -158,7 +158,7 @@ impl<S: Store> Database for KeyValue<S> {
             StatementKind::Update => {
                 let count = trace.value_count(step).checked_sub(1).ok_or_else(too_few)?;
                 if statement.columns & 1 == 1 || statement.columns.count_ones() as usize != count {
-                    return Err(Error::user("an update's columns are not those of its values, or are the key")
+                    return Err(Error::user("an update's columns do not match its values, or include the key")
                         .hint("prepare the workload again"));
                 }
                 let set = values.clone().take(count);
@@ -177,8 +177,8 @@ impl<S: Store> Database for KeyValue<S> {
                 row(trace, step, key, record)?;
                 let first = values.next();
                 store.change(key, record, &mut |old, _| match old {
-                    Some(_) => Err(Error::user(format!("there is a row with the key {first:?} already"))
-                        .hint("load the database again before it is measured")),
+                    Some(_) => Err(Error::user(format!("a row with the key {first:?} already exists"))
+                        .hint("reload the database before measuring")),
                     None => Ok(true),
                 })?;
                 digest.changed(1);

@@ -34,7 +34,7 @@ impl Lmdb {
     /// Opens the environment in a folder, for this process alone.
     ///
     /// # Errors
-    /// When it cannot be opened, or a setting is unknown.
+    /// `ErrorKind::User` for an unsupported setting; `ErrorKind::Board` if it cannot be opened.
     pub(super) fn open(directory: &Path, configuration: &Configuration) -> Result<Lmdb> {
         refuse(DatabaseEngine::Lmdb, configuration, &["synchronous"])?;
         let sync = match configuration.synchronous.as_deref() {
@@ -42,7 +42,7 @@ impl Lmdb {
             Some("normal") => EnvFlags::NO_META_SYNC,
             Some("off") => EnvFlags::NO_SYNC,
             Some(word) => {
-                return Err(Error::user(format!("lmdb has no synchronous = `{word}`"))
+                return Err(Error::user(format!("lmdb does not support synchronous = `{word}`"))
                     .hint("synchronous for lmdb: off (MDB_NOSYNC), normal (MDB_NOMETASYNC), full"));
             }
         };
@@ -62,9 +62,10 @@ impl Lmdb {
         let failed = |e: heed::Error| {
             let error = Error::board(format!("LMDB cannot open {}", directory.display()));
             match no_shared_map(&e) {
-                true => {
-                    error.hint("LMDB needs shared maps of its file, which JFFS2 has not: take ubifs, or another engine")
-                }
+                true => error.hint(
+                    "LMDB is unsupported on JFFS2, which has no shared writable mappings; use ubifs, or \
+                        another engine",
+                ),
                 false => error,
             }
             .because(wrap(e))
@@ -82,9 +83,9 @@ impl Lmdb {
 fn wrap(error: heed::Error) -> Error {
     let hint = match &error {
         heed::Error::Io(e) if e.kind() == ErrorKind::StorageFull => {
-            Some("the volume is full: make room on it, or prepare fewer records")
+            Some("the volume is full: free space on it, or prepare fewer records")
         }
-        heed::Error::Mdb(MdbError::BadValSize) => Some("LMDB's keys have 1 to 511 bytes: prepare shorter keys"),
+        heed::Error::Mdb(MdbError::BadValSize) => Some("LMDB keys are limited to 1 to 511 bytes: prepare shorter keys"),
         heed::Error::Mdb(MdbError::MapFull) => Some("prepare fewer records: its map is full"),
         _ => None,
     };

@@ -1,5 +1,5 @@
-//! Databases: what executes a prepared workload. The engines that are libraries are opened by [`load`] and
-//! [`Session`]; a [`Process`] runs any engine in a process of its own, whose side is [`serve`].
+//! Database engines, which execute prepared workloads. [`load`] and [`Session`] open engines that are libraries; a
+//! [`Process`] runs any engine in a separate process, which executes [`serve`].
 
 #[cfg(all(feature = "bdb", not(target_feature = "crt-static")))]
 mod bdb;
@@ -26,7 +26,7 @@ pub use hints::Informs;
 pub use process::Process;
 pub use run::Measured;
 pub use serve::{serve, serve_informing};
-pub use session::{Session, load, reference};
+pub use session::{Session, failing, load, reference};
 pub use task::{Task, TaskResult, Work};
 
 use pocketstone_core::Result;
@@ -42,7 +42,7 @@ trait Database {
     /// returns to the digest.
     ///
     /// # Errors
-    /// When it failed; the run ends there.
+    /// The engine's error, after which the run ends.
     fn execute(&mut self, number: usize, step: &Step, digest: &mut ResultDigest) -> Result<()>;
 }
 
@@ -60,7 +60,7 @@ fn cut(text: &str) -> String {
 /// An engine's name and version, such as `SQLite 3.50.2`.
 ///
 /// # Errors
-/// When this machine does not have it; with the cure.
+/// `ErrorKind::Board` if the engine is not available on this machine, with the fix as its hint.
 pub fn available(engine: DatabaseEngine) -> Result<String> {
     match engine {
         DatabaseEngine::Sqlite => {
@@ -80,7 +80,7 @@ pub fn available(engine: DatabaseEngine) -> Result<String> {
 /// `pocketstone-runner`, which serves the engines that are libraries.
 ///
 /// # Errors
-/// When this machine does not have what the engine needs.
+/// `ErrorKind::Board` if the machine lacks something that the engine requires.
 pub fn command(engine: DatabaseEngine, runner: &Path, task_file: &Path) -> Result<Command> {
     match engine {
         DatabaseEngine::H2 => java::command(task_file),
@@ -97,8 +97,8 @@ use bdb::{api as bdb_api, version as bdb_version};
 
 #[cfg(not(all(feature = "bdb", not(target_feature = "crt-static"))))]
 fn bdb_api() -> Result<&'static sqlite_api::SqliteApi> {
-    Err(pocketstone_core::Error::board("this program cannot load Berkeley DB: it is a static one")
-        .hint("take engine = \"sqlite\""))
+    Err(pocketstone_core::Error::board("this program is statically linked and cannot load Berkeley DB")
+        .hint("use engine = \"sqlite\""))
 }
 
 #[cfg(not(all(feature = "bdb", not(target_feature = "crt-static"))))]

@@ -14,7 +14,7 @@ const LARGEST_PAGE_BYTES: u64 = 65_536;
 /// Sets what the configuration names.
 ///
 /// # Errors
-/// When a word or number is none, or another one is in force afterwards.
+/// `ErrorKind::User` for an unknown word or number, or if a different value is in force afterwards.
 pub(super) fn configure(connection: &Connection, configuration: &Configuration) -> Result<()> {
     let Configuration { journal_mode, synchronous, locking_mode, page_bytes, cache_bytes } = configuration;
     // The page size counts until the first table is made; exclusive locking is what lets WAL do without
@@ -22,35 +22,38 @@ pub(super) fn configure(connection: &Connection, configuration: &Configuration) 
     if let Some(bytes) = page_bytes {
         if !bytes.is_power_of_two() || !(512..=LARGEST_PAGE_BYTES).contains(bytes) {
             return Err(Error::user(format!("a page cannot have {bytes} bytes"))
-                .hint("page_bytes is a power of two from 512 to 65536"));
+                .hint("page_bytes must be a power of two from 512 to 65536"));
         }
-        let hint = "a database keeps the page size that it was made with: load it again with this page_bytes";
+        let hint = "a database keeps its original page size: reload it with this page_bytes";
         set(connection, "page_size", &bytes.to_string(), &bytes.to_string(), hint)?;
     }
     if let Some(word) = locking_mode {
         let word = known("locking_mode", word, &LOCKING_MODES)?;
-        set(connection, "locking_mode", word, word, "leave locking_mode out for this engine")?;
+        set(connection, "locking_mode", word, word, "omit locking_mode for this engine")?;
     }
     if let Some(word) = journal_mode {
         let word = known("journal_mode", word, &JOURNAL_MODES)?;
         let hint = match word {
-            "wal" => "WAL needs shared memory on the volume (JFFS2 has none): set locking_mode = \"exclusive\"",
-            _ => "leave journal_mode out for this engine, or name the one that is in force",
+            "wal" => {
+                "WAL requires shared memory on the volume (unsupported on JFFS2): set locking_mode = \
+                \"exclusive\""
+            }
+            _ => "omit journal_mode for this engine, or set the one in force",
         };
         set(connection, "journal_mode", word, word, hint)?;
     }
     if let Some(word) = synchronous {
         let word = known("synchronous", word, &SYNCHRONOUS)?;
         let number = SYNCHRONOUS.iter().position(|s| *s == word).unwrap_or_default().to_string();
-        set(connection, "synchronous", word, &number, "leave synchronous out for this engine")?;
+        set(connection, "synchronous", word, &number, "omit synchronous for this engine")?;
     }
     if let Some(bytes) = cache_bytes {
         if bytes % 1024 != 0 || *bytes == 0 {
             return Err(Error::user(format!("a cache cannot have {bytes} bytes"))
-                .hint("cache_bytes is a multiple of 1024, from 1024 on"));
+                .hint("cache_bytes must be a multiple of 1024, at least 1024"));
         }
         let size = cache_size(connection, *bytes)?;
-        set(connection, "cache_size", &size, &size, "leave cache_bytes out for this engine")?;
+        set(connection, "cache_size", &size, &size, "omit cache_bytes for this engine")?;
     }
     Ok(())
 }
@@ -63,7 +66,7 @@ fn cache_size(connection: &Connection, bytes: u64) -> Result<String> {
     }
     let page = connection.word("PRAGMA page_size")?;
     let page_bytes = page.and_then(|p| p.parse::<u64>().ok()).filter(|b| *b > 0);
-    let page_bytes = page_bytes.ok_or_else(|| Error::board("bdb does not say how large its pages are"))?;
+    let page_bytes = page_bytes.ok_or_else(|| Error::board("bdb does not report its page size"))?;
     Ok((bytes / page_bytes).max(1).to_string())
 }
 
@@ -77,7 +80,7 @@ fn known<'w>(name: &str, word: &'w str, words: &[&str]) -> Result<&'w str> {
 }
 
 fn set(connection: &Connection, name: &str, value: &str, expected: &str, hint: &str) -> Result<()> {
-    let not_set = || format!("{name}={value} was asked of {}", connection.engine);
+    let not_set = || format!("{name}={value} was requested of {}", connection.engine);
     let answer = connection
         .word(&format!("PRAGMA {name}={value}"))
         .map_err(|e| Error::board(format!("{}, which refused it", not_set())).because(e).hint(hint))?;
@@ -96,6 +99,6 @@ fn set(connection: &Connection, name: &str, value: &str, expected: &str, hint: &
             };
             Err(Error::board(format!("{}, {word} is in force ({})", not_set(), connection.file)).hint(hint))
         }
-        None => Err(Error::board(format!("{}, which does not know it", not_set())).hint(hint)),
+        None => Err(Error::board(format!("{}, which does not support it", not_set())).hint(hint)),
     }
 }

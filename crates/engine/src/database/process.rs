@@ -41,7 +41,7 @@ impl Process {
     /// `pocketstone-runner`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// `ErrorKind::Board` if it cannot be started.
     pub fn start(runner: &Path, task: &Task, folder: &Path) -> Result<Process> {
         let path = folder.join(TASK_FILE);
         let text = serde_json::to_vec_pretty(task).map_err(|e| Error::bug("a task has no JSON").because(e))?;
@@ -52,7 +52,7 @@ impl Process {
     /// Starts any command as the process of a task.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// `ErrorKind::Board` if it cannot be started.
     pub fn spawn(mut command: Command, task: &Task, folder: &Path) -> Result<Process> {
         let engine = task.spec.engine.name();
         let stderr = folder.join(STDERR_FILE);
@@ -86,7 +86,7 @@ impl Process {
     /// Waits until the database is open.
     ///
     /// # Errors
-    /// When it failed or ended; when it takes longer than `limit`, it is killed.
+    /// The process's own failure; `ErrorKind::Board` if it exits, or exceeds `limit` and is killed.
     pub fn wait_ready(&mut self, limit: Duration) -> Result<()> {
         self.wait_line("ready", limit)
     }
@@ -94,9 +94,9 @@ impl Process {
     /// Lets it begin.
     ///
     /// # Errors
-    /// When it has ended.
+    /// The failure of the process if it has exited; `ErrorKind::Bug` after the end of its input.
     pub fn go(&mut self) -> Result<()> {
-        let stdin = self.child.stdin.as_mut().ok_or_else(|| Error::bug("`go` was said after the end"))?;
+        let stdin = self.child.stdin.as_mut().ok_or_else(|| Error::bug("`go` was sent after the end"))?;
         match stdin.write_all(b"go\n") {
             Ok(()) => Ok(()),
             Err(_) => Err(self.ended()),
@@ -106,7 +106,7 @@ impl Process {
     /// Waits until all operations are executed. The process is still there then, and uses nothing more.
     ///
     /// # Errors
-    /// When it failed or ended; when it takes longer than `limit`, it is killed.
+    /// The process's own failure; `ErrorKind::Board` if it exits, or exceeds `limit` and is killed.
     pub fn wait_done(&mut self, limit: Duration) -> Result<()> {
         self.wait_line("done", limit)
     }
@@ -114,7 +114,7 @@ impl Process {
     /// Lets it write its logs and end, and reads its result.
     ///
     /// # Errors
-    /// Its failure, or why there is no result.
+    /// The process's own failure; `ErrorKind::Board` if there is no result.
     pub fn finish(mut self) -> Result<TaskResult> {
         drop(self.child.stdin.take());
         match self.wait_end(END_LIMIT)? {
@@ -130,7 +130,7 @@ impl Process {
                 break end;
             }
             let Some(left) = until.checked_duration_since(Instant::now()) else {
-                return Err(self.kill(&format!("did not say `{expected}`"), limit));
+                return Err(self.kill(&format!("did not send `{expected}`"), limit));
             };
             if !self.hear(left)? {
                 return Err(self.ended());
@@ -139,7 +139,7 @@ impl Process {
         let line: Vec<u8> = self.heard.drain(..=end).collect();
         if line[..end] != *expected.as_bytes() {
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-            return Err(Error::board(format!("{} said {line:?} instead of `{expected}`{}", self.name(), self.words())));
+            return Err(Error::board(format!("{} sent {line:?} instead of `{expected}`{}", self.name(), self.words())));
         }
         self.said = expected;
         Ok(())
@@ -157,7 +157,7 @@ impl Process {
             return Ok(true);
         }
         let mut buffer = [0; 256];
-        let got = stdout.read(&mut buffer).board(|| "cannot hear a process".to_owned())?;
+        let got = stdout.read(&mut buffer).board(|| "cannot read from a process".to_owned())?;
         self.heard.extend(&buffer[..got]);
         Ok(got > 0)
     }
@@ -182,7 +182,7 @@ impl Process {
                 Ok(_) => Error::board(format!("{} ended {}", self.name(), self.stage())),
                 Err(error) => error,
             },
-            Ok(None) => self.kill("closed its output and did not end", CRASH_LIMIT),
+            Ok(None) => self.kill("closed its output and did not exit", CRASH_LIMIT),
             Err(error) => error,
         }
     }
@@ -198,9 +198,9 @@ impl Process {
             Some(result) if status.success() => Ok(result),
             _ => {
                 let how = match (status.signal(), status.code()) {
-                    (Some(signal), _) => format!("was ended by signal {signal}"),
-                    (None, Some(0)) => "ended without a result".to_owned(),
-                    (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
+                    (Some(signal), _) => format!("was killed by signal {signal}"),
+                    (None, Some(0)) => "exited without a result".to_owned(),
+                    (None, code) => format!("exited with status {}", code.unwrap_or(-1)),
                 };
                 Err(Error::board(format!("{} {how} {}{}", self.name(), self.stage(), self.words())))
             }
@@ -215,7 +215,7 @@ impl Process {
         let seconds = limit.as_secs_f64();
         let message = format!("{} {what} within {seconds} s and was killed {}", self.name(), self.stage());
         Error::board(format!("{message}{state}{}", self.words()))
-            .hint("a slow machine needs a longer limit or fewer operations; a hang is the engine's")
+            .hint("a slow machine needs a longer limit or fewer operations; a hang is a fault of the engine")
     }
 
     fn end(&mut self) {
@@ -250,7 +250,7 @@ impl Process {
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
         match lines.is_empty() {
             true => String::new(),
-            false => format!("; its last words: {}", lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ")),
+            false => format!("; its last output: {}", lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ")),
         }
     }
 }

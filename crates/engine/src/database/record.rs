@@ -17,7 +17,7 @@ const SIGN: u64 = 1 << 63;
 /// Writes a key over what `out` holds.
 ///
 /// # Errors
-/// When the value can be no key.
+/// `ErrorKind::User` if the value cannot be a key.
 #[inline]
 pub(super) fn put_key(value: Value<'_>, out: &mut Vec<u8>) -> Result<()> {
     out.clear();
@@ -31,8 +31,8 @@ pub(super) fn put_key(value: Value<'_>, out: &mut Vec<u8>) -> Result<()> {
             out.extend(text.as_bytes());
         }
         Value::Null | Value::Real(_) | Value::Blob(_) => {
-            return Err(Error::user(format!("{value:?} cannot be a key of an engine without SQL"))
-                .hint("keys are integers or text there; or take engine = \"sqlite\""));
+            return Err(Error::user(format!("{value:?} cannot be a key in an engine without SQL"))
+                .hint("use integer or text keys, or engine = \"sqlite\""));
         }
     }
     Ok(())
@@ -75,7 +75,7 @@ fn length(record: &[u8]) -> Result<usize> {
 
 #[cold]
 fn damaged() -> Error {
-    Error::board("a record of the database is damaged").hint("empty the folder and load the database again")
+    Error::board("a record of the database is damaged").hint("empty the folder and reload the database")
 }
 
 fn le_u32(b: &[u8]) -> u32 {
@@ -89,7 +89,7 @@ fn word(b: &[u8]) -> [u8; 8] {
 /// Gives a row to the digest: the number of its values, and each.
 ///
 /// # Errors
-/// When key or record are damaged.
+/// `ErrorKind::Board` if the key or the record is damaged.
 #[inline]
 pub(super) fn digest_row(key: &[u8], record: &[u8], digest: &mut ResultDigest) -> Result<()> {
     let (mut columns, mut rest) = (1, record);
@@ -121,7 +121,7 @@ pub(super) fn digest_row(key: &[u8], record: &[u8], digest: &mut ResultDigest) -
 /// being column 0, and `values` are theirs in that order.
 ///
 /// # Errors
-/// When the record is damaged or has not all of these columns.
+/// `ErrorKind::Board` if the record is damaged; `ErrorKind::User` if it lacks a column.
 pub(super) fn replace<'v>(
     record: &[u8],
     columns: u64,
@@ -140,7 +140,7 @@ pub(super) fn replace<'v>(
     }
     match left {
         0 => Ok(()),
-        _ => Err(Error::user("an update names a column that the row does not have").hint("prepare the workload again")),
+        _ => Err(Error::user("an update names a column that the row lacks").hint("prepare the workload again")),
     }
 }
 

@@ -25,7 +25,7 @@ impl Redb {
     /// Opens the database in a folder, made if it is not there.
     ///
     /// # Errors
-    /// When it cannot be opened, or a setting is unknown.
+    /// `ErrorKind::User` for an unsupported setting; `ErrorKind::Board` if it cannot be opened.
     pub(super) fn open(path: &Path, configuration: &Configuration) -> Result<Redb> {
         refuse(DatabaseEngine::Redb, configuration, &["synchronous", "cache_bytes"])?;
         let durability = match configuration.synchronous.as_deref() {
@@ -33,19 +33,20 @@ impl Redb {
             Some("normal") => Durability::Eventual,
             Some("off") => Durability::None,
             Some(word) => {
-                return Err(Error::user(format!("redb has no synchronous = `{word}`"))
+                return Err(Error::user(format!("redb does not support synchronous = `{word}`"))
                     .hint("synchronous for redb: off (Durability::None), normal (Eventual), full (Immediate)"));
             }
         };
         let mut builder = Builder::new();
         if let Some(bytes) = configuration.cache_bytes {
-            let bytes = usize::try_from(bytes).user(|| format!("a cache of {bytes} bytes is too large here"))?;
+            let bytes =
+                usize::try_from(bytes).user(|| format!("a cache of {bytes} bytes is too large on this machine"))?;
             builder.set_cache_size(bytes);
         }
         let database = builder.create(path).map_err(|e| {
             let error = Error::board(format!("redb cannot open {}", path.display()));
             match e {
-                DatabaseError::DatabaseAlreadyOpen => error.hint("another process holds the database: end it"),
+                DatabaseError::DatabaseAlreadyOpen => error.hint("another process holds the database: stop it"),
                 _ => error,
             }
             .because(wrap(e))
@@ -65,7 +66,7 @@ fn wrap(error: impl Into<redb::Error>) -> Error {
     let full = matches!(&error, redb::Error::Io(e) if e.kind() == std::io::ErrorKind::StorageFull);
     let wrapped = Error::board("redb failed").because(error);
     match full {
-        true => wrapped.hint("the volume is full: make room on it, or prepare fewer records"),
+        true => wrapped.hint("the volume is full: free space on it, or prepare fewer records"),
         false => wrapped,
     }
 }

@@ -11,7 +11,7 @@ use pocketstone_workload::database::{ResultDigest, Trace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, OnceLock};
 
-/// What a run leaves behind. All times are CLOCK_MONOTONIC, in ns.
+/// The recording of a run. All times are CLOCK_MONOTONIC, in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measured {
     /// One entry per operation, in their order.
@@ -37,12 +37,12 @@ pub(super) struct Operations {
 
 impl Operations {
     /// # Errors
-    /// When the first step belongs to an operation before it, or a pause lies within an operation.
+    /// `ErrorKind::User` if the first step continues an earlier operation, or a pause lies within an operation.
     pub(super) fn new(trace: &Trace, arrival: Arrival) -> Result<Operations> {
         let steps = trace.measured();
         if let Some(n) = steps.iter().position(|s| s.joined && s.pause_ns > 0) {
             return Err(Error::user(format!("step {n} has a delay within its operation"))
-                .hint("a delay is before an operation's first step"));
+                .hint("a delay must be before an operation's first step"));
         }
         if steps.first().is_some_and(|s| s.joined) {
             return Err(Error::user("the first step belongs to no operation").hint("prepare the workload again"));
@@ -191,7 +191,7 @@ impl Told {
 /// somebody to tell.
 ///
 /// # Errors
-/// The first failed operation of the first thread that has one.
+/// The error of the first failed operation, of the first thread that has one.
 pub(super) fn run<D: Database + Send>(
     connections: &mut [D],
     operations: &Operations,

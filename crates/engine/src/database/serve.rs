@@ -57,7 +57,7 @@ fn complain(error: &Error) -> u8 {
 
 fn read_task(path: &Path) -> Result<Task> {
     let text = std::fs::read(path).board(|| format!("cannot read the task {}", path.display()))?;
-    serde_json::from_slice(&text).board(|| format!("{} is no task", path.display()))
+    serde_json::from_slice(&text).board(|| format!("{} is not a task", path.display()))
 }
 
 fn write_result(path: &Path, result: &TaskResult) -> Result<()> {
@@ -130,7 +130,7 @@ fn work(
 fn read_trace(task: &Task) -> Result<Trace> {
     let path = task.trace.display();
     let file = std::fs::read(&task.trace).board(|| format!("cannot read the prepared workload {path}"))?;
-    let trace = Trace::decode(&file).board(|| format!("the prepared workload {path} cannot be used"))?;
+    let trace = Trace::decode(&file).board(|| format!("invalid prepared workload {path}"))?;
     let digest = Trace::digest(&file);
     if digest != task.spec.trace {
         return Err(Error::board(format!("{path} is the prepared workload {digest}, not {}", task.spec.trace))
@@ -140,25 +140,25 @@ fn read_trace(task: &Task) -> Result<Trace> {
 }
 
 fn say(output: &mut impl Write, line: &str) -> Result<()> {
-    writeln!(output, "{line}").and_then(|()| output.flush()).board(|| format!("cannot say `{line}` to the runner"))
+    writeln!(output, "{line}").and_then(|()| output.flush()).board(|| format!("cannot send `{line}` to the runner"))
 }
 
 fn hear_go(input: &mut impl BufRead) -> Result<()> {
     let mut line = String::new();
-    input.read_line(&mut line).board(|| "cannot hear the runner".to_owned())?;
+    input.read_line(&mut line).board(|| "cannot read from the runner".to_owned())?;
     match line.as_str() {
         "go\n" => Ok(()),
-        "" => Err(Error::board("the runner ended before it said `go`")),
-        other => Err(Error::bug(format!("the runner said {other:?} instead of `go`"))),
+        "" => Err(Error::board("the runner exited before sending `go`")),
+        other => Err(Error::bug(format!("the runner sent {other:?} instead of `go`"))),
     }
 }
 
 /// Waits until the runner has asked what this process used: while it does, nothing more may be used.
 fn hear_end(input: &mut impl BufRead) -> Result<()> {
     let mut rest = Vec::new();
-    input.read_to_end(&mut rest).board(|| "cannot hear the runner".to_owned())?;
+    input.read_to_end(&mut rest).board(|| "cannot read from the runner".to_owned())?;
     match rest.is_empty() {
         true => Ok(()),
-        false => Err(Error::bug("the runner said more than `go`")),
+        false => Err(Error::bug("the runner sent more than `go`")),
     }
 }

@@ -24,22 +24,23 @@ fn file(engine: DatabaseEngine, directory: &Path) -> PathBuf {
     directory.join(format!("data.{}", engine.name()))
 }
 
-/// Makes the database in an empty folder and brings it to the workload's initial state, on the device when
-/// this returns. What is loaded is one transaction, where its statements allow that.
+/// Creates the database in an empty folder with the workload's initial state, durable on return. Loading is one
+/// transaction if the statements allow it.
 ///
 /// # Errors
-/// When the engine is not there, refuses a setting or a statement, or the volume is full.
+/// `ErrorKind::Board` if the engine is unavailable, a statement fails, or the volume is full; `ErrorKind::User` if the
+/// engine does not support a setting.
 pub fn load(spec: &DatabaseSpec, directory: &Path, trace: &Arc<Trace>) -> Result<()> {
     let path = file(spec.engine, directory);
     if path.exists() {
-        return Err(Error::user(format!("{} is there already", path.display())).hint("load into an empty folder"));
+        return Err(Error::user(format!("{} already exists", path.display())).hint("load into an empty folder"));
     }
     match spec.engine {
         DatabaseEngine::Sqlite | DatabaseEngine::Bdb => {
             if !trace.image.is_empty() {
                 if spec.engine != DatabaseEngine::Sqlite {
-                    return Err(Error::user("bdb cannot start from a database file of SQLite")
-                        .hint("take engine = \"sqlite\", or a workload without an image"));
+                    return Err(Error::user("bdb cannot start from a SQLite database file")
+                        .hint("use engine = \"sqlite\", or a workload without an image"));
                 }
                 std::fs::write(&path, &trace.image).board(|| format!("cannot write {}", path.display()))?;
             }
@@ -61,7 +62,7 @@ pub fn load(spec: &DatabaseSpec, directory: &Path, trace: &Arc<Trace>) -> Result
 }
 
 fn own_process() -> Error {
-    Error::bug("H2 was opened in this process: it has one of its own")
+    Error::bug("H2 was opened in this process; it runs in its own")
 }
 
 fn connect(spec: &DatabaseSpec, path: &Path) -> Result<Connection> {
@@ -128,10 +129,10 @@ impl Database for Opened {
     }
 }
 
-/// The digest of what a workload returns: by SQLite in memory, or on a copy of the database that it starts from.
+/// The result digest of a workload from in-memory SQLite, on a copy of its initial database if it has one.
 ///
 /// # Errors
-/// When SQLite cannot execute it; the operation is named.
+/// The error of the operation that SQLite cannot execute, with its number.
 pub fn reference(trace: &Arc<Trace>) -> Result<String> {
     let mut connection =
         Connection::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
@@ -143,10 +144,25 @@ pub fn reference(trace: &Arc<Trace>) -> Result<String> {
     for (n, step) in steps.iter().enumerate() {
         sql.execute(n, step, &mut digest).map_err(|e| {
             let text = super::cut(&trace.statement(step).text);
-            Error::new(e.kind(), format!("statement {} fails: {text}", n + 1)).because(e)
+            Error::new(e.kind(), format!("statement {} failed: {text}", n + 1)).because(e)
         })?;
     }
     Ok(digest.text())
+}
+
+/// The measured steps that SQLite cannot execute, in memory or on a copy of the database that they start from, and why.
+///
+/// # Errors
+/// The error of the loading step that fails.
+pub fn failing(trace: &Arc<Trace>) -> Result<Vec<(usize, Error)>> {
+    let mut connection =
+        Connection::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
+    connection.fill(&trace.image)?;
+    let steps = trace.measured();
+    let mut sql = execute_loading(connection, trace)?.go_on(steps, SqlForm::Text)?;
+    let mut digest = ResultDigest::default();
+    let run = |(n, step)| sql.execute(n, step, &mut digest).err().map(|e| (n, e));
+    Ok(steps.iter().enumerate().filter_map(run).collect())
 }
 
 /// An open database with the measured part of a workload, ready to run.
@@ -163,14 +179,15 @@ impl Session {
     /// Opens a loaded database, and prepares everything that can be before the clock starts.
     ///
     /// # Errors
-    /// When the database is missing, or the engine refuses a setting or the workload.
+    /// `ErrorKind::Board` if the database is missing; `ErrorKind::User` if the engine does not support a setting or the
+    /// workload.
     pub fn open(spec: &DatabaseSpec, directory: &Path, trace: Arc<Trace>) -> Result<Session> {
         let path = file(spec.engine, directory);
         let one_file = !matches!(spec.engine, DatabaseEngine::Lmdb | DatabaseEngine::Null);
         // Where nothing is loaded, Berkeley DB makes no file.
         let loaded = !trace.loading().is_empty() || !trace.image.is_empty();
         if one_file && loaded && !path.exists() {
-            return Err(Error::board(format!("there is no database {}", path.display())).hint("load it first"));
+            return Err(Error::board(format!("no database {}", path.display())).hint("load it first"));
         }
         let steps = trace.measured();
         let engine = available(spec.engine)?;
@@ -197,10 +214,10 @@ impl Session {
     /// A database of SQLite in memory, loaded here: it ends with the session, and has one thread.
     ///
     /// # Errors
-    /// As [`load`] and [`Session::open`], and for any other engine.
+    /// As [`load`] and [`Session::open`]; `ErrorKind::User` for any other engine.
     pub fn in_memory(spec: &DatabaseSpec, trace: Arc<Trace>) -> Result<Session> {
         if spec.engine != DatabaseEngine::Sqlite || spec.threads != 1 || !trace.image.is_empty() {
-            return Err(Error::user("only SQLite with one thread, loaded by statements, runs in memory")
+            return Err(Error::user("only SQLite with one thread, loaded by statements, is supported in memory")
                 .hint("load the database into a folder"));
         }
         let loaded = execute_loading(connect(spec, Path::new(":memory:"))?, &trace)?;
@@ -222,7 +239,7 @@ impl Session {
     /// Executes all operations and times each.
     ///
     /// # Errors
-    /// The first failed operation, with its number and statement.
+    /// The error of the first failed operation, with its number and statement.
     pub fn run(&mut self) -> Result<Measured> {
         self.run_informing(None)
     }
@@ -238,7 +255,7 @@ impl Session {
 
 fn each(spec: &DatabaseSpec, open: impl FnMut() -> Result<Opened>) -> Result<Vec<Opened>> {
     match spec.threads {
-        0 => Err(Error::user("0 threads execute nothing").hint("threads must be 1 or more")),
+        0 => Err(Error::user("0 threads cannot execute anything").hint("threads must be 1 or more")),
         threads => std::iter::repeat_with(open).take(threads as usize).collect(),
     }
 }
@@ -247,6 +264,6 @@ fn no_text(spec: &DatabaseSpec) -> Result<()> {
     match spec.sql {
         SqlForm::Prepared => Ok(()),
         SqlForm::Text => Err(Error::user(format!("{} has no SQL text", spec.engine.name()))
-            .hint("set sql = \"prepared\" for it, or take engine = \"sqlite\"")),
+            .hint("set sql = \"prepared\" for it, or use engine = \"sqlite\"")),
     }
 }

@@ -31,7 +31,7 @@ impl Connection {
     /// Opens a file, made if it is not there; `:memory:` is a database in memory. Then configures it.
     ///
     /// # Errors
-    /// When it cannot be opened, or a setting is not taken.
+    /// `ErrorKind::Board` if it cannot be opened; `ErrorKind::User` if a setting is not supported.
     pub(super) fn open(
         api: &'static SqliteApi,
         engine: &'static str,
@@ -40,7 +40,7 @@ impl Connection {
     ) -> Result<Connection> {
         let file = path.display().to_string();
         let name = CString::new(file.clone())
-            .map_err(|e| Error::user(format!("{file:?} cannot be a database's name")).because(e))?;
+            .map_err(|e| Error::user(format!("{file:?} is not a valid database name")).because(e))?;
         let mut db = ptr::null_mut();
         // SAFETY: the name ends with a zero byte, and `db` is written.
         let code = unsafe { (api.open_v2)(name.as_ptr(), &mut db, api::OPEN, ptr::null()) };
@@ -59,7 +59,7 @@ impl Connection {
     /// Makes a database in memory of the SQLite that is compiled in a copy of a database file.
     ///
     /// # Errors
-    /// When the memory is not there, or the bytes are no database.
+    /// `ErrorKind::Board` if memory is short, or the bytes are not a database.
     pub(super) fn fill(&mut self, image: &[u8]) -> Result<()> {
         if image.is_empty() {
             return Ok(());
@@ -100,12 +100,12 @@ impl Connection {
         let error = Error::board(format!("{}: {message} ({}, result code {extended})", self.file, self.engine));
         match code & 0xff {
             api::BUSY | api::LOCKED => error.hint(format!(
-                "another process or connection holds the database for more than {} s: end it, or use one thread",
+                "another process or connection holds the database for more than {} s: stop it, or use one thread",
                 BUSY_TIMEOUT_MS / 1000
             )),
-            api::FULL => error.hint("the volume is full: make room on it, or prepare fewer records"),
-            api::IO_ERROR => error.hint("the volume could not read or write: see the kernel's messages (dmesg)"),
-            api::NOT_A_DATABASE => error.hint("the file is no database: empty the folder and load it again"),
+            api::FULL => error.hint("the volume is full: free space on it, or prepare fewer records"),
+            api::IO_ERROR => error.hint("I/O error on the volume: see the kernel's messages (dmesg)"),
+            api::NOT_A_DATABASE => error.hint("the file is not a database: empty the folder and reload it"),
             _ => error,
         }
     }
@@ -193,7 +193,7 @@ impl Connection {
     /// Executes every statement of a text, parsing each when the one before it is done.
     ///
     /// # Errors
-    /// When one is wrong or fails.
+    /// `ErrorKind::Board` if one is invalid or fails.
     pub(super) fn execute<'v>(
         &self,
         text: &CStr,
@@ -212,7 +212,7 @@ impl Connection {
     /// The first column of a text's first row, as text; `None` where it has no row.
     ///
     /// # Errors
-    /// When it is wrong or fails.
+    /// `ErrorKind::Board` if it is invalid or fails.
     pub(super) fn word(&self, text: &str) -> Result<Option<String>> {
         let text = c_text(text)?;
         let Some((statement, _)) = self.prepare(&text)? else { return Ok(None) };
@@ -320,7 +320,7 @@ impl Sql {
     /// Prepares what a step of `steps` needs, or writes its text, before any clock starts.
     ///
     /// # Errors
-    /// When a step's values are fewer than its statement's question marks.
+    /// `ErrorKind::User` if a step has fewer values than its statement has question marks.
     pub(super) fn new(connection: Connection, trace: Arc<Trace>, steps: &[Step], form: SqlForm) -> Result<Sql> {
         let mut sql = Sql { kept: Vec::new(), texts: Vec::new(), form, trace, connection };
         sql.take_steps(steps)?;
@@ -370,7 +370,7 @@ impl Sql {
     /// Executes a text that is not the workload's.
     ///
     /// # Errors
-    /// When it fails.
+    /// `ErrorKind::Board` if it fails.
     pub(super) fn command(&self, text: &CStr) -> Result<()> {
         self.connection.execute(text, std::iter::empty(), &mut ResultDigest::default()).map(drop)
     }

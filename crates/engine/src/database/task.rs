@@ -1,5 +1,5 @@
-//! What an engine's process is asked to do and what it answers. Every engine runs in a process of its own,
-//! so that a crash, a hang or a lie is that process's alone.
+//! The protocol of an engine process. Every engine runs in a separate process, so that a crash, a hang or a wrong
+//! result affects only that process.
 //!
 //! ```text
 //! runner                                   engine's process
@@ -18,7 +18,7 @@ use pocketstone_core::outcome::Failure;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a process shall do.
+/// The task of an engine process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
@@ -50,7 +50,7 @@ pub struct Task {
     pub spec: DatabaseSpec,
 }
 
-/// What a process answers: its file `result.json`. All times are CLOCK_MONOTONIC.
+/// The result of an engine process: its file `result.json`. All times are CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TaskResult {

@@ -3,8 +3,8 @@
 use super::*;
 use pocketstone_core::database::{Configuration, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm};
 use pocketstone_core::hint::{Hint, TakesHints};
+use pocketstone_testing::Need;
 use pocketstone_workload::database::{StatementKind, Trace, Value};
-use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
@@ -16,7 +16,7 @@ fn sql_engines() -> Vec<DatabaseEngine> {
     let there = |engine: &DatabaseEngine| match available(*engine) {
         Ok(_) => true,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "skipped: {}", error.chain());
+            let _ = Need::Engines.lacks(error.chain());
             false
         }
     };
@@ -132,19 +132,23 @@ fn a_setting_that_is_no_word_or_is_not_taken_is_refused() {
     // A database in memory has no WAL.
     let wal = configured(|c| c.journal_mode = Some("wal".into()));
     let error = Session::in_memory(&wal, trace.clone()).err().unwrap();
-    assert!(error.chain().starts_with("journal_mode=wal was asked of sqlite, memory is in force"), "{}", error.chain());
+    assert!(
+        error.chain().starts_with("journal_mode=wal was requested of sqlite, memory is in force"),
+        "{}",
+        error.chain()
+    );
     assert!(error.cure().unwrap().contains("exclusive"));
     // A loaded database keeps its pages.
     let folder = tempfile::tempdir().unwrap();
     load(&configured(|c| c.page_bytes = Some(1024)), folder.path(), &trace).unwrap();
     let error = Session::open(&configured(|c| c.page_bytes = Some(8192)), folder.path(), trace).err().unwrap();
-    assert!(error.chain().contains("page_size=8192 was asked of sqlite, 1024 is in force"), "{}", error.chain());
+    assert!(error.chain().contains("page_size=8192 was requested of sqlite, 1024 is in force"), "{}", error.chain());
 }
 
 #[test]
 fn berkeley_db_takes_some_settings_and_refuses_the_others() {
-    if !sql_engines().contains(&DatabaseEngine::Bdb) {
-        return;
+    if let Err(error) = available(DatabaseEngine::Bdb) {
+        return Need::Engines.lacks(error.chain()).end();
     }
     let settings = ["PRAGMA page_size", "PRAGMA synchronous", "PRAGMA cache_size"];
     let trace = texts(1, &[&["CREATE TABLE t (k INTEGER)"], &settings[..]].concat());
@@ -156,11 +160,11 @@ fn berkeley_db_takes_some_settings_and_refuses_the_others() {
     let digest = expected(&[Ok(&[&page]), Ok(&[&synchronous]), Ok(&[&cache])]);
     assert_eq!(run(taken).unwrap().digest, digest);
     let wal = run(Configuration { journal_mode: Some("wal".into()), ..Default::default() }).unwrap_err();
-    assert!(wal.chain().contains("journal_mode=wal was asked of bdb, delete is in force"), "{}", wal.chain());
+    assert!(wal.chain().contains("journal_mode=wal was requested of bdb, delete is in force"), "{}", wal.chain());
     let lock = run(Configuration { locking_mode: Some("exclusive".into()), ..Default::default() }).unwrap_err();
-    assert!(lock.chain().contains("locking_mode=exclusive was asked of bdb, normal is"), "{}", lock.chain());
+    assert!(lock.chain().contains("locking_mode=exclusive was requested of bdb, normal is"), "{}", lock.chain());
     let extra = run(Configuration { synchronous: Some("extra".into()), ..Default::default() }).unwrap_err();
-    assert!(extra.chain().contains("synchronous=extra was asked of bdb, normal is in force"), "{}", extra.chain());
+    assert!(extra.chain().contains("synchronous=extra was requested of bdb, normal is in force"), "{}", extra.chain());
 }
 
 #[test]

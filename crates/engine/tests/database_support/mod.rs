@@ -3,8 +3,8 @@
 
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe};
 use pocketstone_engine::database::{Measured, Session, available, load};
+use pocketstone_testing::Need;
 use pocketstone_workload::database::{StatementKind, Trace, Value};
-use std::io::Write;
 use std::sync::Arc;
 
 /// A specification with every default.
@@ -12,13 +12,13 @@ pub fn spec(engine: DatabaseEngine) -> DatabaseSpec {
     DatabaseSpec::new(Recipe::new(DatabaseWorkload::File), engine)
 }
 
-/// The engines that are libraries and that this machine has, without `null`; the others are named.
+/// The engines that are libraries and that this machine has, without `null`; the others are counted as skipped.
 pub fn engines() -> Vec<DatabaseEngine> {
     use DatabaseEngine::{Bdb, Lmdb, Redb, Sqlite};
     let there = |engine: &DatabaseEngine| match available(*engine) {
         Ok(_) => true,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "skipped: {}; cure: {:?}", error.chain(), error.cure());
+            let _ = Need::Engines.lacks(error.chain());
             false
         }
     };

@@ -2,7 +2,7 @@
 
 use super::states::Pattern;
 use super::{CrashState, Event, Explored, Trace};
-use pocketstone_core::random::Random;
+use pocketstone_random::Random;
 use std::ops::ControlFlow;
 
 impl Trace {

@@ -1,7 +1,7 @@
 //! Enumerating what a loss of power leaves, fence by fence.
 
 use super::{BULK_LINES, Event, Trace};
-use pocketstone_core::random::Random;
+use pocketstone_random::Random;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -88,7 +88,7 @@ impl CrashState<'_> {
             Pattern::AllBut([], lines) => format!("all {lines} pending lines persisted"),
             Pattern::Only(chosen, lines) => format!("of {lines} pending lines persisted only {}", list(chosen)),
             Pattern::AllBut(chosen, lines) => {
-                format!("all {lines} pending lines persisted, but for {}", list(chosen))
+                format!("all {lines} pending lines persisted, except {}", list(chosen))
             }
             Pattern::Pages { bytes, event, older } => {
                 return format!("event {event}{mark}: {older} pages of {bytes} bytes are older than the crash");

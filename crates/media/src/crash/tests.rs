@@ -171,10 +171,14 @@ proptest! {
 #[test]
 fn a_missing_flush_and_a_late_store_are_seen() {
     let (recorder, log) = Recorder::new(&[0; 128]);
-    recorder.store_u64(0, 1);
+    // SAFETY: nobody else has the region.
+    unsafe { recorder.store_u64(0, 1) };
     recorder.flush(0, 8);
-    recorder.store_u64(8, 2);
-    recorder.store_u64(64, 3);
+    // SAFETY: nobody else has the region.
+    unsafe {
+        recorder.store_u64(8, 2);
+        recorder.store_u64(64, 3);
+    }
     recorder.fence();
     log.mark(1);
     let after: BTreeSet<Vec<u8>> = shown(&log.trace(), 2)
@@ -189,7 +193,8 @@ fn a_missing_flush_and_a_late_store_are_seen() {
 #[test]
 fn bulk_data_is_absent_half_there_or_whole() {
     let (recorder, log) = Recorder::new(&[0; 64 * 10]);
-    recorder.write(64, &[1; 64 * 8]);
+    // SAFETY: nobody else has the region.
+    unsafe { recorder.write(64, &[1; 64 * 8]) };
     let places: Vec<usize> = (0..10).map(|line| line * 64).collect();
     let found: BTreeSet<_> = images(&log.trace(), 2).iter().map(|image| words(image, &places)).collect();
     let expected: BTreeSet<Vec<u8>> =
@@ -199,7 +204,8 @@ fn bulk_data_is_absent_half_there_or_whole() {
     // A fence alone leaves it pending, unlike a stream; a store on top of it is a choice of its own.
     recorder.fence();
     log.mark(1);
-    recorder.store_u64(64, 2);
+    // SAFETY: nobody else has the region.
+    unsafe { recorder.store_u64(64, 2) };
     let marked = |found: BTreeSet<(Option<u64>, Vec<u8>)>| -> BTreeSet<Vec<u8>> {
         found.into_iter().filter(|(mark, _)| mark.is_some()).map(|(_, image)| words(&image, &places)).collect()
     };
@@ -219,7 +225,8 @@ fn bulk_data_is_absent_half_there_or_whole() {
     // The second half without the first is nothing that the model has.
     assert!(!found.contains([0, 0, 0, 0, 0, 1, 1, 1, 1, 0].as_slice()));
 
-    recorder.stream(64, &[3; 64 * 8]);
+    // SAFETY: nobody else has the region.
+    unsafe { recorder.stream(64, &[3; 64 * 8]) };
     recorder.fence();
     log.mark(2);
     let last: Vec<_> = shown(&log.trace(), 2).into_iter().filter(|(mark, _)| *mark == Some(2)).collect();
@@ -230,7 +237,8 @@ fn bulk_data_is_absent_half_there_or_whole() {
 #[test]
 fn the_same_image_is_shown_again_after_a_mark() {
     let (recorder, log) = Recorder::new(&[0; 64]);
-    recorder.store_u64(0, 1);
+    // SAFETY: nobody else has the region.
+    unsafe { recorder.store_u64(0, 1) };
     recorder.fence();
     recorder.fence();
     log.mark(9);
@@ -248,10 +256,13 @@ fn the_same_image_is_shown_again_after_a_mark() {
 #[test]
 fn the_visitor_can_stop_and_is_told_what_persisted() {
     let (recorder, log) = Recorder::new(&[0; 192]);
-    recorder.store_u64(0, 1);
-    recorder.store_u64(72, 2);
-    recorder.store_u64(80, 3);
-    recorder.store_u64(128, 4);
+    // SAFETY: nobody else has the region.
+    unsafe {
+        recorder.store_u64(0, 1);
+        recorder.store_u64(72, 2);
+        recorder.store_u64(80, 3);
+        recorder.store_u64(128, 4);
+    }
     let mut said = String::new();
     log.trace().crash_states(&Limits::default(), &mut |state| {
         said = state.describe();
@@ -271,8 +282,11 @@ fn a_medium_over_a_recorder_logs_what_it_does() {
     let (recorder, log) = Recorder::new(&[0; 4096]);
     let medium = Medium::new(Box::new(recorder));
     log.mark(7);
-    let data = medium.fence(medium.stream(1024, &[5; 512], crate::Durable::nothing()));
-    let word = medium.store_u64(8, 1024, data);
+    // SAFETY: nobody else has the medium.
+    let data = medium.fence(unsafe { medium.stream(1024, &[5; 512], crate::Durable::unreferenced()) });
+    data.must_cover(1024, 512);
+    // SAFETY: as above.
+    let word = unsafe { medium.store_u64(8, 1024, data) };
     medium.fence(medium.flush(word)).done();
     medium.sync().unwrap();
     assert_eq!(medium.load_u64(8), 1024);

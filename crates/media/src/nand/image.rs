@@ -1,4 +1,4 @@
-//! An image file as a chip: page after page, each with its spare area behind its data.
+//! An image file as a chip: page after page, each followed by its spare area.
 //!
 //! What a program or an erase changes goes straight into the file. There is no error correction: every read is
 //! [`Verdict::Clean`], and bytes for error correction stay 0xFF.
@@ -10,8 +10,8 @@ pub mod tags;
 mod tests;
 
 use super::{Fault, Geometry, Nand, Verdict};
-use pocketstone_core::error::Context;
-use pocketstone_core::{Error, Result};
+use crate::{Error, Result};
+use pocketstone_vfs::Context;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
@@ -21,7 +21,7 @@ use std::path::Path;
 /// Bytes that are written at a time where a file grows.
 const PIECE: usize = 1 << 20;
 
-/// How an image holds a chip's pages.
+/// The layout of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageLayout {
     /// Bytes of data in a page.
@@ -70,8 +70,8 @@ impl ImageLayout {
             || self.pages_per_block == 0
             || spare_ends.is_none_or(|end| end > self.spare_total_bytes)
         {
-            return Err(Error::user(format!("no image can have this layout: {self:?}"))
-                .hint("pages and blocks are not empty, and the free spare bytes lie inside the spare area"));
+            return Err(Error::refused(format!("impossible image layout: {self:?}"))
+                .hint("page and block sizes must not be 0, and the free spare bytes must lie inside the spare area"));
         }
         Ok(())
     }
@@ -93,57 +93,57 @@ pub struct ImageNand {
 }
 
 impl ImageNand {
-    /// Opens an image, to be read alone or written, too, and finds out its layout if none is given.
+    /// Opens an image read-only or for writing, and detects its layout if none is given.
     ///
     /// # Errors
-    /// When the file cannot be opened, is used by another process for writing, does not hold whole pages, or its layout
-    /// cannot be told.
+    /// `Refused` if the file cannot be opened, is locked by a writer, is not a multiple of the page size, or its layout
+    /// cannot be detected.
     pub fn open(path: &Path, read_only: bool, layout: Option<&ImageLayout>) -> Result<ImageNand> {
         let name = path.display().to_string();
-        let file = File::options().read(true).write(!read_only).open(path).user(|| format!("cannot open {name}"))?;
-        let metadata = file.metadata().user(|| format!("cannot look at {name}"))?;
+        let file = File::options().read(true).write(!read_only).open(path).refused(|| format!("cannot open {name}"))?;
+        let metadata = file.metadata().refused(|| format!("cannot examine {name}"))?;
         if !metadata.is_file() {
-            return Err(Error::user(format!("{name} is no file")).hint("name an image file"));
+            return Err(Error::refused(format!("{name} is not a file")).hint("specify an image file"));
         }
         lock(&file, read_only, &name)?;
         let bytes = metadata.len();
         let (layout, found) = match layout {
             Some(layout) => (*layout, None),
             None => {
-                let found = detect::detect(&file, bytes).user(|| format!("cannot tell how {name} is laid out"))?;
+                let found = detect::detect(&file, bytes).refused(|| format!("cannot detect the layout of {name}"))?;
                 (found.layout, Some(found))
             }
         };
         layout.check()?;
         let stride = layout.stride();
         if bytes % stride != 0 {
-            let what = format!("{name} has {bytes} bytes, which are no whole pages of {stride}");
-            return Err(Error::user(what).hint("give the image's page size and its spare area's"));
+            let what = format!("{name} has {bytes} bytes, not a multiple of the page size {stride}");
+            return Err(Error::refused(what).hint("specify the image's page size and spare area size"));
         }
         let blocks = (bytes / stride).div_ceil(u64::from(layout.pages_per_block));
         let blocks = block_count(blocks, &layout, &name)?;
         Ok(ImageNand { path: name, file, layout, blocks, bytes, read_only, unsynced: false, found })
     }
 
-    /// Makes a new image of an erased chip.
+    /// Creates a new image of an erased chip.
     ///
     /// # Errors
-    /// When the file exists or cannot be written.
+    /// `Refused` if the file exists; `Failed` if it cannot be written.
     pub fn create(path: &Path, layout: &ImageLayout, blocks: u32) -> Result<ImageNand> {
         layout.check()?;
         let name = path.display().to_string();
         let blocks = block_count(u64::from(blocks), layout, &name)?;
         let file = File::options().read(true).write(true).create_new(true).open(path);
-        let file = file.user(|| format!("cannot create {name}"))?;
+        let file = file.refused(|| format!("cannot create {name}"))?;
         lock(&file, false, &name)?;
         let (layout, read_only, found) = (*layout, false, None);
         let mut nand = ImageNand { path: name, file, layout, blocks, bytes: 0, read_only, unsynced: false, found };
         let bytes = u64::from(blocks) * u64::from(layout.pages_per_block) * layout.stride();
-        nand.grow(bytes).board(|| format!("cannot write {}", nand.path))?;
+        nand.grow(bytes).failed(|| format!("cannot write {}", nand.path))?;
         Ok(nand)
     }
 
-    /// How the image holds its pages.
+    /// The image's layout.
     pub fn layout(&self) -> ImageLayout {
         self.layout
     }
@@ -189,7 +189,7 @@ impl ImageNand {
         let there = self.bytes.saturating_sub(at).min(into.len() as u64) as usize;
         let (there, missing) = into.split_at_mut(there);
         missing.fill(0xff);
-        self.file.read_exact_at(there, at).board(|| format!("cannot read {}", self.path))
+        self.file.read_exact_at(there, at).failed(|| format!("cannot read {}", self.path))
     }
 
     fn check_block(&self, block: u32) -> Result<()> {
@@ -211,7 +211,7 @@ impl ImageNand {
     }
 
     fn check_writable(&self) -> Result<()> {
-        if self.read_only { Err(Error::user(format!("{} is open for reading only", self.path))) } else { Ok(()) }
+        if self.read_only { Err(Error::refused(format!("{} is open read-only", self.path))) } else { Ok(()) }
     }
 
     /// Where the mark of a bad block is.
@@ -227,9 +227,9 @@ fn lock(file: &File, read_only: bool, name: &str) -> Result<()> {
         // Not every file system has locks: then there is none.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(Errno::WOULDBLOCK) => {
-            Err(Error::user(format!("{name} is in use")).hint("unmount it, or end the command that works on it"))
+            Err(Error::refused(format!("{name} is in use")).hint("unmount it, or stop the command that uses it"))
         }
-        Err(e) => Err(Error::board(format!("cannot lock {name}")).because(e)),
+        Err(e) => Err(Error::failed(format!("cannot lock {name}")).because(e)),
     }
 }
 
@@ -237,7 +237,7 @@ fn lock(file: &File, read_only: bool, name: &str) -> Result<()> {
 fn block_count(blocks: u64, layout: &ImageLayout, name: &str) -> Result<u32> {
     match blocks.checked_mul(u64::from(layout.pages_per_block)) {
         Some(pages) if pages <= u64::from(u32::MAX) => Ok(blocks as u32),
-        _ => Err(Error::user(format!("{name} has too many pages: {blocks} blocks of {}", layout.pages_per_block))),
+        _ => Err(Error::refused(format!("{name} has too many pages: {blocks} blocks of {}", layout.pages_per_block))),
     }
 }
 
@@ -272,7 +272,7 @@ impl Nand for ImageNand {
         bytes[spare_at..spare_at + spare.len()].copy_from_slice(spare);
         self.grow(at)
             .and_then(|()| self.file.write_all_at(&bytes, at))
-            .board(|| format!("cannot write {}", self.path))?;
+            .failed(|| format!("cannot write {}", self.path))?;
         self.bytes = self.bytes.max(at + bytes.len() as u64);
         self.unsynced = true;
         Ok(())
@@ -281,7 +281,7 @@ impl Nand for ImageNand {
     fn erase(&mut self, block: u32) -> Result<(), Fault> {
         self.check_writable()?;
         if self.is_bad(block)? {
-            return Err(Error::bug(format!("{}: block {block} is erased, which is bad", self.path)).into());
+            return Err(Error::bug(format!("{}: erase of bad block {block}", self.path)).into());
         }
         // What is erased was copied before: if the host crashes, the copy must not be what is missing.
         if self.unsynced {
@@ -292,7 +292,7 @@ impl Nand for ImageNand {
         let end = (start + block_bytes).min(self.bytes);
         self.file
             .write_all_at(&vec![0xff; (end - start) as usize], start)
-            .board(|| format!("cannot write {}", self.path))?;
+            .failed(|| format!("cannot write {}", self.path))?;
         Ok(())
     }
 
@@ -310,19 +310,19 @@ impl Nand for ImageNand {
         self.check_writable()?;
         self.check_block(block)?;
         if !self.layout.has_marks() {
-            return Err(Error::user(format!("{} has no place to mark a block bad", self.path))
-                .hint("take a layout whose free spare bytes begin at 2"));
+            return Err(Error::refused(format!("{} has no space for bad-block marks", self.path))
+                .hint("use a layout whose free spare bytes begin at 2"));
         }
         let at = self.mark_at(block);
         // A file of whole pages stays one.
         let page_ends = at + u64::from(self.layout.spare_total_bytes);
         self.grow(page_ends)
             .and_then(|()| self.file.write_all_at(&[0, 0], at))
-            .board(|| format!("cannot write {}", self.path))
+            .failed(|| format!("cannot write {}", self.path))
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.file.sync_all().board(|| format!("cannot write {}", self.path))?;
+        self.file.sync_all().failed(|| format!("cannot write {}", self.path))?;
         self.unsynced = false;
         Ok(())
     }

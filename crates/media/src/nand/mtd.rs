@@ -10,8 +10,8 @@ mod requests;
 mod tests;
 
 use super::{Fault, Geometry, Nand, Verdict};
-use pocketstone_core::error::Context;
-use pocketstone_core::{Error, ErrorKind, Result};
+use crate::{Error, Result};
+use pocketstone_vfs::Context;
 use requests::{AUTO_OOB, Info, Layout, OobRequest, ReadRequest, Stats, WriteRequest};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -34,21 +34,21 @@ pub struct MtdNand {
 }
 
 impl MtdNand {
-    /// Opens a device such as `/dev/mtd0`, to be read alone or written, too.
+    /// Opens a device such as `/dev/mtd0`, read-only or for writing.
     ///
     /// # Errors
-    /// When it cannot be opened, is no MTD character device, or is no NAND flash.
+    /// `Refused` if it is not an MTD character device, or not NAND flash; `Failed` if it cannot be opened.
     pub fn open(path: &Path, read_only: bool) -> Result<MtdNand> {
         let name = path.display().to_string();
-        let file = File::options().read(true).write(!read_only).open(path).board(|| format!("cannot open {name}"))?;
-        let stranger = |error: Error| error.hint("name an MTD character device, such as /dev/mtd0; `cat /proc/mtd`");
-        let kind = file.metadata().board(|| format!("cannot look at {name}"))?;
+        let file = File::options().read(true).write(!read_only).open(path).failed(|| format!("cannot open {name}"))?;
+        let stranger = |error: Error| error.hint("specify an MTD character device, such as /dev/mtd0; see /proc/mtd");
+        let kind = file.metadata().failed(|| format!("cannot examine {name}"))?;
         if !kind.file_type().is_char_device() {
-            return Err(stranger(Error::user(format!("{name} is no character device"))));
+            return Err(stranger(Error::refused(format!("{name} is not a character device"))));
         }
-        let info = requests::info(&file).user(|| format!("{name} is no MTD device")).map_err(stranger)?;
+        let info = requests::info(&file).refused(|| format!("{name} is not an MTD device")).map_err(stranger)?;
         if ![Info::NAND, Info::MLC_NAND].contains(&info.kind) || info.write_bytes == 0 || info.erase_bytes == 0 {
-            return Err(stranger(Error::user(format!("{name} is no NAND flash"))));
+            return Err(stranger(Error::refused(format!("{name} is not NAND flash"))));
         }
         // Two minors for each device, the second one read-only.
         let sysfs = PathBuf::from(format!("/sys/class/mtd/mtd{}", rustix::fs::minor(kind.rdev()) / 2));
@@ -59,7 +59,7 @@ impl MtdNand {
             .unwrap_or(0);
         // The request has 32 bits for the size; sysfs has more.
         let bytes = number(&sysfs.join("size")).unwrap_or(u64::from(info.bytes));
-        let too_large = |_| Error::board(format!("{name} is too large: {bytes} bytes"));
+        let too_large = |_| Error::failed(format!("{name} is too large: {bytes} bytes"));
         let geometry = Geometry {
             page_bytes: info.write_bytes,
             spare_bytes: (spare_bytes as u32).min(info.oob_bytes),
@@ -83,7 +83,7 @@ impl MtdNand {
     /// allow a page to be programmed only once take no data for it afterwards.
     ///
     /// # Errors
-    /// [`Fault::Failed`] when the chip reports failure.
+    /// [`Fault::Failed`] if the chip reports failure.
     pub fn program_spare(&mut self, page: u32, spare: &[u8]) -> Result<(), Fault> {
         self.write(page, &[], spare)
     }
@@ -114,11 +114,11 @@ impl MtdNand {
             Ok(()) => Ok(()),
             Err(Errno::IO) => Err(Fault::Failed),
             Err(e) => {
-                let error = Error::board(format!("{}: {}", self.path, what())).because(e);
+                let error = Error::failed(format!("{}: {}", self.path, what())).because(e);
                 Err(Fault::Medium(match e {
-                    Errno::NOTTY | Errno::OPNOTSUPP => error.hint("Linux 3.2 or newer is needed for writing"),
+                    Errno::NOTTY | Errno::OPNOTSUPP => error.hint("writing requires Linux 3.2 or newer"),
                     Errno::PERM | Errno::BADF | Errno::ROFS | Errno::ACCESS => {
-                        error.hint("the device is read-only, or was opened so")
+                        error.hint("the device is read-only, or was opened read-only")
                     }
                     _ => error,
                 }))
@@ -161,8 +161,8 @@ impl MtdNand {
         }
         if !spare.is_empty() {
             let Some(free) = &self.free else {
-                let what = format!("{}: the kernel does not say which spare bytes are free", self.path);
-                return Err(Error::board(what).hint("take Linux 6.1 or newer, or inband tags"));
+                let what = format!("{}: the kernel does not report which spare bytes are free", self.path);
+                return Err(Error::failed(what).hint("use Linux 6.1 or newer, or in-band tags"));
             };
             let mut raw = vec![0; self.oob_bytes as usize];
             let start = self.start(page);
@@ -180,7 +180,7 @@ impl MtdNand {
     }
 
     fn unread(&self, page: u32, why: impl Into<std::io::Error>) -> Error {
-        Error::board(format!("{}: cannot read page {page}", self.path)).because(why.into())
+        Error::failed(format!("{}: cannot read page {page}", self.path)).because(why.into())
     }
 
     fn block_start(&self, block: u32) -> u64 {
@@ -232,7 +232,7 @@ impl Nand for MtdNand {
         let Geometry { page_bytes, spare_bytes, .. } = self.geometry;
         if (!data.is_empty() && data.len() != page_bytes as usize) || spare.len() > spare_bytes as usize {
             let what = format!("{}+{} bytes for a page of {page_bytes}+{spare_bytes}", data.len(), spare.len());
-            return Err(Error::new(ErrorKind::Bug, what));
+            return Err(Error::bug(what));
         }
         if self.has_memread { self.read_at_once(page, data, spare) } else { self.read_in_parts(page, data, spare) }
     }
@@ -251,13 +251,15 @@ impl Nand for MtdNand {
             Ok(answer) => Ok(answer > 0),
             // Chips without bad blocks have no such request.
             Err(Errno::OPNOTSUPP) => Ok(false),
-            Err(e) => Err(Error::board(format!("{}: cannot tell whether block {block} is bad", self.path)).because(e)),
+            Err(e) => {
+                Err(Error::failed(format!("{}: cannot determine whether block {block} is bad", self.path)).because(e))
+            }
         }
     }
 
     fn mark_bad(&mut self, block: u32) -> Result<()> {
         requests::mark_bad(&self.file, self.block_start(block))
-            .board(|| format!("{}: cannot mark block {block} bad", self.path))
+            .failed(|| format!("{}: cannot mark block {block} bad", self.path))
     }
 
     fn describe(&self) -> String {

@@ -1,4 +1,4 @@
-//! A NAND chip in memory, with timing on a virtual clock and faults. What it says is modelled, not measured.
+//! A simulated NAND chip in memory, with timing on a virtual clock and faults. Its times are modelled, not measured.
 //!
 //! The fault model:
 //!
@@ -33,8 +33,8 @@ mod page;
 mod tests;
 
 use super::{Fault, Geometry, ImageLayout, Nand, Verdict};
+use crate::Result;
 use chip::Chip;
-use pocketstone_core::Result;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// One in so many pages that look erased after an interruption has bits stuck at 0.
@@ -62,7 +62,7 @@ impl Default for Timing {
     }
 }
 
-/// What was done to a chip since it was made.
+/// Operation counts of a chip since its creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Reads of data, with or without the spare area.
@@ -75,7 +75,8 @@ pub struct Counters {
     pub erases: u64,
 }
 
-/// How a loss of power leaves what it interrupts. Erases know no `DataAlone` and `SpareAlone`: they are a `Part`.
+/// The state that a power loss leaves of the interrupted operation. For erases, `DataAlone` and `SpareAlone` mean
+/// `Part`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tear {
     /// One of the others, from a seed.
@@ -92,7 +93,7 @@ pub enum Tear {
     Whole,
 }
 
-/// What a chip is like, beyond its sizes.
+/// Properties of a chip besides its geometry.
 #[derive(Debug, Clone)]
 pub struct SimulatedOptions {
     /// How long everything takes.
@@ -173,16 +174,16 @@ impl SimulatedNand {
         self.chip().block_erases()
     }
 
-    /// The power fails in the `n`-th program, erase or marking from now; 1 is the next one.
+    /// Cuts the power in the `n`-th program, erase or marking from now; 1 is the next one.
     ///
     /// # Panics
     /// If `n` is 0.
     pub fn cut_at(&self, n: u64, tear: Tear) {
-        assert!(n > 0, "the power cannot fail in an operation of the past");
+        assert!(n > 0, "the power cannot fail in a past operation");
         self.chip().cut = Some((n, tear));
     }
 
-    /// The power is back. A loss of power that is still to come is called off.
+    /// Restores the power and cancels a pending power loss.
     pub fn power_on(&self) {
         self.chip().power_on();
     }
@@ -235,7 +236,7 @@ impl SimulatedNand {
     /// image lacks are erased; a page is erased if all of it is 0xFF. Costs no virtual time.
     ///
     /// # Errors
-    /// When the image has more pages than the chip or ends within one.
+    /// `Refused` if the image has more pages than the chip or ends within one.
     pub fn load(&self, image: &[u8]) -> Result<()> {
         dump::load(&mut self.chip(), image)
     }

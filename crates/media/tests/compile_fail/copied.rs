@@ -3,7 +3,7 @@
 use pocketstone_media::Durable;
 
 fn main() {
-    let durable = Durable::nothing();
+    let durable = Durable::unreferenced();
     durable.clone().done(); //~ E0599
     durable.done();
 }

@@ -1,8 +1,9 @@
 //! Tokens come from the medium alone.
 
-use pocketstone_media::{Durable, Flushed};
+use pocketstone_media::{Dirty, Durable, Flushed};
 
 fn main() {
+    let _ = Dirty(()); //~ E0423
     let _ = Flushed(()); //~ E0423
     let _ = Durable(()); //~ E0423
 }

@@ -11,7 +11,7 @@ pub use phone::{Bursts, PhoneSummary, phone_summary};
 use pocketstone_core::events::{EventKind, EventLog, SystemCall, Window};
 use pocketstone_core::events_threads::{ThreadState, ThreadTime, thread_times};
 use pocketstone_core::log::Call;
-use pocketstone_core::outcome::Unavailable;
+use pocketstone_core::outcome::{Quantity, Unavailable};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 
@@ -90,7 +90,7 @@ impl FileRole {
 }
 
 /// The calls on one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileCost {
     /// Its name; `None` stands for all files whose name is not known.
@@ -141,10 +141,10 @@ pub fn analyse(log: &EventLog, window: Window, threads: &BTreeSet<u32>, calls: &
         analysis.operations = vec![OperationCost::default(); calls.len()];
     } else if !calls.is_empty() {
         analysis.unavailable.push(Unavailable {
-            what: "cost of each operation".into(),
+            what: Quantity::CostOfOperations,
             why: match workers {
                 1 => "operations overlap in time".into(),
-                n => format!("{n} threads ran the operations, and it is not known which ran which"),
+                n => format!("{n} threads ran the operations, which cannot be attributed"),
             },
             cure: "run the workload with one thread".into(),
         });

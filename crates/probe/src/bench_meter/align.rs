@@ -72,7 +72,7 @@ pub fn align(file: &MeterFile, cells: &[Window], how: Alignment) -> Result<Align
     };
     if let Some(n) = cells.windows(2).position(|w| w[1].start_ns < w[0].end_ns) {
         return Err(Error::user(format!("the run's cells {} and {} were measured at the same time", n + 1, n + 2))
-            .hint("a meter measures a machine that runs one cell at a time and is not started anew in between"));
+            .hint("use a machine that runs one cell at a time and is not restarted in between"));
     }
     let aligned = match how {
         Alignment::Trigger => by_trigger(file, cells)?,
@@ -90,7 +90,7 @@ pub fn align(file: &MeterFile, cells: &[Window], how: Alignment) -> Result<Align
 fn by_trigger(file: &MeterFile, cells: &[Window]) -> Result<Aligned> {
     let name = &file.name;
     let all = file.pulses.as_ref().ok_or_else(|| {
-        Error::user(format!("{name} has no column for the trigger")).hint("give --offset, or name a column `Trigger`")
+        Error::user(format!("{name} has no trigger column")).hint("pass --offset, or name a column `Trigger`")
     })?;
     let (count, wanted) = (all.len(), cells.len());
     // Pulses of a few samples or less may fall between two samples: cells of the null workload take no time.
@@ -106,7 +106,7 @@ fn by_trigger(file: &MeterFile, cells: &[Window]) -> Result<Aligned> {
         ))
         .hint(
             "it must be high from start to end of every cell (POCKETSTONE_MARK names the file that drives it), and \
-               the file must hold all of one run, whose failed cells raise it too; else give --offset",
+                the file must contain all of one run, whose failed cells also raise it; otherwise pass --offset",
         ));
     }
     let origin = cells[0].1.start_ns;
@@ -147,7 +147,7 @@ fn by_trigger(file: &MeterFile, cells: &[Window]) -> Result<Aligned> {
             "{name}:{line}: the trigger does not fit cell {cell} of the run: it is {ms:.0} ms away where the clocks \
              drift by {drift:.0} ppm"
         ))
-        .hint("is the file of this run? The trigger must be high while a cell runs and low else"));
+        .hint("is the file from this run? The trigger must be high while a cell runs and low otherwise"));
     }
     Ok(Aligned { worst_ns: Some(ns), ..aligned })
 }

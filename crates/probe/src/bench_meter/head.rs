@@ -1,5 +1,6 @@
 //! The head line of a meter's file, and its rows.
 
+use csv::{Reader, ReaderBuilder, StringRecord, Trim};
 use pocketstone_core::{Error, Result};
 
 /// What a column holds.
@@ -46,7 +47,8 @@ struct Column {
 }
 
 pub(super) struct Head {
-    separator: char,
+    /// Fields are parted by something else than a comma, which may then be a decimal one.
+    decimal_comma: bool,
     width: usize,
     used: Vec<Column>,
     pub columns: String,
@@ -59,14 +61,44 @@ pub(super) struct Row {
 }
 
 const EXAMPLE: &str =
-    "a head is like `Time (s),Power (mW)`, `time;power` or `Time (s),Main(mA),Main Voltage(V),Trigger`";
+    "a header line is like `Time (s),Power (mW)`, `time;power` or `Time (s),Main(mA),Main Voltage(V),Trigger`";
+
+/// A reader of a text's records, parted by what parts the titles of its head line; and whether that leaves commas to
+/// numbers.
+pub(super) fn reader(text: &str) -> (Reader<&[u8]>, bool) {
+    let head = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let separator = [b';', b'\t', b','].into_iter().find(|c| head.as_bytes().contains(c)).unwrap_or(b',');
+    let mut builder = ReaderBuilder::new();
+    // How many fields a record has is looked at here, where it can be said what is wrong.
+    builder.delimiter(separator).comment(Some(b'#')).has_headers(false).flexible(true).trim(Trim::All);
+    (builder.from_reader(text.as_bytes()), separator != b',')
+}
+
+/// Reads the next record that has anything in it.
+pub(super) fn next(records: &mut Reader<&[u8]>, record: &mut StringRecord) -> Result<bool> {
+    loop {
+        // From text in memory there is always a next record, or the end.
+        let found = records.read_record(record).map_err(|e| Error::bug("invalid CSV").because(e))?;
+        if !found || record.iter().any(|field| !field.is_empty()) {
+            return Ok(found);
+        }
+    }
+}
+
+/// The line that a record begins at.
+pub(super) fn line(record: &StringRecord) -> u32 {
+    record.position().map_or(0, |p| u32::try_from(p.line()).unwrap_or(u32::MAX))
+}
 
 impl Head {
-    pub fn read(line: &str) -> Result<Head> {
-        let separator = [';', '\t', ','].into_iter().find(|c| line.contains(*c)).unwrap_or(',');
-        let titles: Vec<&str> = line.split(separator).map(|t| t.trim().trim_matches('"')).collect();
-        if titles.iter().all(|t| t.is_empty() || number(t, separator).is_some()) {
-            return Err(Error::user("there is no head line: this is not the first sample's place").hint(EXAMPLE));
+    /// Reads the titles.
+    ///
+    /// # Errors
+    /// When they are none, or do not say where time and power are.
+    pub fn read(record: &StringRecord, decimal_comma: bool) -> Result<Head> {
+        let titles: Vec<&str> = record.iter().collect();
+        if titles.iter().all(|t| t.is_empty() || number(t, decimal_comma).is_some()) {
+            return Err(Error::user("the header line is missing: the first line is a sample").hint(EXAMPLE));
         }
         let mut all: Vec<Column> = Vec::new();
         for (index, title) in titles.iter().enumerate() {
@@ -93,35 +125,35 @@ impl Head {
         }
         let has = |role: Role| used.iter().any(|c| c.role == role);
         if !has(Role::Time) {
-            return Err(Error::user("no column is time").hint(EXAMPLE));
+            return Err(Error::user("no column is a time").hint(EXAMPLE));
         }
         if !(has(Role::Power) || has(Role::Current) && has(Role::Voltage)) {
-            return Err(Error::user("no column is power, nor are there current and voltage").hint(EXAMPLE));
+            return Err(Error::user("there is no power column, nor current and voltage").hint(EXAMPLE));
         }
         let shown: Vec<&str> = used.iter().map(|c| c.title.as_str()).collect();
         let columns = shown.join(", ");
-        Ok(Head { separator, width: titles.len(), used, columns })
+        Ok(Head { decimal_comma, width: titles.len(), used, columns })
     }
 
     pub fn has(&self, role: Role) -> bool {
         self.used.iter().any(|c| c.role == role)
     }
 
-    pub fn row(&self, line: &str) -> Result<Row> {
-        let fields: Vec<&str> = line.split(self.separator).map(|f| f.trim().trim_matches('"')).collect();
+    pub fn row(&self, record: &StringRecord) -> Result<Row> {
         // Some exports end every line with the separator.
-        let width = fields.len() - usize::from(fields.len() == self.width + 1 && fields.last() == Some(&""));
+        let ends_so = record.len() == self.width + 1 && record.get(self.width) == Some("");
+        let width = record.len() - usize::from(ends_so);
         if width != self.width {
-            let text = format!("{width} columns, and the head has {}", self.width);
-            return Err(Error::user(text).hint("a line that was cut off: export the measurement again"));
+            let text = format!("{width} columns, but the header has {}", self.width);
+            return Err(Error::user(text).hint("the line is truncated: export the measurement again"));
         }
         let value = |role: Role| -> Result<Option<f64>> {
             let Some(column) = self.used.iter().find(|c| c.role == role) else { return Ok(None) };
-            let field = fields[column.index];
-            let read = number(field, self.separator).map(|n| n * column.factor);
+            let field = &record[column.index];
+            let read = number(field, self.decimal_comma).map(|n| n * column.factor);
             let wrong = || {
-                Error::user(format!("`{field}` in column `{}` is no number", column.title))
-                    .hint("remove what is no sample, or begin the line with #")
+                Error::user(format!("`{field}` in column `{}` is not a number", column.title))
+                    .hint("remove lines that are not samples, or begin them with #")
             };
             read.filter(|n| n.is_finite()).map(Some).ok_or_else(wrong)
         };
@@ -132,7 +164,9 @@ impl Head {
         };
         // Enough for any machine, and far from where sums overflow.
         if power_mw.abs() >= 1e12 {
-            return Err(Error::user(format!("{power_mw} mW is no machine's power")).hint("see the units in the head"));
+            return Err(
+                Error::user(format!("{power_mw} mW is not a plausible power")).hint("check the units in the header")
+            );
         }
         let time_s = value(Role::Time)?.unwrap_or_default();
         Ok(Row { time_s, power_mw, trigger: value(Role::Trigger)? })
@@ -143,8 +177,8 @@ fn is_main(column: &Column) -> bool {
     column.title.to_lowercase().contains("main")
 }
 
-fn number(field: &str, separator: char) -> Option<f64> {
-    match separator != ',' && field.contains(',') {
+fn number(field: &str, decimal_comma: bool) -> Option<f64> {
+    match decimal_comma && field.contains(',') {
         true => field.replacen(',', ".", 1).parse().ok(),
         false => field.parse().ok(),
     }
@@ -166,7 +200,7 @@ fn role(title: &str) -> Result<Option<(Role, f64)>> {
         }
         (Some((role, word)), _) => {
             let of: Vec<&str> = UNITS.iter().filter(|(_, of, _)| of == role).map(|(name, ..)| *name).collect();
-            return Err(Error::user(format!("the unit of column `{title}` is none of {word}"))
+            return Err(Error::user(format!("the unit of column `{title}` is not a unit of {word}"))
                 .hint(format!("units of {word}: {}", of.join(", "))));
         }
         (None, None) => None,

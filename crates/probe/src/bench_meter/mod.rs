@@ -10,6 +10,7 @@ mod head;
 
 pub use align::{Aligned, Alignment, Window, align};
 
+use csv::StringRecord;
 use head::{Head, Role};
 use pocketstone_core::{Error, Result};
 
@@ -64,33 +65,33 @@ impl MeterFile {
     pub fn parse(name: &str, bytes: &[u8]) -> Result<MeterFile> {
         let text = std::str::from_utf8(bytes).map_err(|e| {
             let line = bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
-            Error::user(format!("{name}:{line}: this is no text")).hint("export the measurement as CSV")
+            Error::user(format!("{name}:{line}: not text")).hint("export the measurement as CSV")
         })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut lines = text
-            .lines()
-            .enumerate()
-            .map(|(n, line)| (n as u32 + 1, line.trim_end_matches('\r')))
-            .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-        let (number, line) = lines.next().ok_or_else(|| {
-            Error::user(format!("{name} is empty")).hint("export the measurement as CSV with its head line")
-        })?;
-        let head = Head::read(line).map_err(|e| placed(name, number, e))?;
+        let (mut records, decimal_comma) = head::reader(text);
+        let mut record = StringRecord::new();
+        if !head::next(&mut records, &mut record)? {
+            return Err(
+                Error::user(format!("{name} is empty")).hint("export the measurement as CSV with its header line")
+            );
+        }
+        let head = Head::read(&record, decimal_comma).map_err(|e| placed(name, head::line(&record), e))?;
         let (mut samples, mut levels) = (Vec::new(), Vec::new());
         let mut first_s = None;
-        for (line, text) in lines {
-            let row = head.row(text).map_err(|e| placed(name, line, e))?;
+        while head::next(&mut records, &mut record)? {
+            let line = head::line(&record);
+            let row = head.row(&record).map_err(|e| placed(name, line, e))?;
             let start = *first_s.get_or_insert(row.time_s);
             let ns = (row.time_s - start) * 1e9;
             // 100 years: beyond, ns do not fit.
             if ns.abs() >= 3e18 {
-                return Err(placed(name, line, Error::user("the time is no time of a measurement")));
+                return Err(placed(name, line, Error::user("invalid time")));
             }
             let (time_ns, mut energy_uj) = (ns.round() as i64, 0.0);
             if let Some(Sample { time_ns: then, power_mw, energy_uj: before, .. }) = samples.last() {
                 if time_ns <= *then {
-                    let error = Error::user("the time does not grow from the line before");
-                    return Err(placed(name, line, error.hint("one measurement in a file, in order of time")));
+                    let error = Error::user("the time does not increase from the previous line");
+                    return Err(placed(name, line, error.hint("use one measurement per file, in order of time")));
                 }
                 // mW times ns is pJ.
                 energy_uj = before + (power_mw + row.power_mw) / 2.0 * (time_ns - then) as f64 / 1e6;
@@ -99,9 +100,7 @@ impl MeterFile {
             levels.extend(row.trigger);
         }
         if samples.len() < 2 {
-            return Err(
-                Error::user(format!("{name} has {} samples", samples.len())).hint("a measurement has two or more")
-            );
+            return Err(Error::user(format!("{name} has {} samples", samples.len())).hint("at least two are required"));
         }
         let mut steps: Vec<i64> = samples.windows(2).map(|w| w[1].time_ns - w[0].time_ns).collect();
         let middle = steps.len() / 2;
@@ -146,7 +145,7 @@ impl MeterFile {
             if gap > HOLE_NS && gap > self.period_ns.saturating_mul(HOLE_PERIODS) {
                 let (name, line) = (&self.name, pair[1].line);
                 return Err(Error::user(format!(
-                    "{name}:{line}: samples are missing: {:.3} s lie between this one and the one before",
+                    "{name}:{line}: samples are missing: {:.3} s between this one and the previous one",
                     seconds(gap)
                 ))
                 .hint("measure again; a lower sampling rate may keep the meter from losing samples"));
@@ -190,7 +189,7 @@ fn pulses(name: &str, samples: &[Sample], levels: &[f64]) -> Result<Vec<Pulse>> 
         }
     }
     match up {
-        Some(start) => Err(Error::user(format!("{name}:{}: the trigger rises and never falls again", start.line))
+        Some(start) => Err(Error::user(format!("{name}:{}: the trigger rises and never falls", start.line))
             .hint("stop the meter after the run's end")),
         None => Ok(all),
     }

@@ -62,6 +62,7 @@ fn every_dialect_gives_the_same_power() {
         "time_ms\tcurrent_mA\tvoltage_mV\n0\t500\t4000\n1000\t500\t4000\n1500\t1000\t4000\n",
         "\u{feff}\"Time(ms)\",\"Main(mA)\",\"USB(mA)\",\"Main Voltage(V)\",\"USB Voltage(V)\"\r\n\
          0,500,9,4,9\r\n1000,500,9,4,9\r\n1500,1000,9,4,9\r\n",
+        "Time (s),\"Main, Power (W)\"\r\n\r\n\"7\",\"2\"\r\n 8 , 2\r\n8.5,4,\r\n",
         "# by hand\n\nsample,time [us],power [\u{b5}W]\n1,0,2000000\n2,1e6,2000000\n3,1.5e6,4e6\n",
     ];
     for text in texts {
@@ -78,21 +79,21 @@ fn every_dialect_gives_the_same_power() {
 #[test]
 fn what_is_wrong_with_a_file_is_said_with_its_line() {
     let cases = [
-        ("", "m.csv is empty", "head line"),
-        ("# only this\n", "m.csv is empty", "head line"),
-        ("0,5\n1,5\n", "m.csv:1: there is no head line", "Time (s)"),
-        ("time,colour\n0,5\n", "m.csv:1: no column is power", "Main"),
-        ("power\n0\n", "m.csv:1: no column is time", "Time (s)"),
+        ("", "m.csv is empty", "header line"),
+        ("# only this\n", "m.csv is empty", "header line"),
+        ("0,5\n1,5\n", "m.csv:1: the header line is missing", "Time (s)"),
+        ("time,colour\n0,5\n", "m.csv:1: there is no power column", "Main"),
+        ("power\n0\n", "m.csv:1: no column is a time", "Time (s)"),
         ("time,power\n0,5\n", "m.csv has 1 samples", "two"),
-        ("time,power\n0,5\n1,x\n", "m.csv:3: `x` in column `power` is no number", "#"),
+        ("time,power\n0,5\n1,x\n", "m.csv:3: `x` in column `power` is not a number", "#"),
         ("time,power\n0,5\n1,nan\n", "m.csv:3: `nan`", "#"),
-        ("time,power\n0,5\n1\n", "m.csv:3: 1 columns, and the head has 2", "cut off"),
-        ("time,power\n0,5\n1,5\n1,5\n", "m.csv:4: the time does not grow", "in order"),
-        ("time,power\n0,5\n-1,5\n", "m.csv:3: the time does not grow", "in order"),
-        ("time,power\n0,5\n1e300,5\n", "m.csv:3: the time is no time", ""),
+        ("time,power\n0,5\n1\n", "m.csv:3: 1 columns, but the header has 2", "truncated"),
+        ("time,power\n0,5\n1,5\n1,5\n", "m.csv:4: the time does not increase", "in order"),
+        ("time,power\n0,5\n-1,5\n", "m.csv:3: the time does not increase", "in order"),
+        ("time,power\n0,5\n1e300,5\n", "m.csv:3: invalid time", ""),
         ("time,power\n0,5\n1,1e300\n", "m.csv:3: ", "units"),
-        ("time (min),power\n0,5\n", "m.csv:1: the unit of column `time (min)` is none of time", "ms"),
-        ("time (s),power (mJ)\n0,5\n", "m.csv:1: the unit of column `power (mJ)` is none of power", "mw"),
+        ("time (min),power\n0,5\n", "m.csv:1: the unit of column `time (min)` is not a unit of time", "ms"),
+        ("time (s),power (mJ)\n0,5\n", "m.csv:1: the unit of column `power (mJ)` is not a unit of power", "mw"),
         ("time,a power (W),b power (W)\n0,5,5\n", "m.csv:1: several columns are power", "keep"),
         ("time,power,trigger\n0,5,1\n1,5,0\n", "m.csv:2: the trigger is high from the first", "low"),
         ("time,power,trigger\n0,5,0\n1,5,1\n", "m.csv:3: the trigger rises and never falls", "end"),
@@ -103,7 +104,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
         assert!(error.cure().unwrap_or_default().contains(cure), "{text:?}: {:?}", error.cure());
     }
     let binary = MeterFile::parse("m.csv", b"time,power\n\xff\n").unwrap_err();
-    assert!(binary.message().starts_with("m.csv:2: this is no text"));
+    assert!(binary.message().starts_with("m.csv:2: not text"));
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn marks_that_do_not_match_are_refused() {
     assert!(error.message().contains("no cell was measured"));
     let bare = read("time,power\n0,1\n1,1\n");
     let error = align(&bare, &windows(&UNEVEN[..1]), Alignment::Trigger).unwrap_err();
-    assert!(error.message().contains("no column for the trigger"));
+    assert!(error.message().contains("no trigger column"));
     let overlapping = windows(&[(0.0, 1.0), (0.5, 2.0)]);
     assert!(align(&file, &overlapping, Alignment::Trigger).unwrap_err().message().contains("at the same time"));
 }
@@ -220,7 +221,7 @@ fn a_pattern_does_not_stretch_beyond_what_crystals_do() {
     let cells: Vec<(f64, f64)> = (0..30u32).map(|n| f64::from(61 * n + 7 * n * n % 23)).map(|s| (s, s + 0.5)).collect();
     let file = read(&sampled(50.0, &cells, 3.2, 3000.0, 1800.0, false));
     let error = align(&file, &windows(&cells), Alignment::Pattern).unwrap_err();
-    assert!(error.message().contains("are not to be seen") && error.cure().is_some(), "{error}");
+    assert!(error.message().contains("are not visible") && error.cure().is_some(), "{error}");
 }
 
 #[test]
@@ -228,10 +229,10 @@ fn a_pattern_that_fits_nowhere_or_twice_is_refused() {
     let even: Vec<(f64, f64)> = (0..30).map(|n| (f64::from(n), f64::from(n) + 0.5)).collect();
     let file = read(&monsoon(&even, 5.0, 0.0, 45.0, false));
     let error = align(&file, &windows(&even), Alignment::Pattern).unwrap_err();
-    assert!(error.message().contains("may lie at several places") && error.cure().is_some(), "{error}");
+    assert!(error.message().contains("position is ambiguous") && error.cure().is_some(), "{error}");
     let file = read(&monsoon(&[], 5.0, 0.0, 20.0, false));
     let error = align(&file, &windows(&UNEVEN), Alignment::Pattern).unwrap_err();
-    assert!(error.message().contains("are not to be seen"), "{error}");
+    assert!(error.message().contains("are not visible"), "{error}");
     let file = read(&monsoon(&UNEVEN, 0.0, 0.0, 6.0, false));
     let error = align(&file, &windows(&UNEVEN), Alignment::Pattern).unwrap_err();
     assert!(error.message().starts_with("m.csv:6002: the measurement ends 5.999 s after its start"), "{error}");

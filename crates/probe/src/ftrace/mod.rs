@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         let Some(line) = Line::of(text) else {
             return match self.after_mark {
                 true => self.leave_out("continuation of a mark"),
-                false => Err(self.unknown("is no event", text)),
+                false => Err(self.unknown("is not an event", text)),
             };
         };
         self.after_mark = false;
@@ -140,13 +140,13 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
             Ok(Some(reason)) => self.leave_out(&reason),
-            Err(()) => Err(self.unknown("has an event of an unknown shape", text)),
+            Err(()) => Err(self.unknown("has an event of an unknown format", text)),
         }
     }
 
     fn unknown(&self, what: &str, text: &str) -> Error {
         Error::board(format!("line {} of the kernel's trace {what}: {}", self.reading.lines, short(text)))
-            .hint("it must be the text of tracefs' file `trace`, whole and unchanged")
+            .hint("it must be the complete, unmodified text of tracefs' file `trace`")
     }
 
     fn leave_out(&mut self, reason: &str) -> Result<()> {
@@ -329,11 +329,10 @@ impl<'a> Reader<'a> {
     }
 
     fn finished(&mut self, line: &Line<'_>, event: &str, body: &str) -> Result<Option<String>, ()> {
-        let (action, Some(done)) = phone::read(event, body)? else {
-            let action = phone::read(event, body)?.0;
-            return Ok(Some(format!("event not used: {event} {action}")));
+        let done = match phone::read(event, body)? {
+            phone::Said::Call(done) => done,
+            phone::Said::Other(action) => return Ok(Some(format!("event not used: {event} {action}"))),
         };
-        let _ = action;
         let file = match (done.fd, &done.path) {
             (Some(fd), _) => self.files.of(done.process, fd),
             (None, Some(path)) => self.files.named(path),

@@ -3,6 +3,15 @@
 
 use pocketstone_core::events::SystemCall;
 
+/// What an event says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Said {
+    /// A call that a log follows.
+    Call(Finished),
+    /// Another action, by its name.
+    Other(String),
+}
+
 /// A finished call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finished {
@@ -22,11 +31,11 @@ pub(super) fn is_one(event: &str) -> bool {
     event.starts_with("plsc_")
 }
 
-/// Reads an event: `Ok(None)` where it is none that a log follows; the action it names comes with it.
+/// Reads an event.
 ///
 /// # Errors
 /// `Err(())` when it is no JSON object, or lacks what its kind must have.
-pub(super) fn read(event: &str, body: &str) -> Result<(String, Option<Finished>), ()> {
+pub(super) fn read(event: &str, body: &str) -> Result<Said, ()> {
     let object: serde_json::Value = serde_json::from_str(body).map_err(|_| ())?;
     let number = |name: &str| object.get(name).and_then(serde_json::Value::as_i64);
     let must = |name: &str| number(name).ok_or(());
@@ -37,11 +46,11 @@ pub(super) fn read(event: &str, body: &str) -> Result<(String, Option<Finished>)
         ("plsc_mmap" | "plsc_fork" | "plsc_lseek" | "plsc_exec", _) => None,
         _ => return Err(()),
     };
-    let Some(call) = call else { return Ok((action.to_owned(), None)) };
+    let Some(call) = call else { return Ok(Said::Other(action.to_owned())) };
     let start_ns = count("start")?;
     let by_name = matches!(call, SystemCall::Open | SystemCall::Delete);
     let moves = matches!(call, SystemCall::Read | SystemCall::Write);
-    let finished = Finished {
+    Ok(Said::Call(Finished {
         call,
         start_ns,
         end_ns: start_ns.checked_add(count("delta")?).ok_or(())?,
@@ -51,6 +60,5 @@ pub(super) fn read(event: &str, body: &str) -> Result<(String, Option<Finished>)
         bytes: if moves { count("bytes")? } else { 0 },
         result: must("retval")?,
         path: object.get("path").and_then(serde_json::Value::as_str).map(str::to_owned),
-    };
-    Ok((action.to_owned(), Some(finished)))
+    }))
 }

@@ -50,7 +50,7 @@ fn discharging(folder: &Path) -> Result<()> {
         "Discharging" => Ok(()),
         status => {
             let name = last(folder);
-            let why = format!("the battery {name} is `{status}`: what it gives is not what the machine takes");
+            let why = format!("the battery {name} is `{status}`, so its power is not the machine's");
             Err(Error::board(why).hint("unplug the charger"))
         }
     }
@@ -70,7 +70,7 @@ fn way(folder: &Path) -> Result<Way> {
             let denied = [power, current, voltage, energy, charge].into_iter().filter_map(Result::err);
             let nothing = || {
                 let name = last(folder);
-                Error::board(format!("the battery {name} tells neither power, current, energy nor charge"))
+                Error::board(format!("the battery {name} reports neither power, current, energy nor charge"))
             };
             return Err(denied.into_iter().find(|e| e.cure().is_some()).unwrap_or_else(nothing));
         }
@@ -80,9 +80,9 @@ fn way(folder: &Path) -> Result<Way> {
 impl Way {
     fn note(self) -> &'static str {
         match self {
-            Way::Power => "coarse: the gauge's power, renewed about each second or less often, integrated",
-            Way::Current => "coarse: the gauge's current times voltage, renewed about each second or less often",
-            Way::Energy => "coarse: the gauge's remaining energy, in its steps (often 10 mWh, which are 36 J)",
+            Way::Power => "coarse: the gauge's power, updated about once a second or less often, integrated",
+            Way::Current => "coarse: the gauge's current times voltage, updated about once a second or less often",
+            Way::Energy => "coarse: the gauge's remaining energy, in its steps (often 10 mWh, or 36 J)",
             Way::Charge(_) => "coarse: the gauge's remaining charge, in its steps, times the voltage at the start",
         }
     }

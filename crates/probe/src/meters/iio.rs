@@ -136,11 +136,9 @@ fn rails_of(file: &Path) -> Result<Vec<(String, f64)>> {
             let rail = head.strip_prefix("CH")?.split_once('[')?.1.strip_suffix(']')?;
             Some((rail.to_owned(), energy.trim().parse::<u64>().ok()? as f64))
         };
-        all.push(
-            rail().ok_or_else(|| {
-                Error::board(format!("{}:{}: `{line}` is no rail's energy", file.display(), number + 1))
-            })?,
-        );
+        all.push(rail().ok_or_else(|| {
+            Error::board(format!("{}:{}: `{line}` is not a rail's energy", file.display(), number + 1))
+        })?);
     }
     match all.is_empty() {
         true => Err(Error::board(format!("{} has no rail", file.display()))),
@@ -151,6 +149,6 @@ fn rails_of(file: &Path) -> Result<Vec<(String, f64)>> {
 /// Energy of one rail.
 fn rail_of(file: &Path, rail: &str) -> Result<Reading> {
     let energy = rails_of(file)?.into_iter().find(|(name, _)| name == rail);
-    let missing = || Error::board(format!("{} has no rail {rail} any more", file.display()));
+    let missing = || Error::board(format!("{} no longer has a rail {rail}", file.display()));
     Ok(Reading::TotalUj(energy.ok_or_else(missing)?.1))
 }

@@ -13,7 +13,7 @@ mod tests;
 
 pub use run::{Metered, PERIOD, REST, Resting};
 
-use pocketstone_core::outcome::{Scope, Unavailable};
+use pocketstone_core::outcome::{Quantity, Scope, Unavailable};
 use pocketstone_core::{Error, Result};
 use std::fs;
 use std::io::ErrorKind;
@@ -72,9 +72,6 @@ const SAMPLED_POWER: &str = "sampled power, integrated";
 /// How good one is that tells voltage and current.
 const SAMPLED_PRODUCT: &str = "sampled voltage times current, integrated";
 
-/// What is unavailable where only some meters are.
-const SOME: &str = "energy by some meters";
-
 /// What every machine can do.
 const ELSE: &str = "measure at the supply with a bench meter: pocketstone energy RUN --meter FILE.csv";
 
@@ -124,11 +121,11 @@ impl Found {
         let why = joined(those().map(|m| m.why.as_str()), "; ");
         if !none {
             let cure = joined(those().map(|m| m.cure.as_str()), "; or ");
-            return (!why.is_empty()).then(|| Unavailable { what: SOME.into(), why, cure });
+            return (!why.is_empty()).then_some(Unavailable { what: Quantity::EnergyOfSomeMeters, why, cure });
         }
         Some(Unavailable {
-            what: "energy".into(),
-            why: format!("no power meter of this machine can be read: {why}"),
+            what: Quantity::Energy,
+            why: format!("no readable power meter on this machine: {why}"),
             cure: joined(those().map(|m| m.cure.as_str()).chain([ELSE]), "; or "),
         })
     }
@@ -160,7 +157,7 @@ fn text(file: &Path) -> Option<String> {
 fn number(file: &Path) -> Result<f64> {
     let text = read(file)?;
     let number = text.trim().parse().ok().filter(|n: &f64| n.is_finite());
-    number.ok_or_else(|| Error::board(format!("{} holds no number: `{}`", file.display(), text.trim())))
+    number.ok_or_else(|| Error::board(format!("{} does not contain a number: `{}`", file.display(), text.trim())))
 }
 
 /// A file's text.

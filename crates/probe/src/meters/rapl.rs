@@ -6,7 +6,7 @@ use pocketstone_core::Result;
 use pocketstone_core::outcome::Scope;
 use std::path::{Path, PathBuf};
 
-const NOTE: &str = "a counter of the processor, renewed about each ms; some processors model it instead of measuring";
+const NOTE: &str = "a processor counter, updated about every ms; some processors model it instead of measuring";
 
 struct Zone {
     counter: PathBuf,

@@ -1,8 +1,8 @@
 //! Meters over the time of a run: at rest before it, and while it lasts.
 
-use super::{Found, Meter, Missing, Reading, SOME, joined};
+use super::{Found, Meter, Missing, Reading, joined};
 use pocketstone_core::Result;
-use pocketstone_core::outcome::{EnergyReading, Unavailable};
+use pocketstone_core::outcome::{EnergyReading, Quantity, Unavailable};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -165,7 +165,7 @@ impl Metered {
     pub fn finish(self, unavailable: &mut Vec<Unavailable>) -> Vec<EnergyReading> {
         let (mut readings, mut missing) = (Vec::new(), Vec::new());
         let Some(book) = self.end() else {
-            missing.push(Missing { why: "the thread that reads meters ended".into(), cure: String::new() });
+            missing.push(Missing { why: "the meter thread exited".into(), cure: String::new() });
             return said(missing, unavailable, readings);
         };
         for page in book.pages {
@@ -198,8 +198,8 @@ impl Metered {
 fn said(missing: Vec<Missing>, unavailable: &mut Vec<Unavailable>, readings: Vec<EnergyReading>) -> Vec<EnergyReading> {
     let all = |part: fn(&Missing) -> &str| joined(missing.iter().map(part), "; ");
     if !missing.is_empty() {
-        let what = if readings.is_empty() { "energy" } else { SOME };
-        unavailable.push(Unavailable { what: what.into(), why: all(|m| &m.why), cure: all(|m| &m.cure) });
+        let what = if readings.is_empty() { Quantity::Energy } else { Quantity::EnergyOfSomeMeters };
+        unavailable.push(Unavailable { what, why: all(|m| &m.why), cure: all(|m| &m.cure) });
     }
     readings
 }

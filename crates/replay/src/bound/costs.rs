@@ -110,7 +110,7 @@ pub(super) fn cluster<'a>(device: &'a Device, levers: &Levers) -> Result<&'a Clu
     match found.points.is_empty() || found.idle.is_empty() {
         true => {
             Err(Error::user(format!("cluster `{}` of {} has no frequency or no idle state", found.name, device.name))
-                .hint("a profile names at least one of each"))
+                .hint("a profile requires at least one of each"))
         }
         false => Ok(found),
     }

@@ -45,10 +45,10 @@ pub fn stretches(activity: &Activity, levers: &Levers) -> usize {
 pub fn of_schedule(activity: &Activity, device: &Device, levers: &Levers, schedule: &[usize]) -> Result<Scheduled> {
     let cluster = cluster(device, levers)?;
     let [thread] = &activity.threads[..] else {
-        return Err(Error::user("a schedule is for one thread").hint("take an activity with one thread"));
+        return Err(Error::user("a schedule requires a single thread").hint("use an activity with one thread"));
     };
     if schedule.len() != stretches(activity, levers) || schedule.iter().any(|p| *p >= cluster.points.len()) {
-        return Err(Error::user("a schedule has an operating point for each stretch on the core")
+        return Err(Error::user("a schedule has one operating point per stretch on the core")
             .hint(format!("this one needs {}", stretches(activity, levers))));
     }
     let mut done = Scheduled::default();

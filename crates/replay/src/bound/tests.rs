@@ -106,7 +106,7 @@ fn what_cannot_be_is_refused_with_what_there_is() {
     let error = front(&activity, &device, &levers).unwrap_err();
     assert!(error.chain().contains("no cluster `big`") && error.cure().unwrap().contains("only"));
     let error = front(&run(Vec::new()), &device, &Levers::default()).unwrap_err();
-    assert!(error.chain().contains("no operation that counts"));
+    assert!(error.chain().contains("no foreground operation"));
     assert!(of_schedule(&activity, &device, &Levers::default(), &[0, 0]).is_err());
 }
 

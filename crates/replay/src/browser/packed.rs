@@ -76,7 +76,7 @@ pub fn unpack(bytes: &[u8]) -> Result<Activity> {
         Ok(Thread { operations: r.list(Reader::operation)?, background })
     })?;
     if reader.at < bytes.len() {
-        return Err(reader.wrong("bytes behind its end"));
+        return Err(reader.wrong("trailing bytes"));
     }
     Ok(Activity { threads })
 }
@@ -118,7 +118,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn wrong(&self, what: &str) -> Error {
         Error::user(format!("a packed activity has {what}, at byte {} of {}", self.at, self.bytes.len()))
-            .hint("make the report again: `pocketstone report DIR`")
+            .hint("regenerate the report: `pocketstone report DIR`")
     }
 
     fn number(&mut self) -> Result<u128> {

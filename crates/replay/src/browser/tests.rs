@@ -50,7 +50,7 @@ fn a_wrong_request_is_answered_with_what_is_wrong() {
         (r#"{"do":"dance"}"#, "dance"),
         (r#"{"do":"hold","devices":[],"activities":["%"]}"#, "not base64"),
         (r#"{"do":"hold","devices":[{"name":"x"}],"activities":[]}"#, "a device cannot be read"),
-        (r#"{"do":"replay","device":"x","activity":0,"governor":"powersave"}"#, "there is no device `x`"),
+        (r#"{"do":"replay","device":"x","activity":0,"governor":"powersave"}"#, "unknown device `x`"),
         (r#"{"do":"replay","device":"x","activity":0,"governor":"unheard-of"}"#, "unheard-of"),
     ] {
         let answer: Value = serde_json::from_str(&ask(request)).unwrap();

@@ -155,12 +155,12 @@ impl Device {
         };
         let text = fs::read_to_string(&path).map_err(|e| {
             let names = list(folder).unwrap_or_default().into_iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
-            Error::user(format!("there is no device `{name}` ({})", path.display()))
+            Error::user(format!("unknown device `{name}` ({})", path.display()))
                 .because(e)
-                .hint(format!("the devices here are: {names}"))
+                .hint(format!("available devices: {names}"))
         })?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Self::parse(&stem, &text).user(|| format!("{} is no device profile", path.display()))
+        Self::parse(&stem, &text).user(|| format!("{} is not a device profile", path.display()))
     }
 
     /// The highest frequency of the cluster that runs are replayed on, in kHz.

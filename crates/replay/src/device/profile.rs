@@ -12,7 +12,7 @@ use toml::Spanned;
 const MOST_MW: f64 = 1e6;
 /// No latency of a processor or time of a request is longer: a minute.
 const MOST_NS: i64 = 60_000_000_000;
-const SOURCE_CURE: &str = "say where the number is from, as in { value = 3.2, source = \"...\" }, or \"assumed: why\"";
+const SOURCE_CURE: &str = "add the number's source, as in { value = 3.2, source = \"...\" }, or \"assumed: why\"";
 const FORM_CURE: &str = "a number is written { value = 3.2, source = \"...\" }, a column { values = [1, 2], source = \
                          \"...\" }; docs/devices.md lists all keys";
 
@@ -25,7 +25,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Device> {
         reader.kind(&head.kind)?;
     }
     let raw: raw::Profile = toml::from_str(text).map_err(|e| {
-        let wrong = format!("this is no device profile: {}", e.message());
+        let wrong = format!("not a valid device profile: {}", e.message());
         reader.at.error(e.span().unwrap_or(0..0), wrong, FORM_CURE)
     })?;
     reader.kind(&raw.kind)?;
@@ -51,22 +51,22 @@ impl Reader<'_> {
         if kind.get_ref() == "model" {
             return Ok(());
         }
-        let wrong = format!("kind `{}` is no device to model", kind.get_ref());
-        let cure = "device profiles have kind = \"model\"; the other kinds are boards, which runs are measured on";
+        let wrong = format!("kind `{}` is not a device model", kind.get_ref());
+        let cure = "device profiles have kind = \"model\"; the other kinds are boards, on which runs are measured";
         Err(self.at.error(kind.span(), wrong, cure))
     }
 
     fn device(mut self, name: &str, raw: raw::Profile) -> Result<Device> {
         if raw.cluster.is_empty() {
-            let error = Error::user(format!("{}: there is no cluster", self.at.file));
+            let error = Error::user(format!("{}: no [[cluster]]", self.at.file));
             return Err(error.hint("add a [[cluster]] with its cores, points and idle states"));
         }
         let mut clusters: Vec<Cluster> = Vec::new();
         for cluster in raw.cluster {
             let name = cluster.get_ref().name.clone();
             if clusters.iter().any(|c| c.name == *name.get_ref()) {
-                let wrong = format!("there are two clusters `{}`", name.get_ref());
-                return Err(self.at.error(name.span(), wrong, "give each cluster a name of its own"));
+                let wrong = format!("duplicate cluster `{}`", name.get_ref());
+                return Err(self.at.error(name.span(), wrong, "give each cluster a unique name"));
             }
             clusters.push(self.cluster(cluster)?);
         }
@@ -125,7 +125,7 @@ impl Reader<'_> {
         let key = |part: &str| format!("cluster.{name}.{part}");
         let cores = raw.cores.get_ref().value.get_ref();
         let Some(cores) = u32::try_from(*cores).ok().filter(|n| (1..=1024).contains(n)) else {
-            let wrong = format!("a cluster of {cores} cores cannot be");
+            let wrong = format!("a cluster cannot have {cores} cores");
             return Err(self.at.error(raw.cores.span(), wrong, "give the number of cores, from 1 to 1024"));
         };
         self.source(&key("cores"), raw.cores.span(), &raw.cores.get_ref().source)?;
@@ -149,16 +149,16 @@ impl Reader<'_> {
         let mut points: Vec<OperatingPoint> = Vec::new();
         for (khz, power) in khz.get_ref().iter().zip(power.get_ref()) {
             let Some(f) = u32::try_from(*khz.get_ref()).ok().filter(|f| *f > 0) else {
-                let wrong = format!("{} kHz is no frequency", khz.get_ref());
+                let wrong = format!("{} kHz is not a valid frequency", khz.get_ref());
                 return Err(self.at.error(khz.span(), wrong, "give frequencies in kHz, above 0"));
             };
             match points.last() {
                 Some(last) if last.khz == f => {
-                    let wrong = format!("{f} kHz stands twice");
-                    return Err(self.at.error(khz.span(), wrong, "leave one of the two operating points out"));
+                    let wrong = format!("{f} kHz is listed twice");
+                    return Err(self.at.error(khz.span(), wrong, "remove one of the two operating points"));
                 }
                 Some(last) if last.khz > f => {
-                    let wrong = format!("the table is not sorted: {f} kHz comes behind {} kHz", last.khz);
+                    let wrong = format!("the table is not sorted: {f} kHz comes after {} kHz", last.khz);
                     let cure = "sort the operating points by frequency, lowest first, and the other columns with them";
                     return Err(self.at.error(khz.span(), wrong, cure));
                 }
@@ -167,8 +167,8 @@ impl Reader<'_> {
             let power_mw = *power.get_ref();
             self.in_range(power.span(), power_mw, 0.0..=MOST_MW, "mW")?;
             if power_mw == 0.0 {
-                let cure = "give the power of one core that runs at this frequency, in mW";
-                return Err(self.at.error(power.span(), format!("a core that runs at {f} kHz takes power"), cure));
+                let cure = "specify the power of one running core at this frequency, in mW";
+                return Err(self.at.error(power.span(), format!("a core running at {f} kHz must take power"), cure));
             }
             points.push(OperatingPoint { khz: f, power_mw });
         }
@@ -231,8 +231,8 @@ impl Reader<'_> {
             f.file_system == *file_system && f.workload == *workload && same_pattern && f.read_ahead == row.read_ahead
         };
         if before.iter().any(same) {
-            let wrong = "two rows of flash_energy speak of the same reads";
-            return Err(self.at.error(span, wrong, "leave one of them out, or give them different patterns"));
+            let wrong = "two rows of flash_energy cover the same reads";
+            return Err(self.at.error(span, wrong, "remove one of them, or give them different patterns"));
         }
         let ahead = if row.read_ahead { "read-ahead" } else { "no-read-ahead" };
         let key = format!("flash_energy.{file_system}.{workload}.{}.{ahead}", pattern.unwrap_or("any"));
@@ -250,8 +250,8 @@ impl Reader<'_> {
         match known.contains(&value.get_ref().as_str()) {
             true => Ok(()),
             false => {
-                let wrong = format!("`{}` is not known here", value.get_ref());
-                Err(self.at.error(value.span(), wrong, format!("write one of: {}", known.join(", "))))
+                let wrong = format!("unknown key `{}`", value.get_ref());
+                Err(self.at.error(value.span(), wrong, format!("use one of: {}", known.join(", "))))
             }
         }
     }
@@ -270,7 +270,7 @@ impl Reader<'_> {
             return Err(self.at.error(source.span(), wrong, cure));
         }
         if text.is_empty() || assumed_without_reason {
-            return Err(self.at.error(source.span(), format!("the source of `{key}` says nothing"), SOURCE_CURE));
+            return Err(self.at.error(source.span(), format!("the source of `{key}` is empty"), SOURCE_CURE));
         }
         self.sources.insert(key.to_owned(), text.to_owned());
         Ok(())
@@ -313,7 +313,7 @@ impl Reader<'_> {
             return Ok(value + 0.0); // -0 becomes 0
         }
         let wrong = match value.is_nan() {
-            true => "nan is no number".to_owned(),
+            true => "nan is not a number".to_owned(),
             false => format!("{value} {unit} is out of range").replace("  ", " "),
         };
         Err(self.at.error(span, wrong, format!("give a number from {} to {}", range.start(), range.end())))

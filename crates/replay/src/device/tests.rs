@@ -89,12 +89,12 @@ fn every_number_arrives_with_its_source() {
 
 #[test]
 fn a_table_that_is_not_sorted_is_refused() {
-    refused("[1000, 2000], s", "[1000,\n 500], s", 24, "500 kHz comes behind 1000 kHz", "sort");
+    refused("[1000, 2000], s", "[1000,\n 500], s", 24, "500 kHz comes after 1000 kHz", "sort");
 }
 
 #[test]
 fn a_frequency_that_stands_twice_is_refused() {
-    refused("[1000, 2000], s", "[2000, 2000], s", 23, "2000 kHz stands twice", "leave one");
+    refused("[1000, 2000], s", "[2000, 2000], s", 23, "2000 kHz is listed twice", "remove one");
 }
 
 #[test]
@@ -112,12 +112,12 @@ fn columns_of_different_lengths_are_refused() {
 #[test]
 fn numbers_that_cannot_be_are_refused() {
     refused("[10.0, 30.5]", "[-10.0, 30.5]", 24, "-10 mW is out of range", "from 0");
-    refused("[10.0, 30.5]", "[0.0, 30.5]", 24, "takes power", "in mW");
-    refused("[10.0, 30.5]", "[nan, 30.5]", 24, "nan is no number", "from 0");
+    refused("[10.0, 30.5]", "[0.0, 30.5]", 24, "must take power", "in mW");
+    refused("[10.0, 30.5]", "[nan, 30.5]", 24, "nan is not a number", "from 0");
     refused("value = 100,", "value = inf,", 3, "inf is out of range", "from 0");
-    refused("[1000, 2000], s", "[0, 2000], s", 23, "0 kHz is no frequency", "above 0");
+    refused("[1000, 2000], s", "[0, 2000], s", 23, "0 kHz is not a valid frequency", "above 0");
     refused("value = 300000", "value = -1", 19, "-1 ns is out of range", "nanoseconds");
-    refused("value = 2, s", "value = 0, s", 16, "0 cores", "from 1");
+    refused("value = 2, s", "value = 0, s", 16, "have 0 cores", "from 1");
     refused("value = 0.1", "value = 1.5", 6, "1.5 is out of range", "from 0 to 1");
     refused("value = 3.5", "value = 101.0", 4, "more (101 mW) than awake", "at most awake_mw");
 }
@@ -126,16 +126,16 @@ fn numbers_that_cannot_be_are_refused() {
 fn unknown_keys_are_refused() {
     refused("description = ", "descripton = ", 2, "descripton", "docs/devices.md");
     refused("shared_mw = ", "sharde_mw = ", 18, "sharde_mw", "docs/devices.md");
-    refused("\"jffs2\"", "\"ext4\"", 36, "`ext4` is not known", "yaffs2");
+    refused("\"jffs2\"", "\"ext4\"", 36, "unknown key `ext4`", "yaffs2");
 }
 
 #[test]
 fn a_number_without_its_source_is_refused() {
-    refused("{ value = 100, source = \"a meter\" }", "{ value = 100 }", 3, "`awake_mw` has no source", "where");
-    refused("{ value = 100, source = \"a meter\" }", "100", 3, "no device profile", "source");
-    refused("[10.0, 30.5], source = \"a meter\"", "[10.0, 30.5]", 24, "power_mw` has no source", "where");
-    refused("\"assumed: it has none\"", "\"assumed\"", 5, "says nothing", "assumed: why");
-    refused("\"assumed: it has none\"", "\" \"", 5, "says nothing", "assumed: why");
+    refused("{ value = 100, source = \"a meter\" }", "{ value = 100 }", 3, "`awake_mw` has no source", "source");
+    refused("{ value = 100, source = \"a meter\" }", "100", 3, "not a valid device profile", "source");
+    refused("[10.0, 30.5], source = \"a meter\"", "[10.0, 30.5]", 24, "power_mw` has no source", "source");
+    refused("\"assumed: it has none\"", "\"assumed\"", 5, "is empty", "assumed: why");
+    refused("\"assumed: it has none\"", "\" \"", 5, "is empty", "assumed: why");
     refused(
         "value = 0.1, source = \"a fit\"",
         "value = 0.1, source = \"fti\"",
@@ -166,7 +166,7 @@ fn idle_states_that_are_not_ordered_are_refused() {
 fn what_stands_twice_is_refused() {
     let cluster = &GOOD[GOOD.find("[[cluster]]").unwrap()..GOOD.find("[governor").unwrap()];
     let error = Device::parse("box", &GOOD.replace(cluster, &cluster.repeat(2))).unwrap_err();
-    assert!(error.chain().contains("two clusters `little`"), "{}", error.chain());
+    assert!(error.chain().contains("duplicate cluster `little`"), "{}", error.chain());
     let row = &GOOD[GOOD.find("[[flash").unwrap()..GOOD.find("[sources]").unwrap()];
     let error = Device::parse("box", &GOOD.replace(row, &row.repeat(2))).unwrap_err();
     assert!(error.chain().contains("the same reads"), "{}", error.chain());

@@ -45,12 +45,13 @@ const fn conservative(rate: &'static str, down_factor: &'static str) -> [Tunable
 
 /// Every governor.
 pub const GOVERNORS: [About; 10] = [
-    About { name: "performance", about: "Always the highest frequency.", tunables: &[] },
-    About { name: "powersave", about: "Always the lowest frequency.", tunables: &[] },
-    About { name: "fixed", about: "Always the operating point that is nearest to this frequency.", tunables: &[] },
+    About { name: "performance", about: "Always the maximum frequency.", tunables: &[] },
+    About { name: "powersave", about: "Always the minimum frequency.", tunables: &[] },
+    About { name: "fixed", about: "Always the operating point nearest to this frequency.", tunables: &[] },
     About {
         name: "ondemand",
-        about: "Samples the load; above a threshold it goes to the maximum, else in proportion to the load.",
+        about: "Samples the load; above a threshold it selects the maximum, otherwise a frequency proportional to the \
+            load.",
         tunables: &[
             UP_THRESHOLD,
             tunable("sampling_rate", "us", "10000"),
@@ -61,7 +62,8 @@ pub const GOVERNORS: [About; 10] = [
     },
     About {
         name: "ondemand-legacy",
-        about: "Ondemand of phones' kernels: to the maximum under load, down to the least that carries the load.",
+        about: "Ondemand of phone kernels: the maximum under load, otherwise the lowest frequency that carries the \
+            load.",
         tunables: &[
             UP_THRESHOLD,
             tunable("down_differential", "%", "10"),
@@ -77,17 +79,17 @@ pub const GOVERNORS: [About; 10] = [
     },
     About {
         name: "conservative",
-        about: "Samples the load, and goes up and down in steps.",
+        about: "Samples the load, and moves up and down in steps.",
         tunables: &conservative("10000", "1"),
     },
     About {
         name: "conservative-legacy",
-        about: "Conservative as old kernels have it: up and down in steps, down more slowly.",
+        about: "Conservative of old kernels: up and down in steps, down more slowly.",
         tunables: &conservative(OLD_RATE, "5"),
     },
     About {
         name: "interactive",
-        about: "Android's: a timer on each core, a jump to hispeed_freq under load, and slow ways down.",
+        about: "Android's: a timer on each core, a jump to hispeed_freq under load, and a slow way down.",
         tunables: &[
             tunable("timer_rate", "us", "20000"),
             tunable("timer_slack", "us, -1: never", "80000"),
@@ -105,7 +107,7 @@ pub const GOVERNORS: [About; 10] = [
     },
     About {
         name: "schedutil",
-        about: "Follows the scheduler's estimate of each core's utilisation.",
+        about: "Follows the scheduler's estimate of each core's utilization.",
         tunables: &[
             tunable("rate_limit_us", "us", "1.5 x the transition latency, at most 2000"),
             tunable("frequency_invariant", "0 or 1", "1"),
@@ -114,7 +116,7 @@ pub const GOVERNORS: [About; 10] = [
     },
     About {
         name: "database",
-        about: "Is told by the database when operations start, wait and end, and weighs their energy by that.",
+        about: "Uses hints from the database on when operations start, wait and end to weigh latency against energy.",
         tunables: &[
             tunable("waiting_percent", "%", "10"),
             tunable("most_waiting", "operations", "8"),

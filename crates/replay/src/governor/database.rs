@@ -84,7 +84,7 @@ impl DatabaseInformed {
         let number = |name: &str, default: f64, most: f64| match tunables.get(name) {
             None => Ok(default),
             Some(text) => text.parse().ok().filter(|n| (0.0..=most).contains(n)).ok_or_else(|| {
-                Error::user(format!("`{text}` is no {name}")).hint(format!("a number from 0 to {most}"))
+                Error::user(format!("`{text}` is not a valid {name}")).hint(format!("a number from 0 to {most}"))
             }),
         };
         Ok(DatabaseInformed {

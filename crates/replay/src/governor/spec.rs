@@ -92,7 +92,7 @@ impl Spec {
     pub fn with(mut self, tunable: &str, value: &str) -> Result<Self> {
         self.check(tunable)?;
         if value.contains('"') {
-            return Err(Error::user(format!("the value of {tunable} holds a quotation mark: {value}"))
+            return Err(Error::user(format!("the value of {tunable} contains a quotation mark: {value}"))
                 .hint("values are numbers, or lists of numbers"));
         }
         self.tunables.insert(tunable.to_owned(), value.trim().to_owned());
@@ -149,7 +149,7 @@ fn kind(name: &str) -> Result<Kind> {
     if let Some(at) = fixed {
         let wrong = || {
             Error::user(format!("a frequency cannot be fixed at {at:?}"))
-                .hint("give per cent of the highest frequency (fixed:50), or kHz (fixed:1267200kHz)")
+                .hint("use per cent of the maximum frequency (fixed:50), or kHz (fixed:1267200kHz)")
         };
         if let Some(khz) = at.strip_suffix("kHz") {
             return khz.parse().ok().filter(|khz| *khz > 0).map(Kind::Khz).ok_or_else(wrong);
@@ -160,7 +160,7 @@ fn kind(name: &str) -> Result<Kind> {
         .iter()
         .find(|(known, ..)| *known == name)
         .map(|(_, kind, _)| *kind)
-        .ok_or_else(|| Error::user(format!("there is no governor {name:?}")).hint(format!("there are: {}", known())))
+        .ok_or_else(|| Error::user(format!("unknown governor {name:?}")).hint(format!("available: {}", known())))
 }
 
 /// A decimal number of up to three digits after its point, in thousandths.
@@ -193,7 +193,7 @@ impl FromStr for Spec {
             let (value, left) = value(after.trim_start()).ok_or_else(|| shape(text, "a quotation is not closed"))?;
             let tunable = tunable.trim();
             if spec.tunables.contains_key(tunable) {
-                return Err(shape(text, &format!("{tunable} is there twice")));
+                return Err(shape(text, &format!("{tunable} is given twice")));
             }
             spec = spec.with(tunable, value)?;
             rest = match left.trim_start() {
@@ -217,8 +217,8 @@ fn value(text: &str) -> Option<(&str, &str)> {
 }
 
 fn shape(text: &str, what: &str) -> Error {
-    Error::user(format!("the governor {text:?} cannot be read: {what}"))
-        .hint("write NAME, or NAME{TUNABLE=VALUE,TUNABLE=\"VALUE WITH SPACES\"}")
+    Error::user(format!("invalid governor {text:?}: {what}"))
+        .hint("use NAME, or NAME{TUNABLE=VALUE,TUNABLE=\"VALUE WITH SPACES\"}")
 }
 
 impl fmt::Display for Spec {

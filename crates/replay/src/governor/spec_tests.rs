@@ -52,7 +52,7 @@ fn text_of_the_wrong_shape_is_refused_with_what_is_wrong() {
     for (text, what) in [
         ("interactive{boost=1", "braces are not closed"),
         ("interactive{boost}", "no value"),
-        ("interactive{boost=1,boost=0}", "boost is there twice"),
+        ("interactive{boost=1,boost=0}", "boost is given twice"),
         ("interactive{target_loads=\"85}", "quotation is not closed"),
         ("interactive{target_loads=\"85\"boost=1}", "after target_loads there is"),
         ("interactive{boost=1,}", "after boost there is"),
@@ -61,7 +61,7 @@ fn text_of_the_wrong_shape_is_refused_with_what_is_wrong() {
         ("fixed:1.2345", "fixed at"),
         ("fixed:0kHz", "fixed at"),
         ("fixed:", "fixed at"),
-        ("", "no governor"),
+        ("", "unknown governor"),
     ] {
         let (chain, cure) = refused(text);
         assert!(chain.contains(what), "{text}: {chain}");
@@ -75,7 +75,7 @@ fn a_spec_is_its_text_in_json() {
     let json = serde_json::to_string(&spec).unwrap();
     assert_eq!(json, "\"ondemand{up_threshold=95}\"");
     assert_eq!(serde_json::from_str::<Spec>(&json).unwrap(), spec);
-    assert!(serde_json::from_str::<Spec>("\"turbo\"").unwrap_err().to_string().contains("no governor"));
+    assert!(serde_json::from_str::<Spec>("\"turbo\"").unwrap_err().to_string().contains("unknown governor"));
 }
 
 fn device(tunables: &[(&str, &str, &str)]) -> Device {

@@ -87,6 +87,6 @@ fn values_out_of_range_are_refused_with_a_cure() {
     for cores in [0, 3] {
         let levers = Levers { cores: Some(cores), ..Levers::default() };
         let error = levers.cores_of(&device().clusters[0]).unwrap_err();
-        assert!(error.cure().is_some_and(|c| c == "cores are from 1 to 2"));
+        assert!(error.cure().is_some_and(|c| c == "cores must be from 1 to 2"));
     }
 }

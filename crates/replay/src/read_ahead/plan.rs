@@ -2,8 +2,8 @@
 
 use super::{Advice, MapAdvice, Observed, PAGE_BYTES, Reader, Request, Rules, Setting, Work};
 use pocketstone_core::outcome::ReadAheadInForce;
-use pocketstone_core::plan::{Access, FileSystem, ReadSpec};
-use pocketstone_workload::{Operation, read_operations};
+use pocketstone_core::volume::FileSystem;
+use pocketstone_workload::{Operation, ReadAccess, ReadSpec, read_operations};
 
 /// What matters of a file system and its medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Medium {
     pub fn work(&self, spec: &ReadSpec, seed: u64, rules: Rules, setting: Setting) -> PlanWork {
         let mut reader = Reader::cold(rules, setting, spec.file_bytes, self.fan_out);
         // A mapping gets its advice by madvise(), which says nothing to the open file.
-        let mut mapping = (spec.access == Access::Mmap).then(|| match setting.advice {
+        let mut mapping = (spec.access == ReadAccess::Mmap).then(|| match setting.advice {
             Advice::Random => reader.map(MapAdvice::Random),
             Advice::Normal | Advice::Sequential => reader.map(MapAdvice::Normal),
         });
@@ -93,7 +93,7 @@ impl Medium {
                         None => reader.read_pages(request, take),
                     });
                 }
-                Operation::Prefetch { offset, bytes } => {
+                Operation::Prefetch { offset, bytes, .. } => {
                     prefetch += reader.will_need(Request { offset, bytes }, take);
                 }
                 _ => {}

@@ -2,7 +2,9 @@
 
 use super::window::{first_pages, next_pages};
 use super::*;
-use pocketstone_core::plan::{Access, Data, FileSystem, Pattern, Prefetch, ReadSpec};
+use pocketstone_core::pattern::Pattern;
+use pocketstone_core::volume::FileSystem;
+use pocketstone_workload::{Prefetch, ReadAccess, ReadSpec};
 use proptest::prelude::*;
 
 const FILE_BYTES: u64 = 5 << 20;
@@ -41,16 +43,7 @@ fn row(first: u64, last: u64) -> Vec<u64> {
 
 /// The read-ahead study's requests.
 fn study(pattern: Pattern, requests: u64) -> ReadSpec {
-    ReadSpec {
-        pattern,
-        requests,
-        request_bytes: 4096,
-        file_bytes: FILE_BYTES,
-        inter_arrival_ns: 0,
-        data: Data::Random,
-        access: Access::Read,
-        prefetch: Prefetch::None,
-    }
+    ReadSpec::new(pattern, requests)
 }
 
 /// Share of page reads that switching read-ahead off saves, mean over seeds.
@@ -298,7 +291,7 @@ fn a_plan_is_worked_as_the_runner_works_it() {
     let found = of(&willneed, off());
     assert_eq!((found.prefetch.pages, found.total().pages), (0, 40));
     // Faults at pages 0, 8, 16 ...: 0 to 31 with the marker at 24, whose fault brings 32 more.
-    let mapped = ReadSpec { access: Access::Mmap, request_bytes: 8 * PAGE_BYTES, ..study(Pattern::Sequential, 4) };
+    let mapped = ReadSpec { access: ReadAccess::Mmap, request_bytes: 8 * PAGE_BYTES, ..study(Pattern::Sequential, 4) };
     assert_eq!(pages(&of(&mapped, on())), [32, 0, 0, 32]);
     let random = Setting::raw_nand(WINDOW_BYTES, Advice::Random);
     assert_eq!(pages(&of(&mapped, random)), [8; 4]);

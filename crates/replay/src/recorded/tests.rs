@@ -185,7 +185,7 @@ fn what_cannot_be_is_refused_with_its_place_and_a_cure() {
     let events = |events: &[Event]| from_events(&log(events), WINDOW, ME, &[call(1, 2)], 1.0);
     refused(events(&[leaves(5, b'S'), wakes(4)]), "event 2 is at 4 ns, the one before it at 5 ns");
     refused(events(&[leaves(0u64.wrapping_sub(5), b'S')]), "event 1: its time is negative (-5 ns)");
-    refused(from_events(&fine, WINDOW, OTHER, &[call(1, 2)], 1.0), "nothing of thread 8");
+    refused(from_events(&fine, WINDOW, OTHER, &[call(1, 2)], 1.0), "no events of thread 8");
     refused(from_events(&fine, WINDOW, ME, &[call(9_999, 10_001)], 1.0), "the window is from 0 to 10000");
     refused(events(&[leaves(1, b'X')]), "ended before its operation 1");
     let turned = Window { start_ns: 5, end_ns: 4 };

@@ -50,7 +50,7 @@ impl Clock {
         }
         let Some(khz) = khz else { return Ok(false) };
         self.wanted = frequencies_khz.binary_search(&khz).map_err(|_| {
-            Error::bug(format!("a governor chose {khz} kHz, which is none of {frequencies_khz:?}"))
+            Error::bug(format!("a governor chose {khz} kHz, which is not in {frequencies_khz:?}"))
                 .hint("report it, with the device's profile and the governor's tunables")
         })?;
         if moment == Moment::Start {

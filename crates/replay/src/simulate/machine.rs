@@ -117,7 +117,7 @@ impl<'a> Machine<'a> {
             if self.left == 0 {
                 break;
             }
-            let next_ns = self.next_ns().ok_or_else(|| Error::bug("a replay stands still"))?;
+            let next_ns = self.next_ns().ok_or_else(|| Error::bug("a replay makes no progress"))?;
             self.pass(next_ns - self.now_ns);
             self.now_ns = next_ns;
         }

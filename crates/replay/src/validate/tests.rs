@@ -41,7 +41,7 @@ fn times_at_half_the_frequency_are_those_by_hand() {
 fn what_is_wrong_with_a_table_is_named_with_its_line() {
     let clean = "C,0ms,clean,1,1.1\n";
     for (text, place, word) in [
-        ("a,b\n1,2\n".to_owned(), "t.csv:1:", "no table"),
+        ("a,b\n1,2\n".to_owned(), "t.csv:1:", "not a table"),
         (format!("{HEAD}{clean}C,1ms,real,1\n"), "t.csv:3:", "4 cells"),
         (format!("{HEAD}{clean}C,1ms,real,-1,2\n"), "t.csv:3:", "`-1`"),
         (format!("{HEAD}{clean}C,2ms,real,1,2\n"), "t.csv:3:", "2ms"),

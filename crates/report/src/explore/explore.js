@@ -11,7 +11,7 @@
     data = JSON.parse(new TextDecoder().decode(await exploreInflate("explore-data")));
     engine = await exploreEngine(data);
   } catch (error) {
-    status.textContent = `This part needs a newer browser: ${error.message}`;
+    status.textContent = `This section requires a newer browser: ${error.message}`;
     return;
   }
   const form = root.querySelector("form"), control = (name) => root.querySelector(`[name=${name}]`);
@@ -100,7 +100,7 @@
   };
   // What is wrong with the choice, where it was chosen; the other governors stay.
   const failed = (error) => {
-    id("error").textContent = `${error.message}${error.hint ? `. Cure: ${error.hint}` : ""}.`;
+    id("error").textContent = `${error.message}${error.hint ? `. Fix: ${error.hint}` : ""}.`;
     for (const e of root.querySelectorAll("[data-tunable]")) {
       if (error.message.includes(`tunable ${e.dataset.tunable} `)) e.setAttribute("aria-invalid", "true");
     }

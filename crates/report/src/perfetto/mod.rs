@@ -97,7 +97,7 @@ impl<W: Write> Writer<'_, W> {
         self.buffer.push(PACKET_TAG);
         // A vector grows: nothing else can go wrong here.
         let encoded = packet.encode_length_delimited(&mut self.buffer);
-        encoded.map_err(|e| Error::bug("a packet of the Perfetto trace cannot be encoded").because(e))?;
+        encoded.map_err(|e| Error::bug("cannot encode a packet of the Perfetto trace").because(e))?;
         if self.buffer.len() >= 1 << 16 { self.flush() } else { Ok(()) }
     }
 
@@ -111,7 +111,7 @@ impl<W: Write> Writer<'_, W> {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.out.write_all(&self.buffer).user(|| "the Perfetto trace cannot be written".into())?;
+        self.out.write_all(&self.buffer).user(|| "cannot write the Perfetto trace".into())?;
         self.buffer.clear();
         Ok(())
     }

@@ -337,5 +337,5 @@ fn a_full_disk_is_an_error_and_says_of_what() {
         }
     }
     let error = write(&mut Full, &run(&log(vec![]), &[])).unwrap_err();
-    assert_eq!(error.chain(), "the Perfetto trace cannot be written: no space");
+    assert_eq!(error.chain(), "cannot write the Perfetto trace: no space");
 }

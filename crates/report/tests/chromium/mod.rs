@@ -1,5 +1,6 @@
 //! Runs headless Chromium on a page.
 
+use pocketstone_testing::{Need, Skip, installed};
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,10 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub const SKIPPED: &str = "skipped: no chromium to open the report in; apt-get install chromium";
-
-pub fn browser() -> bool {
-    Command::new("chromium").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+/// Whether there is a browser.
+pub fn browser() -> Result<(), Skip> {
+    let missing = || Need::Browser.lacks("no chromium to open the report in: apt-get install chromium");
+    installed("chromium").map(drop).ok_or_else(missing)
 }
 
 /// What one run of the browser left behind.

@@ -1,7 +1,7 @@
 //! A database run, layer by layer, with numbers that look like one.
 
 use super::line;
-use pocketstone_study::model::*;
+use pocketstone_study::views::model::*;
 
 /// A generator of numbers from 0 to 1 (the "minimal standard" of Park and Miller).
 struct Numbers(u64);
@@ -31,7 +31,8 @@ pub fn figures() -> Vec<Figure> {
     let delays = [0.0, 1e6, 2e6, 5e6, 10e6];
     let part = |name: &str, ys: [f64; 5]| line(name, Source::Measured, &delays, &ys.map(|y| y * 1e6), 0.0);
     let totals = |ys: [f64; 5]| {
-        let point = |(&x, y): (&f64, f64)| Point { x, y: y * 1e6, low: Some(y * 0.94e6), high: Some(y * 1.08e6) };
+        let point =
+            |(&x, y): (&f64, f64)| Point { x, y: y * 1e6, low: Some(y * 0.94e6), high: Some(y * 1.08e6), n: Some(7) };
         delays.iter().zip(ys).map(point).collect()
     };
     let runs: Vec<f64> = (1..=60).map(f64::from).collect();

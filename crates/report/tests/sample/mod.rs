@@ -2,7 +2,8 @@
 
 mod layers;
 
-use pocketstone_study::model::*;
+use pocketstone_study::specification::origin::Origin;
+use pocketstone_study::views::model::*;
 
 fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|t| t.to_string()).collect()
@@ -15,6 +16,7 @@ fn line(name: &str, source: Source, xs: &[f64], ys: &[f64], spread: f64) -> Seri
         y,
         low: interval.then_some(y - spread * (1.0 + y.abs())),
         high: interval.then_some(y + spread * (1.0 + y.abs())),
+        n: Some(7),
     };
     Series { name: name.into(), source, curve: false, points: xs.iter().zip(ys).map(point).collect() }
 }
@@ -117,6 +119,7 @@ fn claims() -> Vec<ClaimResult> {
         detail: detail.into(),
         paper: paper.map(Into::into),
         deviation: None,
+        origin: Default::default(),
         query: format!(
             "SELECT 1 - off.mean / on.mean\nFROM cells AS off JOIN cells AS on USING (file_system, \
                 requests)\nWHERE off.read_ahead = 0 AND on.read_ahead = 128 AND pattern = '{name}'"
@@ -128,7 +131,7 @@ fn claims() -> Vec<ClaimResult> {
             "random-gains",
             "Random reads are at least 30% faster with read-ahead off",
             Verdict::Holds,
-            "45.7% (90% interval 44.1% to 47.2%) is at least 30%.",
+            "45.7% (98.4% interval 44.1% to 47.2%) is at least 30%.",
             Some("41% on an SD card of 2012, figure 6."),
             true,
         ),
@@ -136,7 +139,7 @@ fn claims() -> Vec<ClaimResult> {
             "sequential-loses",
             "Sequential reads are slower with read-ahead off",
             Verdict::Holds,
-            "20.9% slower (90% interval 19.9% to 21.9%).",
+            "20.9% slower (98.4% interval 19.9% to 21.9%).",
             Some("“about a quarter”, section 4.2."),
             false,
         ),
@@ -162,9 +165,10 @@ fn claims() -> Vec<ClaimResult> {
 fn tables() -> Vec<Table> {
     let row = |cells: [&str; 6]| strings(&cells);
     let cells = Table {
+        origin: Origin::Measured,
         id: "cells".into(),
         title: "All cells".into(),
-        caption: "Medians of seven runs each, with the 90% confidence interval of the median.".into(),
+        caption: "Medians of seven runs each, with an interval of the median.".into(),
         columns: strings(&["File system", "Pattern", "Read-ahead", "Requests", "Time per request", "Page senses"]),
         rows: vec![
             row(["ext4", "random", "128 KiB", "256", "1.62 ms (1.59 ms to 1.66 ms)", "8230"]),
@@ -176,6 +180,7 @@ fn tables() -> Vec<Table> {
         ],
     };
     let ops = Table {
+        origin: Origin::Measured,
         id: "operations".into(),
         title: "Flash operations".into(),
         caption: String::new(),

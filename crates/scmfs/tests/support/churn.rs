@@ -1,9 +1,9 @@
 //! Files that come, grow, shrink, are overwritten and go, on a volume that is kept nearly full.
 
-use pocketstone_core::random::Random;
-use pocketstone_scmfs::{Error, Ino, Meta, ROOT, Volume};
+use pocketstone_random::Random;
+use pocketstone_scmfs::{Error, Ino, Meta, Operations, ROOT, Volume};
 
-/// How full the data area is kept, in percent.
+/// How full the data area is kept, in percent, unless somebody says otherwise.
 const FULL_PERCENT: u64 = 85;
 const DIRECTORIES: u64 = 8;
 
@@ -24,6 +24,8 @@ pub struct Churn {
     next: u64,
     /// Smallest and largest size of a file.
     sizes: (u64, u64),
+    /// How full the data area is kept, in percent.
+    pub full_percent: u64,
     /// Bytes that were written.
     pub written: u64,
     /// Changes in all, and those that found no space.
@@ -41,7 +43,18 @@ impl Churn {
             volume.create_directory(ROOT, name.as_bytes(), &Meta::directory(0o755)).expect("a directory").ino
         };
         let directories = (0..DIRECTORIES).map(make).collect();
-        Churn { random, directories, files: Vec::new(), buffer, next: 0, sizes, written: 0, changes: 0, refused: 0 }
+        Churn {
+            random,
+            directories,
+            files: Vec::new(),
+            buffer,
+            next: 0,
+            sizes,
+            full_percent: FULL_PERCENT,
+            written: 0,
+            changes: 0,
+            refused: 0,
+        }
     }
 
     /// Log-uniform: as many files between the least size and its double as between half the most and that.
@@ -52,9 +65,9 @@ impl Churn {
         base + self.random.below(base)
     }
 
-    pub fn is_full(volume: &Volume) -> bool {
-        let statfs = volume.statfs();
-        (statfs.blocks - statfs.free_blocks) * 100 >= statfs.blocks * FULL_PERCENT
+    pub fn is_full(&self, volume: &Volume) -> bool {
+        let statfs = volume.statfs().unwrap();
+        (statfs.blocks - statfs.free_blocks) * 100 >= statfs.blocks * self.full_percent
     }
 
     fn wrote(&mut self, result: Result<u64, Error>) {
@@ -93,13 +106,13 @@ impl Churn {
         }
         let index = self.random.below(self.files.len() as u64) as usize;
         let what = self.random.below(10);
-        if Churn::is_full(volume) && what < 7 {
+        if self.is_full(volume) && what < 7 {
             if what < 6 {
                 return self.remove(volume, index);
             }
             let held = &mut self.files[index];
             held.bytes = self.random.below(held.bytes + 1);
-            let file = volume.open_file(held.ino).expect("a file opens");
+            let file = volume.open(held.ino).expect("a file opens");
             return file.truncate(held.bytes).expect("a file is cut");
         }
         if what < 4 {
@@ -113,7 +126,7 @@ impl Churn {
         if end <= at {
             return;
         }
-        let file = volume.open_file(held.ino).expect("a file opens");
+        let file = volume.open(held.ino).expect("a file opens");
         let written = file.write_at(&self.buffer[..(end - at) as usize], at).map(|bytes| bytes as u64);
         if written.is_ok() {
             self.files[index].bytes = old.max(end);
@@ -125,7 +138,7 @@ impl Churn {
     pub fn read_all(&mut self, volume: &Volume) -> u64 {
         let mut bytes = 0;
         for held in &self.files {
-            let file = volume.open_file(held.ino).expect("a file opens");
+            let file = volume.open(held.ino).expect("a file opens");
             let got = file.read_at(&mut self.buffer, 0).expect("a file is read") as u64;
             assert_eq!(got, held.bytes, "the size of file {}", held.ino);
             bytes += got;

@@ -1,8 +1,6 @@
 //! What a volume may hold after a crash.
 
-use super::model::Model;
-use super::op::Op;
-use super::tree::{Tree, differences};
+use pocketstone_fstest::{Model, Op, Tree, differences};
 use pocketstone_scmfs::Allocate;
 
 /// The states of a tree that a crash at one moment may leave.

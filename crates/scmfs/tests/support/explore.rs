@@ -1,14 +1,12 @@
 //! Runs operations on a recorded region, crashes them wherever a crash can come, and judges what is left.
 
 use super::expect::Expectation;
-use super::model::Model;
-use super::on_volume::{OpenFiles, apply, apply_both};
-use super::op::{Op, Outcome};
 use super::region::Shared;
 use super::shape::Shape;
-use super::tree::{Tree, walk};
+use super::subject::{OpenFiles, apply_both, walk};
+use pocketstone_fstest::{Has, Model, Op, Outcome, Tree, apply};
 use pocketstone_media::crash::{CrashState, Limits, Recorder};
-use pocketstone_scmfs::{FileType, OpenOptions, Volume, check};
+use pocketstone_scmfs::{FileType, OpenOptions, Operations, Volume, check};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
@@ -191,9 +189,8 @@ fn overwrite_and_crash(volume: Volume, shared: &Shared, options: &OpenOptions, t
     let said = |error: pocketstone_scmfs::Error| format!("overwriting after recovery: {error}");
     let (mut written, mut open) = (Vec::new(), Vec::new());
     for (path, leaf) in tree.iter().filter(|(_, leaf)| leaf.kind == FileType::Regular) {
-        let file = volume.resolve(path).and_then(|ino| volume.open_file(ino)).map_err(said)?;
-        let end = file.next_hole(0).unwrap_or(0);
-        let bytes = vec![0xC3; end.min(4096) as usize];
+        let file = volume.resolve(path).and_then(|ino| volume.open(ino)).map_err(said)?;
+        let bytes = vec![0xC3; super::space_from_start(&file).min(file.attributes().size).min(4096) as usize];
         file.write_at(&bytes, 0).map_err(said)?;
         if leaf.links == 1 {
             written.push((path, bytes));
@@ -204,7 +201,7 @@ fn overwrite_and_crash(volume: Volume, shared: &Shared, options: &OpenOptions, t
     drop(open); // after that: they store nothing, as in a process that was killed
     let volume = Volume::open(shared.region(), options).map_err(said)?;
     for (path, bytes) in written {
-        let file = volume.resolve(path).and_then(|ino| volume.open_file(ino)).map_err(said)?;
+        let file = volume.resolve(path).and_then(|ino| volume.open(ino)).map_err(said)?;
         let mut found = vec![0; bytes.len()];
         file.read_at(&mut found, 0).map_err(said)?;
         if found != bytes {
@@ -222,14 +219,14 @@ fn expect_no_findings(shared: &Shared, when: &str) -> Result<(), String> {
 /// A file can be made, written, read and removed, unless the volume is full.
 fn use_volume(volume: &Volume) -> Result<(), String> {
     let (path, mut files) = ("/after-the-crash", OpenFiles::default());
-    let mut model = Model::new(0, 0, 0);
+    let mut model = Model::new(Has::all(), 0, 0, 0);
     let ops = [
         Op::Create(path.into(), FileType::Regular, 0o600, None),
         Op::Write(path.into(), 0, 700, 3),
         Op::Read(path.into(), 0, 1000),
         Op::Unlink(path.into()),
     ];
-    if matches!(apply(volume, &mut files, &ops[0]), Ok(Outcome::Failed(super::errno::ENOSPC))) {
+    if matches!(apply(volume, &mut files, &ops[0]), Ok(Outcome::Failed(pocketstone_fstest::errno::ENOSPC))) {
         return Ok(());
     }
     model.apply(&ops[0]);

@@ -1,8 +1,8 @@
 //! One file under random operations against a vector of bytes: what fsx does to a kernel's file system.
 
 use super::shape::{Shape, expect_sound};
-use pocketstone_core::random::Random;
-use pocketstone_scmfs::{Allocate, File, Meta, ROOT, Volume};
+use pocketstone_random::Random;
+use pocketstone_scmfs::{Allocate, File, Meta, Operations, ROOT, Volume};
 
 const NAME: &[u8] = b"fsx";
 
@@ -155,5 +155,5 @@ fn lengthen(good: &mut Vec<u8>, end: u64) {
 
 fn reopen(volume: &Volume) -> File {
     let attr = volume.lookup(ROOT, NAME).expect("the file is there");
-    volume.open_file(attr.ino).expect("the file opens")
+    volume.open(attr.ino).expect("the file opens")
 }

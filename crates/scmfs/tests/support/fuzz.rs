@@ -1,16 +1,13 @@
 //! The bodies of the fuzz targets; `cargo test` replays their corpora through them.
 
-use super::decode::Decoder;
-use super::model::Model;
-use super::on_volume::{OpenFiles, apply};
-use super::op::Op;
 use super::region::Shared;
 use super::run::Run;
 use super::seal::Seal;
 use super::shape::Shape;
 use super::starts;
-use super::tree::walk;
-use pocketstone_core::random::Random;
+use super::subject::{OpenFiles, walk};
+use pocketstone_fstest::{Model, Op, apply, drive};
+use pocketstone_random::Random;
 use pocketstone_scmfs::{Error, Volume, check};
 use std::sync::OnceLock;
 
@@ -23,17 +20,7 @@ pub fn operations(data: &[u8]) {
         2 => Shape::tiny(64 << 10).with_null_files(3),
         _ => Shape::tiny(32 << 10),
     };
-    let decoder = Decoder::new(&shape);
-    let mut run = Run::new(&shape);
-    for word in words.chunks_exact(8) {
-        let word: [u8; 8] = word.try_into().expect("chunks of 8 bytes");
-        if word[0] >= 252 {
-            run = run.restart(word[1] % 2 == 0).unwrap_or_else(|what| panic!("{what}"));
-        } else {
-            run.step(&decoder.decode(word)).unwrap_or_else(|what| panic!("{what}"));
-        }
-    }
-    run.finish().unwrap_or_else(|what| panic!("{what}"));
+    drive::fuzz(words, &shape.decoder(), || Run::new(&shape));
 }
 
 /// Most bytes of an image given as such.
@@ -112,7 +99,7 @@ pub fn examine(image: &[u8]) {
             assert!(again.findings.is_empty(), "after repair of {:#?}\nfound {:#?}", report.findings, again.findings);
             let volume = match Volume::open(shared.region(), &shape.open) {
                 // A feature that this program may read and not change: nothing that fsck could mend.
-                Err(Error::Medium(error)) if error.message().contains("can only read") => return,
+                Err(Error::Medium(error)) if error.message().contains("supports read-only") => return,
                 opened => opened.expect("a sound volume opens"),
             };
             walk(&volume).expect("a sound volume can be read");
@@ -124,9 +111,9 @@ pub fn examine(image: &[u8]) {
 
 fn use_it(volume: &Volume, shape: &Shape) {
     drop(walk(volume));
-    let (decoder, mut random, mut files) = (Decoder::new(shape), Random::new(1), OpenFiles::default());
+    let (decoder, mut random, mut files) = (shape.decoder(), Random::new(1), OpenFiles::default());
     // The model only keeps reads small: a damaged size must not make the test allocate it.
-    let mut model = Model::new(0o755, 0, 0);
+    let mut model = Model::new(shape.has(), 0o755, 0, 0);
     for _ in 0..40 {
         let op = decoder.random(&mut random);
         model.apply(&op);

@@ -1,8 +1,8 @@
 //! A mail server's work, as filebench's varmail has it: files of 16 KiB on average, all in one directory;
 //! created, appended to and synchronised, read, and removed.
 
-use pocketstone_core::random::Random;
-use pocketstone_scmfs::{Ino, Meta, ROOT, Volume};
+use pocketstone_random::Random;
+use pocketstone_scmfs::{Ino, Meta, Operations, ROOT, Volume};
 
 /// Mean bytes of one append.
 const MEAN_BYTES: u64 = 16 << 10;
@@ -63,7 +63,7 @@ impl Mail {
                 continue;
             }
             let ino = volume.lookup(self.directory, &Mail::name(index)).expect("the file is there").ino;
-            let file = volume.open_file(ino).expect("the file opens");
+            let file = volume.open(ino).expect("the file opens");
             // As large as a mailbox gets; then it is begun anew, as the average stays 16 KiB or so.
             operations += 1 + file.read_at(&mut self.buffer, 0).map(|_| 0).expect("a read");
             if appends {

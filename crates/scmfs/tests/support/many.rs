@@ -1,7 +1,7 @@
 //! Many small files, and what they cost.
 
 use pocketstone_media::{MapOptions, Mapped};
-use pocketstone_scmfs::{CreateOptions, Ino, Meta, OpenOptions, ROOT, Volume};
+use pocketstone_scmfs::{CreateOptions, Ino, Meta, OpenOptions, Operations, ROOT, Volume};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,7 @@ impl Many {
         for step in 0..files {
             let index = step.wrapping_mul(7_919) % files;
             let path = format!("/d{}/f{index}", index / FILES_PER_DIRECTORY);
-            let file = volume.open_file(volume.resolve(&path).expect("a name")).expect("a file opens");
+            let file = volume.open(volume.resolve(&path).expect("a name")).expect("a file opens");
             assert_eq!(file.read_at(&mut found, 0).expect("a read"), bytes);
             assert_eq!(found[..8], index.to_le_bytes(), "{path}");
         }

@@ -26,6 +26,12 @@ impl Shared {
         Box::new(self.clone())
     }
 
+    /// Changes bytes behind a volume's back, as damage does.
+    pub fn overwrite(&self, at: u64, bytes: &[u8]) {
+        // SAFETY: no test holds a view of a file, or runs another thread, while it damages what that is on.
+        unsafe { self.0.write(at, bytes) };
+    }
+
     pub fn image(&self) -> Vec<u8> {
         let mut image = vec![0; self.0.bytes() as usize];
         self.0.read(0, &mut image);
@@ -33,12 +39,13 @@ impl Shared {
     }
 }
 
-impl Region for Shared {
+// SAFETY: the region inside stays until the last owner is dropped, and nobody has two volumes on it at a time.
+unsafe impl Region for Shared {
     fn bytes(&self) -> u64 {
         self.0.bytes()
     }
 
-    fn base(&self) -> *mut u8 {
+    fn base(&self) -> *const u8 {
         self.0.base()
     }
 
@@ -63,20 +70,24 @@ impl Region for Shared {
         self.0.read(at, into);
     }
 
-    fn write(&self, at: u64, from: &[u8]) {
-        self.0.write(at, from);
+    unsafe fn write(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.0.write(at, from) };
     }
 
-    fn store_u64(&self, at: u64, value: u64) {
-        self.0.store_u64(at, value);
+    unsafe fn store_u64(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.0.store_u64(at, value) };
     }
 
-    fn stream(&self, at: u64, from: &[u8]) {
-        self.0.stream(at, from);
+    unsafe fn stream(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.0.stream(at, from) };
     }
 
-    fn zero(&self, at: u64, bytes: u64) {
-        self.0.zero(at, bytes);
+    unsafe fn zero(&self, at: u64, bytes: u64) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.0.zero(at, bytes) };
     }
 
     fn flush(&self, at: u64, bytes: u64) {

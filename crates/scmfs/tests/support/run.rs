@@ -1,11 +1,9 @@
 //! A volume and its model, side by side.
 
-use super::model::Model;
-use super::on_volume::{OpenFiles, apply_both};
-use super::op::Op;
 use super::region::Shared;
 use super::shape::{Shape, expect_sound};
-use super::tree::{differences, walk};
+use super::subject::{OpenFiles, apply_both, walk};
+use pocketstone_fstest::{Model, Op, Pair, differences};
 use pocketstone_scmfs::Volume;
 
 pub struct Run {
@@ -22,26 +20,27 @@ impl Run {
         Run { shape: shape.clone(), shared, volume, files: OpenFiles::default(), model }
     }
 
-    /// Executes an operation on both; `Err` says how the answers differ.
-    pub fn step(&mut self, op: &Op) -> Result<(), String> {
-        apply_both(&self.volume, &mut self.files, &mut self.model, op, self.shape.tight)
-    }
-
     /// An operation that must not fail for want of space.
     pub fn step_with_room(&mut self, op: &Op) -> Result<(), String> {
         apply_both(&self.volume, &mut self.files, &mut self.model, op, false)
     }
+}
 
-    pub fn compare(&self) -> Result<(), String> {
+impl Pair for Run {
+    fn step(&mut self, op: &Op) -> Result<(), String> {
+        apply_both(&self.volume, &mut self.files, &mut self.model, op, self.shape.tight)
+    }
+
+    fn compare(&mut self) -> Result<(), String> {
         let got = walk(&self.volume).map_err(|broken| format!("{broken:?}"))?;
         let lines = differences(&got, &self.model.tree());
         if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
     }
 
-    /// Stops with or without a clean close, and starts again.
-    pub fn restart(mut self, clean: bool) -> Result<Run, String> {
+    /// With a clean close, or without.
+    fn restart(mut self, way: u8) -> Result<Run, String> {
         drop(std::mem::take(&mut self.files));
-        if clean {
+        if way % 2 == 0 {
             self.volume.close().map_err(|error| format!("close: {error}"))?;
             let report = expect_sound(&self.shared);
             if !report.clean {
@@ -56,8 +55,7 @@ impl Run {
         Ok(self)
     }
 
-    /// Compares, closes, and lets fsck look.
-    pub fn finish(mut self) -> Result<(), String> {
+    fn finish(mut self) -> Result<(), String> {
         drop(std::mem::take(&mut self.files));
         self.model.restart();
         self.compare()?;

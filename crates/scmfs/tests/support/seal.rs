@@ -1,6 +1,8 @@
 //! Makes damaged metadata pass its checksum again, so that damage reaches the checks behind it. Written from
 //! the format's description, not from the library.
 
+use std::ops::Range;
+
 /// Where the parts of a volume lie, as its superblock says before it is damaged.
 #[derive(Debug, Clone)]
 pub struct Seal {
@@ -8,8 +10,9 @@ pub struct Seal {
     huge: usize,
     inodes: usize,
     journal: (usize, usize),
-    inodes_at: usize,
+    pub inodes_at: usize,
     mapping_at: usize,
+    mirror_at: usize,
     free_map_at: usize,
     pub data_at: usize,
     segments: usize,
@@ -61,6 +64,7 @@ impl Seal {
             journal: (long(image, 40), long(image, 48)),
             inodes_at: long(image, 56),
             mapping_at: long(image, 64),
+            mirror_at: long(image, 192),
             free_map_at: long(image, 72),
             data_at,
             segments: (long(image, 24) - data_at) / huge,
@@ -70,23 +74,72 @@ impl Seal {
 
     /// Corrects the checksum over a byte, if one is there. What is all zeros is not in use, and stays so.
     pub fn seal(&self, image: &mut [u8], at: usize) {
-        if at < self.journal.0 {
-            self.superblock(image, at / self.page * self.page);
+        let tables = [self.mapping_at, self.mirror_at];
+        let table = tables.into_iter().find(|table| (*table..*table + self.segments * 16).contains(&at));
+        let copy = self.superblocks().into_iter().find(|copy| (*copy..*copy + SUPERBLOCK_BYTES).contains(&at));
+        if let Some(copy) = copy {
+            self.superblock(image, copy);
+        } else if at < self.journal.0 {
+            // Nothing lies there.
         } else if at < self.inodes_at {
             self.record(image, at);
         } else if at < self.inodes_at + self.inodes * 2 * VERSION_BYTES {
             self.version(image, (at - self.inodes_at) / VERSION_BYTES);
-        } else if (self.mapping_at..self.mapping_at + self.segments * 16).contains(&at) {
-            let entry = (at - self.mapping_at) / 16;
-            let from = self.mapping_at + entry * 16;
-            if image[from..from + 16].iter().all(|byte| *byte == 0) {
-                return;
-            }
+        } else if let Some(table) = table {
+            let entry = (at - table) / 16;
+            let from = table + entry * 16;
             let right = crc(entry as u32 + 1, &[&image[from..from + 12]]);
             set(image, from + 12, right);
         } else if at >= self.data_at {
             (1..=self.inodes).for_each(|ino| self.content(image, ino, at));
         }
+    }
+
+    /// Bytes of a small page.
+    pub fn page(&self) -> usize {
+        self.page
+    }
+
+    /// Where an inode lies.
+    pub fn inode_at(&self, ino: usize) -> usize {
+        self.inodes_at + (ino - 1) * 2 * VERSION_BYTES
+    }
+
+    /// The inodes that the inode table has in a range of bytes.
+    pub fn inodes_in(&self, range: &Range<usize>) -> Range<usize> {
+        let number = |at: usize| at.saturating_sub(self.inodes_at).div_ceil(2 * VERSION_BYTES).min(self.inodes) + 1;
+        let first = range.start.saturating_sub(self.inodes_at) / (2 * VERSION_BYTES) + 1;
+        first..number(range.end).max(first)
+    }
+
+    /// Where inodes have metadata in the data area, one small page at a time: directories, links, attributes.
+    pub fn metadata_in_data(&self, image: &[u8]) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        for ino in 1..=self.inodes {
+            let inode = self.inode(image, ino);
+            let mut add = |(start, bytes): (usize, usize)| {
+                found.extend((start..start + bytes).step_by(self.page).map(|at| (ino, at)));
+            };
+            if inode.xattrs.1 > 0 {
+                add(inode.xattrs);
+            }
+            if matches!(inode.mode & MODE_TYPE, MODE_DIRECTORY | MODE_LINK) && !inode.is_huge {
+                add(inode.run);
+            }
+            if inode.mode & MODE_TYPE == MODE_DIRECTORY && inode.is_huge {
+                for segment in 0..self.segments {
+                    if word(image, self.mapping_at + segment * 16) as usize == ino {
+                        add((self.data_at + segment * self.huge, self.huge));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Where the two superblocks lie.
+    pub fn superblocks(&self) -> [usize; 2] {
+        [0, self.data_at - self.page]
     }
 
     fn superblock(&self, image: &mut [u8], at: usize) {
@@ -124,7 +177,7 @@ impl Seal {
         let pages = (self.segments * (self.huge / self.page)).div_ceil(64);
         let bytes = (pages + (self.inodes + 1).div_ceil(64)) * 8;
         let right = crc(0, &[&image[self.free_map_at..self.free_map_at + bytes]]);
-        for copy in [0, self.page] {
+        for copy in self.superblocks() {
             set(image, copy + 136, right);
             self.superblock(image, copy);
         }

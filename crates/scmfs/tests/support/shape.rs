@@ -1,8 +1,8 @@
 //! Volumes of the sizes that the tests use.
 
-use super::model::Model;
 use super::region::Shared;
-use pocketstone_scmfs::{CreateOptions, Geometry, OpenOptions, Report, Threshold, Volume, check};
+use pocketstone_fstest::{Decoder, Has, Model};
+use pocketstone_scmfs::{CreateOptions, Geometry, OpenOptions, Operations, Report, Threshold, Volume, check};
 
 #[derive(Debug, Clone)]
 pub struct Shape {
@@ -51,6 +51,12 @@ impl Shape {
         self
     }
 
+    /// Contents with checksums: every read of a page that has a wrong one fails.
+    pub fn with_checksums(mut self) -> Shape {
+        self.create.checksums = true;
+        self
+    }
+
     pub fn page_bytes(&self) -> u64 {
         u64::from(self.create.geometry.page_bytes)
     }
@@ -64,6 +70,20 @@ impl Shape {
             Threshold::Bytes(bytes) => bytes,
             Threshold::Never => self.huge_bytes(),
         }
+    }
+
+    pub fn has(&self) -> Has {
+        Has { page_bytes: self.page_bytes(), ..Has::all() }
+    }
+
+    /// Operations at the edges of pages, huge pages and the threshold.
+    pub fn decoder(&self) -> Decoder {
+        let (page, huge, threshold) = (self.page_bytes(), self.huge_bytes(), self.threshold_bytes());
+        let edges = [page, 2 * page, 5 * page, threshold, huge, 2 * huge, self.reach_bytes];
+        let mut lengths = vec![1, 8, 63, 64, 100, page - 1, page, page + 1, 3 * page, threshold, threshold + 1];
+        // Writes of whole huge pages, as long as that stays cheap.
+        lengths.extend([huge, huge + page].into_iter().filter(|length| *length <= 64 << 10));
+        Decoder::new(self.has(), page, &edges, &lengths, self.reach_bytes)
     }
 
     pub fn make(&self) -> Shared {
@@ -81,7 +101,8 @@ impl Shape {
         let shared = self.make();
         let volume = self.open(&shared);
         let root = volume.attributes(pocketstone_scmfs::ROOT).expect("the root has attributes");
-        (shared, volume, Model::new(root.permissions, root.uid, root.gid))
+        let model = Model::new(self.has(), root.permissions, root.uid, root.gid);
+        (shared, volume, model)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Where crash exploration starts, and the operations it crashes.
 
 use super::explore::Start;
-use super::on_volume::{OpenFiles, apply, apply_both};
-use super::op::{Op, Outcome, Target};
 use super::shape::Shape;
+use super::subject::{OpenFiles, apply_both};
+use pocketstone_fstest::{Op, Outcome, Target, apply};
 use pocketstone_scmfs::{Allocate, FileType, Rename, SetXattr};
 
 fn create(path: &str) -> Op {
@@ -101,10 +101,56 @@ fn full() -> Start {
         }
     }
     let refused = apply(&volume, &mut files, &Op::Append("/c".into(), 2048, 1)).expect("no damage");
-    assert_eq!(refused, Outcome::Failed(super::errno::ENOSPC), "the volume is not full");
+    assert_eq!(refused, Outcome::Failed(pocketstone_fstest::errno::ENOSPC), "the volume is not full");
     drop(files);
     volume.close().expect("a full volume can be closed");
     Start { name: "full", shape, image: shared.image(), model, prelude: Vec::new() }
+}
+
+/// Files with holes in their small pages, and one that lost a part of a huge page.
+fn punched() -> Vec<Op> {
+    let punch = |path: &str, offset, bytes| Op::Allocate(path.into(), Allocate::PunchHole, offset, bytes);
+    let mut ops =
+        vec![mkdir("/d"), mkdir("/e"), create("/d/a"), create("/a"), write("/a", 0, 900), punch("/a", 256, 256)];
+    ops.extend([create("/b"), write("/b", 0, 5000), punch("/b", 512, 600), punch("/b", 2304, 256)]);
+    ops.extend([create("/c"), write("/c", 0, 1000), punch("/c", 0, 512), write("/d/a", 0, 300)]);
+    ops
+}
+
+/// Every inode is in use, and no free huge page holds zeros.
+fn used_up() -> Vec<Op> {
+    let garbage = [create("/b"), write("/b", 0, 32_000), Op::Unlink("/b".into())];
+    let mut ops = vec![create("/a"), write("/a", 0, 200)];
+    ops.extend(garbage);
+    ops.push(mkdir("/d"));
+    ops
+}
+
+/// What is free are single pages: whatever needs more takes them one by one, or others have to move.
+fn scattered() -> Start {
+    let mut shape = Shape::tiny(40 << 10);
+    shape.create.inodes = Some(32);
+    let (shared, volume, mut model) = shape.start();
+    let mut files = OpenFiles::default();
+    let mut go =
+        |op: Op, tight| apply_both(&volume, &mut files, &mut model, &op, tight).expect("a volume can be built");
+    for op in [create("/a"), write("/a", 0, 200), create("/b"), write("/b", 0, 500), mkdir("/d"), create("/c")] {
+        go(op, false);
+    }
+    for i in 0..12 {
+        let path = format!("/d/{i}");
+        go(create(&path), false);
+        go(write(&path, 0, 200), false);
+    }
+    for bytes in [2048, 256, 16] {
+        for _ in 0..30 {
+            go(Op::Append("/c".into(), bytes, 1), true);
+        }
+    }
+    (0..12).step_by(2).for_each(|i| go(Op::Unlink(format!("/d/{i}")), false));
+    drop(files);
+    volume.close().expect("a volume can be closed");
+    Start { name: "scattered", shape, image: shared.image(), model, prelude: Vec::new() }
 }
 
 pub fn all() -> Vec<Start> {
@@ -113,6 +159,9 @@ pub fn all() -> Vec<Start> {
         [Op::Open(0, "/a".into()), Op::Temporary(1), Op::Write(Target::Slot(1), 0, 300, 1), Op::Open(2, "/c".into())];
     let mut growable = Shape::tiny(64 << 10);
     growable.create.bytes = Some(32 << 10);
+    // The next inode needs one more huge page for the table.
+    let mut few_inodes = tiny();
+    few_inodes.create.inodes = Some(3);
     vec![
         start("empty", tiny(), &[], &[]),
         start("files", tiny(), &files(), &[]),
@@ -122,8 +171,76 @@ pub fn all() -> Vec<Start> {
         start("open files", tiny(), &files(), &slots),
         start("null files", tiny().with_null_files(3), &files()[..6], &[]),
         start("growable", growable, &files()[..4], &[]),
+        start("punched", tiny(), &punched(), &[]),
+        start("few inodes", few_inodes, &used_up(), &[]),
+        scattered(),
         full(),
     ]
+}
+
+fn set_acl(path: &str, is_default: bool, mode: u16, named: u16) -> Op {
+    Op::SetAcl(path.into(), is_default, mode, named)
+}
+
+fn remove_xattr(path: &str, name: &str) -> Op {
+    Op::RemoveXattr(path.into(), name.into())
+}
+
+/// Lists of access rights, and what changes them, hands them on, or takes them away.
+pub fn lists() -> (Start, Vec<Op>) {
+    let ops = [
+        create("/a"),
+        set_acl("/a", false, 0o640, 7),
+        create("/b"),
+        set_xattr("/b", "user.a", 30),
+        mkdir("/d"),
+        set_acl("/d", true, 0o751, 5),
+        create("/d/a"),
+        mkdir("/e"),
+    ];
+    let start = start("lists", Shape::tiny(48 << 10), &ops, &[]);
+    let mut ops = vec![
+        set_acl("/a", false, 0o406, 1),
+        set_acl("/b", false, 0o664, 2),
+        set_acl("/d", false, 0o770, 7),
+        set_acl("/d", true, 0o700, 7),
+        set_acl("/e", true, 0o755, 7),
+        remove_xattr("/a", pocketstone_fstest::acl::ACCESS),
+        remove_xattr("/d", pocketstone_fstest::acl::DEFAULT),
+        Op::Chmod("/a".into(), 0o4611),
+        create("/d/n"),
+        mkdir("/d/n"),
+        Op::Create("/d/n".into(), FileType::Fifo, 0o666, None),
+        Op::Symlink("/d/n".into(), "x".into()),
+        Op::Unlink("/d/a".into()),
+        rename("/b", "/d/a", Rename::Replace),
+    ];
+    ops.extend([("/d/a", "/n"), ("/d/a", "/b"), ("/a", "/d/n"), ("/e", "/d/n")].map(|(from, to)| whiteout(from, to)));
+    (start, ops)
+}
+
+fn whiteout(from: &str, to: &str) -> Op {
+    rename(from, to, Rename::Whiteout { replace: true, uid: 0, gid: 0 })
+}
+
+/// Starts whose contents have checksums: a wrong one that a crash leaves is a read that fails.
+pub fn with_checksums() -> Vec<Start> {
+    let tiny = || Shape::tiny(48 << 10).with_checksums();
+    vec![
+        start("files, checksums", tiny(), &files(), &[]),
+        start("sparse, checksums", tiny(), &sparse(), &[]),
+        start("null files, checksums", tiny().with_null_files(3), &files()[..6], &[]),
+    ]
+}
+
+/// The operations of the alphabet that change what files hold.
+pub fn content_alphabet(start: &Start) -> Vec<Op> {
+    let mut ops = alphabet(start);
+    ops.retain(|op| {
+        matches!(op, Op::Write(..) | Op::WriteAtomic(..) | Op::Append(..) | Op::Truncate(..) | Op::Allocate(..))
+            || matches!(op, Op::Unlink(..) | Op::Background | Op::Create(..))
+    });
+    ops
 }
 
 fn on_names() -> Vec<Op> {
@@ -139,7 +256,7 @@ fn on_names() -> Vec<Op> {
     for (from, to) in [("/a", "/n"), ("/d/a", "/n"), ("/c", "/d/n"), ("/a", "/e/n")] {
         ops.push(Op::Link(from.into(), to.into()));
     }
-    ops.extend(["/a", "/b", "/c", "/d/a", "/f", "/d/3nnn"].map(|path| Op::Unlink(path.into())));
+    ops.extend(["/d/a", "/f", "/d/3nnn"].map(|path| Op::Unlink(path.into())));
     ops.extend(["/d/f", "/e/g", "/e"].map(|path| Op::Rmdir(path.into())));
     let pairs = [
         ("/a", "/n"),
@@ -162,6 +279,7 @@ fn on_names() -> Vec<Op> {
     for (one, other) in [("/a", "/b"), ("/a", "/d/a"), ("/a", "/d"), ("/d/f", "/e"), ("/c", "/e")] {
         ops.push(rename(one, other, Rename::Exchange));
     }
+    ops.extend([("/a", "/n"), ("/a", "/b"), ("/d/a", "/e/n"), ("/d/f", "/n")].map(|(from, to)| whiteout(from, to)));
     for path in ["/a", "/d"] {
         ops.extend([Op::Chmod(path.into(), 0o4711), Op::Chown(path.into(), 7, 8), set_xattr(path, "user.b", 30)]);
         ops.extend([set_xattr(path, "user.a", 80), Op::RemoveXattr(path.into(), "user.a".into())]);
@@ -191,18 +309,28 @@ fn on_contents(path: &str) -> Vec<Op> {
     for how in hows {
         ops.extend([(0, 256), (100, 1000), (1000, 4000)].map(|(o, n)| Op::Allocate(path.into(), how, o, n)));
     }
-    ops.push(Op::SetSize(path.into(), 600));
+    // Whole small pages, in small files and in huge pages.
+    let ranges = [(256, 256), (512, 2048)];
+    for how in [Allocate::PunchHole, Allocate::Collapse, Allocate::Insert] {
+        ops.extend(ranges.map(|(o, n)| Op::Allocate(path.into(), how, o, n)));
+    }
+    ops.extend([set_xattr(path, "user.c", 500), Op::SetSize(path.into(), 600)]);
     ops
 }
 
 /// The operations that do something at this start.
 pub fn alphabet(start: &Start) -> Vec<Op> {
-    let mut ops = on_names();
-    for path in ["/a", "/b", "/c"] {
-        ops.extend(on_contents(path));
+    // Names are changed in the same way wherever files lie; inodes are all that few of them are about.
+    let mut ops = match start.name {
+        "punched" | "scattered" => vec![create("/n"), mkdir("/n"), Op::Symlink("/n".into(), "long/".repeat(60))],
+        _ => on_names(),
+    };
+    ops.extend(["/a", "/b", "/c"].map(|path| Op::Unlink(path.into())));
+    if start.name != "few inodes" {
+        ops.extend(["/a", "/b", "/c"].iter().flat_map(|path| on_contents(path)));
     }
     let slot = Target::Slot;
-    ops.extend([Op::Sync, Op::Collect, Op::Temporary(2), Op::Resize(48 << 10), Op::Resize(64 << 10)]);
+    ops.extend([Op::Sync, Op::Background, Op::Temporary(2), Op::Resize(48 << 10), Op::Resize(64 << 10)]);
     ops.extend([Op::Write(slot(0), 50, 300, 1), Op::Write(slot(1), 200, 2000, 1), Op::Close(0), Op::Close(1)]);
     ops.extend([Op::LinkSlot(1, "/n".into()), Op::LinkSlot(1, "/d/n".into()), Op::Truncate(slot(2), 100)]);
     let mut model = start.model.clone();

@@ -6,7 +6,7 @@ use super::recipe::printable;
 use super::trace::{StatementKind, Trace, Value};
 use pocketstone_core::Result;
 use pocketstone_core::database::Recipe;
-use pocketstone_core::plan::Pattern;
+use pocketstone_core::pattern::Pattern;
 use pocketstone_core::random::Random;
 
 /// Integers beside the number that identifies a contact; with it they are 12.

@@ -2,22 +2,34 @@
 
 use super::published::Texts;
 use super::tokens::{TokenKind, Tokens};
-use super::trace::Trace;
+use super::trace::{Trace, Value};
 use pocketstone_core::database::Delay;
 use pocketstone_core::{Error, Result};
+use std::collections::BTreeMap;
 
+mod android;
+mod continued;
 mod timestamp;
+mod values;
 
+use continued::Continued;
 use timestamp::{Form, form_of};
+use values::Bound;
 
 /// What an SQLite database file begins with.
 const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
 /// Makes a workload from a log of SQL statements; each is an operation.
 ///
-/// A line holds one statement or several with `;` between them. Where a line ends within quotes, a
-/// `/* comment */` or the body of a `CREATE TRIGGER`, the next line goes on with it. Blank lines and lines
-/// that are comments are left out. Each line may begin with the time of its statements, followed by
+/// A line holds one statement or several with `;` between them. Where a line ends within quotes, parentheses, a
+/// `/* comment */` or the body of a `CREATE TRIGGER`, or where one ends or the next one begins as no statement does
+/// (`INSERT INTO t`, `WHERE x = 1`), the next line goes on with it. Blank lines and lines that are comments are left
+/// out. The values of a statement's `?` may stand behind it, in a comment: `-- [1, 'two', NULL]`.
+///
+/// A log of Android's (the tags `SQLiteStatements` and `SQLiteTime`, or operations with `sql="..."` and
+/// `bindArgs=[...]`) is known by its lines, and of those the statements are taken.
+///
+///  Each line may begin with the time of its statements, followed by
 /// blanks, `|` or `,`:
 ///
 /// | time | form |
@@ -31,19 +43,54 @@ const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 /// an SQLite file that the operations start from, or empty: then they start from nothing.
 ///
 /// # Errors
-/// When the image is no SQLite file, there is no statement, a quote is not closed, or times are missing,
-/// of different forms or go backwards; the message names the line.
+/// `ErrorKind::User` if the image is not a SQLite file, there is no statement, a quote is not closed, or times are
+/// missing, in different formats or decrease; the message includes the line.
 pub fn from_sql_log(queries: &str, database_image: Vec<u8>, delay: Option<Delay>, seed: u64) -> Result<Trace> {
+    import(queries, database_image, delay, seed, None).map(|imported| imported.trace)
+}
+
+/// A workload from a log, with where its statements come from.
+#[derive(Debug, Clone)]
+pub struct Imported {
+    /// The workload.
+    pub trace: Trace,
+    /// Line of each statement, as the trace has them.
+    pub lines: Vec<usize>,
+    /// Lines that are left out, and why.
+    pub skipped: Vec<(usize, String)>,
+}
+
+/// As [`from_sql_log`]. With `skip`, lines that are not understood are left out, and those named in it.
+///
+/// # Errors
+/// As [`from_sql_log`]; with `skip`, errors of lines are collected instead.
+pub fn import(
+    queries: &str,
+    database_image: Vec<u8>,
+    delay: Option<Delay>,
+    seed: u64,
+    skip: Option<&BTreeMap<usize, String>>,
+) -> Result<Imported> {
     if !database_image.is_empty() && !database_image.starts_with(SQLITE) {
-        return Err(Error::user("the database image is no SQLite file (`SQLite format 3` is not at its start)")
-            .hint("give the database's main file, not its journal; an encrypted one cannot be taken"));
+        return Err(Error::user("the database image is not a SQLite file (it does not start with `SQLite format 3`)")
+            .hint("use the database's main file, not its journal; encrypted files are unsupported"));
     }
-    let mut log =
-        Log { queries, trace: Trace::default(), texts: Texts::default(), form: None, last_ns: None, pause_ns: 0 };
+    let mut log = Log {
+        queries,
+        trace: Trace::default(),
+        texts: Texts::default(),
+        form: None,
+        last_ns: None,
+        pause_ns: 0,
+        lines: Vec::new(),
+        line_ends: queries.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at).collect(),
+        skip,
+        skipped: Vec::new(),
+    };
     log.trace.image = database_image;
-    let mut at = if queries.starts_with('\u{feff}') { 3 } else { 0 };
-    while at < queries.len() {
-        at = log.line(at)?;
+    match android::entries(queries) {
+        Some(entries) => log.entries(entries)?,
+        None => log.whole()?,
     }
     if log.trace.measured().is_empty() {
         return Err(Error::user("the log has no statement").hint("write one SQL statement per line"));
@@ -51,7 +98,7 @@ pub fn from_sql_log(queries: &str, database_image: Vec<u8>, delay: Option<Delay>
     if let Some(delay) = delay {
         log.trace.set_delays(delay, seed);
     }
-    Ok(log.trace)
+    Ok(Imported { trace: log.trace, lines: log.lines, skipped: log.skipped })
 }
 
 struct Log<'a> {
@@ -63,12 +110,77 @@ struct Log<'a> {
     last_ns: Option<i128>,
     /// Pause before the next statement.
     pause_ns: u64,
+    /// Line of each statement.
+    lines: Vec<usize>,
+    /// Bytes at which lines end.
+    line_ends: Vec<usize>,
+    skip: Option<&'a BTreeMap<usize, String>>,
+    skipped: Vec<(usize, String)>,
 }
 
 impl Log<'_> {
+    /// A log of SQL.
+    fn whole(&mut self) -> Result<()> {
+        let queries = self.queries;
+        let mut at = if queries.starts_with('\u{feff}') { 3 } else { 0 };
+        while at < queries.len() {
+            at = match self.line(at) {
+                Err(error) if self.skip.is_some() => {
+                    self.skipped.push((self.line_of(at), error.message().to_owned()));
+                    queries[at..].find('\n').map_or(queries.len(), |n| at + n + 1)
+                }
+                next => next?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Statements that were found in a log of another form.
+    fn entries(&mut self, entries: Vec<android::Entry>) -> Result<()> {
+        for entry in entries {
+            let added = entry.values.clone().and_then(|values| {
+                let before = entry.time_ns.and_then(|now| self.last_ns.replace(now));
+                let pause_ns = entry.time_ns.zip(before).map_or(0, |(now, before)| now - before);
+                self.pause_ns += u64::try_from(pause_ns).unwrap_or(0);
+                self.put(entry.line, &entry.sql, &values)
+            });
+            match added {
+                Err(what) if self.skip.is_some() => self.skipped.push((entry.line, what)),
+                Err(what) => {
+                    let hint = "log the statements with their values, or skip such lines with --skip-errors";
+                    return Err(Error::user(format!("line {}: {what}", entry.line)).hint(hint));
+                }
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a statement with its values, unless its line is to be left out.
+    fn put(&mut self, line: usize, sql: &str, values: &[Bound]) -> Result<(), String> {
+        if let Some(why) = self.skip.and_then(|skip| skip.get(&line)) {
+            self.skipped.push((line, why.clone()));
+            return Ok(());
+        }
+        let marks = values::marks(sql)?;
+        if marks != values.len() {
+            return Err(format!("it has {marks} `?` but {} values for them", values.len()));
+        }
+        let values: Vec<Value<'_>> = values.iter().map(Bound::value).collect();
+        let statement = self.texts.statement(&mut self.trace, sql);
+        let pause_ns = std::mem::take(&mut self.pause_ns);
+        let first = self.trace.measured().is_empty();
+        let added = self.trace.measure(if first { 0 } else { pause_ns }, statement, &values, false);
+        added.map(|()| self.lines.push(line)).map_err(|e| e.chain())
+    }
+
+    /// The number of the line with the byte `at`.
+    fn line_of(&self, at: usize) -> usize {
+        1 + self.line_ends.partition_point(|end| *end < at)
+    }
+
     fn error(&self, at: usize, what: impl std::fmt::Display) -> Error {
-        let line = 1 + self.queries.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
-        Error::user(format!("line {line}: {what}"))
+        Error::user(format!("line {}: {what}", self.line_of(at)))
     }
 
     /// Takes the line that begins at `at`, and those that go on with it; returns where the next one begins.
@@ -84,30 +196,48 @@ impl Log<'_> {
         let start = self.time(start, end)?;
         // The statement at hand: from its first token to the end of its last one, comments apart.
         let mut statement: Option<(usize, usize)> = None;
+        // One that has ended, whose values may follow in a comment.
+        let mut ended: Option<(usize, usize)> = None;
+        let mut bound: Option<&str> = None;
         let mut trigger = Trigger::default();
+        let mut continued = Continued::default();
         for token in Tokens::new(queries, start) {
             if !token.closed {
                 let what = if token.kind == TokenKind::Comment { "comment" } else { "quote" };
                 return Err(self
-                    .error(token.start, format_args!("a {what} begins that never closes"))
+                    .error(token.start, format_args!("a {what} is not closed"))
                     .hint("a quote within quotes is doubled: 'it''s'"));
             }
+            let text = &queries[token.start..token.end];
             let ends = match token.kind {
-                TokenKind::Blank | TokenKind::Comment => continue,
-                TokenKind::Line => !trigger.open(),
+                TokenKind::Blank => continue,
+                TokenKind::Comment => {
+                    bound = values::in_comment(text).or(bound);
+                    continue;
+                }
+                TokenKind::Line if statement.is_none() => true,
+                TokenKind::Line => !trigger.open() && !continued.goes_on(&queries[token.end..]),
                 TokenKind::Semicolon => {
                     trigger.semicolon();
                     !trigger.open()
                 }
                 _ => {
-                    trigger.word(&queries[token.start..token.end]);
+                    // The one before had no values behind it, or has them by now.
+                    self.add(ended.take(), &mut bound)?;
+                    trigger.word(text);
+                    continued.word(token.kind, text);
                     false
                 }
             };
             if ends {
-                self.add(statement.take())?;
+                if statement.is_some() {
+                    self.add(ended.take(), &mut bound)?;
+                    ended = statement.take();
+                }
                 trigger = Trigger::default();
+                continued = Continued::default();
                 if token.kind == TokenKind::Line {
+                    self.add(ended, &mut bound)?;
                     return Ok(token.end);
                 }
             } else if token.kind != TokenKind::Line {
@@ -115,18 +245,32 @@ impl Log<'_> {
             }
         }
         if trigger.open() {
-            return Err(self.error(start, "a trigger begins that has no END").hint("close its body with END"));
+            return Err(self.error(start, "a trigger has no END").hint("close its body with END"));
         }
-        self.add(statement)?;
+        self.add(ended.take(), &mut bound)?;
+        self.add(statement, &mut bound)?;
         Ok(queries.len())
     }
 
-    fn add(&mut self, statement: Option<(usize, usize)>) -> Result<()> {
+    /// Adds the statement in a range of bytes, with the values that stand behind it.
+    fn add(&mut self, statement: Option<(usize, usize)>, bound: &mut Option<&str>) -> Result<()> {
         let Some((start, end)) = statement else { return Ok(()) };
-        let statement = self.texts.statement(&mut self.trace, &self.queries[start..end]);
-        let pause_ns = std::mem::take(&mut self.pause_ns);
-        let first = self.trace.measured().is_empty();
-        self.trace.measure(if first { 0 } else { pause_ns }, statement, &[], false)
+        let (line, queries) = (self.line_of(start), self.queries);
+        let sql = &queries[start..end];
+        // A comment that looks like values stands behind many statements that need none.
+        let text = bound.take().filter(|_| values::marks(sql).is_ok_and(|n| n > 0));
+        let values = text.map_or(Ok(Vec::new()), values::read);
+        match values.and_then(|values| self.put(line, sql, &values)) {
+            Err(what) if self.skip.is_some() => {
+                self.skipped.push((line, what));
+                Ok(())
+            }
+            added => added.map_err(|what| {
+                let hint = "add the values of each `?` after the statement: -- [1, 'two', NULL]; or skip such lines: \
+                    --skip-errors";
+                self.error(start, what).hint(hint)
+            }),
+        }
     }
 
     /// Takes the time off the line from `start` to `end` and returns where the rest begins.
@@ -136,8 +280,8 @@ impl Log<'_> {
         let known = *self.form.get_or_insert(form);
         if form != known {
             let words = |form: Option<Form>| form.map_or("no time", Form::name);
-            let what = format!("it begins with {}, the first line with {}", words(form), words(known));
-            return Err(self.error(start, what).hint("all lines have a time of the same form, or none has"));
+            let what = format!("it begins with {}, but the first line with {}", words(form), words(known));
+            return Err(self.error(start, what).hint("either all lines have a time in the same format, or none"));
         }
         let Some(form) = form else { return Ok(start) };
         let (time_ns, length) = form.read(line).map_err(|what| {
@@ -146,8 +290,11 @@ impl Log<'_> {
         let before = self.last_ns.replace(time_ns).unwrap_or(time_ns);
         let pause_ns = u64::try_from(time_ns - before).ok().and_then(|ns| self.pause_ns.checked_add(ns));
         let Some(pause_ns) = pause_ns else {
-            let what =
-                if time_ns < before { "its time is before that of the line above" } else { "its time is too far" };
+            let what = if time_ns < before {
+                "its time is before that of the previous line"
+            } else {
+                "its time is out of range"
+            };
             return Err(self.error(start, what).hint("sort the log by time; write calendar times in one time zone"));
         };
         self.pause_ns = pause_ns;

@@ -38,9 +38,9 @@ impl Texts {
 /// `delay` replaces the file's breaks; `seed` is for its random numbers.
 ///
 /// # Errors
-/// When it is not in that form; the message names the element.
+/// `ErrorKind::User` if it does not have that format; the message names the element.
 pub fn from_published(json: &[u8], delay: Option<Delay>, seed: u64) -> Result<Trace> {
-    let file: Json = serde_json::from_slice(json).user(|| "it is no published workload: no JSON".to_owned())?;
+    let file: Json = serde_json::from_slice(json).user(|| "not a published workload: invalid JSON".to_owned())?;
     let (mut trace, mut texts) = (Trace::default(), Texts::default());
     for (n, element) in list(&file, "init")?.iter().enumerate() {
         let statement = texts.statement(&mut trace, sql(element).map_err(|e| at("init", n, e))?);
@@ -73,13 +73,13 @@ pub fn from_published(json: &[u8], delay: Option<Delay>, seed: u64) -> Result<Tr
 
 fn list<'a>(file: &'a Json, name: &str) -> Result<&'a Vec<Json>> {
     file.get(name).and_then(Json::as_array).ok_or_else(|| {
-        Error::user(format!("it is no published workload: it has no list `{name}`"))
+        Error::user(format!("not a published workload: it has no list `{name}`"))
             .hint(r#"the form is {"init": [{"sql": ...}], "benchmark": [{"op": "query", "sql": ...}, ...]}"#)
     })
 }
 
 fn at(list: &str, n: usize, what: String) -> Error {
-    Error::user(format!("{list}[{n}]: {what}")).hint("elements are counted from 0; correct that one")
+    Error::user(format!("{list}[{n}]: {what}")).hint("elements are counted from 0; correct this one")
 }
 
 fn sql(element: &Json) -> Result<&str, String> {
@@ -103,7 +103,7 @@ fn add_break(pause_ns: u64, element: &Json) -> Result<u64, String> {
     let sum = pause_ns + ns as u64;
     match sum <= LONGEST_PAUSE_NS {
         true => Ok(sum),
-        false => Err(format!("the pause before it comes to more than {} ms", LONGEST_PAUSE_NS / 1_000_000)),
+        false => Err(format!("the pause before it exceeds {} ms", LONGEST_PAUSE_NS / 1_000_000)),
     }
 }
 
@@ -111,10 +111,11 @@ fn add_break(pause_ns: u64, element: &Json) -> Result<u64, String> {
 /// gets statements without values. A pause is exact: with a fraction where it is no whole millisecond.
 ///
 /// # Errors
-/// When it starts from a database file, which the form has no place for, or a pause is longer than 6 days.
+/// `ErrorKind::User` if it starts from a database file, which the format cannot represent, or a pause is longer than 6
+/// days.
 pub fn to_published(trace: &Trace) -> Result<String> {
     if !trace.image.is_empty() {
-        return Err(Error::user("a workload that starts from a database file has no JSON form")
+        return Err(Error::user("a workload that starts from a database file cannot be written as JSON")
             .hint("keep it as a prepared workload"));
     }
     let mut json = String::from("{\"init\": [");

@@ -21,8 +21,8 @@ const MOST_TEXT_BYTES: u64 = 4 << 30;
 /// Prepares a workload: the same bytes for the same recipe and seed on every machine.
 ///
 /// # Errors
-/// When a number in the recipe makes no sense, or the workload comes from a file, which is for whoever may
-/// read files: see [`from_file`].
+/// `ErrorKind::User` if a number in the recipe is out of range; `ErrorKind::Bug` if the workload comes from a file,
+/// which [`from_file`] reads.
 pub fn prepare(recipe: &Recipe, seed: u64) -> Result<Trace> {
     check(recipe)?;
     let mut trace = match recipe.workload {
@@ -50,7 +50,7 @@ pub fn prepare(recipe: &Recipe, seed: u64) -> Result<Trace> {
 /// `delay` replaces the file's own pauses.
 ///
 /// # Errors
-/// When it is neither of them, or damaged; the message names the place.
+/// `ErrorKind::User` if it is neither of them, or damaged; the message includes the place.
 pub fn from_file(bytes: &[u8], name: &str, delay: Option<Delay>, seed: u64) -> Result<Trace> {
     let read = match bytes.starts_with(MAGIC) {
         true => Trace::decode(bytes).map(|mut trace| {
@@ -61,7 +61,7 @@ pub fn from_file(bytes: &[u8], name: &str, delay: Option<Delay>, seed: u64) -> R
         }),
         false => from_published(bytes, delay, seed),
     };
-    read.user(|| format!("{name} cannot be read as a workload"))
+    read.user(|| format!("{name} is not a workload"))
 }
 
 /// What a workload needs of its recipe, for the check.
@@ -104,19 +104,23 @@ fn needs(recipe: &Recipe) -> Needs {
     Needs { counts, text_bytes }
 }
 
-fn check(recipe: &Recipe) -> Result<()> {
+/// Validates a recipe like [`prepare`], without preparing it.
+///
+/// # Errors
+/// `ErrorKind::User` if a number in the recipe is out of range.
+pub fn check(recipe: &Recipe) -> Result<()> {
     let needs = needs(recipe);
     for (name, value, most) in needs.counts {
         if value == 0 || value > most {
             return Err(Error::user(format!("the workload {} cannot have {name} = {value}", name_of(recipe)))
-                .hint(format!("`{name}` is from 1 to {most}")));
+                .hint(format!("`{name}` must be from 1 to {most}")));
         }
     }
     let (record, operation) = needs.text_bytes;
     let bytes = recipe.records.saturating_mul(record).saturating_add(recipe.operations.saturating_mul(operation));
     if bytes > MOST_TEXT_BYTES {
-        return Err(Error::user(format!("the workload {} would hold {bytes} bytes of text", name_of(recipe)))
-            .hint(format!("at most {MOST_TEXT_BYTES}: ask for fewer or smaller records, or fewer operations")));
+        return Err(Error::user(format!("the workload {} would contain {bytes} bytes of text", name_of(recipe)))
+            .hint(format!("at most {MOST_TEXT_BYTES}: use fewer or smaller records, or fewer operations")));
     }
     Ok(())
 }

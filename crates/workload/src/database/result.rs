@@ -1,4 +1,4 @@
-//! The digest of what a database returned: the same for every engine that tells the truth.
+//! The result digest of a database, the same for every correct engine.
 //!
 //! A stream of 64-bit words is folded one by one, `state = (rotl(state, 5) ^ word) * K`, from 0. A step of
 //! an operation that returns rows gives, for each row, the number of its values and then each value; a

@@ -1,4 +1,4 @@
-//! What is in a prepared workload, in numbers.
+//! Statistics of a prepared workload.
 
 use super::tokens::{TokenKind, Tokens};
 use super::trace::{StatementKind, Trace};
@@ -29,7 +29,7 @@ pub struct Summary {
 }
 
 impl Trace {
-    /// Counts what is in the workload.
+    /// Computes the statistics of the workload.
     pub fn summary(&self) -> Summary {
         let mut uses = vec![0u64; self.statements.len()];
         let mut summary = Summary {

@@ -47,7 +47,7 @@ pub struct Statement {
     pub columns: u64,
 }
 
-/// What a statement is for engines without SQL. The first column of the table is its key.
+/// The kind of a statement for engines without SQL. The first column of the table is its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum StatementKind {
@@ -130,7 +130,7 @@ impl Trace {
     /// Adds a loading step; all of them come before the first measured one.
     ///
     /// # Errors
-    /// When a value is too long, or measured steps were added already.
+    /// `ErrorKind::User` if a value is too long; `ErrorKind::Bug` if measured steps were already added.
     pub fn load(&mut self, statement: u32, values: &[Value<'_>]) -> Result<()> {
         if self.loading != self.steps.len() {
             return Err(Error::bug("loading steps come before measured ones"));
@@ -143,7 +143,7 @@ impl Trace {
     /// Adds a measured step; `joined` makes it part of the operation before.
     ///
     /// # Errors
-    /// When a value is too long.
+    /// `ErrorKind::User` if a value is too long.
     pub fn measure(&mut self, pause_ns: u64, statement: u32, values: &[Value<'_>], joined: bool) -> Result<()> {
         self.add(pause_ns, statement, values, joined)
     }
@@ -183,7 +183,7 @@ impl Trace {
     /// Keeps a value's text, for [`Trace::add_stored`].
     ///
     /// # Errors
-    /// When it is a blob or too long.
+    /// `ErrorKind::User` if it is a blob or too long.
     pub(super) fn store(&mut self, value: &Value<'_>) -> Result<Stored> {
         let (kind, text) = match value {
             Value::Null => return Ok(Stored { kind: 0, payload: 0 }),
@@ -191,23 +191,23 @@ impl Trace {
             Value::Real(x) => return Ok(Stored { kind: 2, payload: x.to_bits() }),
             Value::Text(text) => (3, *text),
             Value::Blob(_) => {
-                return Err(Error::user("a prepared workload has no blobs as values")
+                return Err(Error::user("a prepared workload cannot have blobs as values")
                     .hint("write them as literals in the SQL text: x'00ff'"));
             }
         };
         if text.len() > MOST_VALUE_BYTES {
             return Err(Error::user(format!("a value of {} bytes is too long for a workload", text.len()))
-                .hint(format!("values are at most {MOST_VALUE_BYTES} bytes")));
+                .hint(format!("values are limited to {MOST_VALUE_BYTES} bytes")));
         }
         let payload = (self.text.len() as u64) << 24 | text.len() as u64;
         self.text.push_str(text);
         Ok(Stored { kind, payload })
     }
 
-    /// A workload that loads what this one loads and then does nothing. What is measured does not change it.
+    /// A workload with the loading steps of this one and no measured steps.
     ///
     /// # Errors
-    /// Never for what this module made.
+    /// None for a trace made by this module.
     pub fn loading_only(&self) -> Result<Trace> {
         let used = self.loading().iter().map(|s| s.statement as usize + 1).max().unwrap_or(0);
         let mut trace = Trace { image: self.image.clone(), ..Trace::default() };
@@ -314,18 +314,18 @@ impl Trace {
     /// Reads a file's bytes, and checks everything in them.
     ///
     /// # Errors
-    /// When they are no prepared workload, or a damaged one; the message names the place.
+    /// `ErrorKind::User` if it is not a prepared workload, or damaged; the message includes the place.
     pub fn decode(file: &[u8]) -> Result<Trace> {
         if file.len() < HEADER + DIGEST || &file[..8] != MAGIC {
             return Err(Error::user("it is not a prepared workload (PKTTRACE is not at its start)"));
         }
         let (body, digest) = file.split_at(file.len() - DIGEST);
         if u32_at(body, 8) != FORMAT {
-            return Err(Error::user(format!("it has format {}, this pocketstone knows {FORMAT}", u32_at(body, 8)))
+            return Err(Error::user(format!("it has format {}; this pocketstone supports {FORMAT}", u32_at(body, 8)))
                 .hint("prepare it again with this version"));
         }
         if Sha256::digest(body)[..] != *digest {
-            return Err(Error::user("its SHA-256 is wrong: it is damaged or cut off").hint("prepare it again"));
+            return Err(Error::user("its SHA-256 is wrong: it is damaged or truncated").hint("prepare it again"));
         }
         let mut reader = Reader { file: body, at: HEADER };
         let counts: [u64; 5] = std::array::from_fn(|n| u64_at(body, 16 + 8 * n));

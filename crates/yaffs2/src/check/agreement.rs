@@ -1,27 +1,26 @@
 //! Whether a checkpoint says what a scan finds.
 
 use super::{Place, Report, Severity};
-use crate::blocks::{Blocks, State};
-use crate::log::Log;
-use crate::objects::Objects;
-use crate::tags::Kind;
-use crate::volume::Volume;
+use crate::log::blocks::{Blocks, State};
+use crate::log::tags::Kind;
+use crate::tree::Tree;
+use crate::tree::objects::Objects;
 
 /// The state that a scan found.
 pub(super) struct Scanned {
     pub blocks: Blocks,
     pub objects: Objects,
-    pub log: Log,
+    pub sequence: u32,
 }
 
 /// Compares them. What the format leaves open may differ: whether a summary's pages count as in use.
-pub(super) fn check(said: &Volume, scanned: &Scanned, report: &mut Report) {
+pub(super) fn check(said: &Tree, scanned: &Scanned, report: &mut Report) {
     let mut differ = |object: Option<u32>, what: String| {
-        let place = Place { chip: &said.chip, chunk: None, object };
+        let place = Place { chip: &said.log.chip, chunk: None, object };
         report.find(place.finding(Severity::Error, "checkpoint disagrees with scan", what));
     };
-    if said.log.sequence < scanned.log.sequence {
-        let (says, found) = (said.log.sequence, scanned.log.sequence);
+    if said.log.head.sequence < scanned.sequence {
+        let (says, found) = (said.log.head.sequence, scanned.sequence);
         differ(None, format!("the checkpoint's newest block is {says:#x}, a scan finds {found:#x}"));
     }
     let mut ids = said.objects.ids();
@@ -32,11 +31,11 @@ pub(super) fn check(said: &Volume, scanned: &Scanned, report: &mut Report) {
         let (says, found) = match (said.objects.get(id), scanned.objects.get(id)) {
             (Some(says), Some(found)) => (says, found),
             (Some(_), None) => {
-                differ(Some(id), format!("the checkpoint has object {id}, a scan does not find it"));
+                differ(Some(id), format!("the checkpoint has object {id}, a scan does not"));
                 continue;
             }
             _ => {
-                differ(Some(id), format!("a scan finds object {id}, the checkpoint does not have it"));
+                differ(Some(id), format!("a scan finds object {id}, the checkpoint does not"));
                 continue;
             }
         };
@@ -54,16 +53,16 @@ pub(super) fn check(said: &Volume, scanned: &Scanned, report: &mut Report) {
         let mut chunks = said_chunks(said, id).zip(found.map.chunks(said.width));
         let same = found.map.chunks(said.width).count() == says.map.chunks(said.width).count();
         if !same || chunks.any(|(says, found)| says != found) {
-            differ(Some(id), format!("the checkpoint has the chunks of object {id} elsewhere than a scan"));
+            differ(Some(id), format!("the checkpoint and a scan differ in the chunks of object {id}"));
         }
     }
-    for block in said.blocks.all() {
-        let (says, found) = (said.blocks.get(block), scanned.blocks.get(block));
-        let pages = (0..said.shape.entries).map(|page| said.chip.chunk(block, page));
-        let differs = pages.filter(|&chunk| said.blocks.is_used(chunk) != scanned.blocks.is_used(chunk)).count();
+    for block in said.log.blocks.all() {
+        let (says, found) = (said.log.blocks.get(block), scanned.blocks.get(block));
+        let pages = (0..said.log.shape.entries).map(|page| said.log.chip.chunk(block, page));
+        let differs = pages.filter(|&chunk| said.log.blocks.is_used(chunk) != scanned.blocks.is_used(chunk)).count();
         let dead = (says.state == State::Dead) != (found.state == State::Dead);
         if differs > 0 || dead {
-            let place = Place { chip: &said.chip, chunk: Some(said.chip.chunk(block, 0)), object: None };
+            let place = Place { chip: &said.log.chip, chunk: Some(said.log.chip.chunk(block, 0)), object: None };
             let what = match dead {
                 true => "the checkpoint and the chip differ in whether the block is bad".to_owned(),
                 false => format!("the checkpoint and a scan differ in whether {differs} pages are in use"),
@@ -73,6 +72,6 @@ pub(super) fn check(said: &Volume, scanned: &Scanned, report: &mut Report) {
     }
 }
 
-fn said_chunks(said: &Volume, id: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+fn said_chunks(said: &Tree, id: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
     said.objects.get(id).into_iter().flat_map(|object| object.map.chunks(said.width))
 }

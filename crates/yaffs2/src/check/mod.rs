@@ -7,12 +7,14 @@ mod agreement;
 mod pages;
 mod tree;
 
-use crate::chip::{Chip, Chunk};
-use crate::objects::{DELETED_ID, Objects};
+use crate::log::Log;
+use crate::log::chip::{Chip, Chunk};
+use crate::mount::{MountedBy, mount};
 use crate::options::Options;
-use crate::volume::{MountedBy, Volume};
-use pocketstone_core::inode::Result;
+use crate::tree::Tree;
+use crate::tree::objects::{DELETED_ID, Objects};
 use pocketstone_media::nand::Nand;
+use pocketstone_vfs::Result;
 use serde::Serialize;
 
 /// So many findings are told; of more only the number.
@@ -21,6 +23,7 @@ const MOST_FINDINGS: usize = 1000;
 /// How much a finding means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Severity {
     /// Something is wrong: damage, or a writer at fault.
     Error,
@@ -32,6 +35,7 @@ pub enum Severity {
 
 /// Something that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// How much it means.
     pub severity: Severity,
@@ -49,6 +53,7 @@ pub struct Finding {
 
 /// Objects that can be reached from the root, by kind; the root itself and lost+found count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Kinds {
     /// Regular files.
     pub files: u32,
@@ -64,6 +69,7 @@ pub struct Kinds {
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Report {
     /// The chip or image.
     pub chip: String,
@@ -137,21 +143,23 @@ impl Report {
 /// Checks a volume. Of `options`, those count that say how tags and summaries are stored.
 ///
 /// # Errors
-/// When the chip cannot be read, or holds no YAFFS2 volume.
+/// `Medium` if the chip cannot be read, or is not a YAFFS2 volume.
 pub fn check(nand: Box<dyn Nand>, options: &Options) -> Result<Report> {
     let looking = Options { read_only: true, checkpoint_read: false, lazy_loading: true, ..options.clone() };
-    let mut scanned = Volume::mount(nand, &looking)?;
+    let mut scanned = mount(nand, &looking)?.0.tree;
     forget_deleted(&mut scanned);
-    let mut report = Report::new(&scanned.chip);
+    let mut report = Report::new(&scanned.log.chip);
     pages::check(&mut scanned, &mut report)?;
     tree::check(&mut scanned, &mut report)?;
-    let Volume { chip, blocks, objects, log, checkpoint, .. } = scanned;
+    let Tree { log, objects, .. } = scanned;
+    let Log { chip, blocks, head, checkpoint, .. } = log;
     if !checkpoint.is_empty() {
         let looking = Options { checkpoint_read: true, ..looking };
-        let said = Volume::mount(chip.into_nand(), &looking)?;
-        if said.mounted_by == MountedBy::Checkpoint {
+        let (said, mounted_by) = mount(chip.into_nand(), &looking)?;
+        if mounted_by == MountedBy::Checkpoint {
             report.checkpoint = true;
-            agreement::check(&said, &agreement::Scanned { blocks, objects, log }, &mut report);
+            let scanned = agreement::Scanned { blocks, objects, sequence: head.sequence };
+            agreement::check(&said.tree, &scanned, &mut report);
         } else {
             let block = Some(checkpoint[0] - 1);
             report.find(Finding {
@@ -160,8 +168,7 @@ pub fn check(nand: Box<dyn Nand>, options: &Options) -> Result<Report> {
                 block,
                 page: None,
                 object: None,
-                what: "a checkpoint is not whole, or not of this state; mounts scan, and the next one for writing \
-                       erases it"
+                what: "a checkpoint is incomplete or outdated; mounts scan, and the next read-write mount erases it"
                     .to_owned(),
             });
         }
@@ -172,16 +179,16 @@ pub fn check(nand: Box<dyn Nand>, options: &Options) -> Result<Report> {
 
 /// Takes out what was deleted. Its last header stays on the chip until its block is collected, and says so to every
 /// scan.
-fn forget_deleted(volume: &mut Volume) {
+fn forget_deleted(tree: &mut Tree) {
     let mut gone = Vec::new();
-    volume.list_tree(DELETED_ID, &mut gone);
+    tree.list_tree(DELETED_ID, &mut gone);
     for id in gone {
-        let Some(object) = volume.objects.remove(id) else { continue };
-        for (_, chunk) in object.map.chunks(volume.width) {
-            volume.blocks.clear(chunk);
+        let Some(object) = tree.objects.remove(id) else { continue };
+        for (_, chunk) in object.map.chunks(tree.width) {
+            tree.log.blocks.clear(chunk);
         }
         if object.header != 0 {
-            volume.blocks.clear(object.header);
+            tree.log.blocks.clear(object.header);
         }
     }
 }

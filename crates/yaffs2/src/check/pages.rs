@@ -1,17 +1,16 @@
 //! Every page: its tags, its data, whose it is.
 
 use super::{Finding, Place, Report, Severity};
-use crate::blocks::State;
-use crate::checkpoint::CHECKPOINT_SEQUENCE;
-use crate::chip::{Block, Chunk};
-use crate::header::Header;
-use crate::log::{BAD_SEQUENCE, FIRST_SEQUENCE, LAST_SEQUENCE};
-use crate::objects::{DELETED_ID, LARGEST_OBJECT, UNLINKED_ID};
-use crate::summary::SUMMARY_OBJECT;
-use crate::tags::{Content, Extra, Found, Kind, Tags};
-use crate::volume::Volume;
-use pocketstone_core::inode::Result;
+use crate::log::blocks::State;
+use crate::log::chip::{Block, Chunk};
+use crate::log::summary::SUMMARY_OBJECT;
+use crate::log::tags::{Content, Extra, Found, Kind, Tags};
+use crate::log::{BAD_SEQUENCE, CHECKPOINT_SEQUENCE, FIRST_SEQUENCE, LAST_SEQUENCE};
+use crate::tree::Tree;
+use crate::tree::header::Header;
+use crate::tree::objects::{DELETED_ID, LARGEST_OBJECT, UNLINKED_ID};
 use pocketstone_media::nand::Verdict;
+use pocketstone_vfs::Result;
 
 /// A page as it was read.
 struct Page {
@@ -32,27 +31,27 @@ impl Page {
     }
 }
 
-pub(super) fn check(volume: &mut Volume, report: &mut Report) -> Result<()> {
-    for block in volume.blocks.all() {
-        check_block(volume, block, report)?;
+pub(super) fn check(tree: &mut Tree, report: &mut Report) -> Result<()> {
+    for block in tree.log.blocks.all() {
+        check_block(tree, block, report)?;
     }
     Ok(())
 }
 
 fn find(
-    volume: &Volume,
+    tree: &Tree,
     report: &mut Report,
     chunk: Chunk,
     object: Option<u32>,
     finding: (Severity, &'static str, String),
 ) {
     let (severity, kind, what) = finding;
-    let place = Place { chip: &volume.chip, chunk: Some(chunk), object };
+    let place = Place { chip: &tree.log.chip, chunk: Some(chunk), object };
     report.find(place.finding(severity, kind, what));
 }
 
-fn check_block(volume: &mut Volume, block: Block, report: &mut Report) -> Result<()> {
-    let pages = volume.chip.pages_per_block();
+fn check_block(tree: &mut Tree, block: Block, report: &mut Report) -> Result<()> {
+    let pages = tree.log.chip.pages_per_block();
     let note = |severity, kind, what: &str| Finding {
         severity,
         kind,
@@ -61,12 +60,12 @@ fn check_block(volume: &mut Volume, block: Block, report: &mut Report) -> Result
         object: None,
         what: what.to_owned(),
     };
-    if volume.chip.is_bad(block)? {
+    if tree.log.chip.is_bad(block)? {
         report.bad_blocks += 1;
         report.find(note(Severity::Note, "bad block", "the block is marked bad"));
         return Ok(());
     }
-    let read: Vec<Page> = (0..pages).map(|page| read(volume, volume.chip.chunk(block, page))).collect::<Result<_>>()?;
+    let read: Vec<Page> = (0..pages).map(|page| read(tree, tree.log.chip.chunk(block, page))).collect::<Result<_>>()?;
     report.corrected_pages += read
         .iter()
         .filter(|page| page.verdict == Verdict::Corrected || matches!(page.found, Found::Tags { corrected: true, .. }))
@@ -90,49 +89,49 @@ fn check_block(volume: &mut Volume, block: Block, report: &mut Report) -> Result
         Some(sequence)
             if read[0].verdict != Verdict::Uncorrectable && !(FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&sequence) =>
         {
-            let what = format!("its first page has the sequence number {sequence:#x}, which no block has");
+            let what = format!("its first page has the invalid sequence number {sequence:#x}");
             report.find(note(Severity::Error, "sequence number of no kind", &what));
         }
         None if read[0].found == Found::Unused => {
             report.find(note(
                 Severity::Tidy,
                 "block not erased",
-                "the first page has no tags, but the block is not erased: writing or erasing it was cut short",
+                "the first page has no tags, but the block is not erased: a program or erase was interrupted",
             ));
             return Ok(());
         }
         _ => {}
     }
-    let sequence = volume.blocks.get(block).sequence;
+    let sequence = tree.log.blocks.get(block).sequence;
     let foreign = |page: &Page| match &page.found {
         Found::Unused => !page.blank,
         Found::Broken => true,
         Found::Tags { tags, .. } => page.verdict == Verdict::Uncorrectable || tags.sequence != sequence,
     };
     // The last page alone may have been cut short itself.
-    if volume.blocks.get(block).used == 0 && read[..last].iter().any(foreign) {
+    if tree.log.blocks.get(block).used == 0 && read[..last].iter().any(foreign) {
         report.garbage_pages += read.iter().filter(|page| !page.blank).count() as u64;
-        let what = "nothing in the block is of use, and not all of it can be read: erasing it was cut short";
+        let what = "the block has no valid data, and not all of it is readable: its erase was interrupted";
         report.find(note(Severity::Tidy, "block half erased", what));
         return Ok(());
     }
-    if volume.blocks.get(block).state == State::Full && read.iter().any(|page| page.tags().is_some()) {
+    if tree.log.blocks.get(block).state == State::Full && read.iter().any(|page| page.tags().is_some()) {
         let (low, high) = report.sequences.unwrap_or((sequence, sequence));
         report.sequences = Some((low.min(sequence), high.max(sequence)));
     }
     for (at, page) in (0u32..).zip(&read).take(last + 1) {
-        check_page(volume, block, at, page, at as usize == last, report);
+        check_page(tree, block, at, page, at as usize == last, report);
     }
-    check_summary(volume, block, &read, report)
+    check_summary(tree, block, &read, report)
 }
 
-fn read(volume: &mut Volume, chunk: Chunk) -> Result<Page> {
-    let mut data = vec![0; volume.chip.data_bytes()];
-    let whole = volume.chip.read(chunk, &mut data)?;
+fn read(tree: &mut Tree, chunk: Chunk) -> Result<Page> {
+    let mut data = vec![0; tree.log.chip.data_bytes()];
+    let whole = tree.log.chip.read(chunk, &mut data)?;
     let blank = whole.tags == Found::Unused && data.iter().all(|&byte| byte == 0xFF);
     let fault = match whole.tags {
         Found::Tags { tags, .. } if whole.verdict != Verdict::Uncorrectable && tags.object != SUMMARY_OBJECT => {
-            fault_of(volume, chunk, &tags, &data)
+            fault_of(tree, chunk, &tags, &data)
         }
         _ => None,
     };
@@ -140,7 +139,7 @@ fn read(volume: &mut Volume, chunk: Chunk) -> Result<Page> {
 }
 
 /// What is wrong with a page that can be read.
-fn fault_of(volume: &Volume, chunk: Chunk, tags: &Tags, data: &[u8]) -> Option<(Severity, &'static str, String)> {
+fn fault_of(tree: &Tree, chunk: Chunk, tags: &Tags, data: &[u8]) -> Option<(Severity, &'static str, String)> {
     let id = tags.object;
     let error = |kind, what| Some((Severity::Error, kind, what));
     if !(1..LARGEST_OBJECT).contains(&id) || matches!(id, UNLINKED_ID | DELETED_ID) {
@@ -149,11 +148,12 @@ fn fault_of(volume: &Volume, chunk: Chunk, tags: &Tags, data: &[u8]) -> Option<(
     match tags.content {
         Content::Data { chunk: number, bytes } => {
             if number >= 1 << 28 || bytes == 0 || bytes as usize > data.len() {
-                let what = format!("the tags say chunk {number} with {bytes} bytes of object {id}; no chunk is that");
+                let what =
+                    format!("the tags name chunk {number} with {bytes} bytes of object {id}, which is impossible");
                 return error("tags out of range", what);
             }
             let start = u64::from(number - 1) * data.len() as u64;
-            let size = volume.objects.get(id).filter(|_| volume.blocks.is_used(chunk)).map_or(0, |file| file.value);
+            let size = tree.objects.get(id).filter(|_| tree.log.blocks.is_used(chunk)).map_or(0, |file| file.value);
             let visible = (size.saturating_sub(start)).min(data.len() as u64) as usize;
             let beyond = data.get(bytes as usize..visible).is_some_and(|rest| rest.iter().any(|&byte| byte != 0));
             if beyond {
@@ -162,14 +162,14 @@ fn fault_of(volume: &Volume, chunk: Chunk, tags: &Tags, data: &[u8]) -> Option<(
             }
             None
         }
-        Content::Header => match Header::decode(data, volume.chip.inband) {
+        Content::Header => match Header::decode(data, tree.log.chip.inband) {
             Some(_) => None,
-            None => error("no header", format!("the tags say it is the header of object {id}; the page is none")),
+            None => error("no header", format!("the tags name the header of object {id}; the page is not a header")),
         },
-        Content::Extra(extra) => match Header::decode(data, volume.chip.inband) {
-            Some(header) => disagreement(&header, &extra, volume.chip.inband)
+        Content::Extra(extra) => match Header::decode(data, tree.log.chip.inband) {
+            Some(header) => disagreement(&header, &extra, tree.log.chip.inband)
                 .and_then(|what| error("tags disagree with header", format!("of object {id}: {what}"))),
-            None => error("no header", format!("the tags say it is the header of object {id}; the page is none")),
+            None => error("no header", format!("the tags name the header of object {id}; the page is not a header")),
         },
     }
 }
@@ -191,7 +191,7 @@ fn disagreement(header: &Header, extra: &Extra, inband: bool) -> Option<String> 
     };
     let gone = matches!(extra.parent, UNLINKED_ID | DELETED_ID);
     if !gone && value != u64::from(extra.value) {
-        let what = if header.kind == Kind::File { "its size" } else { "what it links to" };
+        let what = if header.kind == Kind::File { "its size" } else { "its link target" };
         return differ(what, extra.value.to_string(), value.to_string());
     }
     if (header.shadows != 0) != extra.shadows {
@@ -204,32 +204,32 @@ fn disagreement(header: &Header, extra: &Extra, inband: bool) -> Option<String> 
     None
 }
 
-fn check_page(volume: &Volume, block: Block, at: u32, page: &Page, last: bool, report: &mut Report) {
-    let chunk = volume.chip.chunk(block, at);
-    let used = volume.blocks.is_used(chunk);
+fn check_page(tree: &Tree, block: Block, at: u32, page: &Page, last: bool, report: &mut Report) {
+    let chunk = tree.log.chip.chunk(block, at);
+    let used = tree.log.blocks.is_used(chunk);
     report.used_pages += u64::from(used);
     let summary = page.tags().is_some_and(|tags| tags.object == SUMMARY_OBJECT);
     report.garbage_pages += u64::from(!used && !summary && !page.blank);
     let object = page.tags().map(|tags| tags.object);
     let torn = |kind, what: &str| {
         let severity = if last { Severity::Tidy } else { Severity::Error };
-        let why = if last { ": its writing was cut short; nobody refers to it" } else { "" };
+        let why = if last { ": its program was interrupted; it is not referenced" } else { "" };
         (severity, kind, format!("{what}{why}"))
     };
     let finding = match (&page.found, page.verdict) {
         (Found::Unused, _) if page.blank => return,
-        (Found::Unused, _) => torn("page without tags", "the page is written, and has no tags"),
-        (Found::Broken, _) => torn("tags not readable", "the page's tags cannot be made out"),
+        (Found::Unused, _) => torn("page without tags", "the page has data but no tags"),
+        (Found::Broken, _) => torn("tags not readable", "the page's tags cannot be decoded"),
         (Found::Tags { tags, .. }, Verdict::Uncorrectable) => {
             let what = format!("the data of {} cannot be corrected", describe(tags));
             match (used, last) {
                 (true, _) => (Severity::Error, "data not readable", what),
                 (false, true) => torn("data not readable", &what),
-                (false, false) => (Severity::Note, "data not readable", format!("{what}; nobody refers to it")),
+                (false, false) => (Severity::Note, "data not readable", format!("{what}; it is not referenced")),
             }
         }
-        (Found::Tags { tags, .. }, _) if tags.sequence != volume.blocks.get(block).sequence => {
-            let block = volume.blocks.get(block).sequence;
+        (Found::Tags { tags, .. }, _) if tags.sequence != tree.log.blocks.get(block).sequence => {
+            let block = tree.log.blocks.get(block).sequence;
             let what = format!("the tags have the sequence number {:#x}, the block has {block:#x}", tags.sequence);
             (Severity::Error, "sequence number is not the block's", what)
         }
@@ -240,7 +240,7 @@ fn check_page(volume: &Volume, block: Block, at: u32, page: &Page, last: bool, r
             None => return,
         },
     };
-    find(volume, report, chunk, object, finding);
+    find(tree, report, chunk, object, finding);
 }
 
 /// A page's content in words.
@@ -252,21 +252,23 @@ fn describe(tags: &Tags) -> String {
 }
 
 /// Holds a block's summary against the tags of its pages.
-fn check_summary(volume: &mut Volume, block: Block, read: &[Page], report: &mut Report) -> Result<()> {
-    let entries = volume.shape.entries as usize;
-    if !volume.shape.is_on() || read[entries].tags().is_none_or(|tags| tags.object != SUMMARY_OBJECT) {
+fn check_summary(tree: &mut Tree, block: Block, read: &[Page], report: &mut Report) -> Result<()> {
+    let entries = tree.log.shape.entries as usize;
+    if !tree.log.shape.is_on() || read[entries].tags().is_none_or(|tags| tags.object != SUMMARY_OBJECT) {
         return Ok(());
     }
-    let chunk = volume.chip.chunk(block, volume.shape.entries);
-    let Some(summary) = volume.read_summary(block)? else {
+    let chunk = tree.log.chip.chunk(block, tree.log.shape.entries);
+    let Some(summary) = tree.log.read_summary(block)? else {
         let whole = read[entries..].iter().all(|page| page.tags().is_some() && page.verdict != Verdict::Uncorrectable);
         let finding = match whole {
             true => (Severity::Error, "summary not valid", "the block's summary is not valid; mounts read all tags"),
-            false => {
-                (Severity::Tidy, "summary not whole", "writing the block's summary was cut short; mounts read all tags")
-            }
+            false => (
+                Severity::Tidy,
+                "summary not whole",
+                "writing the block's summary was interrupted; mounts read all tags",
+            ),
         };
-        find(volume, report, chunk, None, (finding.0, finding.1, finding.2.to_owned()));
+        find(tree, report, chunk, None, (finding.0, finding.1, finding.2.to_owned()));
         return Ok(());
     };
     report.summarised_blocks += 1;
@@ -283,14 +285,14 @@ fn check_summary(volume: &mut Volume, block: Block, read: &[Page], report: &mut 
             Found::Broken => true,
         };
         if !agree {
-            let (chunk, object) = (volume.chip.chunk(block, at), page.tags().map(|tags| tags.object));
+            let (chunk, object) = (tree.log.chip.chunk(block, at), page.tags().map(|tags| tags.object));
             let said = match said {
                 Some((object, content)) => describe(&Tags { sequence: 0, object, content }),
-                None => "what cannot be".to_owned(),
+                None => "an impossible entry".to_owned(),
             };
             let found = page.tags().map_or("nothing".to_owned(), describe);
             let what = format!("the block's summary has {said} here, the page's tags say {found}");
-            find(volume, report, chunk, object, (Severity::Error, "summary disagrees with tags", what));
+            find(tree, report, chunk, object, (Severity::Error, "summary disagrees with tags", what));
         }
     }
     Ok(())

@@ -19,12 +19,11 @@ mod read;
 mod stream;
 mod write;
 
-pub(crate) use read::State0;
+pub use read::{Saved, read};
+pub use write::write;
 
-use crate::map::Width;
-use crate::volume::Volume;
-use pocketstone_core::inode::Result;
-pub use pocketstone_media::nand::tags::CHECKPOINT_SEQUENCE;
+use crate::tree::Tree;
+use crate::tree::map::Width;
 
 /// Chips with fewer blocks have none.
 const LEAST_BLOCKS: u32 = 60;
@@ -42,32 +41,17 @@ fn leaf_bytes(width: Width, pointer_bytes: usize) -> usize {
     (2 * width.bits() as usize).max(8 * pointer_bytes)
 }
 
-impl Volume {
-    /// Blocks that a checkpoint of the present state takes, about.
-    pub(crate) fn checkpoint_blocks(&self) -> u32 {
-        if !self.options.checkpoint_write || self.chip.blocks() < LEAST_BLOCKS {
-            return 0;
-        }
-        let leaf = 4 + leaf_bytes(self.width, size_of::<usize>()) as u64;
-        let objects = u64::from(self.objects.count());
-        let blocks = u64::from(self.chip.blocks());
-        let bitmap = u64::from(self.chip.pages_per_block().div_ceil(8));
-        let leaves = self.blocks.used() / u64::from(LEAF_CHUNKS) + objects;
-        let bytes = 128 + blocks * (8 + bitmap) + objects * (u64::from(OBJECT_BYTES) + 4) + leaves * leaf;
-        let payload = self.chip.data_bytes() as u64 - stream::PAGE_HEADER as u64;
-        (bytes.div_ceil(payload).div_ceil(self.chip.pages_per_block().into()) + 1) as u32
+/// Blocks that a checkpoint of the present state takes, about.
+pub fn blocks(tree: &Tree) -> u32 {
+    if tree.log.chip.blocks() < LEAST_BLOCKS {
+        return 0;
     }
-
-    /// Erases the checkpoint, before anything is written that it does not know of.
-    pub(crate) fn erase_checkpoint(&mut self) -> Result<()> {
-        if self.checkpoint.is_empty() {
-            return Ok(());
-        }
-        while let Some(&block) = self.checkpoint.first() {
-            self.erase(block)?;
-            self.checkpoint.remove(0);
-        }
-        // An image's host could keep what comes next and not this.
-        self.chip.sync()
-    }
+    let leaf = 4 + leaf_bytes(tree.width, size_of::<usize>()) as u64;
+    let objects = u64::from(tree.objects.count());
+    let blocks = u64::from(tree.log.chip.blocks());
+    let bitmap = u64::from(tree.log.chip.pages_per_block().div_ceil(8));
+    let leaves = tree.log.blocks.used() / u64::from(LEAF_CHUNKS) + objects;
+    let bytes = 128 + blocks * (8 + bitmap) + objects * (u64::from(OBJECT_BYTES) + 4) + leaves * leaf;
+    let payload = tree.log.chip.data_bytes() as u64 - stream::PAGE_HEADER as u64;
+    (bytes.div_ceil(payload).div_ceil(tree.log.chip.pages_per_block().into()) + 1) as u32
 }

@@ -1,69 +1,65 @@
 //! Reading a checkpoint. Whatever is not as it should be makes it no checkpoint: the mount scans then.
 
 use super::stream::{Invalid, Reader};
-use super::{
-    CHECKPOINT_SEQUENCE, DEVICE_BYTES, LEAF_CHUNKS, MAGIC, NO_LEAF, OBJECT_BYTES, VALIDITY_BYTES, VERSION, leaf_bytes,
-};
-use crate::blocks::{Blocks, Flag, State};
-use crate::chip::{Block, Chip};
-use crate::log::Log;
-use crate::map::Width;
-use crate::objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Object, Objects, ROOT_ID, UNLINKED_ID};
-use crate::scan::First;
-use crate::tags::{Content, Found, Kind};
-use crate::volume::Volume;
-use pocketstone_core::bytes::u32_at;
-use pocketstone_core::inode::Result;
+use super::{DEVICE_BYTES, LEAF_CHUNKS, MAGIC, NO_LEAF, OBJECT_BYTES, VALIDITY_BYTES, VERSION, leaf_bytes};
+use crate::bytes::u32_at;
+use crate::log::blocks::{Blocks, Flag, State};
+use crate::log::chip::{Block, Chip};
+use crate::log::tags::{Content, Found, Kind};
+use crate::log::{CHECKPOINT_SEQUENCE, First, Head, Log};
+use crate::tree::map::Width;
+use crate::tree::objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Object, Objects, ROOT_ID, UNLINKED_ID};
+use crate::tree::width_of;
 use pocketstone_media::nand::Verdict;
+use pocketstone_vfs::Result;
 
 /// What a checkpoint says.
-pub(crate) struct State0 {
+pub struct Saved {
     pub blocks: Blocks,
-    pub log: Log,
+    pub head: Head,
     pub objects: Objects,
     /// Hard links: link, target.
     pub links: Vec<(u32, u32)>,
 }
 
-impl Volume {
-    /// The state that a checkpoint in these blocks holds, in their order; `None` if it is not valid. `firsts`: what
-    /// the first page of each block is.
-    pub(crate) fn read_checkpoint(&mut self, checkpoint: &[Block], firsts: &[First]) -> Result<Option<State0>> {
-        // The pointers of the machine that wrote it are as long as ours, or not.
-        let own = size_of::<usize>();
-        let mut leaves = [own, 12 - own].map(|pointer_bytes| leaf_bytes(self.width, pointer_bytes)).to_vec();
-        leaves.dedup();
-        for leaf in leaves {
-            let parser = Parser {
-                width: self.width,
-                leaf,
-                pages: self.chip.pages_per_block(),
-                last_chunk: self.chip.chunk(self.chip.blocks() + 1, 0),
-                fresh: Blocks::new(self.chip.blocks(), self.chip.pages_per_block(), self.shape),
-            };
-            let mut medium = None;
-            let chip = &mut self.chip;
-            let read = |index: u32| match checkpoint_page(chip, checkpoint, index) {
-                Ok(page) => page,
-                Err(error) => {
-                    medium = Some(error);
-                    None
-                }
-            };
-            let parsed = parser.parse(&mut Reader::new(read));
-            if let Some(error) = medium {
-                return Err(error);
+/// The state that a checkpoint in these blocks holds, in their order; `None` if it is not valid. `firsts`: what
+/// the first page of each block is.
+pub fn read(log: &mut Log, checkpoint: &[Block], firsts: &[First]) -> Result<Option<Saved>> {
+    // The pointers of the machine that wrote it are as long as ours, or not.
+    let width = width_of(log);
+    let own = size_of::<usize>();
+    let mut leaves = [own, 12 - own].map(|pointer_bytes| leaf_bytes(width, pointer_bytes)).to_vec();
+    leaves.dedup();
+    for leaf in leaves {
+        let parser = Parser {
+            width,
+            leaf,
+            pages: log.chip.pages_per_block(),
+            last_chunk: log.chip.chunk(log.chip.blocks() + 1, 0),
+            fresh: Blocks::new(log.chip.blocks(), log.chip.pages_per_block(), log.shape),
+        };
+        let mut medium = None;
+        let chip = &mut log.chip;
+        let read = |index: u32| match checkpoint_page(chip, checkpoint, index) {
+            Ok(page) => page,
+            Err(error) => {
+                medium = Some(error);
+                None
             }
-            if let Ok(state) = parsed {
-                return Ok(fits(&state, firsts).then_some(state));
-            }
+        };
+        let parsed = parser.parse(&mut Reader::new(read));
+        if let Some(error) = medium {
+            return Err(error);
         }
-        Ok(None)
+        if let Ok(state) = parsed {
+            return Ok(fits(&state, firsts).then_some(state));
+        }
     }
+    Ok(None)
 }
 
 /// Whether the blocks are what a checkpoint takes them for.
-fn fits(state: &State0, firsts: &[First]) -> bool {
+fn fits(state: &Saved, firsts: &[First]) -> bool {
     state.blocks.all().zip(firsts).all(|(block, first)| match (state.blocks.get(block).state, first) {
         (State::Dead, first) => *first == First::Dead,
         (State::Empty, first) => matches!(first, First::Unused | First::Checkpoint(_)),
@@ -99,16 +95,16 @@ struct Parser {
 }
 
 impl Parser {
-    fn parse<F: FnMut(u32) -> Option<Vec<u8>>>(mut self, from: &mut Reader<F>) -> Result<State0, Invalid> {
+    fn parse<F: FnMut(u32) -> Option<Vec<u8>>>(mut self, from: &mut Reader<F>) -> Result<Saved, Invalid> {
         let must = |is: bool| if is { Ok(()) } else { Err(Invalid) };
         must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 1])?;
         let [bytes, _, block, page, _, _, _, _, sequence] = from.words::<9>()?;
         must(bytes == DEVICE_BYTES)?;
         self.fresh.doubtful = true;
-        let mut log = Log { sequence, ..Log::default() };
+        let mut head = Head { sequence, ..Head::default() };
         if block != u32::MAX {
             must(self.fresh.all().contains(&block) && page < self.pages)?;
-            (log.block, log.page, log.finder) = (block, page, block);
+            (head.block, head.page, head.finder) = (block, page, block);
         }
         let mut used = Vec::new();
         for block in self.fresh.all() {
@@ -128,7 +124,7 @@ impl Parser {
                     info.set(Flag::Summary, bits >> 30 & 1 == 1);
                     info.set(Flag::Shrinks, bits >> 31 == 1);
                     // The one being filled has to be the log's.
-                    must((state == State::Allocating) == (log.block == block))?;
+                    must((state == State::Allocating) == (head.block == block))?;
                 }
                 _ => return Err(Invalid),
             }
@@ -151,14 +147,14 @@ impl Parser {
         must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 0])?;
         let expected = from.sums.last();
         must(from.words::<1>()? == [expected])?;
-        Ok(State0 { blocks: self.fresh, log, objects, links })
+        Ok(Saved { blocks: self.fresh, head, objects, links })
     }
 
     fn objects<F: FnMut(u32) -> Option<Vec<u8>>>(
         &self,
         from: &mut Reader<F>,
     ) -> Result<(Objects, Vec<(u32, u32)>), Invalid> {
-        let mut objects = crate::scan::fixed_objects();
+        let mut objects = Objects::fixed();
         let mut parents = Vec::new();
         let mut links = Vec::new();
         let is_chunk = |chunk: u32| (self.pages..self.last_chunk).contains(&chunk) && self.fresh.is_used(chunk);

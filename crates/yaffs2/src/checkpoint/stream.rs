@@ -1,6 +1,6 @@
 //! The payload of a checkpoint, cut into pages with running sums.
 
-use pocketstone_core::bytes::u32_at;
+use crate::bytes::u32_at;
 
 /// Bytes before the payload in each page.
 pub const PAGE_HEADER: usize = 16;

@@ -1,29 +1,29 @@
 //! Losses of power: what may be there afterwards, and whether the volume can be used on.
 
-use super::apply::{Slots, apply};
-use super::model::Model;
-use super::op::{Op, pattern};
+use super::durable::{Durable, changed};
+use super::run::is_cut_short;
 use super::shape::Shape;
-use super::tree::{Tree, adopt, compare, walk};
-use pocketstone_core::inode::{Error, FileType, Meta, ROOT};
-use pocketstone_core::random::Random;
+use super::subject::{OpenFiles, abandon, close, walk};
+use pocketstone_fstest::errno::ENOSPC;
+use pocketstone_fstest::{Op, Outcome, Walked, apply, differences, pattern};
 use pocketstone_media::nand::{SimulatedNand, Tear};
-use pocketstone_yaffs2::{Severity, Volume, check};
+use pocketstone_random::Random;
+use pocketstone_vfs::{Error, FileType, Meta, Operations, ROOT};
+use pocketstone_yaffs2::{Severity, SharedVolume, check};
 
 /// Every kind of interruption.
 pub const TEARS: [Tear; 6] =
     [Tear::Nothing, Tear::Part(1), Tear::Part(2), Tear::DataAlone, Tear::SpareAlone, Tear::Whole];
 
 /// What may be there when the power failed in an operation: it is done, or not.
-pub fn candidates(before: &Model, op: &Op) -> Vec<Model> {
+pub fn candidates(before: &Durable, op: &Op) -> Vec<Durable> {
     let mut all = vec![before.clone()];
     let mut after = before.clone();
-    if after.apply(op).is_ok() {
+    if !matches!(after.apply(op), Outcome::Failed(_) | Outcome::Skipped) {
         // Shorter: either whole. Longer, and written: chunk by chunk.
         let cuts = match op {
-            Op::Truncate(target, size) => {
-                let file = before.file(target).ok().flatten();
-                file.is_some_and(|id| *size < before.node(id).content.len() as u64)
+            Op::Truncate(_, size) | Op::SetSize(_, size) => {
+                before.file(changed(op).as_ref()).is_some_and(|id| *size < before.content(id).size())
             }
             _ => false,
         };
@@ -32,16 +32,16 @@ pub fn candidates(before: &Model, op: &Op) -> Vec<Model> {
         }
         all.push(after);
     }
-    all.iter_mut().for_each(Model::restart);
+    all.iter_mut().for_each(Durable::restart);
     all
 }
 
 /// A volume after a loss of power.
 pub struct Recovered {
-    pub volume: Volume,
-    pub tree: Tree,
+    pub volume: SharedVolume,
+    pub walked: Walked,
     /// Which of the candidates it is.
-    pub model: Model,
+    pub model: Durable,
 }
 
 /// fsck finds no errors in what a mount has put in order.
@@ -58,26 +58,24 @@ fn must_be_sound(chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
 ///
 /// # Errors
 /// When it is none of that.
-pub fn recover(chip: &SimulatedNand, shape: &Shape, candidates: &[Model]) -> Result<Recovered, String> {
-    let mut volume = shape.mount(chip).map_err(|error| format!("mount: {error}"))?;
-    let tree = walk(&mut volume)?;
+pub fn recover(chip: &SimulatedNand, shape: &Shape, candidates: &[Durable]) -> Result<Recovered, String> {
+    let volume = shape.mount(chip).map_err(|error| format!("mount: {error}"))?;
+    let walked = walk(&volume)?;
     let mut whys = Vec::new();
     for model in candidates {
-        match compare(&tree, model, true) {
+        match model.compare_after_loss(&walked.tree) {
             Ok(()) => {
                 must_be_sound(chip, shape)?;
                 // A mount that looks at every page once more finds the same.
-                let mut again = shape.mount_by_scan(&chip.snapshot()).map_err(|error| format!("scan: {error}"))?;
-                let other = walk(&mut again)?;
-                if other != tree {
-                    let path = tree.keys().chain(other.keys()).find(|path| tree.get(*path) != other.get(*path));
-                    let path = path.map_or("", String::as_str);
-                    let (was, is) = (tree.get(path), other.get(path));
-                    return Err(format!("a second mount differs at {path}: {was:?}, {is:?}"));
+                let again = shape.mount_by_scan(&chip.snapshot()).map_err(|error| format!("scan: {error}"))?;
+                let other = walk(&again)?;
+                if other != walked {
+                    let lines = differences(&other.tree, &walked.tree).join("\n");
+                    return Err(format!("a second mount differs: {lines}\n{:?}, {:?}", walked.numbers, other.numbers));
                 }
                 let mut model = model.clone();
-                adopt(&tree, &mut model);
-                return Ok(Recovered { volume, tree, model });
+                model.adopt(&walked.tree);
+                return Ok(Recovered { volume, walked, model });
             }
             Err(why) => whys.push(why),
         }
@@ -89,7 +87,7 @@ pub fn recover(chip: &SimulatedNand, shape: &Shape, candidates: &[Model]) -> Res
 ///
 /// # Errors
 /// When what is there then is none of what may be there.
-pub fn recover_with_cuts(chip: &SimulatedNand, shape: &Shape, candidates: &[Model]) -> Result<Recovered, String> {
+pub fn recover_with_cuts(chip: &SimulatedNand, shape: &Shape, candidates: &[Durable]) -> Result<Recovered, String> {
     chip.power_on();
     let start = chip.snapshot();
     let before = Shape::changes(chip);
@@ -110,11 +108,12 @@ pub fn recover_with_cuts(chip: &SimulatedNand, shape: &Shape, candidates: &[Mode
 /// # Errors
 /// When it cannot.
 pub fn use_a_little(recovered: Recovered, chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
-    let Recovered { mut volume, tree, mut model } = recovered;
+    let Recovered { volume, walked, .. } = recovered;
     let failed = |error: Error| format!("use after recovery: {error}");
-    let made = volume.create(ROOT, b"used", &Meta::file(0o600)).and_then(|attr| {
-        volume.write(attr.ino, 0, &pattern(9, 0, 2 * shape.chunk_bytes() + 5))?;
-        volume.sync()
+    let made = volume.create_file(ROOT, b"used", &Meta::file(0o600)).and_then(|file| {
+        let written = volume.write_at(&file, &pattern(9, 0, 2 * shape.chunk_bytes() + 5), 0);
+        volume.release(file);
+        written.and_then(|_| volume.sync_all())
     });
     match made {
         Ok(()) => volume.unlink(ROOT, b"used").map_err(failed)?,
@@ -124,54 +123,53 @@ pub fn use_a_little(recovered: Recovered, chip: &SimulatedNand, shape: &Shape) -
         },
         Err(error) => return Err(failed(error)),
     }
-    model.node_mut(super::model::ROOT).changed();
-    volume.unmount().map_err(failed)?;
-    let mut volume = shape.mount_by_scan(chip).map_err(failed)?;
-    let after = walk(&mut volume)?;
-    let same = after.len() == tree.len()
-        && tree.iter().all(|(path, leaf)| {
-            let other = after.get(path);
-            other.is_some_and(|other| path == "/" || other == leaf)
-        });
-    if same { Ok(()) } else { Err(format!("after use: {after:?}\nbefore: {tree:?}")) }
+    close(volume).map_err(failed)?;
+    let volume = shape.mount_by_scan(chip).map_err(failed)?;
+    let mut after = walk(&volume)?;
+    // Something was made in the root.
+    let root = "/".to_string();
+    after.tree.insert(root.clone(), walked.tree[&root].clone());
+    if after == walked { Ok(()) } else { Err(format!("after use: {after:?}\nbefore: {walked:?}")) }
 }
 
 /// Fills a volume, deletes everything, fills it again; each time as much fits as the volume says.
 ///
 /// # Errors
 /// When that does not work.
-pub fn use_it_all(mut volume: Volume, chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
+pub fn use_it_all(volume: SharedVolume, chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
     let said = |what: &'static str| move |error: Error| format!("{what}: {error}");
-    fill(&mut volume, shape, "first")?;
-    volume.sync().map_err(said("sync of a full volume"))?;
-    empty(&mut volume, ROOT)?;
-    let good = volume.statfs();
-    let written = fill(&mut volume, shape, "second")?;
+    fill(&volume, shape, "first")?;
+    volume.sync_all().map_err(said("sync of a full volume"))?;
+    empty(&volume, ROOT)?;
+    let good = volume.statfs().map_err(said("statfs"))?;
+    let written = fill(&volume, shape, "second")?;
     // Headers, a chunk in a block that is being filled, and half-filled blocks of bad pages take some.
     if written < good.free_blocks * 3 / 4 {
         return Err(format!("{written} chunks fitted into an empty volume of {good:?}"));
     }
-    let before = walk(&mut volume)?;
-    volume.unmount().map_err(said("unmount of a full volume"))?;
-    let mut volume = shape.mount_by_scan(chip).map_err(said("mount of a full volume"))?;
-    if walk(&mut volume)? != before {
+    let before = walk(&volume)?;
+    close(volume).map_err(said("unmount of a full volume"))?;
+    let volume = shape.mount_by_scan(chip).map_err(said("mount of a full volume"))?;
+    if walk(&volume)? != before {
         return Err("a full volume changed by a scan".into());
     }
-    empty(&mut volume, ROOT)
+    empty(&volume, ROOT)
 }
 
 /// How many chunks of data fitted.
-fn fill(volume: &mut Volume, shape: &Shape, prefix: &str) -> Result<u64, String> {
+fn fill(volume: &SharedVolume, shape: &Shape, prefix: &str) -> Result<u64, String> {
     let chunk = shape.chunk_bytes();
     let mut written = 0;
     for number in 0..10_000u32 {
         let name = format!("{prefix} {number}");
-        let ino = match volume.create(ROOT, name.as_bytes(), &Meta::file(0o600)) {
-            Ok(attr) => attr.ino,
+        let file = match volume.create_file(ROOT, name.as_bytes(), &Meta::file(0o600)) {
+            Ok(file) => file,
             Err(Error::NoSpace) => return Ok(written),
             Err(error) => return Err(format!("filling: {error}")),
         };
-        match volume.write(ino, 0, &pattern(number as u8, 0, 7 * chunk)) {
+        let wrote = volume.write_at(&file, &pattern(number as u8, 0, 7 * chunk), 0);
+        volume.release(file);
+        match wrote {
             Ok(bytes) => written += bytes as u64 / chunk,
             Err(Error::NoSpace) => return Ok(written),
             Err(error) => return Err(format!("filling: {error}")),
@@ -180,7 +178,7 @@ fn fill(volume: &mut Volume, shape: &Shape, prefix: &str) -> Result<u64, String>
     Err("a volume without end".into())
 }
 
-fn empty(volume: &mut Volume, directory: u32) -> Result<(), String> {
+fn empty(volume: &SharedVolume, directory: u32) -> Result<(), String> {
     let mut entries = Vec::new();
     let failed = |error: Error| format!("deleting everything: {error}");
     volume
@@ -208,7 +206,7 @@ pub fn storm(shape: &Shape, seed: u64, cuts: u64, decode: &dyn Fn(&mut Random) -
     let chip = shape.make(seed);
     let mut random = Random::labelled(seed, "storm");
     let mut volume = shape.mount(&chip).map_err(|error| format!("mount: {error}"))?;
-    let (mut model, mut slots) = (Model::new(shape), Slots::default());
+    let (mut model, mut files) = (Durable::new(shape), OpenFiles::default());
     for cut in 0..cuts {
         let range = [3, 30, 300][random.below(3) as usize];
         let (at, tear) = (1 + random.below(range), Tear::Seeded(random.next_u64()));
@@ -217,15 +215,15 @@ pub fn storm(shape: &Shape, seed: u64, cuts: u64, decode: &dyn Fn(&mut Random) -
         let may_be = loop {
             if random.below(60) == 0 {
                 history.push("unmount".to_string());
-                let left = volume.unmount();
+                let left = close(volume);
                 model.restart();
-                slots = Slots::default();
+                files = OpenFiles::default();
                 if !chip.is_on() {
                     volume = shape.mount(&shape.make(0)).map_err(|error| error.to_string())?;
                     break candidates(&model, &Op::Background);
                 }
                 left.map_err(|error| format!("cut {cut}: unmount: {error}"))?;
-                model.nodes.values_mut().for_each(super::model::Node::settle);
+                model.settle_all();
                 match shape.mount(&chip) {
                     Ok(mounted) => volume = mounted,
                     Err(_) if !chip.is_on() => {
@@ -240,48 +238,39 @@ pub fn storm(shape: &Shape, seed: u64, cuts: u64, decode: &dyn Fn(&mut Random) -
             history.push(format!("{op:?}"));
             let before = model.clone();
             let want = model.apply(&op);
-            let got = apply(&mut volume, &mut slots, &op);
+            let got = apply(&volume, &mut files, &op);
             if !chip.is_on() {
                 break candidates(&before, &op);
             }
+            let got = got.map_err(|error| format!("cut {cut}: {op:?}: {error}"))?;
             if got == want {
                 model.settle(&op);
-            } else {
-                if got != Err(super::model::ENOSPC) && !matches!((&got, &want), (Ok(_), Ok(_))) {
-                    return Err(format!("cut {cut}: {op:?}: {got:?}, should be {want:?}"));
-                }
-                // No space. What a write left is for other tests; here the volume says it.
-                model = before;
-                volume.sync().map_err(|error| format!("sync: {error}")).or_else(|what| match chip.is_on() {
-                    true => Err(what),
-                    false => Ok(()),
-                })?;
-                if !chip.is_on() {
-                    let mut after = model.clone();
-                    let _ = after.apply(&op);
-                    let mut all = candidates(&model, &op);
-                    after.restart();
-                    all.push(after);
-                    break all;
-                }
-                let tree = walk(&mut volume)?;
-                let mut full = model.clone();
-                let _ = full.apply(&op);
-                let open = std::mem::take(&mut model.slots);
-                let mut now = if compare(&tree, &model, true).is_ok() { model } else { full };
-                compare(&tree, &now, true).map_err(|what| format!("cut {cut}: {op:?} found no space: {what}"))?;
-                let kept = now.nodes.clone();
-                adopt(&tree, &mut now);
-                // What is open and has no name is not in the tree.
-                kept.into_iter().filter(|(_, node)| node.links == 0).for_each(|(id, mut node)| {
-                    node.settle();
-                    now.nodes.insert(id, node);
-                });
-                now.slots = open;
-                model = now;
+                continue;
             }
+            if got != Outcome::Failed(ENOSPC) && !is_cut_short(&got, &want) {
+                return Err(format!("cut {cut}: {op:?}: {got:?}, should be {want:?}"));
+            }
+            // No space. What a write left is for other tests; here the volume says it.
+            let (mut as_before, mut full) = (before.clone(), before);
+            let _ = full.apply(&op);
+            let synced = volume.sync_all();
+            if !chip.is_on() {
+                let mut all = candidates(&as_before, &op);
+                full.restart();
+                all.push(full);
+                break all;
+            }
+            synced.map_err(|error| format!("sync: {error}"))?;
+            let tree = walk(&volume)?.tree;
+            if as_before.compare_after_loss(&tree).is_err() {
+                let differs = full.compare_after_loss(&tree);
+                differs.map_err(|what| format!("cut {cut}: {op:?} found no space: {what}"))?;
+                as_before = full;
+            }
+            as_before.adopt(&tree);
+            model = as_before;
         };
-        volume.abandon();
+        abandon(volume);
         let what = |what| {
             let last = history.len().saturating_sub(12);
             format!("cut {cut} at {at} with {tear:?}, after {:#?}: {what}", &history[last..])
@@ -299,7 +288,7 @@ pub fn storm(shape: &Shape, seed: u64, cuts: u64, decode: &dyn Fn(&mut Random) -
             let copied = shape.mount(&copy).map_err(|error| format!("copy: {error}"))?;
             use_it_all(copied, &copy, shape).map_err(|what| format!("cut {cut} at {at} with {tear:?}: {what}"))?;
         }
-        (volume, model, slots) = (recovered.volume, recovered.model, Slots::default());
+        (volume, model, files) = (recovered.volume, recovered.model, OpenFiles::default());
     }
     Ok(())
 }

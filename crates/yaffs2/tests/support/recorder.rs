@@ -2,9 +2,9 @@
 
 use super::power::TEARS;
 use super::shape::Shape;
-use pocketstone_core::Result;
+use pocketstone_media::Result;
 use pocketstone_media::nand::{Fault, Geometry, Nand, SimulatedNand, Tear, Verdict};
-use pocketstone_yaffs2::Volume;
+use pocketstone_yaffs2::SharedVolume;
 use std::sync::{Arc, Mutex};
 
 /// A chip after a loss of power.
@@ -28,8 +28,8 @@ impl Recorder {
         Recorder { chip, torn: Arc::default() }
     }
 
-    pub fn mount(&self, shape: &Shape) -> pocketstone_core::inode::Result<Volume> {
-        Volume::mount(Box::new(self.clone()), &shape.options)
+    pub fn mount(&self, shape: &Shape) -> pocketstone_vfs::Result<SharedVolume> {
+        shape.mount_with(Box::new(self.clone()), &shape.options)
     }
 
     pub fn record(&self, on: bool) {

@@ -1,9 +1,10 @@
 //! A volume's tree as the independent reader (`tests/yaffs2/README.md`) prints it, and that reader as a process.
 
-use super::tree::{Tree, walk};
-use pocketstone_core::inode::FileType;
+use super::subject::walk;
+use pocketstone_fstest::Walked;
 use pocketstone_media::nand::{Nand, SimulatedNand};
-use pocketstone_yaffs2::Volume;
+use pocketstone_vfs::FileType;
+use pocketstone_yaffs2::SharedVolume;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -17,15 +18,6 @@ pub type Rows = BTreeMap<String, Map<String, Value>>;
 /// Where the Python tools are.
 pub fn tool(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/yaffs2").join(name)
-}
-
-/// Whether there is a Python to run them; says so if not.
-pub fn has_python() -> bool {
-    let there = Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
-    if !there {
-        super::say("skipped: the independent reader and writer; why: no python3; cure: sudo apt-get install python3");
-    }
-    there
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -45,13 +37,14 @@ fn escaped(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// What cannot be read.
-pub fn rows(volume: &mut Volume) -> Result<Rows, String> {
-    Ok(of_tree(&walk(volume)?))
+pub fn rows(volume: &SharedVolume) -> Result<Rows, String> {
+    Ok(of_walked(&walk(volume)?))
 }
 
-fn of_tree(tree: &Tree) -> Rows {
-    let kept = tree.iter().filter(|(path, _)| !path.starts_with("/lost+found/"));
+fn of_walked(walked: &Walked) -> Rows {
+    let kept = walked.tree.iter().filter(|(path, _)| !path.starts_with("/lost+found/"));
     kept.map(|(path, leaf)| {
+        let (ino, rdev) = walked.numbers[path];
         let (kind, type_bits) = match leaf.kind {
             FileType::Regular => ("file", 0o100_000),
             FileType::Directory => ("directory", 0o40_000),
@@ -63,17 +56,17 @@ fn of_tree(tree: &Tree) -> Rows {
         };
         let is_file = kind == "file";
         // A negative time has the mark of 32-bit times in its upper word, which the reader takes for such a one.
-        let times = leaf.times.map(|time| if time < 0 { time + (1 << 32) } else { time });
+        let times = leaf.times.expect("times are compared").map(|time| if time < 0 { time + (1 << 32) } else { time });
         let xattrs: Map<String, Value> =
             leaf.xattrs.iter().map(|(name, value)| (escaped(name), hex(value).into())).collect();
         let row = json!({
-            "inode": leaf.ino, "type": kind, "mode": type_bits | u32::from(leaf.permissions),
+            "inode": ino, "type": kind, "mode": type_bits | u32::from(leaf.permissions),
             "uid": leaf.uid, "gid": leaf.gid,
             "atime": times[0], "mtime": times[1], "ctime": times[2],
-            "size": is_file.then_some(leaf.content.len()),
-            "sha256": is_file.then(|| hex(&Sha256::digest(&leaf.content))),
+            "size": is_file.then_some(leaf.content.size()),
+            "sha256": is_file.then(|| hex(&Sha256::digest(leaf.content.read(0, leaf.content.size())))),
             "target": (kind == "symlink").then(|| escaped(&leaf.symlink)),
-            "rdev": (kind == "special").then_some(leaf.rdev),
+            "rdev": (kind == "special").then_some(rdev),
             "xattrs": xattrs,
             "links": (kind != "directory").then_some(leaf.links),
         });

@@ -1,20 +1,22 @@
 //! A volume and its model, side by side.
 
-use super::apply::{Slots, apply, file};
-use super::model::{ENOSPC, Model};
-use super::op::{Answer, Op};
+use super::durable::{Durable, changed};
 use super::recorder::Recorder;
 use super::shape::Shape;
-use super::tree::{compare, walk};
+use super::subject::{OpenFiles, Yaffs2, abandon, close, walk};
+use pocketstone_fstest::errno::ENOSPC;
+use pocketstone_fstest::volume::inode_of;
+use pocketstone_fstest::{Op, Outcome, Pair, Subject, Target, apply};
 use pocketstone_media::nand::SimulatedNand;
-use pocketstone_yaffs2::Volume;
+use pocketstone_vfs::Operations;
+use pocketstone_yaffs2::SharedVolume;
 
 pub struct Run {
     pub shape: Shape,
     pub recorder: Recorder,
-    pub volume: Volume,
-    pub slots: Slots,
-    pub model: Model,
+    pub volume: SharedVolume,
+    pub files: OpenFiles,
+    pub model: Durable,
     /// Operations that found no space.
     pub refused: u64,
 }
@@ -32,102 +34,79 @@ pub enum Restart {
 
 impl Run {
     pub fn new(shape: &Shape, seed: u64) -> Run {
-        Run::of(shape, shape.make(seed), Model::new(shape))
+        Run::of(shape, shape.make(seed), Durable::new(shape))
     }
 
     /// A volume that is on a chip already.
-    pub fn of(shape: &Shape, chip: SimulatedNand, model: Model) -> Run {
+    pub fn of(shape: &Shape, chip: SimulatedNand, model: Durable) -> Run {
         let recorder = Recorder::new(chip);
         let volume = recorder.mount(shape).expect("an erased chip is a volume, and so is a used one");
-        let slots = Slots::default();
-        Run { shape: shape.clone(), recorder, volume, slots, model, refused: 0 }
+        let files = OpenFiles::default();
+        Run { shape: shape.clone(), recorder, volume, files, model, refused: 0 }
     }
 
-    /// Executes an operation on both.
-    ///
-    /// # Errors
-    /// How the answers differ.
-    pub fn step(&mut self, op: &Op) -> Result<(), String> {
-        let before = self.model.clone();
-        let want = self.model.apply(op);
-        let got = apply(&mut self.volume, &mut self.slots, op);
-        if got == want {
-            self.model.settle(op);
-            return Ok(());
-        }
-        let cut_short = matches!((&got, &want), (Ok(Answer::Number(got)), Ok(Answer::Number(want))) if got < want);
-        if !(cut_short || got == Err(ENOSPC) && want.is_ok() && may_lack_space(op, &before)) {
+    /// What an operation that found no space, or not enough, may have done.
+    fn refused(&mut self, op: &Op, before: Durable, got: &Outcome, want: &Outcome) -> Result<(), String> {
+        let no_space = *got == Outcome::Failed(ENOSPC) && !matches!(want, Outcome::Failed(_) | Outcome::Skipped);
+        if !(is_cut_short(got, want) || no_space && may_lack_space(op, &before)) {
             return Err(format!("{op:?}: {got:?}, should be {want:?}"));
         }
         self.refused += 1;
         let chunk = self.shape.chunk_bytes();
         // Space may be short only where there is little: the operation's own, what a gap takes, a header.
         let asked = match op {
-            Op::Write(_, _, bytes, _) => bytes / chunk + 8,
+            Op::Write(_, _, bytes, _) | Op::Append(_, bytes, _) => bytes / chunk + 8,
             _ => 8,
         };
-        let free = self.volume.statfs().free_blocks;
+        let free = self.volume.statfs().map_err(|error| error.to_string())?.free_blocks;
         if free > asked {
             return Err(format!("{op:?}: no space, with {free} free chunks"));
         }
         self.model = before;
-        if let Op::Write(target, ..) | Op::Truncate(target, _) = op {
-            return self.adopt(target, op);
+        match changed(op) {
+            Some(target) => self.adopt(&target, op),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// A write that found no space on its way left some of its chunks.
-    fn adopt(&mut self, target: &super::op::Target, op: &Op) -> Result<(), String> {
-        let failed = |error| format!("{op:?}, after no space: {error}");
-        let Some(attr) = file(&mut self.volume, &self.slots, target).map_err(failed)? else { return Ok(()) };
-        let mut content = vec![0; attr.size as usize];
-        let got = self.volume.read(attr.ino, 0, &mut content).map_err(failed)?;
-        let Ok(Some(id)) = self.model.file(target) else { return Err(format!("{op:?}: a file of one alone")) };
+    fn adopt(&mut self, target: &Target, op: &Op) -> Result<(), String> {
+        let failed = |error: pocketstone_vfs::Error| format!("{op:?}, after no space: {error}");
+        let Some(id) = self.model.file(Some(target)) else { return Err(format!("{op:?}: a file of one alone")) };
+        let ino = inode_of(&self.volume, &self.files, target).map_err(failed)?.ok_or("an open file of one alone")?;
+        let attr = self.volume.attributes(ino).map_err(failed)?;
+        let content =
+            Yaffs2::content(&self.volume, "the file", &attr).map_err(|broken| format!("{op:?}: {broken:?}"))?;
         let mut full = self.model.clone();
         let _ = full.apply(op);
-        let (old, new) = (self.model.node(id).content.clone(), full.node(id).content.clone());
-        let between = (old.len().min(new.len())..=old.len().max(new.len())).contains(&got);
-        let is_of = |at: usize| {
-            let byte = |from: &[u8]| from.get(at).copied().unwrap_or(0);
-            content[at] == byte(&old) || content[at] == byte(&new)
-        };
-        if got != content.len() || !between || !(0..got).all(is_of) {
-            return Err(format!("{op:?}: {got} bytes after no space, of {} and {}", old.len(), new.len()));
+        let (old, new, got) = (self.model.content(id), full.content(id), content.size());
+        let between = (old.size().min(new.size())..=old.size().max(new.size())).contains(&got);
+        let is_of = |at: u64| content.byte(at) == old.byte(at) || content.byte(at) == new.byte(at);
+        if !between || !(0..got).all(is_of) {
+            return Err(format!("{op:?}: {got} bytes after no space, of {} and {}", old.size(), new.size()));
         }
         let times = [attr.atime_ns, attr.mtime_ns, attr.ctime_ns].map(|ns| ns.div_euclid(1_000_000_000));
-        let (sizes, versions) = (full.node(id).sizes.clone(), full.node(id).versions.clone());
-        let node = self.model.node_mut(id);
-        (node.sizes, node.versions) = (sizes, versions);
-        node.adopt(content);
-        node.times = times;
-        node.times_since.push(times);
+        self.model.adopt_file(id, &full, content, times);
         Ok(())
-    }
-
-    /// # Errors
-    /// The first difference.
-    pub fn compare(&mut self) -> Result<(), String> {
-        compare(&walk(&mut self.volume)?, &self.model, false)
     }
 
     /// Leaves the volume, mounts it again and compares.
     ///
     /// # Errors
     /// The first difference.
-    pub fn restart(mut self, how: Restart) -> Result<Run, String> {
+    pub fn leave(mut self, how: Restart) -> Result<Run, String> {
         self.compare().map_err(|what| format!("before {how:?}: {what}"))?;
         let failed = |error| format!("{how:?}: {error}");
         match how {
-            Restart::Unmount | Restart::Scan => self.volume.unmount().map_err(failed)?,
+            Restart::Unmount | Restart::Scan => close(self.volume).map_err(failed)?,
             Restart::Drop => {
-                self.volume.sync().map_err(failed)?;
-                self.volume.abandon();
+                self.volume.sync_all().map_err(failed)?;
+                abandon(self.volume);
             }
         }
         self.model.restart();
-        self.model.nodes.values_mut().for_each(super::model::Node::settle);
-        self.slots = Slots::default();
+        self.model.settle_all();
+        self.files = OpenFiles::default();
         self.volume = match how {
             Restart::Scan => self.shape.mount_by_scan(&self.recorder.chip),
             _ => self.recorder.mount(&self.shape),
@@ -138,15 +117,45 @@ impl Run {
     }
 }
 
-/// Taking away must always be possible.
-fn may_lack_space(op: &Op, before: &Model) -> bool {
+impl Pair for Run {
+    fn step(&mut self, op: &Op) -> Result<(), String> {
+        let before = self.model.clone();
+        let want = self.model.apply(op);
+        let got = apply(&self.volume, &mut self.files, op).map_err(|error| format!("{op:?}: {error}"))?;
+        if got == want {
+            self.model.settle(op);
+            return Ok(());
+        }
+        self.refused(op, before, &got, &want)
+    }
+
+    fn compare(&mut self) -> Result<(), String> {
+        self.model.compare(&walk(&self.volume)?.tree)
+    }
+
+    fn restart(self, way: u8) -> Result<Run, String> {
+        self.leave([Restart::Unmount, Restart::Scan, Restart::Drop][usize::from(way) % 3])
+    }
+
+    fn finish(self) -> Result<(), String> {
+        self.leave(Restart::Unmount).map(drop)
+    }
+}
+
+/// Some of what was to be written was.
+pub fn is_cut_short(got: &Outcome, want: &Outcome) -> bool {
+    matches!((got, want), (Outcome::Number(got), Outcome::Number(want)) if got < want)
+}
+
+/// Taking away must always be possible, and so must looking.
+fn may_lack_space(op: &Op, before: &Durable) -> bool {
     match op {
         Op::Unlink(_) | Op::Rmdir(_) | Op::Sync | Op::SyncFile(_) | Op::Close(_) | Op::Open(..) | Op::Background => {
             false
         }
-        Op::Truncate(target, size) => {
-            let file = before.file(target).ok().flatten();
-            file.is_some_and(|id| before.node(id).content.len() as u64 <= *size)
+        Op::Read(..) | Op::Stat(_) | Op::ReadLink(_) | Op::GetXattr(..) | Op::ListXattrs(_) | Op::List(_) => false,
+        Op::Truncate(_, size) | Op::SetSize(_, size) => {
+            before.file(changed(op).as_ref()).is_some_and(|id| before.content(id).size() <= *size)
         }
         _ => true,
     }

@@ -1,7 +1,8 @@
 //! Chips and options that tests run with.
 
+use pocketstone_fstest::{Decoder, Has};
 use pocketstone_media::nand::{Geometry, Nand, SimulatedNand, SimulatedOptions};
-use pocketstone_yaffs2::{Options, Volume};
+use pocketstone_yaffs2::{Options, SharedVolume, Volume};
 
 /// The time that it always is: a day of 2023.
 pub const NOW_S: i64 = 1_700_000_000;
@@ -72,13 +73,40 @@ impl Shape {
         u64::from(self.geometry.page_bytes) - if self.options.inband_tags { 16 } else { 0 }
     }
 
-    pub fn mount(&self, chip: &SimulatedNand) -> pocketstone_core::inode::Result<Volume> {
-        Volume::mount(Box::new(chip.clone()), &self.options)
+    /// What YAFFS2 has and has not.
+    pub fn has(&self) -> Has {
+        Has {
+            all_of_linux: false,
+            page_bytes: self.chunk_bytes(),
+            target_max: 159,
+            // They share what the header leaves of its page.
+            xattr_bytes: Some(self.chunk_bytes() - 512),
+            guards_user_xattrs: false,
+            now_s: Some(NOW_S),
+        }
+    }
+
+    /// Operations at the edges of chunks.
+    pub fn decoder(&self) -> Decoder {
+        let chunk = self.chunk_bytes();
+        let edges = [1, 2, 3, 5, 9, 17].map(|chunks| chunks * chunk);
+        let few = [1, 8, 100, chunk - 1, chunk, chunk, chunk + 1];
+        let lengths = [&few[..], &[2 * chunk, 3 * chunk, 5 * chunk + 7, 12 * chunk]].concat();
+        let decoder = Decoder::new(self.has(), chunk, &edges, &lengths, 18 * chunk);
+        Decoder { xattr_bytes: vec![0, 5, 40, 200, chunk], ..decoder }
+    }
+
+    pub fn mount(&self, chip: &SimulatedNand) -> pocketstone_vfs::Result<SharedVolume> {
+        self.mount_with(Box::new(chip.clone()), &self.options)
+    }
+
+    pub fn mount_with(&self, chip: Box<dyn Nand>, options: &Options) -> pocketstone_vfs::Result<SharedVolume> {
+        Volume::open(chip, options).map(SharedVolume::new)
     }
 
     /// As [`Shape::mount`], by a scan whether there is a checkpoint or not.
-    pub fn mount_by_scan(&self, chip: &SimulatedNand) -> pocketstone_core::inode::Result<Volume> {
-        Volume::mount(Box::new(chip.clone()), &Options { checkpoint_read: false, ..self.options.clone() })
+    pub fn mount_by_scan(&self, chip: &SimulatedNand) -> pocketstone_vfs::Result<SharedVolume> {
+        self.mount_with(Box::new(chip.clone()), &Options { checkpoint_read: false, ..self.options.clone() })
     }
 
     /// Programs and erases that a chip has seen.

@@ -63,7 +63,7 @@ impl Original {
     /// What SQLite has now.
     ///
     /// # Errors
-    /// When it is not the one that this was written for.
+    /// `ErrorKind::Bug` if it is not the expected one.
     pub(super) fn find() -> Result<Original> {
         let missing = |what: &CStr| Error::bug(format!("SQLite has no {}", what.to_string_lossy()));
         // SAFETY: it initialises SQLite and returns its default file system, which stays.
@@ -100,12 +100,12 @@ impl Original {
 /// Puts the functions below in place, and makes the file system the default one.
 ///
 /// # Errors
-/// When SQLite refuses.
+/// `ErrorKind::Bug` if SQLite refuses.
 pub(super) fn install() -> Result<()> {
     let original = &installed().original;
     // SAFETY: it was found, and stays.
     let mut table = unsafe { *original.vfs };
-    let set = table.xSetSystemCall.ok_or_else(|| Error::bug("SQLite's system calls cannot be set"))?;
+    let set = table.xSetSystemCall.ok_or_else(|| Error::bug("cannot replace SQLite's system calls"))?;
     // SAFETY: each function has the type of the entry that it takes the place of, and no other meaning.
     let hooks: [(&CStr, sqlite3_syscall_ptr); 9] = unsafe {
         [
@@ -123,7 +123,7 @@ pub(super) fn install() -> Result<()> {
     for (name, hook) in hooks {
         // SAFETY: the process has no open database yet: nobody calls through the table meanwhile.
         if unsafe { set(original.vfs, name.as_ptr(), hook) } != ffi::SQLITE_OK {
-            return Err(Error::bug(format!("SQLite does not let its {} be set", name.to_string_lossy())));
+            return Err(Error::bug(format!("SQLite does not allow replacing its {}", name.to_string_lossy())));
         }
     }
     table.zName = NAME.as_ptr();
@@ -134,7 +134,7 @@ pub(super) fn install() -> Result<()> {
     // nothing of it but pAppData: that is the same.
     match unsafe { ffi::sqlite3_vfs_register(Box::leak(Box::new(table)), 1) } {
         ffi::SQLITE_OK => Ok(()),
-        code => Err(Error::bug(format!("SQLite takes no file system (result code {code})"))),
+        code => Err(Error::bug(format!("SQLite rejected the file system (result code {code})"))),
     }
 }
 

@@ -30,7 +30,7 @@ impl Recording {
     /// little more time each.
     ///
     /// # Errors
-    /// When it is installed already, or SQLite refuses.
+    /// `ErrorKind::Bug` if it is already installed, or SQLite refuses.
     pub(super) fn install(calls: usize) -> Result<Recording> {
         let original = hooks::Original::find()?;
         let mut first = false;
@@ -39,7 +39,7 @@ impl Recording {
             Installed { log: Log::new(calls), original }
         });
         if !first {
-            return Err(Error::bug("the record of SQLite's calls was installed twice"));
+            return Err(Error::bug("the log of SQLite's calls was installed twice"));
         }
         hooks::install()?;
         Ok(Recording(installed))

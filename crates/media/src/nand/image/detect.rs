@@ -4,8 +4,8 @@
 use super::ImageLayout;
 use super::blocks::pages_per_block;
 use super::tags::{ECC_BYTES, Order, PLAIN_BYTES, parity_holds, sequence};
-use pocketstone_core::error::Context;
-use pocketstone_core::{Error, Result};
+use crate::{Error, Result};
+use pocketstone_vfs::Context;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -88,7 +88,7 @@ impl Score {
 /// Finds the layout of an image of `bytes` bytes.
 ///
 /// # Errors
-/// When it cannot be read or told; the hint says what to give.
+/// `Failed` if it cannot be read; `Refused` if the layout cannot be detected, with a hint on what to specify.
 pub(super) fn detect(file: &File, bytes: u64) -> Result<Found> {
     let sample = sample(file, bytes)?;
     let mut best: Option<((u32, u32), Candidate)> = None;
@@ -122,12 +122,12 @@ pub(super) fn detect(file: &File, bytes: u64) -> Result<Found> {
 fn unknown(bytes: u64, erased: bool) -> Error {
     let what = match (bytes, erased) {
         (0, _) => "the image is empty".to_owned(),
-        (_, true) => "the image is erased, which leaves its layout open".to_owned(),
-        _ => format!("no YAFFS2 tags are found in the image of {bytes} bytes, in any layout that divides it"),
+        (_, true) => "the image is erased, so its layout cannot be detected".to_owned(),
+        _ => format!("no YAFFS2 tags found in the image of {bytes} bytes, in any layout that divides it"),
     };
-    Error::user(what).hint(
-        "give the layout: page size, size of the spare area (0 if the image has none), where its free bytes begin \
-         (2 as nanddump and yaffs2utils write it, 0 as mkyaffs2image does), how many are free, and pages per block",
+    Error::refused(what).hint(
+        "specify the layout: page size, spare area size (0 if the image has none), offset of its free bytes (2 for \
+            nanddump and yaffs2utils, 0 for mkyaffs2image), how many are free, and pages per block",
     )
 }
 
@@ -137,7 +137,7 @@ fn sample(file: &File, bytes: u64) -> Result<Vec<(u64, Vec<u8>)>> {
     let mut at = 0;
     while at < bytes && pieces.len() < PIECES {
         let mut piece = vec![0; (bytes - at).min(PIECE_BYTES) as usize];
-        file.read_exact_at(&mut piece, at).board(|| "cannot read the image".to_owned())?;
+        file.read_exact_at(&mut piece, at).failed(|| "cannot read the image".to_owned())?;
         let length = piece.len() as u64;
         if piece.iter().any(|&byte| byte != 0xff) {
             pieces.push((at, piece));
@@ -195,7 +195,7 @@ fn sequences(file: &File, bytes: u64, candidate: &Candidate) -> Result<Vec<Optio
     (0..bytes / stride)
         .map(|page| {
             file.read_exact_at(&mut raw, page * stride + candidate.tags_at())
-                .board(|| "cannot read the image".to_owned())?;
+                .failed(|| "cannot read the image".to_owned())?;
             Ok(candidate.sequence(&raw))
         })
         .collect()

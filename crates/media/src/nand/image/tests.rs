@@ -150,7 +150,7 @@ fn big_endian_tags_are_found_and_said() {
 #[test]
 fn what_cannot_be_told_is_refused_with_what_to_give() {
     let mut noise = vec![0; 100 * 2112];
-    pocketstone_core::random::Random::new(1).fill(&mut noise);
+    pocketstone_random::Random::new(1).fill(&mut noise);
     let cases = [
         (Vec::new(), "is empty"),
         (vec![0xff; 64 * 2112], "is erased"),
@@ -175,11 +175,13 @@ fn a_given_layout_is_taken_and_checked() {
     assert!(nand.is_bad(0).expect("there"), "7 is no 0xFF");
     let open =
         |layout: ImageLayout| ImageNand::open(&scratch.path(), true, Some(&layout)).err().expect("refused").chain();
-    assert!(open(ImageLayout { page_bytes: 2000, ..layout }).contains("6336 bytes, which are no whole pages of 2064"));
-    assert!(open(ImageLayout { spare_free_bytes: 63, ..layout }).contains("no image can have this layout"));
-    assert!(open(ImageLayout { pages_per_block: 0, ..layout }).contains("no image can have this layout"));
+    assert!(
+        open(ImageLayout { page_bytes: 2000, ..layout }).contains("6336 bytes, not a multiple of the page size 2064")
+    );
+    assert!(open(ImageLayout { spare_free_bytes: 63, ..layout }).contains("impossible image layout"));
+    assert!(open(ImageLayout { pages_per_block: 0, ..layout }).contains("impossible image layout"));
     let folder = ImageNand::open(scratch.0.path(), true, Some(&layout)).err().expect("refused").chain();
-    assert!(folder.ends_with("is no file"), "{folder}");
+    assert!(folder.ends_with("is not a file"), "{folder}");
 }
 
 #[test]
@@ -205,7 +207,7 @@ fn what_is_written_lies_in_the_file_where_the_layout_says() {
     assert_eq!((page[0], page[2047], &page[2048..2051], page[2078]), (1, 1, &[0xff, 0xff, 2][..], 0xff));
     assert_eq!(image[128 * 2112 + 2048..128 * 2112 + 2051], [0, 0, 0xff]);
     assert!(nand.is_bad(2).expect("there") && !nand.is_bad(1).expect("there"));
-    assert!(refusal(nand.erase(2)).ends_with("block 2 is erased, which is bad"));
+    assert!(refusal(nand.erase(2)).ends_with("erase of bad block 2"));
     nand.erase(1).expect("erased");
     assert_eq!(fs::read(scratch.path()).expect("read")[..128 * 2112], vec![0xff; 128 * 2112]);
     let again = ImageNand::create(&scratch.path(), &layout, 3).err().expect("it exists");
@@ -232,7 +234,7 @@ fn a_short_file_grows_by_whole_erased_pages() {
     nand.erase(0).expect("erased");
     assert_eq!(fs::read(scratch.path()).expect("read"), vec![0xff; 5 * stride]);
     let refused = nand.mark_bad(0).expect_err("no place");
-    assert!(refused.chain().contains("no place to mark") && refused.cure().is_some());
+    assert!(refused.chain().contains("no space for bad-block marks") && refused.cure().is_some());
 }
 
 #[test]
@@ -245,8 +247,8 @@ fn nobody_writes_an_image_that_is_in_use() {
     drop(writer);
     let mut reader = ImageNand::open(&scratch.path(), true, Some(&layout)).expect("free");
     assert!(ImageNand::open(&scratch.path(), true, Some(&layout)).is_ok(), "readers are many");
-    assert!(refusal(reader.program(0, &[0; 2048], &[])).ends_with("open for reading only"));
-    assert!(refusal(reader.erase(0)).ends_with("open for reading only"));
+    assert!(refusal(reader.program(0, &[0; 2048], &[])).ends_with("open read-only"));
+    assert!(refusal(reader.erase(0)).ends_with("open read-only"));
     assert!(reader.mark_bad(0).is_err());
 }
 

@@ -2,8 +2,8 @@
 
 use super::page::{Page, State};
 use super::{Counters, Fault, Geometry, SimulatedOptions, Tear, Verdict};
-use pocketstone_core::random::Random;
-use pocketstone_core::{Error, Result};
+use crate::{Error, Result};
+use pocketstone_random::Random;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -218,7 +218,7 @@ impl Chip {
         self.check_power()?;
         self.check_block(block)?;
         if self.blocks[block as usize].bad {
-            return Err(Error::bug(format!("block {block} is erased, which is bad")).into());
+            return Err(Error::bug(format!("erase of bad block {block}")).into());
         }
         self.clock_ns += self.options.timing.erase_ns;
         self.counters.erases += 1;
@@ -302,5 +302,5 @@ impl Chip {
 }
 
 fn off() -> Error {
-    Error::board("the power is off")
+    Error::failed("the power is off")
 }

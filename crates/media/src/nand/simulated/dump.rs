@@ -2,7 +2,7 @@
 
 use super::chip::Chip;
 use super::{Geometry, ImageLayout};
-use pocketstone_core::{Error, Result};
+use crate::{Error, Result};
 use std::sync::Arc;
 
 pub(super) fn layout(geometry: &Geometry) -> ImageLayout {
@@ -37,7 +37,7 @@ pub(super) fn load(chip: &mut Chip, image: &[u8]) -> Result<()> {
     let pages = chip.geometry.pages() as usize;
     if image.len() % stride != 0 || image.len() / stride > pages {
         let bytes = image.len();
-        return Err(Error::user(format!("an image of {bytes} bytes is not up to {pages} pages of {stride} bytes")));
+        return Err(Error::refused(format!("an image of {bytes} bytes is not up to {pages} pages of {stride} bytes")));
     }
     chip.clear();
     for (page, bytes) in (0u32..).zip(image.chunks_exact(stride)) {

@@ -1,7 +1,7 @@
 //! One page of a simulated chip, and what interruptions leave of it.
 
 use super::{STUCK_ONE_IN, Tear, Verdict};
-use pocketstone_core::random::Random;
+use pocketstone_random::Random;
 
 /// What a page went through since the last erase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 use super::*;
-use pocketstone_core::random::Random;
+use pocketstone_random::Random;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ fn bad_blocks_are_told_and_refused_and_can_be_read() {
     let bad: Vec<bool> = (0..6).map(|block| chip.is_bad(block).expect("on")).collect();
     assert_eq!(bad, [true, false, true, false, false, false]);
     assert_eq!(refusal(put(&mut chip, 1)), "page 1 is in block 0, which is bad");
-    assert_eq!(refusal(chip.erase(2)), "block 2 is erased, which is bad");
+    assert_eq!(refusal(chip.erase(2)), "erase of bad block 2");
     assert_eq!(get(&mut chip, 0), whole(0));
 }
 

@@ -82,16 +82,16 @@ pub(super) fn by_pattern(file: &MeterFile, cells: &[Window]) -> Result<Aligned> 
     let rival = fits.iter().enumerate().filter(|(n, _)| *n < from || *n > to).fold(0.0, |a: f64, b| a.max(b.1.0));
     let name = &file.name;
     let refused = |why: String| {
-        Error::user(format!("{name}: {why}")).hint("give --offset, or let a trigger mark the cells (POCKETSTONE_MARK)")
+        Error::user(format!("{name}: {why}")).hint("pass --offset, or mark the cells with a trigger (POCKETSTONE_MARK)")
     };
     if fit < LEAST_CORRELATION {
         return Err(refused(format!(
-            "the run's cells are not to be seen in its power: they fit by {fit:.2} at best, 1 is perfectly"
+            "the run's cells are not visible in the power: the best correlation is {fit:.2}, 1 is perfect"
         )));
     }
     if rival > RIVAL * fit || (to - from) as f64 * step as f64 > 2.0 * usual.max(4.0 * step as f64) {
         return Err(refused(format!(
-            "the run's cells may lie at several places: the best one fits by {fit:.2}, another by {rival:.2}"
+            "the run's position is ambiguous: the best one correlates by {fit:.2}, another by {rival:.2}"
         )));
     }
     let radius_ppm = if run.span_ns < SHORT_NS { 0.0 } else { grid_ppm.min(MOST_DRIFT_PPM) };

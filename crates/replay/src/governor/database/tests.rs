@@ -182,6 +182,6 @@ fn a_tunable_that_is_not_known_or_no_number_is_refused_with_what_there_is() {
         (error.chain(), error.cure().unwrap().to_owned())
     };
     assert!(refused("boost", "1").1.contains("waiting_percent, most_waiting, rate_limit_us"));
-    assert!(refused("waiting_percent", "-1").0.contains("`-1` is no waiting_percent"));
+    assert!(refused("waiting_percent", "-1").0.contains("`-1` is not a valid waiting_percent"));
     assert!(refused("rate_limit_us", "NaN").1.contains("from 0 to"));
 }

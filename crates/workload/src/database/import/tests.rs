@@ -55,18 +55,95 @@ fn times_between_lines_are_pauses() {
 }
 
 #[test]
+fn a_statement_goes_on_where_no_statement_ends_or_begins() {
+    let statements_of = |log: &str| {
+        let trace = read(log);
+        let texts =
+            trace.measured().iter().map(|s| trace.statement(s).text.split_whitespace().collect::<Vec<_>>().join(" "));
+        texts.collect::<Vec<_>>()
+    };
+    let log = "CREATE TABLE t (\n  a INTEGER, -- first\n  b TEXT\n)\nINSERT INTO t\nVALUES (1, 'x'),\n (2, 'y')\n\
+               SELECT\n a\nFROM t\nWHERE a = 1\n  AND b = 'x'\nWITH x AS (SELECT 1)\nSELECT * FROM x\nSELECT *\n\
+               UPDATE t\nSET a = 2\nINSERT INTO t\nSELECT 3, 'z'\nUNION ALL\nSELECT 4, 'w'\nDELETE FROM t\n";
+    let expected = [
+        "CREATE TABLE t ( a INTEGER, -- first b TEXT )",
+        "INSERT INTO t VALUES (1, 'x'), (2, 'y')",
+        "SELECT a FROM t WHERE a = 1 AND b = 'x'",
+        "WITH x AS (SELECT 1) SELECT * FROM x",
+        "SELECT *",
+        "UPDATE t SET a = 2",
+        "INSERT INTO t SELECT 3, 'z' UNION ALL SELECT 4, 'w'",
+        "DELETE FROM t",
+    ];
+    assert_eq!(statements_of(log), expected);
+    assert_eq!(statements_of("1 SELECT a\nFROM t\n2 SELECT 2"), ["SELECT a FROM t", "SELECT 2"]);
+    // What sqlite3's `.trace --profile` writes.
+    assert_eq!(statements_of("SELECT 1; -- 12000 ns\nSELECT\n 2; -- 5 ns\n"), ["SELECT 1", "SELECT 2"]);
+}
+
+fn sql(trace: &Trace) -> Vec<(u64, String)> {
+    trace.measured().iter().map(|s| (s.pause_ns, trace.sql(s))).collect()
+}
+
+#[test]
+fn values_of_marks_stand_behind_their_statement() {
+    let log =
+        "INSERT INTO t VALUES (?, ?); -- [1, 'it''s']\nSELECT * FROM t WHERE a = ? -- args: (1,)\nSELECT 2 -- [3]\n";
+    let expected = ["INSERT INTO t VALUES (1, 'it''s')", "SELECT * FROM t WHERE a = 1", "SELECT 2"];
+    assert_eq!(sql(&read(log)), expected.map(|text| (0, text.to_owned())));
+    assert_eq!(error("SELECT 1\nSELECT ?"), "line 2: it has 1 `?` but 0 values for them");
+    assert_eq!(error("SELECT ?; -- [1, 2]"), "line 1: it has 1 `?` but 2 values for them");
+    assert_eq!(error("SELECT ?; -- [x]"), "line 1: `x` is not a value");
+}
+
+/// Lines as Android's sources format them: `sqliteTraceV2Callback` in android_database_SQLiteConnection.cpp, and
+/// `Operation.describe` in SQLiteConnection.java.
+#[test]
+fn logs_of_android_are_known_by_their_lines() {
+    let log = "--------- beginning of main\n\
+        05-17 08:30:00.250   812   812 V SQLiteStatements: /data/a/app.db: \"INSERT INTO t VALUES(1,'\"x\"')\"\n\
+        05-17 08:30:00.250   812   812 V SQLiteTime: /data/a/app.db: \"INSERT INTO t VALUES(?,?)\" took 0.1 ms\n\
+        05-17 08:30:00.260   812   830 D Other: nothing\n\
+        05-17 08:30:00.500   812   812 V SQLiteStatements: /data/a/app.db: \"COMMIT;\"\n";
+    let expected = [(0, "INSERT INTO t VALUES(1,'\"x\"')".to_owned()), (250_000_000, "COMMIT".to_owned())];
+    assert_eq!(sql(&read(log)), expected);
+    let brief = "D/SQLiteDatabase(  812): executeForCursorWindow took 1ms - succeeded, \
+                 sql=\"SELECT * FROM t WHERE a=? AND b=?\", bindArgs=[\"x, y\", 5]\n\
+                 D/SQLiteDatabase(  812): prepare took 0ms - succeeded, sql=\"SELECT 1\"\n";
+    let expected = [(0, "SELECT * FROM t WHERE a='x, y' AND b=5".to_owned()), (0, "SELECT 1".to_owned())];
+    assert_eq!(sql(&read(brief)), expected);
+    let latest_first = "  Most recently executed operations:\n\
+        \x20   0: [2024-05-17 08:30:01.000] execute took 1ms - succeeded, sql=\"COMMIT;\"\n\
+        \x20   1: [2024-05-17 08:30:00.750] execute took 1ms - succeeded, sql=\"BEGIN\"\n";
+    assert_eq!(sql(&read(latest_first)), [(0, "BEGIN".to_owned()), (250_000_000, "COMMIT".to_owned())]);
+    let blob = "D/x: execute took 1ms - succeeded, sql=\"INSERT INTO t VALUES (?)\", bindArgs=[<byte[]>]\n";
+    assert_eq!(error(blob), "line 1: `<byte[]>` is not a value");
+}
+
+#[test]
+fn what_is_not_understood_is_left_out_when_told() {
+    let skip = BTreeMap::from([(5, "no such table: u".to_owned())]);
+    let imported =
+        import("SELECT 1\nSELECT ?\nSELECT 'x\n2 SELECT\nSELECT * FROM u\nSELECT 2", Vec::new(), None, 1, Some(&skip));
+    let imported = imported.unwrap();
+    assert_eq!(statements(&imported.trace), [(0, "SELECT 1"), (0, "SELECT 2")]);
+    assert_eq!(imported.lines, [1, 6]);
+    assert_eq!(imported.skipped.iter().map(|s| s.0).collect::<Vec<_>>(), [2, 3, 4, 5]);
+}
+
+#[test]
 fn errors_name_the_line() {
     for (queries, expected) in [
-        ("A\n\nB 'x\ny", "line 3: a quote begins that never closes"),
-        ("A\nB /* x\ny", "line 2: a comment begins that never closes"),
-        ("A\nCREATE TRIGGER r BEGIN\nx;", "line 2: a trigger begins that has no END"),
-        ("1 A\n\nB", "line 3: it begins with no time, the first line with a time in milliseconds"),
-        ("A\n1 B", "line 2: it begins with a time in milliseconds, the first line with no time"),
-        ("1 A\n1.5 B", "line 2: it begins with a time in seconds, the first line with a time in milliseconds"),
-        ("1.5 A\n1.25 B", "line 2: its time is before that of the line above"),
+        ("A\n\nB 'x\ny", "line 3: a quote is not closed"),
+        ("A\nB /* x\ny", "line 2: a comment is not closed"),
+        ("A\nCREATE TRIGGER r BEGIN\nx;", "line 2: a trigger has no END"),
+        ("1 A\n\nB", "line 3: it begins with no time, but the first line with a time in milliseconds"),
+        ("A\n1 B", "line 2: it begins with a time in milliseconds, but the first line with no time"),
+        ("1 A\n1.5 B", "line 2: it begins with a time in seconds, but the first line with a time in milliseconds"),
+        ("1.5 A\n1.25 B", "line 2: its time is before that of the previous line"),
         ("2024-05-32 00:00:00 A", "line 1: `2024-05-32 00:00:00 A` does not begin with a calendar time"),
-        ("1 A\n2B", "line 2: nothing parts a time in milliseconds from the statement"),
-        ("0 A\n99999999999999999 B", "line 2: its time is too far"),
+        ("1 A\n2B", "line 2: no separator between a time in milliseconds and the statement"),
+        ("0 A\n99999999999999999 B", "line 2: its time is out of range"),
     ] {
         assert_eq!(error(queries), expected);
     }
@@ -81,7 +158,7 @@ fn the_image_is_an_sqlite_file_or_none() {
     let trace = from_sql_log("A", image.clone(), None, 1).unwrap();
     assert_eq!(Trace::decode(&trace.encode()).unwrap().image, image);
     let wrong = from_sql_log("A", b"SQLite format 2\0".to_vec(), None, 1).unwrap_err();
-    assert!(wrong.message().contains("no SQLite file") && wrong.cure().is_some());
+    assert!(wrong.message().contains("not a SQLite file") && wrong.cure().is_some());
 }
 
 proptest! {

@@ -43,7 +43,7 @@ impl Form {
         let parted = reader.skip(|b| matches!(b, b' ' | b'\t' | b'\r' | b'|' | b','));
         match parted || reader.peek().is_none_or(|b| b == b'\n') {
             true => Ok((time, reader.at)),
-            false => Err(format!("nothing parts {} from the statement", self.name())),
+            false => Err(format!("no separator between {} and the statement", self.name())),
         }
     }
 }

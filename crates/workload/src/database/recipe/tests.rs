@@ -1,6 +1,6 @@
 use super::*;
 use crate::database::{StatementKind, Step, Value};
-use pocketstone_core::plan::Pattern;
+use pocketstone_core::pattern::Pattern;
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, Value as Owned};
 use std::collections::HashSet;
@@ -230,7 +230,10 @@ fn numbers_without_sense_are_refused() {
         (Recipe { field_bytes: 1 << 21, ..recipe(W::YcsbB) }, "the workload ycsb-b cannot have field_bytes = 2097152"),
         (Recipe { scan_records: 0, ..recipe(W::YcsbE) }, "the workload ycsb-e cannot have scan_records = 0"),
         // 5,000,000 records of 10 fields of 100 characters.
-        (Recipe { records: 5_000_000, ..recipe(W::YcsbC) }, "the workload ycsb-c would hold 5000000000 bytes of text"),
+        (
+            Recipe { records: 5_000_000, ..recipe(W::YcsbC) },
+            "the workload ycsb-c would contain 5000000000 bytes of text",
+        ),
     ];
     for (recipe, expected) in wrong {
         let error = prepare(&recipe, 1).unwrap_err();
@@ -251,5 +254,5 @@ fn a_file_is_told_by_its_start() {
     let paced = from_file(&made.encode(), "x", Some(Delay::Fixed { ns: 3 }), 1).unwrap();
     assert!(paced.measured()[1..].iter().all(|s| s.pause_ns == 3));
     let error = from_file(b"hello", "my.json", None, 1).unwrap_err();
-    assert!(error.chain().starts_with("my.json cannot be read as a workload: "), "{}", error.chain());
+    assert!(error.chain().starts_with("my.json is not a workload: "), "{}", error.chain());
 }

@@ -1,0 +1,170 @@
+//! A board: a machine that executes plans through a transport.
+
+use crate::measured::{Console, Failed, Measured};
+use crate::orders::{put, read_measured, read_response};
+use crate::transport::{Offer, Transport};
+use pocketstone_core::board::{Board as Description, Capabilities};
+use pocketstone_core::database::DatabaseEngine;
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::{Facts, Response};
+use pocketstone_core::volume::Volume;
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::plan::{Order, Plan, Request, Step};
+use std::io::{Read, Write};
+use std::sync::OnceLock;
+
+/// Facts in which two runs must agree to be of the same machine.
+pub const SAME_MACHINE: [&str; 5] = ["image.digest", "kernel.release", "machine", "qemu.version", "qemu.arguments"];
+
+/// A machine that carries out plans.
+pub struct Board {
+    name: String,
+    description: Description,
+    facts: Facts,
+    transport: Box<dyn Transport>,
+    /// Its reply to the question for engines, once it was asked.
+    engines: OnceLock<Response>,
+}
+
+impl Board {
+    /// Creates a board from its transport.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not answer.
+    pub fn new(name: &str, transport: Box<dyn Transport>) -> Result<Self> {
+        let (description, facts) = (transport.describe(), transport.facts()?);
+        Ok(Board { name: name.to_owned(), description, facts, transport, engines: OnceLock::new() })
+    }
+
+    /// Name of its profile.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Facts about the machine.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Its capabilities.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.description.capabilities
+    }
+
+    /// Checks whether a volume is supported.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the reason, and the fix as its hint.
+    pub fn offers(&self, volume: &Volume) -> Result<()> {
+        match self.transport.offers(volume)? {
+            Offer::Sure => Ok(()),
+            // Made and thrown away once: nothing else says as surely that it can be had.
+            Offer::Try => {
+                let step = Step::Format { volume: volume.clone() };
+                self.ordered(&[], Order::Prepare { step }, |_, _| Ok(())).map_err(Error::from)
+            }
+        }
+    }
+
+    /// The version of a database engine there.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the reason, and the fix as its hint.
+    pub fn engine(&self, engine: DatabaseEngine) -> Result<String> {
+        self.transport.offers_engine(engine)?;
+        if self.engines.get().is_none() {
+            let _ = self.engines.set(self.ordered(&[], Order::Engines, |_, reply| Ok(reply))?);
+        }
+        let Some(Response::Engines { offered, missing }) = self.engines.get() else {
+            return Err(Error::bug("the board's reply does not name engines"));
+        };
+        match (offered.get(&engine), missing.get(&engine)) {
+            (Some(version), _) => Ok(version.clone()),
+            (None, Some(failure)) => Err(failure.clone().into()),
+            (None, None) => Err(Error::board(format!("the board does not report the engine {}", engine.name()))),
+        }
+    }
+
+    /// Executes preparation steps and saves the state, if states are saved.
+    ///
+    /// # Errors
+    /// The failure of the step.
+    pub fn prepare(&self, steps: &[Step]) -> Result<(), Failed> {
+        self.transport.keep(steps)
+    }
+
+    /// Measures one cell from the state its plan starts from.
+    ///
+    /// # Errors
+    /// The failure of the board or the plan; the board remains usable.
+    pub fn measure(&self, plan: &Plan) -> Result<Measured, Failed> {
+        let _alone = self.transport.alone()?;
+        let mut plan = plan.clone();
+        plan.volume = self.transport.resolve(&plan.volume)?;
+        let measured = self.measure_alone(&plan);
+        self.transport.clean(&plan);
+        measured
+    }
+
+    fn measure_alone(&self, plan: &Plan) -> Result<Measured, Failed> {
+        let steps = plan.steps();
+        let mut after = &steps[..];
+        if !self.transport.keeps_states() {
+            for step in &steps {
+                self.ordered(&[], Order::Prepare { step: step.clone() }, |_, _| Ok(()))?;
+            }
+            after = &[];
+        }
+        self.ordered(after, Order::Measure { plan: Box::new(plan.clone()) }, read_measured)
+    }
+
+    /// Runs a command on the board; returns its output and exit status. If states are saved, its changes are discarded.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if the board fails or the command cannot be started.
+    pub fn exec(&self, argv: &[String]) -> Result<(Vec<u8>, i32), Failed> {
+        self.exec_after(&[], argv)
+    }
+
+    /// As [`Board::exec`], in the state after `steps`.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if the board fails or the command cannot be started.
+    pub fn exec_after(&self, steps: &[Step], argv: &[String]) -> Result<(Vec<u8>, i32), Failed> {
+        self.ordered(steps, Order::Exec { argv: argv.to_vec() }, |folder, reply| {
+            let Response::Executed { status } = reply else {
+                return Err(Error::bug("the board's reply is not a command reply"));
+            };
+            let output = std::fs::read(folder.join("output")).board(|| "the command produced no output".into())?;
+            Ok((output, status))
+        })
+    }
+
+    /// Joins the board's console to `input` and `output` until the boot or the shell is over.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if it has none; `ErrorKind::Board` if it fails.
+    pub fn console(
+        &self,
+        what: Console,
+        input: Box<dyn Read + Send>,
+        output: Box<dyn Write + Send>,
+    ) -> Result<(), Failed> {
+        self.transport.console(what, input, output)
+    }
+
+    /// Has the runner carry out an order in the state after `after`, and reads what it left.
+    fn ordered<T>(
+        &self,
+        after: &[Step],
+        order: Order,
+        read: impl FnOnce(&std::path::Path, Response) -> Result<T>,
+    ) -> Result<T, Failed> {
+        let folder = self.transport.folder()?;
+        let request = Request { board: self.description.clone(), order };
+        put(&request, folder.path(), self.transport.cache())?;
+        self.transport.carry_out(after, folder.path())?;
+        let read = read_response(folder.path()).and_then(|reply| read(folder.path(), reply));
+        read.map_err(|error| Failed { error, console: self.transport.console_tail(folder.path()) })
+    }
+}

@@ -1,0 +1,161 @@
+//! This machine.
+
+use crate::orders::{put, read_response};
+use crate::transport::{Offer, Transport};
+use crate::{BoardContext, Cache, Failed, HostProfile, child};
+use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
+use pocketstone_core::database::DATABASE_FOLDER;
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::{Facts, Response};
+use pocketstone_core::volume::{FileSystem, Medium, Volume};
+use pocketstone_core::{Error, Result};
+use pocketstone_probe::own_folder;
+use pocketstone_workload::plan::{Order, Plan, Request, Step};
+use pocketstone_workload::population::{FILES_FOLDER, FILLER_FILE, TARGET_FILE};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// Where Linux says that the processor has counters.
+const PROCESSOR_COUNTERS: [&str; 2] =
+    ["/sys/bus/event_source/devices/cpu", "/sys/bus/event_source/devices/armv8_pmuv3"];
+
+/// The way to this machine: a child process.
+pub struct Here {
+    /// The profile's; `None`: the user's own.
+    directory: Option<PathBuf>,
+    runner: PathBuf,
+    context: BoardContext,
+}
+
+impl Here {
+    /// The way to this machine.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if the runner is not next to the command.
+    pub fn open(profile: &HostProfile, context: &BoardContext) -> Result<Self> {
+        let (directory, runner) = (profile.directory.clone(), runner_beside_command()?);
+        Ok(Here { directory, runner, context: context.clone() })
+    }
+
+    fn run(&self, folder: &Path) -> Result<()> {
+        let errors = folder.join("errors");
+        let log = File::create(&errors).board(|| format!("cannot create {}", errors.display()))?;
+        let mut runner = Command::new(&self.runner)
+            .arg("order")
+            .args([&folder.join("order.json"), folder])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().board(|| "cannot share a file".into())?)
+            .stderr(log)
+            .spawn()
+            .board(|| format!("cannot start {}", self.runner.display()))?;
+        let status = child::wait(&mut runner, &self.context)?;
+        if !status.success() {
+            let said = std::fs::read_to_string(&errors).unwrap_or_default();
+            return Err(Error::board(format!("the runner exited with {status}: {}", said.trim())));
+        }
+        Ok(())
+    }
+}
+
+/// The runner that was built beside this command.
+fn runner_beside_command() -> Result<PathBuf> {
+    let command = std::env::current_exe().board(|| "cannot find the path of this command".into())?;
+    // Tests run from target/*/deps.
+    let candidates = command.ancestors().skip(1).take(2).map(|folder| folder.join("pocketstone-runner"));
+    candidates.into_iter().find(|path| path.exists()).ok_or_else(|| {
+        Error::board(format!("no pocketstone-runner next to {}", command.display()))
+            .hint("build both: cargo build --release")
+    })
+}
+
+impl Transport for Here {
+    fn describe(&self) -> Description {
+        let counters = match PROCESSOR_COUNTERS.iter().any(|path| Path::new(path).exists()) {
+            true => Ability::Yes,
+            false => Ability::no(
+                &Error::board("the kernel exposes no processor counters").hint("use a machine that is not virtual"),
+            ),
+        };
+        let capabilities = Capabilities {
+            disposable: false,
+            deterministic: false,
+            // Two cells at once would measure each other.
+            parallel: 1,
+            // Asked again, and answered in full, when a cell is traced; this is what nearly always lacks.
+            flash_counters: Ability::found(&pocketstone_probe::flashmon::first_nand()),
+            tracing: Ability::Unknown,
+            power_meters: Ability::Unknown,
+            processor_counters: counters,
+        };
+        Description { capabilities, places: Places::default() }
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        // Any order that succeeds makes the runner say what the machine is; the profile's directory is
+        // not made for that, because --directory may name another.
+        let folder = self.folder()?;
+        let directory = Some(folder.path().join("empty"));
+        let volume = Volume { directory, ..Volume::usual(FileSystem::Directory) };
+        let order = Order::Prepare { step: Step::Format { volume } };
+        put(&Request { board: self.describe(), order }, folder.path(), self.cache())?;
+        self.run(folder.path())?;
+        match read_response(folder.path())? {
+            Response::Ready { facts } => Ok(facts),
+            other => Err(Error::bug(format!("the runner's first reply is {other:?}"))),
+        }
+    }
+
+    fn offers(&self, volume: &Volume) -> Result<Offer> {
+        match volume.medium {
+            Medium::Directory => Ok(Offer::Sure),
+            _ if volume.volatile() => Ok(Offer::Try),
+            _ => Err(Error::board(format!("this machine has no raw NAND for {}", volume.name())).hint(
+                "run it on the virtual board: --board virt-nand (requires: sudo apt-get install \
+                    qemu-system-arm)",
+            )),
+        }
+    }
+
+    fn cache(&self) -> &Cache {
+        &self.context.cache
+    }
+
+    fn folder(&self) -> Result<TempDir> {
+        tempfile::tempdir().board(|| "cannot create a temporary folder".into())
+    }
+
+    fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
+        // States are not kept: each cell is prepared right before it is measured.
+        Ok(self.run(folder)?)
+    }
+
+    fn alone(&self) -> Result<Option<File>> {
+        // Two labs on one machine would measure each other, and remove each other's files.
+        self.context.cache.lock("host-cell").map(Some)
+    }
+
+    fn resolve(&self, volume: &Volume) -> Result<Volume> {
+        if volume.medium != Medium::Directory {
+            return Ok(volume.clone());
+        }
+        let directory = match volume.directory.as_ref().or(self.directory.as_ref()) {
+            Some(directory) => directory.clone(),
+            None => own_folder(Path::new("/var/tmp"), "pocketstone")
+                .map_err(|e| e.hint("choose another folder: --directory DIR"))?,
+        };
+        Ok(Volume { directory: Some(directory), ..volume.clone() })
+    }
+
+    fn clean(&self, plan: &Plan) {
+        // The directory may be anyone's, so its own files only.
+        let Some(directory) = &plan.volume.directory else { return };
+        for name in [TARGET_FILE, FILLER_FILE] {
+            let _ = std::fs::remove_file(directory.join(name));
+        }
+        for name in [FILES_FOLDER, DATABASE_FOLDER] {
+            let _ = std::fs::remove_dir_all(directory.join(name));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Results of a board.
+
+use pocketstone_core::events::EventLog;
+use pocketstone_core::log::{Call, FlashLog};
+use pocketstone_core::outcome::Outcome;
+use pocketstone_core::{Error, ErrorKind};
+
+/// What to run on a console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Console {
+    /// A cold boot, until the board is ready.
+    Boot,
+    /// A shell.
+    Shell,
+}
+
+/// Result of one cell with its logs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Facts and counts.
+    pub outcome: Outcome,
+    /// Every call.
+    pub calls: Vec<Call>,
+    /// All flash operations, if the cell was traced.
+    pub flash: Option<FlashLog>,
+    /// Kernel events, if the cell was traced and has a database.
+    pub events: Option<EventLog>,
+}
+
+/// Why an order failed, with the console's last lines.
+#[derive(Debug)]
+pub struct Failed {
+    /// The error.
+    pub error: Error,
+    /// Last lines of the console, if the board has one.
+    pub console: Option<String>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Failed { error, console: None }
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        let error = failed.error;
+        match failed.console.filter(|c| !c.is_empty() && error.kind() != ErrorKind::Interrupted) {
+            Some(console) => {
+                let message = format!("{}\nthe console's last lines were:\n{console}", error.chain());
+                let whole = Error::new(error.kind(), message);
+                match error.cure() {
+                    Some(cure) => whole.hint(cure),
+                    None => whole,
+                }
+            }
+            None => error,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Orders and replies: what a board's runner finds in its folder, and what it leaves there.
+
+use crate::{Cache, Measured, squashfs};
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::{OUTCOME_FORMAT, Response};
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::plan::{Order, Request, TRACE_FILE};
+use std::path::{Path, PathBuf};
+
+/// Name of an order's file.
+const ORDER: &str = "order.json";
+/// Name of the reply's file.
+const REPLY: &str = "reply.json";
+
+/// The cache's folder for prepared workloads: a file DIGEST.trace for each.
+pub const TRACES: &str = "workloads";
+
+/// The file of a prepared workload, by its digest, in a folder of such.
+pub fn trace_file(folder: &Path, digest: &str) -> PathBuf {
+    folder.join(format!("{digest}.trace"))
+}
+
+/// Puts an order into a folder, and what it needs beside it: a prepared workload, a volume's image. An earlier reply is
+/// removed.
+pub(crate) fn put(request: &Request, folder: &Path, cache: &Cache) -> Result<()> {
+    let text = serde_json::to_vec(request).map_err(|e| Error::bug("an order is not valid JSON").because(e))?;
+    let path = folder.join(ORDER);
+    std::fs::write(&path, text).board(|| format!("cannot write {}", path.display()))?;
+    let _ = std::fs::remove_file(folder.join(REPLY));
+    squashfs::put_image(&request.order, folder)?;
+    put_trace(&request.order, folder, cache)
+}
+
+/// Puts the prepared workload that an order needs beside it.
+fn put_trace(order: &Order, folder: &Path, cache: &Cache) -> Result<()> {
+    let Some(digest) = order.trace() else { return Ok(()) };
+    let kept = trace_file(&cache.folder(TRACES)?, digest);
+    let beside = folder.join(TRACE_FILE);
+    let _ = std::fs::remove_file(&beside);
+    std::fs::copy(&kept, &beside)
+        .map(|_| ())
+        .board(|| format!("the prepared workload {} is missing", kept.display()))
+        .map_err(|e| e.hint("rerun the study: workloads are prepared when its cells are created"))
+}
+
+/// Reads a runner's reply and its logs from a folder.
+pub(crate) fn read_response(folder: &Path) -> Result<Response> {
+    let path = folder.join(REPLY);
+    let text = std::fs::read(&path).map_err(|e| Error::board("the board sent no reply").because(e))?;
+    match serde_json::from_slice(&text) {
+        Ok(Response::Failed { failure }) => Err(failure.into()),
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(Error::board("the board's reply is damaged").because(error)),
+    }
+}
+
+/// Reads what a runner measured, with its logs, from a folder.
+pub(crate) fn read_measured(folder: &Path, reply: Response) -> Result<Measured> {
+    let Response::Measured { outcome } = reply else {
+        return Err(Error::bug("the board's reply is not a measurement"));
+    };
+    let bytes = |name: &str| std::fs::read(folder.join(name));
+    if outcome.format != OUTCOME_FORMAT {
+        return Err(Error::board(format!("the board's outcome has format {}, not {OUTCOME_FORMAT}", outcome.format))
+            .hint("rebuild the command: its sources, from which the board's runner is built, have changed"));
+    }
+    let calls = bytes("calls.bin").map_err(|e| Error::board("the board produced no call log").because(e))?;
+    let calls = pocketstone_core::log::decode_calls(&calls)?;
+    if calls.len() as u64 != outcome.calls {
+        return Err(Error::board(format!("the call log has {} calls, not {}", calls.len(), outcome.calls)));
+    }
+    let flash = match bytes("flash.bin") {
+        Ok(bytes) if outcome.flash.is_some() => Some(pocketstone_core::log::decode_flash(&bytes)?),
+        _ => None,
+    };
+    let events = match bytes("events.bin") {
+        Ok(bytes) => Some(pocketstone_core::events_log::decode_events(&bytes)?),
+        Err(_) => None,
+    };
+    Ok(Measured { outcome: *outcome, calls, flash, events })
+}

@@ -1,0 +1,164 @@
+//! The parts of a virtual board: kernel, modules, busybox, runner, initramfs.
+
+use super::packages::{self, Apt};
+use super::{initramfs, runner};
+use crate::cache::digest;
+use crate::profile::Kernel;
+use crate::{BoardContext, VirtualProfile};
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::Facts;
+use pocketstone_core::{Error, Result};
+use std::cell::OnceCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ARCHITECTURE: &str = "armhf";
+
+/// A bootable image.
+pub struct Image {
+    /// Kernel image.
+    pub kernel: PathBuf,
+    /// Initramfs.
+    pub initramfs: PathBuf,
+    /// Digest of both.
+    pub digest: String,
+    /// Where they come from.
+    pub facts: Facts,
+}
+
+/// Kernel files, unpacked.
+struct KernelFiles {
+    image: PathBuf,
+    modules: PathBuf,
+    origin: String,
+}
+
+impl Image {
+    /// Builds what is missing.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if a part is unavailable.
+    pub fn build(profile: &VirtualProfile, context: &BoardContext) -> Result<Self> {
+        // Packages come from the network while the runner is compiled.
+        let (packages, runner) = std::thread::scope(|scope| {
+            let runner = scope.spawn(|| runner::build(ARCHITECTURE, &context.cache, context));
+            let packages = from_packages(&profile.kernel, context);
+            (packages, runner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        let ((busybox, kernel), runner) = (packages?, runner?);
+        let initramfs = initramfs::build(profile, &runner, &busybox, &kernel.modules)?;
+        let image = fs::read(&kernel.image).board(|| format!("cannot read {}", kernel.image.display()))?;
+        let key = digest(&[&image, &initramfs]);
+        let path = context.cache.folder("initramfs")?.join(format!("{key}.cpio"));
+        let _lock = context.cache.lock("initramfs")?;
+        if !path.exists() {
+            let temporary = path.with_extension("new");
+            fs::write(&temporary, &initramfs).board(|| format!("cannot write {}", temporary.display()))?;
+            fs::rename(&temporary, &path).board(|| format!("cannot store {}", path.display()))?;
+        }
+        let mut facts = Facts::new();
+        facts.insert("image.kernel".into(), kernel.origin);
+        facts.insert("image.digest".into(), key.clone());
+        Ok(Image { kernel: kernel.image, initramfs: path, digest: key, facts })
+    }
+}
+
+/// Unpacks packages into a folder of the cache, once; `name` says which version it is.
+fn unpacked(name: &str, context: &BoardContext, fetch: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let folder = context.cache.folder("packages")?.join(name);
+    let temporary = folder.with_extension("new");
+    let _ = fs::remove_dir_all(&temporary);
+    fs::create_dir_all(&temporary).board(|| format!("cannot create {}", temporary.display()))?;
+    fetch(&temporary)?;
+    fs::rename(&temporary, &folder).board(|| format!("cannot store {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The folder that a former download of `package` left, if there was one.
+fn kept(package: &str, context: &BoardContext) -> Result<Option<PathBuf>> {
+    let folder = context.cache.folder("packages")?;
+    let entries = fs::read_dir(&folder).board(|| format!("cannot list {}", folder.display()))?;
+    let matching = entries.flatten().map(|e| e.path()).filter(|p| {
+        let name = p.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.strip_prefix(package).is_some_and(|rest| rest.starts_with('_')) && !name.ends_with(".new")
+    });
+    Ok(matching.max())
+}
+
+/// Busybox and the kernel. The archive's index is read once for both, and not at all where both are kept.
+fn from_packages(wanted: &Kernel, context: &BoardContext) -> Result<(PathBuf, KernelFiles)> {
+    let _lock = context.cache.lock(packages::LOCK)?;
+    let archive = Archive { context, apt: OnceCell::new() };
+    Ok((busybox(&archive)?, kernel(wanted, &archive)?))
+}
+
+/// The board's packages.
+struct Archive<'a> {
+    context: &'a BoardContext,
+    apt: OnceCell<Apt>,
+}
+
+impl Archive<'_> {
+    fn apt(&self) -> Result<&Apt> {
+        if self.apt.get().is_none() {
+            let apt = Apt::new(&self.context.cache, ARCHITECTURE, self.context)?;
+            let _ = self.apt.set(apt);
+        }
+        self.apt.get().ok_or_else(|| Error::bug("the archive's index is missing after the update"))
+    }
+}
+
+fn busybox(archive: &Archive) -> Result<PathBuf> {
+    let context = archive.context;
+    let folder = match kept("busybox-static", context)? {
+        Some(folder) => folder,
+        None => {
+            let apt = archive.apt()?;
+            let record = apt.show("busybox-static")?;
+            let version = packages::field(&record, "Version").unwrap_or("unknown");
+            let name = format!("busybox-static_{}", version.replace([':', '/'], "-"));
+            unpacked(&name, context, |target| apt.unpack(&["busybox-static"], target))?
+        }
+    };
+    Ok(folder.join("bin/busybox"))
+}
+
+fn kernel(kernel: &Kernel, archive: &Archive) -> Result<KernelFiles> {
+    let context = archive.context;
+    if let Some(image) = &kernel.image {
+        let modules = kernel.modules.clone().ok_or_else(|| {
+            Error::user("[kernel] image requires `modules`, the folder of its modules (lib/modules/VERSION)")
+        })?;
+        let origin = image.display().to_string();
+        return Ok(KernelFiles { image: image.clone(), modules, origin });
+    }
+    let package = kernel.package.as_deref().ok_or_else(|| Error::user("[kernel] names no package"))?;
+    let folder = match kept(package, context)? {
+        Some(folder) => folder,
+        None => {
+            let apt = archive.apt()?;
+            let record = apt.show(package)?;
+            let version = packages::field(&record, "Version").unwrap_or("unknown").replace([':', '/'], "-");
+            // A package such as linux-image-armmp stands for the newest linux-image-VERSION-armmp.
+            let real = packages::dependency(&record, "linux-image-").unwrap_or(package).to_owned();
+            (context.progress)(&format!("downloading the board's kernel {real}"));
+            unpacked(&format!("{package}_{version}"), context, |target| apt.unpack(&[&real], target))?
+        }
+    };
+    let only = |folder: PathBuf, prefix: &str| -> Result<PathBuf> {
+        let entries = fs::read_dir(&folder).board(|| format!("cannot list {}", folder.display()))?;
+        let named = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(prefix));
+        entries
+            .flatten()
+            .map(|e| e.path())
+            .find(named)
+            .ok_or_else(|| Error::board(format!("the package {package} has no {prefix}* in {}", folder.display())))
+    };
+    let modules = ["lib/modules", "usr/lib/modules"].map(|m| folder.join(m)).into_iter().find(|m| m.exists());
+    let origin = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(KernelFiles {
+        image: only(folder.join("boot"), "vmlinu")?,
+        modules: only(modules.ok_or_else(|| Error::board(format!("the package {package} has no modules")))?, "")?,
+        origin,
+    })
+}

@@ -1,0 +1,330 @@
+//! A QEMU process: confined to its cell's folder, without a network, and gone when we are.
+
+use super::qmp::{Qmp, Waited};
+use crate::{BoardContext, VirtualProfile};
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
+    path_beneath_rules,
+};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use serde_json::json;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// The emulator's name.
+pub const QEMU: &str = "qemu-system-arm";
+
+/// What QEMU may read at its start: itself, its libraries and firmware. Once it runs it is also
+/// confined by chroot to the cell's folder, wherever that is permitted.
+const READABLE: [&str; 9] = [
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/dev/null",
+    "/proc",
+    "/sys/devices/system/cpu",
+];
+
+/// Where a machine's console goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Console {
+    /// To the file `console.log` of the cell's folder.
+    File,
+    /// To the socket `console.sock` of the cell's folder.
+    Socket,
+}
+
+/// What a machine starts from.
+pub struct Start<'a> {
+    /// Kernel image.
+    pub kernel: &'a Path,
+    /// Initramfs.
+    pub initramfs: &'a Path,
+    /// A saved state; without one the machine boots.
+    pub state: Option<&'a Path>,
+    /// Its console.
+    pub console: Console,
+}
+
+/// A running machine.
+pub struct Machine {
+    process: Child,
+    qmp: Qmp,
+    folder: PathBuf,
+    context: BoardContext,
+    /// Ends the thread that QEMU's life is tied to.
+    _keeper: mpsc::Sender<()>,
+}
+
+/// The arguments that decide what the guest sees; they are part of what a saved state is named by.
+pub fn machine_arguments(profile: &VirtualProfile) -> Vec<String> {
+    let machine = &profile.machine;
+    // nohlt: an idle processor polls instead of halting. Whatever QEMU does with a halted processor
+    // (skip to the next timer, or sleep) is done by another thread, at a moment that the host decides.
+    let append = format!("console=ttyAMA0 nokaslr nohlt quiet panic=-1 {}", profile.kernel.append);
+    [
+        "-M",
+        &machine.model,
+        "-cpu",
+        &machine.cpu,
+        "-m",
+        &machine.ram_mib.to_string(),
+        "-accel",
+        "tcg,tb-size=256",
+        "-icount",
+        &format!("shift={},sleep=off", machine.icount_shift),
+        "-seed",
+        "1",
+        "-rtc",
+        "base=2020-01-01,clock=vm",
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-nic",
+        "none",
+        "-append",
+        append.trim(),
+        "-semihosting-config",
+        "enable=on,userspace=on,target=native",
+        "-device",
+        "pvpanic-pci",
+        "-action",
+        "panic=pause",
+        "-no-reboot",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+impl Machine {
+    /// Starts QEMU with its machine stopped; the cell's folder is `folder`.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it cannot be started or confined, or its state cannot be loaded.
+    pub fn start(profile: &VirtualProfile, start: &Start<'_>, folder: &Path, context: &BoardContext) -> Result<Self> {
+        let (ours, theirs) = UnixStream::pair().board(|| "cannot create a socket pair".into())?;
+        let errors = File::create(folder.join("qemu.log")).board(|| "cannot create QEMU's log".into())?;
+        let mut command = confined_command()?;
+        command.args(machine_arguments(profile));
+        command.arg("-kernel").arg(start.kernel).arg("-initrd").arg(start.initramfs).arg("-S");
+        // QMP is file descriptor 0, a saved state is 1: they need no path, and end with the process.
+        command.args(["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"]);
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).stderr(errors);
+        match start.state {
+            Some(state) => {
+                let file = File::open(state).board(|| format!("cannot open the saved state {}", state.display()))?;
+                command.args(["-incoming", "fd:1"]).stdout(file);
+            }
+            None => {
+                command.stdout(Stdio::null());
+            }
+        }
+        match start.console {
+            Console::File => command.args(["-serial", "file:console.log"]),
+            Console::Socket => command.args(["-serial", "unix:console.sock,server=on,wait=off"]),
+        };
+        // Ctrl-C is for the lab, which then ends its machines in order.
+        command.current_dir(folder).process_group(0);
+        let readable = [start.kernel.to_path_buf(), start.initramfs.to_path_buf()];
+        let (process, keeper) = spawn_confined(command, folder.to_path_buf(), readable)?;
+        let mut process = Some(process);
+        let connected = Qmp::new(ours).and_then(|mut qmp| {
+            if start.state.is_some() {
+                wait_until_loaded(&mut qmp)?;
+            }
+            Ok(qmp)
+        });
+        match connected {
+            Ok(qmp) => {
+                let process = process.take().ok_or_else(|| Error::bug("QEMU was started once"))?;
+                let (folder, context) = (folder.to_path_buf(), context.clone());
+                Ok(Machine { process, qmp, folder, context, _keeper: keeper })
+            }
+            Err(error) => {
+                if let Some(mut process) = process {
+                    let _ = process.kill();
+                    let _ = process.wait();
+                }
+                let said = fs::read_to_string(folder.join("qemu.log")).unwrap_or_default();
+                Err(Error::board(format!("{QEMU} did not start: {}", said.trim())).because(error))
+            }
+        }
+    }
+
+    /// Lets the machine run until it stops itself.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it dies or exceeds `limit`; `ErrorKind::Interrupted` if the user interrupts.
+    pub fn run(&mut self, limit: Duration) -> Result<()> {
+        self.qmp.ask("cont", json!({}), None)?;
+        let context = self.context.clone();
+        match self.qmp.wait_for_stop(limit, || context.check())? {
+            Waited::Stopped => Ok(()),
+            Waited::Ended => {
+                let said = fs::read_to_string(self.folder.join("qemu.log")).unwrap_or_default();
+                let died = "the board died: its kernel panicked or powered off";
+                let text = if said.trim().is_empty() { died.into() } else { format!("{died} ({})", said.trim()) };
+                Err(Error::board(text)
+                    .hint("see the console's last lines; boot it manually with: pocketstone board start NAME"))
+            }
+            Waited::TimedOut => Err(Error::board(format!("the board did not finish within {} s", limit.as_secs()))
+                .hint(
+                    "raise cell_timeout_s or boot_timeout_s in the board's profile, or check the console's last lines",
+                )),
+        }
+    }
+
+    /// Makes QEMU's main thread yield to the processor's, for the sake of [`super::clock`].
+    pub fn favour_processor(&self) {
+        // The number of a process is that of its main thread. Without it, more states are made twice.
+        if let Some(main) = rustix::process::Pid::from_raw(self.process.id() as i32) {
+            let _ = rustix::process::setpriority_process(Some(main), 19);
+        }
+    }
+
+    /// Saves the stopped machine's state to a file, and returns by how much its clock was moved on
+    /// ([`super::clock`]). The machine cannot run on afterwards.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if QEMU cannot save it.
+    pub fn save(mut self, path: &Path) -> Result<u64> {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(path).board(|| format!("cannot create {}", path.display()))?;
+        let fast = json!({ "max-bandwidth": 1u64 << 40 });
+        self.qmp.ask("migrate-set-parameters", fast, None)?;
+        self.qmp.ask("getfd", json!({ "fdname": "state" }), Some(&file))?;
+        self.qmp.ask("migrate", json!({ "uri": "fd:state" }), None)?;
+        loop {
+            self.context.check()?;
+            let progress = self.qmp.ask("query-migrate", json!({}), None)?;
+            match progress["status"].as_str() {
+                Some("completed") => return super::clock::moved_on_ns(&file),
+                Some("failed" | "cancelled") => {
+                    return Err(Error::board(format!("QEMU cannot save the board's state: {progress}"))
+                        .hint("is the disk full?"));
+                }
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Last lines of the console, at most `lines`.
+    pub fn console_tail(folder: &Path, lines: usize) -> String {
+        let mut text = Vec::new();
+        if let Ok(mut file) = File::open(folder.join("console.log")) {
+            let length = file.metadata().map_or(0, |m| m.len());
+            let _ = file.seek(SeekFrom::Start(length.saturating_sub(16 * 1024)));
+            let _ = file.read_to_end(&mut text);
+        }
+        let text = String::from_utf8_lossy(&text).replace('\r', "");
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn wait_until_loaded(qmp: &mut Qmp) -> Result<()> {
+    loop {
+        let status = qmp.ask("query-status", json!({}), None)?;
+        if status["status"].as_str() != Some("inmigrate") {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// QEMU with the ways of confinement that are put on before it starts: chroot to the folder it is
+/// started in (done by QEMU once its files are open) and a network namespace of its own.
+fn confined_command() -> Result<Command> {
+    if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--", QEMU, "-chroot", "."]);
+        return Ok(command);
+    }
+    // In a user namespace of one's own anybody may chroot.
+    // No mapping of users: Landlock, put on first, lets nobody write /proc/self/uid_map.
+    let namespaces = ["--user", "--keep-caps", "--net", "--"];
+    let works = Command::new("unshare").args(namespaces).arg("true").stderr(Stdio::null()).status();
+    if works.is_ok_and(|s| s.success()) {
+        let mut command = Command::new("unshare");
+        command.args(namespaces).args([QEMU, "-chroot", "."]);
+        return Ok(command);
+    }
+    Ok(Command::new(QEMU))
+}
+
+/// Starts a command under Landlock, from a thread that lives as long as the returned sender.
+///
+/// Landlock restricts the thread that asks for it and what that thread starts, so that the rest of
+/// this process stays free. The kernel kills QEMU when that thread ends, and so when this process
+/// does, by whatever signal.
+fn spawn_confined(mut command: Command, folder: PathBuf, readable: [PathBuf; 2]) -> Result<(Child, mpsc::Sender<()>)> {
+    let (keeper, ended) = mpsc::channel::<()>();
+    let (report, spawned) = mpsc::channel();
+    // SAFETY: between fork and exec only prctl(2) is called, which is async-signal-safe; nothing is
+    // allocated and no lock is taken.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            Ok(())
+        });
+    }
+    std::thread::Builder::new()
+        .name("qemu".into())
+        .spawn(move || {
+            let result =
+                restrict(&folder, &readable).and_then(|()| command.spawn().board(|| format!("cannot start {QEMU}")));
+            // It holds QEMU's end of the QMP socket: as long as that is open, nobody sees QEMU end.
+            drop(command);
+            let result = result.map_err(|e| e.hint("apt-get install qemu-system-arm util-linux"));
+            let started = result.is_ok();
+            if report.send(result).is_ok() && started {
+                // Returns with an error when the machine is dropped.
+                let _ = ended.recv();
+            }
+        })
+        .board(|| "cannot start a thread".into())?;
+    let process = spawned.recv().map_err(|_| Error::bug("the thread that starts QEMU exited"))??;
+    Ok((process, keeper))
+}
+
+/// Confines the calling thread: reading what QEMU is made of, and everything in its folder.
+fn restrict(folder: &Path, readable: &[PathBuf]) -> Result<()> {
+    let abi = ABI::V3;
+    let failed = || "cannot confine QEMU with Landlock".to_owned();
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(abi))
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rules(path_beneath_rules(READABLE, AccessFs::from_read(abi))))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(readable, AccessFs::from_read(abi))))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(["/dev/null"], AccessFs::from_all(abi))))
+        .and_then(|rules| rules.add_rules(path_beneath_rules([folder], AccessFs::from_all(abi))))
+        .and_then(landlock::RulesetCreated::restrict_self)
+        .board(failed)?;
+    let chroot = rustix::process::geteuid().is_root();
+    if status.ruleset == RulesetStatus::NotEnforced && !chroot {
+        return Err(Error::board("QEMU cannot be confined: this kernel has no Landlock, and chroot requires root")
+            .hint("run as root, or on Linux 5.13 or later with Landlock enabled"));
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! A board in QEMU that boots an unmodified kernel, and is the same machine every time.
+
+mod clock;
+mod console;
+mod image;
+mod initramfs;
+mod machine;
+mod packages;
+mod qmp;
+mod runner;
+mod states;
+
+use crate::orders::{put, read_response};
+use crate::transport::{Offer, Transport};
+use crate::{BoardContext, Cache, Console, Failed, VirtualProfile, squashfs};
+use image::Image;
+use machine::{Machine, QEMU, Start};
+use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
+use pocketstone_core::database::DatabaseEngine;
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::{Facts, Response};
+use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::plan::{Order, Request, Step};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The way to a machine in QEMU whose image is built.
+pub struct Qemu {
+    name: String,
+    profile: VirtualProfile,
+    image: Image,
+    qemu_version: String,
+    /// Make every state anew for each cell, from a cold boot on, instead of keeping it. Slower; the results are the
+    /// same.
+    cold: bool,
+    context: BoardContext,
+}
+
+impl Qemu {
+    /// Builds what is missing of the board (kernel, runner, initramfs).
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if QEMU is missing or a part cannot be built.
+    pub fn open(name: &str, profile: &VirtualProfile, cold: bool, context: &BoardContext) -> Result<Self> {
+        let qemu_version = version()?;
+        remove_left_cells(context);
+        let image = Image::build(profile, context)?;
+        let (name, profile, context) = (name.to_owned(), profile.clone(), context.clone());
+        Ok(Qemu { name, profile, image, qemu_version, cold, context })
+    }
+
+    fn start<'a>(&'a self, state: Option<&'a Path>, console: machine::Console) -> Start<'a> {
+        Start { kernel: &self.image.kernel, initramfs: &self.image.initramfs, state, console }
+    }
+
+    fn boot_limit(&self) -> Duration {
+        Duration::from_secs(self.profile.machine.boot_timeout_s)
+    }
+
+    fn cell_limit(&self) -> Duration {
+        Duration::from_secs(self.profile.machine.cell_timeout_s)
+    }
+
+    /// Boots a machine and returns it stopped, ready for its first order, with what it is.
+    fn boot(&self, folder: &Path) -> Result<(Machine, Facts)> {
+        let start = self.start(None, machine::Console::File);
+        let mut machine = Machine::start(&self.profile, &start, folder, &self.context)?;
+        machine.favour_processor();
+        machine.run(self.boot_limit())?;
+        match read_response(folder)? {
+            Response::Ready { facts } => Ok((machine, facts)),
+            other => Err(Error::bug(format!("the board's first reply is {other:?}"))),
+        }
+    }
+
+    /// A machine in the state after `steps`, stopped.
+    fn machine_after(&self, steps: &[Step], folder: &Path) -> Result<Machine, Failed> {
+        let kept = self.context.cache.folder("states")?;
+        let state = self.state_in(if self.cold { folder } else { &kept }, steps)?;
+        let start = self.start(Some(&state.path), machine::Console::File);
+        Ok(Machine::start(&self.profile, &start, folder, &self.context)?)
+    }
+
+    /// Puts an order where a machine that was started in `folder` finds it.
+    fn put(&self, order: Order, folder: &Path) -> Result<()> {
+        put(&Request { board: self.describe(), order }, folder, &self.context.cache)
+    }
+}
+
+/// Removes the folders of cells whose process was killed before it could.
+fn remove_left_cells(context: &BoardContext) {
+    let Ok(entries) = context.cache.folder("cells").and_then(|f| fs::read_dir(f).board(String::new)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix("cell-").and_then(|n| n.split('-').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn with_console(failed: Failed, folder: &Path) -> Failed {
+    let console = failed.console.or_else(|| Some(Machine::console_tail(folder, 30)));
+    Failed { error: failed.error, console }
+}
+
+/// QEMU's version; its absence is what most machines without a virtual board lack.
+fn version() -> Result<String> {
+    let missing = "apt-get install qemu-system-arm";
+    let output = Command::new(QEMU)
+        .arg("--version")
+        .output()
+        .map_err(|e| Error::board(format!("{} is not installed on this machine", QEMU)).because(e).hint(missing))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().next().unwrap_or_default().to_owned();
+    match output.status.success() && !line.is_empty() {
+        true => Ok(line),
+        false => Err(Error::board(format!("{} does not start", QEMU)).hint(missing)),
+    }
+}
+
+impl Transport for Qemu {
+    fn describe(&self) -> Description {
+        let no_chip = Error::board(format!("the board {} has no raw NAND", self.name));
+        let no_meter = Error::board("a virtual board has no power meter")
+            .hint("use --board host on a machine that has one, or a device model");
+        let no_counters =
+            Error::board("QEMU counts only instructions").hint("use --board host on a machine that has counters");
+        let capabilities = Capabilities {
+            disposable: true,
+            deterministic: true,
+            // Each machine is one busy thread, and nothing that the host does changes its results.
+            parallel: std::thread::available_parallelism().map_or(1, usize::from),
+            flash_counters: match self.profile.nand.is_some() {
+                true => Ability::Yes,
+                false => Ability::no(&no_chip.hint("add a [nand] section to its profile")),
+            },
+            tracing: Ability::Unknown,
+            power_meters: Ability::no(&no_meter),
+            processor_counters: Ability::no(&no_counters),
+        };
+        Description { capabilities, places: Places::default() }
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let mut facts = self.state(&[]).map_err(Error::from)?.facts;
+        facts.insert("qemu.version".into(), self.qemu_version.clone());
+        facts.insert("qemu.arguments".into(), machine::machine_arguments(&self.profile).join(" "));
+        facts.extend(self.image.facts.clone());
+        Ok(facts)
+    }
+
+    fn offers(&self, volume: &Volume) -> Result<Offer> {
+        let on_host = |why: String| Err(Error::board(why).hint("--board host"));
+        let module = match volume.file_system {
+            FileSystem::Directory => return on_host("directories are supported only on the host board".into()),
+            FileSystem::Yaffs2 | FileSystem::Null => "fuse",
+            FileSystem::Squashfs => {
+                squashfs::version()?;
+                "squashfs"
+            }
+            other => other.name(),
+        };
+        match volume.medium {
+            Medium::RamDisk | Medium::Hugetlbfs | Medium::Pcm => {
+                return on_host(format!("{} is supported only on the host board", volume.name()));
+            }
+            // Every kernel has tmpfs; the libraries are in the runner.
+            _ if volume.volatile() && volume.access != Access::Fuse => return Ok(Offer::Sure),
+            _ if volume.volatile() => return Ok(Offer::Try),
+            _ => {}
+        }
+        let named = |n: &String| n == module;
+        match self.profile.nand.is_some() && self.profile.modules.load.iter().any(named) {
+            true => Ok(Offer::Sure),
+            false => Err(Error::board(format!("the board {} has no {module}", self.name))
+                .hint(format!("add {module} to [modules] load, and a [nand] section, in its profile"))),
+        }
+    }
+
+    fn offers_engine(&self, engine: DatabaseEngine) -> Result<()> {
+        match engine {
+            DatabaseEngine::Bdb | DatabaseEngine::H2 => {
+                Err(Error::board(format!("{} is supported only on this machine", engine.name())).hint("--board host"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn cache(&self) -> &Cache {
+        &self.context.cache
+    }
+
+    fn folder(&self) -> Result<TempDir> {
+        let parent = self.context.cache.folder("cells")?;
+        let prefix = format!("cell-{}-", std::process::id());
+        tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).board(|| "cannot create a cell's folder".into())
+    }
+
+    fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed> {
+        let run = || -> Result<(), Failed> {
+            let mut machine = self.machine_after(after, folder)?;
+            Ok(machine.run(self.cell_limit())?)
+        };
+        run().map_err(|failed| with_console(failed, folder))
+    }
+
+    fn keeps_states(&self) -> bool {
+        true
+    }
+
+    fn keep(&self, steps: &[Step]) -> Result<(), Failed> {
+        // Cold boards make them where they are used.
+        if self.cold { Ok(()) } else { self.state(steps).map(|_| ()) }
+    }
+
+    fn console_tail(&self, folder: &Path) -> Option<String> {
+        Some(Machine::console_tail(folder, 30))
+    }
+
+    fn console(&self, what: Console, input: Box<dyn Read + Send>, output: Box<dyn Write + Send>) -> Result<(), Failed> {
+        self.join_console(what, input, output)
+    }
+}

@@ -1,0 +1,127 @@
+//! The runner for another processor: built from this project's own sources, kept by their content.
+
+use super::packages::{self, Apt};
+use crate::compiled::{Compiled, compiler_for};
+use crate::{BoardContext, Cache};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A processor that the runner can be built for.
+struct Target {
+    /// As Rust names it.
+    triple: &'static str,
+    /// As Debian names its architecture.
+    debian: &'static str,
+    /// The linker, and the packages that have it.
+    linker: &'static str,
+    packages: &'static str,
+}
+
+/// Those that are known.
+const TARGETS: [Target; 1] = [Target {
+    triple: "armv7-unknown-linux-gnueabihf",
+    debian: "armhf",
+    linker: "arm-linux-gnueabihf-gcc",
+    packages: "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
+}];
+
+/// The rooms that the runner is made of.
+const ROOMS: [&str; 11] =
+    ["vfs", "random", "core", "media", "workload", "scmfs", "yaffs2", "mount", "engine", "probe", "runner"];
+
+/// The runner's static binary for an architecture of Debian's.
+///
+/// # Errors
+/// `ErrorKind::Board` if the architecture is unsupported, or the sources are missing or cannot be compiled.
+pub fn build(architecture: &str, cache: &Cache, context: &BoardContext) -> Result<PathBuf> {
+    let target = TARGETS.iter().find(|target| target.debian == architecture);
+    let target = target.ok_or_else(|| Error::board(format!("{architecture} is not supported by the runner")))?;
+    let toolchain = Toolchain::choose(target, cache, context)?;
+    let upper = target.triple.to_uppercase().replace('-', "_");
+    let runner = Compiled {
+        what: "the board's runner",
+        folder: "runners",
+        rooms: &ROOMS,
+        toolchain: &toolchain.name,
+        target: target.triple,
+        profile: "board",
+        arguments: &["build", "-p", "pocketstone-runner"],
+        file: "pocketstone-runner",
+        cure: &format!("apt-get install {} (for {})", target.packages, target.linker),
+    };
+    runner.make(cache, &*context.progress, |command| {
+        command
+            .env(format!("CARGO_TARGET_{upper}_LINKER"), target.linker)
+            .env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), "-Ctarget-feature=+crt-static");
+        toolchain.apply(command);
+    })
+}
+
+/// A compiler for the board.
+struct Toolchain {
+    name: String,
+    /// Root of an unpacked Debian toolchain, where the machine's own cannot do it.
+    root: Option<PathBuf>,
+}
+
+impl Toolchain {
+    /// The machine's own compiler where it has the board's standard library, else Debian's.
+    fn choose(target: &Target, cache: &Cache, context: &BoardContext) -> Result<Self> {
+        // For those who want Debian's in any case, and for the test of that way.
+        let forced = std::env::var("POCKETSTONE_CROSS").is_ok_and(|v| v == "debian");
+        if let Some(version) = compiler_for(target.triple).filter(|_| !forced) {
+            return Ok(Toolchain { name: version, root: None });
+        }
+        let (name, root) = debian_toolchain(target, cache, context)?;
+        Ok(Toolchain { name, root: Some(root) })
+    }
+
+    fn apply(&self, command: &mut Command) {
+        if let Some(root) = &self.root {
+            let libraries = [root.join("usr/lib"), root.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH))];
+            let path = std::env::join_paths(libraries).unwrap_or_default();
+            command.env("RUSTC", root.join("usr/bin/rustc")).env("LD_LIBRARY_PATH", path);
+        }
+    }
+}
+
+/// Debian's `rustc-web`, unpacked side by side with the board's standard library: never installed,
+/// because it conflicts with other compilers. Both architectures must have the same version.
+fn debian_toolchain(target: &Target, cache: &Cache, context: &BoardContext) -> Result<(String, PathBuf)> {
+    let kept = cache.folder("toolchains")?;
+    let _lock = cache.lock("toolchain")?;
+    if let Some(entry) = fs::read_dir(&kept).ok().and_then(|mut e| e.find_map(|e| e.ok().filter(complete))) {
+        return Ok((format!("debian {}", entry.file_name().to_string_lossy()), entry.path()));
+    }
+    let host = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => return Err(Error::board(format!("Debian has no toolchain for a host of kind {other}"))),
+    };
+    let _packages = cache.lock(packages::LOCK)?;
+    let board = Apt::new(cache, target.debian, context)?;
+    let own = Apt::new(cache, host, context)?;
+    let library = board.show("libstd-rust-web-dev")?;
+    let version = packages::field(&library, "Version").ok_or_else(|| Error::board("a package without a version"))?;
+    let need = |record: &str, prefix: &str| {
+        let found = packages::dependency(record, prefix).map(str::to_owned);
+        found.ok_or_else(|| Error::board(format!("Debian's Rust has no dependency {prefix}*")))
+    };
+    // rustc-web -> libstd-rust-web-dev -> libstd-rust-web-1.NN -> libllvmNN
+    let dev = format!("libstd-rust-web-dev={version}");
+    let shared = need(&own.show(&dev)?, "libstd-rust-web-1")?;
+    let llvm = need(&own.show(&format!("{shared}={version}"))?, "libllvm")?;
+    (context.progress)(&format!("downloading Debian's Rust {version}"));
+    let root = kept.join(version);
+    own.unpack(&[&format!("rustc-web={version}"), &format!("{shared}={version}"), &dev, &llvm], &root)?;
+    board.unpack(&[&dev], &root)?;
+    fs::write(root.join("complete"), "").board(|| "cannot mark the toolchain".into())?;
+    Ok((format!("debian {version}"), root))
+}
+
+fn complete(entry: &fs::DirEntry) -> bool {
+    entry.path().join("complete").exists()
+}

@@ -1,0 +1,117 @@
+//! The way to a machine on which the runner carries out orders.
+
+use crate::{Cache, Console, Failed};
+use pocketstone_core::board::Board as Description;
+use pocketstone_core::database::DatabaseEngine;
+use pocketstone_core::outcome::Facts;
+use pocketstone_core::volume::Volume;
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::plan::{Plan, Step};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// How certain the support of a volume is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// Certain.
+    Sure,
+    /// Making one tells.
+    Try,
+}
+
+/// A transport to a machine: places an order's files, has the runner execute the order, and collects its output. If
+/// states can be saved, orders start from saved states.
+pub trait Transport: Send + Sync {
+    /// The machine's capabilities and locations.
+    fn describe(&self) -> Description;
+
+    /// Facts about the machine.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if the board does not answer.
+    fn facts(&self) -> Result<Facts>;
+
+    /// Checks whether a volume is supported.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the reason, and the fix as its hint.
+    fn offers(&self, volume: &Volume) -> Result<Offer>;
+
+    /// Refuses engines that cannot be there.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the reason, and the fix as its hint.
+    fn offers_engine(&self, engine: DatabaseEngine) -> Result<()> {
+        let _ = engine;
+        Ok(())
+    }
+
+    /// The folder of prepared workloads.
+    fn cache(&self) -> &Cache;
+
+    /// Creates a folder for an order and its output.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it cannot be created.
+    fn folder(&self) -> Result<TempDir>;
+
+    /// Has the runner carry out the order in `folder`, which has all that it needs beside it, in the state after
+    /// `after`; the reply and its logs are in the folder then.
+    ///
+    /// # Errors
+    /// The failure of the machine; a failed order is a reply.
+    fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed>;
+
+    /// Whether states are kept: orders then start from them, and what an order does to the machine is gone with it.
+    fn keeps_states(&self) -> bool {
+        false
+    }
+
+    /// Creates and saves the state after `steps`, if states are saved.
+    ///
+    /// # Errors
+    /// The failure of the step.
+    fn keep(&self, steps: &[Step]) -> Result<(), Failed> {
+        let _ = steps;
+        Ok(())
+    }
+
+    /// An exclusive lock for measuring, if concurrent measurements would disturb each other; released with the file.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if the lock file cannot be created.
+    fn alone(&self) -> Result<Option<File>> {
+        Ok(None)
+    }
+
+    /// Completes a volume with the machine's defaults.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if the machine cannot tell.
+    fn resolve(&self, volume: &Volume) -> Result<Volume> {
+        Ok(volume.clone())
+    }
+
+    /// Cleans up after a cell on a persistent machine.
+    fn clean(&self, plan: &Plan) {
+        let _ = plan;
+    }
+
+    /// The last lines of the console, from an order's folder, if there is one.
+    fn console_tail(&self, folder: &Path) -> Option<String> {
+        let _ = folder;
+        None
+    }
+
+    /// Connects the console to `input` and `output`, if there is one.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if it has none; `ErrorKind::Board` if the machine fails.
+    fn console(&self, what: Console, input: Box<dyn Read + Send>, output: Box<dyn Write + Send>) -> Result<(), Failed> {
+        let _ = (what, input, output);
+        let error = Error::user("this board has no console");
+        Err(error.hint("choose a virtual board: pocketstone board list").into())
+    }
+}

@@ -1,0 +1,122 @@
+//! The command that makes the same run again, as a shell takes it.
+
+use crate::arguments::RunArguments;
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_study::results::store::Store;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The results' fact that holds them.
+const FACT: &str = "options";
+
+/// What was asked of a run, over all commands that went on with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// The study's file, from the root.
+    pub study: PathBuf,
+    /// The board that it ran on: a name, or a profile's file from the root.
+    pub board: String,
+    /// The condition on its cells.
+    pub only: Option<String>,
+    /// Whether each cell began with a boot.
+    pub cold: bool,
+    /// The directory of the host board's files, from the root.
+    pub directory: Option<PathBuf>,
+    /// Whether it may have more cells than usual.
+    #[serde(default)]
+    pub many_cells: bool,
+}
+
+impl Options {
+    /// Those that a run was begun with; `None` where an earlier version began it.
+    ///
+    /// # Errors
+    /// When the results cannot be read.
+    pub fn of(store: &Store) -> Result<Option<Self>> {
+        Ok(store.fact(FACT)?.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// What the run has been asked for once these arguments went on with it: its cells are those of both.
+    pub fn and(mut self, arguments: &RunArguments) -> Self {
+        self.only = match (self.only, &arguments.only) {
+            (Some(a), Some(b)) if a == *b => Some(a),
+            (Some(a), Some(b)) => Some(format!("({a}) OR ({b})")),
+            _ => None,
+        };
+        self.many_cells |= arguments.many_cells;
+        self
+    }
+
+    /// Keeps them in the results, with the command that they make.
+    ///
+    /// # Errors
+    /// When the results cannot be written.
+    pub fn keep(&self, store: &Store) -> Result<()> {
+        let text = serde_json::to_string(self).map_err(|e| Error::bug("options are not valid JSON").because(e))?;
+        store.set_facts([(FACT, text.as_str()), ("command", &self.command()?)])
+    }
+
+    /// The command: it works from any directory, and its results go into a folder of their own.
+    fn command(&self) -> Result<String> {
+        let here = std::env::current_dir().user(|| "this directory is gone".into())?;
+        let program = std::env::current_exe().user(|| "cannot find the path of this command".into())?;
+        let path = |path: &Path| quote(&path.to_string_lossy());
+        let mut words = vec![path(&program), "run".into(), path(&self.study), "--board".into(), quote(&self.board)];
+        if let Some(only) = &self.only {
+            words.extend(["--only".into(), quote(only)]);
+        }
+        if let Some(directory) = &self.directory {
+            words.extend(["--directory".into(), path(directory)]);
+        }
+        words.extend(self.cold.then(|| "--cold".to_owned()));
+        words.extend(self.many_cells.then(|| "--many-cells".to_owned()));
+        Ok(format!("cd {} && {}", path(&here), words.join(" ")))
+    }
+}
+
+/// This command as it was called, for hints that name another command of it.
+pub fn this_command() -> String {
+    quote(&std::env::args().next().unwrap_or_else(|| "pocketstone".into()))
+}
+
+/// A word as a shell needs it.
+pub fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Makes `results/latest` lead to a run's folder, where that is in `results/` of this directory. The link is there at
+/// every moment: the new one takes the old one's place.
+pub fn link_latest(folder: &Path) {
+    let absolute = |path: &Path| std::path::absolute(path).ok();
+    let results = absolute(Path::new("results"));
+    let (Some(results), Some(folder)) = (results, absolute(folder)) else { return };
+    let (Some(name), true) = (folder.file_name(), folder.parent() == Some(&results)) else { return };
+    let latest = results.join("latest");
+    if name == "latest" || latest.symlink_metadata().is_ok_and(|m| !m.is_symlink()) {
+        // Somebody's own folder of that name.
+        return;
+    }
+    let new = results.join(format!(".latest-{}", std::process::id()));
+    let _ = std::fs::remove_file(&new);
+    // The link is for convenience: a disk that has no links has results all the same.
+    if std::os::unix::fs::symlink(name, &new).and_then(|()| std::fs::rename(&new, &latest)).is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn quoted_words_mean_themselves() {
+        for word in ["plain", "two words", "it's", "", "a'b'c", "$HOME"] {
+            let script = format!("printf %s {}", super::quote(word));
+            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A board's description of itself, for planning and for its runner.
+
+use crate::outcome::Failure;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The capabilities of a board, and what may be done to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capabilities {
+    /// Whether its state is discarded after each cell: settings need not be restored, all caches may be dropped, and
+    /// its media may be erased. Otherwise settings are guarded, and only the measured files are evicted from caches.
+    pub disposable: bool,
+    /// Whether a repetition with the same seed gives the same log, to the bit.
+    pub deterministic: bool,
+    /// How many cells can be measured at once without disturbing each other.
+    pub parallel: usize,
+    /// Counting flash operations.
+    pub flash_counters: Ability,
+    /// Kernel tracing.
+    pub tracing: Ability,
+    /// Power meters of its own.
+    pub power_meters: Ability,
+    /// Counters of the processor (a PMU).
+    pub processor_counters: Ability,
+}
+
+/// Whether a board can do something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ability {
+    /// It can.
+    Yes,
+    /// Only the attempt tells.
+    Unknown,
+    /// It cannot, for this reason.
+    No(Failure),
+}
+
+impl Ability {
+    /// Why a board lacks an ability, and a fix.
+    pub fn no(error: &Error) -> Ability {
+        Ability::No(Failure::from(error))
+    }
+
+    /// What an attempt found.
+    pub fn found<T>(attempt: &Result<T>) -> Ability {
+        attempt.as_ref().map_or_else(Ability::no, |_| Ability::Yes)
+    }
+
+    /// Returns an error if the board lacks the ability.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the reason, and the fix as its hint, if the ability is missing.
+    pub fn refuse(&self) -> Result<()> {
+        match self {
+            Ability::Yes | Ability::Unknown => Ok(()),
+            Ability::No(failure) => Err(failure.clone().into()),
+        }
+    }
+}
+
+/// Locations on a board.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Places {
+    /// Number of the MTD device that volumes on raw NAND take whole.
+    pub mtd: u32,
+    /// The mount point of volumes that outlive an order.
+    pub mount_point: PathBuf,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places { mtd: 0, mount_point: "/mnt".into() }
+    }
+}
+
+/// A board, as its runner must know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Board {
+    /// Its capabilities.
+    pub capabilities: Capabilities,
+    /// Its locations.
+    pub places: Places,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_says_why_it_cannot_and_what_would_cure_it() {
+        let error = Error::board("no meter").hint("buy one");
+        let refused = Ability::found::<()>(&Err(error)).refuse().unwrap_err();
+        assert_eq!((refused.message(), refused.cure()), ("no meter", Some("buy one")));
+        Ability::found(&Ok(1)).refuse().unwrap();
+        Ability::Unknown.refuse().unwrap();
+    }
+}

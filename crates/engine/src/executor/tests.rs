@@ -1,0 +1,200 @@
+use super::*;
+use crate::{KernelTree, ScmfsTree, Yaffs2Tree, populate, run};
+use pocketstone_core::pattern::Pattern;
+use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
+use pocketstone_media::{MapOptions, Mapped};
+use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_workload::{AppStartSpec, Data, FileOperation, FilesSpec, PostmarkSpec, ReadSpec, Sync, file_name};
+use pocketstone_yaffs2::SharedVolume;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn spec(operation: FileOperation, request_bytes: u64) -> FilesSpec {
+    FilesSpec {
+        operation,
+        pattern: Pattern::Random,
+        requests: 40,
+        request_bytes,
+        files: 50,
+        file_bytes: 20_000,
+        inter_arrival_ns: 0,
+        data: Data::Random,
+        sync: Sync::Each,
+        threads: 1,
+    }
+}
+
+/// FNV-1a.
+fn digest(bytes: &[u8], start: u64) -> u64 {
+    bytes.iter().fold(start, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// What the calls of a workload moved, and what the files then hold.
+fn outcome<T: Tree>(tree: &T, workload: &dyn FileWorkload) -> (u64, u64) {
+    populate(tree, &workload.population(3)).unwrap();
+    let mut executors = Executor::all(tree, workload, 3).unwrap();
+    let executor = &mut executors[0];
+    let mut moved = 1;
+    for operation in workload.operations(3) {
+        if operation.is_logged() {
+            moved = digest(&executor.execute(&operation).unwrap().to_le_bytes(), moved);
+            moved = digest(&executor.buffer, moved);
+        }
+    }
+    drop(executors);
+    let mut held = 1;
+    for name in workload.names(3) {
+        let name = c_name(&name).unwrap();
+        let Ok(bytes) = tree.stat(&name) else { continue };
+        let file = tree.open(&name, Purpose::Read).unwrap();
+        let mut content = vec![0; bytes as usize];
+        assert_eq!(tree.read(&file, &mut content, 0).unwrap() as u64, bytes);
+        held = digest(&content, digest(name.to_bytes(), held));
+    }
+    (moved, held)
+}
+
+fn scmfs() -> ScmfsTree {
+    let home = tempfile::tempdir().unwrap();
+    let (path, options) = (home.path().join("region"), MapOptions::default());
+    let region = Mapped::create(&path, 64 << 20, &options).unwrap();
+    Volume::create(Box::new(region), &CreateOptions::default()).unwrap();
+    let region = Mapped::open(&path, &options).unwrap();
+    // The mapping keeps the file that has no name any more.
+    ScmfsTree::new(Volume::open(Box::new(region), &OpenOptions::default()).unwrap())
+}
+
+fn yaffs2() -> Yaffs2Tree {
+    let geometry = Geometry { page_bytes: 2048, spare_bytes: 64, pages_per_block: 64, blocks: 256 };
+    let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
+    let volume = pocketstone_yaffs2::Volume::open(Box::new(chip), &pocketstone_yaffs2::Options::default());
+    Yaffs2Tree::new(SharedVolume::new(volume.unwrap()))
+}
+
+fn on_kernel(workload: &dyn FileWorkload) -> (u64, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    outcome(&KernelTree::open(folder.path()).unwrap(), workload)
+}
+
+#[test]
+fn every_operation_does_the_same_on_every_way_to_a_volume() {
+    let unchanged = on_kernel(&spec(FileOperation::LookUp, 1)).1;
+    for operation in FileOperation::ALL {
+        let spec = spec(operation, 700);
+        let kernel = on_kernel(&spec);
+        assert_eq!(outcome(&scmfs(), &spec), kernel, "{operation:?}");
+        assert_eq!(outcome(&yaffs2(), &spec), kernel, "{operation:?}");
+        let (before, after) = (spec.writes() && operation != FileOperation::MakeDirectory, kernel.1 != unchanged);
+        assert_eq!(before, after, "{operation:?} leaves what it should");
+    }
+}
+
+#[test]
+fn whole_programs_do_too() {
+    let postmark = PostmarkSpec {
+        files: 30,
+        least_file_bytes: 500,
+        file_bytes: 10_000,
+        transactions: 100,
+        request_bytes: 512,
+        data: Data::Random,
+    };
+    let start = AppStartSpec { files: 40, libraries: 0, request_bytes: 65_536, data: Data::Compressible };
+    let read = ReadSpec { file_bytes: 1 << 20, ..ReadSpec::new(Pattern::Random, 20) };
+    for workload in [&postmark as &dyn FileWorkload, &start, &read] {
+        let kernel = on_kernel(workload);
+        assert_eq!((outcome(&scmfs(), workload), outcome(&yaffs2(), workload)), (kernel, kernel));
+    }
+}
+
+#[test]
+fn mappings_are_there_where_files_are_memory() {
+    let start = AppStartSpec { files: 40, libraries: 2, request_bytes: 65_536, data: Data::Compressible };
+    assert_eq!(outcome(&scmfs(), &start), on_kernel(&start));
+    let tree = yaffs2();
+    populate(&tree, &start.population(3)).unwrap();
+    let operations: Vec<Operation> = start.operations(3).collect();
+    let error = run(&mut Executor::all(&tree, &start, 3).unwrap(), &operations).unwrap_err();
+    assert!(error.chain().contains("mapping is unsupported on yaffs2 in process"), "{}", error.chain());
+    assert!(error.cure().unwrap().contains("fuse"));
+}
+
+#[test]
+fn threads_share_the_requests_and_leave_what_one_would() {
+    for operation in [FileOperation::Create, FileOperation::Delete, FileOperation::Rename, FileOperation::Read] {
+        let one = spec(operation, 100);
+        let four = FilesSpec { threads: 4, ..one.clone() };
+        let names = |spec: &FilesSpec| {
+            let folder = tempfile::tempdir().unwrap();
+            let tree = KernelTree::open(folder.path()).unwrap();
+            populate(&tree, &spec.population(3)).unwrap();
+            let mut executors = Executor::all(&tree, spec, 3).unwrap();
+            assert_eq!(executors.len(), spec.threads as usize);
+            let operations: Vec<Operation> = spec.operations(3).collect();
+            let recording = run(&mut executors, &operations).unwrap();
+            assert_eq!(recording.calls.len(), operations.len());
+            let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&one), names(&four), "{operation:?}");
+    }
+}
+
+#[test]
+fn calls_are_recorded_and_a_folder_with_other_files_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = spec(FileOperation::LookUp, 1);
+    let tree = KernelTree::open(folder.path()).unwrap();
+    populate(&tree, &spec.population(1)).unwrap();
+    let operations: Vec<Operation> = spec.operations(1).collect();
+    let recording = run(&mut Executor::all(&tree, &spec, 1).unwrap(), &operations).unwrap();
+    assert_eq!(recording.calls.len(), 40);
+    let refused = |spec: FilesSpec| Executor::all(&tree, &spec, 1).map(|_| ()).unwrap_err().chain();
+    assert!(refused(FilesSpec { file_bytes: 20_001, ..spec.clone() }).contains("has 20000 bytes, not 20001"));
+    assert!(refused(FilesSpec { files: 51, ..spec }).contains("cannot find"));
+}
+
+fn bytes_of(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().len()
+}
+
+#[test]
+fn transactions_leave_the_files_that_their_operations_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = KernelTree::open(folder.path()).unwrap();
+    let (least_file_bytes, file_bytes, request_bytes) = (500, 10_000, 512);
+    let data = Data::Random;
+    let spec = PostmarkSpec { files: 30, least_file_bytes, file_bytes, transactions: 100, request_bytes, data };
+    populate(&tree, &spec.population(3)).unwrap();
+    let operations: Vec<Operation> = spec.operations(3).collect();
+    let recording = run(&mut Executor::all(&tree, &spec, 3).unwrap(), &operations).unwrap();
+    assert_eq!(recording.calls.len(), operations.iter().filter(|o| o.is_logged()).count());
+    let there = spec.population(3).list();
+    let mut sizes: BTreeMap<u32, u64> = (0u32..).zip(there.iter().map(|f| f.bytes)).collect();
+    for operation in operations {
+        match operation {
+            Operation::Create { file } => assert!(sizes.insert(file, 0).is_none()),
+            Operation::Append { file, bytes } => *sizes.get_mut(&file).unwrap() += bytes,
+            Operation::Delete { file } => assert!(sizes.remove(&file).is_some()),
+            _ => {}
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), sizes.len());
+    sizes.iter().for_each(|(file, bytes)| assert_eq!(bytes_of(&folder.path().join(file_name(*file))), *bytes));
+}
+
+#[test]
+fn an_application_starts_and_what_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = KernelTree::open(folder.path()).unwrap();
+    let spec = AppStartSpec { files: 40, libraries: 2, request_bytes: 65_536, data: Data::Compressible };
+    populate(&tree, &spec.population(1)).unwrap();
+    assert_eq!(bytes_of(&folder.path().join("lib/library-01")), 1 << 20);
+    let operations: Vec<Operation> = spec.operations(1).collect();
+    let measured = || run(&mut Executor::all(&tree, &spec, 1).unwrap(), &operations);
+    assert_eq!(measured().unwrap().calls.len(), operations.len());
+    std::fs::remove_file(folder.path().join("part-0001/file-00000033")).unwrap();
+    let error = measured().unwrap_err();
+    assert!(error.chain().contains("Open { file: 33, purpose: Read }"), "{}", error.chain());
+}

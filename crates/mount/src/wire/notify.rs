@@ -1,0 +1,115 @@
+//! What the kernel is told unasked, and how a connection is brought to its end.
+
+use super::abi::notify;
+use super::reply::Reply;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// What the threads that serve a connection tell of themselves.
+pub(crate) struct Threads {
+    /// They are to end.
+    pub ending: AtomicBool,
+    /// One count each: of beginnings and ends of its operations, so it is odd while one is carried out.
+    pub turns: Vec<AtomicU64>,
+    /// Writes from the kernel's cache that have begun, by all.
+    pub write_backs: AtomicU64,
+}
+
+/// A connection to the kernel, for those who do not keep it alive.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    device: Weak<OwnedFd>,
+    threads: Arc<Threads>,
+}
+
+impl Connection {
+    pub fn new(device: &Arc<OwnedFd>, threads: Arc<Threads>) -> Connection {
+        Connection { device: Arc::downgrade(device), threads }
+    }
+
+    /// Whether it is served.
+    pub fn is_alive(&self) -> bool {
+        self.device.strong_count() > 0
+    }
+
+    fn tell(&self, code: i32, content: &[u8]) -> rustix::io::Result<()> {
+        let device = self.device.upgrade().ok_or(Errno::NODEV)?;
+        let mut message = Reply::header(0, code, content.len()).to_vec();
+        message.extend(content);
+        rustix::io::retry_on_intr(|| rustix::io::write(&*device, &message)).map(drop)
+    }
+
+    /// Has the kernel forget an inode's attributes; its pages stay.
+    pub fn forget_attributes(&self, node: u64) -> rustix::io::Result<()> {
+        // A negative offset: no pages.
+        let content = [node.to_ne_bytes(), (-1_i64).to_ne_bytes(), 0_i64.to_ne_bytes()];
+        self.tell(notify::INVAL_INODE, &content.concat())
+    }
+
+    /// Waits until the kernel has written nothing from its cache for a while, though the threads got round to what it
+    /// asked: what it had collected has arrived, whatever others still ask. Whether that came to be within the time.
+    pub fn settle(&self, limit: Duration) -> bool {
+        const STEP: Duration = Duration::from_millis(2);
+        const STEPS: usize = 10;
+        let start = Instant::now();
+        let (mut quiet, mut turns_before, mut written_before) = (0, Vec::new(), 0);
+        while quiet < STEPS {
+            let Some(device) = self.device.upgrade() else { return true };
+            let mut poll = [PollFd::new(&*device, PollFlags::IN)];
+            let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let asked = rustix::event::poll(&mut poll, Some(&none)).is_ok_and(|ready| ready > 0);
+            let turns: Vec<u64> = self.threads.turns.iter().map(|turns| turns.load(Ordering::Acquire)).collect();
+            let written = self.threads.write_backs.load(Ordering::Acquire);
+            let unchanged = |(now, before): (&u64, &u64)| now % 2 == 1 && now == before;
+            let stuck = turns.iter().zip(&turns_before).any(unchanged) || asked && turns == turns_before;
+            quiet = if stuck || written != written_before { 0 } else { quiet + 1 };
+            (turns_before, written_before) = (turns, written);
+            drop(device);
+            if start.elapsed() > limit {
+                return false;
+            }
+            std::thread::sleep(STEP);
+        }
+        true
+    }
+
+    /// Ends it: what the kernel still asks, it is told that nobody serves. `device`: the mounted file system's number;
+    /// `inside`: something that is open in it. Whether that could be done.
+    pub fn end(&self, device: u64, inside: Option<&File>) -> bool {
+        self.threads.ending.store(true, Ordering::Release);
+        if !self.is_alive() || abort(device).is_ok() {
+            return true;
+        }
+        // A question for each thread to wake up by, and to end after.
+        let Some(inside) = inside else { return !self.is_alive() };
+        for _ in &self.threads.turns {
+            let _ = rustix::fs::fstatvfs(inside);
+        }
+        true
+    }
+}
+
+/// Has the kernel end a connection, by its file system of controls: where that is mounted, or, as root alone can have
+/// it, where nobody sees it.
+fn abort(device: u64) -> rustix::io::Result<()> {
+    let name = format!("{}/abort", rustix::fs::minor(device));
+    let write = |to: OwnedFd| rustix::io::write(to, b"1").map(drop);
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    match rustix::fs::open(format!("/sys/fs/fuse/connections/{name}"), flags, Mode::empty()) {
+        Ok(file) => write(file),
+        Err(_) => {
+            let controls = rustix::mount::fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
+            rustix::mount::fsconfig_create(&controls)?;
+            let none = MountAttrFlags::empty();
+            let mounted = rustix::mount::fsmount(&controls, FsMountFlags::FSMOUNT_CLOEXEC, none)?;
+            write(rustix::fs::openat(&mounted, name, flags, Mode::empty())?)
+        }
+    }
+}

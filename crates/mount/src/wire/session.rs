@@ -1,0 +1,258 @@
+//! The connection to the kernel: agreeing on rules, and the threads that answer.
+
+use super::abi::{self, DEV_IOC_MAGIC, IN_HEADER_BYTES, WRITE_IN_BYTES, init};
+use super::dispatch::{Outcome, carry_out};
+use super::filesystem::Filesystem;
+use super::notify::{Connection, Threads};
+use super::reply::{Reply, Taken};
+use super::request::{Init, Operation, parse};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::ioctl::{Updater, opcode};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// Most that the kernel reads or writes by one request.
+pub(crate) const LARGEST_REQUEST: u32 = 1 << 20;
+
+/// How much the kernel has under way that nobody waits for, such as read-ahead.
+const MAX_BACKGROUND: u16 = 64;
+
+/// How the kernel is to read ahead.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// Several reads of one file at once, for which nobody waits (FUSE_ASYNC_READ). With them read-ahead returns at
+    /// once, and what was not asked for is read while the reader goes on; without them a read(2) that triggers
+    /// read-ahead waits for all of it, as over MTD.
+    pub asynchronous: bool,
+    /// Largest window in bytes.
+    pub most_bytes: u32,
+}
+
+/// An open /dev/fuse on which the rules are agreed on.
+pub(crate) struct Session {
+    device: Arc<OwnedFd>,
+    /// FUSE_SETXATTR_EXT is among them.
+    long_xattrs: bool,
+}
+
+/// The threads that serve a session.
+pub(crate) struct Serving {
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// Memory that a request is read into.
+struct Incoming {
+    memory: Vec<u8>,
+    begin: usize,
+}
+
+impl Incoming {
+    /// What is written begins at a page.
+    fn new() -> Incoming {
+        const PAGE: usize = 4096;
+        const BEFORE: usize = IN_HEADER_BYTES + WRITE_IN_BYTES;
+        let size = (BEFORE + LARGEST_REQUEST as usize).max(abi::LEAST_READ_BUFFER);
+        let memory = vec![0; size + PAGE];
+        let begin = memory.as_ptr().wrapping_add(BEFORE).align_offset(PAGE);
+        Incoming { memory, begin: if begin < PAGE { begin } else { 0 } }
+    }
+
+    /// The next message; `None` when the connection has ended.
+    fn receive(&mut self, device: &OwnedFd) -> io::Result<Option<&[u8]>> {
+        let memory = &mut self.memory[self.begin..];
+        loop {
+            match rustix::io::read(device, &mut *memory) {
+                Ok(bytes) => return Ok(Some(&self.memory[self.begin..self.begin + bytes])),
+                // A signal, or a request that was taken back before it came here.
+                Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
+                // A connection that ends while something is on its way through it may say that it was aborted, where
+                // it says otherwise that the device is gone.
+                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Sends an answer. That nobody waits for it any more, or that the connection has ended, is found out by the next read.
+fn send(device: &OwnedFd, parts: &[IoSlice<'_>]) {
+    let _ = rustix::io::retry_on_intr(|| match parts {
+        [whole] => rustix::io::write(device, whole),
+        parts => rustix::io::writev(device, parts),
+    });
+}
+
+fn refuse(device: &OwnedFd, unique: u64, error: Errno) {
+    send(device, &[IoSlice::new(&Reply::header(unique, -error.raw_os_error(), 0))]);
+}
+
+/// What of the kernel's offer is taken.
+fn take(offer: &Init, wanted: u64, reading: Reading) -> Taken {
+    let mut wanted = wanted | init::BIG_WRITES | init::MAX_PAGES | init::SETXATTR_EXT | init::INIT_EXT;
+    if reading.asynchronous {
+        wanted |= init::ASYNC_READ;
+    }
+    let page = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
+    Taken {
+        minor: offer.minor.min(abi::MINOR),
+        max_readahead: offer.max_readahead.min(reading.most_bytes),
+        flags: offer.flags & wanted,
+        max_background: MAX_BACKGROUND,
+        max_write: LARGEST_REQUEST,
+        max_pages: u16::try_from(LARGEST_REQUEST.div_ceil(page)).unwrap_or(u16::MAX),
+    }
+}
+
+impl Session {
+    /// Agrees with the kernel on the rules of a mount.
+    pub fn begin<F: Filesystem>(filesystem: &F, device: OwnedFd, reading: Reading) -> io::Result<Session> {
+        let mut incoming = Incoming::new();
+        let mut reply = Reply::new();
+        let strange = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+        loop {
+            let message = incoming.receive(&device)?.ok_or(Errno::NOTCONN)?;
+            let (request, operation) = parse(message, false).map_err(|_| strange("the kernel's handshake"))?;
+            let Operation::Init(offer) = operation else {
+                refuse(&device, request.unique, Errno::IO);
+                return Err(strange("the kernel sent a request before the handshake"));
+            };
+            if offer.major < abi::MAJOR || offer.major == abi::MAJOR && offer.minor < abi::OLDEST_MINOR {
+                refuse(&device, request.unique, Errno::PROTO);
+                let (major, minor) = (offer.major, offer.minor);
+                let what = format!("the kernel's FUSE version {major}.{minor} is too old");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+            }
+            let taken = take(&offer, filesystem.wants(), reading);
+            reply.clear();
+            reply.init(&taken);
+            send(&device, &[IoSlice::new(reply.message(request.unique))]);
+            // To a newer major version this one was the answer; the kernel asks again by it.
+            if offer.major == abi::MAJOR {
+                let long_xattrs = taken.flags & init::SETXATTR_EXT != 0;
+                return Ok(Session { device: Arc::new(device), long_xattrs });
+            }
+        }
+    }
+
+    /// Starts threads that serve. `ready` gets the connection before the first of them does.
+    pub fn serve<F: Filesystem>(
+        self,
+        filesystem: F,
+        threads: usize,
+        ready: impl FnOnce(Connection),
+    ) -> io::Result<(Serving, Connection)> {
+        let turns = (0..threads).map(|_| AtomicU64::new(0)).collect();
+        let shared = Arc::new(Threads { ending: AtomicBool::new(false), turns, write_backs: AtomicU64::new(0) });
+        let connection = Connection::new(&self.device, shared.clone());
+        ready(connection.clone());
+        let filesystem = Arc::new(filesystem);
+        let mut serving = Serving { threads: Vec::new() };
+        for number in 0..threads {
+            let device = if number == 0 { None } else { clone(&self.device) };
+            let thread = Thread {
+                filesystem: filesystem.clone(),
+                device: self.device.clone(),
+                own: device,
+                long_xattrs: self.long_xattrs,
+                shared: shared.clone(),
+                number,
+            };
+            let started = std::thread::Builder::new().name(format!("fuse-{number}")).spawn(move || thread.serve());
+            match started {
+                Ok(handle) => serving.threads.push(handle),
+                // One is enough.
+                Err(_) if number > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((serving, connection))
+    }
+}
+
+/// A descriptor with a queue of its own for what was taken from the connection; `None` where the kernel has no such.
+fn clone(device: &OwnedFd) -> Option<OwnedFd> {
+    let own = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut number = u32::try_from(device.as_fd().as_raw_fd()).ok()?;
+    // SAFETY: FUSE_DEV_IOC_CLONE of /dev/fuse is _IOR(229, 0, uint32_t); it reads a number of that size, which lives
+    // until the call returns, and writes nothing.
+    let cloned = unsafe {
+        rustix::ioctl::ioctl(&own, Updater::<{ opcode::read::<u32>(DEV_IOC_MAGIC, 0) }, u32>::new(&mut number))
+    };
+    cloned.ok().map(|()| own)
+}
+
+struct Thread<F> {
+    filesystem: Arc<F>,
+    device: Arc<OwnedFd>,
+    own: Option<OwnedFd>,
+    long_xattrs: bool,
+    shared: Arc<Threads>,
+    number: usize,
+}
+
+impl<F: Filesystem> Thread<F> {
+    fn serve(self) -> io::Result<()> {
+        let device = self.own.as_ref().unwrap_or(&self.device);
+        let turns = &self.shared.turns[self.number];
+        let (mut incoming, mut reply) = (Incoming::new(), Reply::new());
+        while let Some(message) = incoming.receive(device)? {
+            turns.fetch_add(1, Ordering::AcqRel);
+            let goes_on = self.answer(device, message, &mut reply);
+            turns.fetch_add(1, Ordering::AcqRel);
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers one message; whether another may follow.
+    fn answer(&self, device: &OwnedFd, message: &[u8], reply: &mut Reply) -> bool {
+        let (request, operation) = match parse(message, self.long_xattrs) {
+            Ok(parsed) => parsed,
+            Err(malformed) => {
+                if let Some(unique) = malformed.0 {
+                    refuse(device, unique, Errno::IO);
+                }
+                return true;
+            }
+        };
+        if matches!(&operation, Operation::Write(write) if write.how & abi::write::CACHE != 0) {
+            self.shared.write_backs.fetch_add(1, Ordering::AcqRel);
+        }
+        match carry_out(&*self.filesystem, &request, &operation, reply) {
+            Outcome::Made => send(device, &[IoSlice::new(reply.message(request.unique))]),
+            Outcome::There(content) => {
+                let header = Reply::header(request.unique, 0, content.len());
+                send(device, &[IoSlice::new(&header), IoSlice::new(content)]);
+            }
+            Outcome::Refused(error) => refuse(device, request.unique, error),
+            Outcome::Silent => {}
+        }
+        operation != Operation::Destroy && !self.shared.ending.load(Ordering::Acquire)
+    }
+}
+
+impl Serving {
+    /// Whether all threads have ended.
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until all threads have ended; the first error. `None`: one of them panicked.
+    pub fn join(self) -> Option<io::Result<()>> {
+        let mut outcome = Some(Ok(()));
+        for thread in self.threads {
+            match (thread.join(), &outcome) {
+                (Err(_), _) => outcome = None,
+                (Ok(Err(error)), Some(Ok(()))) => outcome = Some(Err(error)),
+                _ => {}
+            }
+        }
+        outcome
+    }
+}

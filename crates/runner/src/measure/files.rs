@@ -1,0 +1,125 @@
+//! Work on files, by the executor.
+
+use super::{Work, read_ahead, sequence, settings};
+use crate::context::Context;
+use crate::probes::{Gathered, Program};
+use crate::volume::{OnTree, Opened, chill};
+use pocketstone_core::log::encode_calls;
+use pocketstone_core::outcome::{Outcome, ReadAheadInForce, Unavailable};
+use pocketstone_core::{Error, Result};
+use pocketstone_engine::{Executor, Recording, Tree, resident_pages, run};
+use pocketstone_workload::plan::{ReadAhead, ReadAheadBy};
+use pocketstone_workload::{Caches, FileWorkload, Operation, Population};
+
+/// Measures a cell with a workload on files.
+///
+/// # Errors
+/// When any part of it fails.
+pub fn measure(context: &Context<'_>, workload: &dyn FileWorkload, opened: &Opened) -> Result<Outcome> {
+    workload.check()?;
+    let population = workload.population(context.plan.seed);
+    opened.populate(&population)?;
+    let mut unavailable = Vec::new();
+    // The value is captured when a file is opened: it is set before, and put back at the end.
+    let mut settings = settings(context, context.plan.read_ahead.is_some())?;
+    let mut in_force = ReadAheadInForce::default();
+    // What has warm caches reads nothing ahead.
+    if population.caches != Caches::Warm {
+        in_force = read_ahead(context, &opened.home, &mut settings, &mut unavailable)?;
+    }
+    opened.home.with(&population, Measure { context, workload, opened, population: &population, in_force, unavailable })
+}
+
+struct Measure<'a> {
+    context: &'a Context<'a>,
+    workload: &'a dyn FileWorkload,
+    opened: &'a Opened,
+    population: &'a Population,
+    in_force: ReadAheadInForce,
+    unavailable: Vec<Unavailable>,
+}
+
+impl OnTree for Measure<'_> {
+    type Out = Outcome;
+
+    fn on<T: Tree>(self, tree: &T) -> Result<Outcome> {
+        let Measure { context, workload, opened, population, mut in_force, unavailable } = self;
+        let operations = workload.operations(context.plan.seed).collect();
+        let random = match context.plan.read_ahead {
+            Some(ReadAhead { by: ReadAheadBy::File, bytes }) => Some(bytes == 0),
+            _ => None,
+        };
+        in_force.advice = match random {
+            Some(true) => "random",
+            Some(false) => "normal",
+            None => "none",
+        }
+        .into();
+        let mut work = OnFiles {
+            context,
+            workload,
+            opened,
+            population,
+            tree,
+            random,
+            operations,
+            executors: Vec::new(),
+            recording: None,
+            resident_pages: None,
+        };
+        sequence(context, &mut work, in_force, unavailable)
+    }
+}
+
+struct OnFiles<'a, T: Tree> {
+    context: &'a Context<'a>,
+    workload: &'a dyn FileWorkload,
+    opened: &'a Opened,
+    population: &'a Population,
+    tree: &'a T,
+    /// The advice for files, where read-ahead is set by file.
+    random: Option<bool>,
+    operations: Vec<Operation>,
+    executors: Vec<Executor<'a, T>>,
+    recording: Option<Recording>,
+    resident_pages: Option<u64>,
+}
+
+impl<T: Tree> Work for OnFiles<'_, T> {
+    fn start(&mut self) -> Result<Program> {
+        self.executors = Executor::all(self.tree, self.workload, self.context.plan.seed)?;
+        if let Some(random) = self.random {
+            self.executors.iter().try_for_each(|executor| executor.advise(random))?;
+        }
+        Ok(Program { pid: std::process::id(), database: None, own_events: None })
+    }
+
+    fn chill(&mut self) -> Result<()> {
+        if self.context.plan.volume.page_cached() {
+            chill(&self.opened.home, self.population, self.context.board)?;
+        }
+        if let (Caches::ColdPages, Ok(root), [target]) =
+            (self.population.caches, self.opened.home.path(), &self.population.list()[..])
+        {
+            self.resident_pages = resident_pages(&root.join(&target.name));
+        }
+        Ok(())
+    }
+
+    fn go(&mut self) -> Result<()> {
+        self.recording = Some(run(&mut self.executors, &self.operations)?);
+        Ok(())
+    }
+
+    fn finish(&mut self, gathered: &mut Gathered) -> Result<()> {
+        let recording = self.recording.take().ok_or_else(|| Error::bug("nothing was recorded"))?;
+        gathered.keep("calls.bin", &encode_calls(&recording.calls))?;
+        let outcome = &mut gathered.outcome;
+        (outcome.start_ns, outcome.end_ns) = (recording.start_ns, recording.end_ns);
+        outcome.calls = recording.calls.len() as u64;
+        outcome.prefetched = self.executors.first().and_then(Executor::prefetched);
+        outcome.read_ahead.resident_pages_before = self.resident_pages;
+        self.executors.clear();
+        Ok(())
+    }
+}

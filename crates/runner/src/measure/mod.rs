@@ -1,0 +1,133 @@
+//! The measured part of a cell: one sequence, whatever is measured.
+//!
+//! The volume is opened (or made and filled, where it lives only as long as this process), settings are made, the
+//! program under test is put in place, caches are made as the workload wants them, probes are armed, the work is
+//! done, and probes are collected.
+
+mod database;
+mod files;
+mod read_ahead;
+mod speed;
+
+use crate::context::Context;
+use crate::probes::{self, Gathered, Probe, Program};
+use crate::volume::{self, Home};
+use pocketstone_core::error::Context as _;
+use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
+use pocketstone_core::{Error, Result};
+use pocketstone_probe::facts::gather;
+use pocketstone_probe::flashmon::first_nand;
+use pocketstone_probe::settings::{JOURNAL_ENDING, restore_left};
+use pocketstone_probe::{Settings, own_folder};
+use pocketstone_workload::plan::PLAN_FORMAT;
+use std::collections::BTreeSet;
+
+pub use database::{engines, load};
+pub use speed::informs;
+
+/// Work to be measured.
+trait Work {
+    /// Puts everything in place: after this, the work alone is left.
+    fn start(&mut self) -> Result<Program>;
+
+    /// Makes caches cold, where the work wants them so.
+    fn chill(&mut self) -> Result<()>;
+
+    /// Does the work.
+    fn go(&mut self) -> Result<()>;
+
+    /// Ends the program; what it says of itself goes into the outcome.
+    fn finish(&mut self, gathered: &mut Gathered) -> Result<()>;
+}
+
+/// Measures one cell; the logs of calls, flash operations and events go to the cell's folder.
+///
+/// # Errors
+/// When any part of it fails; nothing is measured in part.
+pub fn measure(context: &Context<'_>) -> Result<Outcome> {
+    let plan = context.plan;
+    if plan.format != PLAN_FORMAT {
+        return Err(Error::user(format!("the plan has format {}; this runner supports {PLAN_FORMAT}", plan.format))
+            .hint("rebuild the board with the same version of pocketstone: pocketstone board build NAME"));
+    }
+    let opened = volume::open(&plan.volume, context.board, context.folder)?;
+    let mut outcome = match &plan.workload.database() {
+        Some(spec) => database::measure(context, spec, &opened)?,
+        None => files::measure(context, plan.workload.files()?, &opened)?,
+    };
+    outcome.facts.extend(opened.facts());
+    Ok(outcome)
+}
+
+/// The one sequence of a measurement. `work` is ready to be put in place; settings are made.
+fn sequence(
+    context: &Context<'_>,
+    work: &mut dyn Work,
+    read_ahead: ReadAheadInForce,
+    mut unavailable: Vec<Unavailable>,
+) -> Result<Outcome> {
+    let mut probes = probes::all(context)?;
+    probes.iter_mut().try_for_each(|probe| probe.before_start(&mut unavailable))?;
+    let program = work.start()?;
+    work.chill()?;
+    for probe in &mut probes {
+        probe.arm(&program, &mut unavailable)?;
+    }
+    let done = done(&mut probes, work);
+    // What went wrong with the work is the first thing to say.
+    let ended = probes.iter_mut().try_for_each(|probe| probe.end());
+    done?;
+    ended?;
+    let outcome = Outcome {
+        format: OUTCOME_FORMAT,
+        facts: gather(),
+        read_ahead,
+        start_ns: 0,
+        end_ns: 0,
+        calls: 0,
+        chip: first_nand().ok(),
+        flash: None,
+        prefetched: None,
+        database: None,
+        energy: Vec::new(),
+        unavailable,
+    };
+    let mut gathered = Gathered { outcome, threads: BTreeSet::from([program.pid]), folder: context.folder.to_owned() };
+    work.finish(&mut gathered)?;
+    probes.into_iter().try_for_each(|probe| probe.collect(&mut gathered))?;
+    if let Some(database) = &mut gathered.outcome.database {
+        database.threads = gathered.threads.iter().copied().collect();
+    }
+    Ok(gathered.outcome)
+}
+
+fn done(probes: &mut [Box<dyn Probe>], work: &mut dyn Work) -> Result<()> {
+    probes.iter_mut().rev().try_for_each(|probe| probe.begin())?;
+    work.go()
+}
+
+/// Settings are put back by a watchdog on a machine that goes on; a board that is thrown away needs none.
+fn settings(context: &Context<'_>, asked: bool) -> Result<Settings> {
+    if !asked || context.board.capabilities.disposable {
+        return Ok(Settings::unguarded());
+    }
+    // Journals need not outlive a reboot: no setting does. Nobody else may write one, for it is obeyed.
+    let folder = own_folder(&std::env::temp_dir(), "pocketstone-settings")?;
+    restore_left(&folder)?;
+    let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
+    Settings::guarded(&program, &folder.join(format!("{}.{JOURNAL_ENDING}", std::process::id())))
+}
+
+/// Sets read-ahead as the plan asks for, for the kernel's files of a volume.
+fn read_ahead(
+    context: &Context<'_>,
+    home: &Home,
+    settings: &mut Settings,
+    unavailable: &mut Vec<Unavailable>,
+) -> Result<ReadAheadInForce> {
+    let Home::Kernel(root) = home else { return Ok(ReadAheadInForce::default()) };
+    if context.plan.volume.volatile() {
+        return Ok(ReadAheadInForce::default());
+    }
+    read_ahead::set(context.plan, context.board, root, settings, unavailable)
+}

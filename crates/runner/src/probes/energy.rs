@@ -1,0 +1,96 @@
+//! Energy of a run by the machine's meters, and the run's mark for a meter beside the machine.
+
+use super::{Gathered, Probe, Program};
+use crate::context::Context;
+use pocketstone_core::Result;
+use pocketstone_core::board::Ability;
+use pocketstone_core::outcome::{EnergyReading, Quantity, Unavailable};
+use pocketstone_probe::mark::Mark;
+use pocketstone_probe::meters::{Metered, REST, Resting};
+use std::path::Path;
+
+/// The machine's own meters, and the mark.
+pub struct Energy {
+    wanted: bool,
+    /// PocketData's energy is that of the engine's whole process; of all other work it is that of the run.
+    whole_program: bool,
+    meters: Ability,
+    resting: Option<Resting>,
+    metered: Option<Metered>,
+    mark: Mark,
+    readings: Vec<EnergyReading>,
+    unavailable: Vec<Unavailable>,
+}
+
+impl Energy {
+    /// Of every cell: a meter beside the machine wants the mark, whatever the plan says.
+    ///
+    /// # Errors
+    /// When the mark's file cannot be written.
+    pub fn of(context: &Context<'_>) -> Result<Energy> {
+        Ok(Energy {
+            // What traced twins take is not counted.
+            wanted: context.plan.energy && !context.plan.trace,
+            whole_program: context.plan.workload.database().is_some(),
+            meters: context.board.capabilities.power_meters.clone(),
+            resting: None,
+            metered: None,
+            mark: Mark::from_environment()?,
+            readings: Vec::new(),
+            unavailable: Vec::new(),
+        })
+    }
+}
+
+impl Probe for Energy {
+    fn before_start(&mut self, unavailable: &mut Vec<Unavailable>) -> Result<()> {
+        if !self.wanted {
+            return Ok(());
+        }
+        if let Ability::No(failure) = &self.meters {
+            self.wanted = false;
+            let (why, cure) = (failure.message.clone(), failure.hint.clone().unwrap_or_default());
+            unavailable.push(Unavailable { what: Quantity::Energy, why, cure });
+            return Ok(());
+        }
+        let resting = Resting::begin(Path::new("/"), REST, unavailable);
+        match self.whole_program {
+            true => self.metered = Some(resting.run()),
+            false => self.resting = Some(resting),
+        }
+        Ok(())
+    }
+
+    fn arm(&mut self, _program: &Program, _unavailable: &mut Vec<Unavailable>) -> Result<()> {
+        if self.wanted && self.whole_program {
+            // Once more, with the engine in place: a bench meter sees the run alone, and takes its rest from right
+            // before.
+            std::thread::sleep(REST);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        if let Some(resting) = self.resting.take() {
+            self.metered = Some(resting.run());
+        }
+        self.mark.raise()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.mark.lower()?;
+        if !self.whole_program {
+            self.readings = self.metered.take().map(|m| m.finish(&mut self.unavailable)).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn collect(mut self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
+        if let Some(metered) = self.metered.take() {
+            self.readings = metered.finish(&mut self.unavailable);
+        }
+        gathered.outcome.energy = self.readings;
+        gathered.outcome.unavailable.append(&mut self.unavailable);
+        Ok(())
+    }
+}

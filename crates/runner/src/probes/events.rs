@@ -1,0 +1,78 @@
+//! What the kernel did for a database's process, by ftrace, and the process's own record of its calls to files.
+
+use super::{Gathered, Probe, Program};
+use crate::context::Context;
+use pocketstone_core::Result;
+use pocketstone_core::error::Context as _;
+use pocketstone_core::events_log::{decode_events, encode_events};
+use pocketstone_core::outcome::{Quantity, Unavailable};
+use pocketstone_probe::recorder::{BUFFER_KIB, Recording, kinds};
+use pocketstone_probe::{Recorder, ensure_tracefs};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Events of a traced twin on a database.
+#[derive(Default)]
+pub struct Events {
+    own: Option<PathBuf>,
+    recorder: Option<Recorder>,
+    recording: Option<Recording>,
+}
+
+impl Events {
+    /// Of traced cells on a database.
+    pub fn of(context: &Context<'_>) -> Option<Events> {
+        (context.plan.trace && context.plan.workload.database().is_some()).then(Events::default)
+    }
+}
+
+impl Probe for Events {
+    fn arm(&mut self, program: &Program, unavailable: &mut Vec<Unavailable>) -> Result<()> {
+        self.own.clone_from(&program.own_events);
+        let Some(directory) = &program.database else { return Ok(()) };
+        self.recorder = recorder(program.pid, directory, self.own.is_none(), unavailable);
+        self.recorder.as_mut().map_or(Ok(()), Recorder::start)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.recording = self.recorder.take().map(Recorder::stop).transpose()?;
+        Ok(())
+    }
+
+    fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
+        let mut events = None;
+        if let Some(recording) = self.recording {
+            gathered.threads.extend(recording.threads);
+            gathered.outcome.unavailable.extend(recording.unavailable);
+            events = Some(recording.log);
+        }
+        if let Some(path) = self.own {
+            let log = fs::read(&path).board(|| "the engine produced no log of its file calls".into())?;
+            let log = decode_events(&log)?;
+            gathered.threads.extend(log.tasks.iter().map(|(thread, _)| *thread));
+            // The kernel's first: its names of threads are those of the run's end.
+            events = Some(events.unwrap_or_default().join(log)?);
+        }
+        events.map_or(Ok(()), |log| gathered.keep("events.bin", &encode_events(&log)?))
+    }
+}
+
+/// What records the process's events, or why nothing does. The process's own record is there all the same, where it
+/// has one: then every other kind is named.
+fn recorder(pid: u32, directory: &Path, system_calls: bool, unavailable: &mut Vec<Unavailable>) -> Option<Recorder> {
+    // As the files' names are in the process's own record.
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let error = match ensure_tracefs().and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, system_calls)) {
+        Ok(recorder) => return Some(recorder),
+        Err(error) => error,
+    };
+    let cure = error.cure().unwrap_or_default();
+    let mut missed = |what: Quantity| {
+        unavailable.push(Unavailable { what, why: error.chain(), cure: cure.into() });
+    };
+    match system_calls {
+        true => missed(Quantity::EventsOfOperations),
+        false => kinds(system_calls).for_each(missed),
+    }
+    None
+}

@@ -1,0 +1,80 @@
+//! Flash operations, by flashmon.
+
+use super::{Gathered, Probe, Program};
+use crate::context::Context;
+use crate::volume;
+use pocketstone_core::Result;
+use pocketstone_core::log::{FlashLog, FlashOp, encode_flash};
+use pocketstone_core::outcome::{FlashCounts, Quantity, Unavailable};
+use pocketstone_core::volume::Volume;
+use pocketstone_probe::flashmon::{Flashmon, first_nand, totals};
+
+/// Flash operations of a traced cell.
+pub struct Flash {
+    volume: Volume,
+    /// A database's system calls are traced on machines without flash, too: there, nobody misses it.
+    may_lack_chip: bool,
+    monitor: Option<Flashmon>,
+    page_reads: bool,
+    log: Option<FlashLog>,
+}
+
+impl Flash {
+    /// Of traced cells.
+    pub fn of(context: &Context<'_>) -> Option<Flash> {
+        context.plan.trace.then(|| Flash {
+            volume: context.plan.volume.clone(),
+            may_lack_chip: context.plan.workload.database().is_some(),
+            monitor: None,
+            page_reads: false,
+            log: None,
+        })
+    }
+}
+
+impl Probe for Flash {
+    fn arm(&mut self, _program: &Program, unavailable: &mut Vec<Unavailable>) -> Result<()> {
+        let chip = first_nand();
+        if chip.is_err() && self.may_lack_chip {
+            return Ok(());
+        }
+        // A machine without raw NAND still measures latency.
+        match chip.and_then(Flashmon::new) {
+            Ok(monitor) => {
+                self.page_reads = monitor.page_reads_unavailable().is_none();
+                let missing = monitor.page_reads_unavailable();
+                unavailable.extend(missing.map(|why| Unavailable {
+                    what: Quantity::PageReads,
+                    why,
+                    cure: String::new(),
+                }));
+                monitor.start()?;
+                self.monitor = Some(monitor);
+            }
+            Err(error) => {
+                let cure = error.cure().unwrap_or_default().to_owned();
+                unavailable.push(Unavailable { what: Quantity::FlashOperations, why: error.chain(), cure });
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.log = self.monitor.take().map(Flashmon::stop).transpose()?;
+        Ok(())
+    }
+
+    fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        gathered.keep("flash.bin", &encode_flash(log))?;
+        // Kernel threads do a block device's reads, and on a read-only volume nobody else has any.
+        let all = self.volume.read_only();
+        let servers = volume::serving_threads(&self.volume);
+        let mine = |op: &FlashOp| all || gathered.threads.contains(&op.pid) || servers.contains(&op.pid);
+        gathered.outcome.flash = Some(FlashCounts {
+            workload: totals(log, self.page_reads, mine),
+            background: totals(log, self.page_reads, |op| !mine(op)),
+        });
+        Ok(())
+    }
+}

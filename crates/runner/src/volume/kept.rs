@@ -1,0 +1,159 @@
+//! Volumes that outlive an order: on a board's flash, or in a directory that is there.
+
+use super::{Home, mtd, served, ubi};
+use pocketstone_core::board::Board;
+use pocketstone_core::error::Context;
+use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
+use pocketstone_core::{Error, Result};
+use pocketstone_engine::{Yaffs2Tree, populate};
+use pocketstone_workload::population::TARGET_FILE;
+use pocketstone_workload::{Caches, Population, Sizes};
+use pocketstone_yaffs2 as yaffs2;
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::ffi::CString;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest time that background work may take after a mount: JFFS2 checks every node of the chip.
+const QUIET_LIMIT: Duration = Duration::from_secs(600);
+
+/// The folder that holds a volume's files.
+///
+/// # Errors
+/// When the plan names no directory.
+pub fn folder(volume: &Volume, board: &Board) -> Result<PathBuf> {
+    match volume.medium {
+        Medium::Directory => volume.directory.clone().ok_or_else(|| Error::user("the plan has no directory")),
+        _ => Ok(board.places.mount_point.clone()),
+    }
+}
+
+pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
+    let mtd = board.places.mtd;
+    match volume.file_system {
+        FileSystem::Jffs2 => Some(format!("mtd-{mtd}")),
+        FileSystem::Ubifs => Some(format!("ubifs_{mtd}_0")),
+        _ => None,
+    }
+}
+
+/// Makes an empty file system and mounts it.
+pub fn format(volume: &Volume, board: &Board) -> Result<()> {
+    let mtd = board.places.mtd;
+    match volume.medium {
+        Medium::Directory => {
+            let folder = folder(volume, board)?;
+            return fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()));
+        }
+        // Its one file has a size from the start.
+        Medium::None => return Ok(()),
+        Medium::Mtd if volume.file_system == FileSystem::Jffs2 => mtd::erase_for_jffs2(mtd)?,
+        Medium::Mtd => mtd::erase(mtd)?,
+        Medium::Ubi => {
+            mtd::erase(mtd)?;
+            ubi::attach_and_make_volume(mtd)?;
+        }
+        Medium::RamDisk | Medium::Tmpfs | Medium::Hugetlbfs | Medium::Anonymous | Medium::Pcm => {
+            return Err(Error::bug(format!("{} persists between orders", volume.name())));
+        }
+    }
+    // There is nothing to mount before a read-only volume's image is there, and nothing to wait for before UBI is.
+    match (volume.read_only(), volume.medium) {
+        (true, Medium::Ubi) => pocketstone_probe::quiet::wait(QUIET_LIMIT),
+        (true, _) => Ok(()),
+        (false, _) => {
+            attach(volume, board)?;
+            pocketstone_probe::quiet::wait(QUIET_LIMIT)
+        }
+    }
+}
+
+/// Writes the files of a population and leaves the volume as the population wants to find it.
+pub fn fill(volume: &Volume, board: &Board, population: &Population) -> Result<()> {
+    if volume.file_system == FileSystem::Null {
+        return fill_null(volume, board, population);
+    }
+    if volume.access == Access::InProcess {
+        let tree = open_yaffs2(board)?;
+        populate(&tree, population)?;
+        let volume = tree.into_volume().into_volume();
+        volume.and_then(yaffs2::Volume::close).board(|| "cannot close the volume".into())?;
+        return pocketstone_probe::quiet::wait(QUIET_LIMIT);
+    }
+    let folder = folder(volume, board)?;
+    Home::Kernel(folder.clone()).populate(population)?;
+    if volume.medium == Medium::Directory || population.caches == Caches::Warm {
+        return settle(volume, board);
+    }
+    remount(volume, board)?;
+    if population.caches == Caches::ColdPages {
+        // The kernel knows the files from here on; what a measurement empties is the page cache alone.
+        let folder = population.folder().map_or(folder.clone(), |inner| folder.join(inner));
+        for file in population.list() {
+            fs::File::open(folder.join(&file.name)).board(|| format!("cannot open {} after remounting", file.name))?;
+        }
+    }
+    pocketstone_probe::quiet::wait(QUIET_LIMIT)
+}
+
+fn fill_null(volume: &Volume, board: &Board, population: &Population) -> Result<()> {
+    if population.sizes != Sizes::Target {
+        return Err(Error::user("null supports only reading its one file"));
+    }
+    served::attach(&["serve-null", TARGET_FILE, &population.file_bytes.to_string()], &folder(volume, board)?)?;
+    pocketstone_probe::quiet::wait(QUIET_LIMIT)
+}
+
+/// Opens the YAFFS2 volume of the board's chip in this process.
+pub fn open_yaffs2(board: &Board) -> Result<Yaffs2Tree> {
+    let chip = mtd::chip(board.places.mtd)?;
+    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::Options::default());
+    let volume = volume.map(yaffs2::SharedVolume::new);
+    volume.map(Yaffs2Tree::new).board(|| format!("cannot open the volume on mtd{}", board.places.mtd))
+}
+
+/// Mounts a volume again, so that the kernel knows nothing of its files.
+fn remount(volume: &Volume, board: &Board) -> Result<()> {
+    rustix::fs::sync();
+    let mount_point = &board.places.mount_point;
+    match volume.access {
+        Access::Fuse => served::detach(mount_point)?,
+        _ => rustix::mount::unmount(mount_point, UnmountFlags::empty()).board(|| "cannot unmount".into())?,
+    }
+    attach(volume, board)
+}
+
+/// Writes back what was written, and waits until a board of ours is quiet.
+pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
+    let folder = folder(volume, board)?;
+    let directory = fs::File::open(&folder).board(|| format!("cannot open {}", folder.display()))?;
+    rustix::fs::syncfs(&directory).board(|| format!("cannot sync {}", folder.display()))?;
+    if volume.access == Access::Fuse {
+        // The kernel does not pass syncfs(2) on to who serves a mount; its root's fsync means the whole volume.
+        directory.sync_all().board(|| format!("cannot sync {}", folder.display()))?;
+    }
+    match board.capabilities.disposable {
+        true => pocketstone_probe::quiet::wait(QUIET_LIMIT),
+        // Others may keep it busy as long as they like.
+        false => Ok(()),
+    }
+}
+
+fn attach(volume: &Volume, board: &Board) -> Result<()> {
+    let (mtd, mount_point) = (board.places.mtd, &board.places.mount_point);
+    let (source, kind) = match (volume.file_system, volume.access) {
+        (FileSystem::Jffs2, _) => (format!("mtd{mtd}"), "jffs2"),
+        (FileSystem::Ubifs, _) => (ubi::volume(mtd), "ubifs"),
+        (FileSystem::Yaffs2, Access::Fuse) => {
+            return served::attach(&["serve-yaffs2", &mtd::device_path(mtd)], mount_point);
+        }
+        _ => return Ok(()),
+    };
+    fs::create_dir_all(mount_point).board(|| format!("cannot create {}", mount_point.display()))?;
+    let options = volume.options.join(",");
+    let data = CString::new(options.clone()).user(|| "a NUL in mount options".into())?;
+    rustix::mount::mount(&source, mount_point, kind, MountFlags::NOATIME, Some(data.as_c_str()))
+        .board(|| format!("cannot mount {source} as {kind} with options `{options}`"))
+        .map_err(|e| e.hint("see the kernel's reason in the console's last lines; check the options and modules"))
+}

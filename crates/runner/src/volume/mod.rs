@@ -1,0 +1,238 @@
+//! The volume under test: making it, filling it, and where its files are.
+
+mod kept;
+mod loop_device;
+mod mtd;
+pub mod served;
+mod squashfs;
+mod ubi;
+mod volatile;
+
+use pocketstone_core::board::Board;
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::Facts;
+use pocketstone_core::volume::{Access, Medium, Volume};
+use pocketstone_core::{Error, Result};
+use pocketstone_engine::{KernelTree, ScmfsTree, Tree, Yaffs2Tree, populate};
+use pocketstone_workload::plan::{IMAGE_FILE, Step};
+use pocketstone_workload::{Caches, Population};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use volatile::{serve_scmfs, serve_yaffs2_anonymous};
+
+/// Where the files of a volume are.
+pub enum Home {
+    /// In a folder that the kernel serves.
+    Kernel(PathBuf),
+    /// In an SCMFS volume, open in this process.
+    Scmfs(ScmfsTree),
+    /// In a YAFFS2 volume, open in this process.
+    Yaffs2(Box<Yaffs2Tree>),
+}
+
+/// What is done on a volume's files, whatever way leads to them.
+pub trait OnTree {
+    /// What it gives.
+    type Out;
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// When the volume refuses.
+    fn on<T: Tree>(self, tree: &T) -> Result<Self::Out>;
+}
+
+impl Home {
+    /// Does something on the files below the folder of a population.
+    ///
+    /// # Errors
+    /// When the folder is not there, or what is done fails.
+    pub fn with<W: OnTree>(&self, population: &Population, work: W) -> Result<W::Out> {
+        match (self, population.folder()) {
+            (Home::Kernel(root), Some(folder)) => work.on(&KernelTree::open(&root.join(folder))?),
+            (Home::Kernel(root), None) => work.on(&KernelTree::open(root)?),
+            // Nobody else has anything on such a volume.
+            (Home::Scmfs(tree), _) => work.on(tree),
+            (Home::Yaffs2(tree), _) => work.on(&**tree),
+        }
+    }
+
+    /// The folder of a volume whose files programs can open.
+    ///
+    /// # Errors
+    /// When they cannot.
+    pub fn path(&self) -> Result<&Path> {
+        match self {
+            Home::Kernel(path) => Ok(path),
+            Home::Scmfs(_) | Home::Yaffs2(_) => {
+                Err(Error::user("a database needs files visible to the kernel; the volume is open in this process")
+                    .hint("set volume_access = \"fuse\""))
+            }
+        }
+    }
+
+    /// Makes the folder of a population, empty, and its files.
+    fn populate(&self, population: &Population) -> Result<()> {
+        if let Home::Kernel(root) = self {
+            match population.folder() {
+                Some(folder) => empty_folder(&root.join(folder))?,
+                None => remove_files(root, population)?,
+            }
+        }
+        self.with(population, Populate(population))
+    }
+}
+
+struct Populate<'a>(&'a Population);
+
+impl OnTree for Populate<'_> {
+    type Out = ();
+
+    fn on<T: Tree>(self, tree: &T) -> Result<()> {
+        populate(tree, self.0)
+    }
+}
+
+struct EvictAll<'a>(&'a Population);
+
+impl OnTree for EvictAll<'_> {
+    type Out = ();
+
+    fn on<T: Tree>(self, tree: &T) -> Result<()> {
+        for file in self.0.list() {
+            let name = std::ffi::CString::new(file.name).map_err(|e| Error::bug("a NUL in a name").because(e))?;
+            tree.evict(&name).board(|| format!("{} stays in the page cache", name.to_string_lossy()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a folder that is empty.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn empty_folder(path: &Path) -> Result<()> {
+    let _ = fs::remove_dir_all(path);
+    fs::create_dir(path).board(|| format!("cannot create {}", path.display()))
+}
+
+/// Removes files of these names that an earlier cell left.
+fn remove_files(root: &Path, population: &Population) -> Result<()> {
+    let filler = population.filler().map(|(filler, _)| filler);
+    for file in population.list().into_iter().chain(filler) {
+        let path = root.join(file.name);
+        if path.exists() {
+            fs::remove_file(&path).board(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A volume as a cell finds it. Dropping it ends who serves it, if it lives only as long as this process.
+pub struct Opened {
+    /// Where its files are.
+    pub home: Home,
+    volatile: Option<volatile::Made>,
+}
+
+impl Opened {
+    /// Facts of a volatile volume: what it is made of, and how much of it is worn by now.
+    pub fn facts(&self) -> Facts {
+        self.volatile.as_ref().map(volatile::Made::facts).unwrap_or_default()
+    }
+
+    /// Puts the files of a population on it, if it is volatile; else they are there.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn populate(&self, population: &Population) -> Result<()> {
+        if self.volatile.is_some() { self.home.populate(population) } else { Ok(()) }
+    }
+
+    /// Whether this process made it, empty.
+    pub fn is_new(&self) -> bool {
+        self.volatile.is_some()
+    }
+}
+
+/// Opens the volume that a cell measures; a volatile one is made, with what it needs in `folder`.
+///
+/// # Errors
+/// When the machine lacks what it takes; the hint says what would give it.
+pub fn open(volume: &Volume, board: &Board, folder: &Path) -> Result<Opened> {
+    volume.check()?;
+    if volume.volatile() {
+        let (home, made) = volatile::make(volume, folder)?;
+        return Ok(Opened { home, volatile: Some(made) });
+    }
+    let home = match volume.access {
+        Access::InProcess => Home::Yaffs2(Box::new(kept::open_yaffs2(board)?)),
+        Access::Kernel | Access::Fuse => Home::Kernel(kept::folder(volume, board)?),
+    };
+    Ok(Opened { home, volatile: None })
+}
+
+/// Carries out a step of preparation; what it needs is beside the order, in `beside`.
+///
+/// # Errors
+/// When the medium, the file system or the kernel refuses, or the board does not come to rest.
+pub fn prepare(step: &Step, board: &Board, beside: &Path, folder: &Path) -> Result<()> {
+    match step {
+        // A volatile volume is gone with this process: making it shows that it can be had.
+        Step::Format { volume } if volume.volatile() => volatile::make(volume, folder).map(|_| ()),
+        Step::Format { volume } => kept::format(volume, board),
+        Step::Populate { volume, .. } if volume.read_only() => {
+            squashfs::install(volume, board, &beside.join(IMAGE_FILE), &kept::folder(volume, board)?)
+        }
+        Step::Populate { volume, population } => kept::fill(volume, board, population),
+        Step::Load { .. } => Err(Error::bug("a database is loaded by its engine")),
+    }
+}
+
+/// Waits until what a step left on a volume that is kept is on its medium, and the board is quiet.
+///
+/// # Errors
+/// When the volume is in use, or the board does not come to rest.
+pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
+    kept::settle(volume, board)
+}
+
+/// Makes cold what a workload wants cold: all of the caches on a board that is thrown away, the population's part of
+/// the page cache elsewhere.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn chill(home: &Home, population: &Population, board: &Board) -> Result<()> {
+    let level = match population.caches {
+        Caches::Warm => return Ok(()),
+        Caches::ColdPages => "1",
+        Caches::Cold => "3",
+    };
+    match board.capabilities.disposable {
+        true => drop_caches(level),
+        false => home.with(population, EvictAll(population)),
+    }
+}
+
+/// Empties the kernel's caches: pages (1), or names and inodes, too (3).
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn drop_caches(level: &str) -> Result<()> {
+    fs::write("/proc/sys/vm/drop_caches", level).board(|| "cannot drop the kernel's caches".into())
+}
+
+/// Name of the backing device, for file systems that have one by a name of their own; others have that of the mount.
+pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
+    kept::bdi(volume, board)
+}
+
+/// The threads of the process that serves a volume of the board; none where the kernel does itself. What they do to
+/// the flash they do for the workload.
+pub fn serving_threads(volume: &Volume) -> Vec<u32> {
+    match (volume.access, volume.medium) {
+        (Access::Fuse, Medium::Mtd | Medium::Ubi | Medium::None) => served::threads(),
+        _ => Vec::new(),
+    }
+}

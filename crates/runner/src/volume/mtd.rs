@@ -1,0 +1,95 @@
+//! Raw flash: erasing it, and writing an image to it.
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_media::nand::{Fault, MtdNand, Nand};
+use std::fs;
+use std::path::Path;
+
+/// Opens a device file for reading and writing.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn device(path: &str) -> Result<fs::File> {
+    fs::File::options().read(true).write(true).open(path).board(|| format!("cannot open {path}"))
+}
+
+/// The marker by which JFFS2 knows an erased block on NAND: magic, node type CLEANMARKER, length 8.
+fn clean_marker() -> [u8; 8] {
+    let mut marker = [0; 8];
+    marker[..2].copy_from_slice(&0x1985u16.to_ne_bytes());
+    marker[2..4].copy_from_slice(&0x2003u16.to_ne_bytes());
+    marker[4..].copy_from_slice(&8u32.to_ne_bytes());
+    marker
+}
+
+/// The device file of an MTD device.
+pub fn device_path(mtd: u32) -> String {
+    format!("/dev/mtd{mtd}")
+}
+
+/// Erases a whole MTD device.
+///
+/// # Errors
+/// When a block cannot be erased.
+pub fn erase(mtd: u32) -> Result<()> {
+    erase_then(mtd, |_, _| Ok(()))
+}
+
+/// Erases it and leaves JFFS2's clean markers, as `flash_erase --jffs2` does. Without them JFFS2
+/// would erase and read back every block in the background for half a minute after the mount.
+///
+/// # Errors
+/// When a block cannot be erased or marked.
+pub fn erase_for_jffs2(mtd: u32) -> Result<()> {
+    let marker = clean_marker();
+    erase_then(mtd, |nand, page| nand.program_spare(page, &marker))
+}
+
+/// Opens an MTD device as a chip.
+///
+/// # Errors
+/// When it is not there, or is no raw NAND.
+pub fn chip(mtd: u32) -> Result<MtdNand> {
+    MtdNand::open(Path::new(&device_path(mtd)), false)
+        .board(|| format!("the board has no MTD device {mtd}"))
+        .map_err(|e| e.hint("check that the board's profile loads the module `nandsim`"))
+}
+
+fn erase_then(mtd: u32, after: impl Fn(&mut MtdNand, u32) -> Result<(), Fault>) -> Result<()> {
+    let mut nand = chip(mtd)?;
+    let geometry = nand.geometry();
+    for block in 0..geometry.blocks {
+        if nand.is_bad(block)? {
+            continue;
+        }
+        let refused = |fault: Fault| Error::board(format!("cannot erase block {block}: {fault}"));
+        nand.erase(block).map_err(refused)?;
+        after(&mut nand, block * geometry.pages_per_block).map_err(refused)?;
+    }
+    Ok(())
+}
+
+/// Programs an MTD device, which is erased, from its start on; the last page is filled up with ones.
+///
+/// # Errors
+/// When the bytes do not fit, a block among them is bad (a block device on the chip would not step over it), or the
+/// chip refuses.
+pub fn write_from_start(mtd: u32, bytes: &[u8]) -> Result<()> {
+    let mut nand = chip(mtd)?;
+    let geometry = nand.geometry();
+    if bytes.len() as u64 > geometry.bytes() {
+        return Err(Error::board(format!("{} bytes do not fit a chip of {}", bytes.len(), geometry.bytes())));
+    }
+    for (part, page) in bytes.chunks(geometry.page_bytes as usize).zip(0..) {
+        let block = page / geometry.pages_per_block;
+        if page % geometry.pages_per_block == 0 && nand.is_bad(block)? {
+            return Err(Error::board(format!("block {block} is bad, and an image cannot skip it"))
+                .hint("use UBI: medium = \"ubi\""));
+        }
+        let mut data = part.to_vec();
+        data.resize(geometry.page_bytes as usize, 0xff);
+        nand.program(page, &data, &[]).map_err(|fault| Error::board(format!("cannot program page {page}: {fault}")))?;
+    }
+    Ok(())
+}

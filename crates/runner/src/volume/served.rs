@@ -1,0 +1,147 @@
+//! File systems that a process of ours serves by FUSE. On a board it lives from one order to the next, as the first
+//! process's child; whoever carries out the next order finds it by what it left in /run.
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_media::nand::MtdNand;
+use pocketstone_mount::{MountOptions, Mounted, mount_null, mount_yaffs2};
+use pocketstone_yaffs2 as yaffs2;
+use procfs::process::Process;
+use rustix::mount::UnmountFlags;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// What a server says when its volume is mounted.
+pub const READY: &str = "mounted";
+/// Its process id.
+const PID: &str = "/run/volume.pid";
+/// What became of a volume when it was closed: nothing, or what went wrong.
+const CLOSED: &str = "/run/volume.closed";
+/// Longest time that closing may take: a checkpoint of a large chip is seconds of its time.
+const CLOSING_LIMIT: Duration = Duration::from_secs(300);
+
+/// Starts this program again to serve a volume, by these words of its command line, and waits until it is mounted.
+///
+/// # Errors
+/// When FUSE is not there, or the volume cannot be mounted; with what the server said.
+pub fn spawn(words: &[&str], at: &Path) -> Result<Child> {
+    fs::File::options().read(true).write(true).open("/dev/fuse").map_err(no_fuse)?;
+    fs::create_dir_all(at).board(|| format!("cannot create {}", at.display()))?;
+    let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
+    let mut command = Command::new(program);
+    command.args(words).arg(at).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().board(|| "cannot start the volume's server".into())?;
+    let mut said = String::new();
+    if let Some(output) = child.stdout.take() {
+        let heard = BufReader::new(output).read_line(&mut said);
+        heard.board(|| "cannot read from the volume's server".into())?;
+    }
+    if said.trim() == READY {
+        return Ok(child);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(Error::board(format!("cannot mount the volume through FUSE: {}", said.trim())))
+}
+
+/// Why FUSE cannot be used, with a cure for this user: to load a module helps nobody who may not open the device.
+fn no_fuse(error: std::io::Error) -> Error {
+    let hint = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "as root, allow all users to access it, as udev does: chmod 666 /dev/fuse"
+        }
+        _ => "modprobe fuse, as root; a container requires the device /dev/fuse",
+    };
+    Error::board("FUSE is unavailable: cannot open /dev/fuse").because(error).hint(hint)
+}
+
+/// Has a server that outlives this order mount a volume of a board.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn attach(words: &[&str], at: &Path) -> Result<()> {
+    let _ = fs::remove_file(CLOSED);
+    let child = spawn(words, at)?;
+    fs::write(PID, child.id().to_string()).board(|| format!("cannot write {PID}"))
+}
+
+/// Unmounts it and waits until the server has closed the volume: until all of it is on the medium.
+///
+/// # Errors
+/// When it is in use, or could not be closed.
+pub fn detach(at: &Path) -> Result<()> {
+    rustix::mount::unmount(at, UnmountFlags::empty()).board(|| "cannot unmount".into())?;
+    const STEP: Duration = Duration::from_millis(10);
+    for _ in 0..CLOSING_LIMIT.as_millis() / STEP.as_millis() {
+        match fs::read_to_string(CLOSED) {
+            Ok(said) if said.is_empty() => return Ok(()),
+            Ok(said) => return Err(Error::board("cannot close the volume").because(said)),
+            Err(_) if threads().is_empty() => break,
+            Err(_) => std::thread::sleep(STEP),
+        }
+    }
+    Err(Error::board("the volume's server exited or hangs without closing the volume")
+        .hint("see the console's last lines"))
+}
+
+/// The threads of the process that serves a board's volume; none where there is no such process.
+pub fn threads() -> Vec<u32> {
+    let pid = fs::read_to_string(PID).ok().and_then(|pid| pid.trim().parse().ok());
+    // A board's first process does not take note of those who died.
+    let lives = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.state != 'Z');
+    let threads = |pid: i32| pocketstone_probe::usage::threads(u32::try_from(pid).ok()?).ok();
+    pid.filter(lives).and_then(threads).unwrap_or_default()
+}
+
+/// Serves the YAFFS2 volume of an MTD device until it is unmounted.
+///
+/// # Errors
+/// When it cannot be opened, mounted or closed.
+pub fn serve_yaffs2(device: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
+    let chip = MtdNand::open(Path::new(device), false)?;
+    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::Options::default());
+    let volume = volume.board(|| format!("cannot open the volume on {device}"))?;
+    let (mounted, volume) = mount_yaffs2(volume, at, &options(device))?;
+    serve(mounted, say, || volume.close())
+}
+
+/// As the kernel's file systems are mounted on boards, and as raw NAND is.
+fn options(source: &str) -> MountOptions {
+    MountOptions { noatime: true, ..MountOptions::raw_nand(source) }
+}
+
+/// Serves the null file system with a file of so many bytes until it is unmounted.
+///
+/// # Errors
+/// When it cannot be mounted.
+pub fn serve_null(file: &str, bytes: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
+    let bytes = bytes.parse().user(|| format!("`{bytes}` is not a number of bytes"))?;
+    let mounted = mount_null(at, file, bytes, &options("null"))?;
+    serve(mounted, say, || Ok(()))
+}
+
+/// Serves a mount until it is unmounted, then closes it, and leaves in /run how that went.
+fn serve(mounted: Mounted, say: impl Fn(&str), close: impl FnOnce() -> Result<()>) -> Result<()> {
+    say(&format!("{READY}\n"));
+    let outcome = mounted.wait().and_then(|()| close());
+    let text = outcome.as_ref().err().map(Error::chain).unwrap_or_default();
+    // Whoever waits must not see half of it.
+    let new = format!("{CLOSED}.new");
+    fs::write(&new, text).and_then(|()| fs::rename(&new, CLOSED)).board(|| format!("cannot write {CLOSED}"))?;
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_not_there_and_one_that_is_closed_have_cures_of_their_own() {
+        let cure = |kind: std::io::ErrorKind| no_fuse(kind.into()).cure().map(str::to_owned).unwrap_or_default();
+        assert!(cure(std::io::ErrorKind::PermissionDenied).contains("chmod 666 /dev/fuse"));
+        assert!(cure(std::io::ErrorKind::NotFound).contains("modprobe fuse"));
+    }
+}

@@ -1,0 +1,122 @@
+//! A volume as it would be after the journal's newest record: nothing is written to look at it.
+
+use crate::Ino;
+use crate::format::inode::{self, Half};
+use crate::format::layout::Layout;
+use crate::format::mapping::Mapping;
+use crate::format::superblock::Superblock;
+use crate::store;
+use pocketstone_media::{Durable, Flushed, Medium};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// In pieces of this size is kept what the journal changes.
+const UNIT: u64 = 4096;
+
+pub(crate) struct Image {
+    pub medium: Medium,
+    pub superblock: Superblock,
+    pub layout: Layout,
+    /// What the newest record stores, if it counts.
+    stores: Vec<(u64, Vec<u8>)>,
+    /// What that changes, as it is afterwards.
+    units: HashMap<u64, Vec<u8>>,
+}
+
+impl Image {
+    pub fn new(medium: Medium, superblock: Superblock) -> Image {
+        let layout = Layout { chunks: Arc::default(), ..superblock.layout.clone() };
+        let mut image = Image { medium, superblock, layout, stores: Vec::new(), units: HashMap::new() };
+        if image.superblock.clean {
+            return image;
+        }
+        // Which versions in the inode table's later parts are stale can be told only if it is known where they are.
+        for segment in super::tables::chunks(&image).into_iter().map_while(|chunk| chunk) {
+            image.layout.chunks.push(segment);
+        }
+        if let Some((_, record)) = store::find(&image.medium, &image.layout, &image.superblock.uuid) {
+            image.stores = store::replay(&image.medium, &image.layout, &record);
+        }
+        image.apply();
+        image.layout.chunks = Arc::default();
+        image
+    }
+
+    /// A volume as it would be after some stores.
+    pub fn planned(medium: Medium, superblock: Superblock, stores: Vec<(u64, Vec<u8>)>) -> Image {
+        let layout = Layout { chunks: Arc::default(), ..superblock.layout.clone() };
+        let mut image = Image { medium, superblock, layout, stores, units: HashMap::new() };
+        image.apply();
+        image
+    }
+
+    fn apply(&mut self) {
+        for (at, bytes) in std::mem::take(&mut self.stores) {
+            self.overlay(at, &bytes);
+            self.stores.push((at, bytes));
+        }
+    }
+
+    fn overlay(&mut self, at: u64, bytes: &[u8]) {
+        let end = at + bytes.len() as u64;
+        let mut from = at;
+        while from < end {
+            let (unit, to) = (from / UNIT, end.min((from / UNIT + 1) * UNIT));
+            let kept = self.units.entry(unit).or_insert_with(|| {
+                let mut kept = vec![0; UNIT.min(self.medium.bytes() - unit * UNIT) as usize];
+                self.medium.read(unit * UNIT, &mut kept);
+                kept
+            });
+            let within = (from - unit * UNIT) as usize;
+            let part = &bytes[(from - at) as usize..(to - at) as usize];
+            kept[within..within + part.len()].copy_from_slice(part);
+            from = to;
+        }
+    }
+
+    pub fn read(&self, at: u64, into: &mut [u8]) {
+        self.medium.read(at, into);
+        if self.units.is_empty() {
+            return;
+        }
+        let end = at + into.len() as u64;
+        for unit in at / UNIT..end.div_ceil(UNIT) {
+            let Some(kept) = self.units.get(&unit) else { continue };
+            let (low, high) = (at.max(unit * UNIT), end.min(unit * UNIT + kept.len() as u64));
+            if low < high {
+                let part = &kept[(low - unit * UNIT) as usize..(high - unit * UNIT) as usize];
+                into[(low - at) as usize..(high - at) as usize].copy_from_slice(part);
+            }
+        }
+    }
+
+    /// Stores what the journal's newest record says, and empties the journal: nothing of it comes ever again.
+    pub fn settle(&self) {
+        let mut flushed = Flushed::nothing();
+        for (at, bytes) in &self.stores {
+            // SAFETY: nobody else has the volume.
+            let dirty = unsafe { self.medium.write(*at, bytes, Durable::repeatable()) };
+            flushed.join(self.medium.flush(dirty));
+        }
+        let applied = self.medium.fence(flushed);
+        // SAFETY: nobody else has the volume.
+        let emptied = unsafe { self.medium.zero(self.layout.journal_at, self.layout.journal_bytes, applied) };
+        self.medium.fence(emptied).done();
+    }
+
+    pub fn halves(&self, ino: Ino) -> [Half; 2] {
+        let mut b = [0; 256];
+        self.read(self.layout.version_at(ino, 0), &mut b);
+        [inode::decode_half(ino, 0, &b[..128]), inode::decode_half(ino, 1, &b[128..])]
+    }
+
+    /// Both copies of what the mapping table says of a huge page; `None` for one that is damaged.
+    pub fn entries(&self, segment: u32) -> [Option<Mapping>; 2] {
+        Mapping::copies(&self.layout, segment, |at, into| self.read(at, into)).map(Result::ok)
+    }
+
+    /// Huge pages in the data area.
+    pub fn segments(&self) -> u32 {
+        self.layout.segments(self.superblock.bytes)
+    }
+}

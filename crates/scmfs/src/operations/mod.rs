@@ -1,0 +1,17 @@
+//! What can be done to files and directories, each thing whole or not at all after a crash.
+
+pub(crate) mod acl;
+pub(crate) mod allocate;
+pub(crate) mod atomic;
+pub(crate) mod attributes;
+pub(crate) mod create;
+pub(crate) mod directory;
+pub(crate) mod names;
+pub(crate) mod protection;
+pub(crate) mod rename;
+mod reserve;
+mod shift;
+mod unlink;
+pub(crate) mod usage;
+pub(crate) mod write;
+pub(crate) mod xattr;

@@ -1,0 +1,433 @@
+//! Who has which page and huge page: in memory only. It follows from the inodes and the mapping
+//! table, so no crash can make it wrong; a volume that is closed leaves a copy in its free map.
+
+use super::inode_map::InodeMap;
+use crate::format::bytes::get_u64;
+use crate::format::layout::Layout;
+use crate::format::mapping::SMALL_ZONE;
+
+/// The allocator's state. Bits are set for what is in use, or cannot be given out.
+#[derive(Clone)]
+pub(crate) struct Alloc {
+    pages_per_segment: u32,
+    /// Owner of each huge page, as in the mapping table.
+    segments: Vec<u32>,
+    free_segments: u32,
+    /// A bit for each small page of the data area; set where the huge page does not serve the zone.
+    pages: Vec<u64>,
+    /// Free small pages in each huge page of the zone.
+    free_in_segment: Vec<u32>,
+    small_segments: u32,
+    free_pages: u64,
+    pub inodes: InodeMap,
+    // Next fit: the search goes on where the last one ended, which also spreads wear.
+    next_page: u32,
+    next_segment: u32,
+}
+
+impl Alloc {
+    /// Everything free, no huge page in the small-page zone.
+    pub fn new(layout: &Layout, segments: u32) -> Alloc {
+        let pages = segments as usize * layout.pages_per_segment() as usize;
+        Alloc {
+            pages_per_segment: layout.pages_per_segment(),
+            segments: vec![0; segments as usize],
+            free_segments: segments,
+            pages: vec![u64::MAX; pages.div_ceil(64)],
+            free_in_segment: vec![0; segments as usize],
+            small_segments: 0,
+            free_pages: 0,
+            inodes: InodeMap::new(layout),
+            next_page: 0,
+            next_segment: 0,
+        }
+    }
+
+    pub fn segment_count(&self) -> u32 {
+        self.segments.len() as u32
+    }
+
+    pub fn free_segments(&self) -> u32 {
+        self.free_segments
+    }
+
+    pub fn small_segments(&self) -> u32 {
+        self.small_segments
+    }
+
+    pub fn free_pages(&self) -> u64 {
+        self.free_pages
+    }
+
+    /// Adds huge pages at the end: the volume has grown.
+    pub fn grow(&mut self, segments: u32) {
+        let pages = segments as usize * self.pages_per_segment as usize;
+        self.free_segments += segments - self.segment_count();
+        self.segments.resize(segments as usize, 0);
+        self.free_in_segment.resize(segments as usize, 0);
+        self.pages.resize(pages.div_ceil(64), u64::MAX);
+    }
+
+    // --- small pages ----------------------------------------------------------------------------
+
+    fn page_used(&self, page: u32) -> bool {
+        self.pages[page as usize / 64] >> (page % 64) & 1 != 0
+    }
+
+    fn set_page(&mut self, page: u32, used: bool) {
+        let bit = 1 << (page % 64);
+        let word = &mut self.pages[page as usize / 64];
+        if used { *word |= bit } else { *word &= !bit }
+    }
+
+    /// The first free page from `from` on, before `end`.
+    fn next_free_page(&self, from: u32, end: u32) -> Option<u32> {
+        let mut page = from;
+        while page < end {
+            let segment = (page / self.pages_per_segment) as usize;
+            if page % self.pages_per_segment == 0 && self.free_in_segment[segment] == 0 {
+                page += self.pages_per_segment;
+                continue;
+            }
+            let word = !self.pages[page as usize / 64] >> (page % 64);
+            if word != 0 {
+                let found = page + word.trailing_zeros();
+                return (found < end).then_some(found);
+            }
+            page = (page / 64 + 1) * 64;
+        }
+        None
+    }
+
+    fn find_run(&self, count: u32, from: u32, end: u32) -> Option<u32> {
+        let mut start = self.next_free_page(from, end)?;
+        loop {
+            let mut length = 1;
+            while length < count && start + length < end && !self.page_used(start + length) {
+                length += 1;
+            }
+            if length == count {
+                return Some(start);
+            }
+            start = self.next_free_page(start + length, end)?;
+        }
+    }
+
+    /// Takes `count` consecutive small pages; the number of the first.
+    pub fn take_pages(&mut self, count: u32) -> Option<u32> {
+        if count == 0 || u64::from(count) > self.free_pages {
+            return None;
+        }
+        let end = self.segment_count() * self.pages_per_segment;
+        let from = if self.next_page < end { self.next_page } else { 0 };
+        let start = self.find_run(count, from, end).or_else(|| self.find_run(count, 0, end))?;
+        self.use_pages(start, count);
+        self.next_page = start + count;
+        Some(start)
+    }
+
+    /// Takes `count` small pages wherever they are free, in as few pieces as can be: `(first, number)`. Takes none
+    /// if there are not enough.
+    pub fn take_scattered(&mut self, count: u32) -> Option<Vec<(u32, u32)>> {
+        if u64::from(count) > self.free_pages {
+            return None;
+        }
+        if let Some(start) = self.take_pages(count) {
+            return Some(vec![(start, count)]);
+        }
+        let mut runs = self.free_runs(0..self.segment_count() * self.pages_per_segment);
+        runs.sort_unstable_by_key(|(start, pages)| (std::cmp::Reverse(*pages), *start));
+        let (mut taken, mut left) = (Vec::new(), count);
+        for (start, pages) in runs {
+            let part = pages.min(left);
+            self.use_pages(start, part);
+            taken.push((start, part));
+            left -= part;
+            if left == 0 {
+                break;
+            }
+        }
+        Some(taken)
+    }
+
+    /// The free small pages in a range, as runs: `(first, number)`.
+    pub fn free_runs(&self, range: std::ops::Range<u32>) -> Vec<(u32, u32)> {
+        let mut runs = Vec::new();
+        let mut from = range.start;
+        while let Some(start) = self.next_free_page(from, range.end) {
+            let mut end = start + 1;
+            while end < range.end && !self.page_used(end) {
+                end += 1;
+            }
+            runs.push((start, end - start));
+            from = end;
+        }
+        runs
+    }
+
+    /// The window of `count` small pages of the zone that has the fewest in use, after those before `from`.
+    pub fn cheapest_window(&self, count: u32, from: u32) -> Option<(u32, u32)> {
+        let (total, pps) = (self.segment_count() * self.pages_per_segment, self.pages_per_segment);
+        let (mut used, mut length, mut best) = (0, 0, None);
+        for page in from..total {
+            if self.segments[(page / pps) as usize] != SMALL_ZONE {
+                (used, length) = (0, 0);
+                continue;
+            }
+            used += u32::from(self.page_used(page));
+            length += 1;
+            if length > count {
+                used -= u32::from(self.page_used(page - count));
+                length -= 1;
+            }
+            if length == count && best.is_none_or(|(_, least)| used < least) {
+                best = Some((page + 1 - count, used));
+            }
+        }
+        best
+    }
+
+    /// The huge pages of the zone, those with the fewest pages in use first: `(huge page, pages in use)`.
+    pub fn emptiest_small_segments(&self) -> Vec<(u32, u32)> {
+        let zone = (0..self.segment_count()).filter(|s| self.segments[*s as usize] == SMALL_ZONE);
+        let mut all: Vec<(u32, u32)> =
+            zone.map(|s| (s, self.pages_per_segment - self.free_in_segment[s as usize])).collect();
+        all.sort_unstable_by_key(|(segment, used)| (*used, *segment));
+        all
+    }
+
+    /// Lets a huge page of a file serve the zone; all its small pages are in use.
+    pub fn split_segment(&mut self, segment: u32) {
+        self.segments[segment as usize] = SMALL_ZONE;
+        self.free_in_segment[segment as usize] = 0;
+        self.small_segments += 1;
+    }
+
+    /// Takes the `count` pages after a run, if they are free.
+    pub fn take_pages_at(&mut self, start: u32, count: u32) -> bool {
+        let end = self.segment_count() * self.pages_per_segment;
+        if start.checked_add(count).is_none_or(|after| after > end) {
+            return false;
+        }
+        if (start..start + count).any(|page| self.page_used(page)) {
+            return false;
+        }
+        self.use_pages(start, count);
+        true
+    }
+
+    fn use_pages(&mut self, start: u32, count: u32) {
+        for page in start..start + count {
+            self.set_page(page, true);
+            self.free_in_segment[(page / self.pages_per_segment) as usize] -= 1;
+        }
+        self.free_pages -= u64::from(count);
+    }
+
+    /// Frees small pages. What is free already stays as it is: only a damaged volume brings that about.
+    pub fn free_page_run(&mut self, start: u32, count: u32) {
+        for page in start..start + count {
+            let in_zone = self.segments[(page / self.pages_per_segment) as usize] == SMALL_ZONE;
+            if !in_zone || !self.page_used(page) {
+                continue;
+            }
+            self.set_page(page, false);
+            self.free_in_segment[(page / self.pages_per_segment) as usize] += 1;
+            self.free_pages += 1;
+        }
+    }
+
+    // --- huge pages -----------------------------------------------------------------------------
+
+    /// Says who has a huge page, while a volume is opened. False if somebody has it already.
+    pub fn claim_segment(&mut self, segment: u32, owner: u32) -> bool {
+        if self.segments[segment as usize] != 0 {
+            return false;
+        }
+        self.segments[segment as usize] = owner;
+        self.free_segments -= 1;
+        if owner == SMALL_ZONE {
+            let first = segment * self.pages_per_segment;
+            for page in first..first + self.pages_per_segment {
+                self.set_page(page, false);
+            }
+            self.free_in_segment[segment as usize] = self.pages_per_segment;
+            self.free_pages += u64::from(self.pages_per_segment);
+            self.small_segments += 1;
+        }
+        true
+    }
+
+    /// Takes `count` consecutive huge pages for the small-page zone; the first ones, next to the zone.
+    pub fn lend_segments(&mut self, count: u32) -> Option<std::ops::Range<u32>> {
+        let start = self.free_run_of_segments(count, 0, self.segment_count())?;
+        for segment in start..start + count {
+            self.claim_segment(segment, SMALL_ZONE);
+        }
+        Some(start..start + count)
+    }
+
+    /// Huge pages that serve the zone and hold nothing, from the `keep`th on.
+    pub fn idle_small_segments(&self, keep: u32) -> Vec<u32> {
+        let zone = (0..self.segment_count()).filter(|s| self.segments[*s as usize] == SMALL_ZONE);
+        zone.skip(keep as usize).filter(|s| self.free_in_segment[*s as usize] == self.pages_per_segment).collect()
+    }
+
+    /// Takes `count` huge pages, consecutive ones if there are any, best right after `previous`.
+    pub fn take_segments(&mut self, count: u32, previous: Option<u32>, owner: u32) -> Option<Vec<u32>> {
+        if count > self.free_segments {
+            return None;
+        }
+        let free = |start: u32| {
+            let run = self.segments.get(start as usize..(start + count) as usize);
+            run.is_some_and(|run| run.iter().all(|owner| *owner == 0))
+        };
+        let after = previous.map(|segment| segment + 1).filter(|start| free(*start));
+        let start = after.or_else(|| self.find_segments(count));
+        let taken: Vec<u32> = match start {
+            Some(start) => (start..start + count).collect(),
+            None => {
+                (0..self.segment_count()).filter(|s| self.segments[*s as usize] == 0).take(count as usize).collect()
+            }
+        };
+        for segment in &taken {
+            self.segments[*segment as usize] = owner;
+        }
+        self.free_segments -= count;
+        self.next_segment = taken.last().map_or(0, |last| last + 1);
+        Some(taken)
+    }
+
+    fn find_segments(&self, count: u32) -> Option<u32> {
+        let total = self.segment_count();
+        let next = self.free_run_of_segments(count, self.next_segment.min(total), total);
+        next.or_else(|| self.free_run_of_segments(count, 0, total))
+    }
+
+    fn free_run_of_segments(&self, count: u32, from: u32, to: u32) -> Option<u32> {
+        let mut run = 0;
+        for segment in from..to {
+            run = if self.segments[segment as usize] == 0 { run + 1 } else { 0 };
+            if run == count {
+                return Some(segment + 1 - count);
+            }
+        }
+        None
+    }
+
+    /// Frees a huge page of a file or, when it is idle, of the small-page zone.
+    pub fn free_segment(&mut self, segment: u32) {
+        if self.segments[segment as usize] == 0 {
+            return;
+        }
+        if self.segments[segment as usize] == SMALL_ZONE {
+            let first = segment * self.pages_per_segment;
+            for page in first..first + self.pages_per_segment {
+                self.set_page(page, true);
+            }
+            self.free_pages -= u64::from(self.free_in_segment[segment as usize]);
+            self.free_in_segment[segment as usize] = 0;
+            self.small_segments -= 1;
+        }
+        self.segments[segment as usize] = 0;
+        self.free_segments += 1;
+    }
+
+    /// The first free huge page from `from` on.
+    pub fn free_segment_from(&self, from: u32) -> Option<u32> {
+        (from..self.segment_count()).find(|s| self.segments[*s as usize] == 0)
+    }
+
+    /// Where the next huge page will probably come from.
+    pub fn next_segment(&self) -> u32 {
+        self.next_segment
+    }
+
+    // --- the free map ---------------------------------------------------------------------------
+
+    /// Everything that [`Alloc::load`] needs beside the mapping table: page bits, then inode bits.
+    pub fn free_map(&self) -> Vec<u8> {
+        self.pages.iter().chain(&self.inodes.base_words()).flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// Takes over a free map. The huge pages must have been claimed before; the inodes of chunks are free after
+    /// it, and are claimed by whoever looks at them.
+    pub fn load(&mut self, map: &[u8]) {
+        let mut words = map.chunks_exact(8).map(|b| get_u64(b, 0));
+        for word in self.pages.iter_mut() {
+            *word = words.next().unwrap_or(u64::MAX);
+        }
+        self.inodes.load(words);
+        self.free_pages = 0;
+        for segment in 0..self.segment_count() {
+            if self.segments[segment as usize] == SMALL_ZONE {
+                let first = segment * self.pages_per_segment;
+                let free = (first..first + self.pages_per_segment).filter(|page| !self.page_used(*page)).count();
+                self.free_in_segment[segment as usize] = free as u32;
+                self.free_pages += free as u64;
+            } else {
+                let first = segment * self.pages_per_segment;
+                (first..first + self.pages_per_segment).for_each(|page| self.set_page(page, true));
+            }
+        }
+    }
+
+    /// Bytes of the free map of a volume with so many huge pages.
+    pub fn free_map_bytes(&self) -> u64 {
+        (self.pages.len() + self.inodes.base_len()) as u64 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Geometry;
+
+    fn alloc() -> Alloc {
+        let layout = Layout::new(1 << 20, 1 << 20, 100, Geometry { page_bytes: 256, huge_bytes: 4096 }, false);
+        let mut alloc = Alloc::new(&layout, 10);
+        assert!(alloc.claim_segment(0, SMALL_ZONE) && alloc.claim_segment(1, SMALL_ZONE));
+        alloc
+    }
+
+    #[test]
+    fn runs_cross_from_one_huge_page_of_the_zone_to_the_next_but_not_out_of_it() {
+        let mut a = alloc();
+        assert_eq!(a.free_pages(), 32);
+        assert_eq!(a.take_pages(20), Some(0));
+        assert_eq!(a.take_pages(13), None);
+        assert_eq!(a.take_pages(12), Some(20));
+        assert_eq!(a.take_pages(1), None);
+        a.free_page_run(10, 5);
+        assert_eq!(a.take_pages(6), None);
+        assert_eq!(a.take_pages(5), Some(10));
+        assert_eq!(a.lend_segments(1), Some(2..3));
+        assert_eq!(a.take_pages(16), Some(32));
+    }
+
+    #[test]
+    fn huge_pages_are_taken_after_the_previous_one_where_that_is_free() {
+        let mut a = alloc();
+        assert_eq!(a.take_segments(2, None, 7), Some(vec![2, 3]));
+        assert_eq!(a.take_segments(1, None, 8), Some(vec![4]));
+        assert_eq!(a.take_segments(2, Some(3), 7), Some(vec![5, 6]));
+        a.free_segment(4);
+        assert_eq!(a.take_segments(4, Some(6), 7), Some(vec![4, 7, 8, 9]), "scattered when there is no run");
+        assert_eq!(a.take_segments(1, None, 7), None);
+    }
+
+    #[test]
+    fn a_free_map_brings_everything_back() {
+        let mut a = alloc();
+        a.take_pages(3);
+        assert_eq!((a.inodes.take(), a.inodes.take()), (Some(1), Some(2)));
+        a.inodes.free(1);
+        let mut b = alloc();
+        b.load(&a.free_map());
+        assert_eq!((b.free_pages(), b.inodes.free_count()), (29, 99));
+        assert_eq!(a.free_map().len() as u64, a.free_map_bytes());
+        assert!(!b.inodes.is_used(1) && b.inodes.is_used(2) && b.inodes.is_used(101) && b.inodes.is_used(0));
+        assert_eq!((b.inodes.take(), b.inodes.take()), (Some(1), Some(3)));
+        assert_eq!((1..=98).filter(|_| b.inodes.take().is_some()).count(), 97);
+    }
+}

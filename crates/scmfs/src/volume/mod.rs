@@ -1,0 +1,176 @@
+//! The public interface of an open volume.
+
+mod attributes;
+mod file;
+mod operations;
+mod view;
+
+pub use file::File;
+pub use view::View;
+
+use crate::collector::Collector;
+use crate::operations::usage;
+use crate::parts::Parts;
+use crate::reclaim;
+use crate::recovery;
+use crate::scrub::{Scrub, ScrubProgress, ScrubReport, ScrubState, Scrubber};
+use crate::store::lock;
+use crate::{CreateOptions, OpenOptions, Result, Usage};
+use pocketstone_media::{Durable, Medium, Region};
+use pocketstone_vfs::MediumError;
+use std::sync::{Arc, Mutex};
+
+/// An open volume. It can be shared among threads; all calls take `&self`. Permissions are not checked: a process that
+/// has the volume has full access. Its operations by inode number are those of the trait
+/// [`Operations`](crate::Operations), which must be in scope.
+pub struct Volume {
+    pub(crate) parts: Arc<Parts>,
+    collector: Option<Collector>,
+    scrubber: Mutex<Option<Scrubber>>,
+    left_open: bool,
+}
+
+impl Volume {
+    /// Creates an empty volume in a region, destroying its contents.
+    ///
+    /// # Errors
+    /// `Medium` if the sizes do not fit the region or contradict each other.
+    pub fn create(region: Box<dyn Region>, options: &CreateOptions) -> Result<()> {
+        recovery::create(region, options)
+    }
+
+    /// Opens a volume, recovering it first if it was not closed cleanly.
+    ///
+    /// # Errors
+    /// `Medium` if the region is not a volume, has a newer format or is truncated; also, with `read_only`, if it needs
+    /// recovery. `Damaged` if it is damaged.
+    pub fn open(region: Box<dyn Region>, options: &OpenOptions) -> Result<Volume> {
+        Volume::open_medium(Medium::new(region), options)
+    }
+
+    pub(crate) fn open_medium(medium: Medium, options: &OpenOptions) -> Result<Volume> {
+        let parts = Arc::new(recovery::open(medium, options)?);
+        let collector = (options.background && !options.read_only).then(|| Collector::start(&parts));
+        if !options.background && !options.read_only {
+            parts.space.refill(&parts.store);
+        }
+        Ok(Volume { parts, collector, scrubber: Mutex::default(), left_open: false })
+    }
+
+    /// Stores in-memory state and marks the volume clean. Open [`crate::File`]s can still be read.
+    ///
+    /// # Errors
+    /// `Medium` if the medium cannot write back.
+    pub fn close(mut self) -> Result<()> {
+        self.left_open = true;
+        self.shut()
+    }
+
+    /// Closes the volume and gives its medium back.
+    pub(crate) fn into_medium(mut self) -> Result<Medium> {
+        self.left_open = true;
+        self.shut()?;
+        let parts = self.parts.clone();
+        drop(self);
+        let parts = Arc::try_unwrap(parts).map_err(|_| MediumError::bug("a file of a closed volume is open"))?;
+        Ok(parts.store.medium)
+    }
+
+    fn shut(&mut self) -> Result<()> {
+        self.collector = None;
+        *lock(&self.scrubber) = None;
+        recovery::close(&self.parts)
+    }
+
+    /// Abandons the volume like a killed process: nothing more is stored.
+    pub fn abandon(mut self) {
+        self.left_open = true;
+        self.collector = None;
+        *lock(&self.scrubber) = None;
+        self.parts.store.close();
+    }
+
+    /// Reclaims null files and preallocated space, and defragments scattered files if space allows. Returns the bytes
+    /// freed.
+    pub fn collect(&self) -> u64 {
+        let freed = reclaim::collect(&self.parts, u64::MAX);
+        if !self.parts.store.read_only() {
+            reclaim::merge_lists(&self.parts);
+            self.parts.space.return_idle_segments(&self.parts.store);
+        }
+        freed
+    }
+
+    /// Grows the volume while it is in use, and the region if it is shorter.
+    ///
+    /// # Errors
+    /// `Medium` if `bytes` is less than the current size, more than the maximum size, or more than the medium has.
+    pub fn resize(&self, bytes: u64) -> Result<()> {
+        let store = &self.parts.store;
+        store.writable()?;
+        let mut superblock = store.superblock();
+        if bytes < superblock.bytes {
+            let message = format!("a volume of {} bytes cannot shrink to {bytes}", superblock.bytes);
+            return Err(MediumError::refused(message).hint("create a smaller volume and copy the files").into());
+        }
+        if bytes > superblock.max_bytes {
+            let message = format!("the volume's tables cover {} bytes; {bytes} is too large", superblock.max_bytes);
+            return Err(MediumError::refused(message).hint("use a larger --max-size with mkfs").into());
+        }
+        if bytes > store.medium.bytes() {
+            store.medium.grow(bytes)?;
+        }
+        let segments = store.layout.segments(bytes);
+        superblock.bytes = bytes;
+        // Both copies: if one is damaged later, the other must not say less.
+        store.store_superblock(&mut superblock, Durable::nothing_new()).done();
+        store.store_superblock(&mut superblock, Durable::nothing_new()).done();
+        self.parts.space.alloc().grow(segments);
+        store.set_segments(segments);
+        Ok(())
+    }
+
+    /// Space usage.
+    pub fn usage(&self) -> Usage {
+        usage::usage(&self.parts)
+    }
+
+    /// Verifies the volume while it is in use, locking one inode, or part of a large file, at a time. `go_on` is called
+    /// with the progress and can stop it.
+    pub fn scrub(&self, go_on: &mut dyn FnMut(&ScrubProgress) -> bool) -> ScrubReport {
+        Scrub::new(&self.parts, go_on).run()
+    }
+
+    /// Starts [`Volume::scrub`] in the background, unless one is running.
+    ///
+    /// # Errors
+    /// `Medium` if the thread cannot be started.
+    pub fn start_scrub(&self) -> Result<()> {
+        let mut held = lock(&self.scrubber);
+        if held.as_ref().is_none_or(|scrubber| !scrubber.state().running) {
+            *held = Some(Scrubber::start(&self.parts)?);
+        }
+        Ok(())
+    }
+
+    /// Stops the background scrub and waits for it.
+    pub fn stop_scrub(&self) {
+        if let Some(scrubber) = lock(&self.scrubber).as_mut() {
+            scrubber.stop();
+        }
+    }
+
+    /// The running scrub, or the last one since the volume was opened.
+    pub fn scrub_state(&self) -> Option<ScrubState> {
+        lock(&self.scrubber).as_ref().map(Scrubber::state)
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if !self.left_open {
+            // Nobody is left to be told; what could not be stored is recovered at the next opening.
+            let _ = self.shut();
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The integration tests, in one program: what they share is compiled once.
+
+mod address;
+mod atomic;
+mod attributes;
+mod churn;
+mod corpus;
+mod crash;
+mod damage;
+mod defects;
+mod example;
+mod fsx;
+mod full;
+mod hostile;
+mod lists;
+mod many;
+mod memory;
+mod model;
+mod one_space;
+mod power_loss_file;
+mod refused;
+mod repair;
+mod scrub;
+mod short;
+mod sums;
+mod support;
+mod threads;
+mod torn_copies;
+mod upgrade;
+mod wear;

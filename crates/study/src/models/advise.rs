@@ -1,0 +1,121 @@
+//! Ranking of governors for a recorded run on a device: `pocketstone advise governor`.
+
+use crate::models::replay::{self, recorded};
+use crate::results::store::{Store, StoredCell};
+use crate::specification::factor::{Point, describe};
+use crate::specification::setting::{LEVERS, Setting};
+use crate::specification::study::Study;
+use pocketstone_core::{Error, Result};
+use pocketstone_replay::advise::{self, Advice, Budget};
+use pocketstone_replay::device::Device;
+use pocketstone_replay::governor::Spec;
+use serde::Serialize;
+use std::path::Path;
+
+/// The question.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// SQL condition on the view `cells` that selects the run; the trials of the first point that fits are taken.
+    pub only: &'a str,
+    /// The device.
+    pub device: &'a Device,
+    /// Folder of the devices' profiles, for those that the study calibrates with.
+    pub devices: &'a Path,
+    /// Levers as `name=value`.
+    pub levers: &'a [String],
+    /// How much mean latency is allowed.
+    pub budget: Budget,
+    /// Governors to rank besides the usual ones.
+    pub governors: &'a [Spec],
+}
+
+/// The answer, all of it modelled.
+#[derive(Debug, Clone, Serialize)]
+pub struct Answer {
+    /// Factors of the run.
+    pub point: Point,
+    /// Number of its trials.
+    pub trials: usize,
+    /// The device.
+    pub device: String,
+    /// Levers that are not as by default.
+    pub levers: Vec<String>,
+    /// What cycles were multiplied by: 1, or as the study calibrates its replays on this device.
+    pub cycles_scale: f64,
+    /// What time on a core was taken from: `events` or `calls`.
+    pub source: &'static str,
+    /// The ranking.
+    pub advice: Advice,
+}
+
+impl Answer {
+    /// The run in words.
+    pub fn run(&self) -> String {
+        describe(&self.point, &["workload", "workload_file", "engine", "delay", "file_system"])
+    }
+}
+
+/// Ranks governors for a run of the results.
+///
+/// # Errors
+/// `ErrorKind::User` if no measured cell matches, a lever is invalid, or the run cannot be replayed on the device.
+pub fn governor(store: &Store, study: &Study, question: &Question<'_>) -> Result<Answer> {
+    let setting = setting(question.levers)?;
+    let cells = fitting(store, study, question.only)?;
+    let device = setting.scaled(question.device)?;
+    let devices = replay::loaded(study, replay::calibrating(study), question.devices, Some(store))?;
+    let cycles_scale = replay::cycles_scale(store, study, &cells[0], question.device, &devices)?;
+    let mut activities = Vec::new();
+    let mut source = "events";
+    for cell in &cells {
+        let (activity, from) = recorded::activity(store, cell, &device)?;
+        activities.push(activity);
+        source = from;
+    }
+    let levers = setting.levers(cells[0].seed, cycles_scale)?;
+    let mut governors = advise::candidates(replay::cluster(&device, &setting)?)?;
+    governors.extend(question.governors.iter().filter(|g| !governors.contains(g)).cloned().collect::<Vec<_>>());
+    let advice = advise::rank(&activities, &device, &levers, &governors, question.budget)?;
+    let changed = LEVERS.iter().filter(|l| setting.value(l.name) != l.default);
+    Ok(Answer {
+        point: cells[0].point.clone(),
+        trials: cells.len(),
+        device: device.name.clone(),
+        levers: changed.map(|l| format!("{}={}", l.name, setting.value(l.name))).collect(),
+        cycles_scale,
+        source,
+        advice,
+    })
+}
+
+fn setting(levers: &[String]) -> Result<Setting> {
+    let mut setting = Setting::default();
+    for text in levers {
+        let names = || LEVERS.map(|l| l.name).join(", ");
+        let wrong =
+            || Error::user(format!("`{text}` is not a lever")).hint(format!("write NAME=VALUE; levers: {}", names()));
+        let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+        let at = LEVERS.iter().position(|l| l.name == name).ok_or_else(wrong)?;
+        setting = setting.with(at, &LEVERS[at].read(&toml::Value::String(value.into()))?);
+    }
+    Ok(setting)
+}
+
+/// The cells of the first point that an SQL condition on the view `cells` selects, as a replay takes them: one for each
+/// trial.
+pub(crate) fn fitting(store: &Store, study: &Study, only: &str) -> Result<Vec<StoredCell>> {
+    let sql = format!("SELECT id FROM cells WHERE status = 'done' AND ({only}) ORDER BY id");
+    let ids: Vec<i64> = store
+        .asked(only, &sql, [], |r| r.get(0))
+        .map_err(|e| Error::user(format!("`{only}` is not a valid condition on cells")).because(e))?;
+    for id in ids {
+        let Some(first) = store.cells()?.into_iter().find(|c| c.id == id) else { continue };
+        let fits = |c: &StoredCell| c.experiment == first.experiment && c.point == first.point && c.digest.is_some();
+        let cells = replay::replayable(store, fits)?;
+        if !cells.is_empty() {
+            return Ok(cells);
+        }
+    }
+    let hint = "the view `cells` has the factors and the experiment: docs/results.md";
+    Err(Error::user(format!("no measured cell of {} matches `{only}`", study.name)).hint(hint))
+}

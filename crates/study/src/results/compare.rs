@@ -1,0 +1,238 @@
+//! Holding two runs against each other.
+
+use crate::results::stats::{Spread, Statistic, statistic};
+use crate::results::store::{Store, StoredCell};
+use crate::specification::factor::{Point, describe};
+use crate::specification::metric::{self, Better, Metric};
+use crate::specification::points::varying;
+use crate::specification::study::{JUDGED, Study};
+use pocketstone_core::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Comparison of two runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Cells that both have, with logs that are the same to the bit.
+    pub identical: usize,
+    /// Cells that both have, with logs that differ, in words.
+    pub different: Vec<String>,
+    /// Cells that only one of them has measured.
+    pub unmatched: usize,
+    /// Those of them that the first one has measured and the second one has not, or in which it failed; in words.
+    pub lost: Vec<String>,
+    /// The metrics that the study judges, at every point that both have.
+    pub rows: Vec<ComparedPoint>,
+}
+
+/// A point's metric in both runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComparedPoint {
+    /// The point in words.
+    pub point: String,
+    /// The metric.
+    pub metric: &'static Metric,
+    /// Median in the first run.
+    pub a: f64,
+    /// Median in the second run.
+    pub b: f64,
+    /// The second value over the first one, of the same cell each.
+    pub ratio: Statistic,
+    /// Whether the machines of both runs repeat a cell to the bit: then nothing is noise.
+    pub exact: bool,
+}
+
+/// What can be said of a metric in two runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// No cell's value has changed.
+    Same,
+    /// The second run's values are larger.
+    Larger,
+    /// The second run's values are smaller.
+    Smaller,
+    /// They are not all to one side, or the interval of their ratio contains 1.
+    NoClearDifference,
+    /// The values are too few to tell a difference from noise.
+    CannotTell,
+}
+
+impl Verdict {
+    /// The verdict in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Same => "the same",
+            Verdict::Larger => "larger",
+            Verdict::Smaller => "smaller",
+            Verdict::NoClearDifference => "no clear difference",
+            Verdict::CannotTell => "cannot tell",
+        }
+    }
+}
+
+impl ComparedPoint {
+    /// How much larger the second is, as a fraction of the first: the median over the cells.
+    pub fn change(&self) -> f64 {
+        self.ratio.median - 1.0
+    }
+
+    /// Whether the second run's values are larger. On a machine that repeats to the bit a difference is one where all
+    /// cells differ in the same direction; on any other, where the interval of the ratio does not contain 1, and
+    /// there is none of fewer than 5 cells.
+    pub fn verdict(&self) -> Verdict {
+        let (low, high) = (self.ratio.spread.low(), self.ratio.spread.high());
+        match (self.ratio.spread, low > 1.0, high < 1.0) {
+            (..) if low == 1.0 && high == 1.0 && self.a == self.b => Verdict::Same,
+            (Spread::Range { .. }, ..) if !self.exact => Verdict::CannotTell,
+            (_, true, _) => Verdict::Larger,
+            (_, _, true) => Verdict::Smaller,
+            _ => Verdict::NoClearDifference,
+        }
+    }
+
+    /// By which fraction of the first run the second one is worse; at most 0 where it is not, or where there is no
+    /// telling.
+    pub fn regression(&self) -> f64 {
+        match (self.metric.better, self.verdict()) {
+            (Better::Less, Verdict::Larger) => self.change(),
+            (Better::More, Verdict::Smaller) => -self.change(),
+            _ => 0.0,
+        }
+    }
+}
+
+/// Facts that must agree for a comparison to mean anything.
+const MUST_AGREE: [&str; 5] = ["study.name", "board", "fact.kernel.release", "fact.machine", "fact.qemu.arguments"];
+
+/// The facts that must agree and do not: name, first value, second value.
+///
+/// # Errors
+/// `ErrorKind::User` if the results cannot be read.
+pub fn differing_facts(a: &Store, b: &Store) -> Result<Vec<(String, String, String)>> {
+    let mut differing = Vec::new();
+    for name in MUST_AGREE {
+        let value = |store: &Store| Ok::<_, Error>(store.fact(name)?.unwrap_or_else(|| "unavailable".into()));
+        let (a, b) = (value(a)?, value(b)?);
+        if a != b {
+            differing.push((name.to_owned(), a, b));
+        }
+    }
+    Ok(differing)
+}
+
+/// The metrics by which a run's study judges a change; those of results whose study cannot be read are the usual ones.
+fn judged(store: &Store) -> Result<Vec<&'static Metric>> {
+    let name = store.fact("study.name")?.unwrap_or_default();
+    let study = store.fact("study")?.and_then(|text| Study::parse(&format!("{name}.toml"), &text).ok());
+    let names = study.map_or_else(|| JUDGED.map(str::to_owned).to_vec(), |study| study.judged);
+    Ok(names.iter().filter_map(|name| metric::named(name)).collect())
+}
+
+/// Compares two runs cell by cell and point by point, by the metrics that the study of the first one judges.
+///
+/// # Errors
+/// `ErrorKind::User` if the results cannot be read.
+pub fn compare(a: &Store, b: &Store) -> Result<Comparison> {
+    let key = |c: &StoredCell| (c.experiment.clone(), format!("{:?}", c.point), c.seed, c.traced);
+    let done = |store: &Store| -> Result<BTreeMap<_, StoredCell>> {
+        Ok(store.cells()?.into_iter().filter(|c| c.digest.is_some()).map(|c| (key(&c), c)).collect())
+    };
+    let words = |cell: &StoredCell| {
+        let names: Vec<&str> = cell.point.keys().map(String::as_str).collect();
+        let traced = if cell.traced { " traced" } else { "" };
+        format!("{}: {} seed={}{traced}", cell.experiment, describe(&cell.point, &names), cell.seed)
+    };
+    let (in_a, in_b) = (done(a)?, done(b)?);
+    let (mut identical, mut different, mut lost) = (0, Vec::new(), Vec::new());
+    let mut common: BTreeMap<i64, i64> = BTreeMap::new();
+    for (key, cell) in &in_a {
+        match in_b.get(key) {
+            Some(other) if other.digest == cell.digest => identical += 1,
+            Some(_) => different.push(words(cell)),
+            None => lost.push(words(cell)),
+        }
+        common.extend(in_b.get(key).map(|other| (cell.id, other.id)));
+    }
+    let unmatched = in_a.len() + in_b.len() - 2 * common.len();
+    Ok(Comparison { identical, different, unmatched, lost, rows: rows(a, b, &common)? })
+}
+
+/// What the study judges over the cells that both runs have, each beside its own: what only one of them measured moves
+/// nothing.
+fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<Vec<ComparedPoint>> {
+    let judged = judged(a)?;
+    let exact = |store: &Store| Ok::<_, Error>(store.fact("board.repeats_to_the_bit")?.as_deref() == Some("yes"));
+    let exact = exact(a)? && exact(b)?;
+    type Values = BTreeMap<(i64, String), f64>;
+    let values = |store: &Store| -> Result<Values> {
+        let rows =
+            store.rows("SELECT cell, name, value FROM metric", [], |r| Ok(((r.get(0)?, r.get(1)?), r.get(2)?)))?;
+        Ok(rows.into_iter().collect())
+    };
+    let (of_a, of_b) = (values(a)?, values(b)?);
+    let cells: Vec<StoredCell> = a.cells()?.into_iter().filter(|c| common.contains_key(&c.id)).collect();
+    let names = varying(&cells.iter().map(|c| &c.point).collect::<Vec<_>>());
+    // By point; twins, of which only one has each metric, are together.
+    let mut points: Vec<(&str, &Point, BTreeSet<i64>)> = Vec::new();
+    for cell in &cells {
+        match points.iter_mut().find(|(experiment, point, _)| (*experiment, *point) == (&cell.experiment, &cell.point))
+        {
+            Some((_, _, ids)) => drop(ids.insert(cell.id)),
+            None => points.push((&cell.experiment, &cell.point, BTreeSet::from([cell.id]))),
+        }
+    }
+    let mut rows = Vec::new();
+    for (experiment, point, ids) in points {
+        for metric in &judged {
+            let name = metric.name.to_owned();
+            let value = |values: &Values, id: &i64| values.get(&(*id, name.clone())).copied();
+            let pair = |id: &i64| Some((value(&of_a, id)?, value(&of_b, common.get(id)?)?));
+            let (in_a, in_b): (Vec<f64>, Vec<f64>) = ids.iter().filter_map(pair).unzip();
+            let ratio = |(a, b): (&f64, &f64)| if a == b { 1.0 } else { b / a };
+            let ratios: Vec<f64> = in_a.iter().zip(&in_b).map(ratio).collect();
+            if let (Some(ratio), Some(a), Some(b)) = (statistic(&ratios), statistic(&in_a), statistic(&in_b)) {
+                let point = format!("{experiment}: {}", describe(point, &names));
+                rows.push(ComparedPoint { point, metric, a: a.median, b: b.median, ratio, exact });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(metric: &str, ratios: &[f64], exact: bool) -> ComparedPoint {
+        let ratio = statistic(ratios).unwrap();
+        let metric = metric::named(metric).unwrap();
+        ComparedPoint { point: String::new(), metric, a: 1.0, b: ratio.median, ratio, exact }
+    }
+
+    #[test]
+    fn a_difference_needs_five_cells_or_a_machine_that_repeats_to_the_bit() {
+        let verdict = |ratios: &[f64], exact| point("total_ns", ratios, exact).verdict();
+        for ratios in [&[2.0][..], &[0.5], &[2.0, 2.0, 2.0, 2.0], &[1.0, 1.1]] {
+            assert_eq!(verdict(ratios, false), Verdict::CannotTell, "{ratios:?}");
+        }
+        assert_eq!(verdict(&[1.1, 1.2, 1.3, 1.4, 1.5], false), Verdict::Larger);
+        assert_eq!(verdict(&[0.9, 0.8, 0.7, 0.6, 0.5], false), Verdict::Smaller);
+        assert_eq!(verdict(&[0.99, 1.2, 1.3, 1.4, 1.5], false), Verdict::NoClearDifference);
+        // Of eight, one on the other side is outside of the interval.
+        assert_eq!(verdict(&[0.9, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2], false), Verdict::Larger);
+        assert_eq!((verdict(&[2.0], true), verdict(&[0.5, 0.6], true)), (Verdict::Larger, Verdict::Smaller));
+        assert_eq!(
+            (verdict(&[0.5, 2.0], true), verdict(&[1.0; 3], false)),
+            (Verdict::NoClearDifference, Verdict::Same)
+        );
+        assert_eq!(point("total_ns", &[f64::INFINITY], true).verdict(), Verdict::Larger);
+    }
+
+    #[test]
+    fn a_regression_has_the_direction_of_its_metric() {
+        let of = |metric: &str, ratio: f64| point(metric, &[ratio; 5], false).regression();
+        assert_eq!((of("total_ns", 1.25), of("total_ns", 0.75)), (0.25, 0.0));
+        assert_eq!((of("page_senses", 1.5), of("operations_per_s", 0.75)), (0.5, 0.25));
+        assert_eq!((of("operations_per_s", 1.5), of("off_core_ns", 2.0)), (0.0, 0.0));
+        assert_eq!(point("total_ns", &[2.0], false).regression(), 0.0, "there is no telling");
+    }
+}

@@ -1,0 +1,281 @@
+//! The numbers that a cell is summed up in. docs/results.md says what each is.
+
+use pocketstone_board::Measured;
+use pocketstone_core::events::Window;
+use pocketstone_core::log::Call;
+use pocketstone_core::outcome::{EnergyReading, FlashCounts, Outcome, Prefetched, Quantity, widest};
+use pocketstone_probe::analysis::{Analysis, OperationCost, analyse};
+use pocketstone_workload::plan::Plan;
+use pocketstone_workload::{FileWorkload, Operation, Purpose, Workload};
+use rusqlite::{Connection, params};
+use std::collections::BTreeSet;
+
+/// Stores a cell's metrics. Those that could not be had have no row.
+pub(crate) fn put_metrics(
+    db: &Connection,
+    cell: i64,
+    traced: bool,
+    plan: &Plan,
+    measured: &Measured,
+    analysis: Option<&Analysis>,
+) -> rusqlite::Result<()> {
+    let mut metrics = match traced {
+        true => of_traced(measured, analysis),
+        false => of_plain(measured).into_iter().chain(of_postmark(plan, &measured.calls)).collect(),
+    };
+    metrics.retain(|(_, value)| value.is_some());
+    let mut insert = db.prepare_cached("INSERT INTO main.metric VALUES (?1, ?2, ?3)")?;
+    for (name, value) in metrics {
+        insert.execute(params![cell, name, value])?;
+    }
+    Ok(())
+}
+
+type Metrics = Vec<(&'static str, Option<f64>)>;
+
+fn total(calls: &[Call]) -> f64 {
+    calls.iter().map(|c| c.latency_ns as f64).sum()
+}
+
+fn of_plain(measured: &Measured) -> Metrics {
+    let mut metrics = Metrics::new();
+    let calls = &measured.calls;
+    if let (Some(first), Some(last)) = (calls.first(), calls.iter().map(|c| c.start_ns + c.latency_ns).max()) {
+        let sorted = |value: fn(&Call) -> u64| {
+            let mut all: Vec<f64> = calls.iter().map(|c| value(c) as f64).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let (mut latencies, responses) = (sorted(|c| c.latency_ns), sorted(Call::response_ns));
+        let (number, total) = (calls.len() as f64, total(calls));
+        let run_ns = (last - first.start_ns) as f64;
+        let p99 = |sorted: &[f64]| Some(crate::results::stats::percentile(sorted, 0.99));
+        metrics.extend([
+            ("total_ns", Some(total)),
+            ("mean_ns", Some(total / number)),
+            ("median_ns", Some(crate::results::stats::median(&mut latencies))),
+            ("p99_ns", p99(&latencies)),
+            ("max_ns", latencies.last().copied()),
+            ("response_mean_ns", Some(responses.iter().sum::<f64>() / number)),
+            ("response_p99_ns", p99(&responses)),
+            ("late_p99_ns", p99(&sorted(Call::late_ns))),
+            ("run_ns", Some(run_ns)),
+            ("operations_per_s", (run_ns > 0.0).then(|| number * 1e9 / run_ns)),
+        ]);
+    }
+    if let Some(Prefetched { latency_ns, resident_pages }) = measured.outcome.prefetched {
+        metrics.push(("prefetch_ns", Some(latency_ns as f64)));
+        metrics.push(("prefetched_pages", resident_pages.map(|pages| pages as f64)));
+    }
+    metrics.extend(of_process(&measured.outcome));
+    metrics.extend(of_energy(&measured.outcome));
+    metrics
+}
+
+/// Energy by the machine's own meters of the widest scope.
+fn of_energy(outcome: &Outcome) -> Metrics {
+    let readings = widest(&outcome.energy);
+    if readings.is_empty() {
+        return Metrics::new();
+    }
+    let sum = |value: fn(&EnergyReading) -> Option<f64>| readings.iter().map(|r| value(r)).sum::<Option<f64>>();
+    vec![
+        ("energy_uj", sum(|r| Some(r.energy_uj as f64))),
+        ("active_energy_uj", sum(EnergyReading::active_uj)),
+        ("idle_mw", sum(|r| r.idle_mw)),
+    ]
+}
+
+fn of_process(outcome: &Outcome) -> Metrics {
+    let Some(database) = &outcome.database else { return Metrics::new() };
+    let number = |n: Option<u64>| n.map(|n| n as f64);
+    let used = &database.usage;
+    // Of several threads, the run's time less that of all of them says nothing.
+    let one = database.digest.is_some();
+    let off_core = used.on_core_ns.filter(|_| one).map(|on| (outcome.end_ns - outcome.start_ns).saturating_sub(on));
+    vec![
+        ("startup_ns", number(database.startup_ns)),
+        ("process_ns", number(database.process_ns)),
+        ("on_core_ns", number(used.on_core_ns)),
+        ("off_core_ns", number(off_core)),
+        ("kernel_ns", number(used.kernel_ns)),
+        ("voluntary_switches", number(used.voluntary_switches)),
+        ("involuntary_switches", number(used.involuntary_switches)),
+        ("read_calls", number(used.read_calls)),
+        ("write_calls", number(used.write_calls)),
+        ("device_read_bytes", number(used.device_read_bytes)),
+        ("device_write_bytes", number(used.device_write_bytes)),
+        ("major_faults", number(used.major_faults)),
+        ("rows", Some(database.rows as f64)),
+    ]
+}
+
+/// Mean throughput of read() over all files that were read, when a share of each has been read: bytes over time in the
+/// calls up to the first one that reaches it, as the read-ahead paper's table 1 has it; and transactions over the time
+/// in all calls.
+fn of_postmark(plan: &Plan, calls: &[Call]) -> Metrics {
+    let Workload::Postmark(spec) = &plan.workload else { return Metrics::new() };
+    let operations = spec.operations(plan.seed).filter(Operation::is_logged);
+    // The requests of each file that is read: bytes, and time.
+    let mut files: Vec<Vec<(u64, u64)>> = Vec::new();
+    for (operation, call) in operations.zip(calls) {
+        match operation {
+            Operation::Open { purpose: Purpose::Read, .. } => files.push(Vec::new()),
+            Operation::Read { bytes, .. } => {
+                if let Some(requests) = files.last_mut() {
+                    requests.push((bytes, call.latency_ns));
+                }
+            }
+            _ => {}
+        }
+    }
+    let until = |share: f64| {
+        let throughputs: Vec<f64> = files.iter().filter_map(|requests| throughput(requests, share)).collect();
+        (!throughputs.is_empty()).then(|| throughputs.iter().sum::<f64>() / throughputs.len() as f64)
+    };
+    let total = total(calls);
+    vec![
+        ("read_25_bytes_per_s", until(0.25)),
+        ("read_50_bytes_per_s", until(0.5)),
+        ("read_100_bytes_per_s", until(1.0)),
+        ("transactions_per_s", (total > 0.0).then(|| spec.transactions as f64 * 1e9 / total)),
+    ]
+}
+
+/// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
+fn throughput(requests: &[(u64, u64)], share: f64) -> Option<f64> {
+    let wanted = share * requests.iter().map(|(bytes, _)| *bytes as f64).sum::<f64>();
+    let (mut read, mut ns) = (0, 0);
+    for (bytes, latency_ns) in requests {
+        (read, ns) = (read + bytes, ns + latency_ns);
+        if read as f64 >= wanted {
+            break;
+        }
+    }
+    (ns > 0).then(|| read as f64 * 1e9 / ns as f64)
+}
+
+fn of_traced(measured: &Measured, analysis: Option<&Analysis>) -> Metrics {
+    let mut metrics = vec![("traced_total_ns", Some(total(&measured.calls)))];
+    metrics.extend(measured.outcome.flash.iter().flat_map(of_flash));
+    if let Some(analysis) = analysis {
+        metrics.extend(of_events(&measured.outcome, &analysis.total));
+    }
+    metrics
+}
+
+/// What the kernel's events say about a traced cell.
+pub(crate) fn analysis(measured: &Measured) -> Option<Analysis> {
+    let (events, database) = (measured.events.as_ref()?, measured.outcome.database.as_ref()?);
+    let window = Window { start_ns: measured.outcome.start_ns, end_ns: measured.outcome.end_ns };
+    let threads: BTreeSet<u32> = database.threads.iter().copied().collect();
+    let workers = if database.digest.is_some() { 1 } else { 2 };
+    Some(analyse(events, window, &threads, &measured.calls, workers))
+}
+
+fn of_events(outcome: &Outcome, total: &OperationCost) -> Metrics {
+    use Quantity::{BlockRequests, ContextSwitches, IdleStates, PageCacheMisses, SystemCalls};
+    let [switches, calls, misses] = [ContextSwitches, SystemCalls, PageCacheMisses].map(|q| outcome.has(&q));
+    let [blocks, idle] = [BlockRequests, IdleStates].map(|q| outcome.has(&q));
+    let frequencies = outcome.has(&Quantity::FrequencyChanges) && outcome.has(&Quantity::Frequencies);
+    let when = |there: bool, n: u64| there.then_some(n as f64);
+    let io_ns = total.read_ns + total.write_ns + total.sync_ns;
+    let run_ns = outcome.end_ns - outcome.start_ns;
+    vec![
+        ("traced_on_core_ns", when(switches, total.on_core_ns)),
+        ("traced_off_core_ns", when(switches, total.off_core_ns)),
+        ("runnable_ns", when(switches, total.waiting_ns)),
+        ("switches", when(switches, total.switches)),
+        ("wakeups", when(switches, total.wakeups)),
+        ("frequency_changes", when(frequencies, total.frequency_changes)),
+        ("idle_entries", when(idle, total.idle_entries)),
+        ("reads", when(calls, total.reads)),
+        ("read_bytes", when(calls, total.read_bytes)),
+        ("writes", when(calls, total.writes)),
+        ("written_bytes", when(calls, total.written_bytes)),
+        ("syncs", when(calls, total.syncs)),
+        ("io_ns", when(calls, io_ns)),
+        ("rest_ns", when(calls, run_ns.saturating_sub(io_ns))),
+        ("cache_misses", when(misses, total.cache_misses)),
+        ("block_reads", when(blocks, total.block_reads)),
+        ("block_writes", when(blocks, total.block_writes)),
+        ("block_ns", when(blocks, total.block_ns)),
+    ]
+}
+
+fn of_flash(flash: &FlashCounts) -> Metrics {
+    let number = |n: u64| Some(n as f64);
+    let of_workload = &flash.workload;
+    vec![
+        ("page_senses", number(of_workload.page_senses)),
+        ("column_changes", number(of_workload.column_changes)),
+        ("page_reads", of_workload.page_reads.and_then(number)),
+        ("page_programs", number(of_workload.programs)),
+        ("block_erases", number(of_workload.erases)),
+        ("background_page_senses", number(flash.background.page_senses)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::nothing;
+    use pocketstone_core::outcome::Scope;
+
+    #[test]
+    fn throughput_counts_up_to_the_request_that_reaches_the_share() {
+        // Four blocks of 1000 bytes and one of 500: a quarter is 1125 bytes, a half 2250. 2000 bytes in 4 us are
+        // 5e8 per second, 3000 in 6 us, all 4500 in 12 us 3.75e8.
+        let requests = [(1000, 3000), (1000, 1000), (1000, 2000), (1000, 2000), (500, 4000)];
+        assert_eq!([0.25, 0.5, 1.0].map(|share| throughput(&requests, share)), [5e8, 5e8, 3.75e8].map(Some));
+        assert_eq!(throughput(&[], 0.5), None);
+    }
+
+    #[test]
+    fn every_file_read_counts_as_much_as_any_other() {
+        use pocketstone_core::volume::{FileSystem, Volume};
+        use pocketstone_workload::plan::*;
+        use pocketstone_workload::*;
+        let (least_file_bytes, file_bytes, request_bytes) = (1000, 2000, 1000);
+        let (transactions, data) = (40, Data::Random);
+        let spec = PostmarkSpec { files: 9, least_file_bytes, file_bytes, transactions, request_bytes, data };
+        let plan = Plan {
+            format: PLAN_FORMAT,
+            seed: 1,
+            volume: Volume::usual(FileSystem::Jffs2),
+            workload: Workload::Postmark(spec),
+            read_ahead: None,
+            trace: false,
+            energy: false,
+        };
+        // A byte takes a nanosecond in read(), any other call a microsecond: each file has 1e9 bytes per second.
+        let operations = plan.workload.files().unwrap().operations(1).filter(Operation::is_logged);
+        let latency = |o| if let Operation::Read { bytes, .. } = o { bytes } else { 1000 };
+        let calls: Vec<Call> =
+            operations.map(|o| Call { start_ns: 0, latency_ns: latency(o), intended_ns: 0 }).collect();
+        let found = of_postmark(&plan, &calls);
+        assert!(found[..3].iter().all(|(_, value)| *value == Some(1e9)), "{found:?}");
+        let total: u64 = calls.iter().map(|c| c.latency_ns).sum();
+        assert_eq!(found[3], ("transactions_per_s", Some(40e9 / total as f64)));
+    }
+
+    #[test]
+    fn energy_is_that_of_the_widest_meters_and_absent_without() {
+        let reading = |meter: &str, scope, energy_uj, idle_mw| {
+            let (duration_ns, samples) = (1_000_000_000, 2);
+            EnergyReading { meter: meter.into(), scope, energy_uj, duration_ns, idle_mw, samples, note: String::new() }
+        };
+        let mut outcome = nothing(0, 0);
+        assert!(of_energy(&outcome).is_empty());
+        outcome.energy = vec![
+            reading("rapl:package-0", Scope::Package, 9_000_000, Some(4000.0)),
+            reading("rapl:package-1", Scope::Package, 6_000_000, Some(3000.0)),
+            reading("rapl:dram-0", Scope::Memory, 2_000_000, Some(1000.0)),
+        ];
+        // Two packages: 15 J in a second, at rest 7 W.
+        let expected = [("energy_uj", 15e6), ("active_energy_uj", 8e6), ("idle_mw", 7000.0)];
+        assert_eq!(of_energy(&outcome), expected.map(|(name, value)| (name, Some(value))));
+        outcome.energy[1].idle_mw = None;
+        assert_eq!(of_energy(&outcome)[1], ("active_energy_uj", None));
+    }
+}

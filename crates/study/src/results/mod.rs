@@ -1,0 +1,11 @@
+//! Results: the store, the metrics of a cell, statistics over cells, and comparison of runs.
+
+pub mod compare;
+pub mod energy;
+pub mod layers;
+pub mod left_out;
+pub mod metrics;
+pub(crate) mod replay_statistics;
+mod statistics;
+pub mod stats;
+pub mod store;

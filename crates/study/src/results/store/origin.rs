@@ -1,0 +1,199 @@
+//! Where what a query gives comes from: each value of a metric says it when it is read, and so does every table that
+//! holds values of one kind alone. Nothing depends on the text of a query, or on what an author has to remember.
+
+use super::Store;
+use super::schema::Names;
+use crate::specification::metric;
+use crate::specification::origin::Origin;
+use pocketstone_core::Result;
+use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::types::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What the rows of a table are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// Measured, all of them.
+    Measured,
+    /// A model's, all of them.
+    Modelled,
+    /// What the definition of their metric says; such tables are read through views that note it.
+    AsMetric,
+    /// Which cells, devices and the like there are: no numbers that anybody measured.
+    Names,
+}
+
+/// What each table of the results holds.
+const TABLES: [(&str, Holds); 18] = [
+    ("run", Holds::Names),
+    ("cell", Holds::Names),
+    ("left_out", Holds::Names),
+    ("metric_definition", Holds::Names),
+    ("call", Holds::Measured),
+    ("event_log", Holds::Measured),
+    ("operation_cost", Holds::Measured),
+    ("file_cost", Holds::Measured),
+    ("flash_op", Holds::Measured),
+    ("metric", Holds::AsMetric),
+    ("statistic", Holds::AsMetric),
+    ("comparison", Holds::AsMetric),
+    ("replay", Holds::Modelled),
+    ("replay_metric", Holds::Modelled),
+    ("replay_front", Holds::Modelled),
+    ("replay_statistic", Holds::Modelled),
+    ("validation", Holds::Modelled),
+    ("read_ahead_model", Holds::Modelled),
+];
+
+const MEASURED: u8 = 1;
+const MODELLED: u8 = 2;
+
+/// What has been read since it was cleared last.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen(Arc<AtomicU8>);
+
+impl Seen {
+    fn note(&self, origin: Origin) {
+        let bit = if origin == Origin::Modelled { MODELLED } else { MEASURED };
+        self.0.fetch_or(bit, Ordering::Relaxed);
+    }
+
+    fn origin(&self) -> Origin {
+        match self.0.load(Ordering::Relaxed) {
+            MODELLED => Origin::Modelled,
+            bits if bits == MEASURED | MODELLED => Origin::Both,
+            _ => Origin::Measured,
+        }
+    }
+}
+
+/// Puts views over the tables of metrics, for this connection alone: their values note where they come from. The other
+/// views are made again on top of them.
+pub(super) fn watch(db: &Connection, names: &Names, views: &str) -> rusqlite::Result<Seen> {
+    let seen = Seen::default();
+    let noted = seen.clone();
+    db.create_scalar_function("noted", 2, FunctionFlags::SQLITE_UTF8, move |values| {
+        let name: String = values.get(1)?;
+        // A metric that is not known any more was one of the first versions, and measured.
+        noted.note(metric::named(&name).map_or(Origin::Measured, metric::Metric::origin));
+        values.get::<Value>(0)
+    })?;
+    let summaries = |view: &str, table: &str| {
+        let noted = ["median", "mean", "low", "high"].map(|c| format!("noted({c}, metric) AS {c}")).join(", ");
+        format!("CREATE TEMP VIEW {view} AS SELECT experiment, point, metric, n, {noted}, coverage FROM {table};")
+    };
+    db.execute_batch(&format!(
+        "CREATE TEMP VIEW metric AS SELECT cell, name, noted(value, name) AS value FROM main.metric; {} {} {}",
+        summaries("statistic", names.statistic),
+        summaries("comparison", names.comparison),
+        views.replace("CREATE VIEW", "CREATE TEMP VIEW")
+    ))?;
+    Ok(seen)
+}
+
+impl Store {
+    /// What `ask` gives, and where the values come from that its queries read.
+    ///
+    /// # Errors
+    /// The errors of `ask`.
+    pub(crate) fn with_origin<T>(&self, ask: impl FnOnce(&Store) -> Result<T>) -> Result<(T, Origin)> {
+        self.seen.0.store(0, Ordering::Relaxed);
+        let seen = self.seen.clone();
+        self.db.authorizer(Some(move |context: AuthContext<'_>| {
+            if let AuthAction::Read { table_name, .. } = context.action {
+                match TABLES.iter().find(|(name, _)| *name == table_name).map(|(_, holds)| holds) {
+                    Some(Holds::Measured) => seen.note(Origin::Measured),
+                    Some(Holds::Modelled) => seen.note(Origin::Modelled),
+                    Some(Holds::AsMetric | Holds::Names) | None => {}
+                }
+            }
+            Authorization::Allow
+        }));
+        let given = ask(self);
+        self.db.authorizer(None::<fn(AuthContext<'_>) -> Authorization>);
+        Ok((given?, self.seen.origin()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Results with a measured and a modelled metric of one cell.
+    fn store(folder: &std::path::Path) -> Store {
+        let store = Store::create(folder, []).unwrap();
+        let rows = ["total_ns", "modelled_energy_mj"].map(|metric| {
+            format!(
+                "INSERT INTO main.metric VALUES (1, '{metric}', 4.0);
+                 INSERT INTO main.statistic VALUES ('e', '{{}}', '{metric}', 1, 4.0, 4.0, 4.0, 4.0, NULL);
+                 INSERT INTO main.comparison VALUES ('e', '{{}}', '{metric}', 1, 0.5, 0.5, 0.5, 0.5, NULL);"
+            )
+        });
+        let cell = "INSERT INTO cell VALUES (1, 'e', '{}', 0, 1, 0, 'done', '{}', NULL, NULL, 1.0, NULL, NULL, NULL);
+            INSERT INTO read_ahead_model VALUES ('rules', 1, '6.1', 16, 0, NULL, 4e6, 0.5, 0.5);";
+        store.db.execute_batch(&format!("{cell}{}{}", rows[0], rows[1])).unwrap();
+        store
+    }
+
+    #[test]
+    fn a_value_says_where_it_comes_from_whatever_the_query_looks_like() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let modelled = "'model' || 'led_energy_mj'";
+        for (query, origin) in [
+            ("SELECT median FROM summary WHERE metric = 'total_ns'", Origin::Measured),
+            ("SELECT median, 'modelled_energy_mj' FROM summary WHERE metric = 'total_ns'", Origin::Measured),
+            ("SELECT count(*) FROM cells", Origin::Measured),
+            ("SELECT 'a replay', 1", Origin::Measured),
+            ("SELECT avg(time_saving) FROM read_ahead_models", Origin::Modelled),
+            ("SELECT min(n) FROM (SELECT max(page_reads) AS n FROM read_ahead_model GROUP BY cell)", Origin::Modelled),
+            ("SELECT avg(abs(error)) FROM validation", Origin::Modelled),
+            ("SELECT median FROM replay_summary", Origin::Modelled),
+            ("SELECT median FROM improvement WHERE metric = 'modelled_energy_mj'", Origin::Modelled),
+            (&format!("SELECT median FROM improvement WHERE metric = {modelled}"), Origin::Modelled),
+            (&format!("SELECT max(value) FROM metric WHERE name = {modelled}"), Origin::Modelled),
+            (
+                &format!("WITH s AS (SELECT * FROM statistic) SELECT low FROM s WHERE metric = {modelled}"),
+                Origin::Modelled,
+            ),
+            ("SELECT sum(median) FROM summary", Origin::Both),
+            ("SELECT (SELECT max(median) FROM summary) / value FROM metric", Origin::Both),
+            (
+                "SELECT total_ns / value FROM read_ahead_models JOIN metric USING (cell) WHERE name = 'total_ns'",
+                Origin::Both,
+            ),
+        ] {
+            let (_, found) = store.with_origin(|store| store.table(query)).unwrap();
+            assert_eq!(found, origin, "{query}");
+        }
+        assert!(store.with_origin(|store| store.table("SELECT nonsense")).is_err());
+        // Looking at a query leaves nothing behind.
+        assert!(store.table("SELECT count(*) FROM replay").is_ok());
+    }
+
+    #[test]
+    fn it_is_known_of_every_table_what_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let sql = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY 1";
+        let there: Vec<String> = store(folder.path()).rows(sql, [], |r| r.get(0)).unwrap();
+        let mut listed = TABLES.map(|(name, _)| name);
+        listed.sort_unstable();
+        assert_eq!(there, listed);
+    }
+
+    /// What the program `sqlite3` shows of results has a column for it.
+    #[test]
+    fn rows_of_summaries_say_their_origin() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        for view in ["summary", "improvement"] {
+            let sql = format!("SELECT metric, origin FROM main.{view} ORDER BY metric");
+            let rows = store.rows(&sql, [], |r| Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?))).unwrap();
+            let expected = [("modelled_energy_mj", "modelled"), ("total_ns", "measured")];
+            assert_eq!(rows, expected.map(|(m, o)| (m.to_owned(), o.to_owned())));
+        }
+    }
+}

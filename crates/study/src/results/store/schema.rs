@@ -1,0 +1,296 @@
+//! The tables and views of results, and how those of earlier versions are brought up to date: nothing measured is
+//! lost when tables or factors are added.
+
+use crate::results::{replay_statistics, statistics};
+use crate::specification::factor::FACTORS;
+use crate::specification::metric::{METRICS, Metric};
+use crate::specification::study::Study;
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use rusqlite::{Connection, OptionalExtension};
+use std::path::Path;
+
+/// 4: what models give of a run's cells is kept beside them, in tables of its own. 5: the model of read-ahead, too.
+/// 6: intervals of medians by order statistics, and the definitions of the metrics.
+const VERSION: u32 = 6;
+/// The earliest version that the missing tables can be added to.
+const EARLIEST: u32 = 3;
+
+const TABLES: &str = include_str!("../schema.sql");
+const MODELS: &str = include_str!("../schema_models.sql");
+const READ_AHEAD: &str = include_str!("../schema_read_ahead.sql");
+const STATISTICS: &str = include_str!("../schema_statistics.sql");
+
+/// The tables that hold statistics: results of an earlier version that are only read have theirs beside them.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::results) struct Names {
+    pub statistic: &'static str,
+    pub comparison: &'static str,
+    replay_statistic: &'static str,
+}
+
+/// Those of results that are up to date.
+pub(in crate::results) const KEPT: Names =
+    Names { statistic: "main.statistic", comparison: "main.comparison", replay_statistic: "main.replay_statistic" };
+
+/// Those that stand beside results of an earlier version, for one connection.
+const BESIDE: Names = Names {
+    statistic: "temp.statistic_beside",
+    comparison: "temp.comparison_beside",
+    replay_statistic: "temp.replay_statistic",
+};
+
+/// Everything that new results need.
+pub(super) fn whole() -> String {
+    format!("BEGIN; {TABLES} {MODELS} {READ_AHEAD} {STATISTICS} {} {} COMMIT;", definitions(), views())
+}
+
+/// The rows of `metric_definition`.
+fn definitions() -> String {
+    let row = |m: &Metric| {
+        let texts = [m.name, m.unit.name(), m.better.name(), m.source.name(), m.origin().name(), m.label];
+        format!("({})", texts.map(|text| format!("'{}'", text.replace('\'', "''"))).join(", "))
+    };
+    format!("INSERT INTO metric_definition VALUES {};", METRICS.iter().map(row).collect::<Vec<_>>().join(", "))
+}
+
+/// Brings the definitions of the metrics up to date.
+pub(super) fn define(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(&format!("DELETE FROM main.metric_definition; {}", definitions()))
+}
+
+/// Gives results of an earlier version the tables that they lack, every factor its column, and statistics by today's
+/// definition, with the study of the results where there is one that can be read. Where they are only read, that is for
+/// this connection alone. Returns where the statistics are.
+pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Result<Names> {
+    let version: u32 = db
+        .query_row("PRAGMA user_version", [], |r| r.get(0))
+        .user(|| format!("{} is not a results file", path.display()))?;
+    if !(EARLIEST..=VERSION).contains(&version) {
+        return Err(Error::user(format!(
+            "{} has version {version}; this pocketstone supports {EARLIEST} to {VERSION}",
+            path.display()
+        ))
+        .hint("read it with the pocketstone that wrote it: SELECT value FROM run WHERE name = 'git.revision'"));
+    }
+    let failed = || format!("cannot upgrade {}", path.display());
+    let names = if write || version == VERSION { KEPT } else { BESIDE };
+    let (wanted, kept) = (views(), kept_views(db).user(failed)?);
+    let all_kept = kept.len() == wanted.matches("CREATE VIEW").count();
+    let mut steps = String::new();
+    if write && !(version == VERSION && all_kept && kept.iter().all(|(_, sql)| wanted.contains(sql))) {
+        steps.extend(kept.iter().map(|(name, _)| format!("DROP VIEW {name};")));
+    }
+    let drops = !steps.is_empty();
+    for (added, tables) in [(4, MODELS), (5, READ_AHEAD)] {
+        if version < added {
+            steps += tables;
+        }
+    }
+    if version < VERSION {
+        if write {
+            let old = ["statistic", "comparison", "replay_statistic"];
+            steps.extend(old.map(|table| format!("DROP TABLE IF EXISTS {table};")));
+        }
+        steps += STATISTICS;
+        steps += &definitions();
+    }
+    if drops || (write && kept.is_empty()) {
+        steps += &wanted;
+    }
+    if !write {
+        steps = steps.replace("PRAGMA user_version", "PRAGMA temp.user_version");
+        steps = steps.replace("CREATE TABLE ", "CREATE TEMP TABLE ").replace("CREATE INDEX ", "CREATE INDEX temp.");
+        for table in ["statistic", "comparison"] {
+            steps = steps.replace(&format!("TABLE {table} "), &format!("TABLE {table}_beside "));
+        }
+    }
+    if !steps.is_empty() {
+        db.execute_batch(&format!("BEGIN; {steps} COMMIT;")).user(failed)?;
+    }
+    if version < VERSION {
+        let compute = || -> rusqlite::Result<()> {
+            let study = study(db)?;
+            db.execute_batch("BEGIN")?;
+            statistics::compute(db, study.as_ref(), names.statistic, names.comparison)?;
+            replay_statistics::compute(db, names.replay_statistic)?;
+            db.execute_batch("COMMIT")
+        };
+        compute().user(failed)?;
+    }
+    Ok(names)
+}
+
+/// The study that results have.
+fn study(db: &Connection) -> rusqlite::Result<Option<Study>> {
+    let fact = |name: &str| -> rusqlite::Result<Option<String>> {
+        db.query_row("SELECT value FROM run WHERE name = ?1", [name], |r| r.get(0)).optional()
+    };
+    let name = fact("study.name")?.unwrap_or_default();
+    Ok(fact("study")?.and_then(|text| Study::parse(&format!("{name}.toml"), &text).ok()))
+}
+
+/// The views that results have: names and definitions.
+fn kept_views(db: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut query = db.prepare("SELECT name, sql FROM main.sqlite_schema WHERE type = 'view'")?;
+    query.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+}
+
+/// The views, as results have them.
+pub(super) fn views() -> String {
+    let columns: String = FACTORS.iter().map(|f| format!("point ->> '$.{0}' AS {0}, ", f.name)).collect();
+    let origin = "(SELECT d.origin FROM metric_definition d WHERE d.name = metric) AS origin";
+    let measured = format!(
+        "CREATE VIEW summary AS SELECT experiment, {columns} metric, n, median, mean, low, high, coverage, {origin}
+             FROM statistic;
+         CREATE VIEW improvement AS SELECT experiment, {columns} metric, n, median, mean, low, high, coverage, {origin}
+             FROM comparison;
+         CREATE VIEW cells AS
+             SELECT id, experiment, {columns} repetition, seed, traced, status, digest, host_ms FROM cell;
+         CREATE VIEW task_operations AS SELECT flash_op.task, flash_op.kind, count(*) AS operations FROM flash_op
+             GROUP BY flash_op.task, flash_op.kind;"
+    );
+    let read_ahead = format!(
+        "CREATE VIEW read_ahead_models AS
+             SELECT m.name AS model, m.cell, c.experiment, {} c.repetition, c.seed, m.rules, m.page_reads,
+                    m.prefetched_pages, m.page_senses, m.total_ns, m.page_saving, m.time_saving
+             FROM read_ahead_model m JOIN cell c ON c.id = m.cell;",
+        columns.replace("point ->>", "c.point ->>")
+    );
+    measured + &super::replay_views::views() + &read_ahead
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::results::store::{FILE, Store};
+    use rusqlite::Connection;
+    use std::path::Path;
+
+    const VIEWS: [&str; 8] = [
+        "summary",
+        "improvement",
+        "cells",
+        "task_operations",
+        "replays",
+        "replay_summary",
+        "replay_residency",
+        "read_ahead_models",
+    ];
+    const MODELS: [&str; 4] = ["replay_metric", "replay_front", "validation", "replay"];
+    const STUDY: &str = r#"
+        title = "t"
+        board = "virt-nand"
+        repetitions = 5
+        [[experiment]]
+        name = "e"
+        [experiment.factors]
+        file_system = "jffs2"
+        file_bytes = "1MiB"
+        requests = 16
+        read_ahead_bytes = ["128KiB", 0]
+        [experiment.compare]
+        factor = "read_ahead_bytes"
+        baseline = "128KiB"
+        candidate = 0
+    "#;
+
+    fn point(read_ahead_bytes: u32) -> String {
+        format!(r#"{{"read_ahead_bytes":{read_ahead_bytes},"workload":"read"}}"#)
+    }
+
+    /// Results of five seeds as earlier versions wrote them, with ends by the bootstrap, and with a view that lacks
+    /// most factors; those before version 4 have no tables of models, and those before 5 none of read-ahead.
+    fn old(folder: &Path, version: u32) {
+        Store::create(folder, [("study.name", "s"), ("study", STUDY)]).unwrap();
+        let db = Connection::open(folder.join(FILE)).unwrap();
+        let drop = |what: &str, name: &&str| db.execute_batch(&format!("DROP {what} {name}")).unwrap();
+        VIEWS.iter().for_each(|view| drop("VIEW", view));
+        ["statistic", "comparison", "replay_statistic", "metric_definition"].iter().for_each(|t| drop("TABLE", t));
+        MODELS.iter().filter(|_| version < 4).for_each(|table| drop("TABLE", table));
+        ["read_ahead_model"].iter().filter(|_| version < 5).for_each(|table| drop("TABLE", table));
+        let columns = "median REAL NOT NULL, mean REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL";
+        let of_point = "experiment TEXT, point TEXT, metric TEXT, n INTEGER NOT NULL";
+        db.execute_batch(&format!(
+            "CREATE TABLE statistic ({of_point}, {columns}); CREATE TABLE comparison ({of_point}, {columns});
+             INSERT INTO statistic VALUES ('e', '{}', 'total_ns', 5, 3, 22, 2, 4);
+             CREATE VIEW summary AS SELECT experiment, point ->> '$.workload' AS workload FROM statistic;
+             PRAGMA user_version = {version}",
+            point(0)
+        ))
+        .unwrap();
+        if version >= 4 {
+            db.execute_batch(&format!("CREATE TABLE replay_statistic (name TEXT, {of_point}, {columns})")).unwrap();
+        }
+        for (seed, value) in [1.0, 2.0, 3.0, 4.0, 100.0].into_iter().enumerate() {
+            for (read_ahead_bytes, value) in [(0, value), (131_072, 10.0 * value)] {
+                let sql =
+                    "INSERT INTO cell VALUES (NULL, 'e', ?1, ?2, ?2, 0, 'done', '{}', NULL, NULL, 1, NULL, NULL, NULL)";
+                db.execute(sql, (point(read_ahead_bytes), seed as i64)).unwrap();
+                let cell = db.last_insert_rowid();
+                db.execute("INSERT INTO metric VALUES (?1, 'total_ns', ?2)", (cell, value)).unwrap();
+            }
+        }
+    }
+
+    type Row = (Option<String>, Option<i64>, f64, f64, f64, f64);
+
+    /// The summary of the candidate's points, and of what it improves.
+    fn rows(store: &Store) -> Vec<Row> {
+        let replays = store.rows("SELECT cell FROM replays", [], |r| r.get::<_, i64>(0)).unwrap();
+        assert!(replays.is_empty());
+        let models = store.rows("SELECT cell FROM read_ahead_models", [], |r| r.get::<_, i64>(0)).unwrap();
+        assert!(models.is_empty());
+        let sql = "SELECT governor, read_ahead_bytes, median, low, high, coverage FROM summary
+            WHERE metric = 'total_ns' AND read_ahead_bytes = 0 AND workload = 'read'
+            UNION ALL SELECT governor, read_ahead_bytes, median, low, high, coverage FROM improvement";
+        store.rows(sql, [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?, r.get(5)?))).unwrap()
+    }
+
+    #[test]
+    fn results_of_an_earlier_version_are_read_as_they_are_and_written_with_what_they_lacked() {
+        for version in [3, 4, 5] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join(FILE);
+            old(folder.path(), version);
+            // All of five values are within the ends of their interval: 1 - 2 / 2^5.
+            let expected: Vec<Row> =
+                vec![(None, Some(0), 3.0, 1.0, 100.0, 0.9375), (None, None, 0.9, 0.9, 0.9, 0.9375)];
+            let before = std::fs::read(&file).unwrap();
+            assert_eq!(rows(&Store::open(folder.path(), false).unwrap()), expected);
+            assert!(std::fs::read(&file).unwrap() == before);
+            let store = Store::open(folder.path(), true).unwrap();
+            assert_eq!((rows(&store), store.fact("study.name").unwrap().as_deref()), (expected.clone(), Some("s")));
+            drop(store);
+            let db = Connection::open(&file).unwrap();
+            assert!(db.prepare("SELECT * FROM summary").unwrap().column_count() > 20);
+            assert_eq!(db.query_row("PRAGMA user_version", [], |r| r.get::<_, u32>(0)).unwrap(), 6);
+            // What is up to date is not touched.
+            let before = std::fs::read(&file).unwrap();
+            assert_eq!(rows(&Store::open(folder.path(), true).unwrap()), expected);
+            assert!(std::fs::read(&file).unwrap() == before);
+        }
+    }
+
+    #[test]
+    fn a_run_killed_while_its_results_were_made_leaves_the_folder_to_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join(super::super::BEGUN);
+        std::fs::write(&left, "half of a file").unwrap();
+        std::fs::write(folder.path().join("in-use"), "process 1: long gone\n").unwrap();
+        let error = Store::open(folder.path(), true).err().unwrap();
+        assert!(error.message().contains("holds no results"), "{}", error.message());
+        Store::create(folder.path(), [("study.name", "s")]).unwrap();
+        assert!(!left.exists());
+        assert_eq!(Store::open(folder.path(), true).unwrap().fact("study.name").unwrap().as_deref(), Some("s"));
+    }
+
+    #[test]
+    fn unknown_versions_are_refused_with_where_their_revision_is() {
+        for version in [2, 7] {
+            let folder = tempfile::tempdir().unwrap();
+            old(folder.path(), version);
+            let error = Store::open(folder.path(), false).err().unwrap();
+            assert!(error.chain().contains(&format!("version {version}")) && error.cure().is_some());
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What cells cost of this machine's time, and how long those take that are left: by measured costs of like cells.
+
+use crate::specification::cell::Cell;
+use pocketstone_core::database::Delay;
+use pocketstone_workload::Workload;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// A mean of milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+struct Mean {
+    n: u64,
+    ms: f64,
+}
+
+impl Mean {
+    fn add(&mut self, ms: f64) {
+        // What is long ago counts less: programs and machines change.
+        self.n = (self.n + 1).min(200);
+        self.ms += (ms - self.ms) / self.n as f64;
+    }
+}
+
+/// What cells have cost on this machine, by how like each other they are.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    means: BTreeMap<String, Mean>,
+}
+
+/// Names of what a cell is like, the nearest first.
+fn likes(board: &str, cell: &Cell) -> [String; 3] {
+    let word = |name: &str| cell.point.get(name).map(ToString::to_string).unwrap_or_default();
+    let work = ["workload", "file_system", "engine", "delay"].map(word).join(" ");
+    let size = ["operations", "requests", "file_bytes", "inter_arrival_ns"].map(word).join(" ");
+    [
+        format!("{board} {work} {size} {}", cell.traced),
+        format!("{board} {} {}", word("workload"), cell.traced),
+        board.to_owned(),
+    ]
+}
+
+/// Time in which a cell does nothing but wait, in milliseconds: its pauses, on a board whose time is this machine's.
+fn pauses_ms(cell: &Cell) -> f64 {
+    let ns = match &cell.plan.workload {
+        Workload::Read(spec) => spec.requests.saturating_mul(spec.inter_arrival_ns),
+        Workload::Files(spec) => spec.requests.saturating_mul(spec.inter_arrival_ns),
+        Workload::Database(spec) => {
+            let mean = match spec.recipe.delay {
+                Some(Delay::Fixed { ns }) => ns,
+                Some(Delay::Lognormal { mean_ns, .. }) => mean_ns,
+                // round(ln i) ms: from 0 to 8 over the 1800 operations of a published file.
+                Some(Delay::PublishedLog) => 6_000_000,
+                Some(Delay::None) | None => 0,
+            };
+            spec.recipe.operations.saturating_mul(mean)
+        }
+        _ => 0,
+    };
+    ns as f64 / 1e6
+}
+
+impl Costs {
+    /// Those that were kept in a file; none where there is no such file, or it is damaged.
+    pub fn load(path: &Path) -> Self {
+        std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    /// Keeps them in a file. They are for convenience: where that fails, the next estimate is coarser.
+    pub fn save(&self, path: &Path) {
+        let temporary = path.with_extension(std::process::id().to_string());
+        let Ok(text) = serde_json::to_vec(self) else { return };
+        if std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path)).is_err() {
+            let _ = std::fs::remove_file(&temporary);
+        }
+    }
+
+    /// Learns what a cell cost.
+    pub fn learn(&mut self, board: &str, cell: &Cell, ms: f64) {
+        likes(board, cell).into_iter().for_each(|like| self.means.entry(like).or_default().add(ms));
+    }
+
+    /// What a cell will cost in milliseconds, where anything like it was measured.
+    pub fn of(&self, board: &str, cell: &Cell) -> Option<f64> {
+        likes(board, cell).iter().find_map(|like| self.means.get(like)).map(|mean| mean.ms)
+    }
+
+    /// How long cells take on a board, `parallel` of them at once, and whether that is known from like cells. Else it
+    /// is a guess: a second for each, and its pauses.
+    pub fn expect(&self, board: &str, cells: &[Cell], parallel: usize) -> (Duration, bool) {
+        let costs: Vec<(f64, bool)> = cells
+            .iter()
+            .map(|c| self.of(board, c).map_or_else(|| (1000.0 + pauses_ms(c), false), |ms| (ms, true)))
+            .collect();
+        let ms: f64 = costs.iter().map(|(ms, _)| ms).sum();
+        let known = costs.iter().all(|(_, known)| *known);
+        (Duration::from_secs_f64(ms / 1000.0 / parallel.max(1) as f64), known)
+    }
+}
+
+/// What is left of a run, and how long that takes.
+pub(crate) struct Left<'a> {
+    board: &'a str,
+    workers: f64,
+    /// Costs of this run's own cells: they are nearest.
+    own: Costs,
+    before: Costs,
+    todo: BTreeMap<usize, &'a Cell>,
+    states: usize,
+    state: Mean,
+}
+
+impl<'a> Left<'a> {
+    pub fn new(
+        done: Vec<(&Cell, f64)>,
+        board: &'a str,
+        before: &Costs,
+        todo: &[&'a Cell],
+        states: usize,
+        workers: usize,
+    ) -> Self {
+        let mut own = Costs::default();
+        done.into_iter().for_each(|(cell, ms)| own.learn(board, cell, ms));
+        let todo = todo.iter().map(|cell| (std::ptr::from_ref(*cell) as usize, *cell)).collect();
+        Left { board, workers: workers as f64, own, before: before.clone(), todo, states, state: Mean::default() }
+    }
+
+    /// A state is made.
+    pub fn state(&mut self, took: Duration) {
+        self.states = self.states.saturating_sub(1);
+        self.state.add(took.as_secs_f64() * 1000.0);
+    }
+
+    /// A cell is done, or has failed.
+    pub fn cell(&mut self, cell: &Cell, ms: f64, measured: bool) {
+        self.todo.remove(&(std::ptr::from_ref(cell) as usize));
+        if measured {
+            self.own.learn(self.board, cell, ms);
+        }
+    }
+
+    /// How long the rest takes; `None` as long as nothing like it was measured.
+    pub fn time(&self) -> Option<Duration> {
+        let of = |cell: &Cell| self.own.of(self.board, cell).or_else(|| self.before.of(self.board, cell));
+        let cells: f64 = self.todo.values().map(|cell| of(cell)).sum::<Option<f64>>()?;
+        let ms = cells + self.states as f64 * self.state.ms;
+        // What is under way at the end keeps one worker busy, not all.
+        let longest = self.todo.values().filter_map(|cell| of(cell)).fold(0.0, f64::max);
+        Some(Duration::from_secs_f64((ms / self.workers).max(longest) / 1000.0))
+    }
+
+    /// Adds what was measured to what is known.
+    pub fn learned(&self, costs: &mut Costs) {
+        for (like, mean) in &self.own.means {
+            let known = costs.means.entry(like.clone()).or_default();
+            (0..mean.n).for_each(|_| known.add(mean.ms));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::specification::study::Study;
+    use crate::specification::traces::Traces;
+
+    fn cells(requests: &str) -> Vec<Cell> {
+        let text = format!(
+            "title='t'\nboard='host'\n[[experiment]]\nname='e'\ntraced='none'\nrepetitions=2\n[experiment.factors]\n\
+             file_system='jffs2'\nfile_bytes='5MiB'\nrequests={requests}\n"
+        );
+        let study = Study::parse("s.toml", &text).unwrap();
+        crate::specification::cell::cells(&study, "virtual", None, true, &mut Traces::checked(Path::new("."))).unwrap()
+    }
+
+    #[test]
+    fn what_is_left_costs_what_like_cells_cost() {
+        let cells = cells("[8, 1000]");
+        let todo: Vec<&Cell> = cells.iter().collect();
+        let mut left = Left::new(Vec::new(), "b", &Costs::default(), &todo, 2, 1);
+        assert_eq!(left.time(), None, "nothing is known");
+        left.state(Duration::from_secs(30));
+        assert_eq!(left.time(), None);
+        left.cell(&cells[0], 1000.0, true);
+        // One state of 30 s, and three cells of which one second each is all that is known.
+        assert_eq!(left.time(), Some(Duration::from_secs(33)));
+        left.state(Duration::from_secs(30));
+        left.cell(&cells[1], 9000.0, true);
+        // The small one again, and the large one again.
+        assert_eq!(left.time(), Some(Duration::from_secs(10)));
+        left.cell(&cells[2], 1000.0, true);
+        left.cell(&cells[3], 9000.0, false);
+        assert_eq!(left.time(), Some(Duration::ZERO));
+        let mut known = Costs::default();
+        left.learned(&mut known);
+        let (time, all) = known.expect("b", &cells, 2);
+        assert!(all && time == Duration::from_secs(10), "{time:?}");
+        let (time, all) = Costs::default().expect("b", &cells, 2);
+        assert!(!all && time == Duration::from_secs(2), "{time:?}");
+    }
+
+    #[test]
+    fn costs_are_kept_and_a_damaged_file_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("costs.json");
+        let mut costs = Costs::load(&file);
+        assert_eq!(costs, Costs::default());
+        costs.learn("b", &cells("8")[0], 5.0);
+        costs.save(&file);
+        assert_eq!(Costs::load(&file), costs);
+        std::fs::write(&file, "{").unwrap();
+        assert_eq!(Costs::load(&file), Costs::default());
+    }
+}

@@ -1,0 +1,335 @@
+//! Running a study on a board.
+
+pub mod costs;
+
+use crate::results::left_out::LeftOut;
+use crate::results::store::{Store, key, select};
+use crate::run::costs::{Costs, Left};
+use crate::specification::cell::{Cell, cells, count};
+use crate::specification::study::Study;
+use crate::specification::traces::Traces;
+use pocketstone_board::{Board, BoardContext, Failed, Measured};
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
+use pocketstone_core::units::format_bytes;
+use pocketstone_core::volume::Volume;
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::Data;
+use pocketstone_workload::plan::Step;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Observer of a run's progress.
+pub trait Observer {
+    /// The run begins: so many cells are to be measured, from so many states.
+    fn begin(&mut self, todo: usize, states: usize);
+    /// One more of the states that cells start from is made; what is left takes so long, where that is known.
+    fn state(&mut self, left: Option<Duration>);
+    /// A cell is done or has failed; what is left takes so long, where that is known.
+    fn cell(&mut self, cell: &Cell, result: &Result<Measured, Failed>, left: Option<Duration>);
+    /// `done` of so many replays are computed.
+    fn replays(&mut self, done: usize, total: usize) {
+        let _ = (done, total);
+    }
+}
+
+/// The run request.
+pub struct Request<'a> {
+    /// The study.
+    pub study: &'a Study,
+    /// An SQL condition on its cells.
+    pub only: Option<&'a str>,
+    /// The directory that host cells work in, instead of the profile's.
+    pub directory: Option<&'a Path>,
+    /// Bytes of the board's chip, where that is known.
+    pub chip_bytes: Option<u64>,
+    /// Most cells that the user wants.
+    pub most_cells: u64,
+}
+
+/// The cells to run on a board, and those it does not support.
+///
+/// # Errors
+/// `ErrorKind::User` for an invalid SQL condition; `ErrorKind::Board` if the board supports no cell of the study.
+pub fn select_cells(
+    request: &Request<'_>,
+    kind: &str,
+    board: Option<&Board>,
+    traces: &mut Traces,
+) -> Result<(Vec<Cell>, BTreeSet<LeftOut>)> {
+    let mut left_out = BTreeSet::new();
+    let number = count(request.study, kind)?;
+    if number > request.most_cells {
+        let error = Error::user(format!("{} has {number} cells on a {kind} board", request.study.name));
+        return Err(error.hint(format!("more than {} require --many-cells", request.most_cells)));
+    }
+    let mut cells = cells(request.study, kind, request.directory, true, traces)?;
+    if let Some(chip_bytes) = request.chip_bytes {
+        cells.iter().try_for_each(|c| fits(request.study, kind, c, chip_bytes))?;
+    }
+    if let Some(condition) = request.only {
+        cells = select(cells, condition)?;
+        if cells.is_empty() {
+            return Err(Error::user(format!("no cell of {} matches `{condition}`", request.study.name))
+                .hint("list the cells with --dry-run"));
+        }
+    }
+    let Some(board) = board else { return Ok((cells, left_out)) };
+    for volume in volumes(&cells) {
+        let on = |c: &Cell| bare(&c.plan.volume) == volume;
+        if lacks(&mut left_out, &format!("cells on {}", volume.name()), board.offers(&volume)) {
+            cells.retain(|c| !on(c));
+        }
+    }
+    for engine in DatabaseEngine::ALL {
+        let with = |c: &Cell| database(c).is_some_and(|d| d.engine == engine);
+        if cells.iter().any(with)
+            && lacks(&mut left_out, &format!("cells with {}", engine.name()), board.engine(engine))
+        {
+            cells.retain(|c| !with(c));
+        }
+    }
+    // A study that has nothing to trace misses nothing; a database's system calls need no flash.
+    let flash = |c: &Cell| c.traced && database(c).is_none();
+    if cells.iter().any(flash) && lacks(&mut left_out, "flash operations", board.capabilities().flash_counters.refuse())
+    {
+        cells.retain(|c| !flash(c));
+    }
+    if cells.is_empty() {
+        let why = left_out.iter().map(|l| l.why.clone()).collect::<Vec<_>>().join("; ");
+        return Err(Error::board(format!("the board {} supports none of this study: {why}", board.name()))
+            .hint("choose another board: pocketstone board list"));
+    }
+    for volume in only_elsewhere(request.study, kind) {
+        lacks(&mut left_out, &format!("cells on {}", volume.name()), board.offers(&volume));
+    }
+    Ok((cells, left_out))
+}
+
+/// Refuses files that the board's chip has no room for. What is compressed may take less.
+fn fits(study: &Study, kind: &str, cell: &Cell, chip_bytes: u64) -> Result<()> {
+    let volume = &cell.plan.volume;
+    let Some(files) = cell.plan.workload.on_files().filter(|_| volume.on_flash()) else { return Ok(()) };
+    let population = files.population(cell.plan.seed);
+    let bytes = population.bytes();
+    if population.data == Data::Compressible || bytes <= chip_bytes {
+        return Ok(());
+    }
+    let (bytes, chip) = (format_bytes(bytes), format_bytes(chip_bytes));
+    let error = Error::user(format!("{bytes} of files do not fit the board's chip of {chip}"));
+    let place = study.experiments.iter().find(|e| e.name == cell.experiment).map(|e| e.place(kind, "file_bytes"));
+    Err(match place {
+        Some(place) => study.error_at(place, error),
+        None => error,
+    })
+}
+
+/// Notes what a board lacks, and says whether it lacks it.
+fn lacks<T>(left_out: &mut BTreeSet<LeftOut>, what: &str, offer: Result<T>) -> bool {
+    let Err(error) = offer else { return false };
+    let cure = error.cure().unwrap_or_default().to_owned();
+    left_out.insert(LeftOut { what: what.to_owned(), why: error.chain(), cure });
+    true
+}
+
+fn database(cell: &Cell) -> Option<&DatabaseSpec> {
+    cell.plan.workload.database()
+}
+
+/// A volume without its options and directory.
+fn bare(volume: &Volume) -> Volume {
+    Volume { options: Vec::new(), directory: None, ..volume.clone() }
+}
+
+/// The volumes that cells are on.
+fn volumes(cells: &[Cell]) -> Vec<Volume> {
+    let mut found = Vec::new();
+    for volume in cells.iter().map(|cell| bare(&cell.plan.volume)) {
+        if !found.contains(&volume) {
+            found.push(volume);
+        }
+    }
+    found
+}
+
+/// Volumes that a study has for other kinds of board alone: they are left out here, and that is worth a word.
+fn only_elsewhere(study: &Study, kind: &str) -> Vec<Volume> {
+    let replaced = study.experiments.iter().filter_map(|e| Some((e, e.on.get(kind)?.get("file_system")?)));
+    let elsewhere = replaced.flat_map(|(e, here)| e.factors["file_system"].iter().filter(|v| !here.contains(v)));
+    let names: BTreeSet<&str> = elsewhere.filter_map(|v| v.as_str()).collect();
+    names.into_iter().filter_map(|name| Volume::named(name).ok()).collect()
+}
+
+/// Measures the cells that the store does not have yet, then computes statistics.
+///
+/// A failed cell is stored, and the others continue. Cell costs are read from `costs` and added to it.
+///
+/// # Errors
+/// `ErrorKind::Interrupted` if the user interrupts, with finished cells kept; `ErrorKind::User` if the results cannot
+/// be written.
+#[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
+pub fn run(
+    study: &Study,
+    cells: &[Cell],
+    board: &Board,
+    store: &mut Store,
+    traces: &Traces,
+    context: &BoardContext,
+    costs: &mut Costs,
+    observer: &mut dyn Observer,
+) -> Result<()> {
+    let done = store.done()?;
+    let mut todo = Vec::new();
+    for cell in cells {
+        if !done.contains(&key(cell)?) {
+            todo.push(cell);
+        }
+    }
+    let mut states: Vec<Vec<Step>> = Vec::new();
+    for cell in &todo {
+        let steps = cell.plan.steps();
+        if !states.contains(&steps) {
+            states.push(steps);
+        }
+    }
+    // Results say what was executed, whatever becomes of the cache.
+    todo.iter().filter_map(|c| database(c)).try_for_each(|d| traces.keep(&d.trace, store.folder()))?;
+    observer.begin(todo.len(), states.len());
+    let workers = board.capabilities().parallel.max(1);
+    let mut left = Left::new(store.costs(cells)?, board.name(), costs, &todo, states.len(), workers);
+    let mut broken: Vec<(Vec<Step>, Failed)> = Vec::new();
+    in_parallel(
+        workers,
+        &states,
+        |steps| {
+            let begin = Instant::now();
+            (board.prepare(steps), begin.elapsed())
+        },
+        |steps, (result, took)| {
+            left.state(took);
+            observer.state(left.time());
+            if let Err(failed) = result {
+                broken.push((steps.clone(), failed));
+            }
+            Ok(())
+        },
+        context,
+    )?;
+    let measure = |cell: &&Cell| {
+        let begin = Instant::now();
+        let steps = cell.plan.steps();
+        // What cannot be prepared once is not tried again for every cell that starts from it.
+        let result = match broken.iter().find(|(s, _)| *s == steps) {
+            Some((_, failed)) => {
+                let why = failed.error.chain();
+                let error = Error::board(format!("cannot create its initial state: {why}"));
+                let error = match failed.error.cure() {
+                    Some(cure) => error.hint(cure),
+                    None => error,
+                };
+                Err(Failed { error, console: failed.console.clone() })
+            }
+            None => board.measure(&cell.plan).and_then(|measured| match database(cell) {
+                Some(spec) => Ok(traces.check(spec, measured)?),
+                None => Ok(measured),
+            }),
+        };
+        (result, begin.elapsed().as_secs_f64() * 1000.0)
+    };
+    let outcome = in_parallel(
+        workers,
+        &todo,
+        measure,
+        |cell, (result, host_ms)| {
+            // An interrupted cell is no failed one: it is simply not done.
+            if context.check().is_err() && result.is_err() {
+                return Ok(());
+            }
+            store.put(cell, &result, host_ms)?;
+            for u in result.iter().flat_map(|m| &m.outcome.unavailable) {
+                let (what, why, cure) = (u.what.to_string(), u.why.clone(), u.cure.clone());
+                store.leave_out(&LeftOut { what, why, cure })?;
+            }
+            left.cell(cell, host_ms, result.is_ok());
+            observer.cell(cell, &result, left.time());
+            Ok(())
+        },
+        context,
+    );
+    // Results that cannot be stored are the first thing to say; the statistics would fail for the same reason.
+    let summarized = store.summarize(study);
+    left.learned(costs);
+    outcome?;
+    summarized?;
+    context.check()
+}
+
+/// Where models have their numbers from.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'a> {
+    /// The folder of devices' profiles.
+    pub devices: &'a Path,
+    /// The folder of published tables that models are held against; `None`: what the results have of them stays.
+    pub tables: Option<&'a Path>,
+}
+
+/// Brings the replays, modelled energies and validations of a run up to date, once its cells are measured.
+///
+/// # Errors
+/// `ErrorKind::Interrupted` if the user interrupts; `ErrorKind::User` for an invalid device profile, or if the results
+/// cannot be written.
+pub fn replay(
+    study: &Study,
+    sources: Sources<'_>,
+    store: &mut Store,
+    context: &BoardContext,
+    observer: &mut dyn Observer,
+) -> Result<()> {
+    let devices = crate::models::replay::devices(study, sources.devices, Some(store))?;
+    crate::models::refresh::refresh(store, study, &devices, sources.tables, &mut |done, total| {
+        observer.replays(done, total);
+        context.check()
+    })
+}
+
+/// Does `work` on all items with some threads, and hands the results to `collect` on this one.
+fn in_parallel<T: Sync, R: Send>(
+    workers: usize,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync,
+    mut collect: impl FnMut(&T, R) -> Result<()>,
+    context: &BoardContext,
+) -> Result<()> {
+    let queue = Mutex::new(0..items.len());
+    std::thread::scope(|scope| {
+        let (send, receive) = mpsc::channel();
+        for _ in 0..workers.min(items.len()) {
+            let (send, queue, work) = (send.clone(), &queue, &work);
+            scope.spawn(move || {
+                let next = || queue.lock().ok()?.next();
+                while context.check().is_ok() {
+                    let Some(index) = next() else { return };
+                    if send.send((index, work(&items[index]))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        let mut result = Ok(());
+        for (index, value) in receive {
+            if result.is_ok() {
+                result = collect(&items[index], value);
+                if result.is_err() {
+                    // Nothing more is worth starting when results cannot be kept.
+                    if let Ok(mut queue) = queue.lock() {
+                        *queue = 0..0;
+                    }
+                }
+            }
+        }
+        result
+    })
+}

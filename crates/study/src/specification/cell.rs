@@ -1,0 +1,326 @@
+//! Cells: one point of a matrix, one seed, traced or not.
+
+use crate::specification::factor::{self, ENERGY, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, describe};
+use crate::specification::study::{Experiment, Study, Traced};
+use crate::specification::traces::Traces;
+use pocketstone_core::database::DatabaseWorkload;
+use pocketstone_core::volume::{Access, FileSystem, Volume};
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::factor::{Impossible, blame};
+use pocketstone_workload::plan::{PLAN_FORMAT, Plan, ReadAhead, ReadAheadBy};
+use pocketstone_workload::table::{Name, WORKLOAD};
+use pocketstone_workload::{ReadSpec, Workload};
+use std::path::Path;
+
+/// A cell of a study.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Its experiment.
+    pub experiment: String,
+    /// Its factors.
+    pub point: Point,
+    /// Number of the repetition, from 0 on.
+    pub repetition: u32,
+    /// Whether it is a traced twin.
+    pub traced: bool,
+    /// The board's plan.
+    pub plan: Plan,
+}
+
+impl Cell {
+    /// The cell in words.
+    pub fn describe(&self) -> String {
+        let names: Vec<&str> = self.point.keys().map(String::as_str).collect();
+        let traced = if self.traced { " traced" } else { "" };
+        format!("{}: {} seed={}{traced}", self.experiment, describe(&self.point, &names), self.plan.seed)
+    }
+}
+
+/// The cells of a study on boards of `kind`, in the order to measure them: seeds outermost, so that
+/// what is compared lies close in time.
+///
+/// # Errors
+/// `ErrorKind::User` if a point has no valid plan.
+pub fn cells(
+    study: &Study,
+    kind: &str,
+    directory: Option<&Path>,
+    traced: bool,
+    traces: &mut Traces,
+) -> Result<Vec<Cell>> {
+    let mut cells = Vec::new();
+    let most = study.experiments.iter().map(|e| repetitions(study, e)).max().unwrap_or(0);
+    let points: Vec<Vec<Point>> = study.experiments.iter().map(|e| e.points(kind)).collect();
+    for repetition in 0..most {
+        let those = study.experiments.iter().zip(&points).filter(|(e, _)| repetition < repetitions(study, e));
+        for (experiment, points) in those {
+            for point in points {
+                let seed = study.seed + u64::from(repetition);
+                let plan = plan(point, seed, directory, false, traces).map_err(|i| {
+                    let names: Vec<&str> = point.keys().map(String::as_str).filter(|n| varies(experiment, n)).collect();
+                    let of = if names.is_empty() { String::new() } else { format!(" of {}", describe(point, &names)) };
+                    let what = format!("experiment `{}` has no valid plan{of}", experiment.name);
+                    study.error_at(experiment.place(kind, i.factor), Error::user(what).because(i.error))
+                })?;
+                let twin =
+                    (traced && has_twin(experiment, point, repetition)?).then(|| Plan { trace: true, ..plan.clone() });
+                for plan in std::iter::once(plan).chain(twin) {
+                    let (experiment, traced) = (experiment.name.clone(), plan.trace);
+                    cells.push(Cell { experiment, point: point.clone(), repetition, traced, plan });
+                }
+            }
+        }
+    }
+    Ok(cells)
+}
+
+/// How many cells [`cells`] makes, counted without making them.
+///
+/// # Errors
+/// `ErrorKind::User` if a point has no file system.
+pub fn count(study: &Study, kind: &str) -> Result<u64> {
+    let mut count = 0u64;
+    for experiment in &study.experiments {
+        for (point, points) in experiment.kinds_of_points(kind) {
+            // Repetitions after the second are as the second.
+            let all = repetitions(study, experiment);
+            let twin = |n: u32| has_twin(experiment, &point, n).map(|twin| 1 + u64::from(twin));
+            let of_one = twin(0)? + if all > 1 { u64::from(all - 1).saturating_mul(twin(1)?) } else { 0 };
+            count = count.saturating_add(points.saturating_mul(of_one));
+        }
+    }
+    Ok(count)
+}
+
+fn varies(experiment: &Experiment, factor: &str) -> bool {
+    experiment.factors.get(factor).is_some_and(|values| values.len() > 1)
+}
+
+/// Whether a traced twin stands beside a cell: nothing that is in memory has flash operations, but whatever a
+/// database does has system calls.
+fn has_twin(experiment: &Experiment, point: &Point, repetition: u32) -> Result<bool> {
+    let wanted = match experiment.traced {
+        Traced::Each => true,
+        Traced::First => repetition == 0,
+        Traced::None => false,
+    };
+    // What is wrong with a volume is said, with its place, where its plan is made.
+    let Ok(volume) = factor::volume(point) else { return Ok(false) };
+    let has_something_to_trace = match point.of(&WORKLOAD)? {
+        Name::Database(workload) => workload != DatabaseWorkload::Null,
+        Name::OnFiles(_) => !volume.volatile() && volume.file_system != FileSystem::Null,
+    };
+    Ok(wanted && has_something_to_trace)
+}
+
+fn repetitions(study: &Study, experiment: &Experiment) -> u32 {
+    experiment.repetitions.unwrap_or(study.repetitions)
+}
+
+fn plan(
+    point: &Point,
+    seed: u64,
+    directory: Option<&Path>,
+    trace: bool,
+    traces: &mut Traces,
+) -> Result<Plan, Impossible> {
+    let mut volume = factor::volume(point)?;
+    let workload = Workload::of_point(point, seed, traces)?;
+    let read_ahead = match point.of(&READ_AHEAD_BYTES)? {
+        Some(bytes) => Some(ReadAhead { by: point.of(&READ_AHEAD_BY)?, bytes }),
+        None => None,
+    };
+    refuse_what_cannot_be(&volume, &workload)?;
+    refuse_read_ahead(&volume, &workload, read_ahead)?;
+    volume.directory = directory.filter(|_| volume.file_system == FileSystem::Directory).map(Path::to_path_buf);
+    Ok(Plan { format: PLAN_FORMAT, seed, volume, workload, read_ahead, trace, energy: point.of(&ENERGY)? })
+}
+
+/// Refuses a workload that a volume cannot carry.
+fn refuse_what_cannot_be(volume: &Volume, workload: &Workload) -> Result<(), Impossible> {
+    let name = volume.name();
+    let refuse = |why: String, cure: &str| Err(blame("file_system")(Error::user(why).hint(cure)));
+    let Some(files) = workload.on_files() else {
+        if !volume.has_paths() {
+            let why = format!("a database needs files visible to the kernel; {name} is accessed in process here");
+            return refuse(why, &format!("set file_system = \"{}-fuse\"", volume.file_system.name()));
+        }
+        return match (volume.read_only(), volume.file_system) {
+            (true, _) => refuse(format!("{name} is read-only, but a database writes"), "leave it out"),
+            (_, FileSystem::Null) => refuse_null(),
+            _ => Ok(()),
+        };
+    };
+    if volume.file_system == FileSystem::Null && !matches!(workload, Workload::Read(_)) {
+        return refuse_null();
+    }
+    if volume.read_only() && files.writes() {
+        let cure = "set workload = \"read\" or \"app-start\" for it, or omit it";
+        return refuse(format!("{name} is read-only, but this workload writes"), cure);
+    }
+    if volume.access == Access::InProcess && volume.file_system == FileSystem::Yaffs2 && files.maps() {
+        return refuse(format!("a mapping is unsupported on {name}"), "set volume_access = \"fuse\" for it");
+    }
+    match workload {
+        Workload::Read(ReadSpec { prefetch, .. }) if !prefetch.is_none() && volume.access == Access::InProcess => {
+            let why = format!("prefetch is unsupported on {name} in process: the kernel's page cache is not involved");
+            Err(blame("prefetch")(Error::user(why).hint("set prefetch = \"none\" for it")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse_null() -> Result<(), Impossible> {
+    let error = Error::user("null supports only reading its one file");
+    Err(blame("file_system")(error.hint("set workload = \"read\" for it, or omit it")))
+}
+
+/// Refuses read-ahead where there is none, or nobody to advise.
+fn refuse_read_ahead(volume: &Volume, workload: &Workload, read_ahead: Option<ReadAhead>) -> Result<(), Impossible> {
+    let Some(read_ahead) = read_ahead else { return Ok(()) };
+    if !volume.page_cached() {
+        let name = volume.name();
+        let error = Error::user(format!("{name} in memory does not support read-ahead")).hint("omit read_ahead_bytes");
+        return Err(blame(READ_AHEAD_BYTES.name())(error));
+    }
+    let why = match workload.on_files() {
+        _ if read_ahead.by == ReadAheadBy::Mount => return Ok(()),
+        Some(files) if files.takes_advice() => return Ok(()),
+        Some(_) => "the workload opens many files without giving advice",
+        None => "a database engine opens its own files without giving advice",
+    };
+    Err(blame(READ_AHEAD_BY.name())(Error::user(why).hint("set read_ahead_by = \"mount\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(study: &Study, kind: &str, traced: bool) -> Result<Vec<Cell>> {
+        let folder = tempfile::tempdir().unwrap();
+        cells(study, kind, None, traced, &mut Traces::new(folder.path(), Path::new(".")))
+    }
+
+    #[test]
+    fn twins_follow_their_cell_and_seeds_are_outermost() {
+        let text = "title='t'\nboard='b'\nrepetitions=2\nseed=5\n[[experiment]]\nname='e'\n[experiment.factors]\n\
+                    file_system='jffs2'\nfile_bytes='5MiB'\nrequests=[8, 16]\ncompression='none'\n";
+        let study = Study::parse("s.toml", text).unwrap();
+        let cells = made(&study, "virtual", true).unwrap();
+        let short: Vec<_> =
+            cells.iter().map(|c| (c.plan.seed, c.point["requests"].as_u64().unwrap(), c.traced)).collect();
+        assert_eq!(short[..3], [(5, 8, false), (5, 8, true), (5, 16, false)]);
+        assert_eq!((short.len(), short[7]), (8, (6, 16, true)));
+        assert_eq!(cells[0].plan.volume.options, ["compr=none"]);
+        assert_eq!(cells[0].plan.read_ahead, None);
+    }
+
+    fn study(factors: &str) -> Study {
+        let text = format!("title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\n{factors}");
+        Study::parse("s.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn a_read_makes_the_plan_that_it_always_made() {
+        let study = study("file_system='jffs2'\nfile_bytes='5MiB'\nrequests=8\n");
+        let cells = made(&study, "virtual", false).unwrap();
+        let text = serde_json::to_string(&cells[0].plan).unwrap();
+        let expected = r#"{"format":3,"seed":0,"volume":{"file_system":"jffs2","medium":"mtd","access":"kernel","#
+            .to_owned()
+            + r#""options":[],"directory":null},"#
+            + r#""workload":{"kind":"read","pattern":"sequential","requests":8,"request_bytes":4096,"#
+            + r#""file_bytes":5242880,"inter_arrival_ns":0,"data":"random"},"read_ahead":null,"trace":false}"#;
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn volatile_volumes_have_every_workload_on_files_and_no_twins() {
+        let factors = "file_system=['scmfs', 'ext4', 'directory']\nworkload='files'\n\
+                       operation=['read', 'create']\nsync=['none', 'each']\nfile_bytes='1MiB'\nrequests=8\n";
+        let found = made(&study(factors), "host", true).unwrap();
+        // Reads are never synced: three of the four combinations exist, and the directory has twins.
+        assert_eq!(found.len(), 3 + 3 + 6);
+        assert!(found.iter().all(|c| !c.traced || c.plan.volume.file_system == FileSystem::Directory));
+        for workload in ["read", "postmark", "app-start"] {
+            let sizes = if workload == "app-start" { "" } else { "file_bytes='10KiB'\nrequests=8\n" };
+            let factors =
+                format!("file_system=['scmfs', 'tmpfs', 'ext4', 'scmfs-fuse']\nworkload='{workload}'\n{sizes}");
+            assert_eq!(made(&study(&factors), "host", true).unwrap().len(), 4, "{workload}");
+        }
+        let refused = |more: &str| {
+            let factors = format!("file_system='tmpfs'\nworkload='files'\nfile_bytes=4096\nrequests=8\n{more}\n");
+            made(&study(&factors), "host", true).unwrap_err().chain()
+        };
+        assert!(refused("compression='zstd'").contains("does not support compression"));
+        let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nfile_system='tmpfs'\n\
+                    workload='files'\nfile_bytes=4096\nrequests=8\nread_ahead_bytes=0\n";
+        assert!(Study::parse("s.toml", text).unwrap_err().chain().contains("read_ahead_bytes"));
+        let databases = |factors: &str| {
+            let factors = format!("workload='ycsb-a'\nrecords=5\noperations=5\n{factors}\n");
+            made(&study(&factors), "host", true).unwrap_err().chain()
+        };
+        assert!(databases("file_system='tmpfs'\nread_ahead_bytes=0").contains("does not support read-ahead"));
+        assert!(databases("file_system='directory'\nread_ahead_by='file'\nread_ahead_bytes=0").contains("advice"));
+        assert!(databases("file_system='scmfs'").contains("files visible to the kernel"));
+        assert!(databases("file_system='directory'\ndelay='own'").contains("own"));
+        assert!(refused("request_bytes=8192").contains("do not fit"));
+        assert!(databases("file_system='directory'\nfrequency='fast'").contains("not a frequency bound"));
+    }
+
+    #[test]
+    fn file_systems_by_fuse_never_compress_and_the_null_one_is_only_read() {
+        let plans = |factors: &str| {
+            let factors = format!("file_bytes='1MiB'\nrequests=8\n{factors}\n");
+            made(&study(&factors), "virtual", true)
+        };
+        let found = plans("file_system=['jffs2', 'yaffs2', 'null-fuse']\ncompression='none'").unwrap();
+        let options: Vec<_> = found.iter().map(|c| (c.traced, c.plan.volume.options.join(","))).collect();
+        let expected = [(false, "compr=none"), (true, "compr=none"), (false, ""), (true, ""), (false, "")];
+        assert_eq!(options, expected.map(|(traced, text)| (traced, text.to_owned())), "no flash, no twin");
+        let refused = plans("file_system='yaffs2'\ncompression='zlib'").unwrap_err();
+        assert!(refused.chain().contains("yaffs2 does not support compression"));
+        let refused = plans("file_system='null-fuse'\nworkload='files'\noperation='read'").unwrap_err();
+        assert!(refused.chain().contains("only reading its one file"));
+    }
+
+    #[test]
+    fn what_writes_is_refused_on_a_read_only_file_system_and_advice_on_many_files() {
+        let plans = |factors: &str| made(&study(&format!("{factors}\n")), "virtual", true);
+        let mapped = "file_bytes='1MiB'\nrequests=8\naccess='mmap'\nprefetch='willneed'\n";
+        for (workload, more) in [("read", mapped), ("app-start", "files=30\n")] {
+            let factors = format!("file_system='squashfs-ubiblock'\nworkload='{workload}'\n{more}");
+            assert_eq!(plans(&factors).unwrap().len(), 2, "{workload}, and its twin");
+        }
+        let sizes = "file_bytes='10KiB'\nrequests=8\n";
+        let writes = "file_bytes='10KiB'\nrequests=8\noperation='write'\n";
+        for (workload, more) in [("postmark", sizes), ("files", writes), ("contacts", "")] {
+            let factors = format!("file_system='squashfs-mtdblock'\nworkload='{workload}'\n{more}");
+            let refused = plans(&factors).unwrap_err();
+            assert!(refused.chain().contains("squashfs is read-only"), "{}", refused.chain());
+        }
+        let advised = format!(
+            "file_system='jffs2'\nworkload='postmark'\n{sizes}read_ahead_by='file'\n\
+                               read_ahead_bytes=0"
+        );
+        assert!(plans(&advised).unwrap_err().cure().unwrap().contains("mount"));
+        let in_process = "file_system='yaffs2'\nvolume_access='in-process'\nworkload='app-start'\nfiles=3\n";
+        assert!(plans(in_process).unwrap_err().chain().contains("a mapping is unsupported on yaffs2-in-process"));
+        let asked = format!("file_system='scmfs'\n{mapped}");
+        assert!(plans(&asked).unwrap_err().cure().unwrap().contains("prefetch = \"none\""));
+    }
+
+    #[test]
+    fn energy_and_bounds_of_the_frequency_go_into_the_plan() {
+        let factors = "file_system='directory'\nworkload='ycsb-c'\nrecords=5\noperations=5\nenergy=true\n\
+                       frequency=['default', 'fixed:50']\n";
+        let cells = made(&study(factors), "host", false).unwrap();
+        assert_eq!(cells.len(), 2);
+        assert!(cells.iter().all(|c| c.plan.energy));
+        let frequency = |c: &Cell| match &c.plan.workload {
+            Workload::Database(d) => d.conditions.frequency,
+            _ => None,
+        };
+        let expected = [None, Some(pocketstone_core::database::Frequency::FixedShare { per_cent: 50 })];
+        assert_eq!(cells.iter().map(frequency).collect::<Vec<_>>(), expected);
+    }
+}

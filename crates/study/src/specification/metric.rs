@@ -1,0 +1,293 @@
+//! The metrics: each one's name, unit, direction, source and label, once.
+
+use super::origin::Origin;
+use pocketstone_core::Error;
+use serde::Serialize;
+
+/// The unit of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Time.
+    Nanoseconds,
+    /// A number of events or things; the label says of which.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Throughput.
+    BytesPerSecond,
+    /// Operations, transactions and the like in a second.
+    PerSecond,
+    /// A fraction, 1 being the whole.
+    Share,
+    /// Energy by meters.
+    Microjoules,
+    /// Energy by models.
+    Millijoules,
+    /// Power.
+    Milliwatts,
+}
+
+impl Unit {
+    /// The unit as it stands behind a label; nothing where values are written with theirs, or have none.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds | Unit::Count | Unit::Bytes | Unit::PerSecond | Unit::Share => "",
+            Unit::BytesPerSecond => " (bytes per second)",
+            Unit::Microjoules => " (uJ)",
+            Unit::Millijoules => " (mJ)",
+            Unit::Milliwatts => " (mW)",
+        }
+    }
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns",
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::BytesPerSecond => "bytes/s",
+            Unit::PerSecond => "1/s",
+            Unit::Share => "share",
+            Unit::Microjoules => "uJ",
+            Unit::Millijoules => "mJ",
+            Unit::Milliwatts => "mW",
+        }
+    }
+}
+
+/// Which of two values of a metric is the better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// The smaller one.
+    Less,
+    /// The larger one.
+    More,
+    /// None: the metric describes.
+    Neither,
+}
+
+impl Better {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Better::Less => "less",
+            Better::More => "more",
+            Better::Neither => "neither",
+        }
+    }
+
+    /// By which fraction of a baseline a value is better than it; below 0 it is worse. `None` without a direction, or
+    /// where the baseline is 0.
+    pub fn improvement(self, value: f64, baseline: f64) -> Option<f64> {
+        match self {
+            _ if baseline == 0.0 => None,
+            Better::Less => Some(1.0 - value / baseline),
+            Better::More => Some(value / baseline - 1.0),
+            Better::Neither => None,
+        }
+    }
+}
+
+/// The source of a metric's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The clock around each operation of an untraced run.
+    Calls,
+    /// The kernel's account of the database's process, in an untraced run.
+    Process,
+    /// The machine's own meters, in an untraced run.
+    Meter,
+    /// A meter beside the machine.
+    BenchMeter,
+    /// The clock around each operation of a traced twin.
+    TracedCalls,
+    /// The flash operations of a traced twin.
+    Flash,
+    /// The kernel's events in a traced twin.
+    Events,
+    /// Several runs: no single one has it.
+    Runs,
+    /// A model, computed from what was measured.
+    Model,
+}
+
+impl Source {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Calls => "calls",
+            Source::Process => "process",
+            Source::Meter => "meter",
+            Source::BenchMeter => "bench-meter",
+            Source::TracedCalls => "traced-calls",
+            Source::Flash => "flash",
+            Source::Events => "events",
+            Source::Runs => "runs",
+            Source::Model => "model",
+        }
+    }
+}
+
+/// The one definition of a metric.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Metric {
+    /// Its name in studies and results; a unit of time, energy or rate stands last.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which direction is better.
+    pub better: Better,
+    /// The source of its values.
+    pub source: Source,
+    /// Its name for people, without the unit; `read()` stands for what the workload's operations are.
+    pub label: &'static str,
+}
+
+impl Metric {
+    /// Whether its values are measured or a model's.
+    pub fn origin(&self) -> Origin {
+        if self.source == Source::Model { Origin::Modelled } else { Origin::Measured }
+    }
+
+    /// Its label with the unit.
+    pub fn label_with_unit(&self) -> String {
+        format!("{}{}", self.label, self.unit.suffix())
+    }
+}
+
+/// The metric of a name, if there is one.
+pub fn named(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+/// The error of a name that no metric has.
+pub fn unknown(name: &str) -> Error {
+    let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    Error::user(format!("unknown metric `{name}`")).hint(format!("metrics: {}", names.join(", ")))
+}
+
+const fn metric(name: &'static str, unit: Unit, better: Better, source: Source, label: &'static str) -> Metric {
+    Metric { name, unit, better, source, label }
+}
+
+use Better::{Less, More, Neither};
+use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, TracedCalls};
+use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
+
+/// Every metric.
+pub static METRICS: [Metric; 68] = [
+    metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
+    metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
+    metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
+    metric("p99_ns", Nanoseconds, Less, Calls, "99th percentile of read() latency"),
+    metric("max_ns", Nanoseconds, Less, Calls, "longest read()"),
+    metric("response_mean_ns", Nanoseconds, Less, Calls, "mean time since the intended start"),
+    metric("response_p99_ns", Nanoseconds, Less, Calls, "99th percentile of the time since the intended start"),
+    metric("late_p99_ns", Nanoseconds, Less, Calls, "99th percentile of start lateness"),
+    metric("run_ns", Nanoseconds, Less, Calls, "time of the run"),
+    metric("operations_per_s", PerSecond, More, Calls, "operations per second"),
+    // Of files read whole, and of calls that prefetch.
+    metric("read_25_bytes_per_s", BytesPerSecond, More, Calls, "throughput of read() until 25% of a file is read"),
+    metric("read_50_bytes_per_s", BytesPerSecond, More, Calls, "throughput of read() until 50% of a file is read"),
+    metric("read_100_bytes_per_s", BytesPerSecond, More, Calls, "throughput of read() until a file is read"),
+    metric("transactions_per_s", PerSecond, More, Calls, "transactions per second"),
+    metric("prefetch_ns", Nanoseconds, Less, Calls, "time of the prefetch call"),
+    metric("prefetched_pages", Count, Neither, Calls, "pages in the page cache after the prefetch call"),
+    // What a database's process used.
+    metric("startup_ns", Nanoseconds, Less, Process, "process start to first result"),
+    metric("process_ns", Nanoseconds, Less, Process, "time on core of the whole process"),
+    metric("net_process_ns", Nanoseconds, Less, Runs, "time on core of the process, less the floor"),
+    metric("on_core_ns", Nanoseconds, Less, Process, "on core"),
+    metric("off_core_ns", Nanoseconds, Neither, Process, "off core"),
+    metric("kernel_ns", Nanoseconds, Less, Process, "on core, in the kernel"),
+    metric("voluntary_switches", Count, Less, Process, "voluntary context switches"),
+    metric("involuntary_switches", Count, Less, Process, "involuntary context switches"),
+    metric("read_calls", Count, Less, Process, "read calls"),
+    metric("write_calls", Count, Less, Process, "write calls"),
+    metric("device_read_bytes", Bytes, Less, Process, "bytes read from the device"),
+    metric("device_write_bytes", Bytes, Less, Process, "bytes written to the device"),
+    metric("major_faults", Count, Less, Process, "major page faults"),
+    metric("rows", Count, Neither, Process, "rows returned"),
+    // Energy, by the machine's own meters and by one beside it.
+    metric("energy_uj", Microjoules, Less, Meter, "energy by the machine's own meter"),
+    metric("active_energy_uj", Microjoules, Less, Meter, "energy less idle"),
+    metric("net_energy_uj", Microjoules, Less, Runs, "energy less idle and the floor"),
+    metric("idle_mw", Milliwatts, Neither, Meter, "idle power"),
+    metric("bench_energy_uj", Microjoules, Less, BenchMeter, "energy by the bench meter"),
+    metric("bench_active_energy_uj", Microjoules, Less, BenchMeter, "energy by the bench meter, less idle"),
+    metric("bench_net_energy_uj", Microjoules, Less, Runs, "energy by the bench meter, less idle and the floor"),
+    metric("bench_idle_mw", Milliwatts, Neither, BenchMeter, "idle power by the bench meter"),
+    // Of traced twins.
+    metric("traced_total_ns", Nanoseconds, Less, TracedCalls, "total time in read() while tracing"),
+    metric("tracing_cost", Share, Less, Runs, "cost of tracing"),
+    metric("page_senses", Count, Less, Flash, "flash page senses"),
+    metric("page_reads", Count, Less, Flash, "flash page reads (with a page buffer)"),
+    metric("column_changes", Count, Less, Flash, "column changes"),
+    metric("page_programs", Count, Less, Flash, "flash page programs"),
+    metric("block_erases", Count, Less, Flash, "flash block erases"),
+    metric("background_page_senses", Count, Less, Flash, "flash page senses of other tasks"),
+    metric("traced_on_core_ns", Nanoseconds, Less, Events, "on core while tracing"),
+    metric("traced_off_core_ns", Nanoseconds, Neither, Events, "off core while tracing"),
+    metric("runnable_ns", Nanoseconds, Less, Events, "runnable, waiting for a core"),
+    metric("switches", Count, Less, Events, "context switches"),
+    metric("wakeups", Count, Less, Events, "wakeups"),
+    metric("frequency_changes", Count, Neither, Events, "frequency changes"),
+    metric("idle_entries", Count, Neither, Events, "idle state entries"),
+    metric("reads", Count, Less, Events, "read calls, traced"),
+    metric("read_bytes", Bytes, Less, Events, "bytes read"),
+    metric("writes", Count, Less, Events, "write calls, traced"),
+    metric("written_bytes", Bytes, Less, Events, "bytes written"),
+    metric("syncs", Count, Less, Events, "sync calls"),
+    metric("io_ns", Nanoseconds, Less, Events, "blocked in read, write and sync"),
+    metric("rest_ns", Nanoseconds, Neither, Events, "the rest"),
+    metric("cache_misses", Count, Less, Events, "page-cache misses"),
+    metric("block_reads", Count, Less, Events, "block read requests"),
+    metric("block_writes", Count, Less, Events, "block write requests"),
+    metric("block_ns", Nanoseconds, Less, Events, "time in block requests"),
+    // Of models over measured runs.
+    metric("modelled_energy_mj", Millijoules, Less, Model, "modelled energy above idle"),
+    metric("modelled_cpu_mj", Millijoules, Less, Model, "modelled energy of the processor above idle"),
+    metric("modelled_memory_mj", Millijoules, Less, Model, "modelled energy of memory and flash above idle"),
+    metric("modelled_power_mw", Milliwatts, Less, Model, "modelled power above idle"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_end_in_their_unit_and_are_defined_once() {
+        assert_eq!(METRICS.iter().map(|metric| metric.name).collect::<BTreeSet<_>>().len(), METRICS.len());
+        for metric in &METRICS {
+            let unit = match metric.unit {
+                Unit::Nanoseconds => "_ns",
+                Unit::BytesPerSecond => "_bytes_per_s",
+                Unit::PerSecond => "_per_s",
+                Unit::Bytes => "_bytes",
+                Unit::Microjoules => "_uj",
+                Unit::Millijoules => "_mj",
+                Unit::Milliwatts => "_mw",
+                Unit::Count | Unit::Share => "",
+            };
+            assert!(metric.name.ends_with(unit), "{}", metric.name);
+            let rate = matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond);
+            assert_eq!(rate, metric.better == Better::More, "{}: only rates are better when larger", metric.name);
+            assert_eq!(metric.name.starts_with("modelled_"), metric.origin() == Origin::Modelled, "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn an_improvement_has_the_direction_of_its_metric() {
+        let of = |name: &str, value, baseline| named(name).unwrap().better.improvement(value, baseline);
+        assert_eq!(of("total_ns", 50.0, 200.0), Some(0.75));
+        assert_eq!(of("total_ns", 300.0, 200.0), Some(-0.5));
+        assert_eq!(of("operations_per_s", 300.0, 200.0), Some(0.5));
+        assert_eq!(of("read_50_bytes_per_s", 50.0, 200.0), Some(-0.75));
+        assert_eq!((of("prefetched_pages", 1.0, 2.0), of("total_ns", 1.0, 0.0)), (None, None));
+        assert!(named("nothing").is_none());
+    }
+}

@@ -1,0 +1,10 @@
+//! Study specifications: TOML, factors, cells, and prepared workloads.
+
+pub mod cell;
+pub mod factor;
+pub mod metric;
+pub mod origin;
+pub(crate) mod points;
+pub mod setting;
+pub mod study;
+pub mod traces;

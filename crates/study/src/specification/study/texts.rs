@@ -1,0 +1,111 @@
+//! Numbers in a study's texts. What was measured is never typed: `{value:NAME}` stands for the number of a `[[value]]`
+//! or a claim. `{given:20%}` is a number typed on purpose: it was published, or the study itself chose it.
+
+use super::Study;
+use super::place::Locator;
+use pocketstone_core::{Error, Result};
+use std::mem::take;
+use std::ops::Range;
+
+/// A placeholder in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placeholder<'a> {
+    /// The number of that name.
+    Value(&'a str),
+    /// A number typed on purpose.
+    Given(&'a str),
+}
+
+/// The placeholders of a text, each with its place there.
+pub(crate) fn placeholders(text: &str) -> Vec<(Range<usize>, Placeholder<'_>)> {
+    let mut found = Vec::new();
+    for (start, _) in text.match_indices('{') {
+        let Some(length) = text[start..].find('}') else { continue };
+        let inside = &text[start + 1..start + length];
+        let placeholder = match inside.split_once(':') {
+            Some(("value", name)) => Placeholder::Value(name),
+            Some(("given", words)) => Placeholder::Given(words),
+            _ => continue,
+        };
+        found.push((start..start + length + 1, placeholder));
+    }
+    found
+}
+
+/// A text with its placeholders replaced, and the names of those that have no number in this run.
+pub(crate) fn filled(text: &str, value: &dyn Fn(&str) -> Option<String>) -> (String, Vec<String>) {
+    let (mut whole, mut missing, mut end) = (String::new(), Vec::new(), 0);
+    for (place, placeholder) in placeholders(text) {
+        whole += &text[end..place.start];
+        end = place.end;
+        match placeholder {
+            Placeholder::Given(words) => whole += words,
+            Placeholder::Value(name) => {
+                whole += &value(name).unwrap_or_else(|| {
+                    missing.push(name.to_owned());
+                    "unavailable".to_owned()
+                })
+            }
+        }
+    }
+    (whole + &text[end..], missing)
+}
+
+/// Checks that every placeholder of a study's file names a number that the study has.
+pub(super) fn check<'a>(at: &Locator<'_>, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let names: Vec<&str> = names.collect();
+    for (place, placeholder) in placeholders(at.text) {
+        if let Placeholder::Value(name) = placeholder {
+            if !names.contains(&name) {
+                let error = Error::user(format!("no [[value]] or [[claim]] is named `{name}`"));
+                return Err(at.error(place, error.hint(format!("available: {}", names.join(", ")))));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A paragraph that is left out because the results have not all of its numbers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// Where it stood: a heading, or the study's description.
+    pub heading: String,
+    /// The numbers.
+    pub missing: Vec<String>,
+}
+
+/// A study with the numbers in its texts. Paragraphs that lack one are dropped; in shorter texts it is said to be
+/// unavailable.
+pub(crate) fn with_numbers(study: &Study, value: &dyn Fn(&str) -> Option<String>) -> (Study, Vec<Dropped>) {
+    let mut study = study.clone();
+    let mut dropped = Vec::new();
+    let mut keep = |heading: &str, paragraphs: &mut Vec<String>| {
+        for paragraph in take(paragraphs) {
+            match filled(&paragraph, value) {
+                (text, missing) if missing.is_empty() => paragraphs.push(text),
+                (_, missing) => dropped.push(Dropped { heading: heading.to_owned(), missing }),
+            }
+        }
+    };
+    keep("The study", &mut study.description);
+    study.explanations.iter_mut().for_each(|e| keep(&e.heading, &mut e.paragraphs));
+    study.explanations.retain(|e| !e.paragraphs.is_empty());
+    for text in short_texts(&mut study) {
+        *text = filled(text, value).0;
+    }
+    (study, dropped)
+}
+
+/// Titles, captions, and what is said of claims.
+fn short_texts(study: &mut Study) -> impl Iterator<Item = &mut String> {
+    let figures = study.figures.iter_mut().flat_map(|f| [&mut f.title, &mut f.caption]);
+    let charts = study.charts.iter_mut().flat_map(|c| [&mut c.title, &mut c.caption]);
+    let frequencies = study.frequencies.iter_mut().flat_map(|f| [&mut f.title, &mut f.caption]);
+    let tables = study.tables.iter_mut().flat_map(|t| [&mut t.title, &mut t.caption]);
+    let details = study.details.iter_mut().flat_map(|d| [&mut d.title, &mut d.caption]);
+    let claims = study
+        .claims
+        .iter_mut()
+        .flat_map(|c| [Some(&mut c.text), c.paper.as_mut(), c.deviation.as_mut()].into_iter().flatten());
+    figures.chain(charts).chain(frequencies).chain(tables).chain(details).chain(claims)
+}

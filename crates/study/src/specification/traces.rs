@@ -1,0 +1,232 @@
+//! Prepared workloads: made once, kept by their digest, with what they must return.
+
+use pocketstone_board::{Measured, trace_file};
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::database::{Prepares, Trace, check, from_file, prepare};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Makes and keeps the prepared workloads of a study.
+#[derive(Debug)]
+pub struct Traces {
+    /// Where they are kept: a file DIGEST.trace for each. `None`: recipes are checked, and nothing is made.
+    folder: Option<PathBuf>,
+    /// Paths in a study count from here.
+    base: PathBuf,
+    /// Digests of the whole and of its loading steps, by recipe and seed.
+    made: BTreeMap<(String, u64), (String, String)>,
+    /// What a workload must return, by its digest.
+    expected: Mutex<BTreeMap<String, Option<String>>>,
+}
+
+impl Traces {
+    /// Keeps workloads in `folder`; paths in recipes count from `base`, the study's folder.
+    pub fn new(folder: &Path, base: &Path) -> Self {
+        Traces { folder: Some(folder.to_owned()), ..Self::checked(base) }
+    }
+
+    /// Checks recipes, and files named in them, and makes nothing: for cells that are counted or listed. Digests are
+    /// empty texts.
+    pub fn checked(base: &Path) -> Self {
+        Traces { folder: None, base: base.to_owned(), made: BTreeMap::new(), expected: Mutex::default() }
+    }
+
+    fn folder(&self) -> Result<&Path> {
+        self.folder.as_deref().ok_or_else(|| Error::bug("workloads that are only checked are not stored"))
+    }
+
+    /// Refuses what [`Traces::digests`] would; a file is read once.
+    fn check_recipe(&mut self, recipe: &Recipe, seed: u64) -> Result<()> {
+        let Some(file) = recipe.file.as_ref().filter(|_| recipe.workload == DatabaseWorkload::File) else {
+            return match recipe.workload {
+                DatabaseWorkload::File => self.make(recipe, seed).map(|_| ()),
+                _ => check(recipe),
+            };
+        };
+        let key = (file.to_string_lossy().into_owned(), 0);
+        if !self.made.contains_key(&key) {
+            self.make(recipe, seed)?;
+            self.made.insert(key, Default::default());
+        }
+        Ok(())
+    }
+
+    fn put(&self, trace: &Trace) -> Result<String> {
+        let file = trace.encode();
+        let digest = Trace::digest(&file);
+        let folder = self.folder()?;
+        let path = trace_file(folder, &digest);
+        if !path.exists() {
+            fs::create_dir_all(folder).board(|| format!("cannot create {}", folder.display()))?;
+            let temporary = folder.join(format!("{digest}.{}", std::process::id()));
+            fs::write(&temporary, &file).board(|| format!("cannot write {}", temporary.display()))?;
+            fs::rename(&temporary, &path).board(|| format!("cannot store {}", path.display()))?;
+        }
+        Ok(digest)
+    }
+
+    /// Copies a workload into a run's folder, `workloads/DIGEST.trace`.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if it cannot be written.
+    pub fn keep(&self, digest: &str, run: &Path) -> Result<()> {
+        let folder = run.join("workloads");
+        let path = trace_file(&folder, digest);
+        if path.exists() {
+            return Ok(());
+        }
+        fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()))?;
+        let temporary = path.with_extension("new");
+        let copied =
+            fs::copy(trace_file(self.folder()?, digest), &temporary).and_then(|_| fs::rename(&temporary, &path));
+        copied.user(|| format!("cannot copy a prepared workload to {}", path.display()))
+    }
+
+    /// Checks what an engine returned against what SQLite returns for the same workload in memory.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if the results differ.
+    pub fn check(&self, spec: &DatabaseSpec, measured: Measured) -> Result<Measured> {
+        let found = measured.outcome.database.as_ref().and_then(|d| d.digest.clone());
+        let (Some(found), false) = (found, spec.engine == DatabaseEngine::Null) else { return Ok(measured) };
+        match self.expected(&spec.trace)? {
+            Some(expected) if expected != found => Err(Error::board(format!(
+                "{} returned wrong results: their digest is {found}, in-memory SQLite's is {expected}",
+                spec.engine.name()
+            ))
+            .hint("the trial does not count; check the engine's version and configuration")),
+            _ => Ok(measured),
+        }
+    }
+
+    /// The digest of what a workload must return; `None` where it is not the same each time.
+    fn expected(&self, digest: &str) -> Result<Option<String>> {
+        let mut known = self.expected.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(expected) = known.get(digest) {
+            return Ok(expected.clone());
+        }
+        let path = trace_file(self.folder()?, digest);
+        let file = fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
+        let trace = Arc::new(Trace::decode(&file)?);
+        let run = || pocketstone_engine::database::reference(&trace);
+        let (first, second) = (run()?, run()?);
+        let expected = (first == second).then_some(first);
+        known.insert(digest.to_owned(), expected.clone());
+        Ok(expected)
+    }
+
+    fn make(&self, recipe: &Recipe, seed: u64) -> Result<Trace> {
+        match (recipe.workload, &recipe.file) {
+            (DatabaseWorkload::File, Some(file)) => {
+                let path = self.base.join(file);
+                let bytes = fs::read(&path)
+                    .user(|| format!("cannot read the workload {}", path.display()))
+                    .map_err(|e| e.hint("workload_file is relative to the study's folder"))?;
+                from_file(&bytes, &path.display().to_string(), recipe.delay, seed)
+            }
+            (DatabaseWorkload::File, None) => Err(Error::user("workload = \"prepared\" requires a workload_file")
+                .hint("create one with `pocketstone import`, or specify a published JSON file")),
+            _ => prepare(recipe, seed),
+        }
+    }
+}
+
+impl Prepares for Traces {
+    fn digests(&mut self, recipe: &Recipe, seed: u64) -> Result<(String, String)> {
+        if self.folder.is_none() {
+            return self.check_recipe(recipe, seed).map(|()| Default::default());
+        }
+        let text = serde_json::to_string(recipe).map_err(|e| Error::bug("a recipe is not valid JSON").because(e))?;
+        let key = (text, seed);
+        if let Some(digests) = self.made.get(&key) {
+            return Ok(digests.clone());
+        }
+        let whole = self.make(recipe, seed)?;
+        let digests = (self.put(&whole)?, self.put(&whole.loading_only()?)?);
+        self.made.insert(key, digests.clone());
+        Ok(digests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::nothing;
+    use pocketstone_core::database::*;
+    use pocketstone_core::outcome::Outcome;
+    use pocketstone_core::pattern::Pattern;
+
+    fn recipe(workload: DatabaseWorkload) -> Recipe {
+        Recipe {
+            records: 5,
+            operations: 4,
+            fields: 2,
+            field_bytes: 3,
+            scan_records: 2,
+            delay: Some(Delay::None),
+            ..Recipe::new(workload)
+        }
+    }
+
+    fn spec(trace: &str, engine: DatabaseEngine) -> DatabaseSpec {
+        let spec = DatabaseSpec::new(recipe(DatabaseWorkload::YcsbA), engine);
+        DatabaseSpec { trace: trace.to_owned(), ..spec }
+    }
+
+    fn measured(digest: Option<&str>) -> Measured {
+        let database = DatabaseOutcome {
+            digest: digest.map(str::to_owned),
+            engine: "an engine".into(),
+            startup_ns: None,
+            process_ns: None,
+            pid: 1,
+            threads: vec![1],
+            rows: 0,
+            usage: Usage::default(),
+            conditions: Vec::new(),
+        };
+        let outcome = Outcome { database: Some(database), ..nothing(0, 0) };
+        Measured { outcome, calls: Vec::new(), flash: None, events: None }
+    }
+
+    #[test]
+    fn an_engine_that_lies_fails_its_trial() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut traces = Traces::new(folder.path(), Path::new("."));
+        let (trace, loading) = traces.digests(&recipe(DatabaseWorkload::YcsbA), 1).unwrap();
+        assert!(trace_file(folder.path(), &trace).exists() && trace_file(folder.path(), &loading).exists());
+        let lmdb = spec(&trace, DatabaseEngine::Lmdb);
+        let error = traces.check(&lmdb, measured(Some("0123456789abcdef"))).unwrap_err();
+        assert!(error.message().contains("lmdb") && error.message().contains("0123456789abcdef"));
+        let truth = traces.expected(&trace).unwrap().unwrap();
+        traces.check(&lmdb, measured(Some(&truth))).unwrap();
+        // Threads have no digest, and who does nothing returns nothing.
+        traces.check(&lmdb, measured(None)).unwrap();
+        traces.check(&spec(&trace, DatabaseEngine::Null), measured(Some("0"))).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_the_same_each_time_cannot_be_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let traces = Traces::new(folder.path(), Path::new("."));
+        let sql = "SELECT random()\nSELECT 1\n";
+        let trace = pocketstone_workload::database::from_sql_log(sql, Vec::new(), None, 1).unwrap();
+        assert_eq!(traces.expected(&traces.put(&trace).unwrap()).unwrap(), None);
+    }
+
+    #[test]
+    fn the_same_state_is_loaded_for_every_order_of_operations() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut traces = Traces::new(folder.path(), Path::new("."));
+        let contacts =
+            |pattern, operations| Recipe { pattern, operations, field_bytes: 64, ..recipe(DatabaseWorkload::Contacts) };
+        let (a, loads_a) = traces.digests(&contacts(Pattern::Sequential, 4), 1).unwrap();
+        let (b, loads_b) = traces.digests(&contacts(Pattern::Random, 5), 1).unwrap();
+        assert_ne!(a, b);
+        assert_eq!(loads_a, loads_b);
+    }
+}

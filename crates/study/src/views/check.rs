@@ -1,0 +1,27 @@
+//! Whether everything that a study asks of results can be asked.
+
+use super::claims::judge;
+use super::{charts, figures, report_model};
+use crate::results::store::Store;
+use crate::specification::study::Study;
+use pocketstone_core::Result;
+
+/// Checks that a study's queries are SQL over the results' tables, without any results.
+///
+/// # Errors
+/// `ErrorKind::User` for the first invalid query, at its line.
+pub fn check_queries(study: &Study) -> Result<()> {
+    let store = Store::to_check()?;
+    judge(&store, study)?;
+    for figure in &study.figures {
+        figures::figure(&store, study, figure)?;
+    }
+    charts::check(&store, study)?;
+    for table in &study.tables {
+        figures::study_table(&store, study, table)?;
+    }
+    for detail in &study.details {
+        report_model::detail_cells(&store, study, detail)?;
+    }
+    Ok(())
+}

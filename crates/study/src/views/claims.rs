@@ -1,0 +1,102 @@
+//! Claims and text values, evaluated on the results.
+
+use super::model::{ClaimResult, Verdict};
+use crate::results::store::Store;
+use crate::specification::study::texts::{self, Dropped};
+use crate::specification::study::{ClaimSpec, Study, Unit};
+use pocketstone_core::Result;
+use pocketstone_core::error::Context;
+use pocketstone_core::units::format_ns;
+use rusqlite::types::Value;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// What is said of a claim that does not hold where its study does not say why.
+const UNEXPLAINED: &str = "unexplained";
+
+/// Judges the study's claims.
+///
+/// # Errors
+/// `ErrorKind::User` for a claim with invalid SQL, at its line.
+pub fn judge(store: &Store, study: &Study) -> Result<Vec<ClaimResult>> {
+    let (study, _) = with_numbers(store, study)?;
+    study.claims.iter().map(|claim| judge_one(store, &study, claim)).collect()
+}
+
+/// The study with the numbers of this run in its texts, and the paragraphs that lack one.
+///
+/// # Errors
+/// `ErrorKind::User` for a number with invalid SQL, at its line.
+pub(crate) fn with_numbers(store: &Store, study: &Study) -> Result<(Study, Vec<Dropped>)> {
+    let mut numbers: BTreeMap<&str, Option<String>> = BTreeMap::new();
+    let values = study.values.iter().map(|v| ("value", &v.name, &v.value, v.unit));
+    for (kind, name, query, unit) in values.chain(study.claims.iter().map(|c| ("claim", &c.name, &c.value, c.unit))) {
+        numbers.insert(name, asked(store, study, kind, name, query)?.map(|n| unit.write(n)));
+    }
+    Ok(texts::with_numbers(study, &|name| numbers.get(name)?.clone()))
+}
+
+/// The number that a query of the study gives.
+fn asked(store: &Store, study: &Study, kind: &str, name: &str, query: &Spanned<String>) -> Result<Option<f64>> {
+    let (place, sql) = (study.place(query), query.get_ref());
+    number(store, sql).user(|| format!("{place}: the query of {kind} `{name}` fails: {sql}"))
+}
+
+fn judge_one(store: &Store, study: &Study, claim: &ClaimSpec) -> Result<ClaimResult> {
+    let query = claim.value.get_ref();
+    let (value, origin) = store.with_origin(|store| asked(store, study, "claim", &claim.name, &claim.value))?;
+    let write = |v: f64| claim.unit.write(v);
+    let bound = match (claim.at_least, claim.at_most) {
+        (Some(low), Some(high)) => format!("between {} and {}", write(low), write(high)),
+        (Some(low), None) => format!("at least {}", write(low)),
+        (None, Some(high)) => format!("at most {}", write(high)),
+        (None, None) => String::new(),
+    };
+    let (verdict, detail) = match value {
+        None => (Verdict::Unavailable, "the results it needs are not in this run".to_owned()),
+        Some(v) => {
+            let holds = claim.at_least.is_none_or(|low| v >= low) && claim.at_most.is_none_or(|high| v <= high);
+            let verdict = if holds { Verdict::Holds } else { Verdict::Fails };
+            (verdict, format!("{} is {}{bound}", write(v), if holds { "" } else { "not " }))
+        }
+    };
+    Ok(ClaimResult {
+        name: claim.name.clone(),
+        text: claim.text.clone(),
+        verdict,
+        detail: if value.is_some() { origin.detail(&detail) } else { detail },
+        paper: claim.paper.clone(),
+        deviation: (verdict == Verdict::Fails)
+            .then(|| claim.deviation.clone().unwrap_or_else(|| UNEXPLAINED.to_owned())),
+        origin,
+        query: query.clone(),
+        required: claim.required,
+    })
+}
+
+impl Unit {
+    /// A number as texts show it.
+    fn write(self, v: f64) -> String {
+        match self {
+            Unit::Percent => format!("{:.1} %", 100.0 * v),
+            Unit::Nanoseconds => format_ns(v),
+            Unit::Number if v == v.trunc() => format!("{v:.0}"),
+            Unit::Number => format!("{v:.3}"),
+        }
+    }
+}
+
+/// The single number that a query gives; `None` where it gives NULL or no row.
+fn number(store: &Store, query: &str) -> Result<Option<f64>> {
+    let value = store.limited(query, |db| {
+        let mut statement = db.prepare(query)?;
+        let mut rows = statement.query([])?;
+        rows.next()?.map(|row| row.get::<_, Value>(0)).transpose()
+    })?;
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Integer(n)) => Ok(Some(n as f64)),
+        Some(Value::Real(x)) => Ok(Some(x)),
+        Some(Value::Text(_) | Value::Blob(_)) => Err(pocketstone_core::Error::user("it returns text, not a number")),
+    }
+}

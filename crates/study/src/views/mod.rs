@@ -1,0 +1,12 @@
+//! What people see of results: the report's model, its figures, tables and claims.
+
+pub(crate) mod charts;
+pub mod check;
+pub mod claims;
+pub mod explorer;
+mod figures;
+mod layers;
+pub mod model;
+mod report_files;
+pub mod report_model;
+mod rows;

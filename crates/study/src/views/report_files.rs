@@ -1,0 +1,159 @@
+//! The report's tables of `files` workloads and of databases.
+
+use crate::results::store::Store;
+use crate::specification::factor::{Point as Factors, on_database};
+use crate::specification::origin::Origin;
+use crate::specification::points::shown;
+use crate::specification::points::varying;
+use crate::specification::study::Experiment;
+use crate::views::model::Table;
+use crate::views::rows::{Row, SpreadColumn, TracingCost, rows, sort_key};
+use pocketstone_core::Result;
+use pocketstone_core::units::{format_bytes, format_ns};
+use std::collections::BTreeMap;
+
+/// Whether an experiment has a workload on a number of files.
+pub(crate) fn on_files(experiment: &Experiment) -> bool {
+    let workloads = experiment.factors.get("workload").into_iter().flatten().filter_map(|v| v.as_str());
+    workloads.into_iter().any(|workload| workload != "read" && !on_database(workload))
+}
+
+/// Whether an experiment has databases.
+pub(crate) fn on_databases(experiment: &Experiment) -> bool {
+    let mut workloads = experiment.factors.get("workload").into_iter().flatten().filter_map(|v| v.as_str());
+    workloads.any(on_database)
+}
+
+/// What the runs of an experiment on databases took.
+pub(crate) fn databases_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
+    let shown_metrics: [(&str, &str); 12] = [
+        ("mean_ns", "mean time"),
+        ("p99_ns", "99th percentile"),
+        ("response_p99_ns", "since intended start"),
+        ("run_ns", "run"),
+        ("on_core_ns", "on core"),
+        ("off_core_ns", "off core"),
+        ("startup_ns", "start-up"),
+        ("reads", "reads"),
+        ("writes", "writes"),
+        ("syncs", "syncs"),
+        ("page_senses", "page senses"),
+        ("tracing_cost", "cost of tracing"),
+    ];
+    let mut table: BTreeMap<String, (Factors, BTreeMap<&str, Row>)> = BTreeMap::new();
+    for (metric, _) in shown_metrics {
+        for row in rows(store, "statistic", experiment, metric, None)? {
+            let entry = table.entry(sort_key(&row.point)).or_insert_with(|| (row.point.clone(), BTreeMap::new()));
+            entry.1.insert(metric, row);
+        }
+    }
+    // A metric that no point has, such as flash operations where there is no flash, is no column.
+    let there: Vec<(&str, &str)> =
+        shown_metrics.into_iter().filter(|(m, _)| table.values().any(|(_, found)| found.contains_key(m))).collect();
+    if there.is_empty() {
+        return Ok(None);
+    }
+    let points: Vec<&Factors> = table.values().map(|(p, _)| p).collect();
+    let names = varying(&points);
+    let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
+    columns.push("seeds".into());
+    columns.extend(there.iter().map(|(_, label)| (*label).to_owned()));
+    let tracing = TracingCost::of(store, 1)?;
+    let value = |metric: &str, row: &Row, found: &BTreeMap<&str, Row>| match metric {
+        "tracing_cost" => tracing.text(row, found.get("mean_ns")),
+        _ if metric.ends_with("_ns") => format_ns(row.median),
+        _ => format!("{:.0}", row.median),
+    };
+    let rows = table.values().map(|(point, found)| {
+        let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
+        cells.push(found.values().map(|r| r.n).max().unwrap_or(0).to_string());
+        let cell = |metric: &str| found.get(metric).map_or_else(|| "unavailable".into(), |r| value(metric, r, found));
+        cells.extend(there.iter().map(|(metric, _)| cell(metric)));
+        cells
+    });
+    Ok(Some(Table {
+        origin: Origin::Measured,
+        id: format!("results-{experiment}"),
+        title: format!("Results: {experiment}"),
+        caption: format!(
+            "Medians over the repetitions. Counts are from traced twins, everything else from untraced runs. Start-up \
+                is from the start of the process to the first result, without loading the workload; the cost of \
+                tracing is the extra time of the twin's operations. Time on core counts from the process's start \
+                signal: for a very short run it may exceed the run itself.{}",
+            tracing.caption()
+        ),
+        columns,
+        rows: rows.collect(),
+    }))
+}
+
+/// The latencies of an experiment's points.
+pub(crate) fn latencies_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
+    let metrics = ["median_ns", "mean_ns", "p99_ns", "max_ns", "total_ns"];
+    let mut table: BTreeMap<String, (Factors, BTreeMap<&str, Row>)> = BTreeMap::new();
+    for metric in metrics {
+        for row in rows(store, "statistic", experiment, metric, None)? {
+            let entry = table.entry(sort_key(&row.point)).or_insert_with(|| (row.point.clone(), BTreeMap::new()));
+            entry.1.insert(metric, row);
+        }
+    }
+    if table.is_empty() {
+        return Ok(None);
+    }
+    let points: Vec<&Factors> = table.values().map(|(p, _)| p).collect();
+    let names = varying(&points);
+    let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
+    let spread = SpreadColumn::of(table.values().map(|(_, found)| found.get("median_ns")));
+    let measured = ["seeds", "median latency", &spread.head(), "mean", "99th percentile", "longest", "total time"];
+    columns.extend(measured.map(str::to_owned));
+    let rows = table.values().map(|(point, by_metric)| {
+        let missing = || "unavailable".to_owned();
+        let time = |metric: &str| by_metric.get(metric).map_or_else(missing, |r| format_ns(r.median));
+        let median = by_metric.get("median_ns");
+        let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
+        cells.push(median.map_or_else(|| "0".into(), |r| r.n.to_string()));
+        cells.push(time("median_ns"));
+        cells.push(median.map_or_else(missing, |r| spread.cell(r, &format_ns)));
+        cells.extend(metrics[1..].iter().map(|metric| time(metric)));
+        cells
+    });
+    Ok(Some(Table {
+        origin: Origin::Measured,
+        id: format!("results-{experiment}"),
+        title: format!("Results: {experiment}"),
+        caption: "Median, mean and so on are computed per repetition; shown are their medians over the repetitions, \
+            which alternate between the file systems. The spread is that of the median latency."
+            .into(),
+        columns,
+        rows: rows.collect(),
+    }))
+}
+
+/// What the file systems in memory were made of.
+pub(crate) fn volumes_table(store: &Store) -> Result<Option<Table>> {
+    let fact = |name: &str| format!("outcome ->> '$.facts.\"volume.{name}\"'");
+    let sql = format!(
+        "SELECT DISTINCT point ->> '$.file_system', {}, {}, {}, {} FROM cell WHERE status = 'done' AND {} IS NOT NULL
+         ORDER BY min(id) OVER (PARTITION BY point ->> '$.file_system')",
+        fact("bytes"),
+        fact("tmpfs_huge"),
+        fact("mapped_huge_bytes"),
+        fact("caches"),
+        fact("bytes"),
+    );
+    let size = |text: Option<String>| text.and_then(|t| t.parse().ok()).map_or("-".to_owned(), format_bytes);
+    let rows = store
+        .rows(&sql, [], |r| Ok(vec![r.get(0)?, size(r.get(1)?), r.get(2)?, size(r.get(3)?), r.get::<_, String>(4)?]))?;
+    Ok((!rows.is_empty()).then(|| Table {
+        origin: Origin::Measured,
+        id: "volumes".into(),
+        title: "File systems in memory".into(),
+        caption: "Each was created for one cell, on its own tmpfs. SCMFS and ext4 use a file there, fully allocated \
+            before the first request; SCMFS's is fully mapped. ext4 uses its file through a loop device."
+            .into(),
+        columns: ["file system", "size", "tmpfs huge pages", "mapped with huge pages", "caches"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows,
+    }))
+}

@@ -1,0 +1,176 @@
+//! What a report says, on results that are written by hand.
+
+use super::*;
+use crate::results::stats::Spread;
+use rusqlite::params;
+
+const STUDY: &str = r#"
+title = "t"
+description = ["Saved: {value:saved}, published: {given:20%}.", "Lacking: {value:nothing}."]
+board = "virt-nand"
+repetitions = 3
+[[experiment]]
+name = "e"
+[experiment.factors]
+file_system = "jffs2"
+file_bytes = "1MiB"
+requests = [16, 64]
+read_ahead_bytes = ["128KiB", 0]
+[experiment.compare]
+factor = "read_ahead_bytes"
+baseline = "128KiB"
+candidate = 0
+[[read_ahead_model]]
+name = "rules"
+experiment = "e"
+[[figure]]
+name = "energy"
+title = "Energy saved"
+caption = "Up to {value:saved}."
+experiment = "e"
+metric = "modelled_energy_mj"
+show = "improvement"
+x = "requests"
+[[value]]
+name = "saved"
+value = "SELECT max(median) FROM improvement WHERE metric = 'total_ns'"
+unit = "percent"
+[[value]]
+name = "nothing"
+value = "SELECT median FROM summary WHERE metric = 'none'"
+[[claim]]
+name = "measured"
+text = "m"
+value = "SELECT max(median) FROM improvement WHERE metric = 'total_ns'"
+at_least = 0.9
+deviation = "It is {value:measured}."
+[[claim]]
+name = "modelled"
+text = "of the old rules"
+value = "SELECT min(saving) FROM (SELECT avg(time_saving) AS saving FROM read_ahead_models GROUP BY rules)"
+at_least = 0.9
+[[claim]]
+name = "both"
+text = "model and kernel agree"
+value = """SELECT max(m.total_ns / v.value) FROM read_ahead_models m JOIN metric v ON v.cell = m.cell
+  WHERE v.name = 'total_ns'"""
+at_least = 0.5
+"#;
+
+fn point(requests: u64) -> String {
+    format!(r#"{{"file_system":"jffs2","read_ahead_bytes":0,"requests":{requests}}}"#)
+}
+
+/// Results with two points, of three seeds and of one, a saving, and a model of one cell.
+fn results(folder: &std::path::Path) -> (Store, Study) {
+    let (store, study) = (Store::create(folder, []).unwrap(), Study::parse("s.toml", STUDY).unwrap());
+    let put = |table: &str, requests: u64, metric: &str, n: i64, values: [f64; 3]| {
+        let sql = format!("INSERT INTO main.{table} VALUES ('e', ?1, ?2, ?3, ?4, ?4, ?5, ?6, NULL)");
+        store.db.execute(&sql, params![point(requests), metric, n, values[0], values[1], values[2]]).unwrap();
+    };
+    put("statistic", 16, "total_ns", 3, [2e6, 1.9e6, 2.1e6]);
+    put("statistic", 64, "total_ns", 1, [8e6, 8e6, 8e6]);
+    put("statistic", 16, "tracing_cost", 3, [-0.178, -0.2, 0.05]);
+    put("statistic", 64, "tracing_cost", 1, [0.04, 0.04, 0.04]);
+    put("comparison", 16, "total_ns", 3, [0.6131, 0.6, 0.7]);
+    put("comparison", 16, "modelled_energy_mj", 3, [0.6, 0.6, 0.6]);
+    store
+        .db
+        .execute_batch(
+            r#"INSERT INTO cell VALUES (1, 'e', '{"file_system":"jffs2","requests":16}', 0, 1, 0, 'done', '{}', NULL,
+                 NULL, 1.0, NULL, NULL, NULL);
+               INSERT INTO main.metric VALUES (1, 'total_ns', 4e6);
+               INSERT INTO read_ahead_model VALUES ('rules', 1, '6.1', 16, 0, NULL, 4e6, 0.5, 0.5);"#,
+        )
+        .unwrap();
+    (store, study)
+}
+
+#[test]
+fn numbers_in_texts_are_those_of_the_results_and_paragraphs_without_theirs_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, study) = results(folder.path());
+    let model = model(&store, &study).unwrap();
+    assert_eq!(model.description, ["Saved: 61.3 %, published: 20%."]);
+    assert!(model.figures[0].caption.starts_with("Up to 61.3 %."), "{}", model.figures[0].caption);
+    let [left] = &model.left_out[..] else { panic!("one paragraph: {:?}", model.left_out) };
+    assert!(left.what.contains("The study") && left.why.contains("nothing"), "{left:?}");
+}
+
+#[test]
+fn a_claim_that_does_not_hold_says_why_and_a_modelled_one_that_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, study) = results(folder.path());
+    let claims = judge(&store, &study).unwrap();
+    assert_eq!(claims[0].deviation.as_deref(), Some("It is 0.613."));
+    assert_eq!(claims[0].detail, "0.613 is not at least 0.900");
+    // No paper and no reason: that is said, too.
+    assert_eq!(claims[1].deviation.as_deref(), Some("unexplained"));
+    assert!(claims[1].detail.ends_with("(modelled, not measured)"), "{}", claims[1].detail);
+    assert!(claims[2].detail.ends_with("(modelled, alongside measured values)"), "{}", claims[2].detail);
+    assert_eq!((claims[2].verdict, &claims[2].deviation), (Verdict::Holds, &None));
+}
+
+#[test]
+fn three_seeds_have_a_range_and_one_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let table = results_table(&store, "e").unwrap().unwrap();
+    let at = table.columns.iter().position(|c| c == "range of 3").unwrap();
+    assert_eq!(table.rows.iter().map(|r| r[at].as_str()).collect::<Vec<_>>(), ["1.90 ms to 2.10 ms", "none"]);
+}
+
+#[test]
+fn a_cost_of_tracing_that_is_not_above_zero_is_noise() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let costs = |store: &Store| {
+        let table = results_table(store, "e").unwrap().unwrap();
+        let costs: Vec<String> = table.rows.iter().map(|r| r.last().unwrap().clone()).collect();
+        (costs, table.caption)
+    };
+    let (found, caption) = costs(&store);
+    assert_eq!(found, ["within noise (-17.80 %)", "+4.00 %, one pair"]);
+    assert!(caption.contains("within noise if its interval, or the range"), "{caption}");
+    let row = |n: i64, median: f64, low, high| Row {
+        point: Factors::default(),
+        n,
+        median,
+        spread: Spread::known(n as usize, low, high),
+    };
+    let tracing = TracingCost { decimals: 1, exact: false };
+    // One pair, beside untraced runs that differ by a tenth among themselves.
+    let untraced = row(3, 100.0, 95.0, 105.0);
+    assert_eq!(tracing.text(&row(1, 0.08, 0.08, 0.08), Some(&untraced)), "within noise (+8.0 %)");
+    assert_eq!(tracing.text(&row(1, 0.12, 0.12, 0.12), Some(&untraced)), "+12.0 %, one pair");
+    assert_eq!(tracing.text(&row(3, 0.08, 0.05, 0.09), Some(&untraced)), "+8.0 %");
+    // Where times repeat to the bit nothing is noise.
+    store.set_facts([("board.kind", "virtual")]).unwrap();
+    assert_eq!(costs(&store).0, ["-17.80 %", "+4.00 %"]);
+}
+
+#[test]
+fn a_share_of_an_energy_has_no_unit_of_energy() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, study) = results(folder.path());
+    let figure = figure(&store, &study, &study.figures[0]).unwrap();
+    assert_eq!((figure.y.label.as_str(), figure.y.scale), ("saved of modelled energy above idle", Scale::Percent));
+    assert_eq!(figure.x.label, "number of requests");
+    assert!(figure.caption.ends_with("Modelled, not measured."), "{}", figure.caption);
+}
+
+#[test]
+fn a_column_says_what_its_ends_are_once_or_in_each_cell() {
+    let row =
+        |n: usize| Row { point: Factors::default(), n: n as i64, median: 2.0, spread: Spread::known(n, 1.0, 3.0) };
+    let column = |numbers: &[usize]| {
+        let rows: Vec<Row> = numbers.iter().map(|n| row(*n)).collect();
+        let column = SpreadColumn::of(rows.iter().map(Some).chain([None]));
+        let cells: Vec<String> = rows.iter().map(|row| column.cell(row, &|v| v.to_string())).collect();
+        (column.head(), cells.join(", "))
+    };
+    assert_eq!(column(&[3, 3]), ("range of 3".into(), "1 to 3, 1 to 3".into()));
+    assert_eq!(column(&[5, 1]), ("93.7% interval".into(), "1 to 3, none".into()));
+    assert_eq!(column(&[3, 8]), ("spread".into(), "1 to 3 (range of 3), 1 to 3 (92.9% interval)".into()));
+    assert_eq!(column(&[1]), ("spread".into(), "none".into()));
+}

@@ -1,0 +1,117 @@
+//! Rows of statistics, and the words that tables have for them.
+
+use crate::results::stats::Spread;
+use crate::results::store::Store;
+use crate::specification::factor::{self, Point as Factors};
+use pocketstone_core::Result;
+use pocketstone_core::error::Context;
+use std::collections::BTreeSet;
+
+/// A row of `statistic` or `comparison`.
+pub(crate) struct Row {
+    pub point: Factors,
+    pub n: i64,
+    pub median: f64,
+    pub spread: Spread,
+}
+
+/// A column of tables for the spread of a median: its head says what the two ends are, or each cell does.
+pub(crate) struct SpreadColumn {
+    /// What the ends are in all rows that have some.
+    common: Option<String>,
+}
+
+impl SpreadColumn {
+    /// The column of these rows.
+    pub fn of<'a>(rows: impl Iterator<Item = Option<&'a Row>>) -> Self {
+        let names: BTreeSet<String> = rows.flatten().filter_map(|row| row.spread.name()).collect();
+        SpreadColumn { common: names.first().filter(|_| names.len() == 1).cloned() }
+    }
+
+    /// Its head.
+    pub fn head(&self) -> String {
+        self.common.clone().unwrap_or_else(|| "spread".to_owned())
+    }
+
+    /// A row's cell; one value has no spread.
+    pub fn cell(&self, row: &Row, write: &dyn Fn(f64) -> String) -> String {
+        let Some(name) = row.spread.name() else { return "none".to_owned() };
+        let ends = format!("{} to {}", write(row.spread.low()), write(row.spread.high()));
+        if self.common.is_some() { ends } else { format!("{ends} ({name})") }
+    }
+}
+
+/// How a table says what tracing cost, and what its caption says of it.
+pub(crate) struct TracingCost {
+    pub(super) decimals: usize,
+    /// Times repeat to the bit: nothing is noise.
+    pub(super) exact: bool,
+}
+
+impl TracingCost {
+    /// For the results of a store, with so many decimals.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if the results cannot be read.
+    pub fn of(store: &Store, decimals: usize) -> Result<Self> {
+        Ok(TracingCost { decimals, exact: store.fact("board.kind")?.as_deref() == Some("virtual") })
+    }
+
+    /// A cost, beside the time of the untraced runs that it is a part of.
+    pub fn text(&self, cost: &Row, untraced: Option<&Row>) -> String {
+        let text = format!("{:+.*} %", self.decimals, 100.0 * cost.median);
+        let spread = untraced
+            .filter(|u| u.n > 1 && u.median > 0.0)
+            .map_or(0.0, |u| (u.spread.high() - u.spread.low()) / u.median);
+        // Tracing makes nothing faster: a cost that is not above zero was not seen.
+        let seen = if cost.n > 1 { cost.spread.low() > 0.0 } else { cost.median > spread };
+        match (self.exact || seen, self.exact || cost.n > 1) {
+            (true, true) => text,
+            (true, false) => format!("{text}, one pair"),
+            (false, _) => format!("within noise ({text})"),
+        }
+    }
+
+    /// What to know of these numbers.
+    pub fn caption(&self) -> &'static str {
+        if self.exact {
+            return "";
+        }
+        " It is within noise if its interval, or the range of fewer than five pairs, does not lie above zero or, for \
+            a single pair of runs, if it does not exceed the spread of the untraced runs. A single pair includes any \
+            disturbance of either run."
+    }
+}
+
+/// The rows of one metric in an experiment.
+pub(crate) fn rows(store: &Store, table: &str, experiment: &str, metric: &str, only: Option<&str>) -> Result<Vec<Row>> {
+    let view = if table == "comparison" { "improvement" } else { "summary" };
+    let condition = only.map_or(String::new(), |o| format!("AND ({o})"));
+    // The views have a column for each factor, for conditions; the tables have the point.
+    let sql = format!(
+        "SELECT t.point, t.n, t.median, t.low, t.high FROM {table} t WHERE t.experiment = ?1 AND t.metric = ?2
+         AND EXISTS (SELECT 1 FROM {view} WHERE experiment = t.experiment AND metric = t.metric AND low = t.low
+         AND {} {condition})",
+        factor::FACTORS.iter().map(|f| format!("{0} IS t.point ->> '$.{0}'", f.name)).collect::<Vec<_>>().join(" AND ")
+    );
+    let read = |r: &rusqlite::Row<'_>| Ok((r.get::<_, String>(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?));
+    let rows = match only {
+        Some(only) => store.asked(only, &sql, [experiment, metric], read)?,
+        None => store.rows(&sql, [experiment, metric], read)?,
+    };
+    rows.into_iter()
+        .map(|(point, n, median, low, high)| {
+            let point = serde_json::from_str(&point).user(|| "a point is not valid JSON".into())?;
+            Ok(Row { point, n, median, spread: Spread::known(n as usize, low, high) })
+        })
+        .collect()
+}
+
+/// Sorts points by their factors in the order of the table of factors, numbers as numbers.
+pub(crate) fn sort_key(point: &Factors) -> String {
+    let parts = factor::FACTORS.iter().map(|f| match point.get(f.name) {
+        Some(v) => v.as_u64().map_or_else(|| v.to_string(), |n| format!("{n:020}")),
+        None => String::new(),
+    });
+    parts.collect::<Vec<_>>().join("|")
+}

@@ -1,0 +1,8 @@
+//! What the tests of all crates share. Nothing but tests and benchmarks depends on this crate.
+
+pub mod clock;
+mod needs;
+mod runs;
+
+pub use needs::{ALL, Need, Skip, fuse, installed, program, required, root};
+pub use runs::{amount, corpus, replay, say, seed};

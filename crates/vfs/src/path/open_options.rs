@@ -1,0 +1,125 @@
+use super::{File, FileSystem};
+use crate::{Attr, Error, FileType, Held, Meta, Operations, Result};
+
+/// Options for opening a file, like [`std::fs::OpenOptions`].
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    append: bool,
+    truncate: bool,
+    create: bool,
+    create_new: bool,
+    mode: u16,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions::new()
+    }
+}
+
+impl OpenOptions {
+    /// Options with no access mode set.
+    pub fn new() -> OpenOptions {
+        OpenOptions {
+            read: false,
+            write: false,
+            append: false,
+            truncate: false,
+            create: false,
+            create_new: false,
+            mode: 0o644,
+        }
+    }
+
+    /// Opens for reading.
+    pub fn read(&mut self, read: bool) -> &mut OpenOptions {
+        self.read = read;
+        self
+    }
+
+    /// Opens for writing at the position.
+    pub fn write(&mut self, write: bool) -> &mut OpenOptions {
+        self.write = write;
+        self
+    }
+
+    /// Opens for appending.
+    pub fn append(&mut self, append: bool) -> &mut OpenOptions {
+        self.append = append;
+        self
+    }
+
+    /// Truncates the file. Requires [`OpenOptions::write`].
+    pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
+        self.truncate = truncate;
+        self
+    }
+
+    /// Creates the file if missing. Requires [`OpenOptions::write`] or [`OpenOptions::append`].
+    pub fn create(&mut self, create: bool) -> &mut OpenOptions {
+        self.create = create;
+        self
+    }
+
+    /// Creates the file, and fails if the path exists.
+    pub fn create_new(&mut self, create_new: bool) -> &mut OpenOptions {
+        self.create_new = create_new;
+        self
+    }
+
+    /// Permission bits of a new file; defaults to `0o644`.
+    pub fn mode(&mut self, mode: u16) -> &mut OpenOptions {
+        self.mode = mode;
+        self
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// `Invalid` for contradicting options, as in the standard library; `NotFound`, `Exists`, `IsDirectory`,
+    /// `NotDirectory`, `NameTooLong`, `TooManySymlinks`, `NoSpace`, `ReadOnly`, `NotPermitted`.
+    pub fn open<'a, V: Operations>(&self, fs: &'a FileSystem<V>, path: impl AsRef<[u8]>) -> Result<File<'a, V>> {
+        let writes = self.write || self.append;
+        let destroys = self.truncate && !self.create_new;
+        if !writes && (self.read, self.create || self.create_new || self.truncate) != (true, false)
+            || self.append && destroys
+        {
+            return Err(Error::Invalid);
+        }
+        let path = path.as_ref();
+        if self.create_new {
+            return self.make(fs, path);
+        }
+        let attr = match fs.metadata(path) {
+            // Somebody else may make it meanwhile: then that one is opened.
+            Err(Error::NotFound) if self.create => match self.make(fs, path) {
+                Err(Error::Exists) => fs.metadata(path)?,
+                made => return made,
+            },
+            found => found?,
+        };
+        self.open_found(fs, &attr)
+    }
+
+    fn make<'a, V: Operations>(&self, fs: &'a FileSystem<V>, path: &[u8]) -> Result<File<'a, V>> {
+        if path.ends_with(b"/") {
+            return Err(Error::IsDirectory);
+        }
+        let place = fs.new_place(path)?;
+        let handle = fs.volume.create_file(place.directory, &place.name, &Meta::file(self.mode))?;
+        Ok(File::new(Held::new(&fs.volume, handle), (self.read, self.write, self.append)))
+    }
+
+    fn open_found<'a, V: Operations>(&self, fs: &'a FileSystem<V>, attr: &Attr) -> Result<File<'a, V>> {
+        if attr.kind == FileType::Directory {
+            return Err(Error::IsDirectory);
+        }
+        let handle = Held::open(&fs.volume, attr.ino)?;
+        if self.truncate && attr.kind == FileType::Regular {
+            fs.volume.truncate(&handle, 0)?;
+        }
+        Ok(File::new(handle, (self.read, self.write, self.append)))
+    }
+}

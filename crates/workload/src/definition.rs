@@ -1,0 +1,91 @@
+//! The definition of a workload, for studies and for boards.
+
+use crate::Operation;
+use crate::factor::{AnyFactor, Impossible, Point};
+use crate::population::{Population, file_name};
+use pocketstone_core::Result;
+
+/// A workload as studies know it.
+pub trait Defined: Sized {
+    /// Its name.
+    const NAME: &'static str;
+    /// What it is, in a few words.
+    const ABOUT: &'static str;
+    /// What a study can vary of it, beside the volume.
+    const FACTORS: &'static [AnyFactor];
+    /// The factors that decide whether a combination exists.
+    const DECIDING: &'static [&'static str] = &[];
+
+    /// Converts a point of a study.
+    ///
+    /// # Errors
+    /// `Impossible` if the values contradict each other.
+    fn of_point(point: &Point) -> Result<Self, Impossible>;
+
+    /// Whether a combination of values is valid; invalid ones have no cells.
+    fn exists(point: &Point) -> bool {
+        let _ = point;
+        true
+    }
+}
+
+/// A file workload as seen by boards: its files and operations.
+pub trait FileWorkload {
+    /// Validates the specification.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if numbers contradict each other.
+    fn check(&self) -> Result<()>;
+
+    /// The files that there are before the first operation.
+    fn population(&self, seed: u64) -> Population;
+
+    /// How many files get the numbers behind those, at most.
+    fn new_files(&self) -> u64 {
+        0
+    }
+
+    /// Operations before the clock starts.
+    fn setup(&self) -> Vec<Operation> {
+        Vec::new()
+    }
+
+    /// The measured operations, in order.
+    fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>>;
+
+    /// Most bytes that one call moves.
+    fn request_bytes(&self) -> u64;
+
+    /// Whether it changes anything.
+    fn writes(&self) -> bool {
+        true
+    }
+
+    /// Whether it needs mappings of files.
+    fn maps(&self) -> bool {
+        false
+    }
+
+    /// Whether it gives advice about its one file, so that read-ahead can be set by file.
+    fn takes_advice(&self) -> bool {
+        false
+    }
+
+    /// Whether each request that changes a file makes that durable.
+    fn sync_each(&self) -> bool {
+        false
+    }
+
+    /// Threads that share the operations: thread `t` of `n` has the operations `t`, `t + n`, ...
+    fn threads(&self) -> u32 {
+        1
+    }
+
+    /// The names of all files, by their numbers.
+    fn names(&self, seed: u64) -> Vec<String> {
+        let population = self.population(seed);
+        let new = population.files..population.files + self.new_files();
+        let there = population.list().into_iter().map(|file| file.name);
+        there.chain(new.map(|number| file_name(number as u32))).collect()
+    }
+}

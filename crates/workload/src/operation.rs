@@ -1,0 +1,177 @@
+//! One operation of a workload.
+
+use pocketstone_core::words;
+
+words! {
+    /// Which call asks the kernel, before the first request, for all that the requests will read.
+    Prefetch {
+        /// None.
+        None = "none",
+        /// readahead(2).
+        Readahead = "readahead",
+        /// posix_fadvise(POSIX_FADV_WILLNEED).
+        Willneed = "willneed",
+        /// madvise(MADV_WILLNEED) on a mapping.
+        Madvise = "madvise",
+    }
+}
+
+impl Prefetch {
+    pub(crate) fn none() -> Self {
+        Prefetch::None
+    }
+
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        *self == Prefetch::None
+    }
+}
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Reading alone.
+    Read,
+    /// Reading, and writing at offsets.
+    Write,
+    /// Reading, and writing at its end.
+    Append,
+}
+
+/// One operation of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Read `bytes` bytes of a file at `offset`.
+    Read {
+        /// Number of the file; a `read` workload has one.
+        file: u32,
+        /// Position in the file.
+        offset: u64,
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// Overwrite `bytes` bytes of a file at `offset`.
+    Write {
+        /// Number of the file.
+        file: u32,
+        /// Position in the file.
+        offset: u64,
+        /// Bytes written.
+        bytes: u64,
+    },
+    /// Write `bytes` bytes at a file's end.
+    Append {
+        /// Number of the file.
+        file: u32,
+        /// Bytes written.
+        bytes: u64,
+    },
+    /// Create an empty file and close it.
+    CreateFile {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Create an empty file, for what follows until it is closed.
+    Create {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Delete a file.
+    Delete {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Ask for a file's attributes by its name.
+    LookUp {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Open a file, for what follows until it is closed.
+    Open {
+        /// Number of the file.
+        file: u32,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// Close the file that is open.
+    Close {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Map a file into memory, for as long as the run takes.
+    Map {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Read a byte of a mapped file: where its page is not in memory, the kernel gets it.
+    Touch {
+        /// Number of the file.
+        file: u32,
+        /// Position in the file.
+        offset: u64,
+    },
+    /// Make a file durable that is open.
+    Sync {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Give a file that is open another size.
+    Truncate {
+        /// Number of the file.
+        file: u32,
+        /// The size.
+        bytes: u64,
+    },
+    /// Give a file the name of another number, which no file has.
+    Rename {
+        /// Number of the file.
+        file: u32,
+        /// Number that it has from then on.
+        to: u32,
+    },
+    /// Open a file, read all of it, close it.
+    ReadFile {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Open a file, cut it to nothing, write so many bytes, close it.
+    WriteFile {
+        /// Number of the file.
+        file: u32,
+        /// Its new size.
+        bytes: u64,
+    },
+    /// Make a directory.
+    MakeDirectory {
+        /// Number of the directory.
+        directory: u32,
+    },
+    /// Read all names of the folder that the files are in.
+    List,
+    /// Evict a file's pages from the page cache. It is part of the measurement, but not measured.
+    Evict {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Ask the kernel for a part of the file before it is read. It is timed apart.
+    Prefetch {
+        /// By which call.
+        by: Prefetch,
+        /// Position in the file.
+        offset: u64,
+        /// How much.
+        bytes: u64,
+    },
+    /// Do nothing for a while.
+    Pause {
+        /// How long.
+        ns: u64,
+    },
+}
+
+impl Operation {
+    /// Whether a run's log of calls has it.
+    pub fn is_logged(&self) -> bool {
+        !matches!(self, Operation::Pause { .. } | Operation::Evict { .. } | Operation::Prefetch { .. })
+    }
+}

@@ -1,0 +1,180 @@
+//! Orders to boards. A plan is pure data: the same plan on the same image does the same work, and its JSON text is sent
+//! to the board and stored in the results.
+
+use crate::population::Population;
+use crate::table::Workload;
+use pocketstone_core::board::Board;
+use pocketstone_core::database::DatabaseSpec;
+use pocketstone_core::volume::Volume;
+use serde::{Deserialize, Serialize};
+
+/// Version of the plan's JSON form; a runner refuses any other. 3: volumes have a medium and an access.
+pub const PLAN_FORMAT: u32 = 3;
+
+/// Name of a prepared workload's file, beside the order that needs it.
+pub const TRACE_FILE: &str = "workload.trace";
+
+/// Name of a read-only volume's image, beside the order that needs it.
+pub const IMAGE_FILE: &str = "volume.squashfs";
+
+/// The contents of `order.json`: an order, and the board's description of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The board.
+    pub board: Board,
+    /// What to do.
+    pub order: Order,
+}
+
+/// One message to a board's runner.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Order {
+    /// Bring the board one step nearer to the state that measurements start from.
+    Prepare {
+        /// The step.
+        step: Step,
+    },
+    /// Measure one cell.
+    Measure {
+        /// The cell's plan.
+        plan: Box<Plan>,
+    },
+    /// Say which database engines there are.
+    Engines,
+    /// Run a command and hand back its output and exit status.
+    Exec {
+        /// Program and arguments.
+        argv: Vec<String>,
+    },
+    /// Run an interactive shell on the console until it exits.
+    Shell,
+}
+
+impl Order {
+    /// Digest of the prepared workload that whoever carries it out must have beside it, as [`TRACE_FILE`].
+    pub fn trace(&self) -> Option<&str> {
+        match self {
+            Order::Prepare { step: Step::Load { database, .. } } => Some(&database.trace),
+            Order::Measure { plan } => plan.workload.database().map(|database| database.trace.as_str()),
+            Order::Prepare { .. } | Order::Engines | Order::Exec { .. } | Order::Shell => None,
+        }
+    }
+
+    /// Names of the files that whoever carries it out must have beside it.
+    pub fn files(&self) -> Vec<&'static str> {
+        let trace = self.trace().map(|_| TRACE_FILE);
+        trace.into_iter().chain(self.image().map(|_| IMAGE_FILE)).collect()
+    }
+
+    /// The volume whose image whoever carries it out must have beside it, as [`IMAGE_FILE`], and its files.
+    pub fn image(&self) -> Option<(&Volume, &Population)> {
+        match self {
+            Order::Prepare { step: Step::Populate { volume, population } } => {
+                volume.read_only().then_some((volume, population))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A step of preparation. Boards that can, keep the state after each step and start from it again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Step {
+    /// Erase the medium, make an empty file system on it and mount it.
+    Format {
+        /// What to make.
+        volume: Volume,
+    },
+    /// Write the files that a workload starts with, and wait until background work has ended.
+    Populate {
+        /// Where.
+        volume: Volume,
+        /// The files.
+        population: Population,
+    },
+    /// Load a database with what its workload starts from, in a process of its own, and wait until
+    /// background work has ended.
+    Load {
+        /// Where.
+        volume: Volume,
+        /// The database, and the workload whose initial state it gets.
+        database: Box<DatabaseSpec>,
+    },
+}
+
+impl Step {
+    /// What it is on.
+    pub fn volume(&self) -> &Volume {
+        match self {
+            Step::Format { volume } | Step::Populate { volume, .. } | Step::Load { volume, .. } => volume,
+        }
+    }
+}
+
+/// The measured part of one cell, and the state it starts from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// [`PLAN_FORMAT`].
+    pub format: u32,
+    /// Seed of everything random in this cell.
+    pub seed: u64,
+    /// The volume under test.
+    pub volume: Volume,
+    /// What is done on it.
+    pub workload: Workload,
+    /// Read-ahead to set; `None` leaves the machine's own.
+    pub read_ahead: Option<ReadAhead>,
+    /// Trace every flash operation. Tracing costs time: latencies come from a run without it.
+    pub trace: bool,
+    /// Measure the energy of the run, after a rest to measure idle power.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub energy: bool,
+}
+
+impl Plan {
+    /// The steps that bring a freshly booted board to the state this plan starts from. A volatile volume has
+    /// none: it lives as long as the process that measures on it, which prepares it.
+    pub fn steps(&self) -> Vec<Step> {
+        if self.volume.volatile() {
+            return Vec::new();
+        }
+        let volume = self.volume.clone();
+        let filled = match self.workload.on_files() {
+            Some(files) => Step::Populate { volume: volume.clone(), population: files.population(self.seed) },
+            None => {
+                let loading = self.workload.database().map(DatabaseSpec::loading).map(Box::new);
+                let load = loading.map(|database| Step::Load { volume: volume.clone(), database });
+                return [Step::Format { volume }].into_iter().chain(load).collect();
+            }
+        };
+        vec![Step::Format { volume }, filled]
+    }
+}
+
+/// A read-ahead setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadAhead {
+    /// Where it is set.
+    pub by: ReadAheadBy,
+    /// Largest window in bytes; 0 switches read-ahead off. By file, only on and off exist.
+    pub bytes: u64,
+}
+
+pocketstone_core::words! {
+    /// Where read-ahead is set.
+    ReadAheadBy {
+        /// For the whole mount, through its backing device (`read_ahead_kb` of the bdi).
+        Mount = "mount",
+        /// For one open file, through `posix_fadvise`: `RANDOM` is off, `NORMAL` is the mount's window.
+        /// Raw NAND mounts, which have no window by default, get one of 128 KiB for it.
+        File = "file",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! The table of workloads: what each of them is, told in its own file.
+
+use crate::database::{DATABASE_FACTORS, Prepares};
+use crate::definition::{Defined, FileWorkload};
+use crate::factor::{AnyFactor, Factor, Impossible, Point};
+use crate::{AppStartSpec, FilesSpec, PostmarkSpec, ReadSpec};
+use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
+use pocketstone_core::words::Word;
+use pocketstone_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// A workload's entry in the table.
+#[derive(Debug)]
+pub struct Definition {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// What a study can vary of it, beside the volume.
+    pub factors: &'static [AnyFactor],
+    /// The factors that decide whether a combination exists.
+    pub deciding: &'static [&'static str],
+    /// Whether a combination of values is one at all.
+    pub exists: fn(&Point) -> bool,
+    of_point: fn(&Point) -> Result<Workload, Impossible>,
+}
+
+macro_rules! workloads {
+    ($($(#[$doc:meta])* $variant:ident($spec:ty) = $kind:literal,)*) => {
+        /// A workload.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind", rename_all = "kebab-case")]
+        pub enum Workload {
+            $($(#[$doc])* #[serde(rename = $kind)] $variant($spec),)*
+            /// A prepared workload on a database.
+            Database(Box<DatabaseSpec>),
+        }
+
+        impl Workload {
+            /// As a workload on files; `None`: it is one on a database.
+            pub fn on_files(&self) -> Option<&dyn FileWorkload> {
+                match self {
+                    $(Workload::$variant(spec) => Some(spec),)*
+                    Workload::Database(_) => None,
+                }
+            }
+        }
+
+        /// The workloads on files, in the order they are shown.
+        pub const ON_FILES: [Definition; [$($kind,)*].len()] = [$(Definition {
+            name: <$spec as Defined>::NAME,
+            about: <$spec as Defined>::ABOUT,
+            factors: <$spec as Defined>::FACTORS,
+            deciding: <$spec as Defined>::DECIDING,
+            exists: <$spec as Defined>::exists,
+            of_point: |point| <$spec as Defined>::of_point(point).map(Workload::$variant),
+        },)*];
+    };
+}
+
+// This is where a new workload on files gets its line.
+workloads! {
+    /// read() calls on one file.
+    Read(ReadSpec) = "read",
+    /// One kind of operation on a folder of files.
+    Files(FilesSpec) = "files",
+    /// PostMark's transactions.
+    Postmark(PostmarkSpec) = "postmark",
+    /// The reads of a starting application.
+    AppStart(AppStartSpec) = "app-start",
+}
+
+/// The factor that says which workload it is.
+pub const WORKLOAD: Factor<Name> =
+    Factor::new("workload", "the workload: on files, or a database workload's operations").default("read");
+
+/// The name of a workload, on files or on a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    /// The entry of this number in [`ON_FILES`].
+    OnFiles(usize),
+    /// One on a database.
+    Database(DatabaseWorkload),
+}
+
+/// All names, those on files first.
+const NAMES: [&str; ON_FILES.len() + DatabaseWorkload::ALL.len()] = {
+    let mut names = [""; ON_FILES.len() + DatabaseWorkload::ALL.len()];
+    let mut n = 0;
+    while n < names.len() {
+        names[n] = match n < ON_FILES.len() {
+            true => ON_FILES[n].name,
+            false => DatabaseWorkload::ALL[n - ON_FILES.len()].name(),
+        };
+        n += 1;
+    }
+    names
+};
+
+impl Word for Name {
+    const WORDS: &'static [&'static str] = &NAMES;
+
+    fn word(self) -> &'static str {
+        match self {
+            Name::OnFiles(number) => ON_FILES[number].name,
+            Name::Database(workload) => workload.name(),
+        }
+    }
+
+    fn of_word(word: &str) -> Option<Name> {
+        let on_files = ON_FILES.iter().position(|definition| definition.name == word).map(Name::OnFiles);
+        on_files.or_else(|| DatabaseWorkload::of_word(word).map(Name::Database))
+    }
+}
+
+impl Name {
+    /// What a study can vary of it, beside the volume.
+    pub fn factors(self) -> impl Iterator<Item = &'static AnyFactor> {
+        let (on_files, workload) = match self {
+            Name::OnFiles(number) => (ON_FILES[number].factors, None),
+            Name::Database(workload) => (&[][..], Some(workload)),
+        };
+        let of = move |(factor, of): &'static (AnyFactor, fn(DatabaseWorkload) -> bool)| {
+            workload.is_some_and(of).then_some(factor)
+        };
+        on_files.iter().chain(DATABASE_FACTORS.iter().filter_map(of))
+    }
+
+    /// Whether a combination of values is one at all.
+    pub fn exists(self, point: &Point) -> bool {
+        match self {
+            Name::OnFiles(number) => (ON_FILES[number].exists)(point),
+            Name::Database(_) => true,
+        }
+    }
+
+    /// Whether the page cache may have nothing of its files before the first operation.
+    pub fn may_be_cold(self) -> bool {
+        // Only `files` is always warm: it is for what is not of the medium.
+        self.word() != FilesSpec::NAME
+    }
+}
+
+impl Workload {
+    /// What a point makes, with this seed.
+    ///
+    /// # Errors
+    /// `Impossible` if its values contradict each other, or a database workload cannot be prepared.
+    pub fn of_point(point: &Point, seed: u64, prepares: &mut dyn Prepares) -> Result<Workload, Impossible> {
+        match point.of(&WORKLOAD)? {
+            Name::OnFiles(number) => (ON_FILES[number].of_point)(point),
+            Name::Database(workload) => crate::database::of_point(workload, point, seed, prepares)
+                .map(|spec| Workload::Database(Box::new(spec))),
+        }
+    }
+
+    /// As one on a database.
+    pub fn database(&self) -> Option<&DatabaseSpec> {
+        match self {
+            Workload::Database(spec) => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// As one on files.
+    ///
+    /// # Errors
+    /// `ErrorKind::Bug` for a database workload.
+    pub fn files(&self) -> Result<&dyn FileWorkload> {
+        self.on_files().ok_or_else(|| Error::bug("a database workload has no file operations"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_every_factor_has_one_definition() {
+        assert_eq!(NAMES.iter().collect::<BTreeSet<_>>().len(), NAMES.len());
+        let mut known: Vec<&AnyFactor> = Vec::new();
+        for name in NAMES {
+            for factor in Name::of_word(name).unwrap().factors() {
+                match known.iter().find(|f| f.name == factor.name) {
+                    // `threads` is of files and of databases, and of files it is a later one.
+                    Some(same) => assert_eq!((same.kind, same.default), (factor.kind, factor.default), "{name}"),
+                    None => known.push(factor),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_default_is_a_value_of_its_factor() {
+        for name in NAMES {
+            let mut point = Point::default();
+            point.insert("workload".into(), name.into());
+            for (factor, bytes) in [("file_bytes", 4096u64), ("requests", 1)] {
+                point.insert(factor.into(), bytes.into());
+            }
+            // Nothing but defaults: a workload from a file needs one.
+            let made = Workload::of_point(&point, 1, &mut crate::testing::Unprepared);
+            assert!(made.is_ok() || name == "prepared", "{name}: {:?}", made.err().map(|i| i.error.chain()));
+        }
+    }
+}

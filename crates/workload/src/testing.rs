@@ -1,0 +1,26 @@
+//! What tests share.
+
+use crate::database::Prepares;
+use crate::{Operation, Purpose};
+use pocketstone_core::Result;
+use pocketstone_core::database::Recipe;
+
+/// An operation as text, in the form that the digests of streams were taken of.
+pub fn text(operation: &Operation) -> String {
+    match operation {
+        Operation::Open { file, purpose } => {
+            format!("Open {{ file: {file}, append: {} }};", *purpose == Purpose::Append)
+        }
+        Operation::CreateFile { file } => format!("Create {{ file: {file} }};"),
+        other => format!("{other:?};"),
+    }
+}
+
+/// Prepares nothing.
+pub struct Unprepared;
+
+impl Prepares for Unprepared {
+    fn digests(&mut self, _recipe: &Recipe, _seed: u64) -> Result<(String, String)> {
+        Ok(Default::default())
+    }
+}

@@ -1,0 +1,297 @@
+//! Where the chunks of a file are.
+//!
+//! A file that was written in one go lies in consecutive pages: two words say where. Any other takes a few bits
+//! for each of its chunks, no more than a page number needs: this is what most of a mounted volume's memory is.
+
+use crate::log::chip::Chunk;
+
+/// Chunk numbers by their place in the file, from 0. A number of 0 is a hole.
+#[derive(Debug, Default)]
+pub struct Map(Form);
+
+#[derive(Debug)]
+enum Form {
+    /// The first `chunks` chunks, in pages that are written one after the other.
+    Run { first: Chunk, chunks: u32 },
+    /// An even number of words: numbers of `width` bits each, packed from the lowest bit on.
+    ///
+    /// An odd number: the same in segments, of which only those are there that hold something, for files with long
+    /// holes. `words[0]` segments; their numbers, ascending; the segments; a word to make the number odd. (A form of
+    /// its own would make every map larger.)
+    Words(Box<[u32]>),
+}
+
+/// Chunks in a segment.
+const SEGMENT: u32 = 256;
+/// A hole longer than so many chunks is long.
+const LONG: u32 = 4096;
+
+impl Default for Form {
+    fn default() -> Form {
+        Form::Run { first: 0, chunks: 0 }
+    }
+}
+
+/// What chunk numbers are like: the bits that the largest needs, and which of them are written one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Width {
+    bits: u32,
+    pages: u32,
+    entries: u32,
+}
+
+impl Width {
+    /// For numbers up to `largest`: at least 16 bits and an even number, as in the leaves of a checkpoint. Of every
+    /// `pages` of a block the first `entries` hold chunks.
+    pub fn of(largest: Chunk, pages: u32, entries: u32) -> Width {
+        Width { bits: (u32::BITS - largest.leading_zeros()).max(16).next_multiple_of(2), pages, entries }
+    }
+
+    pub fn bits(self) -> u32 {
+        self.bits
+    }
+
+    /// The chunk that comes `distance` after another when blocks are filled in their order.
+    fn after(self, first: Chunk, distance: u32) -> Chunk {
+        let place = first % self.pages + distance;
+        (first / self.pages + place / self.entries) * self.pages + place % self.entries
+    }
+
+    fn slots(self, words: usize) -> u32 {
+        (words as u64 * 32 / u64::from(self.bits)) as u32
+    }
+
+    fn words(self, slots: u32) -> usize {
+        (u64::from(slots) * u64::from(self.bits)).div_ceil(32) as usize
+    }
+
+    pub fn get(self, words: &[u32], slot: u32) -> Chunk {
+        let at = u64::from(slot) * u64::from(self.bits);
+        let (word, shift) = ((at / 32) as usize, at % 32);
+        let low = u64::from(words[word]);
+        let high = words.get(word + 1).map_or(0, |&word| u64::from(word));
+        ((high << 32 | low) >> shift) as u32 & (u32::MAX >> (32 - self.bits))
+    }
+
+    pub fn set(self, words: &mut [u32], slot: u32, chunk: Chunk) {
+        let at = u64::from(slot) * u64::from(self.bits);
+        let (word, shift) = ((at / 32) as usize, at % 32);
+        let mask = u64::from(u32::MAX >> (32 - self.bits)) << shift;
+        let value = u64::from(chunk) << shift;
+        words[word] = words[word] & !(mask as u32) | value as u32;
+        if mask >> 32 != 0 {
+            words[word + 1] = words[word + 1] & !((mask >> 32) as u32) | (value >> 32) as u32;
+        }
+    }
+}
+
+/// The numbers of the segments, and the words of all of them.
+fn segments(words: &[u32]) -> (&[u32], &[u32]) {
+    words[1..].split_at(words[0] as usize)
+}
+
+fn is_divided(words: &[u32]) -> bool {
+    words.len() % 2 == 1
+}
+
+impl Map {
+    /// The page that holds a chunk; 0: a hole.
+    pub fn get(&self, width: Width, slot: u32) -> Chunk {
+        match &self.0 {
+            Form::Run { first, chunks } if slot < *chunks => width.after(*first, slot),
+            Form::Run { .. } => 0,
+            Form::Words(words) if is_divided(words) => {
+                let (numbers, all) = segments(words);
+                let each = width.words(SEGMENT);
+                let place = numbers.binary_search(&(slot / SEGMENT));
+                place.map_or(0, |at| width.get(&all[at * each..][..each], slot % SEGMENT))
+            }
+            Form::Words(words) if slot < width.slots(words.len()) => width.get(words, slot),
+            Form::Words(_) => 0,
+        }
+    }
+
+    /// Slots from which on there are holes only.
+    fn slots(&self, width: Width) -> u32 {
+        match &self.0 {
+            Form::Run { chunks, .. } => *chunks,
+            Form::Words(words) if is_divided(words) => segments(words).0.last().map_or(0, |last| (last + 1) * SEGMENT),
+            Form::Words(words) => width.slots(words.len()),
+        }
+    }
+
+    /// Puts a chunk into a page; 0 makes a hole.
+    pub fn set(&mut self, width: Width, slot: u32, chunk: Chunk) {
+        match &mut self.0 {
+            Form::Run { first, chunks }
+                if slot == 0 && *chunks == 0 && width.after(chunk, 0) == chunk && chunk != 0 =>
+            {
+                (*first, *chunks) = (chunk, 1);
+                return;
+            }
+            Form::Run { first, chunks } if slot == *chunks && slot > 0 && chunk == width.after(*first, slot) => {
+                *chunks += 1;
+                return;
+            }
+            Form::Run { first, chunks } if slot < *chunks && chunk == width.after(*first, slot) => return,
+            Form::Run { chunks, .. } if chunk == 0 && slot >= *chunks => return,
+            Form::Run { chunks, .. } if chunk == 0 && slot + 1 == *chunks => {
+                *chunks -= 1;
+                return;
+            }
+            _ => {}
+        }
+        let slots = self.slots(width);
+        if chunk == 0 && slot >= slots {
+            return;
+        }
+        let divided = matches!(&self.0, Form::Words(words) if is_divided(words));
+        if divided || slot >= slots.saturating_mul(2).saturating_add(LONG) {
+            return self.set_in_segment(width, slot, chunk);
+        }
+        if slot >= slots || matches!(self.0, Form::Run { .. }) {
+            // Some more than asked for: a growing file would be copied for each of its chunks.
+            let packed = matches!(self.0, Form::Words(_));
+            let room = if packed { slot + 1 + slot / 8 } else { slots.max(slot + 1) };
+            let mut words = vec![0; width.words(room).next_multiple_of(2)];
+            self.chunks(width).for_each(|(slot, chunk)| width.set(&mut words, slot, chunk));
+            self.0 = Form::Words(words.into_boxed_slice());
+        }
+        if let Form::Words(words) = &mut self.0 {
+            width.set(words, slot, chunk);
+        }
+    }
+
+    fn set_in_segment(&mut self, width: Width, slot: u32, chunk: Chunk) {
+        let each = width.words(SEGMENT);
+        if let Form::Words(words) = &mut self.0 {
+            if is_divided(words) {
+                let first = 1 + words[0] as usize;
+                if let Ok(at) = words[1..first].binary_search(&(slot / SEGMENT)) {
+                    return width.set(&mut words[first + at * each..][..each], slot % SEGMENT, chunk);
+                }
+            }
+        }
+        let mut numbers: Vec<u32> = self.chunks(width).map(|(slot, _)| slot / SEGMENT).collect();
+        numbers.push(slot / SEGMENT);
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut all = vec![0; each * numbers.len()];
+        for (slot, chunk) in self.chunks(width).chain(std::iter::once((slot, chunk))) {
+            if let Ok(at) = numbers.binary_search(&(slot / SEGMENT)) {
+                width.set(&mut all[at * each..][..each], slot % SEGMENT, chunk);
+            }
+        }
+        let mut words = vec![numbers.len() as u32];
+        words.extend(numbers);
+        words.extend(all);
+        if words.len() % 2 == 0 {
+            words.push(0);
+        }
+        self.0 = Form::Words(words.into_boxed_slice());
+    }
+
+    /// Forgets the chunks from a place on, and gives their room back.
+    pub fn shrink(&mut self, width: Width, slots: u32) {
+        if let Form::Run { chunks, .. } = &mut self.0 {
+            *chunks = (*chunks).min(slots);
+            return;
+        }
+        let kept: Vec<(u32, Chunk)> = self.chunks(width).take_while(|&(slot, _)| slot < slots).collect();
+        *self = Map::default();
+        // From the last one on, so that there is room for all at once.
+        kept.into_iter().rev().for_each(|(slot, chunk)| self.set(width, slot, chunk));
+    }
+
+    /// Chunks that are no holes, with their places, in order.
+    pub fn chunks(&self, width: Width) -> impl Iterator<Item = (u32, Chunk)> + '_ {
+        let (plain, numbers) = match &self.0 {
+            Form::Words(words) if is_divided(words) => (0, segments(words).0),
+            _ => (self.slots(width), &[][..]),
+        };
+        let divided = numbers.iter().flat_map(|number| (0..SEGMENT).map(move |slot| number * SEGMENT + slot));
+        (0..plain).chain(divided).map(move |slot| (slot, self.get(width, slot))).filter(|&(_, chunk)| chunk != 0)
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        match &self.0 {
+            Form::Run { .. } => 0,
+            Form::Words(words) => size_of_val(&words[..]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_map_is_small() {
+        assert!(size_of::<Map>() <= 16);
+    }
+
+    #[test]
+    fn widths_are_even_and_at_least_16() {
+        // 2048 blocks of 64 pages, shifted by one block: 131136 needs 18 bits.
+        for (largest, bits) in [(131_135, 18), (100, 16), (1 << 18, 20), ((1 << 28) - 1, 28)] {
+            assert_eq!(Width::of(largest, 64, 63).bits(), bits);
+        }
+    }
+
+    #[test]
+    fn a_file_written_in_one_go_takes_nothing() {
+        let (width, mut map) = (Width::of(5000, 64, 63), Map::default());
+        // Page 63 of each block holds its summary.
+        (100..).filter(|page| page % 64 != 63).zip(0..1000).for_each(|(page, slot)| map.set(width, slot, page));
+        assert_eq!((map.bytes(), map.get(width, 26), map.get(width, 27)), (0, 126, 128));
+        map.set(width, 3, 4000);
+        // 1,000 numbers of 16 bits.
+        assert_eq!(map.bytes(), 2000);
+    }
+
+    #[test]
+    fn a_long_hole_takes_nothing() {
+        let (width, mut map) = (Width::of(5000, 64, 63), Map::default());
+        map.set(width, 0, 70);
+        map.set(width, (1 << 28) - 2, 71);
+        assert!(map.bytes() < 2048);
+        assert!(map.chunks(width).eq([(0, 70), ((1 << 28) - 2, 71)]));
+    }
+
+    proptest! {
+        #[test]
+        fn a_map_is_a_map(
+            entries in 62u32..65,
+            largest in prop_oneof![Just(70_000u32), Just(131_135), Just((1 << 28) - 1)],
+            changes in proptest::collection::vec(
+                (prop_oneof![9 => 0u32..80, 1 => 4990u32..5100], 0u32..3, any::<u32>(), any::<bool>()), 1..200),
+        ) {
+            let width = Width::of(largest, 64, entries);
+            let (mut map, mut model) = (Map::default(), BTreeMap::new());
+            for (slot, what, chunk, run) in changes {
+                match what {
+                    0 => {
+                        map.shrink(width, slot);
+                        model.retain(|&place, _| place < slot);
+                    }
+                    1 => {
+                        map.set(width, slot, 0);
+                        model.remove(&slot);
+                    }
+                    _ => {
+                        let chunk = if run { 500 + slot } else { 1 + chunk % largest };
+                        map.set(width, slot, chunk);
+                        model.insert(slot, chunk);
+                    }
+                }
+                for slot in (0..100).chain(4980..5110) {
+                    prop_assert_eq!(map.get(width, slot), model.get(&slot).copied().unwrap_or(0));
+                }
+            }
+            prop_assert!(map.chunks(width).eq(model.into_iter()));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A run's results, as tests look at them.
+
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+
+fn open(results: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(results.join("results.sqlite"), flags)?;
+    db.busy_timeout(std::time::Duration::from_secs(10))?;
+    Ok(db)
+}
+
+/// The results in a folder, to read.
+///
+/// # Errors
+///
+/// When there are none yet: nothing is ever created, as that would be in the way of a run that is just beginning.
+pub fn begun(results: &Path) -> rusqlite::Result<Connection> {
+    open(results, OpenFlags::SQLITE_OPEN_READ_ONLY)
+}
+
+/// The results in a folder, to read.
+#[track_caller]
+pub fn read(results: &Path) -> Connection {
+    begun(results).unwrap_or_else(|e| panic!("{}: {e}", results.display()))
+}
+
+/// The results in a folder, to change. After a crash the first to open them undoes what was half written, and so
+/// must be able to write.
+#[track_caller]
+pub fn change(results: &Path) -> Connection {
+    open(results, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap_or_else(|e| panic!("{}: {e}", results.display()))
+}
+
+/// One value of a run's results.
+#[track_caller]
+pub fn value<T: FromSql>(results: &Path, sql: &str) -> T {
+    let value = read(results).query_row(sql, [], |r| r.get(0));
+    value.unwrap_or_else(|e| panic!("{}: {sql}: {e}", results.display()))
+}

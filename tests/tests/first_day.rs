@@ -1,0 +1,373 @@
+//! What a new user tries in the first hour: commands that are pasted, started twice, asked for too much.
+
+use pocketstone_testing::{Need, or_skip, program, root};
+use pocketstone_tests::command::{Ran, binary, changed, lab, pocketstone, poll, run, write};
+use pocketstone_tests::project;
+use pocketstone_tests::results;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Two points on this machine.
+const SMALL: &str = r#"title = "A small file"
+board = "host"
+seed = 1
+
+[[experiment]]
+name = "small"
+[experiment.factors]
+file_system = "directory"
+file_bytes = "1MiB"
+requests = [8, 16]
+read_ahead_by = "file"
+read_ahead_bytes = ["128KiB", 0]
+[experiment.compare]
+factor = "read_ahead_bytes"
+baseline = "128KiB"
+candidate = 0
+
+[[figure]]
+name = "time"
+title = "Total time"
+caption = "Of all requests."
+experiment = "small"
+metric = "total_ns"
+show = "value"
+x = "requests"
+series = ["read_ahead_bytes"]
+only = "requests = 8"
+
+[[claim]]
+name = "time-passes"
+text = "Reads take time"
+value = "SELECT min(median) FROM summary WHERE metric = 'total_ns'"
+unit = "nanoseconds"
+at_least = 1
+"#;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn seconds(text: &str) -> f64 {
+    text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+fn check(text: &str) -> Ran {
+    let folder = folder();
+    write(folder.path(), "s.toml", text);
+    lab(folder.path(), &["study", "check", "s.toml"])
+}
+
+#[test]
+fn the_command_in_the_results_makes_the_same_run_again() {
+    let place = folder();
+    let here = place.path().join("it's a place");
+    fs::create_dir(&here).expect("a folder");
+    write(&here, "my study.toml", SMALL);
+    let words = ["run", "my study.toml", "--only", "requests = 8 AND 'a' != '$HOME'", "--directory", "some files"];
+    lab(&here, &[&words[..], &["--output", "out"]].concat()).ends_with(0);
+    let command: String = results::value(&here.join("out"), "SELECT value FROM run WHERE name = 'command'");
+    // Pasted into a shell that is somewhere else.
+    run(Command::new("sh").args(["-c", &command]).current_dir("/")).ends_with(0).says(&["2 cells measured"]);
+    let again = here.join("results/latest");
+    let point = "SELECT group_concat(point || seed || traced, ';') FROM (SELECT * FROM cell ORDER BY point)";
+    assert_eq!(results::value::<String>(&again, point), results::value::<String>(&here.join("out"), point));
+    // What goes on with a run belongs to it.
+    lab(&here, &["run", "--resume", "out"]).ends_with(0).says(&["4 cells measured"]);
+    let command: String = results::value(&here.join("out"), "SELECT value FROM run WHERE name = 'command'");
+    assert!(!command.contains("--only") && command.contains("--directory"), "{command}");
+}
+
+#[test]
+fn results_latest_leads_to_the_last_run() {
+    let folder = folder();
+    write(folder.path(), "s.toml", SMALL);
+    let run = |more: &[&str]| {
+        lab(folder.path(), &[&["run", "s.toml", "--directory", "files", "--only", "requests = 8"], more].concat())
+            .ends_with(0)
+    };
+    run(&["--output", "elsewhere"]);
+    assert!(!folder.path().join("results").exists(), "results of one's own place leave no link");
+    run(&[]);
+    let latest = || fs::read_link(folder.path().join("results/latest")).expect("results/latest");
+    let first = latest();
+    assert!(first.to_string_lossy().starts_with("s-"), "{}", first.display());
+    run(&["--output", "results/mine"]);
+    assert_eq!(latest(), Path::new("mine"));
+    lab(folder.path(), &["report", "results/latest"]).ends_with(0);
+    // Somebody's own folder of that name stays.
+    fs::remove_file(folder.path().join("results/latest")).expect("the link");
+    fs::create_dir(folder.path().join("results/latest")).expect("a folder");
+    run(&["--output", "results/third"]);
+    assert!(folder.path().join("results/latest").is_dir());
+}
+
+#[test]
+fn a_folder_of_other_files_is_not_for_results() {
+    let folder = folder();
+    write(folder.path(), "s.toml", SMALL);
+    fs::create_dir(folder.path().join("photos")).expect("a folder");
+    write(&folder.path().join("photos"), "cat.jpg", "a cat");
+    let run = |output: &str| lab(folder.path(), &["run", "s.toml", "--directory", "files", "--output", output]);
+    run("photos").ends_with(1).complains(&["photos holds other files, such as cat.jpg", "hint: "]);
+    assert_eq!(fs::read_dir(folder.path().join("photos")).expect("photos").count(), 1);
+    run("s.toml").ends_with(1);
+    fs::create_dir(folder.path().join("empty")).expect("a folder");
+    run("empty").ends_with(0);
+}
+
+#[test]
+fn one_command_at_a_time_adds_to_a_run_and_the_other_is_told_who() {
+    let folder = folder();
+    let long = changed(SMALL, "requests = [8, 16]", "requests = 20\ninter_arrival_ns = \"100ms\"");
+    let long = changed(&changed(&long, "only = \"requests = 8\"\n", ""), "seed = 1", "seed = 1\nrepetitions = 5");
+    write(folder.path(), "s.toml", &long);
+    let mut first = pocketstone(folder.path(), &["run", "s.toml", "--directory", "files", "--output", "out"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a run");
+    let results = folder.path().join("out/results.sqlite");
+    poll(Duration::from_secs(30), || results.exists().then_some(())).expect("results");
+    let second = lab(folder.path(), &["run", "--resume", "out", "--directory", "files"]).ends_with(1);
+    second.complains(&[&format!("out is in use by process {}", first.id()), "run s.toml", "hint: "]);
+    let new = lab(folder.path(), &["run", "s.toml", "--directory", "files", "--output", "out"]);
+    new.ends_with(1).complains(&["already exists"]);
+    // One that is killed leaves no lock.
+    first.kill().expect("it runs");
+    first.wait().expect("it ends");
+    lab(folder.path(), &["run", "--resume", "out", "--only", "seed = 1"]).ends_with(0);
+    assert!(!folder.path().join("out/in-use").exists());
+}
+
+#[test]
+fn json_has_the_cells_of_a_dry_run_and_the_numbers_of_a_run() {
+    let folder = folder();
+    write(folder.path(), "s.toml", SMALL);
+    let json = |words: &[&str]| {
+        let ran =
+            lab(folder.path(), &[&["run", "s.toml", "--directory", "files", "--json"], words].concat()).ends_with(0);
+        serde_json::from_str::<serde_json::Value>(&ran.out).unwrap_or_else(|e| panic!("{e} in {ran}"))
+    };
+    let dry = json(&["--dry-run"]);
+    assert_eq!(dry["number"].as_u64(), Some(dry["cells"].as_array().expect("cells").len() as u64));
+    assert_eq!(dry["cells"][0]["point"]["requests"], 8);
+    let outcome = json(&["--output", "out"]);
+    let statistics = outcome["statistics"].as_array().expect("statistics");
+    let is = |row: &&serde_json::Value| {
+        row["metric"] == "total_ns" && row["point"]["requests"] == 8 && row["point"]["read_ahead_bytes"] == 0
+    };
+    let median = statistics.iter().find(is).expect("the point's time")["median"].as_f64();
+    let stored = "SELECT median FROM summary WHERE metric = 'total_ns' AND requests = 8 AND read_ahead_bytes = 0";
+    assert_eq!(median, Some(results::value(&folder.path().join("out"), stored)));
+    assert!(outcome["comparisons"].as_array().is_some_and(|c| c.iter().any(|row| row["metric"] == "total_ns")));
+}
+
+#[test]
+fn a_comparison_is_of_the_cells_that_both_have() {
+    let folder = folder();
+    write(folder.path(), "s.toml", &changed(SMALL, "seed = 1", "seed = 1\nrepetitions = 2"));
+    let run = |output: &str| {
+        lab(folder.path(), &["run", "s.toml", "--directory", "files", "--output", output]).ends_with(0);
+        results::change(&folder.path().join(output))
+    };
+    let (a, b) = (run("a"), run("b"));
+    // The same numbers in both, but for a seed that one of them lacks: there its median would be another.
+    for db in [&a, &b] {
+        let set = "UPDATE metric SET value = 1000.0 * (SELECT seed FROM cell WHERE id = cell) WHERE name = 'total_ns';
+                   UPDATE statistic SET median = 1500, low = 1000, high = 2000 WHERE metric = 'total_ns'";
+        db.execute_batch(set).expect("numbers");
+    }
+    b.execute_batch(
+        "PRAGMA foreign_keys = ON; DELETE FROM cell WHERE seed = 2;
+         UPDATE statistic SET median = 1000, low = 1000, high = 1000 WHERE metric = 'total_ns'",
+    )
+    .expect("cells");
+    drop((a, b));
+    let compared = lab(folder.path(), &["compare", "a", "b"]).ends_with(0);
+    assert!(
+        !compared.out.contains("total_ns") && compared.out.contains("4 cells are in only one of the runs"),
+        "{compared}"
+    );
+    // What the second run has more is no loss; what it has less is one.
+    lab(folder.path(), &["compare", "b", "a", "--max-regression", "1"]).ends_with(0);
+    let less = lab(folder.path(), &["compare", "a", "b", "--max-regression", "1"]).ends_with(3);
+    less.complains(&["4 cells of the first run are missing or failed in the second"]);
+}
+
+#[test]
+fn a_regression_is_judged_by_the_studys_metrics_and_told_apart_from_noise() {
+    let folder = folder();
+    let five = changed(SMALL, "seed = 1", "seed = 1\nrepetitions = 5\njudged_metrics = [\"operations_per_s\"]");
+    write(folder.path(), "five.toml", &five);
+    write(folder.path(), "one.toml", &changed(&five, "repetitions = 5", "repetitions = 1"));
+    let run = |study: &str, output: &str, rate: f64| {
+        lab(folder.path(), &["run", study, "--directory", "files", "--output", output]).ends_with(0);
+        let db = results::change(&folder.path().join(output));
+        db.execute("UPDATE metric SET value = ?1 WHERE name = 'operations_per_s'", [rate]).expect("a rate");
+    };
+    let compare = |a: &str, b: &str| lab(folder.path(), &["compare", a, b, "--max-regression", "20"]);
+    for study in ["five", "one"] {
+        run(&format!("{study}.toml"), &format!("{study}-1000"), 1000.0);
+        run(&format!("{study}.toml"), &format!("{study}-500"), 500.0);
+    }
+    // Fewer operations in a second are worse, more are not; time is not what this study judges.
+    let slower = compare("five-1000", "five-500").ends_with(3).complains(&["4 medians are worse by more than 20 %"]);
+    slower.says(&["operations_per_s: 1000 -> 500 (pairs -50.0 %; 93.7% interval: -50.0 to -50.0), smaller"]);
+    let faster = compare("five-500", "five-1000").ends_with(0).says(&["operations_per_s: 500 -> 1000"]);
+    assert!(!faster.out.contains("total_ns"), "{faster}");
+    // One run each of a machine that does not repeat to the bit says nothing.
+    let one = compare("one-1000", "one-500").ends_with(0);
+    one.says(&[
+        "operations_per_s: 1000 -> 500 (pairs -50.0 %), cannot tell",
+        "4 medians cannot be distinguished from noise",
+    ]);
+}
+
+#[test]
+fn a_check_says_first_how_many_cells_and_how_long_and_is_quick_with_100_000() {
+    let many = changed(SMALL, "requests = [8, 16]", &format!("requests = {:?}", (1..=250).collect::<Vec<_>>()));
+    // On a virtual board each has a twin: 250 x 2 x 100 x 2.
+    let many = changed(&many, "seed = 1", "seed = 1\nrepetitions = 100");
+    let folder = folder();
+    write(folder.path(), "s.toml", &many);
+    // Time of a processor: other tests run beside it.
+    let script = format!("TIMEFORMAT='took %U %S'; time {} study check s.toml", binary().display());
+    let checked = run(Command::new("bash").args(["-c", &script]).current_dir(folder.path())).ends_with(0);
+    let first = checked.out.lines().next().unwrap_or_default();
+    assert!(first.contains("100000 cells on a virtual board, about "), "{checked}");
+    let took: f64 = checked.err.rsplit("took ").next().unwrap_or_default().split_whitespace().map(seconds).sum();
+    let limit = if binary().to_string_lossy().contains("release") { 3.0 } else { 60.0 };
+    assert!(took > 0.0 && took < limit, "{took} s: {checked}");
+    let more = changed(&many, "repetitions = 100", "repetitions = 101");
+    check(&more).ends_with(1).complains(&["101000 cells", "--many-cells"]);
+    let far_more: Vec<u32> = (1..=20_000).collect();
+    let far_more =
+        changed(SMALL, "requests = [8, 16]", &format!("requests = {far_more:?}\ninter_arrival_ns = {far_more:?}"));
+    write(folder.path(), "s.toml", &far_more);
+    // Counted, not made.
+    lab(folder.path(), &["run", "s.toml", "--dry-run"]).ends_with(1).complains(&["1600000000 cells", "--many-cells"]);
+    write(folder.path(), "more.toml", &more);
+    lab(folder.path(), &["study", "check", "more.toml", "--many-cells"]).ends_with(0).says(&["101000 cells"]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_where_it_stands() {
+    for (from, to, words) in [
+        ("board = \"host\"", "board = \"hots\"", &["s.toml:2:9", "unknown board `hots`", "virt-nand"][..]),
+        ("candidate = 0", "candidate = \"128KiB\"", &["s.toml:16:13", "baseline and candidate are both 128 KiB"]),
+        ("[\"128KiB\", 0]", "[\"128KiB\", 0, 1000]", &["s.toml:12:20", "1000", "multiple of 1024"]),
+        ("[8, 16]", "[8, 16, 8]", &["s.toml:10:12", "the value 8 twice"]),
+        ("seed = 1", "seed = 1\nrepetitions = 0", &["s.toml:4:15", "repetitions must be 1 or more"]),
+        ("name = \"small\"", "name = \"small\"\nrepetitions = 0", &["s.toml:7:15", "repetitions must be 1 or more"]),
+        ("[8, 16]", "[8, 16]\nrequest_bytes = [\"4KiB\", \"2MiB\"]", &["s.toml:11:17", "do not fit a file", "small"]),
+        ("\"directory\"", "\"tmpfs\"", &["s.toml:12:20", "tmpfs in memory does not support read-ahead"]),
+        ("\"directory\"", "\"jffs2\"\nmedium = \"ubi\"", &["s.toml:9:10", "jffs2 is unsupported on ubi", "medium = "]),
+        ("\"directory\"", "\"ntfs\"", &["s.toml:8:15", "unknown volume `ntfs`", "squashfs-ubi"]),
+        ("only = \"requests = 8\"", "only = \"requsts = 8\"", &["s.toml:27:8", "no such column: requsts"]),
+    ] {
+        let complaint = check(&changed(SMALL, from, to)).ends_with(1).complains(words);
+        assert!(!complaint.err.contains("SELECT"), "the text around the user's is none of theirs: {complaint}");
+    }
+    let flash = changed(&changed(SMALL, "\"host\"", "\"virt-nand\""), "\"directory\"", "\"jffs2\"");
+    let flash = changed(&changed(&flash, "= \"file\"", "= \"mount\""), "\"1MiB\"", "\"300MiB\"");
+    check(&flash).ends_with(1).complains(&["s.toml:9:14", "300 MiB", "256 MiB"]);
+}
+
+#[test]
+fn a_query_without_an_end_is_ended() {
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+    let claim = changed(SMALL, "SELECT min(median) FROM summary WHERE metric = 'total_ns'", endless);
+    let claim = std::thread::spawn(move || check(&claim));
+    let folder = folder();
+    write(folder.path(), "s.toml", SMALL);
+    let only = format!("requests IN ({endless})");
+    let only = lab(folder.path(), &["run", "s.toml", "--dry-run", "--only", &only]).ends_with(1);
+    only.complains(&["takes longer than 5 s"]);
+    let claim = claim.join().expect("a check").ends_with(1);
+    claim.complains(&["s.toml:32", "`time-passes`", "takes longer than 5 s", endless]);
+    let short = lab(folder.path(), &["run", "s.toml", "--dry-run", "--only", "requests = "]).ends_with(1);
+    assert!(!short.err.contains("SELECT") && short.err.contains("it is incomplete"), "{short}");
+}
+
+#[test]
+fn an_edited_study_stays_and_lines_that_fail_are_listed() {
+    let folder = folder();
+    let example = project().join("examples");
+    let (db, log) = (example.join("app.db"), example.join("log.sql"));
+    let mut text = fs::read_to_string(log).expect("the example");
+    text += "4.500 SELECT * FROM nobody\n4.600 SELECT ?\n4.700 SELECT 'last'\n";
+    write(folder.path(), "log.sql", &text);
+    let import = |more: &[&str]| {
+        let words = ["import", "--db", db.to_str().expect("a path"), "--queries", "log.sql", "--study", "own.toml"];
+        lab(folder.path(), &[&words, more].concat())
+    };
+    let number = |line: &str| text.lines().position(|l| l == line).expect("a line") + 1;
+    let (nobody, unbound) = (number("4.500 SELECT * FROM nobody"), number("4.600 SELECT ?"));
+    import(&[]).ends_with(1).complains(&[&format!("line {unbound}: it has 1 `?` but 0 values"), "--skip-errors"]);
+    let imported = import(&["--skip-errors"]).ends_with(0);
+    imported.says(&[
+        &format!("line {nobody}: "),
+        "no such table: nobody",
+        &format!("line {unbound}: "),
+        "61 operations",
+        "starts from a database of 7168 bytes",
+    ]);
+    import(&["--skip-errors"]).ends_with(0);
+    let edited = fs::read_to_string(folder.path().join("own.toml")).expect("the study") + "# mine\n";
+    write(folder.path(), "own.toml", &edited);
+    import(&["--skip-errors"]).ends_with(1).complains(&["own.toml already exists", "--study another name"]);
+    assert_eq!(fs::read_to_string(folder.path().join("own.toml")).expect("the study"), edited);
+    write(folder.path(), "notes.txt", "mine");
+    let (db, log) = (db.to_str().expect("a path"), "log.sql");
+    let words =
+        ["import", "--db", db, "--queries", log, "--study", "new.toml", "--output", "notes.txt", "--skip-errors"];
+    lab(folder.path(), &words).ends_with(1);
+    assert_eq!(fs::read_to_string(folder.path().join("notes.txt")).expect("notes"), "mine");
+}
+
+#[test]
+fn after_root_another_user_can_still_run() {
+    let folder = folder();
+    or_skip!(root());
+    let (root, other) = (folder.path().join("root"), folder.path().join("other"));
+    for place in [&root, &other] {
+        fs::create_dir(place).expect("a folder");
+        write(place, "s.toml", SMALL);
+    }
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("the mode");
+    // A number that no account has.
+    const USER: u32 = 61_234;
+    for path in [&other, &other.join("s.toml")] {
+        std::os::unix::fs::chown(path, Some(USER), Some(USER)).expect("the owner");
+    }
+    let only = ["run", "s.toml", "--only", "requests = 8", "--output", "out"];
+    run(pocketstone(&root, &only).env("POCKETSTONE_CACHE", root.join("cache"))).ends_with(0);
+    let mut as_other = Command::new("setpriv");
+    as_other.args(["--reuid", &USER.to_string(), "--regid", &USER.to_string(), "--clear-groups"]);
+    as_other.arg(binary()).args(only).current_dir(&other).env("POCKETSTONE_CACHE", other.join("cache"));
+    let ran = run(as_other.env("HOME", &other));
+    let _ = fs::remove_dir_all(format!("/var/tmp/pocketstone-{USER}"));
+    if ran.err.contains("Permission denied") && ran.status.is_some_and(|s| s >= 126) {
+        return Need::Root.lacks("a second user: what was built is in a folder that only root may enter").end();
+    }
+    ran.ends_with(0).says(&["2 cells measured"]);
+}
+
+#[test]
+fn a_narrow_terminal_has_whole_words() {
+    let folder = folder();
+    write(folder.path(), "s.toml", SMALL);
+    lab(folder.path(), &["run", "s.toml", "--directory", "files", "--output", "out"]).ends_with(0);
+    // util-linux's script is a terminal; its size is set by stty.
+    let command = format!("stty cols 40; {} run --resume out --only 'requests = 8'", binary().display());
+    let script = or_skip!(program("script", "bsdutils"));
+    let output = Command::new(script).args(["-qec", &command, "/dev/null"]).current_dir(folder.path()).output();
+    let ran = String::from_utf8_lossy(&output.expect("script runs").stdout).into_owned();
+    let plain: Vec<&str> = ran.lines().map(|l| l.trim_end()).filter(|l| !l.contains('\u{1b}')).collect();
+    let folders = |line: &str| line.contains('/');
+    let long: Vec<_> = plain.iter().filter(|l| l.chars().count() > 40 && !folders(l)).collect();
+    assert!(long.is_empty() && ran.contains("requests: 8"), "{long:?} in\n{ran}");
+}
