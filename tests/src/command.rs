@@ -3,12 +3,12 @@
 use crate::project;
 use pocketstone_board::Board;
 use pocketstone_testing::Skip;
+pub use pocketstone_testing::wait::poll;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 /// The command under test: `$POCKETSTONE_BIN`, else what was built last, release before debug.
 pub fn binary() -> PathBuf {
@@ -92,6 +92,13 @@ pub fn lab(folder: &Path, arguments: &[&str]) -> Ran {
     run(&mut pocketstone(folder, arguments))
 }
 
+/// Copies a program that is to be run then. By a process of its own: what this one has open for writing, all that it
+/// starts have until they run their programs, and so long the copy cannot be run.
+#[track_caller]
+pub fn copy_program(from: impl AsRef<Path>, to: &Path) {
+    run(Command::new("cp").arg(from.as_ref()).arg(to)).ends_with(0);
+}
+
 /// The shipped virtual board, opened once for a whole test program.
 ///
 /// # Errors
@@ -124,20 +131,6 @@ pub fn changed(text: &str, from: &str, to: &str) -> String {
 pub fn profile_with(from: &str, to: &str) -> String {
     let path = project().join("devices/virt-nand.toml");
     changed(&fs::read_to_string(path).expect("the shipped profile"), from, to)
-}
-
-/// Asks again and again until there is an answer; `None` when none came in time.
-pub fn poll<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(answer) = ask() {
-            return Some(answer);
-        }
-        if Instant::now() >= deadline {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A process, told apart from a later one of the same number by when it started.

@@ -3,6 +3,7 @@
 pub mod clock;
 mod needs;
 mod runs;
+pub mod wait;
 
 pub use needs::{ALL, Need, Skip, fuse, installed, program, required, root};
 pub use runs::{amount, corpus, replay, say, seed};
