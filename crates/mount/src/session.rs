@@ -204,12 +204,17 @@ impl Target {
         // By then what merely looks at every new mount has let go of it.
         const ATTEMPTS: u32 = 8;
         const ENDING: Duration = Duration::from_millis(100);
+        // Its own threads may come late on a busy machine.
+        const SURE_ENDING: Duration = Duration::from_secs(5);
         const WRITING: Duration = Duration::from_secs(60);
         // Once it has ended, its device number may be another's.
         if !self.connection.is_alive() {
             return;
         }
+        let was_there = self.is_there();
         let in_use = self.unmount_within(ATTEMPTS).is_err();
+        // It was unmounted while nobody used it: unless there are other mounts of it, it ends for sure.
+        let mut ends = was_there && !in_use;
         // Something of it that can be synchronised, before it is out of sight.
         let mut root = if in_use { File::open(&self.mountpoint).ok() } else { None };
         self.detach();
@@ -217,17 +222,26 @@ impl Target {
             if !self.connection.is_alive() {
                 return;
             }
+            ends = false;
             root = root.or_else(|| File::open(&place).ok());
             let _ = device::detach(&place, true);
         }
         let start = Instant::now();
-        while !in_use && self.connection.is_alive() && start.elapsed() < ENDING {
-            std::thread::sleep(Duration::from_millis(2));
+        let wait = |limit: Duration| {
+            while self.connection.is_alive() && start.elapsed() < limit {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+        if !in_use {
+            wait(ENDING);
+        }
+        let holders = if self.connection.is_alive() { holders::elsewhere(self.device) } else { Vec::new() };
+        if ends && holders.is_empty() {
+            wait(SURE_ENDING);
         }
         if !self.connection.is_alive() {
             return;
         }
-        let holders = holders::elsewhere(self.device);
         let place = self.mountpoint.display();
         for holder in &holders {
             say(&format!("{place} was still mounted in {holder}; unmounted there, too"));

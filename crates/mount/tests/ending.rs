@@ -6,6 +6,7 @@ mod ground;
 
 use ground::{Ground, close};
 use pocketstone_mount::MountOptions;
+use pocketstone_testing::wait::retry;
 use pocketstone_testing::{Need, or_skip};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -14,7 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-const BAR: Duration = Duration::from_secs(1);
+/// Far less than those who use a mount here go on using it, and than an end waits for what is being written: within
+/// this, nobody was waited for, however busy the machine is.
+const BAR: Duration = Duration::from_secs(30);
 const BYTES: usize = 3_000_000;
 
 /// One test at a time: a new mount namespace has copies of all mounts, also of those of another test.
@@ -37,6 +40,12 @@ impl Other {
         BufReader::new(child.stdout.take()?).read_line(&mut line).ok()?;
         let other = Other(child);
         if line == "ready\n" { Some(other) } else { None }
+    }
+
+    /// It was not its end that the mount ended with.
+    #[track_caller]
+    fn lives_on(&mut self) {
+        assert_eq!(self.0.try_wait().unwrap(), None, "who uses the mount has ended first");
     }
 }
 
@@ -65,17 +74,25 @@ fn unmounting_it_here_ends_it_where_another_mount_namespace_has_a_copy() {
     let ground = or_skip!(Ground::new());
     let _alone = alone();
     let (mounted, volume) = ground.mount(&MountOptions::default());
-    let Some(_other) = Other::start(&ground, "exec sleep 100") else {
+    let Some(mut other) = Other::start(&ground, "exec sleep 100") else {
         return Need::Namespaces.lacks("unshare -m does not work here").end();
     };
     let (target, said) = (mounted.target(), Mutex::new(Vec::new()));
     let start = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| target.end_when_unmounted(&|text| said.lock().unwrap().push(text.to_owned())));
-        let status = Command::new("umount").arg(ground.directory()).status().unwrap();
-        assert!(status.success(), "umount says {status}");
+        // What looks at every new mount, and what another test has just started, lets go of it soon.
+        let unmounted = retry(
+            |said: &String| said.contains("busy"),
+            || {
+                let output = Command::new("umount").env("LC_ALL", "C").arg(ground.directory()).output().unwrap();
+                if output.status.success() { Ok(()) } else { Err(format!("{output:?}")) }
+            },
+        );
+        unmounted.unwrap();
         mounted.wait().unwrap();
     });
+    other.lives_on();
     assert!(start.elapsed() < BAR, "{:?}", start.elapsed());
     close(volume);
     let said = said.into_inner().unwrap();
@@ -90,7 +107,8 @@ fn a_copy_in_another_mount_namespace_does_not_keep_it_and_what_was_written_there
         let mut other = None;
         let options = MountOptions { writeback, ..MountOptions::default() };
         let (said, time) = end(&ground, &options, || other = Other::start(&ground, "exec sleep 100"));
-        let Some(other) = other else { return Need::Namespaces.lacks("unshare -m does not work here").end() };
+        let Some(mut other) = other else { return Need::Namespaces.lacks("unshare -m does not work here").end() };
+        other.lives_on();
         assert!(time < BAR, "{time:?} {said:?}");
         let who = format!("process {} (sleep)", other.0.id());
         // Somebody else on this machine may have made a namespace at the same time.
@@ -109,6 +127,7 @@ fn whoever_goes_on_writing_does_not_keep_it() {
         let options = MountOptions { writeback, ..MountOptions::default() };
         let endless = "while echo more; do :; done >&3 2>/dev/null";
         let (said, time) = end(&ground, &options, || other = Other::start(&ground, endless));
+        // It writes until that fails, which the end brings about.
         if other.is_none() {
             return Need::Namespaces.lacks("unshare -m does not work here").end();
         }

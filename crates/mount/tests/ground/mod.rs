@@ -4,10 +4,10 @@ use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_mount::{MountOptions, Mounted, mount};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use pocketstone_testing::Skip;
+use pocketstone_testing::wait::retry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
 
 const VOLUME_BYTES: u64 = 32 << 20;
@@ -47,13 +47,7 @@ impl Ground {
     pub fn open(&self) -> Volume {
         let options = MapOptions { overwrite: true, ..MapOptions::default() };
         // A process that another test has just started holds what is open here, locks too, until it runs its program.
-        let region = (0..100).find_map(|_| {
-            let region = Mapped::open(&self.region(), &options).ok();
-            region.or_else(|| {
-                std::thread::sleep(Duration::from_millis(10));
-                None
-            })
-        });
+        let region = retry(|_| true, || Mapped::open(&self.region(), &options));
         Volume::open(Box::new(region.expect("a region that nobody uses")), &OpenOptions::default()).unwrap()
     }
 
