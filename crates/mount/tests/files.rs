@@ -7,14 +7,15 @@ mod ground;
 use ground::{Ground, close};
 use pocketstone_mount::MountOptions;
 use pocketstone_scmfs::Operations;
-use pocketstone_testing::{Need, Skip, or_skip};
+use pocketstone_testing::wait::until;
+use pocketstone_testing::{Need, Skip, clock, or_skip};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// Opens a file without a name; a counted skip where the kernel cannot have FUSE do that.
 fn nameless(directory: &Path, more: OFlags) -> Result<File, Skip> {
@@ -79,11 +80,7 @@ fn files_without_names_are_made_written_and_named() {
         let before = used();
         files_without_names(&ground.directory());
         // The kernel forgets what was closed, and then it is gone.
-        let start = SystemTime::now();
-        while used() != before && start.elapsed().unwrap() < Duration::from_secs(5) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(used(), before);
+        until("the inodes are free again", || used() == before);
         mounted.unmount().unwrap();
         close(volume);
     }
@@ -117,16 +114,14 @@ fn birth_times_are_those_of_the_making_and_stay() {
     let ground = or_skip!(Ground::new());
     let (mounted, volume) = ground.mount(&MountOptions::default());
     let path = ground.directory().join("x");
-    // Times are as coarse as the kernel's tick.
-    let tick = Duration::from_millis(20);
-    let before = SystemTime::now() - tick;
+    let before = clock::of_files();
     let file = File::create(&path).unwrap();
     let after = SystemTime::now();
     let Ok(born) = fs::metadata(&path).unwrap().created() else {
         return Need::Kernel.lacks("birth times: FUSE has them from Linux 6.6 on").end();
     };
     assert!(before <= born && born <= after, "{before:?} {born:?} {after:?}");
-    std::thread::sleep(2 * tick);
+    clock::tick();
     file.write_all_at(b"more", 0).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
     let renamed = ground.directory().join("y");

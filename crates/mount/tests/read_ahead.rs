@@ -5,6 +5,7 @@ use pocketstone_mount::{MountOptions, Mountable, mount};
 use pocketstone_testing::{fuse, or_skip};
 use pocketstone_vfs::*;
 use rustix::fs::Advice;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -191,6 +192,20 @@ fn set_read_ahead(mounted: &Path, kib: u32) -> String {
     before
 }
 
+/// As [`sequential`], again on a fresh mount while a run shows something else: where the kernel took pages back, its
+/// window did not grow, and a reader that got no processor is in no later read when prefetch is served.
+fn until_shown(options: &MountOptions, shown: impl Fn(&[Request]) -> bool) -> (Vec<Duration>, Vec<Request>) {
+    const RUNS: u32 = 10;
+    let mut last = sequential(options, 128, 64);
+    for _ in 1..RUNS {
+        if shown(&last.1) {
+            break;
+        }
+        last = sequential(options, 128, 64);
+    }
+    last
+}
+
 /// The times of sequential reads of a page each, with a pause behind each in which prefetch can go on, and the
 /// requests that came for them.
 fn sequential(options: &MountOptions, read_ahead_kib: u32, reads: u64) -> (Vec<Duration>, Vec<Request>) {
@@ -228,7 +243,8 @@ fn largest(requests: &[Request]) -> Option<u64> {
 #[test]
 fn prefetch_is_read_inside_the_read_that_triggers_it() {
     or_skip!(fuse());
-    let (times, requests) = sequential(&MountOptions::raw_nand("slow"), 128, 64);
+    let whole_window = |requests: &[Request]| largest(requests) == Some(32);
+    let (times, requests) = until_shown(&MountOptions::raw_nand("slow"), whole_window);
     // A window of 128 KiB is 32 pages, and one read waits for all of it.
     assert_eq!(largest(&requests), Some(32), "{requests:?}");
     assert!(times.iter().any(|time| *time >= PAGE_TIME * 32), "{times:?}");
@@ -242,11 +258,11 @@ fn prefetch_is_read_inside_the_read_that_triggers_it() {
 fn with_asynchronous_reads_nobody_waits_for_prefetch() {
     or_skip!(fuse());
     let options = MountOptions { async_read: true, ..MountOptions::raw_nand("slow") };
-    let (times, requests) = sequential(&options, 128, 64);
-    assert_eq!(largest(&requests), Some(32), "{requests:?}");
     // Prefetch goes on while the reader rests or is in a later read.
-    let left = requests.iter().filter(|request| request.pages == 32 && !request.was_waited_for());
-    assert!(left.count() > 0, "{requests:?}");
+    let is_left = |request: &Request| request.pages == 32 && !request.was_waited_for();
+    let (times, requests) = until_shown(&options, |requests| requests.iter().any(is_left));
+    assert_eq!(largest(&requests), Some(32), "{requests:?}");
+    assert!(requests.iter().any(is_left), "{requests:?}");
     assert!(times.iter().any(|time| *time >= PAGE_TIME), "the test sees waiting where there is some: {times:?}");
 }
 
@@ -272,7 +288,10 @@ fn advice_that_pages_will_be_needed_is_served_before_it_returns() {
         rustix::fs::fadvise(&file, 0, std::num::NonZeroU64::new(16 * PAGE), Advice::WillNeed).unwrap();
         // FUSE's backing device has a largest request of its own: advice is heard without a window, too.
         assert!(start.elapsed() >= PAGE_TIME * 16, "{read_ahead_kib}");
-        assert_eq!(pages_of(&slow.requests.lock().unwrap()), 16, "{read_ahead_kib}");
+        let requests = slow.requests.lock().unwrap().clone();
+        // A page that the kernel took back meanwhile comes again.
+        let pages: BTreeSet<u64> = requests.iter().flat_map(|r| r.first..r.first + r.pages).collect();
+        assert_eq!(pages, (0..16).collect(), "{read_ahead_kib}");
         drop(file);
         mounted.unmount().unwrap();
     }
