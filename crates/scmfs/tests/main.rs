@@ -13,7 +13,6 @@ mod fsx;
 mod full;
 mod hostile;
 mod lists;
-mod many;
 mod memory;
 mod model;
 mod one_space;

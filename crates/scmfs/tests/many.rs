@@ -1,8 +1,15 @@
 //! Many files cost few mappings and little memory. `benches/million.rs` has the figures of a million.
+//!
+//! A program of its own, and one test at a time: the memory is that of the whole process.
 
-use crate::support::many::Many;
-use crate::support::say;
+mod support;
+
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use support::many::Many;
+use support::say;
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Memory, if there is a file system of it.
 fn place() -> PathBuf {
@@ -12,6 +19,7 @@ fn place() -> PathBuf {
 
 #[test]
 fn twenty_thousand_files() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let many = Many::measure(&place(), 20_000, 100);
     say(&format!("{many:?}"));
     assert!(many.mappings >= 1 && many.mappings <= 1000, "{many:?}");
@@ -23,6 +31,7 @@ fn twenty_thousand_files() {
 #[test]
 #[ignore = "long, and needs 5 GiB of memory: a million files"]
 fn torture_a_million_files() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let many = Many::measure(&place(), 1_000_000, 1000);
     say(&format!("{many:?}"));
     assert!(many.mappings >= 1 && many.mappings <= 1000, "{many:?}");

@@ -193,17 +193,7 @@ fn a_view_is_of_one_moment() {
     let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).expect("a file is created");
     let (done, seen) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let rounds = amount(2_000, 50_000);
-            // On a busy machine the other thread may come late: it gets its look.
-            for round in (0..).take_while(|round| *round < rounds || seen.load(Ordering::Relaxed) == 0) {
-                let bytes = [100, 900, 1500, 5000][round as usize % 4];
-                file.write_at(&vec![round as u8; bytes], 0).expect("a write");
-                file.truncate(bytes as u64 / 2).expect("a truncation");
-            }
-            done.store(true, Ordering::Release);
-        });
-        scope.spawn(|| {
+        let looks = scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
                 let view = file.view().expect("a view");
                 let (first, sum) =
@@ -216,6 +206,15 @@ fn a_view_is_of_one_moment() {
                 seen.fetch_add(1, Ordering::Relaxed);
             }
         });
+        let rounds = amount(2_000, 50_000);
+        // On a busy machine the other thread may come late: it gets its look.
+        let late = || seen.load(Ordering::Relaxed) == 0 && !looks.is_finished();
+        for round in (0..).take_while(|round| *round < rounds || late()) {
+            let bytes = [100, 900, 1500, 5000][round as usize % 4];
+            file.write_at(&vec![round as u8; bytes], 0).expect("a write");
+            file.truncate(bytes as u64 / 2).expect("a truncation");
+        }
+        done.store(true, Ordering::Release);
     });
     assert!(seen.into_inner() > 0, "nobody looked");
     drop(file);
@@ -239,28 +238,29 @@ fn a_name_that_is_now_a_file_and_now_a_directory_is_never_damage() {
     shape.create.inodes = Some(2);
     let (_, volume, _) = shape.start();
     let rounds = amount(200_000, 2_000_000);
-    let done = AtomicBool::new(false);
+    let (done, found) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let looks = scope.spawn(|| {
-            let mut found = 0;
             while !done.load(Ordering::Relaxed) {
                 match volume.lookup(ROOT, b"a") {
-                    Ok(_) => found += 1,
+                    Ok(_) => _ = found.fetch_add(1, Ordering::Relaxed),
                     Err(Error::NotFound) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
-            found
         });
-        for _ in 0..rounds {
+        // On a busy machine the other thread may come late: it gets its look.
+        let late = || found.load(Ordering::Relaxed) == 0 && !looks.is_finished();
+        for _ in (0..).take_while(|round| *round < rounds || late()) {
             drop(volume.create_file(ROOT, b"a", &Meta::file(0o644)).expect("room for one"));
             volume.unlink(ROOT, b"a").expect("it is there");
             volume.create_directory(ROOT, b"a", &Meta::directory(0o755)).expect("room for one");
             volume.remove_directory(ROOT, b"a").expect("it is there");
         }
         done.store(true, Ordering::Relaxed);
-        assert!(looks.join().expect("no panic") > 0, "nothing was ever found");
+        looks.join().expect("no panic");
     });
+    assert!(found.into_inner() > 0, "nothing was ever found");
 }
 
 #[test]

@@ -9,10 +9,11 @@ use pocketstone_random::Random;
 use pocketstone_scmfs::{
     CreateOptions, Error, Geometry, Meta, Operations, ROOT, Rename, SetXattr, Threshold, Volume, check,
 };
+use pocketstone_testing::wait::until;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const REGION_BYTES: u64 = 1 << 20;
 /// The copy is made in pieces of this size.
@@ -79,6 +80,15 @@ fn expect_mended(image: &[u8], what: &str) -> (bool, usize) {
     (report.findings.is_empty(), held.paths.len())
 }
 
+/// Says so when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn copy_under_load(copies: u64, seed: u64) {
     let file = tempfile::NamedTempFile::new_in(memory()).expect("a file");
     let region = Mapped::create(file.path(), REGION_BYTES, &MapOptions { overwrite: true, ..MapOptions::default() });
@@ -91,7 +101,9 @@ fn copy_under_load(copies: u64, seed: u64) {
     let volume = Volume::open(Box::new(region), &options()).expect("it opens");
     let reader = File::open(file.path()).expect("it can be read");
     let (mut random, is_over) = (Random::labelled(seed, "copies"), AtomicBool::new(false));
-    let images: Vec<Vec<u8>> = std::thread::scope(|scope| {
+    let changes = AtomicU64::new(0);
+    let (mut made, mut sound, mut names) = (0, 0, 0);
+    std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut random = Random::labelled(seed, "changes");
             while !is_over.load(Ordering::Relaxed) {
@@ -99,21 +111,24 @@ fn copy_under_load(copies: u64, seed: u64) {
                 if let Err(Error::Damaged(damage)) = change(&volume, &mut random) {
                     panic!("{damage:?}");
                 }
+                changes.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let images = (0..copies).map(|_| torn_copy(&reader, &mut random)).collect();
-        is_over.store(true, Ordering::Relaxed);
-        images
+        // However this ends, the changes do.
+        let _over = Over(&is_over);
+        until("the volume is changed", || changes.load(Ordering::Relaxed) > 1000);
+        // Where the changes get no processor while copies are made, more copies are needed until one is torn.
+        while made < copies || (sound == made && made < 100 * copies) {
+            let image = torn_copy(&reader, &mut random);
+            let (is_sound, paths) = expect_mended(&image, &format!("seed {seed}, copy {made}"));
+            made += 1;
+            sound += u64::from(is_sound);
+            names += paths;
+        }
     });
     volume.abandon();
-    let (mut sound, mut names) = (0, 0);
-    for (round, image) in images.iter().enumerate() {
-        let (is_sound, paths) = expect_mended(image, &format!("seed {seed}, copy {round}"));
-        sound += u64::from(is_sound);
-        names += paths;
-    }
-    say(&format!("seed {seed}: {copies} copies under load, {sound} of them not torn; {names} names kept"));
-    assert!(sound < copies && names as u64 > copies, "nothing was torn, or nothing was kept");
+    say(&format!("seed {seed}: {made} copies under load, {sound} of them not torn; {names} names kept"));
+    assert!(sound < made && names as u64 > made, "nothing was torn, or nothing was kept");
 }
 
 #[test]
