@@ -124,26 +124,36 @@ mod tests {
         }
     }
 
+    /// How often a run may be disturbed by what else this machine does.
+    const TRIES: usize = 20;
+
     #[test]
     fn pauses_part_the_calls_and_are_not_in_their_latency() {
         let read = Operation::Read { file: 0, offset: 0, bytes: 5 };
-        let mut engine = Counting(0);
-        let recording =
-            run(std::slice::from_mut(&mut engine), &[read, Operation::Pause { ns: 20_000_000 }, read]).unwrap();
-        let [first, second] = recording.calls[..] else { panic!("two calls") };
-        assert_eq!(engine.0, 10);
-        assert!(second.start_ns - (first.start_ns + first.latency_ns) >= 20_000_000);
-        assert!(second.latency_ns < 20_000_000);
-        assert_eq!(recording.end_ns, second.start_ns + second.latency_ns);
+        let is_quick = || {
+            let mut engine = Counting(0);
+            let recording =
+                run(std::slice::from_mut(&mut engine), &[read, Operation::Pause { ns: 20_000_000 }, read]).unwrap();
+            let [first, second] = recording.calls[..] else { panic!("two calls") };
+            assert_eq!(engine.0, 10);
+            assert!(second.start_ns - (first.start_ns + first.latency_ns) >= 20_000_000);
+            assert_eq!(recording.end_ns, second.start_ns + second.latency_ns);
+            second.latency_ns < 20_000_000
+        };
+        // A call that lost its processor may take as long as the pause; not again and again.
+        assert!((0..TRIES).any(|_| is_quick()));
     }
 
     #[test]
     fn what_belongs_to_the_measurement_is_done_and_is_no_call() {
         let read = Operation::Read { file: 0, offset: 0, bytes: 5 };
-        let recording = run(&mut [Counting(0)], &[read, Operation::Evict { file: 0 }, read]).unwrap();
-        let [first, second] = recording.calls[..] else { panic!("two calls") };
-        assert!(second.start_ns - (first.start_ns + first.latency_ns) >= 20_000_000);
-        assert!(second.latency_ns < 20_000_000 && second.start_ns - second.intended_ns < 20_000_000);
+        let is_quick = || {
+            let recording = run(&mut [Counting(0)], &[read, Operation::Evict { file: 0 }, read]).unwrap();
+            let [first, second] = recording.calls[..] else { panic!("two calls") };
+            assert!(second.start_ns - (first.start_ns + first.latency_ns) >= 20_000_000);
+            second.latency_ns < 20_000_000 && second.start_ns - second.intended_ns < 20_000_000
+        };
+        assert!((0..TRIES).any(|_| is_quick()));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use database_support::{Rows, measured, spec};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::log::decode_calls;
 use pocketstone_engine::database::{Process, Task, Work, serve};
+use pocketstone_testing::wait::until;
 use pocketstone_workload::database::{Trace, Value};
 use std::fs::File;
 use std::path::Path;
@@ -171,6 +172,8 @@ fn a_hang_is_ended_and_told() {
     let mut process = shell(&load, folder.path(), "echo ready; exec sleep 1000");
     process.wait_ready(LIMIT).unwrap();
     process.go().unwrap();
+    let stat = format!("/proc/{}/stat", process.pid());
+    until("it sleeps", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(" (sleep) S ")));
     let begin = Instant::now();
     let error = process.wait_done(Duration::from_millis(300)).unwrap_err();
     assert!(begin.elapsed() >= Duration::from_millis(300));

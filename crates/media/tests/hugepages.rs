@@ -1,6 +1,7 @@
 //! Volumes on hugetlbfs, where the machine lets a test have huge pages.
 
 use pocketstone_media::{MapOptions, Mapped, Piece, Region};
+use pocketstone_testing::wait::{LONG, poll};
 use pocketstone_testing::{Need, or_skip};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::path::Path;
@@ -50,6 +51,21 @@ impl Drop for HugePages {
     }
 }
 
+/// Does something with so many huge pages free, and again if somebody else took or gave some meanwhile: they are the
+/// whole machine's.
+fn with_free_pages<T>(mut act: impl FnMut(u64) -> T) -> T {
+    let free = || -> u64 {
+        let text = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages").unwrap();
+        text.trim().parse().unwrap()
+    };
+    let once = || {
+        let before = free();
+        let done = act(before);
+        (free() == before).then_some(done)
+    };
+    poll(LONG, once).expect("a moment in which nobody else uses huge pages")
+}
+
 #[test]
 fn a_volume_on_huge_pages() {
     let pages = or_skip!(HugePages::get().map_err(|why| Need::Kernel.lacks(why)));
@@ -79,16 +95,19 @@ fn a_volume_on_huge_pages() {
     assert_eq!(found, [5; 100]);
 
     // All but three are left, perhaps besides some that were free before.
-    let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages").unwrap();
-    let free: u64 = free.trim().parse().unwrap();
     let other = pages.home().join("other");
-    let Err(error) = Mapped::create(&other, (free + 4) * HUGE, &MapOptions::default()) else {
-        panic!("more huge pages than there are");
+    let too_large = |free: u64| {
+        let made = Mapped::create(&other, (free + 4) * HUGE, &MapOptions::default());
+        if made.is_ok() {
+            std::fs::remove_file(&other).unwrap();
+        }
+        made.map(drop)
     };
+    let error = with_free_pages(too_large).expect_err("more huge pages than there are");
     let cure = error.cure().unwrap_or_default();
     assert!(cure.starts_with("raise /proc/sys/vm/nr_hugepages by 4"), "{}; {cure}", error.chain());
     assert!(!other.exists());
-    let cure = region.grow((3 + free + 2) * HUGE).unwrap_err();
+    let cure = with_free_pages(|free| region.grow((3 + free + 2) * HUGE)).unwrap_err();
     assert!(cure.cure().unwrap_or_default().starts_with("raise /proc/sys/vm/nr_hugepages by 2"), "{}", cure.chain());
     assert_eq!(region.bytes(), 3 * HUGE);
 }

@@ -114,6 +114,7 @@ fn switches(process: &Process) -> Option<BTreeMap<u32, [u64; 2]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pocketstone_testing::wait::until;
 
     #[test]
     fn what_another_process_used_is_counted() {
@@ -128,13 +129,18 @@ mod tests {
             .unwrap();
         use std::io::{BufRead, Write};
         let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
+        // What it wrote is here before the kernel has counted the call: it is counted when it waits again.
+        let stat = format!("/proc/{}/stat", child.id());
+        let waits = || std::fs::read_to_string(&stat).unwrap().contains(") S ");
         output.read_line(&mut String::new()).unwrap();
+        until("it waits to be told to go on", waits);
         let before = Snapshot::of(child.id());
         let start = std::time::Instant::now();
         child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
         output.read_line(&mut String::new()).unwrap();
-        let passed = start.elapsed().as_nanos() as u64;
+        until("it waits for its end", waits);
         let used = Snapshot::of(child.id()).since(&before);
+        let passed = start.elapsed().as_nanos() as u64;
         drop(child.stdin.take());
         child.wait().unwrap();
         let on_core = used.on_core_ns.unwrap();

@@ -7,6 +7,7 @@ use pocketstone_probe::meters::Found;
 use pocketstone_probe::recorder::{BUFFER_KIB, Recorder};
 use pocketstone_probe::settings::{Settings, WATCHDOG, restore_left, watchdog_main};
 use pocketstone_probe::{analysis, ensure_tracefs};
+use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +15,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -101,19 +102,11 @@ fn held() -> (tempfile::TempDir, Child) {
     (folder, child)
 }
 
-fn until(holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "it does not come true");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn a_killed_process_leaves_no_setting() -> Result<(), Skip> {
     let (folder, mut child) = held();
     child.kill().unwrap();
     child.wait().unwrap();
-    until(|| !folder.path().join("test.journal").exists());
+    until("the settings are back", || !folder.path().join("test.journal").exists());
     assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("old".into(), "on".into()));
     // One that ends as it should puts its settings back itself.
     let (folder, mut child) = held();
@@ -128,6 +121,9 @@ const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
 
 /// Holds the frequency of a tree's processor and waits to be killed.
 fn hold_frequency(root: &Path) {
+    // Where these tests were started in the background, Ctrl-C is ignored, and would be here.
+    // SAFETY: the signal gets its default action, no handler of ours.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     let mut settings = Settings::guarded(&std::env::current_exe().unwrap(), &root.join("test.journal")).unwrap();
     let frequency = Some("fixed:1000kHz".parse().unwrap());
     let asked = Conditions { governor: Some("userspace".into()), frequency, ..Conditions::default() };
@@ -160,7 +156,7 @@ fn frequency_is_put_back_after(end: fn(&mut Child)) -> Result<(), Skip> {
     assert_eq!(now, ["userspace", "1000", "1000", "1000"]);
     end(&mut child);
     assert!(!child.wait().unwrap().success(), "it was ended, and did not end itself");
-    until(|| !tree.path().join("test.journal").exists());
+    until("the settings are back", || !tree.path().join("test.journal").exists());
     BEFORE.iter().for_each(|(file, text)| assert_eq!(value(&policy, file), *text, "{file}"));
     Ok(())
 }

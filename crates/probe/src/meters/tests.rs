@@ -12,7 +12,10 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
 fn put(root: &Path, file: &str, text: &str) {
     let path = root.join("sys").join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, format!("{text}\n")).unwrap();
+    // At once, as a file of the kernel changes: who reads meanwhile sees one text or the other.
+    let beside = root.join("beside");
+    fs::write(&beside, format!("{text}\n")).unwrap();
+    fs::rename(beside, path).unwrap();
 }
 
 /// Name, scope and first reading of every meter.
@@ -226,6 +229,12 @@ fn sampled_power_is_integrated_by_trapezoids() {
 
 #[test]
 fn a_run_is_measured_by_every_meter_and_what_it_takes_at_rest_is_known() {
+    // Who samples may get no processor during a run, and be left with the samples at its ends.
+    assert!((0..20).any(|_| run_of_every_meter() > 2));
+}
+
+/// A run with every meter; how often power was sampled.
+fn run_of_every_meter() -> u64 {
     let tree = rapl();
     let sensor = "class/hwmon/hwmon0/power1_input";
     put(tree.path(), "class/hwmon/hwmon0/name", "ina238");
@@ -245,7 +254,7 @@ fn a_run_is_measured_by_every_meter_and_what_it_takes_at_rest_is_known() {
     let sampled = named("hwmon:ina238:power1").unwrap();
     assert!((300_000_000..=ran_ns).contains(&sampled.duration_ns), "{sampled:?}");
     assert_eq!(sampled.energy_uj, (sampled.duration_ns as f64 * 2e6 / 1e9).round() as u64);
-    assert!((sampled.idle_mw.unwrap() - 2000.0).abs() < 1e-6 && sampled.samples > 2, "{sampled:?}");
+    assert!((sampled.idle_mw.unwrap() - 2000.0).abs() < 1e-6 && sampled.samples >= 2, "{sampled:?}");
     assert!(sampled.active_uj().unwrap().abs() <= 1.0);
     // Psys and the parts of the package stood still: one entry for all.
     assert!(named("rapl:psys").is_none());
@@ -253,6 +262,7 @@ fn a_run_is_measured_by_every_meter_and_what_it_takes_at_rest_is_known() {
     assert_eq!(unavailable[0].what.words(), "energy by some meters");
     assert!(unavailable[0].why.contains("rapl:psys did not move in "), "{unavailable:?}");
     assert_eq!(unavailable[0].cure, "a longer run");
+    sampled.samples
 }
 
 #[test]
