@@ -13,8 +13,9 @@ use pocketstone_workload::plan::{Order, Step};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How often a state is made until it is of the kind that is kept.
-const TRIES: usize = 12;
+/// How often a state is made until it is of the kind that is kept. On a busy host most are not, and each takes seconds
+/// at most.
+const TRIES: usize = 100;
 
 /// Room that saved states may take in the cache; the least recently used go first.
 const LIMIT_BYTES: u64 = 8 << 30;
