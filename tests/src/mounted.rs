@@ -4,6 +4,7 @@
 //! whatever happens to a test, no mount of its stays.
 
 use crate::command::{Process, Ran, binary, poll, run};
+use pocketstone_testing::wait::LONG;
 use pocketstone_testing::{Need, Skip};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::process::{Pid, Signal, kill_process};
@@ -175,10 +176,10 @@ impl MountedVolume {
         // What another thread is just starting holds this one's open files until it executes its program.
         let unmount =
             || Some(run(scmfs(["umount"]).arg(&self.directory))).filter(|ran| !ran.err.contains("os error 16"));
-        poll(Duration::from_secs(5), unmount).expect("nobody uses it").ends_with(0);
+        poll(LONG, unmount).expect("nobody uses it").ends_with(0);
         // By now the volume is closed, though the server may have a last breath to take.
         check(&self.region).says(&["closed cleanly"]);
-        let ended = poll(Duration::from_secs(20), || (!self.server.runs()).then_some(()));
+        let ended = poll(LONG, || (!self.server.runs()).then_some(()));
         assert!(ended.is_some(), "the server stays");
     }
 }
@@ -201,6 +202,6 @@ pub fn kill(process: &Process, signal: Signal) {
     }
     // Its first thread may have ended while others still hold what it had open.
     let threads = || fs::read_dir(format!("/proc/{}/task", process.pid)).map_or(0, Iterator::count);
-    let ended = poll(Duration::from_secs(20), || (!process.runs() && threads() < 2).then_some(()));
+    let ended = poll(LONG, || (!process.runs() && threads() < 2).then_some(()));
     assert!(ended.is_some(), "process {} does not end", process.pid);
 }

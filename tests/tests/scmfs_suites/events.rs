@@ -1,5 +1,6 @@
 //! What inotify(7) tells of changes through a mount is what it tells of the same changes on a tmpfs.
 
+use pocketstone_testing::wait::LONG;
 use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::command::poll;
 use pocketstone_tests::mounted::Place;
@@ -7,7 +8,6 @@ use pocketstone_tests::mounted::Place;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Something that programs do in a folder, with `$0` in which there is a file `kept`.
 const CHANGES: &str = r#"
@@ -28,14 +28,12 @@ fn told(folder: &Path) -> Vec<String> {
     command.args(["-m", "--format", "%w %e %f", "-o"]).arg(&log).arg(".").arg("kept").current_dir(folder);
     command.stdout(Stdio::null()).stderr(fs::File::create(&ready).expect("a file"));
     let mut watcher = command.spawn().expect("it starts");
-    let limit = Duration::from_secs(10);
     let has = |path: &Path, text: &str| fs::read_to_string(path).is_ok_and(|s| s.contains(text)).then_some(());
-    assert!(poll(limit, || has(&ready, "established")).is_some(), "it watches");
+    assert!(poll(LONG, || has(&ready, "established")).is_some(), "it watches");
     let mut changes = Command::new("sh");
     changes.args(["-c", CHANGES]).arg(folder).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(changes.status().expect("a shell").success());
-    // Within a second.
-    assert!(poll(Duration::from_secs(1), || has(&log, "CLOSE_WRITE,CLOSE last")).is_some(), "the last event");
+    assert!(poll(LONG, || has(&log, "CLOSE_WRITE,CLOSE last")).is_some(), "the last event");
     let _ = watcher.kill();
     let _ = watcher.wait();
     fs::read_to_string(&log).expect("events").lines().map(str::to_owned).collect()

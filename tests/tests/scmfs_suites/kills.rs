@@ -2,6 +2,7 @@
 
 use pocketstone_random::Random;
 use pocketstone_testing::or_skip;
+use pocketstone_testing::wait::{LONG, poll};
 use pocketstone_tests::mounted::{MountedVolume, Place};
 use pocketstone_tests::suites::tell;
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Some bytes, at most so many.
@@ -142,7 +144,8 @@ struct Writer {
 
 impl Writer {
     /// Changes files until that fails, as it does when the server dies.
-    fn write(&mut self) {
+    /// `acknowledged` is how many were.
+    fn write(&mut self, acknowledged: &AtomicU64) {
         loop {
             let change = Change::of(&mut self.random, &self.acknowledged);
             let outcome = change.perform(&self.folder);
@@ -153,6 +156,7 @@ impl Writer {
                 Err(other) => panic!("{}: {other:?}: {change:?}", self.folder.display()),
             }
             self.changes += 1;
+            acknowledged.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -194,12 +198,16 @@ fn kills(count: u64, options: &[&str]) {
         .collect();
     let mut random = Random::new(0x7173_0000 + count);
     for _ in 0..count {
+        let acknowledged = [const { AtomicU64::new(0) }; WRITERS as usize];
         // All writers have met the dead mount before it is mounted again.
         std::thread::scope(|scope| {
-            for writer in &mut writers {
-                scope.spawn(|| writer.write());
+            for (writer, acknowledged) in writers.iter_mut().zip(&acknowledged) {
+                scope.spawn(|| writer.write(acknowledged));
             }
             std::thread::sleep(Duration::from_millis(100 + random.below(400)));
+            // A busy disk may be slow: none is cut off before it got to do anything.
+            let enough = || acknowledged.iter().all(|n| n.load(Ordering::Relaxed) > 5).then_some(());
+            let _ = poll(LONG, enough);
             volume.kill();
         });
         volume = volume.kill_and_mount_again(options);

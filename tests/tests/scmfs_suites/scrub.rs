@@ -1,7 +1,7 @@
 //! Checksums of contents and `scmfs scrub`, as users meet them.
 
 use pocketstone_testing::{or_skip, program};
-use pocketstone_tests::command::run;
+use pocketstone_tests::command::{copy_program, run};
 use pocketstone_tests::mounted::{MountedVolume, Place, make, open_to_all, scmfs};
 
 use std::fs;
@@ -93,7 +93,7 @@ fn only_root_and_the_owner_may_scrub() {
     let region = region(&place, &["--checksums"]);
     let directory = place.folder("second");
     let copy = place.path("scmfs");
-    fs::copy(scmfs([""; 0]).get_program(), &copy).expect("a copy");
+    copy_program(scmfs([""; 0]).get_program(), &copy);
     open_to_all(&place.path(""));
     let volume = MountedVolume::mount(&region, &directory, &[]);
     open_to_all(volume.path());

@@ -1,7 +1,7 @@
 //! Other ways to mount, other memory, other users.
 
 use pocketstone_testing::{Need, or_skip, program};
-use pocketstone_tests::command::{binary, poll, run};
+use pocketstone_tests::command::{binary, copy_program, poll, run};
 use pocketstone_tests::mounted::{MountedVolume, Place, check, make, scmfs};
 use pocketstone_tests::suites::{command, fio};
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -60,7 +60,7 @@ fn as_nobody(command: &Command) -> Command {
 /// The command under test where everybody can run it.
 fn copied(place: &Path) -> PathBuf {
     let copy = place.join("scmfs");
-    fs::copy(binary().with_file_name("scmfs"), &copy).expect("a copy");
+    copy_program(binary().with_file_name("scmfs"), &copy);
     copy
 }
 
