@@ -2,6 +2,7 @@
 
 use pocketstone_random::Random;
 use pocketstone_testing::Need;
+pub use pocketstone_testing::clock::tick;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 use rustix::thread::UnshareFlags;
@@ -10,7 +11,6 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A page of memory, and a block of every file system here.
 pub const PAGE: usize = 4096;
@@ -171,11 +171,6 @@ impl Numbers {
     pub fn below(&mut self, end: usize) -> usize {
         self.0.below(end as u64) as usize
     }
-}
-
-/// Waits until the clock of files has moved on: its tick is at most 10 ms.
-pub fn tick() {
-    std::thread::sleep(Duration::from_millis(21));
 }
 
 /// Does something as another user, with no group but that of the same number, in a thread of its own.

@@ -4,6 +4,7 @@ use crate::cases;
 use crate::ground::*;
 use crate::groups::Case;
 use crate::system::Map;
+use pocketstone_testing::wait::LONG;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -324,9 +325,7 @@ fn generic_315_reserved_space_comes_back(g: &Ground) -> Done {
     assert!(free()? + (60 << 20) / P <= before);
     drop(file);
     fs::remove_file(g.at("file"))?;
-    let back = pocketstone_tests::command::poll(std::time::Duration::from_secs(5), || {
-        free().ok().filter(|now| *now + (4 << 20) / P >= before)
-    });
+    let back = pocketstone_tests::command::poll(LONG, || free().ok().filter(|now| *now + (4 << 20) / P >= before));
     assert!(back.is_some(), "{before} blocks were free, {:?} are", free());
     Ok(())
 }

@@ -4,6 +4,7 @@ use crate::cases;
 use crate::ground::*;
 use crate::groups::Case;
 use crate::system;
+use pocketstone_testing::wait::LONG;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -206,9 +207,8 @@ fn generic_084_open_and_unlinked(g: &Ground) -> Done {
     assert_eq!(found.len(), 9 << 20);
     same(&found[..8 << 20], &bytes(84, 8 << 20));
     drop(file);
-    let back = pocketstone_tests::command::poll(std::time::Duration::from_secs(5), || {
-        free().ok().filter(|now| *now >= used + (7 << 20) / PAGE as u64)
-    });
+    let back =
+        pocketstone_tests::command::poll(LONG, || free().ok().filter(|now| *now >= used + (7 << 20) / PAGE as u64));
     assert!(back.is_some(), "{used} blocks were free, and are {:?}", free());
     Ok(())
 }
@@ -424,9 +424,7 @@ fn generic_530_temporary_files_vanish(g: &Ground) -> Done {
     files[0].write_all_at(&bytes(530, 100_000), 0)?;
     assert!(free()? <= before - 100, "{before} and {}", free()?);
     drop(files);
-    let back = pocketstone_tests::command::poll(std::time::Duration::from_secs(5), || {
-        free().ok().filter(|now| *now + 100 > before)
-    });
+    let back = pocketstone_tests::command::poll(LONG, || free().ok().filter(|now| *now + 100 > before));
     assert!(back.is_some() && names(&g.folder)?.is_empty());
     Ok(())
 }

@@ -4,13 +4,13 @@ use crate::cases;
 use crate::ground::*;
 use crate::groups::Case;
 use crate::system::Map;
+use pocketstone_testing::wait::LONG;
 use rustix::fs::{FallocateFlags, OFlags, XattrFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
 
 pub const CASES: &[Case] = cases![
     generic_015_filled_and_emptied,
@@ -41,7 +41,7 @@ fn free(g: &Ground) -> Result<u64, Fault> {
 #[track_caller]
 fn comes_back(g: &Ground, wanted: u64) {
     let enough = || free(g).ok().filter(|free| *free >= wanted);
-    let back = pocketstone_tests::command::poll(Duration::from_secs(5), enough);
+    let back = pocketstone_tests::command::poll(LONG, enough);
     assert!(back.is_some(), "{} bytes are free, of {wanted} before", free(g).unwrap_or(0));
 }
 
@@ -183,11 +183,15 @@ fn generic_224_many_writers_fill_it(g: &Ground) -> Done {
         let threads: Vec<_> = (0..6).map(|n| scope.spawn(move || fill(&g.at(&n.to_string()), 256 << 10))).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no panic").map(drop))
     })?;
-    for n in (0..6).step_by(2) {
+    // The half that got more: how much each wrote is a matter of whose thread had a processor.
+    let bytes_of = |first: usize| -> Result<u64, Fault> {
+        (first..6).step_by(2).try_fold(0, |sum, n| Ok(sum + of(&g.at(&n.to_string()))?.len()))
+    };
+    let first = usize::from(bytes_of(1)? > bytes_of(0)?);
+    for n in (first..6).step_by(2) {
         fs::remove_file(g.at(&n.to_string()))?;
     }
-    let back = free(g)?;
-    assert!(back > before / 5, "{back} of {before}");
+    comes_back(g, before / 5);
     let file = g.file("new", b"")?;
     (0..4).try_for_each(|n| file.write_all_at(&bytes(n, 1 << 20), n << 20))?;
     Ok(())
