@@ -3,10 +3,11 @@
 use pocketstone_board::Board;
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::volume::FileSystem;
+use pocketstone_testing::wait::LONG;
 use pocketstone_testing::{Need, or_skip};
 use pocketstone_tests::command::{Process, board, poll};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Runs a command on the board; its output and exit status.
@@ -85,10 +86,32 @@ fn a_guest_runs_no_command_on_the_host() {
     assert_eq!(call(SYSTEM, "exit 0"), (String::new(), 1), "a shell's command");
 }
 
-/// A machine of this test program, once it runs.
-fn running_machine() -> Process {
-    let machine = || Process::machines_of(std::process::id()).into_iter().next();
-    poll(Duration::from_secs(60), machine).expect("a machine runs")
+/// What a machine could reach at one time while it ran.
+struct Seen {
+    network: PathBuf,
+    /// The root of its files, where that is not the host's.
+    root: Option<PathBuf>,
+    cell: PathBuf,
+    devices: Vec<String>,
+}
+
+impl Seen {
+    /// `None` if the machine ended meanwhile: the others of this program are short-lived, too.
+    fn of(machine: &Process, is_root: bool) -> Option<Seen> {
+        let network = machine.link("ns/net")?;
+        // QEMU confines itself to its folder once its files are open.
+        let confined = || match machine.link("root") {
+            Some(root) if root != Path::new("/") => Some(Some(root)),
+            _ if !is_root || !machine.runs() => Some(None),
+            _ => None,
+        };
+        let root = poll(LONG, confined).expect("the machine runs with the host's files");
+        let cell = machine.cell()?;
+        let open = fs::read_dir(format!("/proc/{}/fd", machine.pid)).ok()?;
+        let open = open.flatten().filter_map(|f| fs::read_link(f.path()).ok()).map(|f| f.display().to_string());
+        let devices = open.filter(|f| f.contains("/dev/kvm") || f.contains("/dev/net")).collect();
+        machine.runs().then_some(Seen { network, root, cell, devices })
+    }
 }
 
 #[test]
@@ -96,36 +119,34 @@ fn a_machine_has_no_network_and_no_other_files() {
     let board = or_skip!(board());
     let (interfaces, _) = exec(board, &["ls", "/sys/class/net"]);
     assert_eq!(interfaces, "lo\n", "interfaces in the guest");
-    // About a second of work, during which the machine is looked at from outside.
+    let is_root = rustix::process::geteuid().is_root();
+    // About a second of work, during which a machine is looked at from outside; again where it was over too soon.
     let work = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo $i";
-    std::thread::scope(|scope| {
-        let guest = scope.spawn(|| exec(board, &["sh", "-c", work]));
-        let machine = running_machine();
-        let own = fs::read_link("/proc/self/ns/net").expect("our network");
-        let network = machine.link("ns/net").expect("its network");
-        let root = rustix::process::geteuid().is_root();
-        match root || network != own {
-            true => assert_ne!(network, own, "the machine's network is the host's"),
-            false => _ = Need::Root.lacks("a network namespace: this user may have none"),
-        }
-        // QEMU confines itself to its folder once its files are open.
-        let confined = poll(Duration::from_secs(20), || machine.link("root").filter(|r| *r != Path::new("/")));
-        match (confined, root) {
-            (Some(folder), _) => assert_eq!(Some(folder), machine.cell(), "the machine's root"),
-            (None, true) => assert!(!machine.runs(), "the machine runs with the host's files"),
-            (None, false) => _ = Need::Root.lacks("chroot: this user may not"),
-        }
-        let devices: Vec<String> = fs::read_dir(format!("/proc/{}/fd", machine.pid))
-            .map(|all| all.flatten().filter_map(|f| fs::read_link(f.path()).ok()).collect::<Vec<_>>())
-            .unwrap_or_default()
-            .iter()
-            .map(|f| f.display().to_string())
-            .filter(|f| f.contains("/dev/kvm") || f.contains("/dev/net"))
-            .collect();
-        assert_eq!(devices, [""; 0], "devices that the machine has open");
-        let (output, status) = guest.join().expect("the guest's work");
-        assert_eq!((output.as_str(), status), ("60000\n", 0));
-    });
+    let look = || {
+        std::thread::scope(|scope| {
+            let guest = scope.spawn(|| exec(board, &["sh", "-c", work]));
+            let seen = || {
+                let machines = Process::machines_of(std::process::id());
+                let seen = machines.iter().find_map(|machine| Seen::of(machine, is_root));
+                (seen.is_some() || guest.is_finished()).then_some(seen)
+            };
+            let seen = poll(Duration::from_secs(600), seen).expect("the guest's work ends");
+            let (output, status) = guest.join().expect("the guest's work");
+            assert_eq!((output.as_str(), status), ("60000\n", 0));
+            seen
+        })
+    };
+    let seen = (0..20).find_map(|_| look()).expect("a machine that is looked at while it runs");
+    let own = fs::read_link("/proc/self/ns/net").expect("our network");
+    match is_root || seen.network != own {
+        true => assert_ne!(seen.network, own, "the machine's network is the host's"),
+        false => _ = Need::Root.lacks("a network namespace: this user may have none"),
+    }
+    match seen.root {
+        Some(folder) => assert_eq!(folder, seen.cell, "the machine's root"),
+        None => _ = Need::Root.lacks("chroot: this user may not"),
+    }
+    assert_eq!(seen.devices, [""; 0], "devices that the machine has open");
 }
 
 // --- flashmon on a board, outside any study -------------------------------------------------------

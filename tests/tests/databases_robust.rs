@@ -2,6 +2,7 @@
 //! settings are changed, the volume is full, another program holds the database's folder.
 
 use pocketstone_testing::Need;
+use pocketstone_testing::wait::LONG;
 use pocketstone_tests::command::{Process, lab, pocketstone, poll, ran, write};
 use pocketstone_tests::results::value;
 use rustix::process::{Pid, Signal};
@@ -10,6 +11,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+
+/// Until a run is at work.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A process below `lab` whose command line has all these words.
 fn below(lab: u32, words: &[&str]) -> Option<u32> {
@@ -35,16 +39,23 @@ fn an_engine_that_is_killed_fails_its_trial_alone() {
     write(home.path(), "study.toml", study);
     let mut command = pocketstone(home.path(), &["run", "study.toml", "--output", "out"]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The first cell takes 8 s; what loads its database is gone in a moment.
+    // The process that measures, when it has its database open. The first cell takes 8 s.
     let measuring = || {
         let pid = below(child.id(), &["database"])?;
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        let task = fs::read(line.split('\0').find(|word| word.ends_with("task.json"))?).ok()?;
+        let task: serde_json::Value = serde_json::from_slice(&task).ok()?;
         let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-        let open = files.flatten().filter_map(|f| fs::read_link(f.path()).ok());
-        open.into_iter().any(|f| f.ends_with("data.sqlite")).then_some(pid)
+        let mut open = files.flatten().filter_map(|f| fs::read_link(f.path()).ok());
+        (task["work"] == "measure" && open.any(|f| f.ends_with("data.sqlite"))).then_some(pid)
     };
-    let engine = poll(Duration::from_secs(60), measuring).expect("an engine at work");
-    std::thread::sleep(Duration::from_millis(500));
-    kill(below(child.id(), &["database"]).unwrap_or(engine));
+    // Twice the same half a second apart: it is in the middle of its operations.
+    let engine = poll(LIMIT, || {
+        let pid = measuring()?;
+        std::thread::sleep(Duration::from_millis(500));
+        (measuring() == Some(pid)).then_some(pid)
+    });
+    kill(engine.expect("an engine at work"));
     let output = child.wait_with_output().unwrap();
     ran("the lab".into(), &output).ends_with(4).says(&["failed", "signal"]);
     let results = home.path().join("out");
@@ -84,13 +95,13 @@ fn settings_are_put_back_when_the_lab_is_killed() {
     let mut command =
         pocketstone(home.path(), &["run", "study.toml", "--output", "out", "--directory", directory.to_str().unwrap()]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let set = poll(Duration::from_secs(60), || (value() == other).then_some(()));
+    let set = poll(LIMIT, || (value() == other).then_some(()));
     let began = Process::descendants(child.id());
     kill(child.id());
     child.wait().unwrap();
     assert!(set.is_some(), "read-ahead was never set");
-    let back = poll(Duration::from_secs(10), || (value() == before).then_some(()));
+    let back = poll(LONG, || (value() == before).then_some(()));
     assert!(back.is_some(), "{} is {}, and was {before}", file.display(), value());
-    let ended = poll(Duration::from_secs(10), || began.iter().all(|p| !p.runs()).then_some(()));
+    let ended = poll(LONG, || began.iter().all(|p| !p.runs()).then_some(()));
     assert!(ended.is_some(), "{began:?} live on");
 }

@@ -130,7 +130,8 @@ fn one_command_at_a_time_adds_to_a_run_and_the_other_is_told_who() {
         .spawn()
         .expect("a run");
     let results = folder.path().join("out/results.sqlite");
-    poll(Duration::from_secs(30), || results.exists().then_some(())).expect("results");
+    // Another run on this machine's board may have to end first.
+    poll(Duration::from_secs(120), || results.exists().then_some(())).expect("results");
     let second = lab(folder.path(), &["run", "--resume", "out", "--directory", "files"]).ends_with(1);
     second.complains(&[&format!("out is in use by process {}", first.id()), "run s.toml", "hint: "]);
     let new = lab(folder.path(), &["run", "s.toml", "--directory", "files", "--output", "out"]);
@@ -239,7 +240,7 @@ fn a_check_says_first_how_many_cells_and_how_long_and_is_quick_with_100_000() {
     let first = checked.out.lines().next().unwrap_or_default();
     assert!(first.contains("100000 cells on a virtual board, about "), "{checked}");
     let took: f64 = checked.err.rsplit("took ").next().unwrap_or_default().split_whitespace().map(seconds).sum();
-    let limit = if binary().to_string_lossy().contains("release") { 3.0 } else { 60.0 };
+    let limit = if binary().to_string_lossy().contains("release") { 3.0 } else { 300.0 };
     assert!(took > 0.0 && took < limit, "{took} s: {checked}");
     let more = changed(&many, "repetitions = 100", "repetitions = 101");
     check(&more).ends_with(1).complains(&["101000 cells", "--many-cells"]);
