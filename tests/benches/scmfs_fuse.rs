@@ -42,7 +42,8 @@ fn main() {
         return left_out("the benchmarks of the mount", "there is no /dev/fuse", "modprobe fuse");
     }
     let Some(ground) = Ground::prepare(12 << 30) else { return };
-    let benches: [(&str, Bench); 4] = [("direct", direct), ("cached", cached), ("postmark", postmark), ("fio", fio)];
+    let benches: [(&str, Bench); 5] =
+        [("direct", direct), ("cached", cached), ("opening", opening), ("postmark", postmark), ("fio", fio)];
     for (name, bench) in benches {
         if wanted(name) {
             say(&format!("\n{name}"));
@@ -154,6 +155,32 @@ fn cached(ground: &Ground) {
     let [ours, theirs] = reads([&ours, &theirs]);
     say(&format!("  pread of 4 KiB, p50: scmfs {}, tmpfs {}", nanoseconds(ours), nanoseconds(theirs)));
     bar("cached 4 KiB read over tmpfs", Some(ours / theirs), Some(1.2), None);
+}
+
+/// Opening and closing a file, on a mount that the kernel need not ask then and on one that it asks.
+fn opening(ground: &Ground) {
+    const AT_ONCE: usize = 200;
+    const TURNS: usize = 100;
+    let strict = MountOptions { strict_open: true, ..MountOptions::default() };
+    let usual = OnFuse::new(ground, "opening", 256 * MIB, &MountOptions::default());
+    let strict = OnFuse::new(ground, "opening-strict", 256 * MIB, &strict);
+    let paths = [&usual.path, &strict.path, &ground.tmpfs].map(|folder| filled(&folder.join("opened.file")));
+    let mut times = paths.each_ref().map(|_| Vec::with_capacity(AT_ONCE * TURNS));
+    for turn in 0..=TURNS {
+        for (path, times) in paths.iter().zip(&mut times) {
+            for _ in 0..AT_ONCE {
+                let start = Instant::now();
+                drop(File::open(path).expect("it is there"));
+                if turn > 0 {
+                    times.push(start.elapsed().as_nanos() as f64);
+                }
+            }
+        }
+    }
+    let [usual, strict, tmpfs] = times.map(median);
+    let [shown, strict_shown, tmpfs_shown] = [usual, strict, tmpfs].map(nanoseconds);
+    say(&format!("  open and close, p50: scmfs {shown}, with strict_open {strict_shown}, tmpfs {tmpfs_shown}"));
+    bar("open and close over tmpfs", Some(usual / tmpfs), Some(2.5), None);
 }
 
 /// What a program that has to end well says.

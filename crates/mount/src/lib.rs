@@ -3,6 +3,7 @@
 //! While a volume is mounted nobody else changes it, so the kernel may keep what it has read, names,
 //! attributes and pages, for ever: all changes go through it.
 
+mod background;
 mod caller;
 mod control;
 mod convert;
@@ -16,6 +17,7 @@ mod null;
 mod operations;
 mod options;
 mod scmfs;
+mod sealed;
 mod served;
 mod server;
 mod session;

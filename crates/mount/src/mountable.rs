@@ -16,6 +16,10 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     /// Whether [`Mountable::closing`] has anything to do. The kernel asks at every close then.
     const ASKS_AT_CLOSE: bool = false;
 
+    /// Whether what is asked about an open file can be answered by the inode's number: the kernel asks nothing then at
+    /// open(2) and close(2).
+    const OPENS_BY_NUMBER: bool = false;
+
     /// Whether an inode can be found by its number alone, also after the kernel has forgotten it: open_by_handle_at(2)
     /// and NFS need that.
     const FINDS_BY_NUMBER: bool = false;

@@ -1,7 +1,6 @@
 //! The operations of FUSE, each a call to the volume.
 
 use crate::convert::{self, ino};
-use crate::flags;
 use crate::mountable::{Mountable, Open, append_all, write_all};
 use crate::served::Served;
 use crate::wire::abi::{fopen, init, write};
@@ -19,6 +18,8 @@ const O_DSYNC: u32 = 0o10000;
 const O_EXCL: u32 = 0o200;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
+/// The kernel remembers that there is nothing to ask at open(2) and close(2).
+const BY_NUMBER: u64 = init::NO_OPEN_SUPPORT | init::NO_OPENDIR_SUPPORT;
 const RENAME_NOREPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
 const RENAME_WHITEOUT: u32 = 4;
@@ -79,7 +80,7 @@ impl<V: Mountable> Served<V> {
     /// Tells the kernel of a file that was made and opened.
     fn created(&self, attr: &Attr, file: Open<V>) -> (Attributes, Opened) {
         self.known.learn(attr.ino);
-        let opened = Opened { handle: self.handles.insert(file), flags: self.open_flags() };
+        let opened = Opened { handle: self.handle(file), flags: self.open_flags() };
         (convert::attributes(attr), opened)
     }
 }
@@ -110,7 +111,16 @@ impl<V: Mountable> Filesystem for Served<V> {
         if self.options.writeback {
             flags |= init::WRITEBACK_CACHE;
         }
+        if self.may_open_by_number() {
+            flags |= BY_NUMBER;
+        }
         flags
+    }
+
+    fn agreed(&self, flags: u64) {
+        if flags & BY_NUMBER == BY_NUMBER && self.may_open_by_number() {
+            self.open_by_number();
+        }
     }
 
     fn lookup(&self, to: &Request, name: &[u8]) -> Answer<Option<Attributes>> {
@@ -208,8 +218,9 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn open(&self, to: &Request, flags: u32) -> Answer<Opened> {
+        self.must_ask()?;
         let file = self.answer(Served::open(self, ino(to.node), flags))?;
-        Ok(Opened { handle: self.handles.insert(file), flags: self.open_flags() })
+        Ok(Opened { handle: self.handle(file), flags: self.open_flags() })
     }
 
     fn create(&self, to: &Request, name: &[u8], mode: u32, umask: u32) -> Answer<(Attributes, Opened)> {
@@ -233,20 +244,20 @@ impl<V: Mountable> Filesystem for Served<V> {
         Ok(told)
     }
 
-    fn read(&self, _: &Request, handle: u64, offset: u64, into: &mut [u8]) -> Answer<Content<'_>> {
-        let file = self.file(handle)?;
+    fn read(&self, to: &Request, handle: u64, offset: u64, into: &mut [u8]) -> Answer<Content<'_>> {
+        let file = self.file(to.node, handle)?;
         self.answer(self.volume.read_at(&file, into, offset)).map(Content::Filled)
     }
 
-    fn write(&self, _: &Request, given: &Write<'_>) -> Answer<()> {
-        let file = self.file(given.handle)?;
+    fn write(&self, to: &Request, given: &Write<'_>) -> Answer<()> {
+        let file = self.file(to.node, given.handle)?;
         // The kernel's flags are those of the moment, so fcntl(2) has its say. What comes from the
         // kernel's cache goes where it was, whoever had it open how.
         let cached = given.how & write::CACHE != 0;
         let drops_set_id = given.how & write::KILL_SUIDGID != 0;
         let dropped = if cached && !drops_set_id { Ok(()) } else { self.drop_privileges(&file, drops_set_id) };
         let written = dropped.and_then(|()| match given.flags & O_APPEND {
-            _ if cached => self.volume.write_back(&file, given.data, given.offset),
+            _ if cached => self.write_back(&file, given.data, given.offset),
             0 => write_all(&*self.volume, &file, given.data, given.offset),
             _ => append_all(&*self.volume, &file, given.data),
         });
@@ -254,8 +265,9 @@ impl<V: Mountable> Filesystem for Served<V> {
         self.answer(written.and_then(|()| if sync { self.volume.sync(&file) } else { Ok(()) }))
     }
 
-    fn flush(&self, _: &Request, handle: u64) -> Answer<()> {
-        let file = self.file(handle)?;
+    fn flush(&self, to: &Request, handle: u64) -> Answer<()> {
+        self.must_ask()?;
+        let file = self.file(to.node, handle)?;
         self.answer(self.volume.closing(&file))
     }
 
@@ -263,14 +275,15 @@ impl<V: Mountable> Filesystem for Served<V> {
         self.handles.remove(handle);
     }
 
-    fn fsync(&self, _: &Request, handle: u64) -> Answer<()> {
-        let file = self.file(handle)?;
+    fn fsync(&self, to: &Request, handle: u64) -> Answer<()> {
+        let file = self.file(to.node, handle)?;
         self.answer(self.volume.sync(&file))
     }
 
     fn opendir(&self, to: &Request) -> Answer<Opened> {
+        self.must_ask()?;
         let file = self.answer(self.take(ino(to.node)))?;
-        Ok(Opened { handle: self.handles.insert(file), flags: fopen::CACHE_DIR | fopen::KEEP_CACHE })
+        Ok(Opened { handle: self.handle(file), flags: fopen::CACHE_DIR | fopen::KEEP_CACHE })
     }
 
     fn readdir(&self, to: &Request, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
@@ -335,13 +348,13 @@ impl<V: Mountable> Filesystem for Served<V> {
 
     fn fallocate(&self, to: &Request, given: &Fallocate) -> Answer<()> {
         let how = allocation(given.mode).ok_or(Errno::OPNOTSUPP)?;
-        let file = self.file(given.handle)?;
+        let file = self.file(to.node, given.handle)?;
         let dropped = self.drop_privileges(&file, to.uid != 0);
         self.answer(dropped.and_then(|()| self.volume.allocate(&file, how, given.offset, given.bytes)))
     }
 
-    fn lseek(&self, _: &Request, handle: u64, offset: i64, whence: u32) -> Answer<u64> {
-        let file = self.file(handle)?;
+    fn lseek(&self, to: &Request, handle: u64, offset: i64, whence: u32) -> Answer<u64> {
+        let file = self.file(to.node, handle)?;
         self.answer(match (u64::try_from(offset), whence) {
             (Ok(offset), SEEK_DATA) => self.volume.next_data(&file, offset),
             (Ok(offset), SEEK_HOLE) => self.volume.next_hole(&file, offset),
@@ -351,22 +364,15 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn copy_file_range(&self, to: &Request, given: &Copy) -> Answer<u64> {
-        let (from, into) = (self.file(given.from)?, self.file(given.to)?);
+        let (from, into) = (self.file(to.node, given.from)?, self.file(given.to_node, given.to)?);
         let dropped = self.drop_privileges(&into, to.uid != 0);
         let copy = |()| self.copy(&from, given.from_offset, &into, given.to_offset, given.bytes);
         self.answer(dropped.and_then(copy))
     }
 
     fn ioctl(&self, to: &Request, given: &Ioctl<'_>) -> Answer<Vec<u8>> {
-        match flags::ioctl(&*self.volume, to.uid, ino(to.node), given.command, given.data) {
-            Some(answer) => {
-                // A change of flags is one of the inode, whose ctime the kernel does not ask for after an ioctl. Only
-                // what changes them brings data along.
-                if !given.data.is_empty() {
-                    self.mode_changed(ino(to.node));
-                }
-                self.answer(answer)
-            }
+        match Served::ioctl(self, to, given) {
+            Some(answer) => self.answer(answer),
             None => Err(Errno::NOTTY),
         }
     }

@@ -17,6 +17,9 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Keep nothing in the kernel's page cache: every read and write comes here.
     pub direct_io: bool,
+    /// Refuse at open(2) already, not only at the first change, to write to what is append-only or immutable, as a
+    /// kernel's file system does. The kernel asks at every open and close then.
+    pub strict_open: bool,
     /// Let the kernel collect writes. Faster for small ones, but a write may fail after it returned,
     /// and what was collected is lost if the machine stops.
     pub writeback: bool,
@@ -49,6 +52,7 @@ impl Default for MountOptions {
             threads: 0,
             read_only: false,
             direct_io: false,
+            strict_open: false,
             writeback: false,
             allow_other: root,
             noatime: false,

@@ -6,6 +6,7 @@ use pocketstone_scmfs::{Allocate, Attr, File, Ino, Meta, Protection, Result, Set
 
 impl Mountable for Volume {
     const SUBTYPE: &'static str = "scmfs";
+    const OPENS_BY_NUMBER: bool = true;
     const FINDS_BY_NUMBER: bool = true;
     const KNOWS_BIRTH: bool = true;
     const KEEPS_ACLS: bool = true;

@@ -1,41 +1,51 @@
 //! A volume as the kernel sees it: the parts of the operations that are more than a call.
 
-use crate::known::{Handles, Known};
+use crate::background::Background;
+use crate::known::{Handles, Known, NO_HANDLE};
 use crate::mountable::{Mountable, Open, errno, write_all};
 use crate::options::MountOptions;
+use crate::sealed::Unsealed;
 use crate::wire::abi::fopen;
-use crate::wire::{Answer, Attributes, Connection, Request, SetXattr as Given};
-use crate::{caller, convert, server};
+use crate::wire::{Answer, Attributes, Connection, Ioctl, Request, SetXattr as Given};
+use crate::{caller, convert, flags, server};
 use pocketstone_vfs::{
     ACL_ACCESS, ACL_DEFAULT, Attr, Entry, Error, FileType, Held, Ino, Meta, ROOT, Rename, Result, SetAttr, SetXattr,
 };
 use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 const S_ISUID: u16 = 0o4000;
 const S_ISGID: u16 = 0o2000;
 const S_IXGRP: u16 = 0o0010;
 const O_ACCMODE: u32 = 0o3;
 const O_APPEND: u32 = 0o2000;
+/// A file that nothing is asked about for one to two periods is closed: its times are stored then.
+const IDLE: Duration = Duration::from_millis(2500);
 /// About as many entries with attributes as a page holds.
 const SOME: usize = 24;
 
 pub(crate) struct Served<V: Mountable> {
     pub volume: Arc<V>,
-    pub known: Known<Open<V>>,
+    pub known: Arc<Known<Open<V>>>,
     pub handles: Handles<Open<V>>,
+    /// The kernel asks nothing at open(2) and close(2), and about inodes afterwards: what closes files nevertheless.
+    pub by_number: OnceLock<Background>,
     pub options: MountOptions,
     pub connection: Arc<OnceLock<Connection>>,
+    pub unsealed: Unsealed,
 }
 
 impl<V: Mountable> Served<V> {
     pub fn new(volume: Arc<V>, options: &MountOptions) -> Served<V> {
         Served {
             volume,
-            known: Known::new(),
+            known: Arc::new(Known::new()),
             handles: Handles::new(),
+            by_number: OnceLock::new(),
             options: options.clone(),
             connection: Arc::default(),
+            unsealed: Unsealed::default(),
         }
     }
 
@@ -46,6 +56,33 @@ impl<V: Mountable> Served<V> {
             // That the kernel has forgotten the inode is fine.
             let _ = connection.forget_attributes(ino.into());
         }
+    }
+
+    /// Writes what the kernel had in its cache. Without asking at open(2), that is what was stored through mappings, and
+    /// they may be of a file that must not change.
+    pub fn write_back(&self, file: &Open<V>, data: &[u8], offset: u64) -> Result<()> {
+        if self.by_number.get().is_some() && !self.unsealed.contains(self.volume.ino(file)) {
+            self.volume.may_write(file, false)?;
+        }
+        self.volume.write_back(file, data, offset)
+    }
+
+    /// Answers an ioctl(2); `None`: there is no such one.
+    pub fn ioctl(&self, request: &Request, given: &Ioctl<'_>) -> Option<Result<Vec<u8>>> {
+        let ino = convert::ino(request.node);
+        let answer = || flags::ioctl(&*self.volume, request.uid, ino, given.command, given.data);
+        // Only what changes flags brings data along.
+        if given.data.is_empty() {
+            return answer();
+        }
+        self.unsealed.begin(ino);
+        let answer = answer();
+        // A change of flags is one of the inode, whose ctime the kernel does not ask for after an ioctl.
+        self.mode_changed(ino);
+        if let Some(connection) = self.connection.get() {
+            self.unsealed.end(ino, connection.clone());
+        }
+        answer
     }
 
     /// The number for an error. Damage is reported: an EIO alone helps nobody.
@@ -81,9 +118,42 @@ impl<V: Mountable> Served<V> {
         close | cache
     }
 
-    /// The open file of a handle.
-    pub fn file(&self, handle: u64) -> Answer<Open<V>> {
-        self.handles.get(handle).ok_or(Errno::BADF)
+    /// Whether the kernel needs to ask nothing at open(2) and close(2), if it can do without.
+    pub fn may_open_by_number(&self) -> bool {
+        // A cache that collects writes has to know at open(2) whether there may be any.
+        V::OPENS_BY_NUMBER && !self.options.direct_io && !self.options.strict_open && !self.options.writeback
+    }
+
+    /// From here on the kernel has no handles.
+    pub fn open_by_number(&self) {
+        let known = self.known.clone();
+        // Without the thread it asks as ever.
+        if let Ok(background) = Background::start(IDLE, move || known.close_idle()) {
+            let _ = self.by_number.set(background);
+        }
+    }
+
+    /// Refuses what the kernel need not ask any more: it does not do so again then.
+    pub fn must_ask(&self) -> Answer<()> {
+        if self.by_number.get().is_some() { Err(Errno::NOSYS) } else { Ok(()) }
+    }
+
+    /// The handle of an open file that the kernel asked for; of one that it did not ask for, which stays open for a
+    /// while, none.
+    pub fn handle(&self, file: Open<V>) -> u64 {
+        if self.by_number.get().is_none() {
+            return self.handles.insert(file);
+        }
+        let _ = self.known.file(self.volume.ino(&file), || Ok::<_, Errno>(file.clone()));
+        NO_HANDLE
+    }
+
+    /// The open file of a handle, or of an inode's number.
+    pub fn file(&self, node: u64, handle: u64) -> Answer<Open<V>> {
+        if handle != NO_HANDLE {
+            return self.handles.get(handle).ok_or(Errno::BADF);
+        }
+        self.answer(self.known.file(convert::ino(node), || self.take(convert::ino(node))))
     }
 
     /// Takes an inode into use.

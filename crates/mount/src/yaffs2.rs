@@ -1,14 +1,14 @@
 //! YAFFS2 as it is mounted: one lock for the whole volume, as it has everywhere, and a thread for its background
 //! work.
 
+use crate::background::Background;
 use crate::mountable::Mountable;
 use crate::{MountOptions, Mounted, Reporter};
+use pocketstone_core::error::Context;
 use pocketstone_vfs::{Error, FileType, Ino, Operations, ROOT, Result, SetXattr};
 use pocketstone_yaffs2::{Handle, SharedVolume, Volume};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The type of a mounted YAFFS2 volume in the list of mounts.
@@ -29,7 +29,7 @@ pub fn mount_yaffs2(
 ) -> pocketstone_core::Result<(Mounted, Yaffs2)> {
     let volume = Arc::new(SharedVolume::new(volume));
     let mounted = crate::mount(volume.clone(), mountpoint, options)?;
-    let background = if options.read_only { None } else { Some(Background::start(&volume, options.reporter.clone())?) };
+    let background = if options.read_only { None } else { Some(background(&volume, options.reporter.clone())?) };
     Ok((mounted, Yaffs2 { volume, background }))
 }
 
@@ -52,38 +52,16 @@ impl Yaffs2 {
     }
 }
 
-/// A thread that takes a step of background work every [`PERIOD`], until this is dropped.
-struct Background {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Background {
-    fn start(volume: &Arc<SharedVolume>, reporter: Option<Reporter>) -> pocketstone_core::Result<Background> {
-        use pocketstone_core::error::Context;
-        let (stop, told) = channel();
-        let volume = volume.clone();
-        let work = move || {
-            while let Err(RecvTimeoutError::Timeout) = told.recv_timeout(PERIOD) {
-                let outcome = volume.lock().and_then(|mut volume| volume.background());
-                if let (Err(error), Some(report)) = (outcome, &reporter) {
-                    report(&error.to_string());
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("background".into()).spawn(work);
-        let thread = thread.board(|| "cannot start a thread".into())?;
-        Ok(Background { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+/// Takes a step of background work every [`PERIOD`].
+fn background(volume: &Arc<SharedVolume>, reporter: Option<Reporter>) -> pocketstone_core::Result<Background> {
+    let volume = volume.clone();
+    let step = move || {
+        let outcome = volume.lock().and_then(|mut volume| volume.background());
+        if let (Err(error), Some(report)) = (outcome, &reporter) {
+            report(&error.to_string());
         }
-    }
+    };
+    Background::start(PERIOD, step).board(|| "cannot start a thread".into())
 }
 
 impl Mountable for SharedVolume {

@@ -59,6 +59,11 @@ const DEEDS: &[&str] = &[
     "cp $SOURCE/tree/capable p; chmod 6777 p; setpriv --reuid=5 --regid=5 --clear-groups sh -c ': > p'",
     "touch f; mkfifo p; ln -s f s; for n in user.a trusted.a security.a system.a other.a user. bare; do
         for o in f p s; do setfattr -h -n $n -v 1 $o; getfattr -h -n $n $o; setfattr -h -x $n $o; done; done",
+];
+
+/// The same with what is append-only or immutable. A mount that is not asked at open(2) refuses when something is
+/// written: other words, and nothing else.
+const PROTECTED: &[&str] = &[
     "mkdir d; touch i a d/x; chattr +i i d; chattr +a a; for o in i a d; do echo x >> $o; echo x > $o; chmod 1 $o;
         chown 1 $o; rm -f $o; mv $o n; ln $o n; touch $o; touch -d @1 $o; setfattr -n user.a -v 1 $o; truncate -s 9 $o;
         setfacl -m u:7:r $o; done; touch d/n; rm d/x; mv a d; mv i d; ls -R; chattr -i i d; chattr -a a; cat a",
@@ -235,15 +240,27 @@ impl Carrier {
     fn in_both(&mut self, who: Who, deed: &str, times: bool) {
         let (here, there) = self.folders();
         let [expected, found] = [&here, &there].map(|folder| script(who, folder, &self.source, deed));
-        let what = format!("{who:?}: {deed}");
-        assert_eq!(expected, found, "{what}");
-        let [expected, found] = [&here, &there].map(|folder| {
+        assert_eq!(expected, found, "{who:?}: {deed}");
+        Carrier::same(&format!("{who:?}: {deed}"), &here, &there, times);
+    }
+
+    /// Somebody does the same in both, and is told of it in other words.
+    fn leaves_the_same(&mut self, who: Who, deed: &str) {
+        let (here, there) = self.folders();
+        let [expected, found] = [&here, &there].map(|folder| script(who, folder, &self.source, deed));
+        assert_eq!((expected.0, expected.1), (found.0, found.1), "{who:?}: {deed}: {} {}", expected.2, found.2);
+        Carrier::same(&format!("{who:?}: {deed}"), &here, &there, false);
+    }
+
+    /// Two folders hold the same.
+    fn same(what: &str, here: &Path, there: &Path, times: bool) {
+        let [expected, found] = [here, there].map(|folder| {
             let mut told = listing(folder, times);
             // The folder itself changes when something gets a name in it.
             told.remove(Path::new(""));
             told
         });
-        equal(&what, &expected, &found);
+        equal(what, &expected, &found);
     }
 }
 
@@ -273,15 +290,22 @@ fn trees_are_carried_there_and_back() {
 
 #[test]
 fn deeds_are_as_on_tmpfs() {
-    for mount in [&[][..], &["-o", "direct_io"], &["-o", "writeback"]] {
+    for mount in [&[][..], &["-o", "strict_open"], &["-o", "direct_io"], &["-o", "writeback"]] {
         let mut carrier = or_skip!(Carrier::new(mount));
-        for deed in DEEDS {
-            for who in [ROOT, USERS[0], USERS[1]] {
+        for who in [ROOT, USERS[0], USERS[1]] {
+            for deed in DEEDS {
                 carrier.in_both(who, deed, false);
+            }
+            for deed in PROTECTED {
+                match mount {
+                    [] => carrier.leaves_the_same(who, deed),
+                    _ => carrier.in_both(who, deed, false),
+                }
             }
         }
         let volume = carrier.volume.again(&[]);
         volume.end();
     }
-    tell(&format!("carry: {} deeds by three users in three kinds of mounts are as on tmpfs", DEEDS.len()));
+    let deeds = DEEDS.len() + PROTECTED.len();
+    tell(&format!("carry: {deeds} deeds by three users in four kinds of mounts are as on tmpfs"));
 }

@@ -3,6 +3,7 @@
 use crate::cases;
 use crate::ground::*;
 use crate::groups::Case;
+use pocketstone_tests::mounted::{MountedVolume, make, open_to_all};
 use rustix::fs::{CWD, FileType, IFlags, Mode, OFlags, StatxFlags, XattrFlags, ioctl_getflags, ioctl_setflags};
 use rustix::io::Errno;
 use std::fs;
@@ -180,8 +181,29 @@ fn generic_070_beside_other_changes(g: &Ground) -> Done {
     Ok(())
 }
 
+/// Does something on a volume that is asked at every open(2), as a kernel's file system is.
+fn asked_at_open(g: &Ground, act: fn(&Ground) -> Done) -> Done {
+    if g.kind == Kind::Ext4 {
+        return act(g);
+    }
+    let (region, top) = (g.elsewhere.join("strict.scm"), g.elsewhere.join("strict"));
+    fs::create_dir(&top)?;
+    make(&region, &["--size", "64M"]);
+    let volume = MountedVolume::mount(&region, &top, &["-o", "strict_open"]);
+    let folder = top.join("case");
+    fs::create_dir(&folder)?;
+    open_to_all(&folder);
+    let outcome = act(&Ground { folder, top: &top, elsewhere: g.elsewhere.clone(), kind: g.kind });
+    volume.end();
+    outcome
+}
+
 /// Files that only grow, and files that do not change at all.
 fn generic_079_append_only_and_immutable(g: &Ground) -> Done {
+    asked_at_open(g, append_only_and_immutable)
+}
+
+fn append_only_and_immutable(g: &Ground) -> Done {
     let file = g.file("file", b"text")?;
     let path = g.at("file");
     let before = ioctl_getflags(&file)?;

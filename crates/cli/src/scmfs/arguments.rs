@@ -162,7 +162,7 @@ pub struct MountArguments {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, direct_io,
-    /// writeback, persistent, threads=N, log=FILE; generic ones of mount(8) are accepted
+    /// strict_open, writeback, persistent, threads=N, log=FILE; generic ones of mount(8) are accepted
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted

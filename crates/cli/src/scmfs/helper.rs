@@ -26,6 +26,7 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             ("rw", None) => arguments.read_only = false,
             (name, None) if set_flag(options, name) => {}
             ("direct_io", None) => arguments.direct_io = true,
+            ("strict_open", None) => options.strict_open = true,
             ("writeback", None) => options.writeback = true,
             ("persistent", None) => arguments.persistent = true,
             ("threads", Some(count)) => {
@@ -37,8 +38,8 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
             _ if arguments.sloppy || arguments.remount => {}
             _ => {
-                let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, writeback, persistent, \
-                     threads=N, log=FILE";
+                let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, strict_open, writeback, \
+                     persistent, threads=N, log=FILE";
                 return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {known}")));
             }
         }

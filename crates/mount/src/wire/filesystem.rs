@@ -24,6 +24,9 @@ pub(crate) trait Filesystem: Send + Sync + 'static {
         0
     }
 
+    /// Flags of [`super::abi::init`] that the kernel and the file system have both, before anything is asked.
+    fn agreed(&self, flags: u64) {}
+
     /// `None`: there is no such name, and the kernel may remember that.
     fn lookup(&self, request: &Request, name: &[u8]) -> Answer<Option<Attributes>> {
         Err(Errno::NOSYS)

@@ -53,6 +53,13 @@ impl Connection {
         self.tell(notify::INVAL_INODE, &content.concat())
     }
 
+    /// Has the kernel write what it holds of an inode's contents, and forget them. Returns when it has: other threads
+    /// must answer meanwhile.
+    pub fn forget_contents(&self, node: u64) -> rustix::io::Result<()> {
+        // No length: to the end.
+        self.tell(notify::INVAL_INODE, &[node.to_ne_bytes(), [0; 8], [0; 8]].concat())
+    }
+
     /// Waits until the kernel has written nothing from its cache for a while, though the threads got round to what it
     /// asked: what it had collected has arrived, whatever others still ask. Whether that came to be within the time.
     pub fn settle(&self, limit: Duration) -> bool {

@@ -86,6 +86,8 @@ pub(crate) struct Fallocate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copy {
     pub from: u64,
+    /// The inode that `to` is of; `from` is of the one that the request is about.
+    pub to_node: u64,
     pub from_offset: u64,
     pub to: u64,
     pub to_offset: u64,
@@ -324,8 +326,8 @@ fn operation(code: u32, mut fields: Fields<'_>, long_xattrs: bool) -> Option<Ope
         }
         opcode::LSEEK => Operation::Lseek { handle: f.u64()?, offset: f.u64()?, whence: f.u32()? },
         opcode::COPY_FILE_RANGE | opcode::COPY_FILE_RANGE_64 => {
-            let (from, from_offset, _node) = (f.u64()?, f.u64()?, f.u64()?);
-            let copy = Copy { from, from_offset, to: f.u64()?, to_offset: f.u64()?, bytes: f.u64()? };
+            let (from, from_offset, to_node) = (f.u64()?, f.u64()?, f.u64()?);
+            let copy = Copy { from, from_offset, to_node, to: f.u64()?, to_offset: f.u64()?, bytes: f.u64()? };
             Operation::CopyFileRange { copy, wide: code == opcode::COPY_FILE_RANGE_64 }
         }
         opcode::IOCTL => {

@@ -132,6 +132,7 @@ impl Session {
             send(&device, &[IoSlice::new(reply.message(request.unique))]);
             // To a newer major version this one was the answer; the kernel asks again by it.
             if offer.major == abi::MAJOR {
+                filesystem.agreed(taken.flags);
                 let long_xattrs = taken.flags & init::SETXATTR_EXT != 0;
                 return Ok(Session { device: Arc::new(device), long_xattrs });
             }
