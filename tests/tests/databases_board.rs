@@ -59,8 +59,11 @@ fn a_database_on_the_board_repeats_to_the_bit_and_flash_reads_belong_to_queries(
     let home = tempfile::tempdir().unwrap();
     write(home.path(), "study.toml", STUDY);
     lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0).says(&["left out: cells with h2"]);
-    lab(home.path(), &["run", "study.toml", "--output", "b"]).ends_with(0);
-    lab(home.path(), &["compare", "a", "b"]).ends_with(0).says(&["identical"]);
+    pocketstone_tests::results::repeats(
+        home.path(),
+        "experiment = 'contacts' AND delay = '1ms' \
+         OR experiment = 'engines' AND engine = 'lmdb' OR journal_mode = 'wal'",
+    );
 
     let db = pocketstone_tests::results::read(&home.path().join("a"));
     let numbers = |sql: &str| -> Vec<i64> {

@@ -4,7 +4,7 @@ use pocketstone_board::Board;
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::volume::FileSystem;
 use pocketstone_study::results::store::log_digest;
-use pocketstone_testing::or_skip;
+use pocketstone_testing::{amount, or_skip};
 use pocketstone_tests::{HostLoad, cold_virtual_board, measure, plan, virtual_board};
 
 /// Digest of a traced cell's logs: every call's start and latency, every flash operation.
@@ -18,17 +18,17 @@ fn log(board: &Board, seed: u64) -> String {
 }
 
 #[test]
-fn twenty_runs_from_a_saved_state_and_one_from_a_cold_boot_agree() {
+fn runs_from_a_saved_state_and_one_from_a_cold_boot_agree() {
     let board = or_skip!(virtual_board());
     let expected = log(&board, 1);
-    for run in 0..10 {
+    for run in 0..amount(4, 10) {
         assert_eq!(log(&board, 1), expected, "run {run} on an idle host");
     }
     {
         let _load = HostLoad::on_every_core();
         std::thread::scope(|scope| {
             let two: Vec<_> =
-                (0..2).map(|_| scope.spawn(|| (0..5).map(|_| log(&board, 1)).collect::<Vec<_>>())).collect();
+                (0..2).map(|_| scope.spawn(|| (0..amount(2, 5)).map(|_| log(&board, 1)).collect::<Vec<_>>())).collect();
             for runs in two {
                 for (run, got) in runs.join().expect("the runs").into_iter().enumerate() {
                     assert_eq!(got, expected, "run {run} on a loaded host, two machines at once");

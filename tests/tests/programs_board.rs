@@ -46,8 +46,11 @@ fn programs_on_the_board_repeat_to_the_bit_and_pay_for_what_they_read() {
     let home = tempfile::tempdir().unwrap();
     write(home.path(), "study.toml", STUDY);
     lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
-    lab(home.path(), &["run", "study.toml", "--output", "b"]).ends_with(0);
-    lab(home.path(), &["compare", "a", "b"]).ends_with(0).says(&["identical"]);
+    pocketstone_tests::results::repeats(
+        home.path(),
+        "experiment = 'start' AND file_system = 'squashfs-ubiblock' \
+         OR experiment = 'postmark' AND read_ahead_bytes = 0 OR access = 'mmap' AND prefetch = 'willneed'",
+    );
 
     let db = pocketstone_tests::results::read(&home.path().join("a"));
     let number = |sql: &str| -> f64 { db.query_row(sql, [], |r| r.get(0)).unwrap_or_else(|e| panic!("{e}: {sql}")) };
