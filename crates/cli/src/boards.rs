@@ -70,6 +70,9 @@ pub fn build(name: &str) -> Result<u8> {
     for (fact, value) in board.facts() {
         say!("{fact}: {value}");
     }
+    for (what, ability) in board.capabilities().abilities() {
+        say!("{what}: {ability}");
+    }
     Ok(0)
 }
 

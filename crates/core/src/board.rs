@@ -3,6 +3,7 @@
 use crate::outcome::Failure;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::PathBuf;
 
 /// The capabilities of a board, and what may be done to it.
@@ -26,6 +27,18 @@ pub struct Capabilities {
     pub processor_counters: Ability,
 }
 
+impl Capabilities {
+    /// Everything that it may be able to measure, by name.
+    pub fn abilities(&self) -> [(&'static str, &Ability); 4] {
+        [
+            ("flash operations", &self.flash_counters),
+            ("kernel tracing", &self.tracing),
+            ("power meters", &self.power_meters),
+            ("processor counters", &self.processor_counters),
+        ]
+    }
+}
+
 /// Whether a board can do something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -36,6 +49,19 @@ pub enum Ability {
     Unknown,
     /// It cannot, for this reason.
     No(Failure),
+}
+
+impl fmt::Display for Ability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ability::Yes => f.write_str("available"),
+            Ability::Unknown => f.write_str("known when it is tried"),
+            Ability::No(failure) => {
+                write!(f, "unavailable: {}", failure.message)?;
+                failure.hint.as_ref().map_or(Ok(()), |hint| write!(f, "; fix: {hint}"))
+            }
+        }
+    }
 }
 
 impl Ability {
@@ -93,9 +119,10 @@ mod tests {
 
     #[test]
     fn a_board_says_why_it_cannot_and_what_would_cure_it() {
-        let error = Error::board("no meter").hint("buy one");
-        let refused = Ability::found::<()>(&Err(error)).refuse().unwrap_err();
+        let error = || Error::board("no meter").hint("buy one");
+        let refused = Ability::found::<()>(&Err(error())).refuse().unwrap_err();
         assert_eq!((refused.message(), refused.cure()), ("no meter", Some("buy one")));
+        assert_eq!(Ability::found::<()>(&Err(error())).to_string(), "unavailable: no meter; fix: buy one");
         Ability::found(&Ok(1)).refuse().unwrap();
         Ability::Unknown.refuse().unwrap();
     }
