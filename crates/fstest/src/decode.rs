@@ -1,7 +1,7 @@
 //! Operations out of random bytes: one decoder for seeded runs, proptest and the fuzzers.
 
 use crate::model::Has;
-use crate::op::{Op, Target};
+use crate::op::{BatchPart, Op, Target};
 use pocketstone_random::Random;
 use pocketstone_vfs::{Allocate, FileType, Rename, SetXattr};
 
@@ -109,6 +109,7 @@ impl Decoder {
             30 => Op::Temporary(e % 3),
             31 => Op::LinkSlot(e % 3, path),
             32..=39 => Op::Write(target, offset, bytes, fill),
+            41 if e >= 128 => self.batch(word),
             40 | 41 => Op::WriteAtomic(target, offset, bytes, fill),
             42..=44 => Op::Append(target, bytes, fill),
             45..=47 => Op::Truncate(target, offset),
@@ -136,6 +137,22 @@ impl Decoder {
     fn create(&self, word: Word, kind: FileType) -> Op {
         let [_, a, b, _, _, e, fill, _] = word;
         Op::Create(self.path(&FILES, a, b), kind, u16::from(fill) & 0o777, (e < 64).then_some(e % 3))
+    }
+
+    /// Two files, or one twice, with writes that may overlap, and a size that is now and then too small.
+    fn batch(&self, word: Word) -> Op {
+        let [_, a, b, c, d, e, fill, mode] = word;
+        let (bytes, more) = (pick(&self.lengths, d), pick(&self.lengths, fill));
+        let write = (self.offset(c, 0), bytes, fill);
+        let size = (mode < 64).then(|| self.offset(d, mode));
+        let second = BatchPart {
+            path: self.path(&FILES, b, c),
+            writes: vec![(self.offset(e, 255), more, !fill)],
+            size: (mode >= 192).then(|| self.offset(mode, 0)),
+        };
+        let overlapping = (write.0 + bytes / 2, more, fill.wrapping_add(1));
+        let first = BatchPart { path: self.path(&FILES, a, b), writes: vec![write, overlapping], size };
+        Op::WriteBatch(if e < 160 { vec![first] } else { vec![first, second] })
     }
 
     fn allocate(&self, word: Word, target: Target, bytes: u64) -> Op {

@@ -13,6 +13,7 @@ pub const EEXIST: Errno = Errno(17);
 pub const ENOTDIR: Errno = Errno(20);
 pub const EISDIR: Errno = Errno(21);
 pub const EINVAL: Errno = Errno(22);
+pub const EFBIG: Errno = Errno(27);
 pub const ENOSPC: Errno = Errno(28);
 pub const ERANGE: Errno = Errno(34);
 pub const ENAMETOOLONG: Errno = Errno(36);
@@ -29,6 +30,7 @@ impl fmt::Debug for Errno {
             ENOTDIR => "ENOTDIR",
             EISDIR => "EISDIR",
             EINVAL => "EINVAL",
+            EFBIG => "EFBIG",
             ENOSPC => "ENOSPC",
             ERANGE => "ERANGE",
             ENAMETOOLONG => "ENAMETOOLONG",

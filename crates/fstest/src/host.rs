@@ -103,6 +103,8 @@ impl Host {
                 let target = std::fs::read_link(self.place(path)?)?;
                 Ok(Some(Outcome::Bytes(target.as_os_str().as_bytes().to_vec())))
             }
+            // Linux has no such call.
+            Op::WriteBatch(_) => Ok(None),
             Op::Sync | Op::Background | Op::Resize(_) => Ok(Some(Outcome::Done)),
             // Linux has permissions of links and drops set-user-id bits; attributes depend on the file system.
             Op::Chmod(..) | Op::Chown(..) | Op::Times(..) | Op::SetAcl(..) => Ok(None),

@@ -23,7 +23,7 @@ pub use content::{Content, pattern};
 pub use decode::{Decoder, Word};
 pub use drive::Pair;
 pub use model::{Has, Model};
-pub use op::{Node, Op, Outcome, Target};
+pub use op::{BatchPart, Node, Op, Outcome, Target};
 pub use subject::{Broken, Handle, OpenFiles, Subject};
 pub use tree::{Leaf, Times, Tree, differences};
 pub use volume::apply;

@@ -28,6 +28,17 @@ impl From<&str> for Target {
     }
 }
 
+/// What a batch of writes does to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchPart {
+    /// The file.
+    pub path: String,
+    /// Offset, bytes, fill; where they overlap, the last one counts.
+    pub writes: Vec<(u64, u64, u8)>,
+    /// The size after it; `None`: as the writes leave it.
+    pub size: Option<u64>,
+}
+
 /// An operation: what Linux has a call for, and a few that file systems have besides.
 #[allow(missing_docs, reason = "the manual pages say it")]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +62,8 @@ pub enum Op {
     /// Offset, bytes, fill.
     Write(Target, u64, u64, u8),
     WriteAtomic(Target, u64, u64, u8),
+    /// All or nothing.
+    WriteBatch(Vec<BatchPart>),
     /// Bytes, fill.
     Append(Target, u64, u8),
     Truncate(Target, u64),

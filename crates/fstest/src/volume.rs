@@ -129,7 +129,9 @@ fn run<S: Subject>(volume: &S::Volume, files: &mut OpenFiles<S>, op: &Op) -> Res
         }
         Op::Sync => volume.sync_all().map(|()| Outcome::Done),
         Op::Background => S::background(volume).map(|()| Outcome::Done),
-        Op::Temporary(_) | Op::LinkSlot(..) | Op::SetAcl(..) | Op::Resize(_) => S::on_others(volume, files, op),
+        Op::Temporary(_) | Op::LinkSlot(..) | Op::SetAcl(..) | Op::Resize(_) | Op::WriteBatch(_) => {
+            S::on_others(volume, files, op)
+        }
         _ => on_names(volume, files, op),
     }
 }

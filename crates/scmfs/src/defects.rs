@@ -26,6 +26,7 @@ pub const ALL: &[(u32, &str)] = &[
     (XATTR_FENCE, "an inode refers to extended attributes that are not durable"),
     (SYMLINK_FENCE, "a symbolic link's target is not durable when its name is"),
     (ATOMIC_IN_PLACE, "an atomic write writes in place"),
+    (BATCH_APART, "the files of a batch change one after another"),
     (CLEAN_EARLY, "the volume is marked clean before its free map is durable"),
     (OPEN_CLEAN, "the volume stays marked clean while it is in use"),
     (ORPHANS_KEPT, "recovery keeps inodes that have no name"),
@@ -64,6 +65,7 @@ pub(crate) const LIST_FENCE: u32 = 27;
 pub(crate) const CHUNK_FENCE: u32 = 28;
 pub(crate) const SUM_KEPT: u32 = 29;
 pub(crate) const SUM_EARLY: u32 = 30;
+pub(crate) const BATCH_APART: u32 = 31;
 
 #[cfg(feature = "defects")]
 thread_local! {

@@ -2,11 +2,11 @@
 //! nothing.
 
 use crate::support::explore::{Case, Effort, Start, explore_all};
-use crate::support::shape::Shape;
+use crate::support::shape::{Shape, expect_sound};
 use crate::support::subject::{OpenFiles, apply_both};
 use crate::support::{amount, say, seed};
 use pocketstone_fstest::Op;
-use pocketstone_scmfs::{FileType, Operations, Volume};
+use pocketstone_scmfs::{Error, File, FileBatch, FileType, Meta, Operations, ROOT, Volume};
 
 const MIB: u64 = 1 << 20;
 
@@ -53,4 +53,56 @@ fn a_mebibyte_is_written_whole_or_not_at_all() {
     say(&format!("atomic writes of 1 MiB, seed {seed}: {count:?}"));
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     assert!(count.states.into_inner() >= 3 * 6, "hardly any crash states");
+}
+
+/// What a file holds.
+fn held(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; file.attributes().size as usize];
+    assert_eq!(file.read_at(&mut bytes, 0).expect("a read"), bytes.len());
+    bytes
+}
+
+#[test]
+fn a_batch_that_cannot_be_one_is_refused_and_changes_nothing() {
+    for checksums in [false, true] {
+        let mut shape = Shape::normal();
+        shape.region_bytes = 72 * MIB;
+        if checksums {
+            shape = shape.with_checksums();
+        }
+        let (shared, volume, _) = shape.start();
+        let other = shape.start().1;
+        let [a, b] = [&b"a"[..], b"b"].map(|name| volume.create_file(ROOT, name, &Meta::file(0o600)).expect("a file"));
+        let foreign = other.create_file(ROOT, b"a", &Meta::file(0o600)).expect("a file");
+        a.write_at(&[1; 5000], 0).expect("space");
+        b.write_at(&[2; 9000], 0).expect("space");
+        let much = vec![9; volume.batch_max() as usize];
+        type Writes<'a> = [(u64, &'a [u8])];
+        let (early, late): (&Writes<'_>, &Writes<'_>) = (&[(0, &much[1..]), (0, b"xx")], &[(3, &much[300..])]);
+        let refused: [(&File, &Writes<'_>, Option<u64>, Error); 6] = [
+            (&a, &[(9, b"y")], None, Error::Invalid),
+            (&foreign, &[(9, b"y")], None, Error::Invalid),
+            (&b, &[(9, b"y")], Some(9), Error::Invalid),
+            (&b, early, None, Error::TooLarge),
+            (&b, late, None, Error::TooLarge),
+            (&b, &[(u64::MAX - 1, b"xx")], None, Error::TooLarge),
+        ];
+        for (file, writes, size, expected) in refused {
+            let first = FileBatch { file: &a, writes: &[(7000, b"x")], size: None };
+            let found = volume.write_batch(&[first, FileBatch { file, writes, size }]).expect_err("it is refused");
+            assert_eq!(found.errno(), expected.errno(), "{found}");
+            assert_eq!((held(&a), held(&b)), (vec![1; 5000], vec![2; 9000]));
+        }
+        // As much as there is room for, and into both.
+        let room = much.len() - 2 * (144 + 64);
+        let (start, rest): (&Writes<'_>, &Writes<'_>) = (&[(0, &much[..100])], &[(9000, &much[100..room])]);
+        let first = FileBatch { file: &a, writes: start, size: Some(100) };
+        volume.write_batch(&[first, FileBatch { file: &b, writes: rest, size: None }]).expect("one record takes it");
+        assert_eq!(held(&a), [9; 100]);
+        assert_eq!((&held(&b)[..9000], &held(&b)[9000..]), (&[2; 9000][..], &much[100..room]));
+        volume.write_batch(&[]).expect("nothing to do");
+        drop((a, b, foreign));
+        volume.close().expect("a clean close");
+        expect_sound(&shared);
+    }
 }

@@ -8,8 +8,8 @@ use crate::support::shape::{Shape, expect_sound};
 use crate::support::subject::walk;
 use pocketstone_fstest::acl;
 use pocketstone_scmfs::{
-    ACL_ACCESS, ACL_DEFAULT, Allocate, Error, FileType, Ino, Meta, Operations, Protection, ROOT, Rename, Result,
-    SetAttr, SetXattr, Volume,
+    ACL_ACCESS, ACL_DEFAULT, Allocate, Error, FileBatch, FileType, Ino, Meta, Operations, Protection, ROOT, Rename,
+    Result, SetAttr, SetXattr, Volume,
 };
 
 const EPERM: i32 = 1;
@@ -173,11 +173,17 @@ fn open<T>(volume: &Volume, act: impl FnOnce(&pocketstone_scmfs::File) -> Result
     act(&volume.open(at(volume, "/d/f"))?).map(drop)
 }
 
+fn in_a_batch(volume: &Volume, offset: u64) -> Result<()> {
+    open(volume, |file| volume.write_batch(&[FileBatch { file, writes: &[(offset, b"x")], size: None }]))
+}
+
 /// Changes of `/d/f`, and whether it takes them if it is append-only.
-const OF_A_FILE: [(&str, bool, Change); 25] = [
+const OF_A_FILE: [(&str, bool, Change); 27] = [
     ("write", false, |v| open(v, |f| f.write_at(b"x", 0))),
     ("write at the end", true, |v| open(v, |f| f.write_at(b"x", 5))),
     ("write atomically", false, |v| open(v, |f| f.write_atomic(b"x", 4))),
+    ("write in a batch", false, |v| in_a_batch(v, 0)),
+    ("write at the end in a batch", true, |v| in_a_batch(v, 5)),
     ("append", true, |v| open(v, |f| f.append(b"x"))),
     ("open to write", false, |v| open(v, |f| f.may_write(false))),
     ("open to append", true, |v| open(v, |f| f.may_write(true))),

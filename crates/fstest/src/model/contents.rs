@@ -3,7 +3,7 @@
 use super::{Answer, Id, Model};
 use crate::content::{Content, pattern};
 use crate::errno::EINVAL;
-use crate::op::{Op, Outcome};
+use crate::op::{BatchPart, Op, Outcome, Target};
 use pocketstone_vfs::Allocate;
 
 impl Model {
@@ -15,6 +15,35 @@ impl Model {
             (object.times[1], object.times[2]) = (now, now);
         }
         Ok(answer)
+    }
+}
+
+impl Model {
+    /// Several writes to several files, of which nothing or all is done.
+    pub(super) fn on_batch(&mut self, parts: &[BatchPart]) -> Answer {
+        let mut files = Vec::new();
+        for part in parts {
+            match self.file(&Target::Path(part.path.clone()))? {
+                Some(id) => files.push(id),
+                None => return Ok(Outcome::Skipped),
+            }
+        }
+        let ends = |part: &BatchPart| part.writes.iter().map(|(offset, bytes, _)| offset + bytes).max();
+        let too_small = |part: &BatchPart| part.size.is_some_and(|size| ends(part).is_some_and(|end| size < end));
+        let twice = (1..files.len()).any(|n| files[..n].contains(&files[n]));
+        if twice || parts.iter().any(too_small) {
+            return Err(EINVAL);
+        }
+        let now = self.now();
+        for (part, id) in parts.iter().zip(files) {
+            let object = self.object_mut(id);
+            for (offset, bytes, fill) in &part.writes {
+                object.content.write(*offset, &pattern(*fill, *offset, *bytes));
+            }
+            part.size.into_iter().for_each(|size| object.content.resize(size));
+            (object.times[1], object.times[2]) = (now, now);
+        }
+        Ok(Outcome::Done)
     }
 }
 

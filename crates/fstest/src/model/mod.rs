@@ -258,6 +258,7 @@ impl Model {
                 let id = self.walk(path)?;
                 self.on_xattrs(id, op)
             }
+            Op::WriteBatch(parts) => self.on_batch(parts),
             Op::Sync | Op::Background | Op::Resize(_) => Ok(Outcome::Done),
             _ => self.on_names(op),
         }

@@ -1,15 +1,16 @@
 //! Writes of which a crash leaves all or nothing.
 
-use super::write::{self, Change, without};
-use crate::contents::{self, Place, Written, sums, with_the_next_fence};
+use super::batch::{self, Part};
+use super::write::without;
+use crate::contents::{self, Place, Written, sums};
 use crate::format::extents::laid_out;
 use crate::format::inode::Record;
-use crate::inodes::{Body, State};
+use crate::inodes::State;
 use crate::parts::Parts;
 use crate::reclaim;
 use crate::store::Transaction;
 use crate::{Error, Ino, Result, defects};
-use pocketstone_media::{Durable, Flushed};
+use pocketstone_media::Durable;
 use std::ops::Range;
 
 /// Writes all of `from`, or nothing: after a crash too.
@@ -22,71 +23,27 @@ pub(crate) fn write_atomic(parts: &Parts, ino: Ino, state: &mut State, from: &[u
         return Err(Error::TooLarge);
     }
     let (now, old_size) = (parts.store.now(), state.record.size);
-    let touched = offset.min(old_size)..end;
-    if let Some(sums) = sums(&parts.store, &state.record) {
-        sums.demand_edges(ino, state, &touched)?;
-    }
-    // First the space, which changes nothing that can be seen.
-    if !state.body.has_space(offset, end) {
-        write::change(parts, ino, state, &Change { range: offset..end, data: &[], size: old_size, now: None })?;
-    }
-    if let Some(sums) = sums(&parts.store, &state.record) {
-        // Of the pages beyond the end, too: the record makes them content.
-        sums.forget(&state.body, touched.clone(), |_| true);
-    }
+    let mut batch = [Part { ino, state, writes: &[(offset, from)], size: None }];
+    let prepared = batch::prepare(parts, &mut batch[0])?;
+    let state = &mut *batch[0].state;
     if defects::on(defects::ATOMIC_IN_PLACE) {
         let flushed = contents::stream(parts, &state.body, from, offset);
         parts.store.medium.fence(flushed).done();
     }
-    let mut flushed = Flushed::nothing();
-    if offset > old_size {
-        flushed = contents::zero(parts, &state.body, old_size..offset);
+    if batch::fits(parts, std::slice::from_ref(&prepared)) {
+        return batch::commit(parts, &mut batch, vec![prepared], now);
     }
-    let zeroed = parts.store.medium.fence(flushed);
-    let stores = atomic_stores(parts, &state.body, from, offset);
-    let bytes: usize = stores.iter().map(|(_, words)| 16 + words.len()).sum();
-    if bytes as u64 > parts.store.layout.max_record().saturating_sub(64 + 144) {
-        let (mut record, size) = (state.record, old_size.max(end));
-        (record.size, record.mtime_ns, record.ctime_ns) = (size, now, now);
-        let done = write_elsewhere(parts, ino, state, record, (from, offset), zeroed);
-        if let Some(sums) = sums(&parts.store, &state.record) {
-            let data = if done.is_ok() { Written { data: from, offset } } else { Written::nothing() };
-            let given = sums.give(&state.body, touched, data, |_| true, Durable::nothing_new());
-            parts.store.medium.fence(given).done();
-        }
-        return done;
-    }
-    let mut tx = Transaction::new();
-    stores.iter().for_each(|(at, words)| tx.bytes(*at, words));
-    state.record.size = old_size.max(end);
-    (state.record.mtime_ns, state.record.ctime_ns) = (now, now);
-    let (at, version) = parts.next_version(ino, state);
-    tx.bytes(at, &version);
-    let mut applied = parts.store.commit(tx, zeroed);
+    let zeroed = parts.store.medium.fence(prepared.into_zeroed());
+    let (mut record, size) = (state.record, old_size.max(end));
+    (record.size, record.mtime_ns, record.ctime_ns) = (size, now, now);
+    let done = write_elsewhere(parts, ino, state, record, (from, offset), zeroed);
     if let Some(sums) = sums(&parts.store, &state.record) {
-        let (content, rest) = applied.twice();
-        applied = rest;
-        with_the_next_fence(sums.give(&state.body, touched, Written { data: from, offset }, |_| true, content));
+        let data = if done.is_ok() { Written { data: from, offset } } else { Written::nothing() };
+        let touched = offset.min(old_size)..end;
+        let given = sums.give(&state.body, touched, data, |_| true, Durable::nothing_new());
+        parts.store.medium.fence(given).done();
     }
-    // The range may be overwritten in place after this: its record must not be the newest then.
-    parts.store.commit(Transaction::new(), applied).done();
-    Ok(())
-}
-
-/// What an atomic write stores where the content lies.
-fn atomic_stores(parts: &Parts, body: &Body, from: &[u8], offset: u64) -> Vec<(u64, Vec<u8>)> {
-    let mut stores = Vec::new();
-    body.spans(offset, offset + from.len() as u64, |at, part| {
-        if let Some(at) = at {
-            // The journal stores whole words: what surrounds the range comes along as it is.
-            let (first, last) = (at & !7, (at + part.len() as u64).next_multiple_of(8));
-            let mut words = vec![0; (last - first) as usize];
-            parts.store.medium.read(first, &mut words);
-            words[(at - first) as usize..][..part.len()].copy_from_slice(&from[part]);
-            stores.push((first, words));
-        }
-    });
-    stores
+    done
 }
 
 /// An atomic write into so many pieces that a transaction does not take them: what lies in small pages goes
@@ -129,7 +86,7 @@ fn write_elsewhere(
         flushed.join(sums.give(&place.body, offset..end, data, new, Durable::unreferenced()));
     }
     // In huge pages the bytes lie where they were.
-    place.stores = atomic_stores(parts, &place.body, from, offset);
+    batch::add_stores(parts, &place.body, from, offset, &mut place.stores);
     let in_small = |at: u64| {
         let page_number = ((at - parts.store.layout.data_at) / page) as u32;
         place.body.small().iter().any(|e| (e.start..e.start + e.pages).contains(&page_number))

@@ -4,6 +4,7 @@ pub(crate) mod acl;
 pub(crate) mod allocate;
 pub(crate) mod atomic;
 pub(crate) mod attributes;
+pub(crate) mod batch;
 pub(crate) mod create;
 pub(crate) mod directory;
 pub(crate) mod names;

@@ -5,7 +5,7 @@ mod file;
 mod operations;
 mod view;
 
-pub use file::File;
+pub use file::{File, FileBatch};
 pub use view::View;
 
 use crate::collector::Collector;

@@ -3,7 +3,7 @@
 use super::explore::Start;
 use super::shape::Shape;
 use super::subject::{OpenFiles, apply_both};
-use pocketstone_fstest::{Op, Outcome, Target, apply};
+use pocketstone_fstest::{BatchPart, Op, Outcome, Target, apply};
 use pocketstone_scmfs::{Allocate, FileType, Rename, SetXattr};
 
 fn create(path: &str) -> Op {
@@ -238,7 +238,7 @@ pub fn content_alphabet(start: &Start) -> Vec<Op> {
     let mut ops = alphabet(start);
     ops.retain(|op| {
         matches!(op, Op::Write(..) | Op::WriteAtomic(..) | Op::Append(..) | Op::Truncate(..) | Op::Allocate(..))
-            || matches!(op, Op::Unlink(..) | Op::Background | Op::Create(..))
+            || matches!(op, Op::WriteBatch(_) | Op::Unlink(..) | Op::Background | Op::Create(..))
     });
     ops
 }
@@ -318,6 +318,21 @@ fn on_contents(path: &str) -> Vec<Op> {
     ops
 }
 
+/// Writes to one file and to two: in place, into holes, beyond the end, overlapping, in one word, shorter and longer.
+fn batches() -> Vec<Op> {
+    let part =
+        |path: &str, writes: &[(u64, u64, u8)], size| BatchPart { path: path.into(), writes: writes.to_vec(), size };
+    let op = |parts: &[BatchPart]| Op::WriteBatch(parts.to_vec());
+    vec![
+        op(&[part("/a", &[(0, 10, 1), (30, 3, 2)], None)]),
+        op(&[part("/b", &[(257, 3, 1), (261, 2, 2), (200, 300, 3), (250, 9, 4)], None)]),
+        op(&[part("/a", &[(3, 20, 5)], None), part("/b", &[(100, 700, 6)], None)]),
+        op(&[part("/c", &[(10, 600, 7), (1300, 30, 8)], Some(1500)), part("/a", &[], Some(7))]),
+        op(&[part("/b", &[(0, 256, 9)], Some(300)), part("/c", &[(0, 100, 1)], None)]),
+        op(&[part("/a", &[], Some(2100))]),
+    ]
+}
+
 /// The operations that do something at this start.
 pub fn alphabet(start: &Start) -> Vec<Op> {
     // Names are changed in the same way wherever files lie; inodes are all that few of them are about.
@@ -329,6 +344,7 @@ pub fn alphabet(start: &Start) -> Vec<Op> {
     if start.name != "few inodes" {
         ops.extend(["/a", "/b", "/c"].iter().flat_map(|path| on_contents(path)));
     }
+    ops.extend(batches());
     let slot = Target::Slot;
     ops.extend([Op::Sync, Op::Background, Op::Temporary(2), Op::Resize(48 << 10), Op::Resize(64 << 10)]);
     ops.extend([Op::Write(slot(0), 50, 300, 1), Op::Write(slot(1), 200, 2000, 1), Op::Close(0), Op::Close(1)]);

@@ -2,8 +2,8 @@
 //! lists of access rights, volumes that grow.
 
 use pocketstone_fstest::volume::{node, parent_of, walk_to};
-use pocketstone_fstest::{Broken, Content, Model, Op, Outcome, Subject, Tree, acl, errno, pattern};
-use pocketstone_scmfs::{Attr, Error, File, FileType, Ino, Meta, Operations, Result, SetXattr, Volume};
+use pocketstone_fstest::{BatchPart, Broken, Content, Model, Op, Outcome, Subject, Tree, acl, errno, pattern};
+use pocketstone_scmfs::{Attr, Error, File, FileBatch, FileType, Ino, Meta, Operations, Result, SetXattr, Volume};
 
 pub struct Scmfs;
 
@@ -41,12 +41,42 @@ pub fn apply_both(
             Op::SetXattr(path, ..) => after.xattr_bytes(path) > 100,
             _ => false,
         },
+        // One record of the journal takes it.
+        Outcome::Failed(errno::EFBIG) => match op {
+            Op::WriteBatch(parts) => {
+                let writes = parts.iter().flat_map(|part| &part.writes);
+                writes.map(|(_, bytes, _)| bytes + 64).sum::<u64>() > volume.batch_max() / 2
+            }
+            _ => false,
+        },
         _ => false,
     };
     if is_refused && !matches!(want, Outcome::Failed(_) | Outcome::Skipped) {
         return Ok(());
     }
     Err(format!("{op:?}: {got:?}, should be {want:?}"))
+}
+
+fn write_batch(volume: &Volume, parts: &[BatchPart]) -> Result<Outcome> {
+    let mut files = Vec::new();
+    for part in parts {
+        let attr = volume.attributes(walk_to(volume, &part.path)?)?;
+        match attr.kind {
+            FileType::Regular => files.push(volume.open(attr.ino)?),
+            FileType::Directory => return Err(Error::IsDirectory),
+            _ => return Ok(Outcome::Skipped),
+        }
+    }
+    let filled = |part: &BatchPart| -> Vec<(u64, Vec<u8>)> {
+        part.writes.iter().map(|(offset, bytes, fill)| (*offset, pattern(*fill, *offset, *bytes))).collect()
+    };
+    let data: Vec<Vec<(u64, Vec<u8>)>> = parts.iter().map(filled).collect();
+    let writes: Vec<Vec<(u64, &[u8])>> =
+        data.iter().map(|part| part.iter().map(|(offset, bytes)| (*offset, bytes.as_slice())).collect()).collect();
+    let all = files.iter().zip(&writes).zip(parts);
+    let batch: Vec<FileBatch<'_>> =
+        all.map(|((file, writes), part)| FileBatch { file, writes, size: part.size }).collect();
+    volume.write_batch(&batch).map(|()| Outcome::Done)
 }
 
 impl Subject for Scmfs {
@@ -107,6 +137,7 @@ impl Subject for Scmfs {
                 volume.set_xattr(walk_to(volume, path)?, name.as_bytes(), &value, SetXattr::Any)?;
                 Ok(Outcome::Done)
             }
+            Op::WriteBatch(parts) => write_batch(volume, parts),
             Op::Resize(bytes) => volume.resize(*bytes).map(|()| Outcome::Done),
             other => unreachable!("{other:?} is executed elsewhere"),
         }

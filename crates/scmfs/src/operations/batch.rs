@@ -1,0 +1,221 @@
+//! Several writes, to one file or to several, of which a crash leaves all or nothing: what they store where the content
+//! lies is one record of the journal, with the files' new sizes.
+
+use super::write::{self, Change, without};
+use crate::contents::{self, Written, sums, with_the_next_fence};
+use crate::inodes::{Body, State};
+use crate::parts::Parts;
+use crate::store::Transaction;
+use crate::{Error, Ino, Result, TimeNs, defects};
+use pocketstone_media::{Durable, Flushed};
+use std::ops::Range;
+
+/// Beside what it stores: the record's header, filled up to a slot.
+const HEADER_BYTES: u64 = 2 * 64;
+/// An inode's new version, and its item.
+const VERSION_BYTES: u64 = 144;
+const ITEM_BYTES: usize = 16;
+
+/// What a batch does to one file, which is locked.
+pub(crate) struct Part<'a> {
+    pub ino: Ino,
+    pub state: &'a mut State,
+    /// Offsets and bytes; where they overlap, the last one counts.
+    pub writes: &'a [(u64, &'a [u8])],
+    /// The size after it; `None`: as the writes leave it.
+    pub size: Option<u64>,
+}
+
+impl Part<'_> {
+    /// The size after it, which all writes must lie in.
+    fn size_after(&self, parts: &Parts) -> Result<u64> {
+        let layout = &parts.store.layout;
+        let mut ends = self.writes.iter().map(|(offset, data)| layout.end_of(*offset, data.len() as u64));
+        let end = ends.try_fold(0, |last, end| Ok::<_, Error>(end?.max(last)))?;
+        let size = self.size.unwrap_or(self.state.record.size.max(end));
+        if size < end { Err(Error::Invalid) } else { layout.end_of(size, 0) }
+    }
+}
+
+/// A part that has space for all it writes. Nothing can be seen of it yet.
+pub(crate) struct Prepared {
+    /// What goes where, in whole words, in order.
+    stores: Vec<(u64, Vec<u8>)>,
+    /// What gets other bytes.
+    touched: Vec<Range<u64>>,
+    old_size: u64,
+    size: u64,
+    /// What lies between the old end and the new one, where nothing is written.
+    zeroed: Flushed,
+}
+
+impl Prepared {
+    fn bytes(&self) -> u64 {
+        VERSION_BYTES + self.stores.iter().map(|(_, words)| (ITEM_BYTES + words.len()) as u64).sum::<u64>()
+    }
+
+    /// What was stored already, for who does the rest in another way.
+    pub fn into_zeroed(self) -> Flushed {
+        self.zeroed
+    }
+}
+
+/// What one record takes of parts.
+pub(crate) fn max(parts: &Parts) -> u64 {
+    parts.store.layout.max_record() - HEADER_BYTES
+}
+
+/// Whether one record takes all of it.
+pub(crate) fn fits(parts: &Parts, prepared: &[Prepared]) -> bool {
+    prepared.iter().map(Prepared::bytes).sum::<u64>() <= max(parts)
+}
+
+/// Does all of it, or nothing: after a crash too.
+pub(crate) fn write_batch(parts: &Parts, batch: &mut [Part<'_>]) -> Result<()> {
+    batch.iter().try_for_each(|part| part.size_after(parts).map(drop))?;
+    let given: usize = batch.iter().flat_map(|part| part.writes).map(|(_, data)| data.len()).sum();
+    if given as u64 > max(parts) {
+        return Err(Error::TooLarge);
+    }
+    let mut prepared = Vec::with_capacity(batch.len());
+    let mut outcome = Ok(());
+    for part in &mut *batch {
+        match prepare(parts, part) {
+            Ok(ready) => prepared.push(ready),
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        }
+    }
+    if outcome.is_ok() && !fits(parts, &prepared) {
+        outcome = Err(Error::TooLarge);
+    }
+    match outcome {
+        Ok(()) => commit(parts, batch, prepared, parts.store.now()),
+        Err(error) => {
+            batch.iter().zip(prepared).for_each(|(part, prepared)| give_up(parts, part, prepared));
+            Err(error)
+        }
+    }
+}
+
+/// Leaves a file as it is: pages that lost their checksums get them back.
+fn give_up(parts: &Parts, part: &Part<'_>, prepared: Prepared) {
+    let mut flushed = prepared.zeroed;
+    if let Some(sums) = sums(&parts.store, &part.state.record) {
+        for range in prepared.touched {
+            let content = range.start..range.end.min(part.state.record.size.max(range.start));
+            flushed.join(sums.give_unknown(&part.state.body, content));
+        }
+    }
+    parts.store.medium.fence(flushed).done();
+}
+
+/// Takes the space that a part needs, and says what it stores where.
+pub(crate) fn prepare(parts: &Parts, part: &mut Part<'_>) -> Result<Prepared> {
+    let (ino, old_size) = (part.ino, part.state.record.size);
+    let size = part.size_after(parts)?;
+    let mut touched: Vec<Range<u64>> =
+        part.writes.iter().map(|(offset, data)| *offset..*offset + data.len() as u64).collect();
+    touched.push(old_size..size.max(old_size));
+    touched.retain(|range| !range.is_empty());
+    if let Some(sums) = sums(&parts.store, &part.state.record) {
+        touched.iter().try_for_each(|range| sums.demand_edges(ino, part.state, range))?;
+    }
+    // First the space, which changes nothing that can be seen.
+    for (offset, data) in part.writes.iter().filter(|(_, data)| !data.is_empty()) {
+        let range = *offset..*offset + data.len() as u64;
+        if !part.state.body.has_space(range.start, range.end) {
+            write::change(parts, ino, part.state, &Change { range, data: &[], size: old_size, now: None })?;
+        }
+    }
+    if let Some(sums) = sums(&parts.store, &part.state.record) {
+        // Of the pages beyond the end, too: the record makes them content.
+        touched.iter().for_each(|range| sums.forget(&part.state.body, range.clone(), |_| true));
+    }
+    let mut gaps = vec![old_size..size.max(old_size)];
+    for (offset, data) in part.writes {
+        let written = *offset..*offset + data.len() as u64;
+        gaps = gaps.iter().flat_map(|gap| without(gap, &written)).collect();
+    }
+    let zeros = gaps.into_iter().map(|gap| contents::zero(parts, &part.state.body, gap));
+    let zeroed = zeros.fold(Flushed::nothing(), Flushed::and);
+    let mut stores = Vec::with_capacity(part.writes.len());
+    for (offset, data) in part.writes {
+        add_stores(parts, &part.state.body, data, *offset, &mut stores);
+    }
+    Ok(Prepared { stores, touched, old_size, size, zeroed })
+}
+
+/// Adds what a write stores where the content lies.
+pub(crate) fn add_stores(parts: &Parts, body: &Body, from: &[u8], offset: u64, stores: &mut Vec<(u64, Vec<u8>)>) {
+    body.spans(offset, offset + from.len() as u64, |at, part| {
+        let Some(at) = at else { return };
+        // The journal stores whole words: what surrounds the range comes along as it is then.
+        let (first, last) = (at & !7, (at + part.len() as u64).next_multiple_of(8));
+        let mut words = vec![0; (last - first) as usize];
+        if at != first {
+            words[..8].copy_from_slice(&word(parts, stores, first));
+        }
+        if at + part.len() as u64 != last {
+            let start = words.len() - 8;
+            words[start..].copy_from_slice(&word(parts, stores, last - 8));
+        }
+        words[(at - first) as usize..][..part.len()].copy_from_slice(&from[part]);
+        stores.push((first, words));
+    });
+}
+
+/// A word as it will be after some stores.
+fn word(parts: &Parts, stores: &[(u64, Vec<u8>)], at: u64) -> [u8; 8] {
+    let holds = |(first, words): &&(u64, Vec<u8>)| (*first..*first + words.len() as u64).contains(&at);
+    let stored = stores.iter().rev().find(holds);
+    let stored = stored.and_then(|(first, words)| words[(at - first) as usize..].first_chunk().copied());
+    stored.unwrap_or_else(|| {
+        let mut word = [0; 8];
+        parts.store.medium.read(at, &mut word);
+        word
+    })
+}
+
+/// Makes parts that were prepared true, at once.
+pub(crate) fn commit(parts: &Parts, batch: &mut [Part<'_>], prepared: Vec<Prepared>, now: TimeNs) -> Result<()> {
+    let (mut tx, mut zeroed) = (Transaction::new(), Flushed::nothing());
+    let mut done = Vec::with_capacity(prepared.len());
+    for (part, prepared) in batch.iter_mut().zip(prepared) {
+        prepared.stores.iter().for_each(|(at, words)| tx.bytes(*at, words));
+        part.state.record.size = prepared.size;
+        (part.state.record.mtime_ns, part.state.record.ctime_ns) = (now, now);
+        let (at, version) = parts.next_version(part.ino, part.state);
+        tx.bytes(at, &version);
+        zeroed.join(prepared.zeroed);
+        done.push((prepared.touched, prepared.size < prepared.old_size));
+        if defects::on(defects::BATCH_APART) {
+            parts.store.commit(std::mem::replace(&mut tx, Transaction::new()), Durable::nothing_new()).done();
+        }
+    }
+    let mut applied = parts.store.commit(tx, parts.store.medium.fence(zeroed));
+    for (part, (touched, _)) in batch.iter().zip(&done) {
+        let Some(sums) = sums(&parts.store, &part.state.record) else { continue };
+        // Of several writes a later one may have changed what an earlier one wrote.
+        let written = match part.writes {
+            [(offset, data)] => Written { data, offset: *offset },
+            _ => Written::nothing(),
+        };
+        for range in touched {
+            let (content, rest) = applied.twice();
+            applied = rest;
+            with_the_next_fence(sums.give(&part.state.body, range.clone(), written, |_| true, content));
+        }
+    }
+    // The ranges may be overwritten in place after this: their record must not be the newest then.
+    parts.store.commit(Transaction::new(), applied).done();
+    // What lies beyond a new end is free.
+    for (part, (_, shorter)) in batch.iter_mut().zip(done) {
+        if shorter {
+            write::resize_file(parts, part.ino, part.state, part.state.record.size)?;
+        }
+    }
+    Ok(())
+}
