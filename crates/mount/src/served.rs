@@ -58,8 +58,8 @@ impl<V: Mountable> Served<V> {
         }
     }
 
-    /// Writes what the kernel had in its cache. On a mount that is not asked at open(2), that is what was stored through
-    /// mappings, perhaps of a file that must not change.
+    /// Writes what the kernel had in its cache. On a mount that is not asked at open(2), that is what was stored
+    /// through mappings, perhaps of a file that must not change.
     pub fn write_back(&self, file: &Open<V>, data: &[u8], offset: u64) -> Result<()> {
         if self.by_number.get().is_some() && !self.unsealed.contains(self.volume.ino(file)) {
             self.volume.may_write(file, false)?;
