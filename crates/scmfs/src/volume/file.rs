@@ -80,8 +80,9 @@ impl Volume {
     /// Writes to several files, several times each, and sets their sizes: all of it or nothing, even after a crash.
     ///
     /// # Errors
-    /// `TooLarge` if there is more than [`Volume::batch_max`]; `Invalid` for a file that is given twice or belongs to another volume, and for a
-    /// write beyond the given size; otherwise as [`File::write_at`] and [`File::truncate`]. Nothing has changed then.
+    /// `TooLarge` if there is more than [`Volume::batch_max`]; `Invalid` for a file that is given twice or belongs to
+    /// another volume, and for a write beyond the given size; otherwise as [`File::write_at`] and [`File::truncate`].
+    /// Nothing has changed then.
     pub fn write_batch(&self, batch: &[FileBatch<'_>]) -> Result<()> {
         // Whoever locks several files does it in the order of their numbers.
         let mut order: Vec<&FileBatch<'_>> = batch.iter().collect();
@@ -109,8 +110,8 @@ impl Volume {
         batch::write_batch(&self.parts, &mut parts.collect::<Vec<_>>())
     }
 
-    /// What [`Volume::write_batch`] takes, in bytes: the data, 144 bytes for each file, and up to 32 for each piece of a
-    /// write, of which it has one for each extent. A third of the journal, 1.3 MiB of the usual 4 MiB.
+    /// What [`Volume::write_batch`] takes, in bytes: the data, 144 bytes for each file, and up to 32 for each piece of
+    /// a write, of which it has one for each extent. A third of the journal, 1.3 MiB of the usual 4 MiB.
     pub fn batch_max(&self) -> u64 {
         batch::max(&self.parts)
     }
