@@ -84,7 +84,8 @@ fn every_page_that_jffs2_reads_is_foretold() {
     let board = or_skip!(virtual_board());
     let mut measured = Vec::new();
     let (mut first, mut last) = (u64::MAX, 0);
-    for plan in cells(FileSystem::Jffs2) {
+    // The long tests have them all.
+    for plan in cells(FileSystem::Jffs2).into_iter().step_by(amount(5, 1) as usize) {
         let found = measure(&board, &traced(&plan));
         let chip = found.outcome.chip.expect("the board has a chip");
         for op in found.flash.iter().flat_map(|log| &log.ops).filter(|op| op.kind == FlashKind::Sense) {
@@ -139,7 +140,7 @@ fn senses_and_time_are_foretold_within_three_per_cent() {
     for file_system in NAND {
         let (time, sense) = costs(&board, file_system);
         // Each needs two runs, and the long tests have them all.
-        for plan in cells(file_system).into_iter().step_by(amount(4, 1) as usize) {
+        for plan in cells(file_system).into_iter().step_by(amount(5, 1) as usize) {
             let plain = measure(&board, &plan);
             let work = modelled(&plan, &plain);
             let total_ns: u64 = plain.calls.iter().map(|c| c.latency_ns).sum();

@@ -265,20 +265,20 @@ fn a_cell_that_takes_too_long_fails_alone() {
     let study = changed(&study, "[\"128KiB\", 0]", "\"128KiB\"");
     write(folder, "long.toml", &study);
     // Only what a cell may take is less: the saved states are those of the shipped board.
-    let profile = profile_with("cell_timeout_s = 600", "cell_timeout_s = 30");
+    let profile = profile_with("cell_timeout_s = 600", "cell_timeout_s = 12");
     let profile = write(folder, "impatient.toml", &profile);
     let run = ["run", "long.toml", "--board", &profile, "--output", "long"];
     let long = lab(folder, &run).ends_with(4).says(&[
         "2 cells measured, 2 failed on the board impatient",
         "failed: short: ",
         "requests=4000000",
-        "the board did not finish within 30 s",
+        "the board did not finish within 12 s",
         "hint: raise cell_timeout_s",
         "report:  long/report.html",
     ]);
     assert!(long.err.lines().filter(|l| l.starts_with("failed: ")).count() == 2, "failures are told at once: {long}");
     let report = fs::read_to_string(folder.join("long/report.html")).expect("a report in spite of failures");
-    assert!(report.contains("the board did not finish within 30 s"), "the report lists failures");
+    assert!(report.contains("the board did not finish within 12 s"), "the report lists failures");
     let db = results::read(&folder.join("long"));
     let sql = "SELECT point ->> '$.requests', count(*), count(hint), count(console) FROM cell WHERE status = ?1";
     let of = |status: &str| -> (i64, i64, i64, i64) {

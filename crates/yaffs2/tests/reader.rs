@@ -74,7 +74,7 @@ fn an_independent_reader_finds_what_we_wrote() {
             shape.geometry.spare_bytes = 16;
         }),
     ];
-    let (first, all) = (seed(1), amount(1000, 20_000));
+    let (first, all) = (seed(1), amount(600, 20_000));
     let run = |half: u64| {
         let mut reader = Reader::start();
         let mut checkpoints = 0u64;
