@@ -14,7 +14,7 @@ use std::path::Path;
 /// Ranks governors for a run.
 ///
 /// # Errors
-/// When there is no such run or device, or the run cannot be replayed on it.
+/// `ErrorKind::User` if there is no such run or device, or the run cannot be replayed on it.
 pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
     let store = Store::open(&arguments.folder, false)?;
     let study = study_of(&store)?;
@@ -38,7 +38,7 @@ pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
 /// Ranks read-ahead settings for a run.
 ///
 /// # Errors
-/// When there is no such run, or the model does not cover it.
+/// `ErrorKind::User` if there is no such run, or the model does not support it.
 pub fn read_ahead(arguments: &AdviseReadaheadArguments) -> Result<u8> {
     let store = Store::open(&arguments.folder, false)?;
     let study = study_of(&store)?;

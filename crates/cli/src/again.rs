@@ -32,7 +32,7 @@ impl Options {
     /// Those that a run was begun with; `None` where an earlier version began it.
     ///
     /// # Errors
-    /// When the results cannot be read.
+    /// As [`Store::fact`].
     pub fn of(store: &Store) -> Result<Option<Self>> {
         Ok(store.fact(FACT)?.and_then(|text| serde_json::from_str(&text).ok()))
     }
@@ -51,7 +51,7 @@ impl Options {
     /// Keeps them in the results, with the command that they make.
     ///
     /// # Errors
-    /// When the results cannot be written.
+    /// `ErrorKind::User` if the results cannot be written.
     pub fn keep(&self, store: &Store) -> Result<()> {
         let text = serde_json::to_string(self).map_err(|e| Error::bug("options are not valid JSON").because(e))?;
         store.set_facts([(FACT, text.as_str()), ("command", &self.command()?)])

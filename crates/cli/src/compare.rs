@@ -12,7 +12,8 @@ use pocketstone_study::specification::metric::Unit;
 /// Compares two runs.
 ///
 /// # Errors
-/// When they cannot be compared, or a regression exceeds the limit.
+/// `ErrorKind::User` if they cannot be compared; `ErrorKind::Threshold` if a regression exceeds the limit, or cells are
+/// lost.
 pub fn compare(arguments: &CompareArguments) -> Result<u8> {
     let (a, b) = (Store::open(&arguments.a, false)?, Store::open(&arguments.b, false)?);
     let differing = differing_facts(&a, &b)?;

@@ -12,7 +12,8 @@ use pocketstone_study::results::store::Store;
 /// Adds a meter's file to a run's results, and writes its report again.
 ///
 /// # Errors
-/// When the file is none, or does not hold the run: file, line and cure are named.
+/// `ErrorKind::User` if the file is not a meter's, or does not hold the run; the message includes file and line, the
+/// hint the fix.
 pub fn energy(arguments: &EnergyArguments) -> Result<u8> {
     let mut store = Store::open(&arguments.folder, true)?;
     let study = study_of(&store)?;

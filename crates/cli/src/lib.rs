@@ -46,7 +46,7 @@ pub fn note(kind: &str, text: &str) {
 /// Prints JSON for people and programs.
 ///
 /// # Errors
-/// When it cannot be written as JSON.
+/// `ErrorKind::Bug` if it cannot be written as JSON.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::bug("cannot write JSON").because(e))?;
     say!("{text}");
@@ -62,7 +62,7 @@ pub fn completions(mut command: clap::Command, shell: clap_complete::Shell) {
 /// Writes a command's man pages to a folder and returns the first one's path.
 ///
 /// # Errors
-/// When the folder cannot be written to.
+/// `ErrorKind::User` if the folder cannot be written to.
 pub fn man(command: clap::Command, folder: &Path) -> Result<PathBuf> {
     let first = folder.join(format!("{}.1", command.get_name()));
     std::fs::create_dir_all(folder).user(|| format!("cannot create {}", folder.display()))?;
@@ -73,7 +73,7 @@ pub fn man(command: clap::Command, folder: &Path) -> Result<PathBuf> {
 /// Reads a number of bytes: `4096`, `64K`, `2M`, `1.5G`; the suffixes are powers of 1024.
 ///
 /// # Errors
-/// When it is none.
+/// `ErrorKind::User` if it is not a size.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     let wrong = || Error::user(format!("`{text}` is not a size")).hint("use a size such as 4096, 64K, 2M, 1.5G or 1T");
     let trimmed = text.trim();

@@ -34,7 +34,7 @@ impl HelperArguments {
     /// Reads the arguments. `right` is what they should be, for the hint.
     ///
     /// # Errors
-    /// When they are not as mount(8) has them.
+    /// `ErrorKind::User` if they are not as mount(8) has them.
     pub fn parse(given: impl Iterator<Item = OsString>, right: &str) -> Result<HelperArguments> {
         let usage = |wrong: String| Error::user(wrong).hint(right);
         let (mut places, mut options, mut sloppy, mut fake) = (Vec::new(), Vec::new(), false, false);
@@ -122,7 +122,8 @@ pub fn is_generic(name: &str, value: Option<&str>) -> bool {
 /// other mount namespaces end with it.
 ///
 /// # Errors
-/// When nothing is mounted there, or it is in use.
+/// `ErrorKind::User` if no volume is mounted there, or it is in use; `ErrorKind::Board` if a dead mount cannot be
+/// removed, or the server does not close the volume in time.
 pub fn umount(directory: &Path, kind: &str, lazy: bool) -> Result<u8> {
     if pocketstone_mount::clean_up(directory)? == Before::CleanedUp {
         note("note", &format!("the server of {} had died; unmounted", directory.display()));

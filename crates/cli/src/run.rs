@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 /// Runs a study.
 ///
 /// # Errors
-/// When it cannot be run at all; failed cells are in the summary and make the status 4.
+/// `ErrorKind::User` for an invalid study, board or folder; `ErrorKind::Board` if the board cannot run it;
+/// `ErrorKind::Interrupted` if the user interrupts. Failed cells are in the summary and make the status 4.
 pub fn run(arguments: &RunArguments) -> Result<u8> {
     let mut store = arguments.resume.as_deref().map(|folder| Store::open(folder, true)).transpose()?;
     let study = study(arguments, store.as_ref())?;

@@ -13,7 +13,7 @@ use std::path::Path;
 /// report is.
 ///
 /// # Errors
-/// When the results cannot be read.
+/// `ErrorKind::User` if the results cannot be read.
 pub fn print(store: &Store, study: &Study, model: &Model, report: &Path) -> Result<()> {
     say!("{}\n{}", lines(&model.title, 0), lines(&model.summary, 0));
     for improvement in improvements(store, study)? {
@@ -54,7 +54,7 @@ fn claim(claim: &ClaimResult) -> (&'static str, Vec<String>) {
 /// The outcome of a run as JSON.
 ///
 /// # Errors
-/// When the results cannot be read.
+/// `ErrorKind::User` if the results cannot be read.
 pub fn json(store: &Store, model: &Model, report: &Path) -> Result<String> {
     let value = serde_json::json!({
         "format": 1,

@@ -18,7 +18,7 @@ use std::path::Path;
 /// Says what a trace shows: of a phone's database run, how long it took and where.
 ///
 /// # Errors
-/// When it is no ftrace text; the line is named.
+/// `ErrorKind::User` if it cannot be read, or is not ftrace text; the message includes the line.
 pub fn show(file: &Path, json: bool) -> Result<u8> {
     let mut text = Vec::new();
     let failed = || format!("cannot read {}", file.display());
@@ -71,7 +71,7 @@ pub fn show(file: &Path, json: bool) -> Result<u8> {
 /// Writes a traced cell of a run as a Perfetto trace.
 ///
 /// # Errors
-/// When no such cell is there, or the file cannot be written.
+/// `ErrorKind::User` if there is no such cell, it lacks required data, or the file cannot be written.
 pub fn export(arguments: &ExportArguments) -> Result<u8> {
     let store = Store::open(&arguments.folder, false)?;
     let cell = store.traced_cell(&arguments.only)?;

@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// Makes a prepared workload of a database and a list of statements.
 ///
 /// # Errors
-/// When a file cannot be read, or the statements are not understood; the line is named.
+/// `ErrorKind::User` if a file cannot be read or written, or the statements are not understood; the message includes
+/// the line.
 pub fn import(arguments: &ImportArguments) -> Result<u8> {
     let queries = read_text(&arguments.queries)?;
     let image = match &arguments.db {
@@ -123,7 +124,7 @@ fn toml_string(text: &str) -> String {
 /// Carries out a command on workloads.
 ///
 /// # Errors
-/// When a file is none, or cannot be read or written.
+/// `ErrorKind::User` if a file is not a prepared workload or cannot be read or written, or a number is out of range.
 pub fn workload(command: &WorkloadCommand) -> Result<u8> {
     match command {
         WorkloadCommand::Make(arguments) => make(arguments)?,

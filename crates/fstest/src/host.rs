@@ -332,7 +332,7 @@ fn hold(place: &Path) -> io::Result<File> {
 /// Whether a directory on this machine can be used: a file system that counts links as Linux's own do.
 ///
 /// # Errors
-/// When nothing can be made in it.
+/// As mkdir(2), stat(2) and rmdir(2).
 pub fn is_usable(base: &Path) -> io::Result<bool> {
     let probe = base.join("probe");
     std::fs::create_dir(&probe)?;

@@ -43,13 +43,13 @@ pub trait Subject {
     /// What the volume does when nobody wants anything.
     ///
     /// # Errors
-    /// When it cannot.
+    /// `Medium` if something cannot be written.
     fn background(volume: &Self::Volume) -> Result<()>;
 
     /// Gives an inode back.
     ///
     /// # Errors
-    /// When what has no name cannot be deleted.
+    /// `Medium` if what has no name cannot be deleted.
     fn close(volume: &Self::Volume, handle: Handle<Self>) -> Result<()> {
         volume.release(handle);
         Ok(())

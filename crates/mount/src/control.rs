@@ -34,7 +34,7 @@ pub struct State {
 /// A volume's state.
 ///
 /// # Errors
-/// When the volume cannot be asked.
+/// As [`Operations::statfs`].
 pub fn state(volume: &Volume, source: &str) -> Result<State> {
     let statfs = volume.statfs()?;
     Ok(State { pid: std::process::id(), source: source.to_owned(), usage: volume.usage(), statfs })

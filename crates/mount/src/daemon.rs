@@ -26,7 +26,7 @@ pub fn is_background() -> bool {
 /// then it says on this terminal.
 ///
 /// # Errors
-/// When it cannot be started, or ended without a status of its own.
+/// `ErrorKind::Board` if it cannot be started, or exits before the volume is mounted without a status of its own.
 pub fn in_background() -> Result<u8> {
     let cannot = || "cannot start the server".to_owned();
     let mut given = std::env::args_os();
@@ -51,7 +51,8 @@ pub fn in_background() -> Result<u8> {
 /// process of [`in_background`] leaves its terminal first.
 ///
 /// # Errors
-/// When serving or closing fails; the log has it, too.
+/// As [`Mounted::wait`], or the error of `close`; in the background the log has either, too. `ErrorKind::Board` if
+/// signals cannot be handled, or the terminal cannot be left.
 pub fn serve(mounted: Mounted, log: &Log, close: impl FnOnce() -> Result<()>) -> Result<()> {
     let background = is_background();
     end_when_told(mounted.target(), log.clone())?;

@@ -133,7 +133,7 @@ pub struct Entry {
 /// may be dead.
 ///
 /// # Errors
-/// When the kernel's list cannot be read.
+/// `ErrorKind::Board` if the kernel's list cannot be read.
 pub fn mounted_at(directory: &Path) -> Result<Option<Entry>> {
     let list = std::fs::read("/proc/self/mounts").board(|| "cannot read /proc/self/mounts".into())?;
     let wanted = directory.as_os_str().as_bytes();

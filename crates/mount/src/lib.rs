@@ -47,7 +47,8 @@ pub const KIND: &str = "fuse.scmfs";
 /// the caller, who holds the last `Arc` then.
 ///
 /// # Errors
-/// When the directory is none or cannot be mounted at, or FUSE is not there.
+/// `ErrorKind::User` if `mountpoint` is not a directory, or such a volume is mounted there; `ErrorKind::Board` if FUSE
+/// is unavailable, or the kernel refuses.
 pub fn mount<V: Mountable>(volume: Arc<V>, mountpoint: &Path, options: &MountOptions) -> Result<Mounted> {
     let kind = format!("fuse.{}", V::SUBTYPE);
     if mounted_at(&mountpoint.canonicalize().unwrap_or_default())?.is_some_and(|entry| entry.kind == kind) {

@@ -56,7 +56,7 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     /// The attributes of an inode in use.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// As [`Operations::attributes`].
     fn attributes_of(&self, open: &Self::Handle) -> Result<Attr> {
         self.attributes(self.ino(open))
     }
@@ -88,7 +88,7 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     /// Makes a directory durable.
     ///
     /// # Errors
-    /// When the medium refuses.
+    /// `NotFound`; `Medium` if the medium fails.
     fn sync_directory(&self, ino: Ino) -> Result<()>;
 
     /// Reserves, frees or zeroes a range of bytes.

@@ -16,7 +16,8 @@ const FILE: u64 = 2;
 /// cache, and how, is as `options` have it for any other file system.
 ///
 /// # Errors
-/// When it cannot be mounted.
+/// `ErrorKind::User` if `mountpoint` is not a directory; `ErrorKind::Board` if FUSE is unavailable, or the kernel
+/// refuses.
 pub fn mount_null(mountpoint: &Path, file: &str, bytes: u64, options: &MountOptions) -> Result<Mounted> {
     let null =
         Null { file: file.to_owned(), bytes, direct_io: options.direct_io, zeros: vec![0; LARGEST_REQUEST as usize] };

@@ -92,7 +92,7 @@ impl Mounted {
     /// Waits until somebody unmounts the directory. By then the file system is dropped.
     ///
     /// # Errors
-    /// When serving ended otherwise.
+    /// `ErrorKind::Board` if serving failed; `ErrorKind::Bug` if a thread panicked.
     pub fn wait(mut self) -> Result<()> {
         self.join()
     }
@@ -100,7 +100,8 @@ impl Mounted {
     /// Unmounts the directory and waits until all of it is written.
     ///
     /// # Errors
-    /// When the directory is in use. It has vanished all the same, and is unmounted by its last user.
+    /// As [`Target::unmount`]: a directory in use has vanished all the same, and is unmounted by its last user.
+    /// Otherwise as [`Mounted::wait`].
     pub fn unmount(mut self) -> Result<()> {
         self.target.unmount()?;
         self.join()
@@ -143,7 +144,7 @@ impl Target {
     /// Unmounts the directory, unless somebody has done it.
     ///
     /// # Errors
-    /// When it is in use.
+    /// `ErrorKind::User` if it is in use; `ErrorKind::Board` if the kernel refuses for another reason.
     pub fn unmount(&self) -> Result<()> {
         self.unmount_within(20)
     }
@@ -280,7 +281,7 @@ pub fn is_dead(directory: &Path) -> bool {
 /// Takes dead mounts away from a directory: those whose server was killed.
 ///
 /// # Errors
-/// When that fails.
+/// `ErrorKind::Board` if the kernel refuses.
 pub fn clean_up(directory: &Path) -> Result<Before> {
     let mut before = Before::Nothing;
     // Dead mounts may lie on top of each other.
@@ -298,7 +299,7 @@ pub fn clean_up(directory: &Path) -> Result<Before> {
 /// list of mounts calls it, such as [`crate::KIND`].
 ///
 /// # Errors
-/// When no volume is mounted there, or it is being written to, or the caller may not.
+/// `ErrorKind::User` if no volume is mounted there, it is being written to, or the caller is not permitted to.
 pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<()> {
     let cannot = || format!("cannot remount {}", directory.display());
     if mounted_at(directory)?.is_none_or(|entry| entry.kind != kind) {
@@ -316,7 +317,7 @@ pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<(
 /// Unmounts a directory that another process serves. `lazily`: even if it is in use.
 ///
 /// # Errors
-/// When it is in use, or nothing is mounted there, or the caller may not.
+/// `ErrorKind::User` if it is in use, nothing is mounted there, or the caller is not permitted to.
 pub fn unmount(directory: &Path, lazily: bool) -> Result<()> {
     device::detach(directory, lazily).map_err(|e| {
         let error = Error::user(format!("cannot unmount {}", directory.display())).because(e);

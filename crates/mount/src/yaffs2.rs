@@ -43,7 +43,8 @@ impl Yaffs2 {
     /// Closes the volume: everything is on the chip then.
     ///
     /// # Errors
-    /// When it is still mounted, or the chip refuses.
+    /// `ErrorKind::Bug` if it is still mounted, or a thread panicked during an operation; `ErrorKind::Board` if the
+    /// chip fails.
     pub fn close(self) -> pocketstone_core::Result<()> {
         drop(self.background);
         let volume = Arc::into_inner(self.volume);

@@ -24,7 +24,7 @@ impl Options {
     /// Reads `[--summary FILE] [--log FILE] -- COMMAND...`.
     ///
     /// # Errors
-    /// On anything else.
+    /// `ErrorKind::User` for anything else.
     pub fn parse(arguments: &[String]) -> Result<Self> {
         let mut options = Options::default();
         let mut rest = arguments.iter();
@@ -51,8 +51,8 @@ impl Options {
 /// (128 + signal number where a signal ended it).
 ///
 /// # Errors
-/// When flash operations cannot be traced here, the command cannot be started, or a file cannot be
-/// written.
+/// `ErrorKind::User` if there is no command, it cannot be started, or a file cannot be written; `ErrorKind::Board` if
+/// flash operations cannot be traced here.
 pub fn run(options: &Options) -> Result<(String, u8)> {
     let [program, arguments @ ..] = &options.command[..] else {
         return Err(Error::user("no command given").hint("flashmon -- COMMAND"));

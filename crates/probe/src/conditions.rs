@@ -185,7 +185,7 @@ impl Machine {
     /// Number of cores on-line.
     ///
     /// # Errors
-    /// When the machine does not say.
+    /// `ErrorKind::Board` if the machine does not report it.
     pub fn cores_online(&self) -> Result<u32> {
         let mut count = 0;
         for (_, core) in self.cores()? {

@@ -33,7 +33,7 @@ const REGISTERS: Option<Registers> = if cfg!(target_arch = "arm") {
 /// Geometry of the first MTD device that is NAND.
 ///
 /// # Errors
-/// When there is none.
+/// `ErrorKind::Board` if there is none.
 pub fn first_nand() -> Result<Geometry> {
     let attribute = |n: u32, a: &str| std::fs::read_to_string(format!("/sys/class/mtd/mtd{n}/{a}")).ok();
     let number = |n, a| attribute(n, a).and_then(|t| t.trim().parse::<u64>().ok());
@@ -63,7 +63,8 @@ impl Flashmon {
     /// Sets the probes; nothing is recorded before [`Flashmon::start`].
     ///
     /// # Errors
-    /// When the machine has no raw NAND, no tracefs, or no kprobes.
+    /// `ErrorKind::Board` if the kernel has no raw NAND support, no tracefs or no kprobes, or the processor is
+    /// unsupported.
     pub fn new(geometry: Geometry) -> Result<Self> {
         let registers =
             REGISTERS.ok_or_else(|| Error::board("flashmon does not support this processor's calling convention"))?;
@@ -99,7 +100,7 @@ impl Flashmon {
     /// Starts recording.
     ///
     /// # Errors
-    /// When tracefs refuses.
+    /// `ErrorKind::Board` if tracefs refuses.
     pub fn start(&self) -> Result<()> {
         self.instance.start()
     }
@@ -107,7 +108,7 @@ impl Flashmon {
     /// Stops recording and returns every operation since the start.
     ///
     /// # Errors
-    /// When the kernel lost events (the log would be wrong) or its text cannot be understood.
+    /// `ErrorKind::Board` if the kernel lost events (the log would be wrong), or its text cannot be read or understood.
     pub fn stop(self) -> Result<FlashLog> {
         self.instance.stop()?;
         let lost = self.instance.lost()?;

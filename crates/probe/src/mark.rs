@@ -18,7 +18,7 @@ impl Mark {
     /// The mark that the environment names; where it names none, marks are not made.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// As [`Mark::at`].
     pub fn from_environment() -> Result<Mark> {
         match std::env::var_os(VARIABLE) {
             Some(file) => Mark::at(Path::new(&file)),
@@ -29,7 +29,7 @@ impl Mark {
     /// A mark in a file, which must exist, lowered.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// `ErrorKind::Board` if the file cannot be opened or written.
     pub fn at(path: &Path) -> Result<Mark> {
         let file = OpenOptions::new().write(true).open(path);
         let file = file.board(|| format!("cannot open {}, which {VARIABLE} names", path.display()));
@@ -42,7 +42,7 @@ impl Mark {
     /// The run begins.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// `ErrorKind::Board` if the file cannot be written.
     pub fn raise(&mut self) -> Result<()> {
         self.write("1\n")
     }
@@ -50,7 +50,7 @@ impl Mark {
     /// The run has ended.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// `ErrorKind::Board` if the file cannot be written.
     pub fn lower(&mut self) -> Result<()> {
         self.write("0\n")
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The user's own folder in one that everybody may write to: nobody else can read it, or has put something else there.
 ///
 /// # Errors
-/// When it cannot be made, or is another user's.
+/// `ErrorKind::Board` if it cannot be made, is not a directory, or belongs to another user.
 pub fn own_folder(parent: &Path, name: &str) -> Result<PathBuf> {
     let user = rustix::process::geteuid();
     let path = parent.join(format!("{name}-{}", user.as_raw()));

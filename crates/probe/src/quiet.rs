@@ -17,7 +17,7 @@ fn busy_ticks(spent: &CpuTime) -> u64 {
 /// a mount, and none of that may count as a workload's.
 ///
 /// # Errors
-/// When that does not happen within `limit`, or /proc/stat cannot be read.
+/// `ErrorKind::Board` if that does not happen within `limit`, or /proc/stat cannot be read.
 pub fn wait(limit: Duration) -> Result<()> {
     let busy = || -> Result<u64> {
         let stat = KernelStats::current().board(|| "/proc/stat does not report the machine's load".into())?;

@@ -17,7 +17,7 @@ impl Bdi {
     /// The backing device called `name`, such as `mtd-0`, `ubifs_0_0` or `8:0`.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// `ErrorKind::Board` if there is none of that name.
     pub fn named(name: &str) -> Result<Self> {
         Self::within(Path::new("/sys/class/bdi"), name)
     }
@@ -33,7 +33,7 @@ impl Bdi {
     /// The backing device of the file system that `path` is on, where it is a block device or a FUSE mount.
     ///
     /// # Errors
-    /// When the path cannot be read or its file system has no such device (tmpfs, overlay).
+    /// `ErrorKind::Board` if the path cannot be read, or its file system has no such device (tmpfs, overlay).
     pub fn of(path: &Path) -> Result<Self> {
         let device = rustix::fs::stat(path).board(|| format!("cannot stat {}", path.display()))?.st_dev;
         Self::named(&format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device)))
@@ -47,7 +47,7 @@ impl Bdi {
     /// The value in force, in bytes.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// `ErrorKind::Board` if the file cannot be read.
     pub fn bytes(&self) -> Result<u64> {
         let text = fs::read_to_string(&self.file).board(|| format!("cannot read {}", self.file.display()))?;
         let kib: u64 = text.trim().parse().board(|| format!("{} holds `{}`", self.file.display(), text.trim()))?;
@@ -57,7 +57,8 @@ impl Bdi {
     /// Sets the value as one of `settings`, and returns the one before in bytes.
     ///
     /// # Errors
-    /// When it cannot be set (root is needed) or the kernel takes another value.
+    /// `ErrorKind::Board` if it cannot be set (which requires root), is not a multiple of 1 KiB, or the kernel takes
+    /// another value.
     pub fn set_in(&self, settings: &mut Settings, bytes: u64) -> Result<u64> {
         let before = self.bytes()?;
         if bytes % 1024 != 0 {

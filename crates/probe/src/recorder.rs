@@ -137,7 +137,8 @@ impl Recorder {
     /// `system_calls`, those are left to a process that records its own: each costs two events.
     ///
     /// # Errors
-    /// When there is no process `pid`, tracefs is not mounted or may not be used, or nothing can be recorded.
+    /// `ErrorKind::Board` if there is no process `pid`, tracefs is not mounted or not accessible, or nothing can be
+    /// recorded.
     pub fn new(pid: u32, folders: &[&Path], buffer_kib: u64, system_calls: bool) -> Result<Recorder> {
         let threads = threads_of(pid)?;
         let process = Instance::new("process", buffer_kib)?;
@@ -197,7 +198,7 @@ impl Recorder {
     /// Starts recording.
     ///
     /// # Errors
-    /// When tracefs refuses.
+    /// `ErrorKind::Board` if tracefs refuses.
     pub fn start(&mut self) -> Result<()> {
         self.look_at_files(true);
         self.frequencies_khz = Machine::default().frequencies_khz();
@@ -215,7 +216,7 @@ impl Recorder {
     /// Stops recording and reads what was recorded. The process must still be there: its files are asked for.
     ///
     /// # Errors
-    /// When events were lost, or the kernel's text cannot be understood.
+    /// `ErrorKind::Board` if events were lost, or the kernel's text cannot be read or understood.
     pub fn stop(mut self) -> Result<Recording> {
         self.process.stop()?;
         self.machine.stop()?;

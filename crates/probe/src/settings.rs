@@ -52,7 +52,8 @@ impl Settings {
     /// Settings that a watchdog puts back if this process cannot: `program watchdog JOURNAL` is started.
     ///
     /// # Errors
-    /// When the journal exists and is another process's, or the watchdog cannot be started.
+    /// `ErrorKind::Board` if the journal belongs to another process, what it holds cannot be restored, it cannot be
+    /// created, or the watchdog cannot be started.
     pub fn guarded(program: &Path, journal: &Path) -> Result<Settings> {
         if journal.exists() {
             restore(journal, FlockOperation::NonBlockingLockExclusive)?;
@@ -86,8 +87,8 @@ impl Settings {
     /// Writes `value` and returns what was there before, both without white space around them.
     ///
     /// # Errors
-    /// When the file cannot be read or written, or holds something else afterwards; a change is put back
-    /// when this is dropped, in that case too.
+    /// `ErrorKind::Board` if the file or the journal cannot be written, or the file cannot be read or holds something
+    /// else afterwards; a change is put back when this is dropped, in that case too.
     pub fn set(&mut self, path: &Path, value: &str) -> Result<String> {
         let read = || fs::read_to_string(path).board(|| format!("cannot read {}", path.display()));
         let before = read()?.trim().to_owned();
@@ -110,7 +111,7 @@ impl Settings {
     /// Puts everything back, the last change first, as dropping does.
     ///
     /// # Errors
-    /// When a value cannot be written; the others are.
+    /// `ErrorKind::Board` if a value cannot be written; the others are.
     pub fn restore(mut self) -> Result<()> {
         self.put_back()
     }
@@ -215,7 +216,7 @@ fn restore(journal: &Path, how: FlockOperation) -> Result<()> {
 /// A folder that does not exist has none.
 ///
 /// # Errors
-/// When the folder cannot be listed or a journal cannot be carried out; the others are.
+/// `ErrorKind::Board` if the folder cannot be listed, or a journal cannot be carried out; the others are.
 pub fn restore_left(folder: &Path) -> Result<usize> {
     if !folder.exists() {
         return Ok(0);
@@ -244,7 +245,7 @@ fn in_use(journal: &Path) -> bool {
 /// The watchdog: waits until its standard input ends, then restores what the journal holds.
 ///
 /// # Errors
-/// When the arguments are not one journal, or a value cannot be put back.
+/// `ErrorKind::User` if the arguments are not one journal; `ErrorKind::Board` if a value cannot be put back.
 pub fn watchdog_main(arguments: &[String]) -> Result<()> {
     let [journal] = arguments else {
         return Err(Error::user("the watchdog takes one argument, its journal").hint("watchdog JOURNAL"));

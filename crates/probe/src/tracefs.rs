@@ -16,7 +16,7 @@ const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Where tracefs is mounted.
 ///
 /// # Errors
-/// When it is mounted nowhere or may not be used.
+/// `ErrorKind::Board` if it is mounted nowhere, or not accessible.
 pub fn root() -> Result<PathBuf> {
     let found = ROOTS.iter().map(Path::new).find(|r| r.join("instances").exists());
     found.map(Path::to_path_buf).ok_or_else(|| missing(rustix::process::geteuid().is_root()))
@@ -41,7 +41,7 @@ pub struct Probe {
 /// processes it starts from now on, get a mount namespace of their own. Call it before there are threads.
 ///
 /// # Errors
-/// When this is not root, or the kernel has no tracefs.
+/// `ErrorKind::Board` if this is not root, or the kernel has no tracefs.
 pub fn ensure_tracefs() -> Result<()> {
     let Err(missing) = root() else { return Ok(()) };
     if !rustix::process::geteuid().is_root() {
@@ -72,7 +72,7 @@ impl Instance {
     /// Makes an instance with a buffer of `buffer_kib` per processor; tracing is off.
     ///
     /// # Errors
-    /// When tracefs refuses.
+    /// `ErrorKind::Board` if tracefs refuses.
     pub fn new(name: &str, buffer_kib: u64) -> Result<Self> {
         let root = root()?;
         // Two measurements on one machine, by two processes or threads, must not share events.
@@ -90,7 +90,7 @@ impl Instance {
     /// Writes one of the instance's files.
     ///
     /// # Errors
-    /// When the kernel refuses it.
+    /// `ErrorKind::Board` if the kernel refuses it.
     pub fn set(&self, file: &str, value: &str) -> Result<()> {
         write(&self.folder.join(file), value)
     }
@@ -103,7 +103,7 @@ impl Instance {
     /// Enables an event, `system/name`.
     ///
     /// # Errors
-    /// When the kernel has none of that name or refuses it.
+    /// `ErrorKind::Board` if the kernel has none of that name, or refuses it.
     pub fn enable(&self, event: &str) -> Result<()> {
         self.set(&format!("events/{event}/enable"), "1")
     }
@@ -111,7 +111,7 @@ impl Instance {
     /// Defines and enables an event.
     ///
     /// # Errors
-    /// When the kernel refuses it, such as for a symbol that does not exist.
+    /// `ErrorKind::Board` if the kernel refuses it, for example for a symbol that does not exist.
     pub fn add(&mut self, probe: &Probe) -> Result<()> {
         let line = format!("p:{}/{} {}", self.group, probe.name, probe.definition);
         let events = self.root.join("kprobe_events");
@@ -149,7 +149,7 @@ impl Instance {
     /// Bytes of the kernel's word, which need not be this program's: a 32-bit program may run on a 64-bit kernel.
     ///
     /// # Errors
-    /// When the kernel does not describe its ring buffer as expected.
+    /// `ErrorKind::Board` if the kernel does not describe its ring buffer as expected.
     pub fn word_bytes(&self) -> Result<u32> {
         let path = self.root.join("events/header_page");
         // The kernel gives it by one read alone: after a short one it says that this was all.

@@ -68,7 +68,7 @@ impl Snapshot {
 /// The threads of a process.
 ///
 /// # Errors
-/// When there is no such process.
+/// `io::ErrorKind::NotFound` if there is no such process.
 pub fn threads(pid: u32) -> std::io::Result<Vec<u32>> {
     let of = |process: Process| process.tasks().ok();
     let tasks = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()).and_then(of);

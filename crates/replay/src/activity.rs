@@ -92,8 +92,8 @@ impl Activity {
     /// Whether it can be replayed.
     ///
     /// # Errors
-    /// When there is no operation to replay, a time or a number of cycles is too large (a negative one, in most
-    /// cases), or a background thread would be repeated without end because it takes no time. Numbers in
+    /// `ErrorKind::User` if there is no operation to replay, a time or a number of cycles is too large (a negative one,
+    /// in most cases), or a background thread would be repeated without end because it takes no time. Numbers in
     /// messages count from 1.
     pub fn check(&self) -> Result<()> {
         if self.threads.iter().all(|t| t.background || t.operations.is_empty()) {

@@ -72,7 +72,7 @@ pub struct Advice {
 /// settings, and a grid of those tunables that decide how fast it is.
 ///
 /// # Errors
-/// When one is not understood, which is a fault of this list.
+/// `ErrorKind::User` if one is not understood, which is a fault of this list.
 pub fn candidates(cluster: &Cluster) -> Result<Vec<Spec>> {
     let khz: Vec<u32> = cluster.points.iter().map(|p| p.khz).collect();
     let inner = khz.get(1..khz.len().saturating_sub(1)).unwrap_or_default();
@@ -101,7 +101,8 @@ pub fn candidates(cluster: &Cluster) -> Result<Vec<Spec>> {
 /// Ranks governors for the trials of a run.
 ///
 /// # Errors
-/// When there is no trial or governor, one cannot be on the device, or a trial contradicts itself.
+/// `ErrorKind::User` if there is no trial or no governor, or a trial has no operation; otherwise as [`front`] and
+/// [`simulate`].
 pub fn rank(
     trials: &[Activity],
     device: &Device,

@@ -245,7 +245,7 @@ fn activity(text: &str) -> Result<Activity> {
 /// The default levers with those that were given.
 ///
 /// # Errors
-/// Unknown levers, and values that a lever cannot have.
+/// `ErrorKind::User` for an unknown lever, or a value that a lever cannot have.
 pub fn levers(given: Value) -> Result<Levers> {
     let Value::Object(mut all) = serde_json::to_value(Levers::default()).user(|| "levers are not valid JSON".into())?
     else {

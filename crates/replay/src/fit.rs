@@ -104,7 +104,7 @@ pub struct Fitted {
 /// No parameter may be negative: one that would be is left out.
 ///
 /// # Errors
-/// When a row's cluster, policy or numbers cannot be, or there are too few rows to fit.
+/// `ErrorKind::User` if a row's cluster, policy or numbers are impossible, or there are too few rows to fit.
 pub fn fixed_work(rows: &[FixedWork], device: &Device) -> Result<Fitted> {
     let fit = battery(rows, device)?;
     let others = rows.iter().filter(|row| row.cpus != 1);
@@ -144,7 +144,8 @@ impl BatteryFit {
     /// What it says of a row, whose measured numbers it does not look at.
     ///
     /// # Errors
-    /// When the row's cluster or policy cannot be, or nothing was fitted for that cluster.
+    /// `ErrorKind::User` if the row's cluster, policy or numbers are impossible, or nothing was fitted for that
+    /// cluster.
     pub fn predict(&self, device: &Device, row: &FixedWork) -> Result<Prediction> {
         check(row)?;
         let cluster = device.cluster(Some(&row.cluster))?;
@@ -200,7 +201,7 @@ fn held(cluster: &Cluster, policy: &str) -> Result<(u32, f64)> {
 /// stall is not negative. Where there is none, the cycles are the median of `f t`, which one odd row cannot move.
 ///
 /// # Errors
-/// When there is no row.
+/// `ErrorKind::User` if there is no row.
 pub fn work(times: &[(u32, f64)]) -> Result<Work> {
     let rows: Vec<[f64; 4]> = times.iter().map(|(khz, s)| [1e6 / f64::from(*khz) / s, 1.0 / s, 0.0, 1.0]).collect();
     let [_, stall_s, _] = least_squares(&rows).unwrap_or_default();
@@ -233,7 +234,7 @@ pub struct PinnedWork {
 /// Cycles = CPU seconds x frequency; I/O = wall - CPU seconds.
 ///
 /// # Errors
-/// When the times cannot be.
+/// `ErrorKind::User` if the times are impossible.
 pub fn pinned(run: &PinnedRun) -> Result<PinnedWork> {
     if !(run.cpu_s > 0.0 && run.wall_s >= run.cpu_s && run.wall_s < 1e6) {
         let wrong = format!("{} s on the processor within {} s is impossible", run.cpu_s, run.wall_s);

@@ -52,7 +52,7 @@ impl Levers {
     /// The cluster that runs everything.
     ///
     /// # Errors
-    /// When the device has none of that name.
+    /// As [`Device::cluster`].
     pub fn cluster_of<'d>(&self, device: &'d Device) -> Result<&'d Cluster> {
         device.cluster(self.cluster.as_deref())
     }
@@ -60,7 +60,7 @@ impl Levers {
     /// The number of cores on-line.
     ///
     /// # Errors
-    /// When it is 0 or more than the cluster has.
+    /// `ErrorKind::User` if it is 0, or more than the cluster has.
     pub fn cores_of(&self, cluster: &Cluster) -> Result<u32> {
         match self.cores.unwrap_or(cluster.cores) {
             cores if (1..=cluster.cores).contains(&cores) => Ok(cores),
@@ -78,7 +78,8 @@ impl Levers {
     /// become `c (1 - s)` cycles and a stall of `s c / f_max`.
     ///
     /// # Errors
-    /// When a lever's value is out of its range, the device lacks what it needs, or the activity is no proper one.
+    /// `ErrorKind::User` if a lever's value is out of its range, or the device lacks what it needs; otherwise as
+    /// [`Activity::check`].
     pub fn apply(&self, activity: &Activity, device: &Device) -> Result<Activity> {
         activity.check()?;
         let cluster = self.cluster_of(device)?;

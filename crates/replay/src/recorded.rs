@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An operation that wrote or synced is taken as one that ended a transaction.
 ///
 /// # Errors
-/// When events are not in order of time, calls overlap or are outside the window, a time is negative, or the log
-/// does not know the thread.
+/// `ErrorKind::User` if events are not in order of time, calls overlap or are outside the window, a time is negative,
+/// or the log does not know the thread; otherwise as [`Activity::check`].
 pub fn from_events(
     log: &EventLog,
     window: Window,
@@ -73,7 +73,8 @@ pub fn from_events(
 /// What is known of a run by its latencies alone: everything is computing.
 ///
 /// # Errors
-/// When the calls are not in order of time or overlap, or a time is negative.
+/// `ErrorKind::User` if there are no calls, they are not in order of time or overlap, or a time is negative; otherwise
+/// as [`Activity::check`].
 pub fn from_calls(calls: &[Call], cycles_per_ns: f64) -> Result<Activity> {
     check_rate(cycles_per_ns)?;
     check_calls(calls)?;
@@ -92,7 +93,8 @@ pub fn from_calls(calls: &[Call], cycles_per_ns: f64) -> Result<Activity> {
 /// sleeps, and losing the core is none): without delays all of it is one operation. Its first one starts at the mark.
 ///
 /// # Errors
-/// When a mark is missing, the marks or the events are in the wrong order, or nothing was done between them.
+/// `ErrorKind::User` if a mark is missing, the marks or the events are in the wrong order, or nothing was done between
+/// them.
 pub fn from_phone(log: &EventLog, cycles_per_ns: f64) -> Result<Activity> {
     check_rate(cycles_per_ns)?;
     let (pid, window) = log.phone_run()?;

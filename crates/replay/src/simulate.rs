@@ -50,7 +50,7 @@ use pocketstone_core::Result;
 /// Replays an activity.
 ///
 /// # Errors
-/// When the activity, a lever or the governor's settings do not fit the device.
+/// `ErrorKind::User` if the governor's settings do not fit the device; otherwise as [`simulate_with`].
 pub fn simulate(activity: &Activity, device: &Device, governor: &Spec, levers: &Levers) -> Result<Replayed> {
     simulate_with(activity, device, &mut |cluster| governor.build(device, cluster), levers)
 }
@@ -58,8 +58,8 @@ pub fn simulate(activity: &Activity, device: &Device, governor: &Spec, levers: &
 /// Replays an activity under governors of one's own: `build` makes one for each frequency domain.
 ///
 /// # Errors
-/// When the activity or a lever does not fit the device, or a governor cannot be made or answers with a frequency
-/// that there is not.
+/// `ErrorKind::User` if the activity or a lever does not fit the device; the error of `build`; `ErrorKind::Bug` if a
+/// governor chooses a frequency that the cluster does not have.
 pub fn simulate_with(
     activity: &Activity,
     device: &Device,

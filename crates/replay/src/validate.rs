@@ -55,7 +55,8 @@ pub fn errors<'a>(checks: impl IntoIterator<Item = &'a Check>) -> Option<(f64, &
 /// Predicts the rows of a table that the model is not calibrated with. `governor` is the phone's own one.
 ///
 /// # Errors
-/// When the table is not understood, with the line; when a row that the model is calibrated with is not there.
+/// `ErrorKind::User` for a table that is not understood, with the line, or that lacks a row which the model is
+/// calibrated with; otherwise as [`simulate`].
 pub fn checks(file: &str, text: &str, device: &Device, governor: &Spec) -> Result<Vec<Check>> {
     let table = Table::read(file, text)?;
     match table.head[..] {

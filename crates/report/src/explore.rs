@@ -38,7 +38,7 @@ pub(crate) struct Part {
 /// The part of the page as far as there is room; `None` where there is none, or nothing to choose from.
 ///
 /// # Errors
-/// When it cannot be written as JSON.
+/// `ErrorKind::User` if it cannot be written as JSON.
 pub(crate) fn part(explorer: &Explorer, room: Room) -> Result<Option<Part>> {
     let lists = [explorer.devices.len(), explorer.runs.len(), explorer.delays.len(), explorer.governors.len()];
     if lists.contains(&0) || room == Room::Nothing {

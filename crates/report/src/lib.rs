@@ -38,7 +38,8 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// texts are cut, with a sentence that says so, and long lines of a chart are thinned.
 ///
 /// # Errors
-/// When the model cannot be shown within that size even when cut down, or the template is broken.
+/// `ErrorKind::User` if the page would exceed [`MAX_BYTES`] even when cut down; `ErrorKind::Bug` if the template is
+/// broken.
 pub fn html(model: &Model) -> Result<String> {
     let mut limits = Limits::FULL;
     for _ in 0..6 {

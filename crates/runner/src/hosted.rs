@@ -48,7 +48,7 @@ impl File {
     /// Opens `path`, which the host resolves within the cell's own folder.
     ///
     /// # Errors
-    /// When the host refuses, or there is no semihosting.
+    /// `ErrorKind::Board` if the host refuses, or there is no semihosting.
     pub fn open(path: &str, mode: u32) -> Result<Self> {
         let mut name = path.as_bytes().to_vec();
         name.push(0);
@@ -60,7 +60,7 @@ impl File {
     /// Reads the whole file.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// `ErrorKind::Board` if it cannot be read.
     pub fn read_all(&mut self) -> Result<Vec<u8>> {
         let failed = || Error::board("cannot read a file of the host");
         let length = call(LENGTH, &[self.handle, 0, 0]);
@@ -77,7 +77,7 @@ impl File {
     /// Writes `bytes`.
     ///
     /// # Errors
-    /// When the host did not take all of them.
+    /// `ErrorKind::Board` if the host did not take all of them.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         for chunk in bytes.chunks(CHUNK) {
             // A copy, so that every page of the buffer is present even if `bytes` is a mapped file.
@@ -99,7 +99,7 @@ impl Drop for File {
 /// Reads a whole file of the host.
 ///
 /// # Errors
-/// When it cannot be opened or read.
+/// As [`File::open`] and [`File::read_all`].
 pub fn read(path: &str) -> Result<Vec<u8>> {
     File::open(path, READ)?.read_all()
 }
@@ -107,7 +107,7 @@ pub fn read(path: &str) -> Result<Vec<u8>> {
 /// Writes a whole file of the host.
 ///
 /// # Errors
-/// When it cannot be created or written.
+/// As [`File::open`] and [`File::write_all`].
 pub fn write(path: &str, bytes: &[u8]) -> Result<()> {
     File::open(path, WRITE)?.write_all(bytes)
 }

@@ -20,7 +20,7 @@ use std::process::Command;
 /// A failed order is a reply too; an error means that not even that could be left.
 ///
 /// # Errors
-/// When the order cannot be read or the reply cannot be written.
+/// `ErrorKind::User` if the order cannot be read or is not one; `ErrorKind::Board` if the reply cannot be written.
 pub fn carry_out(order: &Path, folder: &Path) -> Result<()> {
     // A lab that is killed takes its cell along, and a watchdog puts back what the cell had set.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))

@@ -23,7 +23,7 @@ impl StopRegister {
     /// Finds and maps the register.
     ///
     /// # Errors
-    /// When the kernel shows no such PCI device.
+    /// `ErrorKind::Board` if the kernel has no such PCI device, or its register cannot be enabled or mapped.
     pub fn map() -> Result<Self> {
         let missing = || {
             Error::board("the machine has no pvpanic PCI device")

@@ -48,7 +48,7 @@ pub struct Bursts {
 /// Sums up a trace with PocketData's marks.
 ///
 /// # Errors
-/// When a mark is missing, or they are in the wrong order.
+/// As [`EventLog::phone_run`].
 pub fn phone_summary(log: &EventLog) -> Result<PhoneSummary> {
     let (app, window) = log.phone_run()?;
     let mut summary = PhoneSummary {

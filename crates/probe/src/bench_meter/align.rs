@@ -64,8 +64,8 @@ impl Aligned {
 /// Finds a run's cells in a meter's file. `cells` are in order of time.
 ///
 /// # Errors
-/// When there is no cell, when marks do not match cells, when the file is shorter than the run, or when a pattern
-/// is not found or found twice.
+/// `ErrorKind::User` if there is no cell, two cells overlap, marks do not match cells, the file is shorter than the
+/// run, or a pattern is not found or found twice.
 pub fn align(file: &MeterFile, cells: &[Window], how: Alignment) -> Result<Aligned> {
     let (Some(first), Some(last)) = (cells.first(), cells.last()) else {
         return Err(Error::user("no cell was measured: there is nothing to align"));

@@ -94,7 +94,7 @@ impl Head {
     /// Reads the titles.
     ///
     /// # Errors
-    /// When they are none, or do not say where time and power are.
+    /// `ErrorKind::User` if they are not titles, or do not say where time and power are.
     pub fn read(record: &StringRecord, decimal_comma: bool) -> Result<Head> {
         let titles: Vec<&str> = record.iter().collect();
         if titles.iter().all(|t| t.is_empty() || number(t, decimal_comma).is_some()) {

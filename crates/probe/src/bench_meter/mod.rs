@@ -61,7 +61,7 @@ impl MeterFile {
     /// Reads a file's text; `name` is what messages call it.
     ///
     /// # Errors
-    /// When it is none: the line, what is wrong with it, and what would be right.
+    /// `ErrorKind::User` if it is not a meter's file; the message includes the line, the hint what would be right.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<MeterFile> {
         let text = std::str::from_utf8(bytes).map_err(|e| {
             let line = bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
@@ -128,7 +128,7 @@ impl MeterFile {
     /// Energy between two times of the meter's clock in uJ.
     ///
     /// # Errors
-    /// When the file does not reach so far, or has a hole there.
+    /// `ErrorKind::User` if the file does not reach that far, or has a hole there.
     pub fn energy_uj(&self, from_ns: i64, to_ns: i64) -> Result<f64> {
         let seconds = |ns: i64| ns as f64 / 1e9;
         if from_ns < 0 || to_ns > self.end_ns() || to_ns < from_ns {

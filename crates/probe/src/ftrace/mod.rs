@@ -66,7 +66,7 @@ struct Pending {
 /// Reads a text; bytes that are no UTF-8, which task names may hold, are replaced.
 ///
 /// # Errors
-/// When a line is not understood, or the text says that the kernel lost events.
+/// `ErrorKind::Board` if a line is not understood, or the text says that the kernel lost events.
 pub fn read(text: &[u8], context: &Context) -> Result<Reading> {
     let text = String::from_utf8_lossy(text);
     let mut reader = Reader::new(context);

@@ -43,7 +43,7 @@ impl Meter {
     /// Reads it.
     ///
     /// # Errors
-    /// When the kernel does not give the value.
+    /// `ErrorKind::Board` if the kernel does not give the value.
     pub fn read(&mut self) -> Result<Reading> {
         (self.read)()
     }

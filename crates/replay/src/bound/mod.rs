@@ -81,7 +81,8 @@ pub struct Corner {
 /// The time it takes is `n p log(n p)` for `n` stretches on the core and `p` operating points.
 ///
 /// # Errors
-/// When the levers cannot be applied, or name a cluster that the device does not have.
+/// As [`Levers::apply`] and [`Levers::cores_of`]; `ErrorKind::User` if the cluster has no operating point or no idle
+/// state.
 pub fn front(activity: &Activity, device: &Device, levers: &Levers) -> Result<Front> {
     let applied = levers.apply(activity, device)?;
     let costs = costs::Costs::new(&applied, device, levers)?;

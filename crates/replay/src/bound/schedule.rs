@@ -41,7 +41,8 @@ pub fn stretches(activity: &Activity, levers: &Levers) -> usize {
 /// * The memory is on while the core is busy, the storage while it is waited for.
 ///
 /// # Errors
-/// When there is not exactly one thread, the schedule's length is wrong, or the cluster is not there.
+/// `ErrorKind::User` if there is not exactly one thread, the schedule has the wrong length or an unknown point, or the
+/// levers do not fit the device.
 pub fn of_schedule(activity: &Activity, device: &Device, levers: &Levers, schedule: &[usize]) -> Result<Scheduled> {
     let cluster = cluster(device, levers)?;
     let [thread] = &activity.threads[..] else {

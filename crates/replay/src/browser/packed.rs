@@ -63,7 +63,7 @@ pub fn shortened(activity: &Activity, most_bytes: usize) -> Option<Activity> {
 /// The activity that was packed.
 ///
 /// # Errors
-/// When the bytes are no packed activity, with the place.
+/// `ErrorKind::User` if the bytes are not a packed activity; the message includes the place.
 pub fn unpack(bytes: &[u8]) -> Result<Activity> {
     let mut reader = Reader { bytes, at: 0 };
     let format = reader.number()?;

@@ -139,7 +139,8 @@ impl Device {
     /// Reads the text of a profile; `name` is the file's name without `.toml`, which errors repeat.
     ///
     /// # Errors
-    /// When it is not understood or says what cannot be; line and cure are named.
+    /// `ErrorKind::User` if it is not understood, or says what is impossible; the message includes the line, the hint
+    /// the fix.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
         profile::parse(name, text)
     }
@@ -147,7 +148,7 @@ impl Device {
     /// Reads the profile `name`: a file's path that ends in `.toml`, or a name in `folder`.
     ///
     /// # Errors
-    /// When there is none of that name or it is not understood.
+    /// `ErrorKind::User` if there is none of that name, or it is not understood.
     pub fn load(folder: &Path, name: &str) -> Result<Self> {
         let path = match name.ends_with(".toml") {
             true => PathBuf::from(name),
@@ -166,7 +167,7 @@ impl Device {
     /// The highest frequency of the cluster that runs are replayed on, in kHz.
     ///
     /// # Errors
-    /// When it has no operating point.
+    /// `ErrorKind::User` if it has no operating point.
     pub fn highest_khz(&self) -> Result<u32> {
         let point = self.cluster(None)?.points.last();
         point.map(|p| p.khz).ok_or_else(|| Error::user(format!("the device {} has no operating point", self.name)))
@@ -175,7 +176,7 @@ impl Device {
     /// The cluster of that name; without a name, the one that runs are replayed on.
     ///
     /// # Errors
-    /// When there is none; the hint lists those there are.
+    /// `ErrorKind::User` if there is none; the hint lists the existing ones.
     pub fn cluster(&self, name: Option<&str>) -> Result<&Cluster> {
         let found = self.clusters.iter().find(|c| name.is_none_or(|n| c.name == n));
         found.ok_or_else(|| {
@@ -191,7 +192,7 @@ impl Device {
 /// is an error.
 ///
 /// # Errors
-/// When the folder or one of its device profiles cannot be read.
+/// `ErrorKind::User` if the folder or one of its device profiles cannot be read.
 pub fn list(folder: &Path) -> Result<Vec<Device>> {
     #[derive(serde::Deserialize)]
     struct Head {

@@ -64,7 +64,7 @@ impl DatabaseInformed {
     /// On top of schedutil, for one domain of a cluster; `tunables` by name, as text.
     ///
     /// # Errors
-    /// When a tunable is not known or not a number in its range, or the cluster has no operating point.
+    /// `ErrorKind::User` if a tunable is unknown or not a number in its range, or the cluster has no operating point.
     pub fn new(
         device: &Device,
         cluster: &Cluster,

@@ -77,7 +77,7 @@ pub struct PerfettoQuery<'a> {
 /// different resolution make a call overlap the end of a query, the call is cut to lie on one side.
 ///
 /// # Errors
-/// When `out` cannot be written to.
+/// `ErrorKind::User` if `out` cannot be written to.
 pub fn write(out: &mut impl Write, run: &PerfettoRun<'_>) -> Result<()> {
     let mut writer = Writer { out, buffer: Vec::with_capacity(1 << 16) };
     let names: HashMap<u32, &str> = run.events.tasks.iter().map(|(pid, name)| (*pid, name.as_str())).collect();

@@ -45,7 +45,8 @@ pub fn engines() -> Response {
 /// Loads the database of a volume, in a process of its own.
 ///
 /// # Errors
-/// When the engine or the file system refuses.
+/// The engine's own failure; `ErrorKind::Board` if its folder cannot be made, or it cannot be started, exits early or
+/// hangs.
 pub fn load(base: &Path, spec: &DatabaseSpec, trace: &Path, folder: &Path) -> Result<()> {
     let directory = base.join(DATABASE_FOLDER);
     empty_folder(&directory)?;
@@ -76,7 +77,8 @@ fn program() -> Result<PathBuf> {
 /// Measures a cell on a database.
 ///
 /// # Errors
-/// When any part of it fails.
+/// `ErrorKind::User` if the volume is open in this process, or the prepared workload is damaged; `ErrorKind::Board` if
+/// a setting or a probe fails, or a log cannot be read; otherwise as [`load`].
 pub fn measure(context: &Context<'_>, spec: &DatabaseSpec, opened: &Opened) -> Result<Outcome> {
     let base = opened.home.path()?;
     if opened.is_new() {

@@ -14,7 +14,8 @@ use pocketstone_workload::{Caches, FileWorkload, Operation, Population};
 /// Measures a cell with a workload on files.
 ///
 /// # Errors
-/// When any part of it fails.
+/// `ErrorKind::User` if the workload is invalid, or the files are in process, where advice for them is unsupported;
+/// `ErrorKind::Board` if the volume, a setting or a probe fails.
 pub fn measure(context: &Context<'_>, workload: &dyn FileWorkload, opened: &Opened) -> Result<Outcome> {
     workload.check()?;
     let population = workload.population(context.plan.seed);

@@ -43,7 +43,8 @@ trait Work {
 /// Measures one cell; the logs of calls, flash operations and events go to the cell's folder.
 ///
 /// # Errors
-/// When any part of it fails; nothing is measured in part.
+/// `ErrorKind::User` if the plan has another format, or asks for what its volume does not support; `ErrorKind::Board`
+/// if the volume, a setting, a probe or an engine fails. Nothing is measured in part.
 pub fn measure(context: &Context<'_>) -> Result<Outcome> {
     let plan = context.plan;
     if plan.format != PLAN_FORMAT {

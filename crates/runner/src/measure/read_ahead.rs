@@ -16,7 +16,7 @@ const DISK_WINDOW_BYTES: u64 = 128 * 1024;
 /// from then on have it.
 ///
 /// # Errors
-/// When it cannot be set.
+/// `ErrorKind::Board` if it cannot be set.
 pub fn set(
     plan: &Plan,
     board: &Board,

@@ -26,7 +26,7 @@ impl Energy {
     /// Of every cell: a meter beside the machine wants the mark, whatever the plan says.
     ///
     /// # Errors
-    /// When the mark's file cannot be written.
+    /// As [`Mark::from_environment`].
     pub fn of(context: &Context<'_>) -> Result<Energy> {
         Ok(Energy {
             // What traced twins take is not counted.

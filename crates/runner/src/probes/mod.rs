@@ -40,7 +40,7 @@ impl Gathered {
     /// Writes a log into the cell's folder.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// As [`keep`].
     pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<()> {
         keep(&self.folder, name, bytes)
     }
@@ -49,7 +49,7 @@ impl Gathered {
 /// Writes a log into a cell's folder.
 ///
 /// # Errors
-/// When it cannot be written.
+/// `ErrorKind::Board` if it cannot be written.
 pub fn keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = folder.join(name);
     fs::write(&path, bytes).board(|| format!("cannot write {}", path.display()))
@@ -87,7 +87,7 @@ pub trait Probe {
 /// The probes of a cell, the innermost first: they begin in the reverse order, and end and collect in this one.
 ///
 /// # Errors
-/// When one cannot even say that it is unavailable.
+/// As [`energy::Energy::of`].
 pub fn all(context: &Context<'_>) -> Result<Vec<Box<dyn Probe>>> {
     let probes = [
         Some(boxed(energy::Energy::of(context)?)),

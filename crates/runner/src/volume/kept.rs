@@ -21,7 +21,7 @@ const QUIET_LIMIT: Duration = Duration::from_secs(600);
 /// The folder that holds a volume's files.
 ///
 /// # Errors
-/// When the plan names no directory.
+/// `ErrorKind::User` if the plan names no directory.
 pub fn folder(volume: &Volume, board: &Board) -> Result<PathBuf> {
     match volume.medium {
         Medium::Directory => volume.directory.clone().ok_or_else(|| Error::user("the plan has no directory")),

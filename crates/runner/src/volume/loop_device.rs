@@ -53,7 +53,7 @@ unsafe impl Ioctl for GetFree {
 /// Makes a file a block device, until its last user is gone: the returned handle, or a mount.
 ///
 /// # Errors
-/// When the machine has no loop devices, or they may not be used.
+/// `ErrorKind::Board` if `file` cannot be opened, or no loop device is free or accessible.
 pub fn attach(file: &Path) -> Result<(File, String)> {
     let open = |path: &str| OpenOptions::new().read(true).write(true).open(path);
     let missing = |e: std::io::Error| {

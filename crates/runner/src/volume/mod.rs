@@ -39,7 +39,7 @@ pub trait OnTree {
     /// Does it.
     ///
     /// # Errors
-    /// When the volume refuses.
+    /// `ErrorKind::Board` if the volume refuses; otherwise the error of what is done.
     fn on<T: Tree>(self, tree: &T) -> Result<Self::Out>;
 }
 
@@ -47,7 +47,7 @@ impl Home {
     /// Does something on the files below the folder of a population.
     ///
     /// # Errors
-    /// When the folder is not there, or what is done fails.
+    /// `ErrorKind::Board` if the folder cannot be opened; otherwise as [`OnTree::on`].
     pub fn with<W: OnTree>(&self, population: &Population, work: W) -> Result<W::Out> {
         match (self, population.folder()) {
             (Home::Kernel(root), Some(folder)) => work.on(&KernelTree::open(&root.join(folder))?),
@@ -61,7 +61,7 @@ impl Home {
     /// The folder of a volume whose files programs can open.
     ///
     /// # Errors
-    /// When they cannot.
+    /// `ErrorKind::User` if the volume is open in this process, where programs cannot open its files.
     pub fn path(&self) -> Result<&Path> {
         match self {
             Home::Kernel(path) => Ok(path),
@@ -111,7 +111,7 @@ impl OnTree for EvictAll<'_> {
 /// Makes a folder that is empty.
 ///
 /// # Errors
-/// When it cannot be made.
+/// `ErrorKind::Board` if it cannot be made.
 pub fn empty_folder(path: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(path);
     fs::create_dir(path).board(|| format!("cannot create {}", path.display()))
@@ -145,7 +145,7 @@ impl Opened {
     /// Puts the files of a population on it, if it is volatile; else they are there.
     ///
     /// # Errors
-    /// When the file system refuses.
+    /// `ErrorKind::Board` if the file system refuses.
     pub fn populate(&self, population: &Population) -> Result<()> {
         if self.volatile.is_some() { self.home.populate(population) } else { Ok(()) }
     }
@@ -159,7 +159,8 @@ impl Opened {
 /// Opens the volume that a cell measures; a volatile one is made, with what it needs in `folder`.
 ///
 /// # Errors
-/// When the machine lacks what it takes; the hint says what would give it.
+/// `ErrorKind::User` as [`Volume::check`], or if the plan names no directory; `ErrorKind::Board` if a kept volume
+/// cannot be opened; otherwise as [`volatile::make`].
 pub fn open(volume: &Volume, board: &Board, folder: &Path) -> Result<Opened> {
     volume.check()?;
     if volume.volatile() {
@@ -176,7 +177,8 @@ pub fn open(volume: &Volume, board: &Board, folder: &Path) -> Result<Opened> {
 /// Carries out a step of preparation; what it needs is beside the order, in `beside`.
 ///
 /// # Errors
-/// When the medium, the file system or the kernel refuses, or the board does not come to rest.
+/// `ErrorKind::Board` if the medium or the kernel refuses, or the board does not become idle; `ErrorKind::User` if the
+/// volume cannot hold what is asked for, or its directory cannot be created; `ErrorKind::Bug` for [`Step::Load`].
 pub fn prepare(step: &Step, board: &Board, beside: &Path, folder: &Path) -> Result<()> {
     match step {
         // A volatile volume is gone with this process: making it shows that it can be had.
@@ -193,7 +195,8 @@ pub fn prepare(step: &Step, board: &Board, beside: &Path, folder: &Path) -> Resu
 /// Waits until what a step left on a volume that is kept is on its medium, and the board is quiet.
 ///
 /// # Errors
-/// When the volume is in use, or the board does not come to rest.
+/// `ErrorKind::Board` if the volume cannot be synced, or the board does not become idle; `ErrorKind::User` if the plan
+/// names no directory.
 pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
     kept::settle(volume, board)
 }
@@ -202,7 +205,7 @@ pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
 /// the page cache elsewhere.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// `ErrorKind::Board` if the kernel refuses.
 pub fn chill(home: &Home, population: &Population, board: &Board) -> Result<()> {
     let level = match population.caches {
         Caches::Warm => return Ok(()),
@@ -218,7 +221,7 @@ pub fn chill(home: &Home, population: &Population, board: &Board) -> Result<()> 
 /// Empties the kernel's caches: pages (1), or names and inodes, too (3).
 ///
 /// # Errors
-/// When the kernel refuses.
+/// `ErrorKind::Board` if the kernel refuses.
 pub fn drop_caches(level: &str) -> Result<()> {
     fs::write("/proc/sys/vm/drop_caches", level).board(|| "cannot drop the kernel's caches".into())
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Opens a device file for reading and writing.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// `ErrorKind::Board` if it cannot be opened.
 pub fn device(path: &str) -> Result<fs::File> {
     fs::File::options().read(true).write(true).open(path).board(|| format!("cannot open {path}"))
 }
@@ -31,7 +31,7 @@ pub fn device_path(mtd: u32) -> String {
 /// Erases a whole MTD device.
 ///
 /// # Errors
-/// When a block cannot be erased.
+/// `ErrorKind::Board` if there is no such chip, or a block cannot be erased.
 pub fn erase(mtd: u32) -> Result<()> {
     erase_then(mtd, |_, _| Ok(()))
 }
@@ -40,7 +40,7 @@ pub fn erase(mtd: u32) -> Result<()> {
 /// would erase and read back every block in the background for half a minute after the mount.
 ///
 /// # Errors
-/// When a block cannot be erased or marked.
+/// `ErrorKind::Board` if there is no such chip, or a block cannot be erased or marked.
 pub fn erase_for_jffs2(mtd: u32) -> Result<()> {
     let marker = clean_marker();
     erase_then(mtd, |nand, page| nand.program_spare(page, &marker))
@@ -49,7 +49,7 @@ pub fn erase_for_jffs2(mtd: u32) -> Result<()> {
 /// Opens an MTD device as a chip.
 ///
 /// # Errors
-/// When it is not there, or is no raw NAND.
+/// `ErrorKind::Board` if there is none, or it is not raw NAND.
 pub fn chip(mtd: u32) -> Result<MtdNand> {
     MtdNand::open(Path::new(&device_path(mtd)), false)
         .board(|| format!("the board has no MTD device {mtd}"))
@@ -73,8 +73,8 @@ fn erase_then(mtd: u32, after: impl Fn(&mut MtdNand, u32) -> Result<(), Fault>) 
 /// Programs an MTD device, which is erased, from its start on; the last page is filled up with ones.
 ///
 /// # Errors
-/// When the bytes do not fit, a block among them is bad (a block device on the chip would not step over it), or the
-/// chip refuses.
+/// `ErrorKind::Board` if there is no such chip, the bytes do not fit, a block among them is bad (a block device on the
+/// chip would not skip it), or the chip reports failure.
 pub fn write_from_start(mtd: u32, bytes: &[u8]) -> Result<()> {
     let mut nand = chip(mtd)?;
     let geometry = nand.geometry();

@@ -26,7 +26,8 @@ const CLOSING_LIMIT: Duration = Duration::from_secs(300);
 /// Starts this program again to serve a volume, by these words of its command line, and waits until it is mounted.
 ///
 /// # Errors
-/// When FUSE is not there, or the volume cannot be mounted; with what the server said.
+/// `ErrorKind::Board` if FUSE is unavailable, or the volume cannot be mounted; the message includes what the server
+/// said.
 pub fn spawn(words: &[&str], at: &Path) -> Result<Child> {
     fs::File::options().read(true).write(true).open("/dev/fuse").map_err(no_fuse)?;
     fs::create_dir_all(at).board(|| format!("cannot create {}", at.display()))?;
@@ -71,7 +72,7 @@ pub fn attach(words: &[&str], at: &Path) -> Result<()> {
 /// Unmounts it and waits until the server has closed the volume: until all of it is on the medium.
 ///
 /// # Errors
-/// When it is in use, or could not be closed.
+/// `ErrorKind::Board` if it is in use, or could not be closed.
 pub fn detach(at: &Path) -> Result<()> {
     rustix::mount::unmount(at, UnmountFlags::empty()).board(|| "cannot unmount".into())?;
     const STEP: Duration = Duration::from_millis(10);
@@ -99,7 +100,8 @@ pub fn threads() -> Vec<u32> {
 /// Serves the YAFFS2 volume of an MTD device until it is unmounted.
 ///
 /// # Errors
-/// When it cannot be opened, mounted or closed.
+/// `ErrorKind::User` if the device is not raw NAND; `ErrorKind::Board` if the volume cannot be opened, served or
+/// closed; otherwise as [`mount_yaffs2`].
 pub fn serve_yaffs2(device: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
     let chip = MtdNand::open(Path::new(device), false)?;
     let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::Options::default());
@@ -116,7 +118,7 @@ fn options(source: &str) -> MountOptions {
 /// Serves the null file system with a file of so many bytes until it is unmounted.
 ///
 /// # Errors
-/// When it cannot be mounted.
+/// `ErrorKind::User` if `bytes` is not a number; `ErrorKind::Board` if serving fails; otherwise as [`mount_null`].
 pub fn serve_null(file: &str, bytes: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
     let bytes = bytes.parse().user(|| format!("`{bytes}` is not a number of bytes"))?;
     let mounted = mount_null(at, file, bytes, &options("null"))?;

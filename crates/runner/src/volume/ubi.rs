@@ -54,7 +54,7 @@ fn sysfs_number(mtd: u32, file: &str) -> Result<i64> {
 /// Attaches UBI to an MTD device and makes one volume that fills it.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// `ErrorKind::Board` if the kernel refuses.
 pub fn attach_and_make_volume(mtd: u32) -> Result<()> {
     let missing = "check that the board's profile loads the module `ubi`";
     let control = device("/dev/ubi_ctrl").map_err(|e| e.hint(missing))?;
@@ -87,7 +87,7 @@ pub fn attach_and_make_volume(mtd: u32) -> Result<()> {
 /// Writes what the volume holds from now on.
 ///
 /// # Errors
-/// When it does not fit, or the kernel refuses.
+/// `ErrorKind::Board` if it does not fit, or the kernel refuses.
 pub fn update_volume(mtd: u32, bytes: &[u8]) -> Result<()> {
     let mut volume = device(&format!("/dev/ubi{mtd}_0"))?;
     let length = bytes.len() as i64;
@@ -100,7 +100,7 @@ pub fn update_volume(mtd: u32, bytes: &[u8]) -> Result<()> {
 /// Makes the volume a read-only block device, /dev/ubiblockN_0.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// `ErrorKind::Board` if the kernel refuses.
 pub fn make_block_device(mtd: u32) -> Result<()> {
     let volume = device(&format!("/dev/ubi{mtd}_0"))?;
     let request = MakeBlockDeviceRequest { padding: [0; 128] };

@@ -55,7 +55,8 @@ struct Backing {
 /// Makes a volume with its mount points in `folder`. This process sees a mount namespace of its own from then on.
 ///
 /// # Errors
-/// When the machine lacks what it takes; the hint says what would give it.
+/// `ErrorKind::Board` if the machine lacks what it takes; the hint says what would give it. `ErrorKind::User` for mount
+/// options, or if a region does not fit; `ErrorKind::Bug` for a file system that is unsupported in memory.
 pub fn make(asked: &Asked, folder: &Path) -> Result<(Home, Made)> {
     if !asked.options.is_empty() {
         return Err(Error::user(format!(
@@ -315,7 +316,8 @@ impl Drop for Server {
 /// ends. An empty `region` is memory of this process.
 ///
 /// # Errors
-/// When it cannot be made or mounted.
+/// `ErrorKind::Bug` for an unknown medium; `ErrorKind::User` if `bytes` is not a number, or the region does not fit;
+/// `ErrorKind::Board` if memory is short, or serving fails; otherwise as [`pocketstone_mount::mount`].
 pub fn serve_scmfs(medium: &str, bytes: &str, region: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
     end_with_parent()?;
     let medium = Medium::of_word(medium).ok_or_else(|| Error::bug(format!("`{medium}` is not a medium")))?;
@@ -330,7 +332,8 @@ pub fn serve_scmfs(medium: &str, bytes: &str, region: &str, at: &Path, say: impl
 /// Makes a YAFFS2 volume on a simulated chip, mounts it and serves it until the process that started this one ends.
 ///
 /// # Errors
-/// When it cannot be made or mounted.
+/// `ErrorKind::User` if `bytes` is not a number; `ErrorKind::Board` if no volume can be opened on such a chip, or
+/// serving fails; otherwise as [`mount_yaffs2`].
 pub fn serve_yaffs2_anonymous(bytes: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
     end_with_parent()?;
     let bytes = bytes.parse().user(|| format!("`{bytes}` is not a number of bytes"))?;

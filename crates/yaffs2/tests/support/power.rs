@@ -57,7 +57,7 @@ fn must_be_sound(chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
 /// Mounts a chip and compares it with what may be there.
 ///
 /// # Errors
-/// When it is none of that.
+/// What differs, if it is none of that.
 pub fn recover(chip: &SimulatedNand, shape: &Shape, candidates: &[Durable]) -> Result<Recovered, String> {
     let volume = shape.mount(chip).map_err(|error| format!("mount: {error}"))?;
     let walked = walk(&volume)?;
@@ -86,7 +86,7 @@ pub fn recover(chip: &SimulatedNand, shape: &Shape, candidates: &[Durable]) -> R
 /// Cuts the power in every program and erase of a recovery, too.
 ///
 /// # Errors
-/// When what is there then is none of what may be there.
+/// As [`recover`], with the place of the cut.
 pub fn recover_with_cuts(chip: &SimulatedNand, shape: &Shape, candidates: &[Durable]) -> Result<Recovered, String> {
     chip.power_on();
     let start = chip.snapshot();
@@ -106,7 +106,7 @@ pub fn recover_with_cuts(chip: &SimulatedNand, shape: &Shape, candidates: &[Dura
 /// A volume can be used: something is written and deleted, and a scan finds the rest as it was.
 ///
 /// # Errors
-/// When it cannot.
+/// What fails or differs, if it cannot.
 pub fn use_a_little(recovered: Recovered, chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
     let Recovered { volume, walked, .. } = recovered;
     let failed = |error: Error| format!("use after recovery: {error}");
@@ -135,7 +135,7 @@ pub fn use_a_little(recovered: Recovered, chip: &SimulatedNand, shape: &Shape) -
 /// Fills a volume, deletes everything, fills it again; each time as much fits as the volume says.
 ///
 /// # Errors
-/// When that does not work.
+/// What fails or differs, if that does not work.
 pub fn use_it_all(volume: SharedVolume, chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
     let said = |what: &'static str| move |error: Error| format!("{what}: {error}");
     fill(&volume, shape, "first")?;

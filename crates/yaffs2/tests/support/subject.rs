@@ -20,7 +20,7 @@ pub fn walk(volume: &SharedVolume) -> Result<Walked, String> {
 /// Unmounts a volume.
 ///
 /// # Errors
-/// When that fails.
+/// `Medium` if something cannot be written.
 pub fn close(volume: SharedVolume) -> Result<()> {
     volume.into_volume()?.close()
 }
