@@ -71,17 +71,16 @@ impl<V: Mountable> Served<V> {
     pub fn ioctl(&self, request: &Request, given: &Ioctl<'_>) -> Option<Result<Vec<u8>>> {
         let ino = convert::ino(request.node);
         let answer = || flags::ioctl(&*self.volume, request.uid, ino, given.command, given.data);
-        // Only what changes flags brings data along.
-        if given.data.is_empty() {
-            return answer();
-        }
-        self.unsealed.begin(ino);
+        // Only what changes flags brings data along, and root alone may.
+        let seals = !given.data.is_empty() && request.uid == 0 && self.by_number.get().is_some();
+        let connection = self.connection.get().filter(|_| seals);
+        connection.inspect(|_| self.unsealed.begin(ino));
         let answer = answer();
-        // A change of flags is one of the inode, whose ctime the kernel does not ask for after an ioctl.
-        self.mode_changed(ino);
-        if let Some(connection) = self.connection.get() {
-            self.unsealed.end(ino, connection.clone());
+        if !given.data.is_empty() {
+            // A change of flags is one of the inode, whose ctime the kernel does not ask for after an ioctl.
+            self.mode_changed(ino);
         }
+        connection.into_iter().for_each(|connection| self.unsealed.end(ino, connection.clone()));
         answer
     }
 
