@@ -134,7 +134,7 @@ pub(crate) fn prepare(parts: &Parts, part: &mut Part<'_>) -> Result<Prepared> {
         // Of the pages beyond the end, too: the record makes them content.
         touched.iter().for_each(|range| sums.forget(&part.state.body, range.clone(), |_| true));
     }
-    let mut gaps = vec![old_size..size.max(old_size)];
+    let mut gaps: Vec<Range<u64>> = std::iter::once(old_size..size.max(old_size)).collect();
     for (offset, data) in part.writes {
         let written = *offset..*offset + data.len() as u64;
         gaps = gaps.iter().flat_map(|gap| without(gap, &written)).collect();
