@@ -2,12 +2,12 @@
 //! with it, or of one of ours that is mounted there.
 
 use crate::content::{Content, pattern};
-use crate::errno::{EISDIR, ENOTDIR, Errno};
-use crate::op::{Node, Op, Outcome, Target};
+use crate::errno::{EINVAL, EISDIR, ENOTDIR, Errno};
+use crate::op::{BatchPart, Node, Op, Outcome, Target};
 use crate::tree::{Leaf, Tree};
 use pocketstone_vfs::{Allocate, FileType, Rename};
 use rustix::fs::{self, AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -103,14 +103,36 @@ impl Host {
                 let target = std::fs::read_link(self.place(path)?)?;
                 Ok(Some(Outcome::Bytes(target.as_os_str().as_bytes().to_vec())))
             }
-            // Linux has no such call.
-            Op::WriteBatch(_) => Ok(None),
+            Op::WriteBatch(parts) => self.write_batch(parts),
             Op::Sync | Op::Background | Op::Resize(_) => Ok(Some(Outcome::Done)),
             // Linux has permissions of links and drops set-user-id bits; attributes depend on the file system.
             Op::Chmod(..) | Op::Chown(..) | Op::Times(..) | Op::SetAcl(..) => Ok(None),
             Op::SetXattr(..) | Op::GetXattr(..) | Op::ListXattrs(_) | Op::RemoveXattr(..) => Ok(None),
             _ => self.on_names(op),
         }
+    }
+
+    /// Linux has no such call: what it is to leave, one call after another.
+    fn write_batch(&self, parts: &[BatchPart]) -> Done {
+        let mut files = Vec::new();
+        for part in parts {
+            match self.open(&Target::Path(part.path.clone()))? {
+                Ok(file) => files.push(file),
+                Err(outcome) => return Ok(Some(outcome)),
+            }
+        }
+        let numbers = files.iter().map(|file| file.metadata().map(|meta| meta.ino()));
+        let numbers = numbers.collect::<io::Result<BTreeSet<u64>>>()?;
+        if numbers.len() < files.len() || parts.iter().any(BatchPart::is_too_small) {
+            return Ok(Some(Outcome::Failed(EINVAL)));
+        }
+        for (part, file) in parts.iter().zip(&files) {
+            for (offset, bytes, fill) in &part.writes {
+                file.write_all_at(&pattern(*fill, *offset, *bytes), *offset)?;
+            }
+            part.size.map_or(Ok(()), |size| file.set_len(size))?;
+        }
+        Ok(Some(Outcome::Done))
     }
 
     fn on_names(&mut self, op: &Op) -> Done {

@@ -39,6 +39,14 @@ pub struct BatchPart {
     pub size: Option<u64>,
 }
 
+impl BatchPart {
+    /// Whether a write goes beyond the size that is to be.
+    pub fn is_too_small(&self) -> bool {
+        let ends = self.writes.iter().map(|(offset, bytes, _)| offset + bytes);
+        self.size.is_some_and(|size| ends.max().is_some_and(|end| size < end))
+    }
+}
+
 /// An operation: what Linux has a call for, and a few that file systems have besides.
 #[allow(missing_docs, reason = "the manual pages say it")]
 #[derive(Debug, Clone, PartialEq, Eq)]

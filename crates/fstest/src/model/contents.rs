@@ -28,10 +28,8 @@ impl Model {
                 None => return Ok(Outcome::Skipped),
             }
         }
-        let ends = |part: &BatchPart| part.writes.iter().map(|(offset, bytes, _)| offset + bytes).max();
-        let too_small = |part: &BatchPart| part.size.is_some_and(|size| ends(part).is_some_and(|end| size < end));
         let twice = (1..files.len()).any(|n| files[..n].contains(&files[n]));
-        if twice || parts.iter().any(too_small) {
+        if twice || parts.iter().any(BatchPart::is_too_small) {
             return Err(EINVAL);
         }
         let now = self.now();
