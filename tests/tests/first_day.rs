@@ -240,7 +240,7 @@ fn a_check_says_first_how_many_cells_and_how_long_and_is_quick_with_100_000() {
     let first = checked.out.lines().next().unwrap_or_default();
     assert!(first.contains("100000 cells on a virtual board, about "), "{checked}");
     let took: f64 = checked.err.rsplit("took ").next().unwrap_or_default().split_whitespace().map(seconds).sum();
-    let limit = if binary().to_string_lossy().contains("release") { 3.0 } else { 300.0 };
+    let limit = if binary().to_string_lossy().contains("release") { 3.0 } else { 60.0 };
     assert!(took > 0.0 && took < limit, "{took} s: {checked}");
     let more = changed(&many, "repetitions = 100", "repetitions = 101");
     check(&more).ends_with(1).complains(&["101000 cells", "--many-cells"]);

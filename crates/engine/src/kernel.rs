@@ -168,30 +168,6 @@ pub fn resident_pages(path: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A file's pages, which stay in memory while this lives: other pages are taken back whenever the kernel likes.
-    struct Held(*mut std::ffi::c_void, usize);
-
-    impl Held {
-        fn of(path: &Path) -> Held {
-            use rustix::mm::{MapFlags, ProtFlags, mlock, mmap};
-            let file = std::fs::File::open(path).unwrap();
-            let bytes = file.metadata().unwrap().len() as usize;
-            // SAFETY: a new mapping, which this alone has and never reads.
-            let base = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, &file, 0) };
-            let held = Held(base.unwrap(), bytes);
-            // SAFETY: the mapping that was just made.
-            unsafe { mlock(held.0, bytes) }.unwrap();
-            held
-        }
-    }
-
-    impl Drop for Held {
-        fn drop(&mut self) {
-            // SAFETY: the mapping is this one's own, and nothing points into it.
-            unsafe { rustix::mm::munmap(self.0, self.1) }.unwrap();
-        }
-    }
-
     fn tree() -> (tempfile::TempDir, KernelTree) {
         let folder = tempfile::tempdir().unwrap();
         let tree = KernelTree::open(folder.path()).unwrap();
@@ -202,7 +178,7 @@ mod tests {
     fn a_mapping_brings_pages_in_by_touching_them() {
         let (folder, tree) = tree();
         std::fs::write(folder.path().join("f"), vec![1; 8192]).unwrap();
-        let _held = Held::of(&folder.path().join("f"));
+        let _held = tree.map(c"f").unwrap().held();
         let map = tree.map(c"f").unwrap();
         crate::Touch::touch(&map, 4096, 4096).unwrap();
         assert_eq!(map.resident_pages(), Some(8192 / rustix::param::page_size() as u64));
@@ -216,7 +192,7 @@ mod tests {
     fn every_call_that_prefetches_says_what_it_took_and_left() {
         let (folder, tree) = tree();
         std::fs::write(folder.path().join("f"), vec![1; 8192]).unwrap();
-        let _held = Held::of(&folder.path().join("f"));
+        let _held = tree.map(c"f").unwrap().held();
         let file = tree.open(c"f", Purpose::Read).unwrap();
         for by in [Prefetch::Readahead, Prefetch::Willneed, Prefetch::Madvise] {
             // It is held: all of it is there.
@@ -231,7 +207,7 @@ mod tests {
         let (folder, tree) = tree();
         let path = folder.path().join("f");
         std::fs::write(&path, vec![1; 40_960]).unwrap();
-        let held = Held::of(&path);
+        let held = tree.map(c"f").unwrap().held();
         assert_eq!(resident_pages(&path), Some(40_960 / rustix::param::page_size() as u64));
         drop(held);
         tree.evict(c"f").unwrap();

@@ -65,6 +65,16 @@ impl Mapping {
     }
 }
 
+#[cfg(test)]
+impl Mapping {
+    /// Keeps the file's pages in memory while it lives: the kernel takes others back whenever it likes.
+    pub(crate) fn held(self) -> Mapping {
+        // SAFETY: the range is this mapping, and locking it changes nothing that it holds.
+        unsafe { rustix::mm::mlock(self.address, self.bytes) }.expect("a few pages may be locked");
+        self
+    }
+}
+
 impl Touch for Mapping {
     /// Where a page is not mapped, that is a page fault.
     #[inline]

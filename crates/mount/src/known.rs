@@ -84,9 +84,9 @@ impl<Open> Known<Open> {
 
     /// Closes the files that nothing was asked about since it was last called.
     pub fn close_idle(&self) {
-        for shard in &self.shards {
+        for number in 0..SHARDS {
             let mut closed = Vec::new();
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shard = self.shard(number as Ino);
             let Shard { inodes, open } = &mut *shard;
             open.retain(|ino| {
                 let Some(inode) = inodes.get_mut(ino) else { return false };

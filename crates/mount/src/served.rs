@@ -74,13 +74,17 @@ impl<V: Mountable> Served<V> {
         // Only what changes flags brings data along, and root alone may.
         let seals = !given.data.is_empty() && request.uid == 0 && self.by_number.get().is_some();
         let connection = self.connection.get().filter(|_| seals);
-        connection.inspect(|_| self.unsealed.begin(ino));
+        if connection.is_some() {
+            self.unsealed.begin(ino);
+        }
         let answer = answer();
         if !given.data.is_empty() {
             // A change of flags is one of the inode, whose ctime the kernel does not ask for after an ioctl.
             self.mode_changed(ino);
         }
-        connection.into_iter().for_each(|connection| self.unsealed.end(ino, connection.clone()));
+        if let Some(connection) = connection {
+            self.unsealed.end(ino, connection.clone());
+        }
         answer
     }
 

@@ -7,6 +7,7 @@ mod ground;
 use ground::{Ground, close};
 use pocketstone_mount::MountOptions;
 use pocketstone_testing::or_skip;
+use pocketstone_testing::wait::until;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
@@ -14,7 +15,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 
@@ -97,22 +97,15 @@ fn what_was_stored_through_a_mapping_before_counts_and_what_is_stored_later_does
     before.store(b'1');
     protect(&path, IFlags::IMMUTABLE);
     // The kernel writes what it holds within moments.
-    let start = Instant::now();
-    while there(&volume) != b'1' && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert_eq!(there(&volume), b'1', "nothing that was stored before is lost");
+    until("nothing that was stored before is lost", || there(&volume) == b'1');
     // Sealed once all of it is written.
-    let start = Instant::now();
     let after = Stores::of(&OpenOptions::new().read(true).write(true).open(&path).unwrap());
-    let mut refused = false;
     let mut stored = b'1';
-    while !refused && start.elapsed() < Duration::from_secs(60) {
+    until("stores into an immutable file are refused", || {
         stored = stored.wrapping_add(1);
         after.store(stored);
-        refused = after.sync().is_err();
-    }
-    assert!(refused, "stores into an immutable file are refused");
+        after.sync().is_err()
+    });
     assert_ne!(there(&volume), stored);
     drop((before, after, file));
     mounted.unmount().unwrap();

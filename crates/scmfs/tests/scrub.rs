@@ -3,7 +3,7 @@
 use crate::support::region::Shared;
 use crate::support::shape::Shape;
 use pocketstone_scmfs::{DamageOf, Meta, Operations, ROOT, ScrubReport, SetXattr, Volume, check};
-use std::time::{Duration, Instant};
+use pocketstone_testing::wait::{LONG, poll};
 
 const PAGE: u64 = 256;
 
@@ -171,14 +171,8 @@ fn it_can_be_ended_and_runs_in_the_background() {
     assert!(!report.complete && calls == 2, "{calls}");
     assert_eq!(volume.scrub_state(), None);
     volume.start_scrub().expect("a thread");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let state = loop {
-        let state = volume.scrub_state().expect("one was started");
-        if !state.running || Instant::now() > deadline {
-            break state;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    };
+    let ended = || volume.scrub_state().filter(|state| !state.running);
+    let state = poll(LONG, ended).expect("one was started, and ends");
     let report = state.report.expect("it ended");
     assert_eq!((report.complete, report.damaged_places), (true, 1));
     // Another one, which the closing of the volume ends.

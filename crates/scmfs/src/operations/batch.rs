@@ -3,18 +3,13 @@
 
 use super::write::{self, Change, without};
 use crate::contents::{self, Written, sums, with_the_next_fence};
+use crate::format::layout::VERSION_BYTES;
 use crate::inodes::{Body, State};
 use crate::parts::Parts;
-use crate::store::Transaction;
+use crate::store::{RECORD_OVERHEAD_BYTES, Transaction, item_bytes};
 use crate::{Error, Ino, Result, TimeNs, defects};
 use pocketstone_media::{Durable, Flushed};
 use std::ops::Range;
-
-/// Beside what it stores: the record's header, filled up to a slot.
-const HEADER_BYTES: u64 = 2 * 64;
-/// An inode's new version, and its item.
-const VERSION_BYTES: u64 = 144;
-const ITEM_BYTES: usize = 16;
 
 /// What a batch does to one file, which is locked.
 pub(crate) struct Part<'a> {
@@ -51,7 +46,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     fn bytes(&self) -> u64 {
-        VERSION_BYTES + self.stores.iter().map(|(_, words)| (ITEM_BYTES + words.len()) as u64).sum::<u64>()
+        item_bytes(VERSION_BYTES) + self.stores.iter().map(|(_, words)| item_bytes(words.len())).sum::<u64>()
     }
 
     /// What was stored already, for who does the rest in another way.
@@ -62,7 +57,7 @@ impl Prepared {
 
 /// What one record takes of parts.
 pub(crate) fn max(parts: &Parts) -> u64 {
-    parts.store.layout.max_record() - HEADER_BYTES
+    parts.store.layout.max_record() - RECORD_OVERHEAD_BYTES
 }
 
 /// Whether one record takes all of it.

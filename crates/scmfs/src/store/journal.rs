@@ -29,6 +29,14 @@ const KIND_BYTES: u32 = 1;
 const KIND_ZERO: u32 = 2;
 const KIND_MAPPING: u32 = 3;
 
+/// What a record takes beside its items: the header, and what fills up its last slot.
+pub(crate) const RECORD_OVERHEAD_BYTES: u64 = HEADER_BYTES as u64 + SLOT_BYTES;
+
+/// What an item with so many bytes takes in a record.
+pub(crate) const fn item_bytes(bytes: usize) -> u64 {
+    (ITEM_BYTES + bytes).next_multiple_of(8) as u64
+}
+
 /// A transaction that is being put together: already in the form of a record.
 pub(crate) struct Transaction {
     record: Vec<u8>,

@@ -6,7 +6,7 @@ mod journal;
 mod persist;
 
 pub(crate) use clock::Clock;
-pub(crate) use journal::{Item, Journal, Transaction, find, items, replay};
+pub(crate) use journal::{Item, Journal, RECORD_OVERHEAD_BYTES, Transaction, find, item_bytes, items, replay};
 pub(crate) use persist::{fence, flush};
 
 use crate::format::layout::Layout;
