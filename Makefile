@@ -64,9 +64,11 @@ setup-torture:
 	@scripts/setup torture
 	@scripts/suites
 
+# What Maven fetches and builds is fetched and built meanwhile.
 build:
-	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner
-	@scripts/java
+	@$(RUST) scripts/java & java=$$!; status=0; \
+	  cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner || status=1; \
+	  wait $$java || status=1; exit $$status
 
 format:
 	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && \
@@ -76,8 +78,9 @@ format:
 
 # With the features that the tests need: the commands alone would have others, and all would be compiled twice.
 checked:
-	@$(RUST) cargo build $(LOCKED) --workspace --bins --tests
-	@scripts/java
+	@$(RUST) scripts/java & java=$$!; status=0; \
+	  cargo build $(LOCKED) --workspace --bins --tests || status=1; \
+	  wait $$java || status=1; exit $$status
 
 # Nothing is linked when fuzz targets are read: libFuzzer, and a C++ compiler for it, need not be there.
 lint:
