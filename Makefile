@@ -4,7 +4,7 @@ BINARY := target/release/pocketstone
 # The checks compile once: tests, and the commands that they run, with assertions on.
 CHECKED := target/debug/pocketstone
 LOCKED := $(if $(CI),--locked)
-BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls perfetto replay validation published
+BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls c-calls perfetto replay validation published
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;
 
@@ -34,7 +34,7 @@ test: export POCKETSTONE_BIN := $(CURDIR)/$(CHECKED)
 test: setup-test format lint checked unit
 
 bench: setup-run build
-	@$(RUST) cargo bench $(LOCKED) -p pocketstone-media -p pocketstone-scmfs -p pocketstone-workload \
+	@$(RUST) cargo bench $(LOCKED) -p pocketstone-media -p pocketstone-scmfs -p pocketstone-scmfs-c -p pocketstone-workload \
 	  -p pocketstone-engine -p pocketstone-report -p pocketstone-replay -p pocketstone-tests \
 	  $(foreach bench,$(BENCHES),--bench $(bench))
 

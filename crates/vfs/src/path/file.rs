@@ -34,6 +34,12 @@ impl<'a, V: Operations> File<'a, V> {
         if allowed { Ok(&self.handle) } else { Err(Error::BadHandle) }
     }
 
+    /// The file's handle, for operations of the volume that have none by path. What the file was opened for is not
+    /// checked there.
+    pub fn handle(&self) -> &V::Handle {
+        &self.handle
+    }
+
     /// The file's attributes.
     ///
     /// # Errors

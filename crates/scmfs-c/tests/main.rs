@@ -1,0 +1,7 @@
+//! The interface as its users see it: C, C++ and Python, and Rust where it takes wrong arguments.
+
+mod arguments;
+mod calls;
+mod killed;
+mod programs;
+mod support;
