@@ -2,6 +2,7 @@
 
 mod arguments;
 mod calls;
+mod header;
 mod killed;
 mod programs;
 mod support;

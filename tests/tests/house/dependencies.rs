@@ -17,7 +17,14 @@ fn faults(packages: &[Value], rules: &toml::Table) -> Vec<String> {
     let (allowed, banned) = (texts(["licenses", "allow"]), texts(["bans", "deny"]));
     let registries: BTreeSet<String> =
         texts(["sources", "allow-registry"]).into_iter().map(|url| format!("registry+{url}")).collect();
-    let (mut faults, mut used) = (Vec::new(), BTreeSet::new());
+    // Licences that one package may have, and no other.
+    let mut exceptions = BTreeSet::new();
+    for exception in rules["licenses"].get("exceptions").and_then(toml::Value::as_array).into_iter().flatten() {
+        let text = |value: &toml::Value| value.as_str().expect("a text").to_owned();
+        let licences = exception["allow"].as_array().expect("a list of licences");
+        exceptions.extend(licences.iter().map(|licence| (text(&exception["crate"]), text(licence))));
+    }
+    let (mut faults, mut used, mut excepted) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for package in packages {
         let of = |field: &str| package[field].as_str().unwrap_or_default();
         let name = of("name");
@@ -30,10 +37,13 @@ fn faults(packages: &[Value], rules: &toml::Table) -> Vec<String> {
         let licence = of("license");
         let met = Expression::parse_mode(licence, ParseMode::LAX).is_ok_and(|expression| {
             expression.evaluate(|wanted| {
-                let id = wanted.license.id().map(|id| id.name);
-                let id = id.filter(|id| wanted.addition.is_none() && allowed.contains(*id));
-                used.extend(id.map(str::to_owned));
-                id.is_some()
+                let id = wanted.license.id().map(|id| id.name).filter(|_| wanted.addition.is_none());
+                let Some(id) = id.map(str::to_owned) else { return false };
+                let exception = (name.to_owned(), id.clone());
+                let (may, is_excepted) = (allowed.contains(&id), exceptions.contains(&exception));
+                used.extend(may.then_some(id));
+                excepted.extend((is_excepted && !may).then_some(exception));
+                may || is_excepted
             })
         });
         if !met {
@@ -41,6 +51,8 @@ fn faults(packages: &[Value], rules: &toml::Table) -> Vec<String> {
         }
     }
     faults.extend(allowed.difference(&used).map(|unused| format!("nothing has the licence {unused}")));
+    let unused = exceptions.difference(&excepted);
+    faults.extend(unused.map(|(name, licence)| format!("{name} needs no exception for {licence}")));
     faults
 }
 
@@ -61,6 +73,7 @@ fn dependencies_are_what_may_be_depended_on() {
 #[test]
 fn what_may_not_be_depended_on_is_found() {
     let rules = r#"licenses.allow = ["MIT", "ISC"]
+        licenses.exceptions = [{ crate = "tool", allow = ["MPL-2.0"] }, { crate = "gone", allow = ["Zlib"] }]
         bans.deny = [{ crate = "bad" }]
         sources.allow-registry = ["https://here"]"#;
     let package =
@@ -73,6 +86,8 @@ fn what_may_not_be_depended_on_is_found() {
         package("none", "", "registry+https://here"),
         package("far", "MIT", "git+https://there"),
         package("bad", "MIT", "registry+https://here"),
+        package("tool", "MPL-2.0", "registry+https://here"),
+        package("other", "MPL-2.0", "registry+https://here"),
     ];
     let expected = [
         "viral has the licence `MIT AND GPL-3.0-only`",
@@ -80,7 +95,9 @@ fn what_may_not_be_depended_on_is_found() {
         "none has the licence ``",
         "far comes from git+https://there",
         "bad is banned",
+        "other has the licence `MPL-2.0`",
         "nothing has the licence ISC",
+        "gone needs no exception for Zlib",
     ];
     assert_eq!(faults(&packages, &rules.parse().expect("rules")), expected);
 }
