@@ -4,7 +4,8 @@ BINARY := target/release/pocketstone
 # The checks compile once: tests, and the commands that they run, with assertions on.
 CHECKED := target/debug/pocketstone
 LOCKED := $(if $(CI),--locked)
-BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls c-calls perfetto replay validation published
+BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls c-calls transactions perfetto replay \
+  validation published
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;
 
@@ -34,7 +35,8 @@ test: export POCKETSTONE_BIN := $(CURDIR)/$(CHECKED)
 test: setup-test format lint checked unit
 
 bench: setup-run build
-	@$(RUST) cargo bench $(LOCKED) -p pocketstone-media -p pocketstone-scmfs -p pocketstone-scmfs-c -p pocketstone-workload \
+	@$(RUST) cargo bench $(LOCKED) -p pocketstone-media -p pocketstone-scmfs -p pocketstone-scmfs-c -p pocketstone-sqlite \
+	  -p pocketstone-workload \
 	  -p pocketstone-engine -p pocketstone-report -p pocketstone-replay -p pocketstone-tests \
 	  $(foreach bench,$(BENCHES),--bench $(bench))
 
@@ -44,6 +46,7 @@ torture: setup-torture build licences
 	  --test scmfs_xfstests --test yaffs2_suites --test readahead_advice \
 	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
+	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-sqlite -- --include-ignored --nocapture
 	@$(RUST) scripts/miri
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test first_day quick_with_100_000
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-tests --test readahead_model \

@@ -1,0 +1,158 @@
+//! What a transaction changes in a database file, until it is committed: pages and the size.
+
+use pocketstone_scmfs::{File, Result};
+use std::collections::BTreeMap;
+
+/// Changes to a file that the file does not have yet.
+#[derive(Default)]
+pub(crate) struct Staging {
+    /// By their offsets, all of the same length, at multiples of it.
+    blocks: BTreeMap<u64, Vec<u8>>,
+    block: u64,
+    /// The size after it; `None`: nothing is staged.
+    size: Option<u64>,
+    /// What the file holds from here on is not seen any more: it was cut off in the meantime.
+    seen: u64,
+}
+
+/// The length of a block that nobody chose: of a write that is not one page of SQLite.
+const BLOCK: u64 = 4096;
+/// What a page of SQLite can be long.
+const PAGES: std::ops::RangeInclusive<u64> = 512..=65536;
+
+impl Staging {
+    pub fn is_empty(&self) -> bool {
+        self.size.is_none()
+    }
+
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+        self.size = None;
+    }
+
+    /// The file's size with the changes.
+    pub fn size(&self, file: &File) -> u64 {
+        self.size.unwrap_or_else(|| file.attributes().size)
+    }
+
+    fn begin(&mut self, file: &File) -> u64 {
+        *self.size.get_or_insert_with(|| {
+            let size = file.attributes().size;
+            self.seen = size;
+            size
+        })
+    }
+
+    /// Stages a write.
+    pub fn write(&mut self, file: &File, from: &[u8], offset: u64) -> Result<()> {
+        let (size, bytes) = (self.begin(file), from.len() as u64);
+        if self.blocks.is_empty() {
+            let page = bytes.is_power_of_two() && PAGES.contains(&bytes) && offset % bytes == 0;
+            self.block = if page { bytes } else { BLOCK };
+        }
+        let block = self.block;
+        if bytes == block && offset % block == 0 {
+            let kept = self.blocks.entry(offset).or_default();
+            kept.clear();
+            kept.extend_from_slice(from);
+        } else {
+            let mut at = offset;
+            while at < offset + bytes {
+                let first = at / block * block;
+                let end = (first + block).min(offset + bytes);
+                let part = &from[(at - offset) as usize..(end - offset) as usize];
+                if !self.blocks.contains_key(&first) {
+                    let mut content = vec![0; block as usize];
+                    self.read(file, &mut content, first)?;
+                    self.blocks.insert(first, content);
+                }
+                let content = self.blocks.entry(first).or_default();
+                content[(at - first) as usize..][..part.len()].copy_from_slice(part);
+                at = end;
+            }
+        }
+        self.size = Some(size.max(offset + bytes));
+        Ok(())
+    }
+
+    /// Stages a change of the size.
+    pub fn truncate(&mut self, file: &File, size: u64) -> Result<()> {
+        let before = self.begin(file);
+        if self.block == 0 {
+            self.block = BLOCK;
+        }
+        let first = size / self.block * self.block;
+        if first < size && size < before && !self.blocks.contains_key(&first) {
+            // What is cut off of it must not come back when the file grows again.
+            let mut content = vec![0; self.block as usize];
+            self.read(file, &mut content, first)?;
+            self.blocks.insert(first, content);
+        }
+        self.blocks.split_off(&size.next_multiple_of(self.block));
+        if let Some(content) = self.blocks.get_mut(&first) {
+            content[(size - first) as usize..].fill(0);
+        }
+        self.seen = self.seen.min(size);
+        self.size = Some(size);
+        Ok(())
+    }
+
+    /// Reads with the changes; what lies beyond the end is zeros. Returns the bytes before the end.
+    pub fn read(&self, file: &File, into: &mut [u8], offset: u64) -> Result<usize> {
+        let Some(size) = self.size else {
+            let read = file.read_at(into, offset)?;
+            into[read..].fill(0);
+            return Ok(read);
+        };
+        let (end, block) = (offset + into.len() as u64, self.block.max(1));
+        // The most frequent case: one whole page.
+        let whole = self.blocks.get(&offset).filter(|content| content.len() == into.len());
+        if let Some(content) = whole {
+            into.copy_from_slice(content);
+        } else {
+            let old = self.seen.saturating_sub(offset).min(into.len() as u64) as usize;
+            let read = file.read_at(&mut into[..old], offset)?;
+            into[read..].fill(0);
+            for (first, content) in self.blocks.range(offset / block * block..end) {
+                let from = offset.max(*first);
+                let to = end.min(first + content.len() as u64);
+                let part = &content[(from - first) as usize..(to - first) as usize];
+                into[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
+            }
+        }
+        Ok(size.saturating_sub(offset).min(into.len() as u64) as usize)
+    }
+
+    /// What has to be written, and the size after it. Parts that were cut off and are inside again are zeros.
+    pub fn changes(&mut self) -> (Vec<(u64, &[u8])>, u64) {
+        let size = self.size.unwrap_or_default();
+        if self.seen < size && self.block > 0 {
+            let mut at = self.seen / self.block * self.block;
+            while at < size {
+                // A block that is partly seen was read before it was changed; one that is not changed stays.
+                if at >= self.seen {
+                    self.blocks.entry(at).or_insert_with(|| vec![0; self.block as usize]);
+                }
+                at += self.block;
+            }
+        }
+        let within = self.blocks.range(..size);
+        let cut = |(at, content): (&u64, &'_ Vec<u8>)| (*at, (size - at).min(content.len() as u64) as usize);
+        let writes = within.map(|(at, content)| (*at, &content[..cut((at, content)).1])).collect();
+        (writes, size)
+    }
+
+    /// About what a record of the volume's journal takes of it, never less: `page` is the volume's small page, where
+    /// the least piece of a write ends.
+    pub fn record_bytes(&self, page: u64) -> u64 {
+        let each = self.block + 32 * (self.block / page.max(1) + 2);
+        (self.blocks.len() as u64 + self.zero_blocks()) * each + 256
+    }
+
+    /// At most so many blocks are added by [`Staging::changes`].
+    fn zero_blocks(&self) -> u64 {
+        let Some(size) = self.size.filter(|_| self.block > 0) else { return 0 };
+        let beyond = self.blocks.range(self.seen..).count() as u64;
+        (size.saturating_sub(self.seen).div_ceil(self.block)).saturating_sub(beyond)
+    }
+}

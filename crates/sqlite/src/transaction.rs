@@ -1,0 +1,183 @@
+//! A transaction of one connection. It is staged while the connection may write and its journal is in memory; once it
+//! has a journal file, it is SQLite's own protocol.
+
+use crate::place::Place;
+use crate::staging::Staging;
+use pocketstone_scmfs::{Allocate, Error, File, FileBatch, Result, Volume};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What a connection may do; the numbers are SQLite's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    None,
+    Shared,
+    Reserved,
+    Pending,
+    Exclusive,
+}
+
+impl Level {
+    pub fn of(number: i32) -> Level {
+        match number {
+            0 => Level::None,
+            1 => Level::Shared,
+            2 => Level::Reserved,
+            3 => Level::Pending,
+            _ => Level::Exclusive,
+        }
+    }
+}
+
+/// Where the rollback journal is.
+#[derive(Default)]
+pub(crate) enum Journal {
+    /// There is none.
+    #[default]
+    Absent,
+    Memory(Vec<u8>),
+    File(File),
+}
+
+/// The state of a connection's transaction.
+pub(crate) struct Transaction {
+    pub level: Level,
+    pub journal: Journal,
+    pub staging: Staging,
+    /// The database.
+    pub file: File,
+    /// The journal's name.
+    pub journal_at: Place,
+    /// The volume's small page in bytes.
+    pub page: u64,
+    /// There was no space for a journal file. What SQLite does to roll back is staged.
+    pub has_no_space: bool,
+    /// SQLite asked for the changes to be made durable.
+    pub wants_sync: bool,
+}
+
+/// A transaction is a connection's own, whose database and journal SQLite calls one at a time.
+pub(crate) type Shared = Arc<Mutex<Transaction>>;
+
+pub(crate) fn lock(transaction: &Shared) -> MutexGuard<'_, Transaction> {
+    // Every change leaves it whole.
+    transaction.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Transaction {
+    /// Whether changes are kept here until the commit. A journal in memory stays in charge after SQLite has deleted it:
+    /// the commit itself comes after that.
+    fn stages(&self) -> bool {
+        self.level >= Level::Reserved && matches!(self.journal, Journal::Memory(_))
+    }
+
+    pub fn size(&self) -> u64 {
+        self.staging.size(&self.file)
+    }
+
+    pub fn read(&self, into: &mut [u8], offset: u64) -> Result<usize> {
+        self.staging.read(&self.file, into, offset)
+    }
+
+    pub fn write(&mut self, volume: &Volume, from: &[u8], offset: u64) -> Result<()> {
+        if self.stages() {
+            self.staging.write(&self.file, from, offset)?;
+            if self.fits(volume) || self.has_no_space {
+                return Ok(());
+            }
+            let spilled = self.spill(volume);
+            self.has_no_space = spilled.is_err();
+            return spilled;
+        }
+        whole(self.file.write_at(from, offset)?, from)
+    }
+
+    pub fn truncate(&mut self, size: u64) -> Result<()> {
+        if self.stages() { self.staging.truncate(&self.file, size) } else { self.file.truncate(size) }
+    }
+
+    fn fits(&self, volume: &Volume) -> bool {
+        self.staging.record_bytes(self.page) <= volume.batch_max()
+    }
+
+    /// A journal that stayed open since an earlier transaction begins anew: in memory if this connection may write.
+    pub fn begin_journal(&mut self, volume: &Volume) -> Result<()> {
+        self.journal = match self.level >= Level::Reserved {
+            true => Journal::Memory(Vec::new()),
+            false => Journal::File(self.journal_at.create(volume)?),
+        };
+        Ok(())
+    }
+
+    /// Before SQLite ends its journal: from then on nothing may fail any more. `several`: the transaction is one over
+    /// several databases, and needs a journal file.
+    pub fn prepare(&mut self, volume: &Volume, several: bool) -> Result<()> {
+        if !self.stages() || self.staging.is_empty() {
+            return if several && matches!(self.journal, Journal::Memory(_)) { self.spill(volume) } else { Ok(()) };
+        }
+        if several || !self.fits(volume) {
+            return self.spill(volume);
+        }
+        let (size, after) = (self.file.attributes().size, self.size());
+        if after > size {
+            self.file.allocate(Allocate::KeepSize, size, after - size)?;
+        }
+        Ok(())
+    }
+
+    /// Commits what is staged, all or nothing. Whether there was anything.
+    pub fn commit(&mut self, volume: &Volume) -> Result<bool> {
+        if self.staging.is_empty() {
+            return Ok(false);
+        }
+        let (writes, size) = self.staging.changes();
+        volume.write_batch(&[FileBatch { file: &self.file, writes: &writes, size: Some(size) }])?;
+        self.staging.clear();
+        // Nothing is left to do where a fence makes stores durable.
+        if std::mem::take(&mut self.wants_sync) {
+            self.file.sync()?;
+        }
+        Ok(true)
+    }
+
+    /// Forgets what is staged: the transaction was rolled back.
+    pub fn discard(&mut self) {
+        self.staging.clear();
+        self.has_no_space = false;
+        self.wants_sync = false;
+        if matches!(self.journal, Journal::Memory(_)) {
+            self.journal = Journal::Absent;
+        }
+    }
+
+    /// From a journal in memory to a journal file, and from staged changes to changes of the file: each is a state that
+    /// any SQLite can roll back.
+    pub fn spill(&mut self, volume: &Volume) -> Result<()> {
+        let Journal::Memory(content) = &self.journal else { return Ok(()) };
+        let journal = self.journal_at.create(volume)?;
+        let written = journal.truncate(0).and_then(|()| journal.write_at(content, 0)).and_then(|_| journal.sync());
+        if let Err(error) = written {
+            drop(journal);
+            // A part of a journal is no journal.
+            let _ = self.journal_at.remove(volume);
+            return Err(error);
+        }
+        self.journal = Journal::File(journal);
+        if self.staging.is_empty() {
+            return Ok(());
+        }
+        let (writes, size) = self.staging.changes();
+        for (offset, data) in writes {
+            whole(self.file.write_at(data, offset)?, data)?;
+        }
+        if self.file.attributes().size != size {
+            self.file.truncate(size)?;
+        }
+        self.staging.clear();
+        Ok(())
+    }
+}
+
+/// Fewer bytes than all are written only if space ran out.
+pub(crate) fn whole(written: usize, from: &[u8]) -> Result<()> {
+    if written == from.len() { Ok(()) } else { Err(Error::NoSpace) }
+}

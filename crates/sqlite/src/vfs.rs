@@ -1,0 +1,292 @@
+//! `sqlite3_vfs`: what SQLite asks by names, and how it comes to know the VFS.
+
+use crate::files::{Connection, Object, open_journal, open_wal};
+use crate::host::{self, Host, Routines, log};
+use crate::methods::{self, Handle, code, guarded};
+use crate::place::Place;
+use crate::volumes::{self, Use};
+use libsqlite3_sys as ffi;
+use pocketstone_scmfs::{Error, Result};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+/// The VFS's name in URIs.
+pub const NAME: &CStr = methods::NAME;
+/// The parameter of a URI that names the volume.
+const VOLUME: &CStr = c"volume";
+
+/// The VFS, and the one that was the default: all that is not in a volume is its.
+struct Registered {
+    host: Host,
+    below: *mut ffi::sqlite3_vfs,
+    own: *mut ffi::sqlite3_vfs,
+}
+
+// SAFETY: SQLite calls a VFS from all threads; what the pointers point to stays until the program ends, and is not
+// changed but by SQLite, under its own lock.
+unsafe impl Send for Registered {}
+// SAFETY: as above.
+unsafe impl Sync for Registered {}
+
+static REGISTERED: OnceLock<Registered> = OnceLock::new();
+
+fn registered() -> &'static Registered {
+    REGISTERED.get().expect("SQLite knows the VFS by its registration")
+}
+
+/// Registers the VFS `scmfs`, not as the default. Doing it again changes nothing.
+///
+/// # Errors
+/// The result code of SQLite.
+pub fn register(host: Host) -> std::result::Result<(), c_int> {
+    let known = REGISTERED.get_or_init(|| {
+        // SAFETY: a null name asks for the default.
+        let below = unsafe { (host.vfs_find)(std::ptr::null()) };
+        // SAFETY: SQLite always has a default VFS, which stays where it is.
+        let own = Box::new(unsafe { describe(&*below) });
+        host::set(host);
+        Registered { host, below, own: Box::into_raw(own) }
+    });
+    // SAFETY: a whole description, which is never freed.
+    match unsafe { (known.host.vfs_register)(known.own, 0) } {
+        ffi::SQLITE_OK => Ok(()),
+        code => Err(code),
+    }
+}
+
+/// Where SQLite begins with an extension that it loads.
+///
+/// # Safety
+/// Called by SQLite, with its table of functions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_extension_init(
+    _connection: *mut c_void,
+    _error: *mut *mut c_char,
+    routines: *const c_void,
+) -> c_int {
+    guarded(ffi::SQLITE_ERROR, || {
+        // SAFETY: SQLite gives its table, which all versions that have URIs made long enough.
+        let host = unsafe { Host::of_extension(&*routines.cast::<Routines>()) };
+        // The VFS is used after the connection that loads it is gone.
+        register(host).map_or_else(|code| code, |()| ffi::SQLITE_OK_LOAD_PERMANENTLY)
+    })
+}
+
+/// The longest name: of a volume, and of a file in it.
+const LONGEST: c_int = 4096;
+
+fn describe(below: &ffi::sqlite3_vfs) -> ffi::sqlite3_vfs {
+    ffi::sqlite3_vfs {
+        iVersion: below.iVersion.min(2),
+        szOsFile: below.szOsFile.max(size_of::<Handle>() as c_int),
+        mxPathname: below.mxPathname.max(LONGEST),
+        pNext: std::ptr::null_mut(),
+        zName: NAME.as_ptr(),
+        pAppData: std::ptr::null_mut(),
+        xOpen: Some(open),
+        xDelete: Some(delete),
+        xAccess: Some(access),
+        xFullPathname: Some(full_pathname),
+        xDlOpen: Some(dl_open),
+        xDlError: Some(dl_error),
+        xDlSym: Some(dl_sym),
+        xDlClose: Some(dl_close),
+        xRandomness: Some(randomness),
+        xSleep: Some(sleep),
+        xCurrentTime: Some(current_time),
+        xGetLastError: Some(last_error),
+        xCurrentTimeInt64: below.xCurrentTimeInt64.and(Some(current_time_int64)),
+        xSetSystemCall: None,
+        xGetSystemCall: None,
+        xNextSystemCall: None,
+    }
+}
+
+/// The volume and the place of a name that SQLite gives back.
+///
+/// # Safety
+/// `name` is null or ends with a zero.
+unsafe fn place(name: *const c_char) -> Option<(Use, Place)> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    volumes::find(unsafe { CStr::from_ptr(name) }.to_str().ok()?)
+}
+
+/// Opens what a name means; `None`: it is not in a volume.
+///
+/// # Safety
+/// `name` is one that SQLite gives to xOpen with `flags`.
+unsafe fn open_object(name: *const c_char, flags: c_int) -> Option<Result<(Object, bool)>> {
+    let of_database = flags & ffi::SQLITE_OPEN_MAIN_DB != 0;
+    // SAFETY: a name of a database.
+    let volume =
+        (of_database && !name.is_null()).then(|| unsafe { registered().host.parameter(name, VOLUME) }).flatten();
+    // Open from here on, so that its place is found.
+    let _kept = match volume.map(|volume| volumes::name_of(&volume).and_then(|name| volumes::open(&name))) {
+        None => None,
+        Some(Ok(volume)) => Some(volume),
+        Some(Err(error)) => return Some(Err(error)),
+    };
+    // SAFETY: as the caller says.
+    let (opened, place) = unsafe { place(name) }?;
+    let create = flags & ffi::SQLITE_OPEN_CREATE != 0;
+    let read_only = flags & ffi::SQLITE_OPEN_READONLY != 0 || opened.is_read_only();
+    Some(open_at(opened, &place, flags, create && !read_only).map(|object| (object, read_only)))
+}
+
+fn open_at(opened: Use, place: &Place, flags: c_int, create: bool) -> Result<Object> {
+    if flags & ffi::SQLITE_OPEN_MAIN_JOURNAL != 0 {
+        return open_journal(opened, place, create);
+    }
+    if flags & ffi::SQLITE_OPEN_WAL != 0 {
+        return open_wal(opened, place, create);
+    }
+    if create && flags & ffi::SQLITE_OPEN_EXCLUSIVE != 0 && place.find(&opened.volume).is_ok() {
+        return Err(Error::Exists);
+    }
+    let file = if create { place.create(&opened.volume)? } else { place.open(&opened.volume)? };
+    Ok(match flags & ffi::SQLITE_OPEN_MAIN_DB {
+        0 => Object::Other(file, opened),
+        _ => Object::Database(Connection::new(opened, place, file)),
+    })
+}
+
+unsafe extern "C" fn open(
+    _vfs: *mut ffi::sqlite3_vfs,
+    name: *const c_char,
+    file: *mut ffi::sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    // SAFETY: memory for a file; without methods SQLite does not close it.
+    unsafe { (*file).pMethods = std::ptr::null() };
+    let mut below = false;
+    let code = guarded(ffi::SQLITE_CANTOPEN, || {
+        // SAFETY: SQLite's name and flags.
+        match unsafe { open_object(name, flags) } {
+            None => {
+                below = true;
+                ffi::SQLITE_OK
+            }
+            Some(Ok((object, read_only))) => {
+                // SAFETY: `szOsFile` bytes, room for a handle; and for flags, if they are asked for.
+                unsafe {
+                    file.cast::<Handle>().write(Handle::new(object));
+                    if !out_flags.is_null() {
+                        let writable = flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE);
+                        *out_flags = if read_only { writable | ffi::SQLITE_OPEN_READONLY } else { flags };
+                    }
+                }
+                ffi::SQLITE_OK
+            }
+            Some(Err(error)) => code(&error, ffi::SQLITE_CANTOPEN),
+        }
+    });
+    if !below {
+        return code;
+    }
+    let vfs = registered().below;
+    // SAFETY: the VFS below has this method, and gets what it would get without this one.
+    unsafe { (*vfs).xOpen.map_or(ffi::SQLITE_CANTOPEN, |open| open(vfs, name, file, flags, out_flags)) }
+}
+
+unsafe extern "C" fn delete(_vfs: *mut ffi::sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
+    // SAFETY: a name.
+    let Some((opened, place)) = (unsafe { place(name) }) else {
+        let vfs = registered().below;
+        // SAFETY: as in `open`.
+        return unsafe { (*vfs).xDelete.map_or(ffi::SQLITE_IOERR_DELETE, |delete| delete(vfs, name, sync)) };
+    };
+    guarded(ffi::SQLITE_IOERR_DELETE, || match place.remove(&opened.volume) {
+        Ok(()) => ffi::SQLITE_OK,
+        // A journal that was in memory only.
+        Err(Error::NotFound) if place.is_journal() => ffi::SQLITE_OK,
+        Err(Error::NotFound) => ffi::SQLITE_IOERR_DELETE_NOENT,
+        Err(error) => code(&error, ffi::SQLITE_IOERR_DELETE),
+    })
+}
+
+unsafe extern "C" fn access(
+    _vfs: *mut ffi::sqlite3_vfs,
+    name: *const c_char,
+    flags: c_int,
+    answer: *mut c_int,
+) -> c_int {
+    // SAFETY: a name.
+    let Some((opened, place)) = (unsafe { place(name) }) else {
+        let vfs = registered().below;
+        // SAFETY: as in `open`.
+        return unsafe { (*vfs).xAccess.map_or(ffi::SQLITE_IOERR_ACCESS, |access| access(vfs, name, flags, answer)) };
+    };
+    guarded(ffi::SQLITE_IOERR_ACCESS, || {
+        let there = place.find(&opened.volume).is_ok();
+        let may = flags != ffi::SQLITE_ACCESS_READWRITE || !opened.is_read_only();
+        // SAFETY: memory for the answer.
+        unsafe { *answer = (there && may).into() };
+        ffi::SQLITE_OK
+    })
+}
+
+/// A database in a volume is called by the volume's name and its own path: `/dev/shm/app.scmfs/app.db`.
+unsafe extern "C" fn full_pathname(
+    _vfs: *mut ffi::sqlite3_vfs,
+    name: *const c_char,
+    bytes: c_int,
+    into: *mut c_char,
+) -> c_int {
+    // SAFETY: a name of a database, with its parameters.
+    let Some(volume) = (unsafe { registered().host.parameter(name, VOLUME) }) else {
+        let vfs = registered().below;
+        // SAFETY: as in `open`.
+        return unsafe { (*vfs).xFullPathname.map_or(ffi::SQLITE_CANTOPEN, |full| full(vfs, name, bytes, into)) };
+    };
+    guarded(ffi::SQLITE_CANTOPEN, || {
+        // SAFETY: a name ends with a zero.
+        let path = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+        let volume = match volumes::name_of(&volume) {
+            Ok(volume) => volume,
+            Err(_) => {
+                log(ffi::SQLITE_CANTOPEN, &format!("there is no volume {volume}; create it with scmfs mkfs"));
+                return ffi::SQLITE_CANTOPEN;
+            }
+        };
+        let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+        let whole = parts.fold(volume, |whole, part| whole + "/" + part);
+        if whole.len() as c_int >= bytes {
+            return ffi::SQLITE_CANTOPEN;
+        }
+        // SAFETY: `bytes` bytes, which is more than the name and its zero.
+        unsafe {
+            std::ptr::copy_nonoverlapping(whole.as_ptr(), into.cast(), whole.len());
+            *into.add(whole.len()) = 0;
+        }
+        ffi::SQLITE_OK
+    })
+}
+
+/// Defines methods that are those of the VFS below.
+macro_rules! below {
+    ($($name:ident = $method:ident($($argument:ident: $kind:ty),*) $(-> $answer:ty)? { $otherwise:expr })*) => { $(
+        unsafe extern "C" fn $name(_vfs: *mut ffi::sqlite3_vfs, $($argument: $kind),*) $(-> $answer)? {
+            let vfs = registered().below;
+            // SAFETY: the VFS below gets what it would get without this one.
+            unsafe { (*vfs).$method.map_or($otherwise, |method| method(vfs, $($argument),*)) }
+        }
+    )* };
+}
+
+type Symbol = Option<unsafe extern "C" fn(*mut ffi::sqlite3_vfs, *mut c_void, *const c_char)>;
+
+below! {
+    dl_open = xDlOpen(path: *const c_char) -> *mut c_void { std::ptr::null_mut() }
+    dl_error = xDlError(bytes: c_int, into: *mut c_char) { () }
+    dl_sym = xDlSym(library: *mut c_void, symbol: *const c_char) -> Symbol { None }
+    dl_close = xDlClose(library: *mut c_void) { () }
+    randomness = xRandomness(bytes: c_int, into: *mut c_char) -> c_int { 0 }
+    sleep = xSleep(microseconds: c_int) -> c_int { 0 }
+    current_time = xCurrentTime(now: *mut f64) -> c_int { ffi::SQLITE_ERROR }
+    current_time_int64 = xCurrentTimeInt64(now: *mut i64) -> c_int { ffi::SQLITE_ERROR }
+    last_error = xGetLastError(bytes: c_int, into: *mut c_char) -> c_int { 0 }
+}

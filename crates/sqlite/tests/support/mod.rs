@@ -1,0 +1,62 @@
+//! Volumes, and databases in them.
+
+use pocketstone_media::{Pcm, PcmOptions};
+use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use rusqlite::{Connection, OpenFlags};
+use scmfs_sqlite::{Attached, Host, attach, register};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A volume in memory, and the name it is attached by.
+pub struct Home {
+    pub name: String,
+    _volume: Attached,
+}
+
+impl Home {
+    pub fn new(bytes: u64) -> Home {
+        let (memory, _) = Pcm::new(bytes, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
+        Volume::create(Box::new(memory.region().unwrap()), &CreateOptions::default()).unwrap();
+        Home::of(Volume::open(Box::new(memory.region().unwrap()), &OpenOptions::default()).unwrap())
+    }
+
+    pub fn of(volume: Volume) -> Home {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Home::named(&format!("volume-{}", NEXT.fetch_add(1, Ordering::Relaxed)), volume)
+    }
+
+    /// What recovers several databases looks for a file by its whole name, the volume's among it.
+    pub fn named(name: &str, volume: Volume) -> Home {
+        register(Host::linked()).unwrap();
+        Home { _volume: attach(name, volume).unwrap(), name: name.to_owned() }
+    }
+
+    pub fn uri(&self, file: &str) -> String {
+        format!("file:{file}?vfs=scmfs&volume={}", self.name)
+    }
+
+    pub fn connect(&self, file: &str) -> Connection {
+        connect(&self.uri(file))
+    }
+}
+
+pub fn connect(uri: &str) -> Connection {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(uri, flags).unwrap_or_else(|e| panic!("{uri}: {e}"))
+}
+
+pub fn text(connection: &Connection, sql: &str) -> String {
+    connection.query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0).map(|v| show(&v))).unwrap()
+}
+
+pub fn show(value: &rusqlite::types::Value) -> String {
+    match value {
+        rusqlite::types::Value::Integer(number) => number.to_string(),
+        rusqlite::types::Value::Text(text) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// What integrity_check says.
+pub fn integrity(connection: &Connection) -> String {
+    text(connection, "PRAGMA integrity_check")
+}

@@ -1,0 +1,223 @@
+//! What SQLite does on a volume is what it does on any other file system.
+
+use crate::support::{Home, connect, integrity, text};
+use rusqlite::Connection;
+
+const MIB: u64 = 1 << 20;
+
+/// All that is in a database.
+fn dump(connection: &Connection) -> Vec<(i64, String)> {
+    let mut statement = connection.prepare("SELECT id, value FROM t ORDER BY id").unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+/// Statements of every kind that changes pages; the same on both.
+fn work(connection: &mut Connection) {
+    connection.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)").unwrap();
+    connection.execute_batch("CREATE INDEX i ON t (value)").unwrap();
+    for id in 0..200 {
+        connection.execute("INSERT INTO t VALUES (?1, ?2)", (id, format!("value {id}").repeat(20))).unwrap();
+    }
+    connection.execute("UPDATE t SET value = 'changed' WHERE id % 7 = 0", []).unwrap();
+    let transaction = connection.transaction().unwrap();
+    transaction.execute("DELETE FROM t WHERE id < 50", []).unwrap();
+    transaction.rollback().unwrap();
+    let mut transaction = connection.transaction().unwrap();
+    transaction.execute("DELETE FROM t WHERE id BETWEEN 100 AND 120", []).unwrap();
+    let savepoint = transaction.savepoint().unwrap();
+    savepoint.execute("DELETE FROM t", []).unwrap();
+    savepoint.finish().unwrap_or_default();
+    transaction.execute_batch("SAVEPOINT s; DELETE FROM t WHERE id > 150; ROLLBACK TO s; RELEASE s").unwrap();
+    transaction.commit().unwrap();
+    connection.execute_batch("DELETE FROM t WHERE id % 3 = 0; VACUUM; REINDEX; ANALYZE").unwrap();
+    connection.execute("INSERT INTO t VALUES (1000, 'last')", []).unwrap();
+}
+
+#[test]
+fn every_journal_mode_leaves_what_a_database_in_memory_has() {
+    let mut expected = Connection::open_in_memory().unwrap();
+    work(&mut expected);
+    for locking in ["normal", "exclusive"] {
+        for journal in ["delete", "truncate", "persist", "memory", "off", "wal"] {
+            for synchronous in ["off", "normal", "full", "extra"] {
+                let home = Home::new(32 * MIB);
+                let mut connection = home.connect("/a.db");
+                let mode = text(&connection, &format!("PRAGMA locking_mode={locking}"));
+                assert_eq!(mode, locking);
+                assert_eq!(text(&connection, &format!("PRAGMA journal_mode={journal}")), journal);
+                connection.execute_batch(&format!("PRAGMA synchronous={synchronous}")).unwrap();
+                if journal == "off" {
+                    // Without a journal there is no rollback.
+                    connection.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)").unwrap();
+                    connection.execute("INSERT INTO t VALUES (1, 'x')", []).unwrap();
+                } else {
+                    work(&mut connection);
+                    assert_eq!(dump(&connection), dump(&expected), "{locking} {journal} {synchronous}");
+                }
+                assert_eq!(integrity(&connection), "ok");
+                drop(connection);
+                let again = home.connect("/a.db");
+                assert_eq!(integrity(&again), "ok", "{locking} {journal} {synchronous}, opened again");
+                if journal != "off" {
+                    assert_eq!(dump(&again), dump(&expected), "{locking} {journal} {synchronous}, opened again");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_transaction_that_is_larger_than_a_record_is_done_with_a_journal_file() {
+    let home = Home::new(64 * MIB);
+    let mut connection = home.connect("/a.db");
+    connection.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)").unwrap();
+    let other = home.connect("/a.db");
+    for round in 0..4 {
+        let transaction = connection.transaction().unwrap();
+        for id in 0..3000 {
+            transaction.execute("INSERT OR REPLACE INTO t VALUES (?1, ?2)", (id, "x".repeat(3000 + round))).unwrap();
+        }
+        if round == 2 {
+            transaction.rollback().unwrap();
+        } else {
+            transaction.commit().unwrap();
+        }
+        let length = text(&other, "SELECT max(length(value)) FROM t");
+        assert_eq!(length, [3000, 3001, 3001, 3003][round].to_string());
+        assert_eq!(integrity(&other), "ok");
+    }
+    connection.execute_batch("DELETE FROM t WHERE id > 5; VACUUM").unwrap();
+    assert_eq!(text(&other, "SELECT count(*) FROM t"), "6");
+}
+
+#[test]
+fn readers_and_a_writer_keep_out_of_each_others_way() {
+    let home = Home::new(32 * MIB);
+    let writer = home.connect("/a.db");
+    writer.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT); INSERT INTO t VALUES (1, 'a')").unwrap();
+    let reader = home.connect("/a.db");
+    reader.busy_timeout(std::time::Duration::ZERO).unwrap();
+    writer.busy_timeout(std::time::Duration::ZERO).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE; UPDATE t SET value = 'b'").unwrap();
+    // Nothing of it is seen, and nobody else may write.
+    assert_eq!(text(&reader, "SELECT value FROM t"), "a");
+    let busy = reader.execute_batch("BEGIN IMMEDIATE").unwrap_err();
+    assert_eq!(busy.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy));
+    // A commit waits for those who read.
+    reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+    assert_eq!(text(&reader, "SELECT value FROM t"), "a");
+    let busy = writer.execute_batch("COMMIT").unwrap_err();
+    assert_eq!(busy.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy));
+    reader.execute_batch("COMMIT").unwrap();
+    writer.execute_batch("COMMIT").unwrap();
+    assert_eq!(text(&reader, "SELECT value FROM t"), "b");
+}
+
+#[test]
+fn several_databases_change_together_or_not_at_all() {
+    let home = Home::new(32 * MIB);
+    let connection = home.connect("/a.db");
+    connection.execute("ATTACH ?1 AS b", [home.uri("/b.db")]).unwrap();
+    connection.execute_batch("CREATE TABLE t (v); CREATE TABLE b.u (v); BEGIN").unwrap();
+    connection.execute_batch("INSERT INTO t VALUES (1); INSERT INTO u VALUES (1); COMMIT").unwrap();
+    connection.execute_batch("BEGIN; INSERT INTO t VALUES (2); INSERT INTO u VALUES (2); ROLLBACK").unwrap();
+    for (file, table) in [("/a.db", "t"), ("/b.db", "u")] {
+        let other = home.connect(file);
+        assert_eq!(text(&other, &format!("SELECT group_concat(v) FROM {table}")), "1");
+        assert_eq!(integrity(&other), "ok");
+    }
+}
+
+#[test]
+fn what_another_sqlite_left_half_done_is_rolled_back() {
+    let home = Home::new(32 * MIB);
+    let connection = home.connect("/a.db");
+    connection.execute_batch("CREATE TABLE t (v); INSERT INTO t VALUES ('old')").unwrap();
+    drop(connection);
+    // With nolock=1 the journal is a file, as nobody says who may write. The connection is lost in mid-transaction.
+    let uri = format!("{}&nolock=1", home.uri("/a.db"));
+    let half = connect(&uri);
+    half.execute_batch("PRAGMA cache_size=1; PRAGMA cache_spill=1; BEGIN; UPDATE t SET v = 'new'").unwrap();
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)";
+    half.execute_batch(&format!("INSERT INTO t {many} SELECT hex(randomblob(200)) FROM n")).unwrap();
+    std::mem::forget(half);
+    let connection = home.connect("/a.db");
+    assert_eq!(text(&connection, "SELECT group_concat(v) FROM t"), "old");
+    assert_eq!(integrity(&connection), "ok");
+}
+
+#[test]
+fn a_full_volume_keeps_what_was_committed() {
+    let home = Home::new(8 * MIB);
+    let connection = home.connect("/a.db");
+    connection.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value BLOB)").unwrap();
+    let mut committed = 0;
+    let full = loop {
+        match connection.execute("INSERT INTO t (value) VALUES (randomblob(50000))", []) {
+            Ok(_) => committed += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{full}");
+    assert!(committed > 10);
+    assert_eq!(text(&connection, "SELECT count(*) FROM t"), committed.to_string());
+    assert_eq!(integrity(&connection), "ok");
+    connection.execute("DELETE FROM t WHERE id < 5", []).unwrap();
+    connection.execute("INSERT INTO t (value) VALUES (randomblob(50000))", []).unwrap();
+    assert_eq!(integrity(&connection), "ok");
+}
+
+#[test]
+fn many_connections_write_in_turns() {
+    for journal in ["delete", "wal"] {
+        let home = Home::new(32 * MIB);
+        let first = home.connect("/a.db");
+        assert_eq!(text(&first, &format!("PRAGMA journal_mode={journal}")), journal);
+        first.execute_batch("CREATE TABLE t (thread INTEGER, number INTEGER)").unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let home = &home;
+                scope.spawn(move || {
+                    let connection = home.connect("/a.db");
+                    connection.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+                    for number in 0..50 {
+                        connection.execute("INSERT INTO t VALUES (?1, ?2)", (thread, number)).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(text(&first, "SELECT count(*) || ' ' || sum(number) FROM t"), "200 4900");
+        assert_eq!(integrity(&first), "ok");
+    }
+}
+
+#[test]
+fn names_without_a_volume_are_files_as_ever() {
+    let home = Home::new(32 * MIB);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plain.db");
+    let connection = connect(&format!("file:{}?vfs=scmfs", path.display()));
+    connection.execute_batch("CREATE TABLE t (v); INSERT INTO t VALUES (1)").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap()[..15], *b"SQLite format 3");
+    connection.execute("ATTACH ?1 AS b", [home.uri("/b.db")]).unwrap();
+    connection.execute_batch("CREATE TABLE b.u AS SELECT * FROM t").unwrap();
+    assert_eq!(text(&home.connect("/b.db"), "SELECT v FROM u"), "1");
+}
+
+#[test]
+fn read_only_connections_change_nothing() {
+    let home = Home::new(32 * MIB);
+    home.connect("/a.db").execute_batch("CREATE TABLE t (v); INSERT INTO t VALUES (1)").unwrap();
+    for how in ["mode=ro", "immutable=1"] {
+        let connection = connect_as(&format!("{}&{how}", home.uri("/a.db")));
+        assert_eq!(text(&connection, "SELECT v FROM t"), "1", "{how}");
+        let refused = connection.execute("INSERT INTO t VALUES (2)", []).unwrap_err();
+        assert_eq!(refused.sqlite_error_code(), Some(rusqlite::ErrorCode::ReadOnly), "{how}: {refused}");
+    }
+}
+
+fn connect_as(uri: &str) -> Connection {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(uri, flags).unwrap()
+}
