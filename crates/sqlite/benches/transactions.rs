@@ -4,8 +4,8 @@
 
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, Volume};
+use pocketstone_sqlite::{Host, register};
 use rusqlite::{Connection, OpenFlags};
-use scmfs_sqlite::{Host, register};
 use std::hint::black_box;
 use std::io::Write;
 use std::path::Path;
@@ -31,6 +31,10 @@ fn subject(name: &'static str, uri: &str, pragmas: &str) -> Subject {
     connection
         .execute_batch(&format!("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, n INTEGER); {rows}"))
         .expect("rows");
+    let rows = "INSERT INTO p SELECT id, 0, zeroblob(3000) FROM t WHERE id < 1000";
+    connection
+        .execute_batch(&format!("CREATE TABLE p (id INTEGER PRIMARY KEY, n INTEGER, filler BLOB); {rows}"))
+        .expect("rows of a page each");
     Subject { name, connection, times: Default::default() }
 }
 
@@ -51,8 +55,7 @@ impl Subject {
             }),
         );
         drop(update);
-        let others = [5000, 10_000, 15_000].map(|far| format!("(?1 + {far}) % {ROWS}")).join(", ");
-        let sql = &format!("UPDATE t SET n = n + 1 WHERE id IN (?1, {others})");
+        let sql = "UPDATE p SET n = n + 1 WHERE id BETWEEN ?1 % 997 AND ?1 % 997 + 3";
         let mut update = self.connection.prepare(sql).expect("a statement");
         let four = time(
             CALLS,

@@ -56,6 +56,7 @@ impl Connection {
             page: opened.page,
             has_no_space: false,
             wants_sync: false,
+            spare: Vec::new(),
         };
         let transaction = Arc::new(Mutex::new(transaction));
         Connection { transaction, database, user: User::default(), keeps_wal: false, opened }
@@ -166,7 +167,10 @@ pub(crate) fn open_journal(opened: Use, place: &Place, create: bool) -> Result<O
     let Some(writer) = database.and_then(|ino| opened.database(ino).locks.writer()) else {
         return Ok(Object::Other(place.create(&opened.volume)?, opened));
     };
-    transaction::lock(&writer).journal = Journal::Memory(Vec::new());
+    {
+        let mut transaction = transaction::lock(&writer);
+        transaction.journal = transaction.memory();
+    }
     Ok(Object::Journal(JournalFile { transaction: writer, opened }))
 }
 
@@ -206,6 +210,10 @@ impl Object {
                     Journal::File(file) => whole(file.write_at(from, offset)?, from),
                     Journal::Memory(content) => {
                         let (start, end) = (offset as usize, offset as usize + from.len());
+                        if start == content.len() {
+                            content.extend_from_slice(from);
+                            return Ok(());
+                        }
                         if content.len() < end {
                             content.resize(end, 0);
                         }

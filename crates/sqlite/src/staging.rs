@@ -13,10 +13,14 @@ pub(crate) struct Staging {
     size: Option<u64>,
     /// What the file holds from here on is not seen any more: it was cut off in the meantime.
     seen: u64,
+    /// Memory of blocks that are not needed any more.
+    spare: Vec<Vec<u8>>,
 }
 
 /// The length of a block that nobody chose: of a write that is not one page of SQLite.
 const BLOCK: u64 = 4096;
+/// Most transactions change fewer blocks.
+const SPARE: usize = 16;
 /// What a page of SQLite can be long.
 const PAGES: std::ops::RangeInclusive<u64> = 512..=65536;
 
@@ -26,8 +30,10 @@ impl Staging {
     }
 
     pub fn clear(&mut self) {
-        self.blocks.clear();
-        self.size = None;
+        if self.size.take().is_some() {
+            let used = std::mem::take(&mut self.blocks).into_values();
+            self.spare.extend(used.take(SPARE.saturating_sub(self.spare.len())));
+        }
     }
 
     /// The file's size with the changes.
@@ -52,7 +58,8 @@ impl Staging {
         }
         let block = self.block;
         if bytes == block && offset % block == 0 {
-            let kept = self.blocks.entry(offset).or_default();
+            let spare = &mut self.spare;
+            let kept = self.blocks.entry(offset).or_insert_with(|| spare.pop().unwrap_or_default());
             kept.clear();
             kept.extend_from_slice(from);
         } else {

@@ -28,6 +28,9 @@ impl Level {
     }
 }
 
+/// How much memory a connection keeps for its next journal.
+const SPARE_BYTES: usize = 256 << 10;
+
 /// Where the rollback journal is.
 #[derive(Default)]
 pub(crate) enum Journal {
@@ -53,6 +56,8 @@ pub(crate) struct Transaction {
     pub has_no_space: bool,
     /// SQLite asked for the changes to be made durable.
     pub wants_sync: bool,
+    /// Memory of a journal that is not needed any more.
+    pub spare: Vec<u8>,
 }
 
 /// A transaction is a connection's own, whose database and journal SQLite calls one at a time.
@@ -102,7 +107,7 @@ impl Transaction {
     /// A journal that stayed open since an earlier transaction begins anew: in memory if this connection may write.
     pub fn begin_journal(&mut self, volume: &Volume) -> Result<()> {
         self.journal = match self.level >= Level::Reserved {
-            true => Journal::Memory(Vec::new()),
+            true => self.memory(),
             false => Journal::File(self.journal_at.create(volume)?),
         };
         Ok(())
@@ -144,9 +149,18 @@ impl Transaction {
         self.staging.clear();
         self.has_no_space = false;
         self.wants_sync = false;
-        if matches!(self.journal, Journal::Memory(_)) {
+        if let Journal::Memory(content) = &mut self.journal {
+            // That of a large transaction is given back.
+            self.spare = if content.len() <= SPARE_BYTES { std::mem::take(content) } else { Vec::new() };
             self.journal = Journal::Absent;
         }
+    }
+
+    /// An empty journal in memory.
+    pub fn memory(&mut self) -> Journal {
+        let mut content = std::mem::take(&mut self.spare);
+        content.clear();
+        Journal::Memory(content)
     }
 
     /// From a journal in memory to a journal file, and from staged changes to changes of the file: each is a state that

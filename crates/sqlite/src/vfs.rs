@@ -34,11 +34,24 @@ fn registered() -> &'static Registered {
     REGISTERED.get().expect("SQLite knows the VFS by its registration")
 }
 
-/// Registers the VFS `scmfs`, not as the default. Doing it again changes nothing.
+/// Registers the VFS `scmfs`, not as the default.
 ///
 /// # Errors
 /// The result code of SQLite.
 pub fn register(host: Host) -> std::result::Result<(), c_int> {
+    register_as(host, false)
+}
+
+/// Registers the VFS `scmfs` as the default: a URI needs no `vfs=scmfs` then. Names without `volume` belong to the VFS
+/// that was the default before.
+///
+/// # Errors
+/// The result code of SQLite.
+pub fn register_default(host: Host) -> std::result::Result<(), c_int> {
+    register_as(host, true)
+}
+
+fn register_as(host: Host, default: bool) -> std::result::Result<(), c_int> {
     let known = REGISTERED.get_or_init(|| {
         // SAFETY: a null name asks for the default.
         let below = unsafe { (host.vfs_find)(std::ptr::null()) };
@@ -48,24 +61,19 @@ pub fn register(host: Host) -> std::result::Result<(), c_int> {
         Registered { host, below, own: Box::into_raw(own) }
     });
     // SAFETY: a whole description, which is never freed.
-    match unsafe { (known.host.vfs_register)(known.own, 0) } {
+    match unsafe { (known.host.vfs_register)(known.own, default.into()) } {
         ffi::SQLITE_OK => Ok(()),
         code => Err(code),
     }
 }
 
-/// Where SQLite begins with an extension that it loads.
+/// Registers the VFS in the SQLite that loads an extension, and says what its entry point returns.
 ///
 /// # Safety
-/// Called by SQLite, with its table of functions.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sqlite3_extension_init(
-    _connection: *mut c_void,
-    _error: *mut *mut c_char,
-    routines: *const c_void,
-) -> c_int {
+/// `routines` is what SQLite gave to the entry point: its table of functions.
+pub unsafe fn register_extension(routines: *const c_void) -> c_int {
     guarded(ffi::SQLITE_ERROR, || {
-        // SAFETY: SQLite gives its table, which all versions that have URIs made long enough.
+        // SAFETY: all versions of SQLite that have URIs have a table that is long enough.
         let host = unsafe { Host::of_extension(&*routines.cast::<Routines>()) };
         // The VFS is used after the connection that loads it is gone.
         register(host).map_or_else(|code| code, |()| ffi::SQLITE_OK_LOAD_PERMANENTLY)

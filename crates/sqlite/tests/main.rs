@@ -3,5 +3,4 @@
 mod support;
 
 mod crash;
-mod extension;
 mod ways;

@@ -86,13 +86,14 @@ fn write_elsewhere(
         flushed.join(sums.give(&place.body, offset..end, data, new, Durable::unreferenced()));
     }
     // In huge pages the bytes lie where they were.
-    batch::add_stores(parts, &place.body, from, offset, &mut place.stores);
+    let mut stores = Vec::new();
+    batch::add_stores(parts, &place.body, from, offset, &mut stores);
     let in_small = |at: u64| {
         let page_number = ((at - parts.store.layout.data_at) / page) as u32;
         place.body.small().iter().any(|e| (e.start..e.start + e.pages).contains(&page_number))
     };
-    let stores = std::mem::take(&mut place.stores);
-    place.stores = stores.into_iter().filter(|(at, _)| !in_small(*at)).collect();
+    let in_huge = stores.into_iter().filter(|(at, _)| !in_small(*at));
+    place.stores = in_huge.map(|(at, words)| (at, words.into_owned())).collect();
     let filled = parts.store.medium.fence(flushed).and(zeroed);
     contents::settle(parts, ino, state, record, place, filled);
     parts.store.commit(Transaction::new(), Durable::nothing_new()).done();

@@ -9,6 +9,7 @@ use crate::parts::Parts;
 use crate::store::{RECORD_OVERHEAD_BYTES, Transaction, item_bytes};
 use crate::{Error, Ino, Result, TimeNs, defects};
 use pocketstone_media::{Durable, Flushed};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// What a batch does to one file, which is locked.
@@ -32,10 +33,12 @@ impl Part<'_> {
     }
 }
 
+/// What goes where, in whole words, in order.
+type Stores<'a> = Vec<(u64, Cow<'a, [u8]>)>;
+
 /// A part that has space for all it writes. Nothing can be seen of it yet.
-pub(crate) struct Prepared {
-    /// What goes where, in whole words, in order.
-    stores: Vec<(u64, Vec<u8>)>,
+pub(crate) struct Prepared<'a> {
+    stores: Stores<'a>,
     /// What gets other bytes.
     touched: Vec<Range<u64>>,
     old_size: u64,
@@ -44,7 +47,7 @@ pub(crate) struct Prepared {
     zeroed: Flushed,
 }
 
-impl Prepared {
+impl Prepared<'_> {
     fn bytes(&self) -> u64 {
         item_bytes(VERSION_BYTES) + self.stores.iter().map(|(_, words)| item_bytes(words.len())).sum::<u64>()
     }
@@ -61,7 +64,7 @@ pub(crate) fn max(parts: &Parts) -> u64 {
 }
 
 /// Whether one record takes all of it.
-pub(crate) fn fits(parts: &Parts, prepared: &[Prepared]) -> bool {
+pub(crate) fn fits(parts: &Parts, prepared: &[Prepared<'_>]) -> bool {
     prepared.iter().map(Prepared::bytes).sum::<u64>() <= max(parts)
 }
 
@@ -96,7 +99,7 @@ pub(crate) fn write_batch(parts: &Parts, batch: &mut [Part<'_>]) -> Result<()> {
 }
 
 /// Leaves a file as it is: pages that lost their checksums get them back.
-fn give_up(parts: &Parts, part: &Part<'_>, prepared: Prepared) {
+fn give_up(parts: &Parts, part: &Part<'_>, prepared: Prepared<'_>) {
     let mut flushed = prepared.zeroed;
     if let Some(sums) = sums(&parts.store, &part.state.record) {
         for range in prepared.touched {
@@ -108,7 +111,7 @@ fn give_up(parts: &Parts, part: &Part<'_>, prepared: Prepared) {
 }
 
 /// Takes the space that a part needs, and says what it stores where.
-pub(crate) fn prepare(parts: &Parts, part: &mut Part<'_>) -> Result<Prepared> {
+pub(crate) fn prepare<'a>(parts: &Parts, part: &mut Part<'a>) -> Result<Prepared<'a>> {
     let (ino, old_size) = (part.ino, part.state.record.size);
     let size = part.size_after(parts)?;
     let mut touched: Vec<Range<u64>> =
@@ -144,11 +147,15 @@ pub(crate) fn prepare(parts: &Parts, part: &mut Part<'_>) -> Result<Prepared> {
 }
 
 /// Adds what a write stores where the content lies.
-pub(crate) fn add_stores(parts: &Parts, body: &Body, from: &[u8], offset: u64, stores: &mut Vec<(u64, Vec<u8>)>) {
+pub(crate) fn add_stores<'a>(parts: &Parts, body: &Body, from: &'a [u8], offset: u64, stores: &mut Stores<'a>) {
     body.spans(offset, offset + from.len() as u64, |at, part| {
         let Some(at) = at else { return };
         // The journal stores whole words: what surrounds the range comes along as it is then.
         let (first, last) = (at & !7, (at + part.len() as u64).next_multiple_of(8));
+        if last - first == part.len() as u64 {
+            stores.push((first, Cow::Borrowed(&from[part])));
+            return;
+        }
         let mut words = vec![0; (last - first) as usize];
         if at != first {
             words[..8].copy_from_slice(&word(parts, stores, first));
@@ -158,13 +165,13 @@ pub(crate) fn add_stores(parts: &Parts, body: &Body, from: &[u8], offset: u64, s
             words[start..].copy_from_slice(&word(parts, stores, last - 8));
         }
         words[(at - first) as usize..][..part.len()].copy_from_slice(&from[part]);
-        stores.push((first, words));
+        stores.push((first, Cow::Owned(words)));
     });
 }
 
 /// A word as it will be after some stores.
-fn word(parts: &Parts, stores: &[(u64, Vec<u8>)], at: u64) -> [u8; 8] {
-    let holds = |(first, words): &&(u64, Vec<u8>)| (*first..*first + words.len() as u64).contains(&at);
+fn word(parts: &Parts, stores: &Stores<'_>, at: u64) -> [u8; 8] {
+    let holds = |(first, words): &&(u64, Cow<'_, [u8]>)| (*first..*first + words.len() as u64).contains(&at);
     let stored = stores.iter().rev().find(holds);
     let stored = stored.and_then(|(first, words)| words[(at - first) as usize..].first_chunk().copied());
     stored.unwrap_or_else(|| {
@@ -175,8 +182,9 @@ fn word(parts: &Parts, stores: &[(u64, Vec<u8>)], at: u64) -> [u8; 8] {
 }
 
 /// Makes parts that were prepared true, at once.
-pub(crate) fn commit(parts: &Parts, batch: &mut [Part<'_>], prepared: Vec<Prepared>, now: TimeNs) -> Result<()> {
-    let (mut tx, mut zeroed) = (Transaction::new(), Flushed::nothing());
+pub(crate) fn commit(parts: &Parts, batch: &mut [Part<'_>], prepared: Vec<Prepared<'_>>, now: TimeNs) -> Result<()> {
+    let bytes = RECORD_OVERHEAD_BYTES + prepared.iter().map(Prepared::bytes).sum::<u64>();
+    let (mut tx, mut zeroed) = (Transaction::of(bytes), Flushed::nothing());
     let mut done = Vec::with_capacity(prepared.len());
     for (part, prepared) in batch.iter_mut().zip(prepared) {
         prepared.stores.iter().for_each(|(at, words)| tx.bytes(*at, words));

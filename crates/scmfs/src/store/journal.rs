@@ -45,7 +45,12 @@ pub(crate) struct Transaction {
 
 impl Transaction {
     pub fn new() -> Transaction {
-        let mut record = Vec::with_capacity(512);
+        Transaction::of(512)
+    }
+
+    /// With room for a record of about so many bytes.
+    pub fn of(bytes: u64) -> Transaction {
+        let mut record = Vec::with_capacity(bytes as usize);
         record.resize(HEADER_BYTES, 0);
         Transaction { record, items: 0 }
     }

@@ -2,8 +2,8 @@
 
 use pocketstone_media::{Pcm, PcmOptions};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_sqlite::{Attached, Host, attach, register};
 use rusqlite::{Connection, OpenFlags};
-use scmfs_sqlite::{Attached, Host, attach, register};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A volume in memory, and the name it is attached by.
