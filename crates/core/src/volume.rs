@@ -1,5 +1,6 @@
 //! Volumes: which file system, on which medium, and by which way programs get at it.
 
+use crate::database::DatabaseEngine;
 use crate::{Error, Result, words};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -213,6 +214,13 @@ impl Volume {
     /// Whether the kernel knows its files: programs other than the one that measures can open them.
     pub fn has_paths(&self) -> bool {
         self.access != Access::InProcess
+    }
+
+    /// Whether the process of a database's engine can open it as a library: it is in a file, and SQLite's VFS for it
+    /// is all that the engine needs.
+    pub fn opens_for(&self, engine: DatabaseEngine) -> bool {
+        let in_file = matches!(self.medium, Medium::Tmpfs | Medium::Hugetlbfs);
+        self.file_system == FileSystem::Scmfs && in_file && engine == DatabaseEngine::Sqlite
     }
 }
 

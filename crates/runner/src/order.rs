@@ -78,7 +78,7 @@ fn execute(request: Request, beside: &Path, folder: &Path) -> Result<Response> {
 
 /// Loads a database on a volume that is kept, and waits until the board is quiet.
 fn load(volume: &Volume, spec: &DatabaseSpec, board: &Board, trace: &Path, folder: &Path) -> Result<()> {
-    let opened = volume::open(volume, board, folder)?;
-    measure::load(opened.home.path()?, spec, trace, folder)?;
+    let opened = volume::open(volume, board, folder, true)?;
+    measure::load(&opened.home, spec, trace, folder)?;
     volume::settle(volume, board)
 }

@@ -13,6 +13,7 @@ mod pragma;
 mod process;
 mod record;
 mod redb;
+mod region;
 mod run;
 mod serve;
 mod session;

@@ -5,6 +5,7 @@ use super::key_value::KeyValue;
 use super::lmdb::Lmdb;
 use super::null::Null;
 use super::redb::Redb;
+use super::region::InRegion;
 use super::run::{Measured, Operations, run};
 use super::sqlite::{Connection, Sql};
 use super::{Database, available, sqlite_api};
@@ -24,13 +25,17 @@ fn file(engine: DatabaseEngine, directory: &Path) -> PathBuf {
     directory.join(format!("data.{}", engine.name()))
 }
 
-/// Creates the database in an empty folder with the workload's initial state, durable on return. Loading is one
-/// transaction if the statements allow it.
+/// Creates the database in an empty folder, or in the SCMFS volume in a file, with the workload's initial state, durable
+/// on return. Loading is one transaction if the statements allow it.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the engine is unavailable, a statement fails, or the volume is full; `ErrorKind::User` if the
 /// engine does not support a setting.
 pub fn load(spec: &DatabaseSpec, directory: &Path, trace: &Arc<Trace>) -> Result<()> {
+    if directory.is_file() {
+        let _volume = InRegion::open(spec.engine, directory, &trace.image)?;
+        return execute_loading(connect(spec, &InRegion::uri())?, trace).map(drop);
+    }
     let path = file(spec.engine, directory);
     if path.exists() {
         return Err(Error::user(format!("{} already exists", path.display())).hint("load into an empty folder"));
@@ -173,17 +178,23 @@ pub struct Session {
     trace: Arc<Trace>,
     spec: DatabaseSpec,
     engine: String,
+    /// Declared last: closed after the connections.
+    #[expect(dead_code, reason = "kept open")]
+    volume: Option<InRegion>,
 }
 
 impl Session {
-    /// Opens a loaded database, and prepares everything that can be before the clock starts.
+    /// Opens a loaded database, in a folder or in the SCMFS volume in a file, and prepares everything that can be before
+    /// the clock starts.
     ///
     /// # Errors
     /// `ErrorKind::Board` if the database is missing; `ErrorKind::User` if the engine does not support a setting or the
     /// workload.
     pub fn open(spec: &DatabaseSpec, directory: &Path, trace: Arc<Trace>) -> Result<Session> {
-        let path = file(spec.engine, directory);
-        let one_file = !matches!(spec.engine, DatabaseEngine::Lmdb | DatabaseEngine::Null);
+        let in_region = directory.is_file();
+        let volume = in_region.then(|| InRegion::open(spec.engine, directory, &[])).transpose()?;
+        let path = if in_region { InRegion::uri() } else { file(spec.engine, directory) };
+        let one_file = !in_region && !matches!(spec.engine, DatabaseEngine::Lmdb | DatabaseEngine::Null);
         // Where nothing is loaded, Berkeley DB makes no file.
         let loaded = !trace.loading().is_empty() || !trace.image.is_empty();
         if one_file && loaded && !path.exists() {
@@ -208,7 +219,7 @@ impl Session {
             DatabaseEngine::Null => each(spec, || Ok(Opened::Null(Null)))?,
             DatabaseEngine::H2 => return Err(own_process()),
         };
-        Session::new(spec, trace, opened, engine)
+        Ok(Session { volume, ..Session::new(spec, trace, opened, engine)? })
     }
 
     /// A database of SQLite in memory, loaded here: it ends with the session, and has one thread.
@@ -228,7 +239,7 @@ impl Session {
 
     fn new(spec: &DatabaseSpec, trace: Arc<Trace>, connections: Vec<Opened>, engine: String) -> Result<Session> {
         let operations = Operations::new(&trace, spec.arrival)?;
-        Ok(Session { connections, operations, trace, spec: spec.clone(), engine })
+        Ok(Session { connections, operations, trace, spec: spec.clone(), engine, volume: None })
     }
 
     /// The engine's name and version.

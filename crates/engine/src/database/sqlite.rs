@@ -42,8 +42,10 @@ impl Connection {
         let name = CString::new(file.clone())
             .map_err(|e| Error::user(format!("{file:?} is not a valid database name")).because(e))?;
         let mut db = ptr::null_mut();
+        // A relative path could begin like that; those of databases are absolute.
+        let flags = if file.starts_with("file:") { api::OPEN | api::OPEN_URI } else { api::OPEN };
         // SAFETY: the name ends with a zero byte, and `db` is written.
-        let code = unsafe { (api.open_v2)(name.as_ptr(), &mut db, api::OPEN, ptr::null()) };
+        let code = unsafe { (api.open_v2)(name.as_ptr(), &mut db, flags, ptr::null()) };
         // From here on, dropping the connection closes it, also after a failure, as SQLite wants it.
         let connection = Connection { api, db, engine, file };
         if db.is_null() {

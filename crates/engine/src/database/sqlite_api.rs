@@ -76,3 +76,5 @@ pub(super) const IO_ERROR: c_int = 10;
 pub(super) const NOT_A_DATABASE: c_int = 26;
 /// SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX: a connection is one thread's.
 pub(super) const OPEN: c_int = 0x2 | 0x4 | 0x8000;
+/// Names that begin with `file:` are URIs.
+pub(super) const OPEN_URI: c_int = 0x40;

@@ -34,7 +34,8 @@ pub enum Work {
 pub struct Task {
     /// What to do.
     pub work: Work,
-    /// The folder that the database's files are in; it exists, and is empty before loading.
+    /// The folder that the database's files are in; it exists, and is empty before loading. A file is the SCMFS volume
+    /// that they are in.
     pub directory: PathBuf,
     /// The prepared workload.
     pub trace: PathBuf,

@@ -3,10 +3,8 @@
 use super::{Work, read_ahead, sequence, settings, speed};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
-use crate::volume::{self, Opened, empty_folder};
-use pocketstone_core::database::{
-    Condition, Conditions, DATABASE_FOLDER, DatabaseEngine, DatabaseOutcome, DatabaseSpec, Usage,
-};
+use crate::volume::{self, Home, Opened, empty_folder};
+use pocketstone_core::database::{Condition, Conditions, DatabaseEngine, DatabaseOutcome, DatabaseSpec, Usage};
 use pocketstone_core::error::Context as _;
 use pocketstone_core::log::decode_calls;
 use pocketstone_core::outcome::{Failure, Outcome, Quantity, Response, Unavailable};
@@ -47,9 +45,11 @@ pub fn engines() -> Response {
 /// # Errors
 /// The engine's own failure; `ErrorKind::Board` if its folder cannot be made, or it cannot be started, exits early or
 /// hangs.
-pub fn load(base: &Path, spec: &DatabaseSpec, trace: &Path, folder: &Path) -> Result<()> {
-    let directory = base.join(DATABASE_FOLDER);
-    empty_folder(&directory)?;
+pub fn load(home: &Home, spec: &DatabaseSpec, trace: &Path, folder: &Path) -> Result<()> {
+    let directory = home.of_database()?;
+    if let Home::Kernel(_) = home {
+        empty_folder(&directory)?;
+    }
     let task = task(Job::Load, &directory, spec, trace, folder);
     let mut process = Process::start(&program()?, &task, folder)?;
     process.wait_ready(READY_LIMIT)?;
@@ -80,9 +80,9 @@ fn program() -> Result<PathBuf> {
 /// `ErrorKind::User` if the volume is open in this process, or the prepared workload is damaged; `ErrorKind::Board` if
 /// a setting or a probe fails, or a log cannot be read; otherwise as [`load`].
 pub fn measure(context: &Context<'_>, spec: &DatabaseSpec, opened: &Opened) -> Result<Outcome> {
-    let base = opened.home.path()?;
+    let directory = opened.home.of_database()?;
     if opened.is_new() {
-        load(base, spec, context.trace, context.folder)?;
+        load(&opened.home, spec, context.trace, context.folder)?;
     }
     let mut unavailable = Vec::new();
     let Conditions { governor, cores, frequency, power: _ } = &spec.conditions;
@@ -106,7 +106,7 @@ pub fn measure(context: &Context<'_>, spec: &DatabaseSpec, opened: &Opened) -> R
         spec,
         told,
         conditions,
-        directory: base.join(DATABASE_FOLDER),
+        directory,
         limit: RUN_LIMIT + 2 * delays(context.trace)?,
         process: None,
         spawned_ns: 0,
@@ -150,6 +150,8 @@ impl Work for OnDatabase<'_> {
     fn chill(&mut self) -> Result<()> {
         match (self.spec.cold, self.context.board.capabilities.disposable) {
             (false, _) => Ok(()),
+            // The kernel caches nothing of a volume in process.
+            (true, _) if self.directory.is_file() => Ok(()),
             (true, true) => volume::drop_caches("1"),
             (true, false) => evict(&self.directory),
         }

@@ -3,7 +3,7 @@
 use super::{Work, read_ahead, sequence, settings};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
-use crate::volume::{OnTree, Opened, chill};
+use crate::volume::{Home, OnTree, Opened, chill};
 use pocketstone_core::log::encode_calls;
 use pocketstone_core::outcome::{Outcome, ReadAheadInForce, Unavailable};
 use pocketstone_core::{Error, Result};
@@ -99,8 +99,8 @@ impl<T: Tree> Work for OnFiles<'_, T> {
         if self.context.plan.volume.page_cached() {
             chill(&self.opened.home, self.population, self.context.board)?;
         }
-        if let (Caches::ColdPages, Ok(root), [target]) =
-            (self.population.caches, self.opened.home.path(), &self.population.list()[..])
+        if let (Caches::ColdPages, Home::Kernel(root), [target]) =
+            (self.population.caches, &self.opened.home, &self.population.list()[..])
         {
             self.resident_pages = resident_pages(&root.join(&target.name));
         }

@@ -51,8 +51,9 @@ pub fn measure(context: &Context<'_>) -> Result<Outcome> {
         return Err(Error::user(format!("the plan has format {}; this runner supports {PLAN_FORMAT}", plan.format))
             .hint("rebuild the board with the same version of pocketstone: pocketstone board build NAME"));
     }
-    let opened = volume::open(&plan.volume, context.board, context.folder)?;
-    let mut outcome = match &plan.workload.database() {
+    let database = plan.workload.database();
+    let opened = volume::open(&plan.volume, context.board, context.folder, database.is_some())?;
+    let mut outcome = match &database {
         Some(spec) => database::measure(context, spec, &opened)?,
         None => files::measure(context, plan.workload.files()?, &opened)?,
     };

@@ -9,6 +9,7 @@ mod ubi;
 mod volatile;
 
 use pocketstone_core::board::Board;
+use pocketstone_core::database::DATABASE_FOLDER;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, Medium, Volume};
@@ -29,6 +30,8 @@ pub enum Home {
     Scmfs(ScmfsTree),
     /// In a YAFFS2 volume, open in this process.
     Yaffs2(Box<Yaffs2Tree>),
+    /// In an SCMFS volume in this file, for one program to open.
+    Region(PathBuf),
 }
 
 /// What is done on a volume's files, whatever way leads to them.
@@ -55,16 +58,18 @@ impl Home {
             // Nobody else has anything on such a volume.
             (Home::Scmfs(tree), _) => work.on(tree),
             (Home::Yaffs2(tree), _) => work.on(&**tree),
+            (Home::Region(_), _) => Err(Error::bug("files were wanted in a volume that a program opens")),
         }
     }
 
-    /// The folder of a volume whose files programs can open.
+    /// Where the engine's process finds a database: its folder, or the file that the volume is in.
     ///
     /// # Errors
     /// `ErrorKind::User` if the volume is open in this process, where programs cannot open its files.
-    pub fn path(&self) -> Result<&Path> {
+    pub fn of_database(&self) -> Result<PathBuf> {
         match self {
-            Home::Kernel(path) => Ok(path),
+            Home::Kernel(path) => Ok(path.join(DATABASE_FOLDER)),
+            Home::Region(file) => Ok(file.clone()),
             Home::Scmfs(_) | Home::Yaffs2(_) => {
                 Err(Error::user("a database needs files visible to the kernel; the volume is open in this process")
                     .hint("set volume_access = \"fuse\""))
@@ -156,15 +161,16 @@ impl Opened {
     }
 }
 
-/// Opens the volume that a cell measures; a volatile one is made, with what it needs in `folder`.
+/// Opens the volume that a cell measures; a volatile one is made, with what it needs in `folder`. `for_engine`: it is
+/// the engine's process that opens it, where the kernel has no files of it.
 ///
 /// # Errors
 /// `ErrorKind::User` as [`Volume::check`], or if the plan names no directory; `ErrorKind::Board` if a kept volume
 /// cannot be opened; otherwise as [`volatile::make`].
-pub fn open(volume: &Volume, board: &Board, folder: &Path) -> Result<Opened> {
+pub fn open(volume: &Volume, board: &Board, folder: &Path, for_engine: bool) -> Result<Opened> {
     volume.check()?;
     if volume.volatile() {
-        let (home, made) = volatile::make(volume, folder)?;
+        let (home, made) = volatile::make(volume, folder, for_engine)?;
         return Ok(Opened { home, volatile: Some(made) });
     }
     let home = match volume.access {
@@ -182,7 +188,7 @@ pub fn open(volume: &Volume, board: &Board, folder: &Path) -> Result<Opened> {
 pub fn prepare(step: &Step, board: &Board, beside: &Path, folder: &Path) -> Result<()> {
     match step {
         // A volatile volume is gone with this process: making it shows that it can be had.
-        Step::Format { volume } if volume.volatile() => volatile::make(volume, folder).map(|_| ()),
+        Step::Format { volume } if volume.volatile() => volatile::make(volume, folder, false).map(|_| ()),
         Step::Format { volume } => kept::format(volume, board),
         Step::Populate { volume, .. } if volume.read_only() => {
             squashfs::install(volume, board, &beside.join(IMAGE_FILE), &kept::folder(volume, board)?)

@@ -57,7 +57,7 @@ struct Backing {
 /// # Errors
 /// `ErrorKind::Board` if the machine lacks what it takes; the hint says what would give it. `ErrorKind::User` for mount
 /// options, or if a region does not fit; `ErrorKind::Bug` for a file system that is unsupported in memory.
-pub fn make(asked: &Asked, folder: &Path) -> Result<(Home, Made)> {
+pub fn make(asked: &Asked, folder: &Path, for_engine: bool) -> Result<(Home, Made)> {
     if !asked.options.is_empty() {
         return Err(Error::user(format!(
             "{} in memory does not support the option `{}`",
@@ -83,7 +83,7 @@ pub fn make(asked: &Asked, folder: &Path) -> Result<(Home, Made)> {
             mount_ext4(&backing, bytes, &mounted)?;
             Home::Kernel(mounted)
         }
-        FileSystem::Scmfs => made.scmfs(asked, folder, bytes)?,
+        FileSystem::Scmfs => made.scmfs(asked, folder, bytes, for_engine)?,
         FileSystem::Yaffs2 => made.yaffs2(asked, folder, bytes)?,
         _ => return Err(Error::bug(format!("{} is unsupported in memory", asked.name()))),
     };
@@ -109,7 +109,7 @@ impl Made {
         Ok(memory)
     }
 
-    fn scmfs(&mut self, asked: &Asked, folder: &Path, bytes: u64) -> Result<Home> {
+    fn scmfs(&mut self, asked: &Asked, folder: &Path, bytes: u64, for_engine: bool) -> Result<Home> {
         let mut backing = Backing { medium: asked.medium, bytes, file: None, _memory: None };
         match asked.medium {
             Medium::Tmpfs => backing.file = Some(self.tmpfs(folder, bytes + UNIT_BYTES)?.join("region")),
@@ -132,6 +132,10 @@ impl Made {
             self.note_huge_pages(process, backing.file.as_deref());
             self._server = Some(server);
             return Ok(Home::Kernel(mounted));
+        }
+        if let Some(file) = backing.file.as_ref().filter(|_| for_engine) {
+            make_volume(file, bytes, false)?;
+            return Ok(Home::Region(file.clone()));
         }
         let (volume, wear) = make_scmfs(&mut backing)?;
         self.wear = wear;

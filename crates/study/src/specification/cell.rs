@@ -141,8 +141,10 @@ fn refuse_what_cannot_be(volume: &Volume, workload: &Workload) -> Result<(), Imp
     let name = volume.name();
     let refuse = |why: String, cure: &str| Err(blame("file_system")(Error::user(why).hint(cure)));
     let Some(files) = workload.on_files() else {
-        if !volume.has_paths() {
-            let why = format!("a database needs files visible to the kernel; {name} is accessed in process here");
+        let engine = workload.database().map(|spec| spec.engine);
+        if !volume.has_paths() && !engine.is_some_and(|engine| volume.opens_for(engine)) {
+            let engine = engine.map_or("a database", |engine| engine.name());
+            let why = format!("{engine} needs files visible to the kernel; {name} is accessed in process here");
             return refuse(why, &format!("set file_system = \"{}-fuse\"", volume.file_system.name()));
         }
         return match (volume.read_only(), volume.file_system) {
