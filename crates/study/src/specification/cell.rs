@@ -197,6 +197,7 @@ fn refuse_read_ahead(volume: &Volume, workload: &Workload, read_ahead: Option<Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pocketstone_core::database::DatabaseEngine;
 
     fn made(study: &Study, kind: &str, traced: bool) -> Result<Vec<Cell>> {
         let folder = tempfile::tempdir().unwrap();
@@ -263,7 +264,13 @@ mod tests {
         };
         assert!(databases("file_system='tmpfs'\nread_ahead_bytes=0").contains("does not support read-ahead"));
         assert!(databases("file_system='directory'\nread_ahead_by='file'\nread_ahead_bytes=0").contains("advice"));
-        assert!(databases("file_system='scmfs'").contains("files visible to the kernel"));
+        // SQLite opens an SCMFS volume in a file by itself; nobody else does, and nothing else.
+        assert!(databases("file_system='scmfs'\nengine='lmdb'").contains("lmdb needs files visible to the kernel"));
+        assert!(databases("file_system='scmfs-pcm'").contains("sqlite needs files visible to the kernel"));
+        let own = "workload='ycsb-a'\nrecords=5\noperations=5\nfile_system='scmfs'\n";
+        assert!(
+            made(&study(own), "host", true).unwrap().iter().all(|c| c.plan.volume.opens_for(DatabaseEngine::Sqlite))
+        );
         assert!(databases("file_system='directory'\ndelay='own'").contains("own"));
         assert!(refused("request_bytes=8192").contains("do not fit"));
         assert!(databases("file_system='directory'\nfrequency='fast'").contains("not a frequency bound"));
