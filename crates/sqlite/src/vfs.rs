@@ -189,7 +189,12 @@ unsafe extern "C" fn open(
                 }
                 ffi::SQLITE_OK
             }
-            Some(Err(error)) => code(&error, ffi::SQLITE_CANTOPEN),
+            Some(Err(error)) => {
+                if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 && matches!(error, Error::NotFound) {
+                    log(ffi::SQLITE_CANTOPEN, "no such file or directory in the volume");
+                }
+                code(&error, ffi::SQLITE_CANTOPEN)
+            }
         }
     });
     if !below {
