@@ -25,8 +25,8 @@ fn file(engine: DatabaseEngine, directory: &Path) -> PathBuf {
     directory.join(format!("data.{}", engine.name()))
 }
 
-/// Creates the database in an empty folder, or in the SCMFS volume in a file, with the workload's initial state, durable
-/// on return. Loading is one transaction if the statements allow it.
+/// Creates the database in an empty folder, or in the SCMFS volume in a file, with the workload's initial state,
+/// durable on return. Loading is one transaction if the statements allow it.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the engine is unavailable, a statement fails, or the volume is full; `ErrorKind::User` if the
@@ -184,8 +184,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a loaded database, in a folder or in the SCMFS volume in a file, and prepares everything that can be before
-    /// the clock starts.
+    /// Opens a loaded database, in a folder or in the SCMFS volume in a file, and prepares everything that can be
+    /// before the clock starts.
     ///
     /// # Errors
     /// `ErrorKind::Board` if the database is missing; `ErrorKind::User` if the engine does not support a setting or the
