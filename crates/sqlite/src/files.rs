@@ -5,7 +5,7 @@ use crate::place::Place;
 use crate::shm::User;
 use crate::transaction::{self, Journal, Level, Shared, Transaction, whole};
 use crate::volumes::{Database, Use};
-use pocketstone_scmfs::{File, Result};
+use pocketstone_scmfs::{Error, File, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -137,36 +137,23 @@ impl Drop for Connection {
 /// How SQLite names a database's rollback journal.
 const JOURNAL: &str = "-journal";
 
-/// How SQLite names a database's WAL.
-const WAL: &str = "-wal";
-
-/// Opens the WAL of a database: who had a rollback journal has none any more.
-///
-/// # Errors
-/// As [`Place::open`] and [`Place::create`].
-pub(crate) fn open_wal(opened: Use, place: &Place, create: bool) -> Result<Object> {
-    let database = place.without(WAL).and_then(|database| database.find(&opened.volume).ok());
-    if let Some(writer) = database.and_then(|ino| opened.database(ino).locks.writer()) {
-        transaction::lock(&writer).discard();
-    }
-    let file = if create { place.create(&opened.volume)? } else { place.open(&opened.volume)? };
-    Ok(Object::Other(file, opened))
-}
-
-/// Opens a database's rollback journal. One that is there is a file; one that a connection begins while it may write is
-/// kept in memory.
+/// Opens a database's rollback journal. One that a connection begins while it may write is kept in memory; one that is
+/// there otherwise is a file.
 ///
 /// # Errors
 /// As [`Place::open`] and [`Place::create`].
 pub(crate) fn open_journal(opened: Use, place: &Place, create: bool) -> Result<Object> {
-    match place.open(&opened.volume) {
-        Err(_) if create => {}
-        found => return found.map(|file| Object::Other(file, opened)),
-    }
     let database = place.without(JOURNAL).and_then(|database| database.find(&opened.volume).ok());
-    let Some(writer) = database.and_then(|ino| opened.database(ino).locks.writer()) else {
-        return Ok(Object::Other(place.create(&opened.volume)?, opened));
+    let writer = database.filter(|_| create).and_then(|ino| opened.database(ino).locks.writer());
+    let Some(writer) = writer else {
+        let file = if create { place.create(&opened.volume)? } else { place.open(&opened.volume)? };
+        return Ok(Object::Other(file, opened));
     };
+    // One that is left of another transaction is over: nobody may write before it is rolled back.
+    match place.remove(&opened.volume) {
+        Ok(()) | Err(Error::NotFound) => {}
+        Err(error) => return Err(error),
+    }
     {
         let mut transaction = transaction::lock(&writer);
         transaction.journal = transaction.memory();
@@ -207,7 +194,12 @@ impl Object {
                     transaction.begin_journal(&journal.opened.volume)?;
                 }
                 match &mut transaction.journal {
-                    Journal::File(file) => whole(file.write_at(from, offset)?, from),
+                    Journal::File(file) => {
+                        whole(file.write_at(from, offset)?, from)?;
+                        // That ends it, where it is kept open.
+                        let ends = offset == 0 && from.iter().all(|byte| *byte == 0);
+                        if ends { transaction.end_journal_file(&journal.opened.volume) } else { Ok(()) }
+                    }
                     Journal::Memory(content) => {
                         let (start, end) = (offset as usize, offset as usize + from.len());
                         if start == content.len() {
@@ -230,14 +222,20 @@ impl Object {
         match self {
             Object::Database(connection) => transaction::lock(&connection.transaction).truncate(size),
             Object::Other(file, _) => file.truncate(size),
-            Object::Journal(journal) => match &mut transaction::lock(&journal.transaction).journal {
-                Journal::File(file) => file.truncate(size),
-                Journal::Memory(content) => {
-                    content.resize(size as usize, 0);
-                    Ok(())
+            Object::Journal(journal) => {
+                let mut transaction = transaction::lock(&journal.transaction);
+                match &mut transaction.journal {
+                    Journal::File(file) => {
+                        file.truncate(size)?;
+                        if size == 0 { transaction.end_journal_file(&journal.opened.volume) } else { Ok(()) }
+                    }
+                    Journal::Memory(content) => {
+                        content.resize(size as usize, 0);
+                        Ok(())
+                    }
+                    Journal::Absent => Ok(()),
                 }
-                Journal::Absent => Ok(()),
-            },
+            }
         }
     }
 

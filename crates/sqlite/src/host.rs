@@ -8,6 +8,7 @@ type VfsFind = unsafe extern "C" fn(*const c_char) -> *mut ffi::sqlite3_vfs;
 type VfsRegister = unsafe extern "C" fn(*mut ffi::sqlite3_vfs, c_int) -> c_int;
 type UriParameter = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
 type Malloc = unsafe extern "C" fn(c_int) -> *mut c_void;
+type Version = unsafe extern "C" fn() -> c_int;
 type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
 
 /// Functions of the SQLite library that the VFS is registered in.
@@ -18,17 +19,21 @@ pub struct Host {
     pub(crate) uri_parameter: UriParameter,
     malloc: Malloc,
     log: Log,
+    version: Version,
 }
 
 /// `struct sqlite3_api_routines` of sqlite3ext.h, as far as it is used: pointers to functions. It only ever grows at
 /// its end.
 ///
 /// ```text
-///   0 |  ...  | 68 malloc | ... | 141 vfs_find | 142 vfs_register | ... | 167 log | ... | 189 uri_parameter
+///   0 | ... | 67 libversion_number | 68 malloc | ... | 141 vfs_find | 142 vfs_register | ... | 167 log | ... | 189 uri_parameter
 /// ```
 #[repr(C)]
 pub(crate) struct Routines([*const c_void; 190]);
 
+/// The oldest SQLite that keeps an extension as it asks for, and says when it commits: 3.14.
+const OLDEST: c_int = 3_014_000;
+const VERSION: usize = 67;
 const MALLOC: usize = 68;
 const VFS_FIND: usize = 141;
 const VFS_REGISTER: usize = 142;
@@ -44,6 +49,7 @@ impl Host {
             uri_parameter: ffi::sqlite3_uri_parameter,
             malloc: ffi::sqlite3_malloc,
             log: ffi::sqlite3_log,
+            version: ffi::sqlite3_libversion_number,
         }
     }
 
@@ -60,8 +66,15 @@ impl Host {
                 uri_parameter: std::mem::transmute::<*const c_void, UriParameter>(routines.0[URI_PARAMETER]),
                 malloc: std::mem::transmute::<*const c_void, Malloc>(routines.0[MALLOC]),
                 log: std::mem::transmute::<*const c_void, Log>(routines.0[LOG]),
+                version: std::mem::transmute::<*const c_void, Version>(routines.0[VERSION]),
             }
         }
+    }
+
+    /// Whether the library does all that the VFS relies on.
+    pub(crate) fn is_new_enough(&self) -> bool {
+        // SAFETY: it takes nothing.
+        unsafe { (self.version)() >= OLDEST }
     }
 
     /// The value of a parameter of a database's URI.

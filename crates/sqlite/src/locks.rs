@@ -46,6 +46,10 @@ impl Locks {
             return (reached, Err(Busy));
         }
         if wanted == Level::Exclusive && state.holders > 1 {
+            if held < Level::Reserved {
+                // It rolls a journal back, or closes a WAL: others must not take it for a writer.
+                return (reached, Err(Busy));
+            }
             // Nobody new gets in, so that those who are in can leave.
             state.writer = Some((own.clone(), Level::Pending));
             return (Level::Pending, Err(Busy));

@@ -63,9 +63,8 @@ pub(crate) fn guarded(code: c_int, f: impl FnOnce() -> c_int) -> c_int {
 /// The result code of an error; `otherwise`: the one of the operation.
 pub(crate) fn code(error: &Error, otherwise: c_int) -> c_int {
     let code = match error {
-        Error::NoSpace => ffi::SQLITE_FULL,
-        Error::ReadOnly => ffi::SQLITE_READONLY,
-        Error::TooLarge => ffi::SQLITE_TOOBIG,
+        // After these, and those of input and output, SQLite takes no page for good that it did not read again.
+        Error::NoSpace | Error::TooLarge => ffi::SQLITE_FULL,
         _ => otherwise,
     };
     if !matches!(error, Error::NotFound | Error::ReadOnly) {

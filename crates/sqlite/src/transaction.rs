@@ -113,18 +113,30 @@ impl Transaction {
         Ok(())
     }
 
+    /// Removes a journal file that is over, so that the next transaction has its journal in memory again.
+    pub fn end_journal_file(&mut self, volume: &Volume) -> Result<()> {
+        self.journal = Journal::Absent;
+        self.journal_at.remove(volume)
+    }
+
     /// Before SQLite ends its journal: from then on nothing may fail any more. `several`: the transaction is one over
     /// several databases, and needs a journal file.
     pub fn prepare(&mut self, volume: &Volume, several: bool) -> Result<()> {
         if !self.stages() || self.staging.is_empty() {
             return if several && matches!(self.journal, Journal::Memory(_)) { self.spill(volume) } else { Ok(()) };
         }
+        if std::mem::take(&mut self.has_no_space) {
+            // SQLite was told of it, and rolls back: the file is as it was.
+            self.staging.clear();
+            return Ok(());
+        }
         if several || !self.fits(volume) {
             return self.spill(volume);
         }
-        let (size, after) = (self.file.attributes().size, self.size());
-        if after > size {
-            self.file.allocate(Allocate::KeepSize, size, after - size)?;
+        let (now, after) = (self.file.attributes(), self.size());
+        if now.allocated < after {
+            // It has holes, or grows.
+            self.file.allocate(Allocate::KeepSize, 0, after)?;
         }
         Ok(())
     }
@@ -135,8 +147,10 @@ impl Transaction {
             return Ok(false);
         }
         let (writes, size) = self.staging.changes();
-        volume.write_batch(&[FileBatch { file: &self.file, writes: &writes, size: Some(size) }])?;
+        let done = volume.write_batch(&[FileBatch { file: &self.file, writes: &writes, size: Some(size) }]);
+        // If it failed, nothing of it may be seen.
         self.staging.clear();
+        done?;
         // Nothing is left to do where a fence makes stores durable.
         if std::mem::take(&mut self.wants_sync) {
             self.file.sync()?;
@@ -176,17 +190,18 @@ impl Transaction {
             return Err(error);
         }
         self.journal = Journal::File(journal);
-        if self.staging.is_empty() {
+        // From here on the journal file undoes whatever the database gets, all of it or a part.
+        let mut staging = std::mem::take(&mut self.staging);
+        if staging.is_empty() {
             return Ok(());
         }
-        let (writes, size) = self.staging.changes();
+        let (writes, size) = staging.changes();
         for (offset, data) in writes {
             whole(self.file.write_at(data, offset)?, data)?;
         }
         if self.file.attributes().size != size {
             self.file.truncate(size)?;
         }
-        self.staging.clear();
         Ok(())
     }
 }

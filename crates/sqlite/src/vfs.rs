@@ -1,6 +1,6 @@
 //! `sqlite3_vfs`: what SQLite asks by names, and how it comes to know the VFS.
 
-use crate::files::{Connection, Object, open_journal, open_wal};
+use crate::files::{Connection, Object, open_journal};
 use crate::host::{self, Host, Routines, log};
 use crate::methods::{self, Handle, code, guarded};
 use crate::place::Place;
@@ -37,7 +37,7 @@ fn registered() -> &'static Registered {
 /// Registers the VFS `scmfs`, not as the default.
 ///
 /// # Errors
-/// The result code of SQLite.
+/// The result code of SQLite; SQLITE_ERROR if it is older than 3.14.
 pub fn register(host: Host) -> std::result::Result<(), c_int> {
     register_as(host, false)
 }
@@ -46,12 +46,15 @@ pub fn register(host: Host) -> std::result::Result<(), c_int> {
 /// that was the default before.
 ///
 /// # Errors
-/// The result code of SQLite.
+/// The result code of SQLite; SQLITE_ERROR if it is older than 3.14.
 pub fn register_default(host: Host) -> std::result::Result<(), c_int> {
     register_as(host, true)
 }
 
 fn register_as(host: Host, default: bool) -> std::result::Result<(), c_int> {
+    if !host.is_new_enough() {
+        return Err(ffi::SQLITE_ERROR);
+    }
     let known = REGISTERED.get_or_init(|| {
         // SAFETY: a null name asks for the default.
         let below = unsafe { (host.vfs_find)(std::ptr::null()) };
@@ -114,12 +117,13 @@ fn describe(below: &ffi::sqlite3_vfs) -> ffi::sqlite3_vfs {
 ///
 /// # Safety
 /// `name` is null or ends with a zero.
-unsafe fn place(name: *const c_char) -> Option<(Use, Place)> {
+unsafe fn place(name: *const c_char) -> Result<Option<(Use, Place)>> {
     if name.is_null() {
-        return None;
+        return Ok(None);
     }
     // SAFETY: the caller's promise.
-    volumes::find(unsafe { CStr::from_ptr(name) }.to_str().ok()?)
+    let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() else { return Ok(None) };
+    volumes::find(name)
 }
 
 /// Opens what a name means; `None`: it is not in a volume.
@@ -138,7 +142,10 @@ unsafe fn open_object(name: *const c_char, flags: c_int) -> Option<Result<(Objec
         Some(Err(error)) => return Some(Err(error)),
     };
     // SAFETY: as the caller says.
-    let (opened, place) = unsafe { place(name) }?;
+    let (opened, place) = match unsafe { place(name) } {
+        Ok(found) => found?,
+        Err(error) => return Some(Err(error)),
+    };
     let create = flags & ffi::SQLITE_OPEN_CREATE != 0;
     let read_only = flags & ffi::SQLITE_OPEN_READONLY != 0 || opened.is_read_only();
     Some(open_at(opened, &place, flags, create && !read_only).map(|object| (object, read_only)))
@@ -147,9 +154,6 @@ unsafe fn open_object(name: *const c_char, flags: c_int) -> Option<Result<(Objec
 fn open_at(opened: Use, place: &Place, flags: c_int, create: bool) -> Result<Object> {
     if flags & ffi::SQLITE_OPEN_MAIN_JOURNAL != 0 {
         return open_journal(opened, place, create);
-    }
-    if flags & ffi::SQLITE_OPEN_WAL != 0 {
-        return open_wal(opened, place, create);
     }
     if create && flags & ffi::SQLITE_OPEN_EXCLUSIVE != 0 && place.find(&opened.volume).is_ok() {
         return Err(Error::Exists);
@@ -207,7 +211,11 @@ unsafe extern "C" fn open(
 
 unsafe extern "C" fn delete(_vfs: *mut ffi::sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: a name.
-    let Some((opened, place)) = (unsafe { place(name) }) else {
+    let found = match unsafe { place(name) } {
+        Ok(found) => found,
+        Err(error) => return code(&error, ffi::SQLITE_IOERR_DELETE),
+    };
+    let Some((opened, place)) = found else {
         let vfs = registered().below;
         // SAFETY: as in `open`.
         return unsafe { (*vfs).xDelete.map_or(ffi::SQLITE_IOERR_DELETE, |delete| delete(vfs, name, sync)) };
@@ -228,13 +236,22 @@ unsafe extern "C" fn access(
     answer: *mut c_int,
 ) -> c_int {
     // SAFETY: a name.
-    let Some((opened, place)) = (unsafe { place(name) }) else {
+    let found = match unsafe { place(name) } {
+        Ok(found) => found,
+        // That a journal is not there is no answer where nobody could look.
+        Err(error) => return code(&error, ffi::SQLITE_IOERR_ACCESS),
+    };
+    let Some((opened, place)) = found else {
         let vfs = registered().below;
         // SAFETY: as in `open`.
         return unsafe { (*vfs).xAccess.map_or(ffi::SQLITE_IOERR_ACCESS, |access| access(vfs, name, flags, answer)) };
     };
     guarded(ffi::SQLITE_IOERR_ACCESS, || {
-        let there = place.find(&opened.volume).is_ok();
+        // As SQLite's own VFS has it, an empty file is none.
+        let there = match place.open(&opened.volume) {
+            Ok(file) => flags != ffi::SQLITE_ACCESS_EXISTS || file.attributes().size > 0,
+            Err(_) => false,
+        };
         let may = flags != ffi::SQLITE_ACCESS_READWRITE || !opened.is_read_only();
         // SAFETY: memory for the answer.
         unsafe { *answer = (there && may).into() };

@@ -126,8 +126,23 @@ pub(crate) fn open(name: &str) -> Result<Use> {
     Ok(Use(Some(opened)))
 }
 
-/// The volume in use and the place in it that a whole name means.
-pub(crate) fn find(whole: &str) -> Option<(Use, Place)> {
+/// The volume and the place in it that a whole name means, if a volume is in the file that the name goes through: in
+/// use, or opened for the moment. SQLite asks so for the journals of other databases than those that it has open.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn find(whole: &str) -> Result<Option<(Use, Place)>> {
+    if let Some(found) = find_open(whole) {
+        return Ok(Some(found));
+    }
+    let above = || Path::new(whole).ancestors().skip(1);
+    // Mostly the first one is a directory.
+    let Some(file) = above().find(|path| path.exists()).filter(|path| path.is_file()) else { return Ok(None) };
+    let (Some(name), Ok(rest)) = (file.to_str(), Path::new(whole).strip_prefix(file)) else { return Ok(None) };
+    Ok(Some((open(name)?, Place::new(&format!("/{}", rest.display())))))
+}
+
+fn find_open(whole: &str) -> Option<(Use, Place)> {
     let volumes = held(&VOLUMES);
     let (opened, path) = volumes
         .iter()

@@ -149,23 +149,76 @@ fn what_another_sqlite_left_half_done_is_rolled_back() {
 
 #[test]
 fn a_full_volume_keeps_what_was_committed() {
-    let home = Home::new(8 * MIB);
-    let connection = home.connect("/a.db");
-    connection.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value BLOB)").unwrap();
-    let mut committed = 0;
-    let full = loop {
-        match connection.execute("INSERT INTO t (value) VALUES (randomblob(50000))", []) {
-            Ok(_) => committed += 1,
-            Err(error) => break error,
+    for (journal, locking) in
+        [("delete", "normal"), ("delete", "exclusive"), ("persist", "exclusive"), ("truncate", "normal")]
+    {
+        let home = Home::new(8 * MIB);
+        let connection = home.connect("/a.db");
+        text(&connection, &format!("PRAGMA locking_mode={locking}"));
+        assert_eq!(text(&connection, &format!("PRAGMA journal_mode={journal}")), journal);
+        connection.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value BLOB)").unwrap();
+        let mut committed = 0;
+        let full = loop {
+            match connection.execute("INSERT INTO t (value) VALUES (randomblob(50000))", []) {
+                Ok(_) => committed += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{full}");
+        assert!(committed > 10);
+        let as_it_was = |committed: i64, when: &str| {
+            assert_eq!(
+                text(&connection, "SELECT count(*) FROM t"),
+                committed.to_string(),
+                "{journal} {locking} {when}"
+            );
+            assert_eq!(text(&connection, "SELECT max(length(value)) FROM t"), "50000", "{journal} {locking} {when}");
+            assert_eq!(integrity(&connection), "ok", "{journal} {locking} {when}");
+        };
+        as_it_was(committed, "full");
+        // More than a record takes, and more than there is space for, whether for its journal or for the database.
+        for free in [0, 4, 8, 12] {
+            connection.execute("DELETE FROM t WHERE id <= ?1 AND id > ?1 - 4", [free]).unwrap();
+            committed = text(&connection, "SELECT count(*) FROM t").parse().unwrap();
+            for change in
+                ["UPDATE t SET value = randomblob(60000)", "UPDATE t SET value = randomblob(49999) || zeroblob(9)"]
+            {
+                let full = connection.execute(change, []);
+                assert!(full.is_err(), "{journal} {locking}: {change} with {free} rows less");
+                as_it_was(committed, change);
+            }
         }
-    };
-    assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{full}");
-    assert!(committed > 10);
-    assert_eq!(text(&connection, "SELECT count(*) FROM t"), committed.to_string());
-    assert_eq!(integrity(&connection), "ok");
-    connection.execute("DELETE FROM t WHERE id < 5", []).unwrap();
-    connection.execute("INSERT INTO t (value) VALUES (randomblob(50000))", []).unwrap();
-    assert_eq!(integrity(&connection), "ok");
+        connection.execute("INSERT INTO t (value) VALUES (randomblob(50000))", []).unwrap();
+        committed += 1;
+        as_it_was(committed, "with space again");
+        drop(connection);
+        let again = home.connect("/a.db");
+        assert_eq!(text(&again, "SELECT count(*) FROM t"), committed.to_string(), "{journal} {locking}");
+        assert_eq!(integrity(&again), "ok", "{journal} {locking}");
+    }
+}
+
+#[test]
+fn databases_of_several_volumes_find_each_others_journals() {
+    let (one, two) = (Home::new(32 * MIB), Home::new(32 * MIB));
+    let connection = one.connect("/a.db");
+    connection.execute("ATTACH ?1 AS b", [two.uri("/b.db")]).unwrap();
+    connection.execute_batch("CREATE TABLE t (v); CREATE TABLE b.u (v)").unwrap();
+    for (journal, locking) in [("delete", "normal"), ("persist", "normal"), ("truncate", "exclusive")] {
+        for schema in ["main", "b"] {
+            text(&connection, &format!("PRAGMA {schema}.locking_mode={locking}"));
+            text(&connection, &format!("PRAGMA {schema}.journal_mode={journal}"));
+        }
+        connection.execute_batch("BEGIN; INSERT INTO t VALUES (1); INSERT INTO u VALUES (1); COMMIT").unwrap();
+        connection.execute_batch("BEGIN; INSERT INTO t VALUES (2); INSERT INTO u VALUES (2); ROLLBACK").unwrap();
+        connection.execute_batch("INSERT INTO t VALUES (1); INSERT INTO u VALUES (1)").unwrap();
+    }
+    drop(connection);
+    for (home, file, table) in [(&one, "/a.db", "t"), (&two, "/b.db", "u")] {
+        let other = home.connect(file);
+        assert_eq!(text(&other, &format!("SELECT count(*) || ' ' || max(v) FROM {table}")), "6 1");
+        assert_eq!(integrity(&other), "ok");
+    }
 }
 
 #[test]
