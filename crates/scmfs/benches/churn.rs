@@ -4,8 +4,11 @@
 
 #[path = "../tests/support/churn.rs"]
 mod churn;
+#[path = "place.rs"]
+mod place;
 
 use churn::Churn;
+use place::huge_tmpfs;
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Operations, Volume};
 use std::io::Write;
@@ -22,16 +25,6 @@ fn cpu() -> Duration {
 
 fn since(start: Duration) -> f64 {
     (cpu() - start).as_secs_f64()
-}
-
-/// A tmpfs with huge pages in a mount namespace of this process; `None` if it may not mount.
-fn huge_tmpfs(at: &Path) -> Option<PathBuf> {
-    use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-    // SAFETY: there is one thread, and nothing relies on the old namespace.
-    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }.ok()?;
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).ok()?;
-    mount("tmpfs", at, "tmpfs", MountFlags::empty(), Some(c"size=80%,huge=always")).ok()?;
-    Some(at.to_path_buf())
 }
 
 /// Bytes available to a new region there.

@@ -1,0 +1,112 @@
+//! Interleaved measurements, and bars: each round runs every side once, and ratios are taken within a round, so that
+//! what else the machine does meets both.
+
+use std::io::Write;
+use std::time::Duration;
+
+/// Time that this thread has had of a processor.
+fn cpu() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Nanoseconds of one of so many calls.
+pub fn each(calls: u64, mut call: impl FnMut(u64)) -> f64 {
+    let start = cpu();
+    (0..calls).for_each(&mut call);
+    (cpu() - start).as_nanos() as f64 / calls as f64
+}
+
+/// A name, and a run that returns the nanoseconds of one call.
+pub struct Side<'a>(pub &'static str, pub Box<dyn FnMut() -> f64 + 'a>);
+
+pub fn side<'a>(name: &'static str, run: impl FnMut() -> f64 + 'a) -> Side<'a> {
+    Side(name, Box::new(run))
+}
+
+/// Nanoseconds of all sides, by round.
+#[derive(Default)]
+pub struct Times(Vec<(&'static str, Vec<f64>)>);
+
+/// Runs all sides in turn, `rounds` times, after one round that does not count.
+pub fn interleave(rounds: usize, mut sides: Vec<Side<'_>>) -> Times {
+    let mut times = Times::default();
+    for round in 0..=rounds {
+        for Side(name, run) in &mut sides {
+            let ns = run();
+            if round > 0 {
+                times.add(name, ns);
+            }
+        }
+    }
+    times
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+}
+
+impl Times {
+    /// Adds a round's time of a side.
+    pub fn add(&mut self, name: &'static str, ns: f64) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, list)) => list.push(ns),
+            None => self.0.push((name, vec![ns])),
+        }
+    }
+
+    fn of(&self, name: &str) -> &[f64] {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        &found.unwrap_or_else(|| panic!("no side {name}")).1
+    }
+
+    /// Median nanoseconds of a side.
+    pub fn ns(&self, name: &str) -> f64 {
+        median(self.of(name).to_vec())
+    }
+
+    fn ratio(&self, above: &str, below: &str) -> f64 {
+        median(self.of(above).iter().zip(self.of(below)).map(|(a, b)| a / b).collect())
+    }
+
+    /// One line with the medians of all sides.
+    pub fn say(&self, what: &str) {
+        let sides: Vec<String> = self.0.iter().map(|(name, _)| format!("{name} {}", shown(self.ns(name)))).collect();
+        say(&format!("    {what}: {}", sides.join(", ")));
+    }
+
+    /// One line: the ratio of two sides, and whether it is at most so much.
+    pub fn at_most(&self, most: f64, what: &str, above: &str, below: &str) {
+        let ratio = self.ratio(above, below);
+        verdict(&format!("{what}: {above} over {below}"), ratio, &format!("at most {most}"), ratio <= most);
+    }
+
+    /// One line: the ratio of two sides, and whether it is at least so much.
+    pub fn at_least(&self, least: f64, what: &str, above: &str, below: &str) {
+        let ratio = self.ratio(above, below);
+        verdict(&format!("{what}: {above} over {below}"), ratio, &format!("at least {least}"), ratio >= least);
+    }
+}
+
+fn verdict(what: &str, ratio: f64, bar: &str, met: bool) {
+    say(&format!("{:<8}{what}: {ratio:.2} ({bar})", if met { "met" } else { "NOT met" }));
+}
+
+/// What an operation is made of: parts that were measured alone, and what is left.
+pub fn breakdown(what: &str, whole: f64, parts: &[(&str, f64)]) {
+    let rest = whole - parts.iter().map(|(_, ns)| ns).sum::<f64>();
+    let parts: Vec<String> = parts.iter().map(|(name, ns)| format!("{name} {}", shown(*ns))).collect();
+    say(&format!("    {what} {} = {}, rest {}", shown(whole), parts.join(", "), shown(rest)));
+}
+
+/// A time for people.
+fn shown(ns: f64) -> String {
+    if ns.abs() < 10_000.0 { format!("{ns:.0} ns") } else { format!("{:.1} us", ns / 1e3) }
+}
+
+/// Prints a line.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
