@@ -18,6 +18,9 @@ mod open;
 mod pcm;
 pub mod persist;
 mod space;
+mod stores;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod timing;
 mod token;
 mod window;
 
@@ -135,11 +138,21 @@ pub unsafe trait Region: Send + Sync {
         }
     }
 
-    /// Stores bytes past the cache where the processor can. They become durable by `fence`.
+    /// Stores bytes, past the cache where the processor can and where durability or speed asks for it. They become
+    /// durable by `fence`.
     ///
     /// # Safety
     /// As [`Region::write`].
     unsafe fn stream(&self, at: u64, from: &[u8]);
+
+    /// Stores bytes, like `stream`, where nothing was read or stored lately: so they are probably in no cache.
+    ///
+    /// # Safety
+    /// As [`Region::write`].
+    unsafe fn stream_fresh(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.stream(at, from) }
+    }
 
     /// Stores zeros, like `stream`.
     ///

@@ -3,6 +3,7 @@
 use crate::copy::copy;
 use crate::open::{self, Backing, MapOptions, Source};
 use crate::space::{Space, can_map, largest_free};
+use crate::stores::past_cache;
 use crate::{Error, Result};
 use crate::{Persistence, Piece, Region, Window, persist, window};
 use pocketstone_vfs::Context;
@@ -157,6 +158,26 @@ impl Mapped {
         unsafe { self.space.base().add(at as usize) }
     }
 
+    /// # Safety
+    /// As [`Region::write`].
+    #[inline]
+    unsafe fn stream_by(&self, at: u64, from: &[u8], cold: bool) {
+        let to = self.place_to_store(at, from.len() as u64);
+        // SAFETY: as in `write`.
+        unsafe {
+            if self.flushed {
+                persist::stream(to, from.as_ptr(), from.len());
+            } else if past_cache(from.len(), cold) {
+                persist::stream(to, from.as_ptr(), from.len());
+                // Stores past the cache are ordered by nothing else: neither a lock that is released nor a fence of
+                // this region, which has none for media that are not flushed.
+                persist::fence();
+            } else {
+                copy(from.as_ptr(), to, from.len());
+            }
+        }
+    }
+
     #[inline]
     fn place_to_store(&self, at: u64, bytes: u64) -> *mut u8 {
         assert!(self.writable, "store to a region opened read-only");
@@ -233,7 +254,7 @@ unsafe impl Region for Mapped {
     fn read(&self, at: u64, into: &mut [u8]) {
         let from = self.place(at, into.len() as u64);
         // SAFETY: `place` checked the range; `into` is memory of its own.
-        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
+        unsafe { copy(from, into.as_mut_ptr(), into.len()) }
     }
 
     #[inline]
@@ -265,15 +286,14 @@ unsafe impl Region for Mapped {
 
     #[inline]
     unsafe fn stream(&self, at: u64, from: &[u8]) {
-        let to = self.place_to_store(at, from.len() as u64);
-        // SAFETY: as in `write`.
-        unsafe {
-            if self.flushed {
-                persist::stream(to, from.as_ptr(), from.len());
-            } else {
-                copy(from.as_ptr(), to, from.len());
-            }
-        }
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.stream_by(at, from, false) }
+    }
+
+    #[inline]
+    unsafe fn stream_fresh(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.stream_by(at, from, true) }
     }
 
     unsafe fn zero(&self, at: u64, bytes: u64) {

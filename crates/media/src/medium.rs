@@ -148,6 +148,21 @@ impl Medium {
         Flushed::new(self.id, at, from.len() as u64)
     }
 
+    /// As [`Medium::stream`], where nothing was read or stored lately.
+    ///
+    /// # Safety
+    /// As [`Region::write`]: nobody else loads or stores these bytes meanwhile, or has a reference to them.
+    ///
+    /// # Panics
+    /// When the range is not inside the region; in debug builds, when `after` is of another medium.
+    #[inline]
+    pub unsafe fn stream_fresh(&self, at: u64, from: &[u8], after: Durable) -> Flushed {
+        after.demand(self.id);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.stream_fresh(at, from) };
+        Flushed::new(self.id, at, from.len() as u64)
+    }
+
     /// Stores zeros past the cache, once `after` is durable.
     ///
     /// # Safety

@@ -57,6 +57,18 @@ pub(crate) fn stream(parts: &Parts, body: &Body, from: &[u8], offset: u64) -> Fl
     flushed
 }
 
+/// As [`stream`], where nobody looks yet: beyond the end of the file, or in new space.
+pub(crate) fn stream_fresh(parts: &Parts, body: &Body, from: &[u8], offset: u64) -> Flushed {
+    let mut flushed = Flushed::nothing();
+    body.spans(offset, offset + from.len() as u64, |at, part| {
+        if let Some(at) = at {
+            // SAFETY: who calls has locked the file exclusively, or has just taken these pages for it.
+            flushed.join(unsafe { parts.store.medium.stream_fresh(at, &from[part], Durable::in_place()) });
+        }
+    });
+    flushed
+}
+
 /// Zeroes a part of a file's content, as far as it has space.
 pub(crate) fn zero(parts: &Parts, body: &Body, range: Range<u64>) -> Flushed {
     let mut flushed = Flushed::nothing();

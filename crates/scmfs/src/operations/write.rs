@@ -108,7 +108,7 @@ pub(crate) fn change(parts: &Parts, ino: Ino, state: &mut State, change: &Change
         // What lies beyond the old end is whatever was there before.
         flushed = flushed.and(contents::zero(parts, body, old_size..range.start.min(change.size)));
     }
-    flushed = flushed.and(contents::stream(parts, body, change.data, range.start));
+    flushed = flushed.and(contents::stream_fresh(parts, body, change.data, range.start));
     let data = Written { data: change.data, offset: range.start };
     if let Some(sums) = sums {
         let fresh = |offset| !stays(offset);
