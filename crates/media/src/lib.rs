@@ -17,6 +17,7 @@ pub mod nand;
 mod open;
 mod pcm;
 pub mod persist;
+mod present;
 mod space;
 mod stores;
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -2,6 +2,7 @@
 
 use crate::copy::copy;
 use crate::open::{self, Backing, MapOptions, Source};
+use crate::present::Present;
 use crate::space::{Space, can_map, largest_free};
 use crate::stores::past_cache;
 use crate::{Error, Result};
@@ -35,6 +36,9 @@ pub struct Mapped {
     /// Stores are flushed and fenced: the memory is power-safe, or might be.
     flushed: bool,
     zeroed: bool,
+    /// What was made present so far, where that costs nothing but time: pages of an ordinary file would have to be
+    /// written to the disk.
+    present: Option<Present>,
 }
 
 const HUGE: u64 = 2 << 20;
@@ -125,6 +129,11 @@ impl Mapped {
             _ => Persistence::ProcessSafe,
         };
         let Source { file, backing, bytes, map_bytes, zeroed } = source;
+        let in_memory = match &backing {
+            Backing::File { system, .. } => dax || system == "tmpfs",
+            Backing::Device { .. } | Backing::Anonymous => true,
+        };
+        let present = (in_memory && options.writable).then(|| Present::none(space.bytes() as u64));
         let mapped = Mapped {
             space,
             file,
@@ -139,6 +148,7 @@ impl Mapped {
             persistence,
             flushed: power_safe || options.flushed && persist::available(),
             zeroed,
+            present,
         };
         mapped.prefer_huge_pages(0, whole);
         Ok(mapped)
@@ -163,6 +173,11 @@ impl Mapped {
     #[inline]
     unsafe fn stream_by(&self, at: u64, from: &[u8], cold: bool) {
         let to = self.place_to_store(at, from.len() as u64);
+        if let Some(present) = self.present.as_ref().filter(|_| cold) {
+            for part in present.absent(at, from.len() as u64) {
+                self.touch(part.start, self.bytes().min(part.end) - part.start);
+            }
+        }
         // SAFETY: as in `write`.
         unsafe {
             if self.flushed {
