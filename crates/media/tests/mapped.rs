@@ -26,6 +26,37 @@ fn window_bytes(region: &dyn Region, pieces: &[Piece]) -> Vec<u8> {
 }
 
 #[test]
+fn stores_of_every_kind_are_whole_and_touch_nothing_else() {
+    let memory = if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
+    let bytes = 3 << 20;
+    for flushed in [false, persist::available()] {
+        let home = tempfile::tempdir_in(&memory).unwrap();
+        let region = Mapped::create(&home.path().join("volume"), bytes, &MapOptions { flushed, ..options() }).unwrap();
+        // On both sides of the lengths at which another kind begins, and over the end of a part that is made present.
+        for (at, length) in [(0, 100), (PAGE + 3, 2047), (2 * PAGE, 4096), (256 * 1024 - 7, 70_001), (1 << 20, 1 << 20)]
+        {
+            let content: Vec<u8> = (0..length + 1).map(|i: usize| (i * 7 + i / 256 + 1) as u8).collect();
+            for fresh in [true, false] {
+                // SAFETY: nobody else uses these bytes.
+                unsafe {
+                    region.zero(0, bytes);
+                    match fresh {
+                        true => region.stream_fresh(at, &content[1..]),
+                        false => region.stream(at, &content[1..]),
+                    }
+                }
+                region.fence();
+                let mut found = vec![0xEE; bytes as usize];
+                region.read(0, &mut found);
+                let (start, end) = (at as usize, at as usize + length);
+                assert!(found[start..end] == content[1..], "{length} bytes at {at}");
+                assert!(found[..start].iter().chain(&found[end..]).all(|byte| *byte == 0), "{length} bytes at {at}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_file_keeps_what_was_stored() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("volume");
