@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is made present at once: enough for the kernel to take a fraction of the time that a fault for every page
 /// takes, and little enough for nobody to notice.
-const PART_BYTES: u64 = 256 << 10;
+const PART_BYTES: u64 = 512 << 10;
 
 /// A bit for each part, set once.
 pub(crate) struct Present(Vec<AtomicU64>);

@@ -33,7 +33,7 @@ fn stores_of_every_kind_are_whole_and_touch_nothing_else() {
         let home = tempfile::tempdir_in(&memory).unwrap();
         let region = Mapped::create(&home.path().join("volume"), bytes, &MapOptions { flushed, ..options() }).unwrap();
         // On both sides of the lengths at which another kind begins, and over the end of a part that is made present.
-        for (at, length) in [(0, 100), (PAGE + 3, 2047), (2 * PAGE, 4096), (256 * 1024 - 7, 70_001), (1 << 20, 1 << 20)]
+        for (at, length) in [(0, 100), (PAGE + 3, 2047), (2 * PAGE, 4096), (512 * 1024 - 7, 70_001), (1 << 20, 1 << 20)]
         {
             let content: Vec<u8> = (0..length + 1).map(|i: usize| (i * 7 + i / 256 + 1) as u8).collect();
             for fresh in [true, false] {
