@@ -51,13 +51,13 @@ unsafe fn copy_string(from: *const u8, to: *mut u8, bytes: usize) {
 /// Both ranges are valid for `bytes`, at least 256, and do not overlap; the processor has AVX.
 #[inline]
 unsafe fn copy_loop(from: *const u8, to: *mut u8, bytes: usize) {
-    // The first 128 bytes, and the last ones, are copied where they lie; the loop between them stores whole lines,
+    // The first 64 bytes and the last 128 are copied where they lie; the loop between them stores whole lines,
     // from the second or third on, and what it copies a second time it does not change.
     let skipped = 64 - to as usize % 64;
     let rounds = (bytes - skipped) / 128;
-    // SAFETY: the first and the last 128 bytes lie in both ranges. The loop copies 128 bytes `rounds` times, from
+    // SAFETY: the first 64 and the last 128 bytes lie in both ranges. The loop copies 128 bytes `rounds` times, from
     // `skipped` on: `skipped` is at most 64, so there is a round at least, and the last one ends within the ranges.
-    // Before `skipped` the first 128 bytes reach, and what the loop leaves is less than the last 128.
+    // The first 64 bytes reach at least to `skipped`, and what the loop leaves is less than the last 128.
     unsafe {
         asm!(
             "vmovdqu ymm0, [{from}]",
