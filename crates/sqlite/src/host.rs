@@ -26,7 +26,12 @@ pub struct Host {
 /// its end.
 ///
 /// ```text
-///   0 | ... | 67 libversion_number | 68 malloc | ... | 141 vfs_find | 142 vfs_register | ... | 167 log | ... | 189 uri_parameter
+///  67 libversion_number
+///  68 malloc
+/// 141 vfs_find
+/// 142 vfs_register
+/// 167 log
+/// 189 uri_parameter
 /// ```
 #[repr(C)]
 pub(crate) struct Routines([*const c_void; 190]);
