@@ -8,6 +8,8 @@ BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare databas
   validation published
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;
+# A recipe: what Maven fetches and builds is fetched and built meanwhile.
+beside_java = @$(RUST) scripts/java & java=$$!; status=0; $(1) || status=1; wait $$java || status=1; exit $$status
 
 export POCKETSTONE_BIN := $(CURDIR)/$(BINARY)
 # Where tests and scripts count what they skip.
@@ -67,11 +69,8 @@ setup-torture:
 	@scripts/setup torture
 	@scripts/suites
 
-# What Maven fetches and builds is fetched and built meanwhile.
 build:
-	@$(RUST) scripts/java & java=$$!; status=0; \
-	  cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner || status=1; \
-	  wait $$java || status=1; exit $$status
+	$(call beside_java,cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner)
 
 format:
 	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && \
@@ -81,9 +80,7 @@ format:
 
 # With the features that the tests need: the commands alone would have others, and all would be compiled twice.
 checked:
-	@$(RUST) scripts/java & java=$$!; status=0; \
-	  cargo build $(LOCKED) --workspace --bins --tests || status=1; \
-	  wait $$java || status=1; exit $$status
+	$(call beside_java,cargo build $(LOCKED) --workspace --bins --tests)
 
 # Nothing is linked when fuzz targets are read: libFuzzer, and a C++ compiler for it, need not be there.
 lint:

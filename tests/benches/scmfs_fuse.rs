@@ -13,6 +13,7 @@ use ground::{Ground, left_out, volume};
 use measure::{bar, nanoseconds};
 use pocketstone_core::random::Random;
 use pocketstone_mount::{MountOptions, Mounted, mount, mount_null};
+use pocketstone_testing::bench::median;
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::Write;
@@ -111,11 +112,6 @@ fn reads<const N: usize>(files: [&File; N]) -> [f64; N] {
         }
     }
     times.map(median)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// The null file system's file.

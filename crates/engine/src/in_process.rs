@@ -3,9 +3,12 @@
 use crate::{NoMap, Touch, Tree};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_media::{MapOptions, Mapped, Region};
+use pocketstone_scmfs::OpenOptions;
 use pocketstone_vfs::{Held, Ino, Meta, Operations, ROOT, Rename};
 use pocketstone_workload::Purpose;
 use std::ffi::CStr;
+use std::path::Path;
 
 /// The files of an SCMFS volume.
 pub type ScmfsTree = VolumeTree<pocketstone_scmfs::Volume>;
@@ -25,6 +28,16 @@ pub trait InProcess: Operations<Handle: Send> + Send + Sync + Sized + 'static {
     /// # Errors
     /// `ErrorKind::User` if the volume does not support views of its files.
     fn map(file: VolumeFile<'_, Self>) -> Result<Self::Map<'_>>;
+}
+
+/// Opens an SCMFS volume in a file, all of its memory mapped: storage class memory is there from the start.
+///
+/// # Errors
+/// `ErrorKind::Board` if it cannot be mapped, is in use, or is no volume.
+pub fn open_scmfs(path: &Path) -> Result<pocketstone_scmfs::Volume> {
+    let region = Mapped::open(path, &MapOptions::default())?;
+    region.touch(0, region.bytes());
+    Ok(pocketstone_scmfs::Volume::open(Box::new(region), &OpenOptions::default())?)
 }
 
 /// An open volume, from its root directory on.

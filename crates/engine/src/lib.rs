@@ -15,7 +15,7 @@ mod tree;
 
 pub use clock::now_ns;
 pub use executor::Executor;
-pub use in_process::{InProcess, ScmfsMap, ScmfsTree, VolumeFile, VolumeTree, Yaffs2Tree};
+pub use in_process::{InProcess, ScmfsMap, ScmfsTree, VolumeFile, VolumeTree, Yaffs2Tree, open_scmfs};
 pub use kernel::{KernelTree, resident_pages};
 pub use mapping::Mapping;
 pub use populate::populate;

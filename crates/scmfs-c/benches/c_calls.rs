@@ -3,6 +3,7 @@
 
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{Meta, OpenOptions, Operations, ROOT, Volume};
+use pocketstone_testing::bench::{cpu, median};
 use scmfs::file::{OpenFile, scmfs_open, scmfs_pread, scmfs_pwrite};
 use scmfs::types::{SCMFS_CREATE, SCMFS_READ, SCMFS_WRITE};
 use scmfs::volume::{OpenVolume, scmfs_volume_create, scmfs_volume_open};
@@ -10,27 +11,16 @@ use std::ffi::{CString, c_void};
 use std::hint::black_box;
 use std::io::Write;
 use std::ptr::{null, null_mut};
-use std::time::Duration;
 
 const ROUNDS: usize = 31;
 const CALLS: u64 = 50_000;
 const FILES: [(&str, u64); 2] = [("small", 16), ("large", 4096)];
-
-fn cpu() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
 
 /// Nanoseconds of one call, in a file of so many pages.
 fn measure(pages: u64, mut call: impl FnMut(u64)) -> f64 {
     let start = cpu();
     (0..CALLS).for_each(|i| call(i.wrapping_mul(7) % pages * 4096));
     (cpu() - start).as_nanos() as f64 / CALLS as f64
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn main() {

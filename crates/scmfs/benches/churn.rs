@@ -11,17 +11,12 @@ use churn::Churn;
 use place::huge_tmpfs;
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Operations, Volume};
+use pocketstone_testing::bench::cpu;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-
-/// Time that this thread has had of a processor: other work of the machine must not count.
-fn cpu() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
 
 fn since(start: Duration) -> f64 {
     (cpu() - start).as_secs_f64()

@@ -5,6 +5,7 @@
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, Volume};
 use pocketstone_sqlite::{Host, register};
+use pocketstone_testing::bench::median;
 use rusqlite::{Connection, OpenFlags};
 use std::hint::black_box;
 use std::io::Write;
@@ -77,12 +78,6 @@ impl Subject {
     }
 }
 
-fn median(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
 fn main() {
     register(Host::linked()).expect("a VFS");
     let home = tempfile::tempdir_in("/dev/shm").expect("a directory");
@@ -112,10 +107,10 @@ fn main() {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{:<32} {:>12} {:>12} {:>12}   us", "", "update", "of 4 pages", "query").expect("a terminal");
     for subject in &subjects {
-        let [one, four, query] = subject.times.each_ref().map(|times| median(times));
+        let [one, four, query] = subject.times.clone().map(median);
         writeln!(out, "{:<32} {one:>12.2} {four:>12.2} {query:>12.2}", subject.name).expect("a terminal");
     }
-    let of = |subject: usize, what: usize| median(&subjects[subject].times[what]);
+    let of = |subject: usize, what: usize| median(subjects[subject].times[what].clone());
     let mut bar = |name: &str, value: f64, bar: f64, most: bool| {
         let met = if most { value <= bar } else { value >= bar };
         let (sign, word) = (if most { "at most" } else { "at least" }, if met { "met" } else { "NOT met" });

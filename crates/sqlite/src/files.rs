@@ -3,7 +3,7 @@
 use crate::locks::Busy;
 use crate::place::Place;
 use crate::shm::User;
-use crate::transaction::{self, Journal, Level, Shared, Transaction, whole};
+use crate::transaction::{self, Journal, Level, Shared, Transaction};
 use crate::volumes::{Database, Use};
 use pocketstone_scmfs::{Error, File, Result};
 use std::ops::Range;
@@ -47,17 +47,7 @@ pub(crate) struct Connection {
 impl Connection {
     pub fn new(opened: Use, place: &Place, file: File) -> Connection {
         let database = opened.database(file.ino());
-        let transaction = Transaction {
-            level: Level::None,
-            journal: Journal::Absent,
-            staging: Default::default(),
-            file,
-            journal_at: place.with(JOURNAL),
-            page: opened.page,
-            has_no_space: false,
-            wants_sync: false,
-            spare: Vec::new(),
-        };
+        let transaction = Transaction::new(file, place.journal(), opened.page);
         let transaction = Arc::new(Mutex::new(transaction));
         Connection { transaction, database, user: User::default(), keeps_wal: false, opened }
     }
@@ -99,9 +89,8 @@ impl Connection {
     }
 
     /// See [`Transaction::commit`].
-    pub fn commit(&self) -> Result<bool> {
-        let mut transaction = transaction::lock(&self.transaction);
-        transaction.commit(&self.opened.volume)
+    pub fn commit(&self) -> Result<()> {
+        transaction::lock(&self.transaction).commit(&self.opened.volume)
     }
 
     /// What is written from here on is not part of a transaction with a rollback journal.
@@ -134,16 +123,13 @@ impl Drop for Connection {
     }
 }
 
-/// How SQLite names a database's rollback journal.
-const JOURNAL: &str = "-journal";
-
 /// Opens a database's rollback journal. One that a connection begins while it may write is kept in memory; one that is
 /// there otherwise is a file.
 ///
 /// # Errors
 /// As [`Place::open`] and [`Place::create`].
 pub(crate) fn open_journal(opened: Use, place: &Place, create: bool) -> Result<Object> {
-    let database = place.without(JOURNAL).and_then(|database| database.find(&opened.volume).ok());
+    let database = place.database().and_then(|database| database.find(&opened.volume).ok());
     let writer = database.filter(|_| create).and_then(|ino| opened.database(ino).locks.writer());
     let Some(writer) = writer else {
         let file = if create { place.create(&opened.volume)? } else { place.open(&opened.volume)? };
@@ -186,7 +172,7 @@ impl Object {
             Object::Database(connection) => {
                 transaction::lock(&connection.transaction).write(&connection.opened.volume, from, offset)
             }
-            Object::Other(file, _) => whole(file.write_at(from, offset)?, from),
+            Object::Other(file, _) => file.write_at(from, offset).map(drop),
             Object::Journal(journal) => {
                 let mut transaction = transaction::lock(&journal.transaction);
                 if let Journal::Absent = transaction.journal {
@@ -195,7 +181,7 @@ impl Object {
                 }
                 match &mut transaction.journal {
                     Journal::File(file) => {
-                        whole(file.write_at(from, offset)?, from)?;
+                        file.write_at(from, offset)?;
                         // That ends it, where it is kept open.
                         let ends = offset == 0 && from.iter().all(|byte| *byte == 0);
                         if ends { transaction.end_journal_file(&journal.opened.volume) } else { Ok(()) }
@@ -241,11 +227,7 @@ impl Object {
 
     pub fn sync(&self) -> Result<()> {
         match self {
-            Object::Database(connection) => {
-                let mut transaction = transaction::lock(&connection.transaction);
-                transaction.wants_sync = !transaction.staging.is_empty();
-                if transaction.wants_sync { Ok(()) } else { transaction.file.sync() }
-            }
+            Object::Database(connection) => transaction::lock(&connection.transaction).sync(),
             Object::Other(file, _) => file.sync(),
             Object::Journal(journal) => match &transaction::lock(&journal.transaction).journal {
                 Journal::File(file) => file.sync(),
@@ -266,10 +248,10 @@ impl Object {
         }
     }
 
-    /// Whether the name is the file's still; a journal in memory never had it.
+    /// Whether the file has lost its name; a journal of a transaction counts as one that has not.
     pub fn has_moved(&self) -> bool {
         match self {
-            Object::Database(connection) => transaction::lock(&connection.transaction).file.attributes().links == 0,
+            Object::Database(connection) => transaction::lock(&connection.transaction).has_moved(),
             Object::Other(file, _) => file.attributes().links == 0,
             Object::Journal(_) => false,
         }

@@ -16,7 +16,7 @@ type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
 pub struct Host {
     pub(crate) vfs_find: VfsFind,
     pub(crate) vfs_register: VfsRegister,
-    pub(crate) uri_parameter: UriParameter,
+    uri_parameter: UriParameter,
     malloc: Malloc,
     log: Log,
     version: Version,
@@ -81,25 +81,21 @@ impl Host {
         // SAFETY: it takes nothing.
         unsafe { (self.version)() >= OLDEST }
     }
-
-    /// The value of a parameter of a database's URI.
-    ///
-    /// # Safety
-    /// `name` is one that SQLite gave to the VFS for a database file.
-    pub(crate) unsafe fn parameter(&self, name: *const c_char, key: &CStr) -> Option<String> {
-        // SAFETY: the caller's promise; what is returned lies behind the name, and ends with a zero.
-        let value = unsafe { (self.uri_parameter)(name, key.as_ptr()) };
-        // SAFETY: as above.
-        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
-    }
 }
 
 /// The one that the VFS is registered in.
-static HOST: OnceLock<Host> = OnceLock::new();
+pub(crate) static HOST: OnceLock<Host> = OnceLock::new();
 
-pub(crate) fn set(host: Host) {
-    // Of two registrations the first one counts.
-    let _ = HOST.set(host);
+/// The value of a parameter of a database's URI.
+///
+/// # Safety
+/// `name` is one that SQLite gave to the VFS for a database file.
+pub(crate) unsafe fn parameter(name: *const c_char, key: &CStr) -> Option<String> {
+    let host = HOST.get()?;
+    // SAFETY: the caller's promise; what is returned lies behind the name, and ends with a zero.
+    let value = unsafe { (host.uri_parameter)(name, key.as_ptr()) };
+    // SAFETY: as above.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
 }
 
 /// Tells SQLite's error log why something failed: a result code says little.

@@ -36,5 +36,5 @@ mod vfs;
 mod volumes;
 
 pub use host::Host;
-pub use vfs::{NAME, register, register_default, register_extension};
+pub use vfs::{register, register_extension};
 pub use volumes::{Attached, attach};

@@ -203,7 +203,7 @@ unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, what: c_int, arg
                 return outcome(connection.prepare(!argument.is_null()), ffi::SQLITE_IOERR_FSYNC);
             }
             (ffi::SQLITE_FCNTL_COMMIT_PHASETWO, Object::Database(connection)) => {
-                return outcome(connection.commit().map(drop), ffi::SQLITE_IOERR_COMMIT_ATOMIC);
+                return outcome(connection.commit(), ffi::SQLITE_IOERR_COMMIT_ATOMIC);
             }
             (ffi::SQLITE_FCNTL_CKPT_START, Object::Database(connection)) => connection.leave_rollback_mode(),
             _ => return ffi::SQLITE_NOTFOUND,

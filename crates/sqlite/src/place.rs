@@ -3,6 +3,8 @@
 use pocketstone_scmfs::{Error, File, FileType, Ino, Meta, Operations, ROOT, Result, Volume};
 
 const PERMISSIONS: u16 = 0o644;
+/// How SQLite names a database's rollback journal.
+const JOURNAL: &str = "-journal";
 
 /// A file's path in a volume.
 #[derive(Clone)]
@@ -15,18 +17,18 @@ impl Place {
         Place { path: path.to_owned() }
     }
 
-    /// The same with a suffix, as SQLite names journals.
-    pub fn with(&self, suffix: &str) -> Place {
-        Place { path: format!("{}{suffix}", self.path) }
+    /// Where the rollback journal of a database is.
+    pub fn journal(&self) -> Place {
+        Place { path: format!("{}{JOURNAL}", self.path) }
     }
 
-    /// The same without a suffix, if it has it.
-    pub fn without(&self, suffix: &str) -> Option<Place> {
-        Some(Place::new(self.path.strip_suffix(suffix)?))
+    /// The database whose rollback journal it is, if it is one.
+    pub fn database(&self) -> Option<Place> {
+        Some(Place::new(self.path.strip_suffix(JOURNAL)?))
     }
 
     pub fn is_journal(&self) -> bool {
-        self.path.ends_with("-journal")
+        self.path.ends_with(JOURNAL)
     }
 
     fn parts(&self, volume: &Volume) -> Result<(Ino, &[u8])> {

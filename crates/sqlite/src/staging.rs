@@ -134,19 +134,14 @@ impl Staging {
     pub fn changes(&mut self) -> (Vec<(u64, &[u8])>, u64) {
         let size = self.size.unwrap_or_default();
         if self.seen < size && self.block > 0 {
-            let mut at = self.seen / self.block * self.block;
-            while at < size {
-                // A block that is partly seen was read before it was changed; one that is not changed stays.
-                if at >= self.seen {
-                    self.blocks.entry(at).or_insert_with(|| vec![0; self.block as usize]);
-                }
-                at += self.block;
+            // A block that is partly seen was read before it was changed; one that is not changed stays.
+            for at in (self.seen.next_multiple_of(self.block)..size).step_by(self.block as usize) {
+                self.blocks.entry(at).or_insert_with(|| vec![0; self.block as usize]);
             }
         }
-        let within = self.blocks.range(..size);
-        let cut = |(at, content): (&u64, &'_ Vec<u8>)| (*at, (size - at).min(content.len() as u64) as usize);
-        let writes = within.map(|(at, content)| (*at, &content[..cut((at, content)).1])).collect();
-        (writes, size)
+        let within = |at: u64, content: &Vec<u8>| (size - at).min(content.len() as u64) as usize;
+        let blocks = self.blocks.range(..size);
+        (blocks.map(|(at, content)| (*at, &content[..within(*at, content)])).collect(), size)
     }
 
     /// About what a record of the volume's journal takes of it, never less: `page` is the volume's small page, where

@@ -3,7 +3,7 @@
 
 use crate::place::Place;
 use crate::staging::Staging;
-use pocketstone_scmfs::{Allocate, Error, File, FileBatch, Result, Volume};
+use pocketstone_scmfs::{Allocate, File, FileBatch, Result, Volume};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a connection may do; the numbers are SQLite's.
@@ -45,19 +45,19 @@ pub(crate) enum Journal {
 pub(crate) struct Transaction {
     pub level: Level,
     pub journal: Journal,
-    pub staging: Staging,
+    staging: Staging,
     /// The database.
-    pub file: File,
+    file: File,
     /// The journal's name.
-    pub journal_at: Place,
+    journal_at: Place,
     /// The volume's small page in bytes.
-    pub page: u64,
+    page: u64,
     /// There was no space for a journal file. What SQLite does to roll back is staged.
-    pub has_no_space: bool,
+    has_no_space: bool,
     /// SQLite asked for the changes to be made durable.
-    pub wants_sync: bool,
+    wants_sync: bool,
     /// Memory of a journal that is not needed any more.
-    pub spare: Vec<u8>,
+    spare: Vec<u8>,
 }
 
 /// A transaction is a connection's own, whose database and journal SQLite calls one at a time.
@@ -69,6 +69,21 @@ pub(crate) fn lock(transaction: &Shared) -> MutexGuard<'_, Transaction> {
 }
 
 impl Transaction {
+    /// Of a connection that has no lock yet. `page`: the volume's small page in bytes.
+    pub fn new(file: File, journal_at: Place, page: u64) -> Transaction {
+        Transaction {
+            level: Level::None,
+            journal: Journal::Absent,
+            staging: Staging::default(),
+            file,
+            journal_at,
+            page,
+            has_no_space: false,
+            wants_sync: false,
+            spare: Vec::new(),
+        }
+    }
+
     /// Whether changes are kept here until the commit. A journal in memory stays in charge after SQLite has deleted it:
     /// the commit itself comes after that.
     fn stages(&self) -> bool {
@@ -93,11 +108,22 @@ impl Transaction {
             self.has_no_space = spilled.is_err();
             return spilled;
         }
-        whole(self.file.write_at(from, offset)?, from)
+        self.file.write_at(from, offset).map(drop)
     }
 
     pub fn truncate(&mut self, size: u64) -> Result<()> {
         if self.stages() { self.staging.truncate(&self.file, size) } else { self.file.truncate(size) }
+    }
+
+    /// What is staged is made durable by the commit.
+    pub fn sync(&mut self) -> Result<()> {
+        self.wants_sync = !self.staging.is_empty();
+        if self.wants_sync { Ok(()) } else { self.file.sync() }
+    }
+
+    /// Whether the database's file has lost its name.
+    pub fn has_moved(&self) -> bool {
+        self.file.attributes().links == 0
     }
 
     fn fits(&self, volume: &Volume) -> bool {
@@ -141,10 +167,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits what is staged, all or nothing. Whether there was anything.
-    pub fn commit(&mut self, volume: &Volume) -> Result<bool> {
+    /// Commits what is staged, all or nothing.
+    pub fn commit(&mut self, volume: &Volume) -> Result<()> {
         if self.staging.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         let (writes, size) = self.staging.changes();
         let done = volume.write_batch(&[FileBatch { file: &self.file, writes: &writes, size: Some(size) }]);
@@ -155,7 +181,7 @@ impl Transaction {
         if std::mem::take(&mut self.wants_sync) {
             self.file.sync()?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Forgets what is staged: the transaction was rolled back.
@@ -197,16 +223,11 @@ impl Transaction {
         }
         let (writes, size) = staging.changes();
         for (offset, data) in writes {
-            whole(self.file.write_at(data, offset)?, data)?;
+            self.file.write_at(data, offset)?;
         }
         if self.file.attributes().size != size {
             self.file.truncate(size)?;
         }
         Ok(())
     }
-}
-
-/// Fewer bytes than all are written only if space ran out.
-pub(crate) fn whole(written: usize, from: &[u8]) -> Result<()> {
-    if written == from.len() { Ok(()) } else { Err(Error::NoSpace) }
 }

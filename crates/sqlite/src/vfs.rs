@@ -2,7 +2,7 @@
 
 use crate::files::{Connection, Object, open_journal};
 use crate::host::{self, Host, Routines, log};
-use crate::methods::{self, Handle, code, guarded};
+use crate::methods::{Handle, NAME, code, guarded};
 use crate::place::Place;
 use crate::volumes::{self, Use};
 use libsqlite3_sys as ffi;
@@ -10,14 +10,11 @@ use pocketstone_scmfs::{Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-/// The VFS's name in URIs.
-pub const NAME: &CStr = methods::NAME;
 /// The parameter of a URI that names the volume.
 const VOLUME: &CStr = c"volume";
 
 /// The VFS, and the one that was the default: all that is not in a volume is its.
 struct Registered {
-    host: Host,
     below: *mut ffi::sqlite3_vfs,
     own: *mut ffi::sqlite3_vfs,
 }
@@ -39,32 +36,20 @@ fn registered() -> &'static Registered {
 /// # Errors
 /// The result code of SQLite; SQLITE_ERROR if it is older than 3.14.
 pub fn register(host: Host) -> std::result::Result<(), c_int> {
-    register_as(host, false)
-}
-
-/// Registers the VFS `scmfs` as the default: a URI needs no `vfs=scmfs` then. Names without `volume` belong to the VFS
-/// that was the default before.
-///
-/// # Errors
-/// The result code of SQLite; SQLITE_ERROR if it is older than 3.14.
-pub fn register_default(host: Host) -> std::result::Result<(), c_int> {
-    register_as(host, true)
-}
-
-fn register_as(host: Host, default: bool) -> std::result::Result<(), c_int> {
     if !host.is_new_enough() {
         return Err(ffi::SQLITE_ERROR);
     }
+    // Of two registrations the first one counts.
+    let host = host::HOST.get_or_init(|| host);
     let known = REGISTERED.get_or_init(|| {
         // SAFETY: a null name asks for the default.
         let below = unsafe { (host.vfs_find)(std::ptr::null()) };
         // SAFETY: SQLite always has a default VFS, which stays where it is.
         let own = Box::new(unsafe { describe(&*below) });
-        host::set(host);
-        Registered { host, below, own: Box::into_raw(own) }
+        Registered { below, own: Box::into_raw(own) }
     });
     // SAFETY: a whole description, which is never freed.
-    match unsafe { (known.host.vfs_register)(known.own, default.into()) } {
+    match unsafe { (host.vfs_register)(known.own, 0) } {
         ffi::SQLITE_OK => Ok(()),
         code => Err(code),
     }
@@ -133,8 +118,7 @@ unsafe fn place(name: *const c_char) -> Result<Option<(Use, Place)>> {
 unsafe fn open_object(name: *const c_char, flags: c_int) -> Option<Result<(Object, bool)>> {
     let of_database = flags & ffi::SQLITE_OPEN_MAIN_DB != 0;
     // SAFETY: a name of a database.
-    let volume =
-        (of_database && !name.is_null()).then(|| unsafe { registered().host.parameter(name, VOLUME) }).flatten();
+    let volume = (of_database && !name.is_null()).then(|| unsafe { host::parameter(name, VOLUME) }).flatten();
     // Open from here on, so that its place is found.
     let _kept = match volume.map(|volume| volumes::name_of(&volume).and_then(|name| volumes::open(&name))) {
         None => None,
@@ -166,7 +150,7 @@ fn open_at(opened: Use, place: &Place, flags: c_int, create: bool) -> Result<Obj
 }
 
 unsafe extern "C" fn open(
-    _vfs: *mut ffi::sqlite3_vfs,
+    vfs: *mut ffi::sqlite3_vfs,
     name: *const c_char,
     file: *mut ffi::sqlite3_file,
     flags: c_int,
@@ -174,14 +158,11 @@ unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: memory for a file; without methods SQLite does not close it.
     unsafe { (*file).pMethods = std::ptr::null() };
-    let mut below = false;
-    let code = guarded(ffi::SQLITE_CANTOPEN, || {
+    guarded(ffi::SQLITE_CANTOPEN, || {
         // SAFETY: SQLite's name and flags.
         match unsafe { open_object(name, flags) } {
-            None => {
-                below = true;
-                ffi::SQLITE_OK
-            }
+            // SAFETY: as SQLite called it.
+            None => unsafe { open_below(vfs, name, file, flags, out_flags) },
             Some(Ok((object, read_only))) => {
                 // SAFETY: `szOsFile` bytes, room for a handle; and for flags, if they are asked for.
                 unsafe {
@@ -200,53 +181,43 @@ unsafe extern "C" fn open(
                 code(&error, ffi::SQLITE_CANTOPEN)
             }
         }
-    });
-    if !below {
-        return code;
-    }
-    let vfs = registered().below;
-    // SAFETY: the VFS below has this method, and gets what it would get without this one.
-    unsafe { (*vfs).xOpen.map_or(ffi::SQLITE_CANTOPEN, |open| open(vfs, name, file, flags, out_flags)) }
+    })
 }
 
-unsafe extern "C" fn delete(_vfs: *mut ffi::sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
-    // SAFETY: a name.
-    let found = match unsafe { place(name) } {
-        Ok(found) => found,
-        Err(error) => return code(&error, ffi::SQLITE_IOERR_DELETE),
-    };
-    let Some((opened, place)) = found else {
-        let vfs = registered().below;
-        // SAFETY: as in `open`.
-        return unsafe { (*vfs).xDelete.map_or(ffi::SQLITE_IOERR_DELETE, |delete| delete(vfs, name, sync)) };
-    };
-    guarded(ffi::SQLITE_IOERR_DELETE, || match place.remove(&opened.volume) {
-        Ok(()) => ffi::SQLITE_OK,
-        // A journal that was in memory only.
-        Err(Error::NotFound) if place.is_journal() => ffi::SQLITE_OK,
-        Err(Error::NotFound) => ffi::SQLITE_IOERR_DELETE_NOENT,
-        Err(error) => code(&error, ffi::SQLITE_IOERR_DELETE),
+unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
+    guarded(ffi::SQLITE_IOERR_DELETE, || {
+        // SAFETY: a name.
+        let (opened, place) = match unsafe { place(name) } {
+            Ok(Some(found)) => found,
+            // SAFETY: as SQLite called it.
+            Ok(None) => return unsafe { delete_below(vfs, name, sync) },
+            Err(error) => return code(&error, ffi::SQLITE_IOERR_DELETE),
+        };
+        match place.remove(&opened.volume) {
+            Ok(()) => ffi::SQLITE_OK,
+            // A journal that was in memory only.
+            Err(Error::NotFound) if place.is_journal() => ffi::SQLITE_OK,
+            Err(Error::NotFound) => ffi::SQLITE_IOERR_DELETE_NOENT,
+            Err(error) => code(&error, ffi::SQLITE_IOERR_DELETE),
+        }
     })
 }
 
 unsafe extern "C" fn access(
-    _vfs: *mut ffi::sqlite3_vfs,
+    vfs: *mut ffi::sqlite3_vfs,
     name: *const c_char,
     flags: c_int,
     answer: *mut c_int,
 ) -> c_int {
-    // SAFETY: a name.
-    let found = match unsafe { place(name) } {
-        Ok(found) => found,
-        // That a journal is not there is no answer where nobody could look.
-        Err(error) => return code(&error, ffi::SQLITE_IOERR_ACCESS),
-    };
-    let Some((opened, place)) = found else {
-        let vfs = registered().below;
-        // SAFETY: as in `open`.
-        return unsafe { (*vfs).xAccess.map_or(ffi::SQLITE_IOERR_ACCESS, |access| access(vfs, name, flags, answer)) };
-    };
     guarded(ffi::SQLITE_IOERR_ACCESS, || {
+        // SAFETY: a name.
+        let (opened, place) = match unsafe { place(name) } {
+            Ok(Some(found)) => found,
+            // SAFETY: as SQLite called it.
+            Ok(None) => return unsafe { access_below(vfs, name, flags, answer) },
+            // That a journal is not there is no answer where nobody could look.
+            Err(error) => return code(&error, ffi::SQLITE_IOERR_ACCESS),
+        };
         // As SQLite's own VFS has it, an empty file is none.
         let there = match place.open(&opened.volume) {
             Ok(file) => flags != ffi::SQLITE_ACCESS_EXISTS || file.attributes().size > 0,
@@ -261,18 +232,17 @@ unsafe extern "C" fn access(
 
 /// A database in a volume is called by the volume's name and its own path: `/dev/shm/app.scmfs/app.db`.
 unsafe extern "C" fn full_pathname(
-    _vfs: *mut ffi::sqlite3_vfs,
+    vfs: *mut ffi::sqlite3_vfs,
     name: *const c_char,
     bytes: c_int,
     into: *mut c_char,
 ) -> c_int {
-    // SAFETY: a name of a database, with its parameters.
-    let Some(volume) = (unsafe { registered().host.parameter(name, VOLUME) }) else {
-        let vfs = registered().below;
-        // SAFETY: as in `open`.
-        return unsafe { (*vfs).xFullPathname.map_or(ffi::SQLITE_CANTOPEN, |full| full(vfs, name, bytes, into)) };
-    };
     guarded(ffi::SQLITE_CANTOPEN, || {
+        // SAFETY: a name of a database, with its parameters.
+        let Some(volume) = (unsafe { host::parameter(name, VOLUME) }) else {
+            // SAFETY: as SQLite called it.
+            return unsafe { full_pathname_below(vfs, name, bytes, into) };
+        };
         // SAFETY: a name ends with a zero.
         let path = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
         let volume = match volumes::name_of(&volume) {
@@ -310,6 +280,14 @@ macro_rules! below {
 type Symbol = Option<unsafe extern "C" fn(*mut ffi::sqlite3_vfs, *mut c_void, *const c_char)>;
 
 below! {
+    open_below = xOpen(
+        name: *const c_char, file: *mut ffi::sqlite3_file, flags: c_int, out_flags: *mut c_int
+    ) -> c_int { ffi::SQLITE_CANTOPEN }
+    delete_below = xDelete(name: *const c_char, sync: c_int) -> c_int { ffi::SQLITE_IOERR_DELETE }
+    access_below = xAccess(name: *const c_char, flags: c_int, answer: *mut c_int) -> c_int { ffi::SQLITE_IOERR_ACCESS }
+    full_pathname_below = xFullPathname(name: *const c_char, bytes: c_int, into: *mut c_char) -> c_int {
+        ffi::SQLITE_CANTOPEN
+    }
     dl_open = xDlOpen(path: *const c_char) -> *mut c_void { std::ptr::null_mut() }
     dl_error = xDlError(bytes: c_int, into: *mut c_char) { () }
     dl_sym = xDlSym(library: *mut c_void, symbol: *const c_char) -> Symbol { None }

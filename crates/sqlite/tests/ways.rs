@@ -263,14 +263,9 @@ fn read_only_connections_change_nothing() {
     let home = Home::new(32 * MIB);
     home.connect("/a.db").execute_batch("CREATE TABLE t (v); INSERT INTO t VALUES (1)").unwrap();
     for how in ["mode=ro", "immutable=1"] {
-        let connection = connect_as(&format!("{}&{how}", home.uri("/a.db")));
+        let connection = connect(&format!("{}&{how}", home.uri("/a.db")));
         assert_eq!(text(&connection, "SELECT v FROM t"), "1", "{how}");
         let refused = connection.execute("INSERT INTO t VALUES (2)", []).unwrap_err();
         assert_eq!(refused.sqlite_error_code(), Some(rusqlite::ErrorCode::ReadOnly), "{how}: {refused}");
     }
-}
-
-fn connect_as(uri: &str) -> Connection {
-    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_URI;
-    Connection::open_with_flags(uri, flags).unwrap()
 }

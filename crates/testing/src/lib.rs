@@ -1,5 +1,6 @@
 //! What the tests of all crates share. Nothing but tests and benchmarks depends on this crate.
 
+pub mod bench;
 pub mod clock;
 mod needs;
 mod runs;

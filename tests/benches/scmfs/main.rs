@@ -1,4 +1,5 @@
-//! SCMFS beside memory copies, tmpfs and ext4. Prints ratios from one run: medians over interleaved rounds.
+//! SCMFS beside memory copies, tmpfs and ext4. Prints ratios from one run: medians over interleaved rounds. Looking
+//! names up is in the bench of `calls`.
 
 mod data;
 mod ground;
@@ -21,7 +22,7 @@ fn main() {
     let Some(ground) = ground::Ground::prepare(10 << 30) else { return };
     let used = pocketstone_media::persist::instructions();
     say(&format!("cache lines are written back by {}, streams are stored by {}", used.write_back, used.stream));
-    let benches: [(&str, Bench); 9] = [
+    let benches: [(&str, Bench); 8] = [
         ("random-read", data::random_read),
         ("overwrite", data::overwrite),
         ("append", data::append),
@@ -30,7 +31,6 @@ fn main() {
         ("hugetlbfs", data::hugetlbfs),
         ("checksums", sums::cost),
         ("names", names::change),
-        ("look-up", names::look_up),
     ];
     for (name, bench) in benches {
         if wanted(name) {

@@ -1,5 +1,6 @@
 //! Interleaved measurements: each round runs every side once, and ratios are taken within a round.
 
+use pocketstone_testing::bench::median;
 use std::time::Instant;
 
 /// One thing to time: its name, and a run of it that returns how many operations it did.
@@ -34,12 +35,6 @@ pub fn interleave(rounds: usize, mut sides: Vec<Side<'_>>) -> Times {
         }
     }
     Times { names: sides.iter().map(|side| side.name).collect(), rounds: all }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
 impl Times {

@@ -1,10 +1,10 @@
-//! Creating, removing, renaming and looking up.
+//! Creating, removing and renaming.
 
 use crate::ground::{Ground, volume};
-use crate::measure::{bar, interleave, nanoseconds, side};
+use crate::measure::{bar, nanoseconds};
 use crate::say;
-use pocketstone_core::random::Random;
 use pocketstone_scmfs::{Ino, Meta, Operations, ROOT, Rename, Volume};
+use pocketstone_testing::bench::median;
 use std::fs;
 use std::path::Path;
 
@@ -85,36 +85,14 @@ pub fn change(ground: &Ground) {
 }
 
 fn report(what: &str, most: f64, samples: Vec<(&'static str, Vec<f64>)>) {
-    let median = |list: &[f64]| {
-        let mut sorted = list.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
-    };
-    let line: Vec<String> = samples.iter().map(|(n, list)| format!("{n} {}", nanoseconds(median(list)))).collect();
+    let line: Vec<String> =
+        samples.iter().map(|(n, list)| format!("{n} {}", nanoseconds(median(list.clone())))).collect();
     say(&format!("  {what}: {}", line.join(", ")));
     let of = |name: &str| samples.iter().find(|(known, _)| *known == name).map(|(_, list)| list);
     for name in ["scmfs", "scmfs durable"] {
-        bar(&format!("{what}, {name}, us"), of(name).map(|list| median(list) / 1e3), Some(most / 1e3), None);
+        bar(&format!("{what}, {name}, us"), of(name).map(|list| median(list.clone()) / 1e3), Some(most / 1e3), None);
     }
     let (Some(tmpfs), Some(scmfs)) = (of("tmpfs"), of("scmfs")) else { return };
     let ratios: Vec<f64> = tmpfs.iter().zip(scmfs).map(|(a, b)| a / b).collect();
-    bar(&format!("{what}: tmpfs over scmfs"), Some(median(&ratios)), None, Some(3.0));
-}
-
-/// Look-up in 1,000,000 entries against 1,000.
-pub fn look_up(ground: &Ground) {
-    let v = volume(&ground.tmpfs.join("look-up"), 3 << 30, false, Some(1_010_000));
-    let (small, large) = (full_directory(&v, 1000), full_directory(&v, 1_000_000));
-    let mut random = Random::labelled(1, "names");
-    let mut names = |count: u64| -> Vec<String> { (0..20_000).map(|_| name(random.below(count))).collect() };
-    let (few, many) = (names(1000), names(1_000_000));
-    let find = |directory: Ino, names: &[String]| {
-        for name in names {
-            std::hint::black_box(v.lookup(directory, name.as_bytes()).expect("it is there"));
-        }
-        names.len() as u64
-    };
-    let times = interleave(15, vec![side("1,000", || find(small, &few)), side("1,000,000", || find(large, &many))]);
-    say(&format!("  {}", times.line()));
-    bar("look-up in 1,000,000 entries over 1,000", times.ratio("1,000,000", "1,000"), Some(1.5), None);
+    bar(&format!("{what}: tmpfs over scmfs"), Some(median(ratios)), None, Some(3.0));
 }

@@ -1,10 +1,10 @@
 //! A database in an SCMFS volume that the engine's process opens as a library: SQLite, by the VFS for it.
 
+use crate::open_scmfs;
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_media::{MapOptions, Mapped, Region};
-use pocketstone_scmfs::{Meta, OpenOptions, Operations, ROOT, Volume};
+use pocketstone_scmfs::{Meta, Operations, ROOT};
 use pocketstone_sqlite::{Attached, Host, attach, register};
 use std::path::{Path, PathBuf};
 
@@ -19,8 +19,7 @@ pub(super) struct InRegion {
 }
 
 impl InRegion {
-    /// Opens the volume in a file, all of its memory mapped: storage class memory is there from the start. An initial
-    /// database is written to it.
+    /// Opens the volume in a file, and writes an initial database to it, if there is one.
     ///
     /// # Errors
     /// `ErrorKind::User` for another engine than SQLite; `ErrorKind::Board` if it cannot be opened, or is full.
@@ -29,9 +28,7 @@ impl InRegion {
             return Err(Error::user(format!("{} cannot use a volume in process", engine.name()))
                 .hint("set volume_access = \"fuse\""));
         }
-        let mapped = Mapped::open(region, &MapOptions::default())?;
-        mapped.touch(0, mapped.bytes());
-        let volume = Volume::open(Box::new(mapped), &OpenOptions::default())?;
+        let volume = open_scmfs(region)?;
         if !image.is_empty() {
             let file = volume.create_file(ROOT, FILE.as_bytes(), &Meta::file(0o644));
             let written = file.and_then(|file| file.write_at(image, 0));

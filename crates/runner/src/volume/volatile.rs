@@ -11,9 +11,9 @@ use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume as Asked};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
-use pocketstone_engine::{ScmfsTree, Yaffs2Tree};
+use pocketstone_engine::{ScmfsTree, Yaffs2Tree, open_scmfs};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
-use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, Region, WearMap};
+use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, WearMap};
 use pocketstone_mount::{MountOptions, mount_yaffs2};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use pocketstone_yaffs2 as yaffs2;
@@ -190,7 +190,7 @@ fn make_scmfs(backing: &mut Backing) -> Result<(Volume, Option<WearMap>)> {
         }
     };
     make_volume(&path, backing.bytes, backing._memory.is_some())?;
-    open_volume(&path).map(|volume| (volume, None))
+    Ok((open_scmfs(&path)?, None))
 }
 
 /// The size of a volume on a machine with that /proc/meminfo: at most half of what it has to spare.
@@ -264,13 +264,6 @@ fn make_volume(path: &Path, bytes: u64, there: bool) -> Result<()> {
     };
     let zeroed = there || region.zeroed();
     Ok(Volume::create(Box::new(region), &CreateOptions { zeroed, ..CreateOptions::default() })?)
-}
-
-/// Opens a volume, and has all of its memory mapped: storage class memory is there from the start.
-fn open_volume(path: &Path) -> Result<Volume> {
-    let region = Mapped::open(path, &MapOptions::default())?;
-    region.touch(0, region.bytes());
-    Ok(Volume::open(Box::new(region), &OpenOptions::default())?)
 }
 
 /// How much of a mapped file is mapped by huge pages in a process.

@@ -1,14 +1,8 @@
 //! Interleaved measurements, and bars: each round runs every side once, and ratios are taken within a round, so that
 //! what else the machine does meets both.
 
+use pocketstone_testing::bench::{cpu, median};
 use std::io::Write;
-use std::time::Duration;
-
-/// Time that this thread has had of a processor.
-fn cpu() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
 
 /// Nanoseconds of one of so many calls.
 pub fn each(calls: u64, mut call: impl FnMut(u64)) -> f64 {
@@ -40,12 +34,6 @@ pub fn interleave(rounds: usize, mut sides: Vec<Side<'_>>) -> Times {
         }
     }
     times
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
 impl Times {

@@ -45,40 +45,40 @@ fn read_verified(sums: Sums<'_>, ino: Ino, state: &State, into: &mut [u8], offse
     sums.read(ino, state, into, offset).map(|()| into.len())
 }
 
-/// Stores a part of a file's content, as far as it has space.
-pub(crate) fn stream(parts: &Parts, body: &Body, from: &[u8], offset: u64) -> Flushed {
+/// Stores something in each piece of a part of a file's content that has space.
+#[inline]
+fn in_each_piece(body: &Body, range: Range<u64>, store: impl Fn(u64, Range<usize>) -> Flushed) -> Flushed {
     let mut flushed = Flushed::nothing();
-    body.spans(offset, offset + from.len() as u64, |at, part| {
+    body.spans(range.start, range.end, |at, part| {
         if let Some(at) = at {
-            // SAFETY: who calls has locked the file exclusively, or has just taken these pages for it.
-            flushed.join(unsafe { parts.store.medium.stream(at, &from[part], Durable::in_place()) });
+            flushed.join(store(at, part));
         }
     });
     flushed
+}
+
+/// Stores a part of a file's content, as far as it has space.
+pub(crate) fn stream(parts: &Parts, body: &Body, from: &[u8], offset: u64) -> Flushed {
+    in_each_piece(body, offset..offset + from.len() as u64, |at, part| {
+        // SAFETY: who calls has locked the file exclusively, or has just taken these pages for it.
+        unsafe { parts.store.medium.stream(at, &from[part], Durable::in_place()) }
+    })
 }
 
 /// As [`stream`], where nobody looks yet: beyond the end of the file, or in new space.
 pub(crate) fn stream_fresh(parts: &Parts, body: &Body, from: &[u8], offset: u64) -> Flushed {
-    let mut flushed = Flushed::nothing();
-    body.spans(offset, offset + from.len() as u64, |at, part| {
-        if let Some(at) = at {
-            // SAFETY: who calls has locked the file exclusively, or has just taken these pages for it.
-            flushed.join(unsafe { parts.store.medium.stream_fresh(at, &from[part], Durable::in_place()) });
-        }
-    });
-    flushed
+    in_each_piece(body, offset..offset + from.len() as u64, |at, part| {
+        // SAFETY: as in `stream`.
+        unsafe { parts.store.medium.stream_fresh(at, &from[part], Durable::in_place()) }
+    })
 }
 
 /// Zeroes a part of a file's content, as far as it has space.
 pub(crate) fn zero(parts: &Parts, body: &Body, range: Range<u64>) -> Flushed {
-    let mut flushed = Flushed::nothing();
-    body.spans(range.start, range.end, |at, part| {
-        if let Some(at) = at {
-            // SAFETY: who calls has locked the file exclusively, or has just taken these pages for it.
-            flushed.join(unsafe { parts.store.medium.zero(at, part.len() as u64, Durable::in_place()) });
-        }
-    });
-    flushed
+    in_each_piece(body, range, |at, part| {
+        // SAFETY: as in `stream`.
+        unsafe { parts.store.medium.zero(at, part.len() as u64, Durable::in_place()) }
+    })
 }
 
 /// Zeroes space that is no content yet.
