@@ -12,6 +12,7 @@ mod copy;
 pub mod crash;
 mod heap;
 mod mapped;
+pub mod mapping;
 mod medium;
 pub mod nand;
 mod open;
@@ -33,6 +34,7 @@ pub use pcm::{Hot, Pcm, PcmOptions, PcmRegion, WearMap, WearSummary};
 pub use token::{Dirty, Durable, Flushed};
 
 pub use pocketstone_vfs::MediumError as Error;
+use std::os::fd::BorrowedFd;
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -58,6 +60,19 @@ pub struct Piece {
     pub at: Option<u64>,
     /// Its length in bytes, a multiple of the region's `map_bytes`.
     pub bytes: u64,
+}
+
+/// A region as other processes can map it.
+#[derive(Debug, Clone, Copy)]
+pub struct Shared<'a> {
+    /// The file, from its first byte on. Its open file description holds the lock that keeps a second owner away.
+    pub file: BorrowedFd<'a>,
+    /// Length of the region in bytes.
+    pub bytes: u64,
+    /// Stores are flushed and fenced.
+    pub flushed: bool,
+    /// It was opened for writing.
+    pub writable: bool,
 }
 
 /// Scattered parts of a region at consecutive addresses. Unmapped when dropped.
@@ -107,6 +122,11 @@ pub unsafe trait Region: Send + Sync {
 
     /// What flushed and fenced stores survive.
     fn persistence(&self) -> Persistence;
+
+    /// What another process can map to have the same bytes; `None` if there is no such thing.
+    fn shared(&self) -> Option<Shared<'_>> {
+        None
+    }
 
     /// What it is, for people: `file /dev/shm/volume (tmpfs)`.
     fn describe(&self) -> String;

@@ -4,16 +4,15 @@ use crate::copy::copy;
 use crate::open::{self, Backing, MapOptions, Source};
 use crate::present::Present;
 use crate::space::{Space, can_map, largest_free};
-use crate::stores::past_cache;
 use crate::{Error, Result};
-use crate::{Persistence, Piece, Region, Window, persist, window};
+use crate::{Persistence, Piece, Region, Shared, Window, mapping, persist, window};
 use pocketstone_vfs::Context;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// A mapped medium, locked against other processes while it lives.
 ///
@@ -179,18 +178,7 @@ impl Mapped {
             }
         }
         // SAFETY: as in `write`.
-        unsafe {
-            if self.flushed {
-                persist::stream(to, from.as_ptr(), from.len());
-            } else if past_cache(from.len(), cold) {
-                persist::stream(to, from.as_ptr(), from.len());
-                // Stores past the cache are ordered by nothing else: neither a lock that is released nor a fence of
-                // this region, which has none for media that are not flushed.
-                persist::fence();
-            } else {
-                copy(from.as_ptr(), to, from.len());
-            }
-        }
+        unsafe { mapping::store(to, from.as_ptr(), from.len(), self.flushed, cold) }
     }
 
     #[inline]
@@ -250,6 +238,11 @@ unsafe impl Region for Mapped {
 
     fn persistence(&self) -> Persistence {
         self.persistence
+    }
+
+    fn shared(&self) -> Option<Shared<'_>> {
+        let (file, bytes) = (self.file.as_fd(), self.bytes());
+        Some(Shared { file, bytes, flushed: self.flushed, writable: self.writable })
     }
 
     fn describe(&self) -> String {
@@ -334,12 +327,7 @@ unsafe impl Region for Mapped {
 
     #[inline]
     fn fence(&self) {
-        if self.flushed {
-            persist::fence();
-        } else {
-            // What this thread has stored outlives the process; only the order must be kept.
-            compiler_fence(Ordering::SeqCst);
-        }
+        mapping::fence(self.flushed);
     }
 
     fn sync(&self) -> Result<()> {

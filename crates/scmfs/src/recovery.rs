@@ -324,7 +324,9 @@ pub(crate) fn close(parts: &Parts) -> Result<()> {
         }
     }
     parts.space.release_nulls(0);
-    let alloc = parts.space.alloc();
+    let mut alloc = parts.space.alloc();
+    // Whoever still stores there keeps others from opening the volume, too.
+    parts.space.held.settle(&mut alloc, true);
     let (crc, flushed) = write_free_map(&store.medium, &store.layout, &alloc);
     let written = store::fence(&store.medium, flushed, defects::CLEAN_EARLY);
     store.medium.sync()?;

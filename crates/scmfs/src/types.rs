@@ -152,3 +152,36 @@ pub struct Usage {
     /// What flushed bytes survive on this medium.
     pub persistence: &'static str,
 }
+
+/// What the content of an inode is, for who watches it.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// The size in bytes.
+    pub size: u64,
+    /// What lies there is what reading gives.
+    pub readable: bool,
+    /// Storing there, and noting the time ([`Volume::note_written`](crate::Volume::note_written)), is all that writing
+    /// does.
+    pub writable: bool,
+    /// Where it lies, in the order of the file: offset in the file, offset in the region, bytes. What is missing is a
+    /// hole.
+    pub pieces: &'a [(u64, u64, u64)],
+}
+
+/// Watches an inode, to show it to processes that reach its content without the volume.
+pub trait Watch: Send + Sync {
+    /// The inode is about to be changed, by one thread, until [`Watch::end`].
+    fn begin(&self);
+
+    /// It has been changed, or not.
+    fn end(&self, now: &Shown<'_>);
+}
+
+/// Says whether any of certain stores still runs.
+pub type Running = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// The stores of processes that reach the content of files without the volume.
+pub trait OutsideStores: Send + Sync {
+    /// Those that run now; `None`: none do. What a file loses is given to nobody else as long as one of them runs.
+    fn running(&self) -> Option<Running>;
+}

@@ -16,6 +16,7 @@ mod lists;
 mod memory;
 mod model;
 mod one_space;
+mod outside;
 mod power_loss_file;
 mod refused;
 mod repair;

@@ -107,7 +107,9 @@ pub(crate) fn cut(parts: &Parts, ino: Ino, state: &mut State, record: Record) ->
                 state.record = record;
                 parts.store_version(ino, state, Durable::nothing_new()).done();
             }
-            let there = || gone.iter().find(|(_, pages)| *pages >= needed).map(|(start, _)| *start);
+            // Not where a store that began before may still go: then the space stays, and is collected later.
+            let safe = parts.space.held.running().is_none();
+            let there = || gone.iter().find(|(_, pages)| safe && *pages >= needed).map(|(start, _)| *start);
             place.list = taken.or_else(there).map_or((0, 0), |start| (start, needed));
         }
         if needed == 0 || place.list.1 > 0 {

@@ -104,13 +104,12 @@ pub(crate) fn settle(parts: &Parts, ino: Ino, state: &mut State, mut record: Rec
     }
     state.body = place.body;
     parts.space.effort.changed();
-    let mut alloc = parts.space.alloc();
-    place.dropped.iter().for_each(|segment| alloc.free_segment(*segment));
-    place.split.iter().for_each(|segment| alloc.split_segment(*segment));
-    gone.into_iter().for_each(|(start, pages)| alloc.free_page_run(start, pages));
-    if listed {
-        alloc.free_page_run(old_list.0, old_list.1);
+    if !place.split.is_empty() {
+        let mut alloc = parts.space.alloc();
+        place.split.iter().for_each(|segment| alloc.split_segment(*segment));
     }
+    parts.space.free_segments(&place.dropped);
+    parts.space.free_runs(gone.into_iter().chain(listed.then_some(old_list)));
 }
 
 fn commit_place(parts: &Parts, ino: Ino, state: &mut State, place: &Place, filled: Durable) {

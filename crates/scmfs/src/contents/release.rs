@@ -43,11 +43,8 @@ pub(crate) fn release(parts: &Parts, ino: Ino, state: &mut State) {
     state.record = record.freed();
     // Forgotten before its number can be given out again.
     parts.inodes.forget(ino);
-    parts.space.free_pages(record.xattr_start, record.xattr_pages);
-    {
-        let mut alloc = parts.space.alloc();
-        alloc.free_page_run(record.list_start, record.list_pages);
-        list.iter().for_each(|extent| alloc.free_page_run(extent.start, extent.pages));
-    }
+    let content = list.iter().map(|extent| (extent.start, extent.pages));
+    let rest = [(record.xattr_start, record.xattr_pages), (record.list_start, record.list_pages)];
+    parts.space.free_runs(content.chain(rest));
     parts.space.retire(ino, record.run_start, record.run_pages);
 }

@@ -126,6 +126,34 @@ impl Body {
         all.into_iter().for_each(|(offset, at, bytes)| each(offset, self.data_at + at, bytes));
     }
 
+    /// As [`Body::each_piece`], with pieces put together that follow each other.
+    pub fn each_run(&self, mut each: impl FnMut(u64, u64, u64)) {
+        let in_one = self.piece_bytes == self.extents.len() as u64 * self.huge_bytes;
+        if self.list.is_empty() && (self.extents.is_empty() || in_one) {
+            if self.piece_bytes > 0 {
+                each(0, self.piece_at, self.piece_bytes);
+            }
+            return;
+        }
+        let mut last: Option<(u64, u64, u64)> = None;
+        self.each_piece(|offset, at, bytes| {
+            last = match last {
+                Some((start, place, length)) if start + length == offset && place + length == at => {
+                    Some((start, place, length + bytes))
+                }
+                before => {
+                    if let Some((start, place, length)) = before {
+                        each(start, place, length);
+                    }
+                    Some((offset, at, bytes))
+                }
+            };
+        });
+        if let Some((start, place, length)) = last {
+            each(start, place, length);
+        }
+    }
+
     /// Bytes of a run of small pages; of huge pages, those that follow each other from the start.
     #[inline]
     pub fn piece_bytes(&self) -> u64 {
@@ -216,6 +244,9 @@ mod tests {
         assert_eq!(b.locate(4096), (None, 2048));
         assert_eq!(b.locate(6200), (Some(data + 9 * 2048 + 56), 1992));
         assert_eq!(b.locate(8192), (None, u64::MAX - 8192));
+        let mut runs = Vec::new();
+        b.each_run(|offset, at, bytes| runs.push((offset, at - data, bytes)));
+        assert_eq!(runs, [(0, 4 * 2048, 4096), (6144, 9 * 2048, 2048)]);
         assert!(b.has_space(0, 4096) && !b.has_space(0, 4097) && b.has_space(6144, 8192));
         let mut parts = Vec::new();
         b.spans(4000, 6400, |at, part| parts.push((at.is_some(), part)));
@@ -240,6 +271,10 @@ mod tests {
         let mut pieces = Vec::new();
         b.each_piece(|offset, at, bytes| pieces.push((offset, at - data, bytes)));
         assert_eq!(pieces, [(0, 8192, 2048), (2560, 10240, 512), (3072, 2304, 256), (4096, 18432, 2048)]);
+        // The two in the middle follow each other in the file alone.
+        let mut runs = Vec::new();
+        b.each_run(|offset, at, bytes| runs.push((offset, at - data, bytes)));
+        assert_eq!(runs, pieces);
     }
 
     #[test]
@@ -258,6 +293,9 @@ mod tests {
     fn a_run_is_one_piece_with_a_hole_after_it() {
         let mut b = body();
         b.set_run(3, 2);
+        let mut runs = Vec::new();
+        b.each_run(|offset, at, bytes| runs.push((offset, at - b.data_at, bytes)));
+        assert_eq!(runs, [(0, 768, 512)]);
         assert_eq!(b.locate(511), (Some(b.data_at + 768 + 511), 1));
         assert_eq!(b.locate(512).0, None);
     }

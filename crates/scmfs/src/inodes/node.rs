@@ -4,14 +4,18 @@ use super::{Body, Index};
 use crate::format::inode::Record;
 use crate::format::layout::{Layout, VERSION_BYTES};
 use crate::store::{self, Store};
-use crate::{Attr, Error, FileType, Ino, Result, TimeNs, defects};
+use crate::{Attr, Error, FileType, Ino, Result, Shown, TimeNs, Watch, defects};
 use pocketstone_media::Durable;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Times reach the medium with the next other change of an inode, or when they are this much behind. A
 /// directory that is always in use has the most worn inode: it is stored no oftener than this.
 const STALE_NS: TimeNs = 5_000_000_000;
+
+/// A file with more extents beside its run or huge pages is shown without its content.
+const PIECES_MOST: usize = 256;
 
 /// An inode in memory.
 pub(crate) struct Node {
@@ -23,7 +27,46 @@ pub(crate) struct Node {
     /// Last read, newer than the record's; 0 when there is none.
     pub read_ns: AtomicI64,
     used: AtomicBool,
+    /// Who shows the inode to processes that reach its content by themselves.
+    watch: OnceLock<Box<dyn Watch>>,
     state: RwLock<State>,
+}
+
+/// An inode's lock for a change. Whoever watches the inode is told before and after it.
+pub(crate) struct Exclusive<'a> {
+    node: &'a Node,
+    state: RwLockWriteGuard<'a, State>,
+}
+
+impl<'a> Exclusive<'a> {
+    fn new(node: &'a Node, state: RwLockWriteGuard<'a, State>) -> Exclusive<'a> {
+        if let Some(watch) = node.watch.get() {
+            watch.begin();
+        }
+        Exclusive { node, state }
+    }
+}
+
+impl Deref for Exclusive<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Exclusive<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        if let Some(watch) = self.node.watch.get() {
+            self.state.show(&**watch);
+        }
+    }
 }
 
 /// What an inode's lock protects.
@@ -48,6 +91,23 @@ impl State {
         self.record.mtime_ns = now;
         self.record.ctime_ns = now;
         self.stale = true;
+    }
+
+    /// Tells who watches the inode what its content is now.
+    fn show(&self, watch: &dyn Watch) {
+        const SET_USER_ID: u16 = 0o4000;
+        const SET_GROUP_ID: u16 = 0o2000;
+        let record = &self.record;
+        let readable = !record.is_free() && record.kind() == FileType::Regular;
+        // A write changes nothing but content and times.
+        let privileged = record.mode & (SET_USER_ID | SET_GROUP_ID) != 0 || record.xattr_bytes > 0 && !self.incapable;
+        let writable = readable && !privileged && !record.is_protected();
+        let mut pieces = Vec::new();
+        // What lies in very many pieces is not worth the time that it takes to say so at every change.
+        if readable && self.body.list().len() <= PIECES_MOST {
+            self.body.each_run(|offset, at, bytes| pieces.push((offset, at, bytes)));
+        }
+        watch.end(&Shown { size: record.size, readable, writable, pieces: &pieces });
     }
 
     /// The next version of the inode as it is in memory, and where it goes. The caller stores it, or lets a transaction
@@ -75,6 +135,7 @@ impl Node {
             pins: AtomicU32::new(0),
             read_ns: AtomicI64::new(0),
             used: AtomicBool::new(true),
+            watch: OnceLock::new(),
             state: RwLock::new(State {
                 record,
                 sequence,
@@ -91,17 +152,32 @@ impl Node {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn write(&self) -> RwLockWriteGuard<'_, State> {
+    pub fn write(&self) -> Exclusive<'_> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         self.take_read_time(&mut state);
-        state
+        Exclusive::new(self, state)
     }
 
     /// The lock, if nobody holds it: the collector takes what it can get.
-    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, State>> {
+    pub fn try_write(&self) -> Option<Exclusive<'_>> {
         let mut state = self.state.try_write().ok()?;
         self.take_read_time(&mut state);
-        Some(state)
+        Some(Exclusive::new(self, state))
+    }
+
+    pub fn is_watched(&self) -> bool {
+        self.watch.get().is_some()
+    }
+
+    /// Lets somebody watch the inode from now on; false: somebody does.
+    pub fn watch(&self, watch: Box<dyn Watch>) -> bool {
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let new = self.watch.set(watch).is_ok();
+        if let Some(watch) = self.watch.get().filter(|_| new) {
+            watch.begin();
+            state.show(&**watch);
+        }
+        new
     }
 
     /// The lock for reading, if nobody changes the inode.
@@ -111,7 +187,7 @@ impl Node {
 
     /// Locks the inode for a change. Closing a volume waits for these locks after it has set its mark: so whoever gets
     /// one and does not see the mark is done before the volume counts as closed.
-    pub fn exclusive(&self, store: &Store) -> Result<RwLockWriteGuard<'_, State>> {
+    pub fn exclusive(&self, store: &Store) -> Result<Exclusive<'_>> {
         let state = self.write();
         store.writable()?;
         Ok(state)

@@ -5,20 +5,20 @@ use super::unlink::{self, Fate};
 use super::{acl, create, names};
 use crate::format::entry::{check_name, slots_of};
 use crate::format::inode::LINKS_MAX;
-use crate::inodes::{Node, State};
+use crate::inodes::{Exclusive, Node, State};
 use crate::parts::Parts;
 use crate::store::{Transaction, lock};
 use crate::{Error, FileType, Ino, Meta, ROOT, Rename, Result, defects};
 use pocketstone_media::Durable;
-use std::sync::{Arc, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// One or two directories, locked.
 struct Directories<'a> {
     from: &'a Node,
     to: &'a Node,
-    from_state: RwLockWriteGuard<'a, State>,
+    from_state: Exclusive<'a>,
     /// `None` if both are the same.
-    to_state: Option<RwLockWriteGuard<'a, State>>,
+    to_state: Option<Exclusive<'a>>,
 }
 
 impl Directories<'_> {

@@ -88,7 +88,7 @@ fn cut_tail(parts: &Parts, ino: Ino) -> u64 {
     let keep = parts.store.layout.pages(record.size).min(u64::from(record.run_pages)) as u32;
     if keep < record.run_pages {
         let (start, pages) = contents::shorten_run(parts, ino, &mut state, record, keep);
-        parts.space.alloc().free_page_run(start, pages);
+        parts.space.free_pages(start, pages);
     }
     u64::from(record.run_pages - keep) * parts.store.layout.page
 }

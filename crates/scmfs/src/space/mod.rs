@@ -3,10 +3,12 @@
 
 mod alloc;
 mod effort;
+mod held;
 mod inode_map;
 
 pub(crate) use alloc::Alloc;
 pub(crate) use effort::Effort;
+pub(crate) use held::{Freed, Held};
 
 use crate::format::layout::Layout;
 use crate::format::mapping::Mapping;
@@ -43,6 +45,7 @@ impl NullFiles {
 pub(crate) struct Space {
     alloc: Mutex<Alloc>,
     nulls: Mutex<NullFiles>,
+    pub held: Held,
     pub effort: Effort,
     page: u64,
     huge: u64,
@@ -56,6 +59,7 @@ impl Space {
         Space {
             alloc: Mutex::new(alloc),
             nulls: Mutex::default(),
+            held: Held::default(),
             effort: Effort::new(),
             page: layout.page,
             huge: layout.huge,
@@ -65,7 +69,9 @@ impl Space {
     }
 
     pub fn alloc(&self) -> MutexGuard<'_, Alloc> {
-        lock(&self.alloc)
+        let mut alloc = lock(&self.alloc);
+        self.held.settle(&mut alloc, false);
+        alloc
     }
 
     pub fn nulls(&self) -> MutexGuard<'_, NullFiles> {
@@ -103,6 +109,10 @@ impl Space {
 
     /// Frees a deleted file's inode and run; its first page may become a null file.
     pub fn retire(&self, ino: Ino, start: u32, pages: u32) {
+        if let Some(running) = self.held.running().filter(|_| pages > 0) {
+            self.held.keep(running, vec![Freed::Pages(start, pages)]);
+            return self.alloc().inodes.free(ino);
+        }
         let mut rest = (start, pages);
         {
             let mut nulls = self.nulls();
@@ -120,6 +130,9 @@ impl Space {
 
     /// Frees pages that a file was cut by; the first may become a null file, if there are too few.
     pub fn take_back(&self, start: u32, pages: u32) {
+        if let Some(running) = self.held.running().filter(|_| pages > 0) {
+            return self.held.keep(running, vec![Freed::Pages(start, pages)]);
+        }
         let mut nulls = self.nulls();
         let mut alloc = self.alloc();
         let mut rest = (start, pages);
@@ -217,6 +230,12 @@ impl Space {
 
     /// Frees huge pages whose entries in the mapping table are cleared.
     pub fn free_segments(&self, segments: &[u32]) {
+        if segments.is_empty() {
+            return;
+        }
+        if let Some(running) = self.held.running() {
+            return self.held.keep(running, segments.iter().map(|segment| Freed::Segment(*segment)).collect());
+        }
         let mut alloc = self.alloc();
         for segment in segments {
             alloc.free_segment(*segment);
@@ -225,9 +244,20 @@ impl Space {
 
     /// Frees small pages that nothing refers to any more.
     pub fn free_pages(&self, start: u32, pages: u32) {
-        if pages > 0 {
-            self.alloc().free_page_run(start, pages);
+        self.free_runs(std::iter::once((start, pages)));
+    }
+
+    /// Frees runs of small pages that nothing refers to any more.
+    pub fn free_runs(&self, runs: impl IntoIterator<Item = (u32, u32)>) {
+        let mut runs = runs.into_iter().filter(|(_, pages)| *pages > 0).peekable();
+        if runs.peek().is_none() {
+            return;
         }
+        if let Some(running) = self.held.running() {
+            return self.held.keep(running, runs.map(|(start, pages)| Freed::Pages(start, pages)).collect());
+        }
+        let mut alloc = self.alloc();
+        runs.for_each(|(start, pages)| alloc.free_page_run(start, pages));
     }
 
     // --- what was lent --------------------------------------------------------------------------

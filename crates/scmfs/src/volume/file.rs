@@ -17,8 +17,8 @@ const SEEK_STEP: u64 = 8 << 20;
 /// An open file, or any other open inode. The inode outlives its last name while one exists. Clones refer to the same
 /// open file; there is no position.
 pub struct File {
-    parts: Arc<Parts>,
-    node: Arc<Node>,
+    pub(super) parts: Arc<Parts>,
+    pub(super) node: Arc<Node>,
 }
 
 impl Volume {
@@ -165,7 +165,7 @@ impl File {
         self.node.attributes_of(&self.parts.store.layout, &state)
     }
 
-    fn check_regular(&self) -> Result<()> {
+    pub(super) fn check_regular(&self) -> Result<()> {
         match self.node.read().record.kind() {
             FileType::Regular => Ok(()),
             FileType::Directory => Err(Error::IsDirectory),

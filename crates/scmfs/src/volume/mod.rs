@@ -3,6 +3,7 @@
 mod attributes;
 mod file;
 mod operations;
+mod outside;
 mod view;
 
 pub use file::{File, FileBatch};

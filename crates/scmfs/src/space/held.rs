@@ -1,0 +1,66 @@
+//! Space that nobody has any more, but where stores that began before may still go: it is free once they have ended.
+
+use super::Alloc;
+use crate::store::lock;
+use crate::{OutsideStores, Running};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// What was let go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Freed {
+    /// Small pages: the first and how many.
+    Pages(u32, u32),
+    /// A huge page.
+    Segment(u32),
+}
+
+impl Freed {
+    fn give_to(self, alloc: &mut Alloc) {
+        match self {
+            Freed::Pages(start, pages) => alloc.free_page_run(start, pages),
+            Freed::Segment(segment) => alloc.free_segment(segment),
+        }
+    }
+}
+
+/// What waits for stores to end. Its lock is taken after that of the free space, or alone.
+#[derive(Default)]
+pub(crate) struct Held {
+    stores: OnceLock<Arc<dyn OutsideStores>>,
+    any: AtomicBool,
+    waiting: Mutex<VecDeque<(Running, Vec<Freed>)>>,
+}
+
+impl Held {
+    /// From now on these may store to what files have; false: others may already.
+    pub fn guard(&self, stores: Arc<dyn OutsideStores>) -> bool {
+        self.stores.set(stores).is_ok()
+    }
+
+    /// The stores that run now.
+    pub fn running(&self) -> Option<Running> {
+        self.stores.get()?.running()
+    }
+
+    /// Keeps what was let go until they have ended.
+    pub fn keep(&self, running: Running, freed: Vec<Freed>) {
+        lock(&self.waiting).push_back((running, freed));
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Gives what is free by now to the free space. `all`: nobody stores any more, whatever they say.
+    pub fn settle(&self, alloc: &mut Alloc, all: bool) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut waiting = lock(&self.waiting);
+        // In order: what waits behind a store that is stuck mostly waits for it, too, and is not looked at each time.
+        while waiting.front().is_some_and(|(running, _)| all || !running()) {
+            let freed = waiting.pop_front().map_or_else(Vec::new, |(_, freed)| freed);
+            freed.into_iter().for_each(|freed| freed.give_to(alloc));
+        }
+        self.any.store(!waiting.is_empty(), Ordering::Release);
+    }
+}

@@ -1,0 +1,64 @@
+//! For processes that reach the content of files without the volume: what they have to know, and what the volume has to
+//! know of them.
+
+use super::{File, Volume};
+use crate::inodes::live;
+use crate::{Error, OutsideStores, Result, TimeNs, Watch};
+use pocketstone_media::{Durable, Shared};
+use std::sync::Arc;
+
+impl Volume {
+    /// The region as other processes can map it; `None`: they cannot.
+    pub fn shared(&self) -> Option<Shared<'_>> {
+        self.parts.store.medium.region().shared()
+    }
+
+    /// From now on others may store where [`Watch`] says that it is allowed, as long as `stores` says that they do.
+    ///
+    /// # Errors
+    /// `Invalid` if somebody said so before.
+    pub fn let_others_store(&self, stores: Arc<dyn OutsideStores>) -> Result<()> {
+        if self.parts.space.held.guard(stores) { Ok(()) } else { Err(Error::Invalid) }
+    }
+}
+
+impl File {
+    /// Has the file's content watched as long as the inode is in memory. `watch` is told its generation, and may make
+    /// nothing. False: somebody watches it already, or nothing was made.
+    ///
+    /// # Errors
+    /// `NotSupported` if reading needs more than to look where the content lies: with checksums, or of what is no
+    /// regular file.
+    pub fn watch(&self, watch: impl FnOnce(u32) -> Option<Box<dyn Watch>>) -> Result<bool> {
+        let generation = {
+            let state = self.node.read();
+            live(&state.record)?;
+            if self.parts.store.layout.checks_at.is_some() {
+                return Err(Error::NotSupported);
+            }
+            state.record.generation
+        };
+        self.check_regular().map_err(|_| Error::NotSupported)?;
+        Ok(!self.node.is_watched() && watch(generation).is_some_and(|watch| self.node.watch(watch)))
+    }
+
+    /// The content was changed by somebody else at that time. It is noted if it is later than the last change that is
+    /// known.
+    ///
+    /// # Errors
+    /// `NotFound`; `Medium` if the volume is closed or read-only.
+    pub fn note_written(&self, at_ns: TimeNs) -> Result<()> {
+        let mut state = self.node.exclusive(&self.parts.store)?;
+        live(&state.record)?;
+        // As a write does, also to a file whose time was set to one that is still to come.
+        if at_ns > state.record.mtime_ns || state.record.mtime_ns > self.parts.store.now() {
+            state.record.mtime_ns = at_ns;
+            state.record.ctime_ns = state.record.ctime_ns.max(at_ns);
+            state.stale = true;
+            if state.is_overdue() {
+                self.parts.store_version(self.node.ino, &mut state, Durable::nothing_new()).done();
+            }
+        }
+        Ok(())
+    }
+}
