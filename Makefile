@@ -44,7 +44,7 @@ bench: setup-run build
 
 torture: setup-torture build licences
 	@scripts/skipped begin
-	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites \
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites --test scmfs_preload \
 	  --test scmfs_xfstests --test yaffs2_suites --test readahead_advice \
 	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
@@ -70,7 +70,7 @@ setup-torture:
 	@scripts/suites
 
 build:
-	$(call beside_java,cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner)
+	$(call beside_java,cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner -p pocketstone-preload)
 
 format:
 	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && \

@@ -38,6 +38,7 @@ pub(crate) fn attributes(attr: &Attr) -> Attributes {
         gid: attr.gid,
         rdev: attr.rdev,
         block_bytes: 4096,
+        kept: true,
     }
 }
 
@@ -54,7 +55,7 @@ fn time(ns: TimeNs) -> Time {
 }
 
 /// By the clock that the volume goes by: a finer one would put "now" after a change that follows it.
-fn now_ns() -> TimeNs {
+pub(crate) fn now_ns() -> TimeNs {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     now.tv_sec.saturating_mul(SECOND).saturating_add(now.tv_nsec as TimeNs)
 }

@@ -9,6 +9,7 @@ mod control;
 mod convert;
 pub mod daemon;
 mod device;
+mod direct;
 mod flags;
 mod holders;
 mod known;
@@ -26,9 +27,10 @@ mod yaffs2;
 
 pub use control::{COLLECT, RESIZE, SCRUB, State, USAGE, state};
 pub use device::{Entry, mounted_at};
+pub use direct::stores_directly;
 pub use mountable::Mountable;
 pub use null::mount_null;
-pub use options::{MountOptions, Reporter};
+pub use options::{MountOptions, Preload, Reporter};
 pub use server::Server;
 pub use session::{Before, Mounted, Target, clean_up, is_dead, remount, unmount};
 pub use wire::is_request;
@@ -57,5 +59,7 @@ pub fn mount<V: Mountable>(volume: Arc<V>, mountpoint: &Path, options: &MountOpt
     }
     let served = served::Served::new(volume, options);
     let connection = served.connection.clone();
-    session::serve(served, mountpoint, V::SUBTYPE, options, &connection)
+    // One thread may wait for the kernel, which waits for another.
+    let least = if served.direct.is_some() { 2 } else { 1 };
+    session::serve(served, mountpoint, V::SUBTYPE, options, least, &connection)
 }

@@ -1,7 +1,8 @@
 //! What a file system has to do so that it can be mounted.
 
-use pocketstone_scmfs::Allocate;
-use pocketstone_vfs::{Attr, Error, Held, Ino, Meta, Operations, Protection, Result, SetXattr};
+use pocketstone_media::Shared;
+use pocketstone_scmfs::{Allocate, OutsideStores, Watch};
+use pocketstone_vfs::{Attr, Error, Held, Ino, Meta, Operations, Protection, Result, SetXattr, TimeNs};
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -169,6 +170,36 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     /// # Errors
     /// `NotSupported`.
     fn protect(&self, _ino: Ino, _how: Protection) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// The region as other processes can map it, so that they reach the content of files without the kernel; `None`:
+    /// they cannot.
+    fn shared(&self) -> Option<Shared<'_>> {
+        None
+    }
+
+    /// From now on such processes may store where [`Mountable::watch`] says that it is allowed.
+    ///
+    /// # Errors
+    /// `NotSupported`; `Invalid` if somebody else said so.
+    fn let_others_store(&self, _stores: Arc<dyn OutsideStores>) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// Has the content of an open file watched, by what `watch` makes for its generation. Whether it was made.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    fn watch(&self, _open: &Self::Handle, _watch: &dyn Fn(u32) -> Option<Box<dyn Watch>>) -> Result<bool> {
+        Err(Error::NotSupported)
+    }
+
+    /// Somebody else changed the content of an open file at that time, in ns since 1970.
+    ///
+    /// # Errors
+    /// As [`Operations::write_at`].
+    fn note_written(&self, _open: &Self::Handle, _at_ns: TimeNs) -> Result<()> {
         Err(Error::NotSupported)
     }
 

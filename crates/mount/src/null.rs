@@ -21,7 +21,7 @@ const FILE: u64 = 2;
 pub fn mount_null(mountpoint: &Path, file: &str, bytes: u64, options: &MountOptions) -> Result<Mounted> {
     let null =
         Null { file: file.to_owned(), bytes, direct_io: options.direct_io, zeros: vec![0; LARGEST_REQUEST as usize] };
-    serve(null, mountpoint, "null", options, &OnceLock::new())
+    serve(null, mountpoint, "null", options, 1, &OnceLock::new())
 }
 
 struct Null {
@@ -55,6 +55,7 @@ impl Null {
             gid,
             rdev,
             block_bytes,
+            kept: true,
         })
     }
 }

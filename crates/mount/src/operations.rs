@@ -50,7 +50,7 @@ impl<V: Mountable> Served<V> {
         if counted {
             self.known.learn(entry.ino);
         }
-        let full = listing.entry(Some(&convert::attributes(&attr)), node, next, kind, &entry.name);
+        let full = listing.entry(Some(&self.told(attr)), node, next, kind, &entry.name);
         if full.is_break() && counted {
             self.known.forget(entry.ino, 1);
         }
@@ -81,7 +81,7 @@ impl<V: Mountable> Served<V> {
     fn created(&self, attr: &Attr, file: Open<V>) -> (Attributes, Opened) {
         self.known.learn(attr.ino);
         let opened = Opened { handle: self.handle(file), flags: self.open_flags() };
-        (convert::attributes(attr), opened)
+        (self.told(*attr), opened)
     }
 }
 
@@ -138,10 +138,13 @@ impl<V: Mountable> Filesystem for Served<V> {
 
     fn forget(&self, node: u64, lookups: u64) {
         self.known.forget(ino(node), lookups);
+        if let Some(direct) = self.direct.as_ref().filter(|_| !self.known.knows(ino(node))) {
+            direct.forgotten(ino(node));
+        }
     }
 
     fn getattr(&self, to: &Request) -> Answer<Attributes> {
-        self.answer(self.volume.attributes(ino(to.node))).map(|attr| convert::attributes(&attr))
+        self.answer(self.volume.attributes(ino(to.node))).map(|attr| self.told(attr))
     }
 
     fn statx(&self, to: &Request) -> Answer<(Attributes, More)> {
@@ -150,17 +153,18 @@ impl<V: Mountable> Filesystem for Served<V> {
         }
         let attr = self.answer(self.volume.attributes(ino(to.node)))?;
         let protection = self.volume.protection(attr.ino).ok();
-        Ok((convert::attributes(&attr), convert::more(&attr, protection)))
+        Ok((self.told(attr), convert::more(&attr, protection)))
     }
 
     fn setattr(&self, to: &Request, change: &SetAttributes) -> Answer<Attributes> {
+        self.note_times(to.node);
         let changed = self.set_attributes(to.uid, ino(to.node), convert::change(change, self.options.writeback));
         let changed = match changed {
             // The file was protected after the write that they are of.
             Err(Error::NotPermitted) if convert::is_collected(change) => self.volume.attributes(ino(to.node)),
             changed => changed,
         };
-        self.answer(changed).map(|attr| convert::attributes(&attr))
+        self.answer(changed).map(|attr| self.told(attr))
     }
 
     fn readlink(&self, to: &Request) -> Answer<Vec<u8>> {
@@ -245,11 +249,13 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn read(&self, to: &Request, handle: u64, offset: u64, into: &mut [u8]) -> Answer<Content<'_>> {
+        self.kernel_came(to.node);
         let file = self.file(to.node, handle)?;
         self.answer(self.volume.read_at(&file, into, offset)).map(Content::Filled)
     }
 
     fn write(&self, to: &Request, given: &Write<'_>) -> Answer<()> {
+        self.kernel_came(to.node);
         let file = self.file(to.node, given.handle)?;
         // The kernel's flags are those of the moment, so fcntl(2) has its say. What comes from the
         // kernel's cache goes where it was, whoever had it open how.
@@ -276,6 +282,10 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn fsync(&self, to: &Request, handle: u64) -> Answer<()> {
+        if self.direct.as_ref().is_some_and(|direct| direct.free(ino(to.node), to.pid)) {
+            return Ok(());
+        }
+        self.note_times(to.node);
         let file = self.file(to.node, handle)?;
         self.answer(self.volume.sync(&file))
     }

@@ -6,6 +6,19 @@ use std::sync::Arc;
 /// Is told what went wrong while a volume is served, in one line.
 pub type Reporter = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// What processes of the user who serves a mount, and of root, may do with the content of files without the kernel, if
+/// they have the library for it loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Preload {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Read: they map the region so that they cannot store to it.
+    Read,
+    /// Read and overwrite: they are trusted as much as the server.
+    Write,
+}
+
 /// How to mount a volume.
 #[derive(Clone)]
 pub struct MountOptions {
@@ -38,6 +51,8 @@ pub struct MountOptions {
     pub async_read: bool,
     /// Largest window of the kernel's read-ahead in bytes, a multiple of 1024. Above 128 KiB root alone gets it.
     pub max_readahead_bytes: u32,
+    /// What processes may do with the content of files without the kernel.
+    pub preload: Preload,
     /// Is told of damage.
     pub reporter: Option<Reporter>,
 }
@@ -61,6 +76,7 @@ impl Default for MountOptions {
             exec: true,
             async_read: true,
             max_readahead_bytes: 1 << 20,
+            preload: Preload::default(),
             reporter: None,
         }
     }

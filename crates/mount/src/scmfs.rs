@@ -2,7 +2,11 @@
 
 use crate::control;
 use crate::mountable::Mountable;
-use pocketstone_scmfs::{Allocate, Attr, File, Ino, Meta, Protection, Result, SetXattr, Volume};
+use pocketstone_media::Shared;
+use pocketstone_scmfs::{
+    Allocate, Attr, File, Ino, Meta, OutsideStores, Protection, Result, SetXattr, TimeNs, Volume, Watch,
+};
+use std::sync::Arc;
 
 impl Mountable for Volume {
     const SUBTYPE: &'static str = "scmfs";
@@ -77,6 +81,22 @@ impl Mountable for Volume {
 
     fn protect(&self, ino: Ino, how: Protection) -> Result<()> {
         Volume::protect(self, ino, how)
+    }
+
+    fn shared(&self) -> Option<Shared<'_>> {
+        Volume::shared(self)
+    }
+
+    fn let_others_store(&self, stores: Arc<dyn OutsideStores>) -> Result<()> {
+        Volume::let_others_store(self, stores)
+    }
+
+    fn watch(&self, open: &File, watch: &dyn Fn(u32) -> Option<Box<dyn Watch>>) -> Result<bool> {
+        open.watch(watch)
+    }
+
+    fn note_written(&self, open: &File, at_ns: TimeNs) -> Result<()> {
+        open.note_written(at_ns)
     }
 
     fn asked(&self, source: &str, uid: u32, name: &[u8]) -> Option<Result<Vec<u8>>> {

@@ -1,6 +1,7 @@
 //! A volume as the kernel sees it: the parts of the operations that are more than a call.
 
 use crate::background::Background;
+use crate::direct::Direct;
 use crate::known::{Handles, Known, NO_HANDLE};
 use crate::mountable::{Mountable, Open, errno, write_all};
 use crate::options::MountOptions;
@@ -8,6 +9,7 @@ use crate::sealed::Unsealed;
 use crate::wire::abi::fopen;
 use crate::wire::{Answer, Attributes, Connection, Ioctl, Request, SetXattr as Given};
 use crate::{caller, convert, flags, server};
+use pocketstone_lease::message;
 use pocketstone_vfs::{
     ACL_ACCESS, ACL_DEFAULT, Attr, Entry, Error, FileType, Held, Ino, Meta, ROOT, Rename, Result, SetAttr, SetXattr,
 };
@@ -34,17 +36,20 @@ pub(crate) struct Served<V: Mountable> {
     pub options: MountOptions,
     pub connection: Arc<OnceLock<Connection>>,
     pub unsealed: Unsealed,
+    pub direct: Option<Direct<V>>,
 }
 
 impl<V: Mountable> Served<V> {
     pub fn new(volume: Arc<V>, options: &MountOptions) -> Served<V> {
+        let (known, connection) = (Arc::new(Known::new()), Arc::default());
         Served {
+            direct: Direct::open(&volume, &known, &connection, options),
             volume,
-            known: Arc::new(Known::new()),
+            known,
             handles: Handles::new(),
             by_number: OnceLock::new(),
             options: options.clone(),
-            connection: Arc::default(),
+            connection,
             unsealed: Unsealed::default(),
         }
     }
@@ -69,6 +74,9 @@ impl<V: Mountable> Served<V> {
 
     /// Answers an ioctl(2); `None`: there is no such one.
     pub fn ioctl(&self, request: &Request, given: &Ioctl<'_>) -> Option<Result<Vec<u8>>> {
+        if let Some(direct) = self.direct.as_ref().filter(|_| given.command == message::ASK) {
+            return Some(Ok(direct.name().told().to_vec()));
+        }
         let ino = convert::ino(request.node);
         let answer = || flags::ioctl(&*self.volume, request.uid, ino, given.command, given.data);
         // Only what changes flags brings data along, and root alone may.
@@ -106,7 +114,31 @@ impl<V: Mountable> Served<V> {
         let attr = self.answer(found)?;
         // Counted before it is told: the kernel may forget at once.
         self.known.learn(attr.ino);
-        Ok(convert::attributes(&attr))
+        Ok(self.told(attr))
+    }
+
+    /// Attributes for the kernel. Those of a file whose times change without its knowledge are not to be kept.
+    pub fn told(&self, attr: Attr) -> Attributes {
+        let Some(direct) = self.direct.as_ref().filter(|direct| direct.is_stored_to(attr.ino)) else {
+            return convert::attributes(&attr);
+        };
+        let changed = direct.note_times(attr.ino);
+        let now = changed.then(|| self.volume.attributes(attr.ino).ok()).flatten();
+        Attributes { kept: false, ..convert::attributes(&now.unwrap_or(attr)) }
+    }
+
+    /// The kernel asks for a file's content, or brings some.
+    pub fn kernel_came(&self, node: u64) {
+        if let Some(direct) = &self.direct {
+            direct.kernel_came(convert::ino(node));
+        }
+    }
+
+    /// Notes when a file was last stored to without the kernel: before its times are set or made durable.
+    pub fn note_times(&self, node: u64) {
+        if let Some(direct) = &self.direct {
+            direct.note_times(convert::ino(node));
+        }
     }
 
     /// Flags for a file just opened.

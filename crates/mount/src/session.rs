@@ -27,13 +27,14 @@ pub struct Target {
     connection: Connection,
 }
 
-/// Mounts `filesystem` and serves it by threads of its own. `connection` gets what it can talk to the
-/// kernel by.
+/// Mounts `filesystem` and serves it by threads of its own, at least `least_threads`. `connection` gets what it can
+/// talk to the kernel by.
 pub(crate) fn serve<F: Filesystem>(
     filesystem: F,
     mountpoint: &Path,
     subtype: &'static str,
     options: &MountOptions,
+    least_threads: usize,
     connection: &OnceLock<Connection>,
 ) -> Result<Mounted> {
     let place = || format!("cannot mount at {}", mountpoint.display());
@@ -46,10 +47,15 @@ pub(crate) fn serve<F: Filesystem>(
     let device = device::attach(&mountpoint, &how)?;
     let reading = Reading { asynchronous: options.async_read, most_bytes: options.max_readahead_bytes };
     // From here on whatever fails must take the mount away again.
-    let started = start(filesystem, device, options.threads, reading, connection).and_then(|(serving, connection)| {
-        let device = rustix::fs::stat(&mountpoint)?.st_dev;
-        Ok((serving, device, connection))
-    });
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        given => given,
+    };
+    let started =
+        start(filesystem, device, threads.max(least_threads), reading, connection).and_then(|(serving, connection)| {
+            let device = rustix::fs::stat(&mountpoint)?.st_dev;
+            Ok((serving, device, connection))
+        });
     match started {
         Ok((serving, device, connection)) => {
             read_ahead(device, reading.most_bytes);
@@ -69,10 +75,6 @@ fn start<F: Filesystem>(
     reading: Reading,
     connection: &OnceLock<Connection>,
 ) -> std::io::Result<(Serving, Connection)> {
-    let threads = match threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        given => given,
-    };
     let session = Session::begin(&filesystem, device, reading)?;
     session.serve(filesystem, threads, |made| drop(connection.set(made)))
 }

@@ -29,8 +29,10 @@ const TARGETS: [Target; 1] = [Target {
 }];
 
 /// The rooms that the runner is made of.
-const ROOMS: [&str; 12] =
-    ["vfs", "random", "core", "media", "workload", "scmfs", "sqlite", "yaffs2", "mount", "engine", "probe", "runner"];
+const ROOMS: [&str; 13] = [
+    "vfs", "random", "core", "media", "lease", "workload", "scmfs", "sqlite", "yaffs2", "mount", "engine", "probe",
+    "runner",
+];
 
 /// The runner's static binary for an architecture of Debian's.
 ///

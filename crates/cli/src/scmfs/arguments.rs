@@ -1,8 +1,9 @@
 //! The command line; help, man pages and completions come from these definitions.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use pocketstone_cli::{LONG_VERSION, parse_bytes};
 use pocketstone_scmfs::{Ino, Threshold};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a region or directory in use; 2 usage error; 3 \
@@ -100,6 +101,8 @@ pub enum Command {
         #[arg(value_name = "DIR|REGION")]
         target: PathBuf,
     },
+    /// Run a program whose reads, and with preload=write whose writes, of mounted volumes need no kernel
+    Run(RunArguments),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -152,6 +155,31 @@ fn parse_threshold(text: &str) -> Result<Threshold, String> {
     }
 }
 
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// What may bypass the kernel; defaults to all that the mount allows
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub preload: Option<Direct>,
+    /// Append to this file, when a process ends, how many of its calls went which way, and why
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+/// What a program may do without the kernel.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Direct {
+    /// Nothing
+    Off,
+    /// Read
+    Read,
+    /// Read and overwrite
+    Write,
+}
+
 /// Arguments of `mount`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct MountArguments {
@@ -162,7 +190,8 @@ pub struct MountArguments {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, direct_io,
-    /// strict_open, writeback, persistent, threads=N, log=FILE; generic ones of mount(8) are accepted
+    /// strict_open, writeback, persistent, preload=off|read|write, threads=N, log=FILE; generic ones of mount(8) are
+    /// accepted
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted

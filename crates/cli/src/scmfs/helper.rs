@@ -4,7 +4,7 @@
 use crate::arguments::MountArguments;
 use pocketstone_cli::mounts::{HelperArguments, is_generic, set_flag};
 use pocketstone_core::{Error, Result};
-use pocketstone_mount::MountOptions;
+use pocketstone_mount::{MountOptions, Preload};
 use std::ffi::OsString;
 
 /// Reads a mount helper's arguments.
@@ -28,6 +28,13 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             ("direct_io", None) => arguments.direct_io = true,
             ("strict_open", None) => options.strict_open = true,
             ("writeback", None) => options.writeback = true,
+            ("preload", Some("off")) => options.preload = Preload::Off,
+            ("preload", Some("read")) => options.preload = Preload::Read,
+            ("preload", Some("write")) => options.preload = Preload::Write,
+            ("preload", _) => {
+                let wrong = Error::user(format!("`{option}` is not a mount option"));
+                return Err(wrong.hint("preload=off, preload=read or preload=write"));
+            }
             ("persistent", None) => arguments.persistent = true,
             ("threads", Some(count)) => {
                 let wrong = |e| Error::user(format!("`{count}` is not a number of threads")).because(e);
@@ -39,7 +46,7 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             _ if arguments.sloppy || arguments.remount => {}
             _ => {
                 let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, strict_open, writeback, \
-                     persistent, threads=N, log=FILE";
+                     persistent, preload=off|read|write, threads=N, log=FILE";
                 return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {known}")));
             }
         }

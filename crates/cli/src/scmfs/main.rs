@@ -11,6 +11,7 @@ mod helper;
 mod inspect;
 mod make;
 mod region;
+mod run;
 mod scrub;
 mod serve;
 mod target;
@@ -44,6 +45,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Dump { region, what } => inspect::dump(&region, what),
         Command::Resize { target, size } => target::resize(&target, size),
         Command::Gc { target } => target::gc(&target),
+        Command::Run(arguments) => run::run(&arguments),
         Command::Completions { shell } => {
             pocketstone_cli::completions(Arguments::command(), shell);
             Ok(0)

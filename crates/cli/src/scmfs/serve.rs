@@ -6,13 +6,13 @@ use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::daemon::{self, Log};
-use pocketstone_mount::{Before, MountOptions};
+use pocketstone_mount::{Before, MountOptions, Preload};
 use pocketstone_scmfs::{OpenOptions, Volume};
 use std::sync::Arc;
 
 pub fn mount(given: &MountArguments) -> Result<u8> {
     let mut arguments = given.clone();
-    let mut options = MountOptions::default();
+    let mut options = MountOptions { preload: Preload::Read, ..MountOptions::default() };
     helper::apply(&mut arguments, &mut options)?;
     if arguments.remount {
         return pocketstone_mount::remount(
@@ -43,6 +43,9 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     let warning = region::warning(&*region);
     let open = OpenOptions { read_only: options.read_only, background: true, ..OpenOptions::default() };
     let volume = Volume::open(region, &open).user(|| format!("cannot open {}", arguments.region.display()))?;
+    if options.preload == Preload::Write && !pocketstone_mount::stores_directly() {
+        note("warning", "preload=write needs Linux 6.16: programs read without the kernel, and write by it");
+    }
     if let Some(warning) = warning {
         note("warning", &warning);
     }

@@ -27,6 +27,14 @@ pub(crate) struct Attributes {
     pub gid: u32,
     pub rdev: u32,
     pub block_bytes: u32,
+    /// The kernel may keep them until it is told that they have changed.
+    pub kept: bool,
+}
+
+impl Attributes {
+    fn seconds_kept(&self) -> u64 {
+        if self.kept { FOREVER } else { 0 }
+    }
 }
 
 /// What `struct statx` has beyond [`Attributes`].
@@ -176,14 +184,14 @@ impl Reply {
 
     /// `struct fuse_attr_out`.
     pub fn attr(&mut self, attr: &Attributes) {
-        self.u64(FOREVER);
+        self.u64(attr.seconds_kept());
         self.u64(0);
         self.attributes(attr);
     }
 
     /// `struct fuse_entry_out`.
     pub fn entry(&mut self, attr: &Attributes) {
-        for word in [attr.node, attr.generation, FOREVER, FOREVER, 0] {
+        for word in [attr.node, attr.generation, FOREVER, attr.seconds_kept(), 0] {
             self.u64(word);
         }
         self.attributes(attr);
@@ -199,7 +207,7 @@ impl Reply {
 
     /// `struct fuse_statx_out`.
     pub fn statx(&mut self, attr: &Attributes, more: &More) {
-        self.u64(FOREVER);
+        self.u64(attr.seconds_kept());
         self.zeros(24);
         self.u32(statx::BASIC_STATS | statx::BTIME);
         self.u32(attr.block_bytes);

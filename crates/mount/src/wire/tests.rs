@@ -175,6 +175,7 @@ const ATTRIBUTES: Attributes = Attributes {
     // Device 8:300, as the kernel encodes it.
     rdev: 0x0010_082c,
     block_bytes: 4096,
+    kept: true,
 };
 
 fn u32_at(message: &[u8], at: usize) -> u32 {

@@ -1,0 +1,42 @@
+//! What the server of a mount and the processes that reach its files without the kernel ("direct" ones) share: tables
+//! in memory, messages, and the rules by which both sides go.
+//!
+//! ```text
+//! table, written by the server alone              a process's own page, written by that process
+//!   entry: sequence, key, kernel, size, pieces      slots: what it is storing to now
+//!                                                   times: when it stored to which entry last
+//! ```
+//!
+//! **The server** changes an inode under its exclusive lock. The entry's sequence is odd meanwhile
+//! ([`Table::begin`], [`Table::end`]). What the inode loses is not given to others before every store that may still go
+//! there has ended ([`Stores::running`]); nobody waits for that.
+//!
+//! **The kernel** may hold pages of an inode, which do not change by direct stores, and which stores through mappings
+//! change without the server's knowledge. The entry says so ([`Table::kernel_came`]) before the kernel gets an answer.
+//! Whoever wants to be direct then asks the server, a thread of which calls fsync(2). While another thread answers
+//! that, it has the kernel forget the pages ([`Table::kernel_went`]): fsync(2) waits for writes that are on their way
+//! and keeps new ones off, which the kernel shows in its pages before the server has them.
+//!
+//! **A direct read** copies while the sequence stays the same and even, and the kernel holds nothing.
+//!
+//! **A direct store** says in a slot what it is at, looks, stores, and looks again: if the sequence has changed it does
+//! it all again, for storing the same bytes twice does no harm; if the kernel came, its pages must go before the store
+//! has happened. It stays inside the file's size and space; everything else is the kernel's and the server's.
+//!
+//! Doubt means the kernel: an [`Outcome::Kernel`] says why. Nothing here allocates or takes a lock on the way of a read
+//! or a store, so signal handlers may do either. `tests/protocol.rs` is the model of all this.
+
+mod direct;
+mod memory;
+pub mod message;
+mod served;
+mod session;
+mod slots;
+mod table;
+
+pub use direct::{Outcome, Why};
+pub use memory::reopen;
+pub use served::Serving;
+pub use session::{Access, File, Refusal, Session};
+pub use slots::{Slots, Stores};
+pub use table::{Content, ENTRIES, PIECES_MAX, Piece, Table};

@@ -1,0 +1,83 @@
+//! Memory that processes share, seen as words.
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::io::Result;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicU64;
+
+/// A mapping, which goes with this value.
+pub(crate) struct Memory {
+    base: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: the mapping stays where it is until the value is dropped; it is read and stored to as atomic words, or by who
+// promises to do it right.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Maps `bytes` bytes of a file that is as long. It is not inherited by a child, which has no part in what the
+    /// process does, and in no core dump.
+    pub fn map(file: BorrowedFd<'_>, bytes: usize, writable: bool) -> Result<Memory> {
+        let prot = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let base = unsafe { rustix::mm::mmap(null_mut(), bytes, prot, MapFlags::SHARED, file, 0)? };
+        let memory = Memory { base: base.cast(), bytes };
+        for advice in [Advice::LinuxDontFork, Advice::LinuxDontDump] {
+            // SAFETY: the range was just mapped, by nobody else; the advice changes no contents.
+            unsafe { rustix::mm::madvise(base, bytes, advice)? };
+        }
+        Ok(memory)
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address of a byte. The range lies in the mapping, or `None`.
+    #[inline]
+    pub fn place(&self, at: u64, bytes: u64) -> Option<*mut u8> {
+        let end = at.checked_add(bytes)?;
+        // SAFETY: just checked to be inside the mapping.
+        (end <= self.bytes as u64).then(|| unsafe { self.base.add(at as usize) })
+    }
+
+    /// A word. Its offset is a multiple of 8 below the length.
+    #[inline]
+    pub fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at % 8 == 0 && at < self.bytes, "no word of the mapping");
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`; others see the word as atomic, too.
+        // Who mapped it to read does not store.
+        unsafe { AtomicU64::from_ptr(self.base.add(at).cast()) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nobody can reach it any more.
+        let _ = unsafe { rustix::mm::munmap(self.base.cast(), self.bytes) };
+    }
+}
+
+/// Memory to share: zeroed, of a length that stays.
+pub(crate) fn create(name: &str, bytes: usize) -> Result<OwnedFd> {
+    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::ftruncate(&file, bytes as u64)?;
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+    Ok(file)
+}
+
+/// From now on nobody can make a mapping by which it could be changed; the ones that there are stay.
+pub(crate) fn freeze(file: &OwnedFd) -> Result<()> {
+    rustix::fs::fcntl_add_seals(file, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
+}
+
+/// An open file of its own, to read.
+pub fn reopen(file: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}

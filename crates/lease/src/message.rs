@@ -1,0 +1,385 @@
+//! How a direct process finds the server of a mount, and what they say to each other: messages of 64 bytes over a
+//! socket whose name the mount tells, one question and one answer a connection.
+//!
+//! ```text
+//! question                             answer
+//!   0  u32 magic   4  u32 version        0  u32 magic   4  u32 version
+//!   8  u32 what    12  u32 0 or access   8  u32 status  12  u32 bit 0: stores allowed; bit 1: stores are flushed
+//!  16  u64 the process's token          16  u64 token
+//!  24  u64 inode number, or entry       24  u64 bytes of the region
+//!  32  zeros                            32  u64 entry   40  u64 its key
+//!                                       48  zeros
+//! with the question "free": the file
+//! with the answer to "attach": files of the table, the region and, if stores are allowed, the slots
+//! ```
+
+use rustix::io::{Errno, IoSlice, IoSliceMut, Result};
+use rustix::ioctl::{Opcode, Updater, opcode};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+use rustix::process::Pid;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// `SCML`.
+const MAGIC: u32 = 0x4C4D_4353;
+/// Of messages, table and slots alike: both sides have the same, or nothing is direct.
+pub const VERSION: u32 = 1;
+const BYTES: usize = 64;
+/// The longest name of a server.
+pub const NAME_BYTES: usize = 48;
+/// `_IOR('S', 0x6C, char[64])`: where the server of the mount listens that a file lies on.
+pub const ASK: Opcode = opcode::read::<[u8; BYTES]>(b'S', 0x6C);
+/// No answer takes longer, unless the server is gone or stopped.
+const PATIENCE: Duration = Duration::from_secs(2);
+const MOST_FILES: usize = 3;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// To be direct from now on; `write`: to store, too.
+    Attach {
+        /// Stores are wanted.
+        write: bool,
+    },
+    /// The entry of an inode.
+    File {
+        /// The process, as it was told when it attached.
+        token: u64,
+        /// The inode number.
+        ino: u64,
+    },
+    /// The kernel is to forget the pages of a file, whose descriptor comes along.
+    Free {
+        /// The process.
+        token: u64,
+        /// The entry.
+        index: u32,
+    },
+}
+
+/// What is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Answer {
+    /// 0, or why not: a number of errno(3).
+    pub status: u32,
+    /// Stores are allowed.
+    pub write: bool,
+    /// Stores are flushed and fenced.
+    pub flushed: bool,
+    /// What the process says from now on.
+    pub token: u64,
+    /// Length of the region in bytes.
+    pub region_bytes: u64,
+    /// An entry of the table.
+    pub index: u64,
+    /// Its key.
+    pub key: u64,
+}
+
+impl Answer {
+    /// A refusal.
+    pub fn refusal(error: Errno) -> Answer {
+        Answer { status: error.raw_os_error().unsigned_abs(), ..Answer::default() }
+    }
+}
+
+fn put32(message: &mut [u8; BYTES], at: usize, value: u32) {
+    message[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+}
+
+fn put64(message: &mut [u8; BYTES], at: usize, value: u64) {
+    message[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+}
+
+fn get32(message: &[u8; BYTES], at: usize) -> u32 {
+    u32::from_ne_bytes(message[at..at + 4].try_into().unwrap_or_default())
+}
+
+fn get64(message: &[u8; BYTES], at: usize) -> u64 {
+    u64::from_ne_bytes(message[at..at + 8].try_into().unwrap_or_default())
+}
+
+fn begin() -> [u8; BYTES] {
+    let mut message = [0; BYTES];
+    put32(&mut message, 0, MAGIC);
+    put32(&mut message, 4, VERSION);
+    message
+}
+
+/// Whether both sides mean the same by a message.
+fn understood(message: &[u8; BYTES]) -> bool {
+    get32(message, 0) == MAGIC && get32(message, 4) == VERSION
+}
+
+impl Question {
+    fn encode(self) -> [u8; BYTES] {
+        let mut message = begin();
+        let (what, access, token, value) = match self {
+            Question::Attach { write } => (1, u32::from(write), 0, 0),
+            Question::File { token, ino } => (2, 0, token, ino),
+            Question::Free { token, index } => (3, 0, token, u64::from(index)),
+        };
+        put32(&mut message, 8, what);
+        put32(&mut message, 12, access);
+        put64(&mut message, 16, token);
+        put64(&mut message, 24, value);
+        message
+    }
+
+    fn decode(message: &[u8; BYTES]) -> Option<Question> {
+        let (token, value) = (get64(message, 16), get64(message, 24));
+        if !understood(message) {
+            return None;
+        }
+        match get32(message, 8) {
+            1 => Some(Question::Attach { write: get32(message, 12) == 1 }),
+            2 => Some(Question::File { token, ino: value }),
+            3 => Some(Question::Free { token, index: u32::try_from(value).ok()? }),
+            _ => None,
+        }
+    }
+}
+
+impl Answer {
+    fn encode(&self) -> [u8; BYTES] {
+        let mut message = begin();
+        put32(&mut message, 8, self.status);
+        put32(&mut message, 12, u32::from(self.write) | u32::from(self.flushed) << 1);
+        for (at, value) in [(16, self.token), (24, self.region_bytes), (32, self.index), (40, self.key)] {
+            put64(&mut message, at, value);
+        }
+        message
+    }
+
+    fn decode(message: &[u8; BYTES]) -> Option<Answer> {
+        let flags = get32(message, 12);
+        understood(message).then(|| Answer {
+            status: get32(message, 8),
+            write: flags & 1 != 0,
+            flushed: flags & 2 != 0,
+            token: get64(message, 16),
+            region_bytes: get64(message, 24),
+            index: get64(message, 32),
+            key: get64(message, 40),
+        })
+    }
+}
+
+/// The name of a server, as the mount tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Name([u8; NAME_BYTES]);
+
+impl Name {
+    /// Of text that is not too long.
+    pub fn new(text: &str) -> Option<Name> {
+        let mut name = [0; NAME_BYTES];
+        name.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(Name(name))
+    }
+
+    /// What the mount answers to [`ASK`].
+    pub fn told(&self) -> [u8; BYTES] {
+        let mut message = begin();
+        message[8..8 + NAME_BYTES].copy_from_slice(&self.0);
+        message
+    }
+
+    /// Asks the mount that a file lies on.
+    ///
+    /// # Errors
+    /// The kernel's: NOTTY if it is no such mount; INVAL if it is one of another version.
+    pub fn ask(file: BorrowedFd<'_>) -> Result<Name> {
+        let mut message = [0; BYTES];
+        // SAFETY: the operation writes 64 bytes at most, as its number says, into an array of that size.
+        unsafe { rustix::ioctl::ioctl(file, Updater::<{ ASK }, _>::new(&mut message))? };
+        if !understood(&message) {
+            return Err(Errno::INVAL);
+        }
+        message[8..8 + NAME_BYTES].try_into().map(Name).map_err(|_| Errno::INVAL)
+    }
+
+    fn address(&self) -> Result<SocketAddrUnix> {
+        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+        SocketAddrUnix::new_abstract_name(&self.0[..length])
+    }
+}
+
+fn socket() -> Result<OwnedFd> {
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// Listens under a name.
+///
+/// # Errors
+/// The kernel's.
+pub fn listen(name: &Name) -> Result<OwnedFd> {
+    let listener = socket()?;
+    rustix::net::bind(&listener, &name.address()?)?;
+    rustix::net::listen(&listener, 64)?;
+    Ok(listener)
+}
+
+/// One question of a process, and the file that comes along: `None` if it says nothing that is understood.
+pub fn receive(from: BorrowedFd<'_>) -> Option<(Question, Option<OwnedFd>)> {
+    // Nobody keeps the server waiting.
+    sockopt::set_socket_timeout(from, sockopt::Timeout::Recv, Some(PATIENCE / 8)).ok()?;
+    sockopt::set_socket_timeout(from, sockopt::Timeout::Send, Some(PATIENCE / 8)).ok()?;
+    let (message, [file, ..]) = take(from).ok()?;
+    Some((Question::decode(&message)?, file))
+}
+
+/// A whole message, and the files that come along.
+fn take(from: BorrowedFd<'_>) -> Result<([u8; BYTES], [Option<OwnedFd>; MOST_FILES])> {
+    let mut message = [0; BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let parts = &mut [IoSliceMut::new(&mut message)];
+    let got = loop {
+        match rustix::net::recvmsg(from, parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            got => break got?,
+        }
+    };
+    let mut files = [const { None }; MOST_FILES];
+    let rights = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
+        _ => None,
+    });
+    for (place, file) in files.iter_mut().zip(rights.flatten()) {
+        *place = Some(file);
+    }
+    let whole = got.bytes == BYTES && !got.flags.contains(ReturnFlags::TRUNC);
+    if whole { Ok((message, files)) } else { Err(Errno::PROTO) }
+}
+
+/// Sends a message, and files with it.
+fn give(to: BorrowedFd<'_>, message: &[u8; BYTES], files: &[BorrowedFd<'_>]) -> Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(Errno::TOOBIG);
+    }
+    rustix::net::sendmsg(to, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Answers, with files that the process gets. That it is gone does not matter.
+pub fn reply(to: BorrowedFd<'_>, answer: &Answer, files: &[BorrowedFd<'_>]) {
+    let _ = give(to, &answer.encode(), files);
+}
+
+/// Asks a server, about a file that goes along, and waits for its answer and the files that come with it.
+///
+/// # Errors
+/// The kernel's if the server cannot be reached or does not answer in time; PROTO if it says what is not understood; or
+/// what it answers.
+pub fn ask(
+    name: &Name,
+    question: Question,
+    about: Option<BorrowedFd<'_>>,
+) -> Result<(Answer, [Option<OwnedFd>; MOST_FILES])> {
+    let server = socket()?;
+    sockopt::set_socket_timeout(&server, sockopt::Timeout::Recv, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(&server, sockopt::Timeout::Send, Some(PATIENCE))?;
+    rustix::net::connect(&server, &name.address()?)?;
+    give(server.as_fd(), &question.encode(), about.as_slice())?;
+    let (message, files) = take(server.as_fd())?;
+    let answer = Answer::decode(&message).ok_or(Errno::PROTO)?;
+    match i32::try_from(answer.status) {
+        Ok(0) => Ok((answer, files)),
+        Ok(status) => Err(Errno::from_raw_os_error(status)),
+        Err(_) => Err(Errno::PROTO),
+    }
+}
+
+/// The process at the other end of a connection.
+pub struct Peer {
+    /// Its user.
+    pub uid: u32,
+    /// Its number, which means it as long as it waits for an answer.
+    pub pid: Pid,
+}
+
+/// Who asks; `None`: it cannot be seen from here.
+pub fn peer(of: BorrowedFd<'_>) -> Option<Peer> {
+    let credentials = sockopt::socket_peercred(of).ok()?;
+    Some(Peer { uid: credentials.uid.as_raw(), pid: credentials.pid })
+}
+
+/// A connection that somebody asked for.
+///
+/// # Errors
+/// The kernel's.
+pub fn accept(listener: &OwnedFd) -> Result<OwnedFd> {
+    rustix::net::accept_with(listener.as_fd(), SocketFlags::CLOEXEC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_through_and_others_are_not_understood() {
+        for question in [
+            Question::Attach { write: true },
+            Question::Attach { write: false },
+            Question::File { token: u64::MAX, ino: 7 },
+            Question::Free { token: 1, index: 16_383 },
+        ] {
+            let message = question.encode();
+            assert_eq!(Question::decode(&message), Some(question));
+            for at in 0..8 {
+                let mut wrong = message;
+                wrong[at] ^= 1;
+                assert_eq!(Question::decode(&wrong), None);
+            }
+        }
+        let mut unknown = Question::Attach { write: true }.encode();
+        unknown[8] = 9;
+        assert_eq!(Question::decode(&unknown), None);
+        let answer =
+            Answer { status: 0, write: true, flushed: true, token: 3, region_bytes: 1 << 40, index: 5, key: 1 << 33 };
+        assert_eq!(Answer::decode(&answer.encode()), Some(answer));
+        assert_eq!(Answer::decode(&[0; BYTES]), None);
+    }
+
+    #[test]
+    fn a_name_is_told_as_the_number_of_the_question_says() {
+        // _IOR('S', 0x6c, char[64]), printed by a C program that includes linux/ioctl.h.
+        assert_eq!(ASK, 0x8040_536c);
+        assert_eq!(Name::new(&"n".repeat(NAME_BYTES + 1)), None);
+        let name = Name::new("scmfs-1-2").expect("short enough");
+        assert_eq!(name.told()[8..17], *b"scmfs-1-2");
+    }
+
+    #[test]
+    fn questions_are_asked_and_answered_with_files() {
+        let name = Name::new(&format!("pocketstone-test-{}", std::process::id())).expect("short enough");
+        let listener = listen(&name).expect("a socket");
+        let server = std::thread::spawn(move || {
+            let connection = accept(&listener).expect("a connection");
+            let uid = peer(connection.as_fd()).expect("this process").uid;
+            let (question, file) = receive(connection.as_fd()).expect("a question");
+            assert!(file.is_some());
+            let answer = Answer { index: u64::from(uid), ..Answer::default() };
+            reply(connection.as_fd(), &answer, &[listener.as_fd(), listener.as_fd()]);
+            let refused = accept(&listener).expect("a connection");
+            assert!(receive(refused.as_fd()).is_some());
+            reply(refused.as_fd(), &Answer::refusal(Errno::ACCESS), &[]);
+            question
+        });
+        let (answer, files) =
+            ask(&name, Question::File { token: 1, ino: 2 }, Some(std::io::stdin().as_fd())).expect("an answer");
+        assert_eq!(answer.index, u64::from(rustix::process::getuid().as_raw()));
+        assert_eq!(files.iter().flatten().count(), 2);
+        // They are the listener, which would go on listening.
+        drop(files);
+        let refused = ask(&name, Question::Attach { write: true }, None);
+        assert_eq!(refused.map(|(answer, _)| answer), Err(Errno::ACCESS));
+        assert_eq!(server.join().expect("no panic"), Question::File { token: 1, ino: 2 });
+        assert!(ask(&name, Question::Attach { write: true }, None).is_err(), "nobody listens");
+    }
+}

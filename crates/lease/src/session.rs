@@ -1,0 +1,200 @@
+//! A process that reaches the files of a mount directly.
+
+use crate::direct::{Direct, Outcome, Why};
+use crate::memory::Memory;
+use crate::message::{self, Name, Question};
+use crate::slots::Slots;
+use crate::table::{Entry, TABLE_BYTES};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What a process wants to do directly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Read and store.
+    Write,
+}
+
+/// Why a process cannot be direct.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is no mount of SCMFS, or one that allows nobody.
+    Unknown,
+    /// The library and the server have different versions.
+    Version,
+    /// The process runs as another user than the server and root, or may not do what it wants here.
+    Denied,
+    /// The server does not answer, or the kernel gives no memory.
+    Failed(Errno),
+}
+
+impl Refusal {
+    fn of(error: Errno) -> Refusal {
+        match error {
+            Errno::NOTTY | Errno::OPNOTSUPP | Errno::NOSYS => Refusal::Unknown,
+            Errno::INVAL | Errno::PROTO => Refusal::Version,
+            Errno::ACCESS | Errno::PERM => Refusal::Denied,
+            error => Refusal::Failed(error),
+        }
+    }
+
+    /// In words, for a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Refusal::Unknown => "not a mount of scmfs that allows it",
+            Refusal::Version => "another version of the server",
+            Refusal::Denied => "not permitted",
+            Refusal::Failed(_) => "no answer or no memory",
+        }
+    }
+}
+
+/// A file of a mount, as long as its inode number is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct File {
+    key: u64,
+    index: u32,
+}
+
+/// A window in which the kernel may come back so often before a file is left to it.
+const WINDOW_MS: u64 = 100;
+const COMINGS: u64 = 3;
+/// How long it is left to the kernel then.
+const REST: Duration = Duration::from_secs(1);
+const FILES: usize = 256;
+
+/// A process's part in a mount. It keeps no descriptor open, and a child of the process has no part in it.
+pub struct Session {
+    name: Name,
+    token: u64,
+    device: u64,
+    table: Memory,
+    slots: Option<Slots>,
+    region: Memory,
+    flushed: bool,
+    rest: Duration,
+    /// By entry, spread: since when and how often the kernel came back: ms << 8, and a count.
+    comings: [AtomicU64; FILES],
+}
+
+fn ms() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    (now.tv_sec as u64).wrapping_mul(1000).wrapping_add(now.tv_nsec as u64 / 1_000_000)
+}
+
+impl Session {
+    /// Becomes direct on the mount that an open file lies on.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn attach(file: BorrowedFd<'_>, access: Access) -> Result<Session, Refusal> {
+        // A region of any size would eat the limit.
+        if rustix::process::getrlimit(rustix::process::Resource::As).current.is_some() {
+            return Err(Refusal::Failed(Errno::NOMEM));
+        }
+        let device = rustix::fs::fstat(file).map_err(Refusal::of)?.st_dev;
+        let name = Name::ask(file).map_err(Refusal::of)?;
+        let attach = Question::Attach { write: access == Access::Write };
+        let (answer, [table, region, slots]) = message::ask(&name, attach, None).map_err(Refusal::of)?;
+        let (Some(table), Some(region)) = (table, region) else { return Err(Refusal::Version) };
+        let bytes = usize::try_from(answer.region_bytes).map_err(|_| Refusal::Failed(Errno::NOMEM))?;
+        let slots = match slots.filter(|_| answer.write) {
+            Some(file) => Some(Slots::map(file.as_fd()).map_err(Refusal::of)?),
+            None => None,
+        };
+        let map = |file: BorrowedFd<'_>, bytes, write| match Memory::map(file, bytes, write) {
+            Ok(memory) if memory.bytes() == bytes => Ok(memory),
+            Ok(_) => Err(Refusal::Version),
+            Err(error) => Err(Refusal::Failed(error)),
+        };
+        Ok(Session {
+            name,
+            token: answer.token,
+            device,
+            table: map(table.as_fd(), TABLE_BYTES, false)?,
+            region: map(region.as_fd(), bytes, slots.is_some())?,
+            slots,
+            flushed: answer.flushed,
+            rest: REST,
+            comings: [const { AtomicU64::new(0) }; FILES],
+        })
+    }
+
+    /// Leaves a file that the kernel keeps coming back to with the kernel so long, and not for a second.
+    pub fn resting(self, rest: Duration) -> Session {
+        Session { rest, ..self }
+    }
+
+    /// The device number of the mount.
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// Whether stores are direct, too.
+    pub fn may_write(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    /// A file that is open in this process, by its inode number; `None`: it is the kernel's alone. One question to the
+    /// server.
+    pub fn file(&self, ino: u64) -> Option<File> {
+        let (answer, _) = message::ask(&self.name, Question::File { token: self.token, ino }, None).ok()?;
+        Some(File { key: answer.key, index: u32::try_from(answer.index).ok()? })
+    }
+
+    /// Has the kernel forget what it holds of a file, unless it keeps coming back. Whether it may have.
+    fn free(&self, index: u32, through: RawFd) -> bool {
+        let (comings, now) = (&self.comings[index as usize % FILES], ms());
+        let word = comings.load(Ordering::Relaxed);
+        let (since, count) = (word >> 8, word & 0xFF);
+        let age = now.wrapping_sub(since);
+        let next = if count >= COMINGS {
+            if u128::from(age) < self.rest.as_millis() {
+                return false;
+            }
+            now << 8 | 1
+        } else if age > WINDOW_MS {
+            now << 8 | 1
+        } else {
+            // When it rests, it does so from now on.
+            (if count + 1 == COMINGS { now } else { since }) << 8 | (count + 1)
+        };
+        comings.store(next, Ordering::Relaxed);
+        // SAFETY: the descriptor was open when the call began; if the program closes it meanwhile, another one is sent,
+        // which the server does not take for this file's.
+        let about = unsafe { BorrowedFd::borrow_raw(through) };
+        message::ask(&self.name, Question::Free { token: self.token, index }, Some(about)).is_ok()
+    }
+
+    fn direct(&self, file: File) -> Option<Direct<'_>> {
+        let entry = Entry::of(&self.table, file.index)?;
+        Some(Direct { entry, key: file.key, region: &self.region, flushed: self.flushed })
+    }
+
+    /// Reads at an offset, as pread(2) does. `through`: a descriptor that the file is open by.
+    ///
+    /// # Safety
+    /// `into` is writable for `bytes` bytes.
+    pub unsafe fn read(&self, file: File, through: RawFd, into: *mut u8, bytes: usize, offset: u64) -> Outcome {
+        let Some(direct) = self.direct(file) else { return Outcome::Kernel(Why::Gone) };
+        // SAFETY: the caller's promise.
+        unsafe { direct.read(into, bytes, offset, || self.free(file.index, through)) }
+    }
+
+    /// Writes at an offset, as pwrite(2) does, where the file has these bytes already. `through`: a descriptor that the
+    /// file is open by.
+    ///
+    /// # Safety
+    /// `from` is readable for `bytes` bytes.
+    pub unsafe fn write(&self, file: File, through: RawFd, from: *const u8, bytes: usize, offset: u64) -> Outcome {
+        let Some(slots) = &self.slots else { return Outcome::Kernel(Why::ReadOnly) };
+        let Some(direct) = self.direct(file) else { return Outcome::Kernel(Why::Gone) };
+        // SAFETY: the caller's promise.
+        unsafe { direct.write((slots, file.index), from, bytes, offset, || self.free(file.index, through)) }
+    }
+}

@@ -1,0 +1,179 @@
+//! Processes that reach the content of files without the kernel: who may, which files are shown to them, and when the
+//! kernel has to forget what it holds.
+
+mod files;
+mod freeing;
+mod server;
+
+use crate::known::Known;
+use crate::mountable::{Mountable, Open};
+use crate::options::{MountOptions, Preload};
+use crate::wire::Connection;
+use files::{Files, TheirStores};
+use pocketstone_lease::message::{self, Name};
+use pocketstone_vfs::{Held, Ino, TimeNs};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use server::Server;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+/// What the door and the thread behind it share.
+struct Shared<V: Mountable> {
+    volume: Arc<V>,
+    known: Arc<Known<Open<V>>>,
+    connection: Arc<OnceLock<Connection>>,
+    files: Arc<Files>,
+    /// Files that processes which may store know: in memory, so that no time of a store is lost.
+    kept: Mutex<HashMap<Ino, Open<V>>>,
+    /// Processes may store.
+    stores: bool,
+}
+
+/// The door for such processes, open until it is dropped. A thread of its own answers them, because it waits for the
+/// kernel, which waits for those that serve.
+pub(crate) struct Direct<V: Mountable> {
+    shared: Arc<Shared<V>>,
+    name: Name,
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the kernel writes back on its way out brings it back: so it has to go twice.
+const ATTEMPTS: usize = 3;
+
+/// Whether this kernel lets processes store to files of a mount without it ([`Preload::Write`]). What was stored
+/// through mappings it writes, before Linux 6.16, from copies that it does not wait for when it forgets the pages: such
+/// a write could undo a direct one.
+pub fn stores_directly() -> bool {
+    let release = rustix::system::uname();
+    let mut numbers = release.release().to_str().unwrap_or_default().split('.').map(|number| number.parse::<u32>());
+    matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 16))
+}
+
+/// A number that nobody guesses.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl<V: Mountable> Direct<V> {
+    /// Opens it. `None`: the volume has nothing to map, the options rule it out, or the kernel refuses.
+    pub fn open(
+        volume: &Arc<V>,
+        known: &Arc<Known<Open<V>>>,
+        connection: &Arc<OnceLock<Connection>>,
+        options: &MountOptions,
+    ) -> Option<Direct<V>> {
+        // A kernel that collects writes has pages that nobody here knows of, and one that keeps none has no need to.
+        if options.preload == Preload::Off || options.writeback || options.direct_io {
+            return None;
+        }
+        let writable = volume.shared()?.writable && !options.read_only;
+        let files = Arc::new(Files::new().ok()?);
+        let stores = options.preload == Preload::Write
+            && writable
+            && stores_directly()
+            && volume.let_others_store(Arc::new(TheirStores(files.clone()))).is_ok();
+        let name = Name::new(&format!("scmfs-{}-{:016x}", std::process::id(), random()))?;
+        let listener = message::listen(&name).ok()?;
+        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).ok()?;
+        let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 0).ok()?;
+        let (volume, known, connection) = (volume.clone(), known.clone(), connection.clone());
+        let shared = Arc::new(Shared { volume, known, connection, files, kept: Mutex::default(), stores });
+        let mut server = Server::new(shared.clone()).ok()?;
+        let serve = move || server.serve(&listener, &stopped);
+        let thread = std::thread::Builder::new().name("direct".into()).spawn(serve).ok()?;
+        Some(Direct { shared, name, stop, thread: Some(thread) })
+    }
+
+    /// Where to attach.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The kernel asks for a file's content or brings some; said before the content is looked at.
+    pub fn kernel_came(&self, ino: Ino) {
+        self.shared.files.kernel_came(ino);
+    }
+
+    /// Has the kernel forget a file's pages, if this fsync(2) is the one that is made for that: whether it is.
+    ///
+    /// The kernel keeps write(2) off the file until it has the answer. It waits here for pages that it reads just now:
+    /// other threads must serve that. There is one such fsync(2) at a time.
+    pub fn free(&self, ino: Ino, thread: u32) -> bool {
+        let files = &self.shared.files;
+        let Some(index) = files.take_wanted(ino, thread) else { return false };
+        let Some(connection) = self.shared.connection.get() else { return true };
+        for _ in 0..ATTEMPTS {
+            let noted = files.table.kernel(index);
+            // That the kernel has forgotten the inode is fine.
+            let forgot = matches!(connection.forget_contents(ino.into()), Ok(()) | Err(Errno::NOENT));
+            if !forgot || files.table.kernel_went(index, noted) {
+                break;
+            }
+        }
+        true
+    }
+
+    /// The kernel does not know an inode any more.
+    pub fn forgotten(&self, ino: Ino) {
+        let kept = self.shared.kept().remove(&ino);
+        // Dropping it may delete a whole file: not with the lock held.
+        drop(kept);
+    }
+
+    /// Whether a file's times change without the kernel's knowledge.
+    pub fn is_stored_to(&self, ino: Ino) -> bool {
+        self.shared.files.is_stored_to(ino)
+    }
+
+    /// Notes when a file was last stored to. Whether it was since this was asked last.
+    pub fn note_times(&self, ino: Ino) -> bool {
+        self.shared.note_times(ino)
+    }
+}
+
+impl<V: Mountable> Drop for Direct<V> {
+    fn drop(&mut self) {
+        self.shared.files.withdraw();
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.shared.note_all_times();
+        self.shared.kept().clear();
+    }
+}
+
+impl<V: Mountable> Shared<V> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<Ino, Open<V>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, ino: Ino) -> pocketstone_vfs::Result<Open<V>> {
+        self.known.file(ino, || Held::open(self.volume.clone(), ino).map(Arc::new))
+    }
+
+    fn note_times(&self, ino: Ino) -> bool {
+        let Some(at_ns) = self.files.noted(ino).and_then(|ns| TimeNs::try_from(ns).ok()) else { return false };
+        // A clock that is wrong, or a process that lies, reaches no further than now.
+        let at_ns = at_ns.min(crate::convert::now_ns());
+        // A file that is gone has no times.
+        self.open(ino).is_ok_and(|open| self.volume.note_written(&open, at_ns).is_ok())
+    }
+
+    fn note_all_times(&self) {
+        for ino in self.files.stored_to() {
+            // What is stored to stays in memory, with its times; what is not may be closed, so that they are stored.
+            let open = if self.note_times(ino) { self.open(ino).ok() } else { None };
+            let before = match open {
+                Some(open) => self.kept().insert(ino, open),
+                None => self.kept().remove(&ino),
+            };
+            drop(before);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The files that direct processes see.
+
+use pocketstone_lease::{Content, Piece, Stores, Table};
+use pocketstone_scmfs::{OutsideStores, Running, Shown, Watch};
+use pocketstone_vfs::Ino;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A file in the table.
+struct Known {
+    index: u32,
+    key: u64,
+    /// A process that may store asked for it: its times change without the kernel's knowledge.
+    stored_to: bool,
+    /// The fsync(2) by this thread is to have the kernel forget the file's pages.
+    wanted: Option<u32>,
+}
+
+/// Files by their inode numbers, and by their entries.
+#[derive(Default)]
+struct Maps {
+    known: HashMap<Ino, Known>,
+    inos: HashMap<u32, Ino>,
+    /// Entries of files that are gone, but that a store may still name: given back later.
+    later: Vec<u32>,
+}
+
+/// The table, what it has of which file, and who stores.
+pub(crate) struct Files {
+    pub table: Table,
+    pub stores: Stores,
+    maps: RwLock<Maps>,
+    /// There are files: looked at before every read and write of the kernel.
+    any: AtomicBool,
+}
+
+impl Files {
+    pub fn new() -> rustix::io::Result<Files> {
+        let (table, stores) = (Table::new()?, Stores::default());
+        Ok(Files { table, stores, maps: RwLock::default(), any: AtomicBool::new(false) })
+    }
+
+    fn maps(&self) -> RwLockReadGuard<'_, Maps> {
+        self.maps.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn maps_mut(&self) -> RwLockWriteGuard<'_, Maps> {
+        self.maps.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The inode of an entry.
+    pub fn ino(&self, index: u32) -> Option<Ino> {
+        self.maps().inos.get(&index).copied()
+    }
+
+    /// The entry of a file and its key.
+    pub fn entry(&self, ino: Ino) -> Option<(u32, u64)> {
+        self.maps().known.get(&ino).map(|known| (known.index, known.key))
+    }
+
+    /// Takes an entry for a file, and makes what keeps it up to date; `None`: there is no room. It has to be watched
+    /// before anybody is told of it.
+    pub fn show(self: &Arc<Files>, ino: Ino, generation: u32) -> Option<Box<dyn Watch>> {
+        let mut maps = self.maps_mut();
+        maps.later.retain(|index| {
+            let stays = self.stores.reach(*index);
+            if !stays {
+                self.table.give_back(*index);
+            }
+            stays
+        });
+        let (index, key) = self.table.take(ino, generation)?;
+        // The time of a store is that of the file that had the entry then.
+        self.stores.all().iter().for_each(|slots| slots.forget_time(index));
+        maps.known.insert(ino, Known { index, key, stored_to: false, wanted: None });
+        maps.inos.insert(index, ino);
+        // Seen by the kernel's next request, before the entry can be used.
+        self.any.store(true, Ordering::SeqCst);
+        Some(Box::new(Entry { files: self.clone(), ino, index }))
+    }
+
+    /// The fsync(2) of a file by this thread is to have the kernel forget its pages; `None`: nobody's is.
+    pub fn want(&self, ino: Ino, thread: Option<u32>) {
+        if let Some(known) = self.maps_mut().known.get_mut(&ino) {
+            known.wanted = thread;
+        }
+    }
+
+    /// The entry of a file whose pages the kernel is to forget by this thread's fsync(2).
+    pub fn take_wanted(&self, ino: Ino, thread: u32) -> Option<u32> {
+        if !self.any.load(Ordering::Relaxed) || self.maps().known.get(&ino)?.wanted != Some(thread) {
+            return None;
+        }
+        self.maps_mut().known.get_mut(&ino).map(|known| {
+            known.wanted = None;
+            known.index
+        })
+    }
+
+    /// A process that may store knows the file from now on. Whether that is new.
+    pub fn store_to(&self, ino: Ino) -> bool {
+        let mut maps = self.maps_mut();
+        maps.known.get_mut(&ino).is_some_and(|known| !std::mem::replace(&mut known.stored_to, true))
+    }
+
+    pub fn is_stored_to(&self, ino: Ino) -> bool {
+        self.any.load(Ordering::Relaxed) && self.maps().known.get(&ino).is_some_and(|known| known.stored_to)
+    }
+
+    /// Files that processes which may store know.
+    pub fn stored_to(&self) -> Vec<Ino> {
+        self.maps().known.iter().filter(|(_, known)| known.stored_to).map(|(ino, _)| *ino).collect()
+    }
+
+    /// When a file was stored to last, if that is news.
+    pub fn noted(&self, ino: Ino) -> Option<u64> {
+        if !self.is_stored_to(ino) {
+            return None;
+        }
+        let (index, _) = self.entry(ino)?;
+        self.stores.all().iter().filter_map(|slots| slots.noted(index)).max()
+    }
+
+    pub fn kernel_came(&self, ino: Ino) {
+        if !self.any.load(Ordering::SeqCst) {
+            return;
+        }
+        if let Some(known) = self.maps().known.get(&ino) {
+            self.table.kernel_came(known.index);
+        }
+    }
+
+    /// Shows nothing any more.
+    pub fn withdraw(&self) {
+        let maps = self.maps();
+        maps.known.values().for_each(|known| self.table.withdraw(known.index));
+    }
+
+    fn forget(&self, ino: Ino, index: u32) {
+        let mut maps = self.maps_mut();
+        // The number may be another file's by now.
+        if maps.known.get(&ino).is_some_and(|known| known.index == index) {
+            maps.known.remove(&ino);
+        }
+        maps.inos.remove(&index);
+        self.table.withdraw(index);
+        if self.stores.reach(index) { maps.later.push(index) } else { self.table.give_back(index) }
+    }
+
+    /// No process is left that may store: the kernel need not ask for times any more.
+    pub fn nobody_stores(&self) {
+        self.maps_mut().known.values_mut().for_each(|known| known.stored_to = false);
+    }
+}
+
+/// Keeps an entry up to date as long as the inode is in memory.
+struct Entry {
+    files: Arc<Files>,
+    ino: Ino,
+    index: u32,
+}
+
+impl Watch for Entry {
+    fn begin(&self) {
+        self.files.table.begin(self.index);
+    }
+
+    fn end(&self, now: &Shown<'_>) {
+        let piece = |(offset, at, bytes): &(u64, u64, u64)| Piece { offset: *offset, at: *at, bytes: *bytes };
+        let pieces: Vec<Piece> = now.pieces.iter().map(piece).collect();
+        let content = Content { size: now.size, readable: now.readable, writable: now.writable, pieces: &pieces };
+        self.files.table.end(self.index, &content);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.files.forget(self.ino, self.index);
+    }
+}
+
+/// The stores of all processes, for the volume.
+pub(crate) struct TheirStores(pub Arc<Files>);
+
+impl OutsideStores for TheirStores {
+    fn running(&self) -> Option<Running> {
+        self.0.stores.running()
+    }
+}

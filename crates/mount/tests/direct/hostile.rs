@@ -1,0 +1,148 @@
+//! Processes that do not go by the rules: the server serves on, and nobody else is harmed.
+
+use super::{Both, open, options, storing};
+use crate::ground::close;
+use pocketstone_lease::message::{Name, Question, ask};
+use pocketstone_lease::{Access, Session};
+use pocketstone_mount::Preload;
+use pocketstone_random::Random;
+use pocketstone_testing::or_skip;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+/// What a mapping to store to says.
+fn map(file: BorrowedFd<'_>, bytes: usize) -> Result<*mut u8, Errno> {
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at a place that the kernel chooses.
+    unsafe { mmap(std::ptr::null_mut(), bytes, prot, MapFlags::SHARED, file, 0) }.map(|base| base.cast())
+}
+
+fn again(file: &OwnedFd) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(format!("/proc/self/fd/{}", file.as_raw_fd()), OFlags::RDWR, Mode::empty())
+}
+
+#[test]
+fn nobody_but_the_server_changes_the_table() {
+    let ground = or_skip!(storing());
+    for preload in [Preload::Read, Preload::Write] {
+        let (mounted, volume) = ground.mount(&options(preload));
+        let directory = File::open(ground.directory()).unwrap();
+        let name = Name::ask(directory.as_fd()).unwrap();
+        let (answer, [table, region, slots]) = ask(&name, Question::Attach { write: true }, None).unwrap();
+        let table = table.unwrap();
+        assert_eq!(map(table.as_fd(), 4096).err(), Some(Errno::ACCESS));
+        // The file can be opened anew by who may; it is sealed.
+        if let Ok(writable) = again(&table) {
+            assert_eq!(map(writable.as_fd(), 4096).err(), Some(Errno::PERM));
+            assert_eq!(rustix::io::pwrite(&writable, &[1], 0), Err(Errno::PERM));
+            assert_eq!(rustix::fs::ftruncate(&writable, 0), Err(Errno::PERM));
+        }
+        // The region is one's own to store to, or not.
+        let stored = map(region.unwrap().as_fd(), 4096);
+        assert_eq!(stored.is_ok(), preload == Preload::Write);
+        assert_eq!((answer.write, slots.is_some()), (stored.is_ok(), stored.is_ok()));
+        if let Ok(base) = stored {
+            // SAFETY: just mapped, and nothing refers to it.
+            unsafe { munmap(base.cast(), 4096).unwrap() };
+        }
+        drop(directory);
+        mounted.unmount().unwrap();
+        close(volume);
+    }
+}
+
+#[test]
+fn slots_of_nonsense_harm_nobody() {
+    let ground = or_skip!(storing());
+    let (mounted, volume) = ground.mount(&options(Preload::Write));
+    let path = ground.directory().join("file");
+    fs::write(&path, vec![1; 50_000]).unwrap();
+    let both = Both::of(&path, Access::Write);
+    let name = Name::ask(both.kernel.as_fd()).unwrap();
+    let (answer, [_, _, slots]) = ask(&name, Question::Attach { write: true }, None).unwrap();
+    let ino = both.kernel.metadata().unwrap().ino();
+    let (file, _) = ask(&name, Question::File { token: answer.token, ino }, None).unwrap();
+    let slots = slots.unwrap();
+    let bytes = rustix::fs::fstat(&slots).unwrap().st_size as usize;
+    let base = map(slots.as_fd(), bytes).unwrap();
+    let mut random = Random::new(5);
+    let before = std::time::SystemTime::now();
+    for round in 0..200_u64 {
+        let mut nonsense = vec![0; bytes];
+        random.fill(&mut nonsense);
+        // SAFETY: the mapping is that long. The server sees it as atomic words, and takes any of them.
+        unsafe { std::ptr::copy_nonoverlapping(nonsense.as_ptr(), base, bytes) };
+        let content = vec![round as u8; 1 + random.below(60_000) as usize];
+        fs::write(&path, &content).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), content);
+        let other = ground.directory().join(format!("other {}", round % 3));
+        fs::write(&other, &content).unwrap();
+        assert_eq!(fs::read(&other).unwrap(), content);
+        volume.collect();
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        let second = std::time::Duration::from_secs(1);
+        assert!(modified + second > before && modified < std::time::SystemTime::now() + second, "{modified:?}");
+    }
+    // An entry that is not one's own, or nobody's, and files that are not its.
+    let (elsewhere, pair) = (File::open(ground.beside()).unwrap(), std::os::unix::net::UnixStream::pair().unwrap());
+    for index in [0, 1, 16_383, 16_384, u32::MAX] {
+        for about in [None, Some(both.kernel.as_fd()), Some(elsewhere.as_fd()), Some(pair.0.as_fd())] {
+            let _ = ask(&name, Question::Free { token: answer.token, index }, about);
+        }
+    }
+    for (token, index) in [(0, file.index as u32), (answer.token ^ 1, file.index as u32)] {
+        assert_eq!(ask(&name, Question::Free { token, index }, None).map(|_| ()), Err(Errno::ACCESS));
+        assert_eq!(ask(&name, Question::File { token, ino }, None).map(|_| ()), Err(Errno::ACCESS));
+    }
+    // SAFETY: the mapping is this test's, and nothing refers to it.
+    unsafe { munmap(base.cast(), bytes).unwrap() };
+    drop((both, slots));
+    mounted.unmount().unwrap();
+    close(volume);
+}
+
+#[test]
+fn whatever_is_said_the_server_answers_the_next_one() {
+    let ground = or_skip!(storing());
+    let (mounted, volume) = ground.mount(&options(Preload::Read));
+    let path = ground.directory().join("file");
+    fs::write(&path, b"content").unwrap();
+    let kernel = open(&path);
+    let told = Name::ask(kernel.as_fd()).unwrap().told();
+    let name: Vec<u8> = told[8..].iter().copied().take_while(|byte| *byte != 0).collect();
+    let address = SocketAddrUnix::new_abstract_name(&name).unwrap();
+    let connect = || {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        rustix::net::connect(&socket, &address).map(|()| socket)
+    };
+    let mut random = Random::new(9);
+    for _ in 0..300 {
+        let mut message = vec![0; random.below(200) as usize];
+        random.fill(&mut message);
+        if random.below(2) == 0 && message.len() >= 16 {
+            // Understood as far as to what is asked.
+            message[..8].copy_from_slice(&told[..8]);
+            message[8..12].copy_from_slice(&(random.below(5) as u32).to_ne_bytes());
+        }
+        if let Ok(socket) = connect() {
+            let _ = rustix::net::send(&socket, &message, SendFlags::NOSIGNAL);
+        }
+    }
+    // Some say nothing at all, and stay.
+    let silent: Vec<_> = (0..4).map(|_| connect().unwrap()).collect();
+    let session = Session::attach(kernel.as_fd(), Access::Read).unwrap();
+    let file = session.file(kernel.metadata().unwrap().ino()).unwrap();
+    let mut into = [0; 7];
+    // SAFETY: the buffer is that long.
+    let got = unsafe { session.read(file, kernel.as_raw_fd(), into.as_mut_ptr(), 7, 0) };
+    assert_eq!((got, &into), (pocketstone_lease::Outcome::Done(7), b"content"));
+    drop((silent, session, kernel));
+    mounted.unmount().unwrap();
+    close(volume);
+}

@@ -1,0 +1,152 @@
+//! What is known of each descriptor number. Numbers come to mean other files without this library's knowledge, so this
+//! is a guess that each call checks.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use pocketstone_lease::File;
+
+/// As many numbers are looked at; the others are the kernel's.
+pub const NUMBERS: usize = 4096;
+/// A file is looked at once it had so many calls, or so many bytes: short programs pay for nothing.
+const CALLS: u32 = 8;
+const BYTES: u64 = 64 << 10;
+/// The longest that a number which was looked at in vain is left alone, in calls.
+const CALLS_MOST: u32 = 1 << 16;
+
+/// A file of a mount that a number meant a moment ago.
+#[derive(Clone, Copy)]
+pub struct Known {
+    /// Its mount, by its place among those of this process.
+    pub mount: u32,
+    /// Its inode number.
+    pub ino: u64,
+    /// As the server knows it.
+    pub file: File,
+}
+
+/// All numbers.
+pub type Descriptors = [Descriptor; NUMBERS];
+
+/// One number. Zeros: nothing is known of it.
+#[repr(align(64))]
+pub struct Descriptor {
+    /// Odd while the next three are changed.
+    sequence: AtomicU32,
+    /// Place of the mount and 1, or 0.
+    mount: AtomicU32,
+    ino: AtomicU64,
+    file: UnsafeCell<MaybeUninit<File>>,
+    /// By the kernel since the last look.
+    calls: AtomicU32,
+    /// The calls before the next look; 0 for [`CALLS`].
+    patience: AtomicU32,
+    bytes: AtomicU64,
+    /// So many calls are left to the kernel, as the last one had to be.
+    rest: AtomicU32,
+    /// How many in sequence had to be.
+    vain: AtomicU32,
+}
+
+// SAFETY: what is no atomic is written under an odd sequence, and used by a reader only if the sequence was even before
+// and the same after.
+unsafe impl Sync for Descriptor {}
+
+impl Descriptor {
+    /// The file that the number meant a moment ago.
+    #[inline]
+    pub fn known(&self) -> Option<Known> {
+        let before = self.sequence.load(Ordering::Acquire);
+        let mount = self.mount.load(Ordering::Relaxed).checked_sub(1)?;
+        let ino = self.ino.load(Ordering::Relaxed);
+        // SAFETY: the place is there and aligned; it is not taken for a `File` before the sequence says that it is one.
+        let file = unsafe { self.file.get().read_volatile() };
+        fence(Ordering::Acquire);
+        if before % 2 == 1 || self.sequence.load(Ordering::Relaxed) != before {
+            return None;
+        }
+        // SAFETY: the sequence is the same and even, and there is a mount: `remember` has written all of it.
+        Some(Known { mount, ino, file: unsafe { file.assume_init() } })
+    }
+
+    /// Changes what is known, unless another thread, or what a signal has interrupted, is at it.
+    fn change(&self, known: Option<Known>) {
+        let before = self.sequence.load(Ordering::Relaxed);
+        let odd = before.wrapping_add(1);
+        if before % 2 == 1 || self.sequence.compare_exchange(before, odd, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
+            return;
+        }
+        fence(Ordering::Release);
+        if let Some(known) = known {
+            self.ino.store(known.ino, Ordering::Relaxed);
+            // SAFETY: the sequence is odd by this thread's doing, so that nobody else writes, and no reader uses it.
+            unsafe { self.file.get().write_volatile(MaybeUninit::new(known.file)) };
+        }
+        self.mount.store(known.map_or(0, |known| known.mount + 1), Ordering::Relaxed);
+        self.sequence.store(odd.wrapping_add(1), Ordering::Release);
+    }
+
+    /// The number means this file.
+    pub fn remember(&self, known: Known) {
+        self.patience.store(0, Ordering::Relaxed);
+        self.went();
+        self.change(Some(known));
+    }
+
+    /// The number means another file, or nothing.
+    pub fn forget(&self) {
+        self.change(None);
+        self.calls.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts a call of something unknown. Whether it is time to look.
+    #[inline]
+    pub fn is_due(&self, bytes: usize) -> bool {
+        // Lost counts of threads that call at once do no harm.
+        let calls = self.calls.load(Ordering::Relaxed).saturating_add(1);
+        self.calls.store(calls, Ordering::Relaxed);
+        let patience = self.patience.load(Ordering::Relaxed);
+        if patience > 0 {
+            return calls >= patience;
+        }
+        let sum = self.bytes.load(Ordering::Relaxed).saturating_add(bytes as u64);
+        self.bytes.store(sum, Ordering::Relaxed);
+        calls > CALLS || sum > BYTES
+    }
+
+    /// A look was in vain: the next one is later, as the number may come to mean another file.
+    pub fn put_off(&self) {
+        let patience = self.patience.load(Ordering::Relaxed);
+        self.patience.store((patience * 2).clamp(CALLS * 8, CALLS_MOST), Ordering::Relaxed);
+        self.calls.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether this call is left to the kernel without a try.
+    #[inline]
+    pub fn rests(&self) -> bool {
+        let rest = self.rest.load(Ordering::Relaxed);
+        if rest > 0 {
+            self.rest.store(rest - 1, Ordering::Relaxed);
+        }
+        rest > 0
+    }
+
+    /// A direct call did not go: the next ones are not even tried, `most` of them at most.
+    pub fn went_not(&self, most: u32) {
+        let vain = self.vain.load(Ordering::Relaxed);
+        self.vain.store((vain + 1).min(31), Ordering::Relaxed);
+        self.rest.store(((1 << vain) - 1).min(most), Ordering::Relaxed);
+    }
+
+    /// A direct call went.
+    #[inline]
+    pub fn went(&self) {
+        if self.vain.load(Ordering::Relaxed) > 0 {
+            self.vain.store(0, Ordering::Relaxed);
+            self.rest.store(0, Ordering::Relaxed);
+        }
+    }
+}

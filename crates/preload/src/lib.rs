@@ -1,0 +1,91 @@
+//! `libscmfs_preload.so`: programs as they are, which know nothing of SCMFS, read and write files of a mount at its
+//! memory. `LD_PRELOAD=/path/libscmfs_preload.so program`.
+//!
+//! **What is direct.** `read`, `pread`, `write` and `pwrite`, called by the program or by libc itself (stdio), on a
+//! regular file of a mount that permits it, inside the file, if the mount's table says so ([`pocketstone_lease`]).
+//! Everything else, and every doubt, is the kernel's, exactly as without this library.
+//!
+//! **Descriptors and offsets are the kernel's.** A direct `read` or `write` claims its range by one lseek(2), and gives
+//! back what it did not use by another. So fork, exec, dup and descriptors that are sent need nothing. What is known of
+//! a number is checked at each call (statx(2), F_GETFL), for nobody sees every close.
+//!
+//! **Short programs pay nothing.** A number is looked at after 8 calls or 64 KiB; the process attaches to a mount at
+//! the first file there.
+//!
+//! **Environment.** `SCMFS_PRELOAD=off`, `read` or `write` (also without it: write where the mount permits).
+//! `SCMFS_PRELOAD_REPORT=FILE`: at the end of each process, what went which way is appended to this file (an absolute
+//! path; `1` or `stderr`: written to descriptor 2). `SCMFS_PRELOAD_REST_MS=N`: a file that others keep using by the
+//! kernel is left to it so long before it is tried again; 1000 without it.
+//!
+//! # What is not as by the kernel
+//!
+//! - A wild pointer is no EFAULT, but ends the program by a signal, as any other use of it does. Addresses that no
+//!   program has (below 64 KiB, above its address space) are handed to the kernel, which says EFAULT.
+//! - Two calls at once on a shared offset: a read at the end of the file claims, and gives back; in between the others
+//!   see the offset too far. The same if a process is killed, or a signal handler jumps away, in that moment.
+//! - inotify(7) and fanotify(7) do not see direct calls.
+//! - A limit of file sizes that another process, or a raw system call, sets is not seen; nor a raw system call that
+//!   installs a filter of system calls. (By prctl(2) it is: everything goes by the kernel from then on.)
+//! - Another preloaded library's `read` and `write` are not called, if they come after these.
+//! - A child of fork(2) in a signal handler that interrupted a direct call does not have the memory that it returns to.
+//! - Programs without a dynamic loader, with another libc than glibc, and set-user-ID programs use the mount.
+
+#![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+
+mod calls;
+mod descriptors;
+mod mounts;
+mod process;
+mod raw;
+mod replace;
+mod report;
+mod transfer;
+mod ways;
+
+use core::ffi::{CStr, c_char, c_int};
+use core::sync::atomic::Ordering;
+use process::State;
+
+/// A variable of the environment.
+fn variable(name: &CStr) -> Option<&'static CStr> {
+    // SAFETY: the name is a C string, and what is returned stays as long as nobody changes the environment: the program
+    // does not run yet.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: as above.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
+}
+
+/// Run by the loader, before the program.
+extern "C" fn begin(_arguments: c_int, _values: *const *const c_char, _environment: *const *const c_char) {
+    let wanted = variable(c"SCMFS_PRELOAD").map(CStr::to_bytes);
+    if wanted == Some(b"off") || !replace::is_preloaded() {
+        return;
+    }
+    let Some(memory) = raw::memory(size_of::<State>()) else { return };
+    raw::look_at_threads_by(replace::in_libc(c"__libc_single_threaded").cast());
+    let rest_ms = variable(c"SCMFS_PRELOAD_REST_MS").and_then(|text| text.to_str().ok()?.parse().ok());
+    mounts::begin(wanted != Some(b"read"), rest_ms);
+    transfer::look_at_limits();
+    calls::follow_forks();
+    if let Some(target) = variable(c"SCMFS_PRELOAD_REPORT") {
+        report::begin(target);
+    }
+    process::begin(memory.cast());
+    // Code of libc is changed while nobody else runs it, or not at all.
+    if raw::is_single() {
+        report::REPLACED.store(replace::replace(), Ordering::Relaxed);
+    }
+}
+
+/// Run at exit(3), after the program.
+extern "C" fn end() {
+    report::write();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = begin;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;

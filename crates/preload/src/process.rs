@@ -1,0 +1,43 @@
+//! What a process knows.
+
+use crate::descriptors::Descriptors;
+use crate::mounts::Mounts;
+use crate::ways::Counts;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// What a process knows: memory that is zeros at first, and zeros again in a child. Zeros: nothing.
+pub struct State {
+    pub descriptors: Descriptors,
+    pub mounts: Mounts,
+    pub counts: Counts,
+}
+
+/// The process's, from [`begin`] on.
+static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
+
+/// From now on this is what it knows: zeros of the size of a [`State`], which stay.
+pub fn begin(memory: *mut State) {
+    STATE.store(memory, Ordering::Release);
+}
+
+/// What this process knows; `None`: it is not to be direct.
+#[inline]
+pub fn state() -> Option<&'static State> {
+    // SAFETY: null, or memory of the size of a `State` that stays; zeros are a valid one, and it is changed by atomics.
+    unsafe { STATE.load(Ordering::Acquire).as_ref() }
+}
+
+/// The process has given up system calls that this library makes.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// From now on everything goes by the kernel, with the one system call that the program asks for.
+pub fn stop() {
+    STOPPED.store(true, Ordering::Relaxed);
+}
+
+/// Whether everything goes by the kernel.
+#[inline]
+pub fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
+}

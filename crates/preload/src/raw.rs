@@ -1,0 +1,213 @@
+//! System calls as the kernel has them: none of them touches `errno`, allocates, or is a place to cancel a thread.
+
+use core::arch::asm;
+use core::ffi::{c_char, c_int, c_long, c_void};
+use core::mem::MaybeUninit;
+use core::ptr::null;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// libc's `__libc_single_threaded`, where it has one.
+static SINGLE: AtomicPtr<c_char> = AtomicPtr::new(null::<c_char>().cast_mut());
+
+/// From now on it is known whether there is one thread.
+pub fn look_at_threads_by(single: *mut c_char) {
+    SINGLE.store(single, Ordering::Relaxed);
+}
+
+/// Whether there is but one thread, which nobody can cancel.
+#[inline]
+pub fn is_single() -> bool {
+    let single = SINGLE.load(Ordering::Relaxed);
+    // SAFETY: libc's variable, a byte, which stays; without it there may be several.
+    !single.is_null() && unsafe { single.read_volatile() } != 0
+}
+
+/// A number of errno(3).
+#[derive(Clone, Copy)]
+pub struct Errno(pub c_int);
+
+/// A system call: what it returns, errors as negative numbers.
+///
+/// # Safety
+/// As for the call itself.
+#[inline]
+pub unsafe fn call(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
+    let result: isize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the registers are those of the kernel's convention; the rest is the caller's promise.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the registers are those of the kernel's convention; the rest is the caller's promise.
+    unsafe {
+        asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") a => result,
+            in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
+            options(nostack)
+        );
+    }
+    result
+}
+
+fn checked(result: isize) -> Result<usize, Errno> {
+    // The kernel's convention; every such number is small.
+    if (-4095..0).contains(&result) { Err(Errno((-result) as c_int)) } else { Ok(result as usize) }
+}
+
+/// Moves the offset of an open file by so much; where it is then.
+#[inline]
+pub fn advance(fd: c_int, by: i64) -> Result<i64, Errno> {
+    // SAFETY: lseek has to do with no memory.
+    let result = unsafe { call(libc::SYS_lseek, [fd as usize, by as usize, libc::SEEK_CUR as usize, 0, 0, 0]) };
+    checked(result).map(|at| at as i64)
+}
+
+/// The flags of an open file.
+#[inline]
+pub fn flags(fd: c_int) -> Result<c_int, Errno> {
+    // SAFETY: F_GETFL has to do with no memory.
+    let result = unsafe { call(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize, 0, 0, 0, 0]) };
+    checked(result).map(|flags| flags as c_int)
+}
+
+/// Which file a descriptor means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    pub device: u64,
+    pub ino: u64,
+    pub regular: bool,
+}
+
+/// Set where the kernel wants an empty path in place of none (before Linux 6.11).
+static PATH_WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Which file a descriptor means, by what the kernel knows: no server of a file system is asked.
+#[inline]
+pub fn identity(fd: c_int) -> Result<Identity, Errno> {
+    let mut found = MaybeUninit::<libc::statx>::uninit();
+    let ask = |path: *const u8, found: &mut MaybeUninit<libc::statx>| {
+        let how = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as usize;
+        let what = (libc::STATX_TYPE | libc::STATX_INO) as usize;
+        // SAFETY: the path is none or a C string, and there is room for what is found.
+        checked(unsafe {
+            call(libc::SYS_statx, [fd as usize, path as usize, how, what, found.as_mut_ptr() as usize, 0])
+        })
+    };
+    // Without a path it takes 50 ns less.
+    match PATH_WANTED.load(Ordering::Relaxed) {
+        true => ask(c"".as_ptr().cast(), &mut found)?,
+        false => match ask(core::ptr::null(), &mut found) {
+            Err(Errno(libc::EFAULT | libc::EINVAL)) => {
+                let done = ask(c"".as_ptr().cast(), &mut found)?;
+                PATH_WANTED.store(true, Ordering::Relaxed);
+                done
+            }
+            done => done?,
+        },
+    };
+    // SAFETY: the call succeeded, so the kernel has filled all of it.
+    let found = unsafe { found.assume_init() };
+    let regular = u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
+    Ok(Identity { device: libc::makedev(found.stx_dev_major, found.stx_dev_minor), ino: found.stx_ino, regular })
+}
+
+/// Whether a descriptor's file lies on a file system in user space.
+pub fn on_fuse(fd: c_int) -> bool {
+    const FUSE: i64 = 0x6573_5546;
+    let mut found = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: there is room for what is found.
+    let result = unsafe { call(libc::SYS_fstatfs, [fd as usize, found.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    // SAFETY: it is numbers alone, and zeroed where the kernel has not filled it.
+    result == 0 && unsafe { found.assume_init() }.f_type == FUSE
+}
+
+/// pread(2).
+///
+/// # Safety
+/// The kernel checks the address, but what lies there changes.
+pub unsafe fn pread(fd: c_int, into: *mut u8, bytes: usize, at: i64) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise.
+    checked(unsafe { call(libc::SYS_pread64, [fd as usize, into as usize, bytes, at as usize, 0, 0]) })
+}
+
+/// pwrite(2). The kernel checks the address.
+pub fn pwrite(fd: c_int, from: *const u8, bytes: usize, at: i64) -> Result<usize, Errno> {
+    // SAFETY: the kernel alone reads there.
+    checked(unsafe { call(libc::SYS_pwrite64, [fd as usize, from as usize, bytes, at as usize, 0, 0]) })
+}
+
+/// write(2).
+pub fn write(fd: c_int, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the bytes are there.
+    checked(unsafe { call(libc::SYS_write, [fd as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) })
+}
+
+/// Opens a file to append to it.
+pub fn append(path: &core::ffi::CStr) -> Result<c_int, Errno> {
+    let how = (libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC) as usize;
+    let at = libc::AT_FDCWD as usize;
+    // SAFETY: the path is a C string.
+    let result = unsafe { call(libc::SYS_openat, [at, path.as_ptr() as usize, how, 0o666, 0, 0]) };
+    checked(result).map(|fd| fd as c_int)
+}
+
+/// Closes a descriptor of this library's own.
+pub fn close(fd: c_int) {
+    // SAFETY: nobody else knows the descriptor.
+    unsafe { call(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// The number of this process.
+pub fn pid() -> c_int {
+    // SAFETY: no arguments, no memory.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as c_int }
+}
+
+/// Whether files of this process may not grow without bound.
+pub fn sizes_limited() -> bool {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let place = (&raw mut limit) as usize;
+    // SAFETY: there is room for what is found.
+    let result = unsafe { call(libc::SYS_prlimit64, [0, libc::RLIMIT_FSIZE as usize, 0, place, 0, 0]) };
+    result != 0 || limit.rlim_cur != libc::RLIM64_INFINITY
+}
+
+/// The name of this thread: 16 bytes, with a zero at the end.
+pub fn name() -> [u8; 16] {
+    let mut name = [0; 16];
+    // SAFETY: the kernel writes 16 bytes.
+    unsafe { call(libc::SYS_prctl, [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    name
+}
+
+/// Zeroed memory that a child finds zeroed again; `None`: there is none.
+pub fn memory(bytes: usize) -> Option<*mut c_void> {
+    let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    // SAFETY: a new mapping at a place that the kernel chooses.
+    let place = checked(unsafe { call(libc::SYS_mmap, [0, bytes, prot, flags, usize::MAX, 0]) }).ok()?;
+    // SAFETY: the mapping is new, and nobody else's.
+    let wiped = unsafe { call(libc::SYS_madvise, [place, bytes, libc::MADV_WIPEONFORK as usize, 0, 0, 0]) } == 0;
+    if !wiped {
+        // SAFETY: as above.
+        unsafe { call(libc::SYS_munmap, [place, bytes, 0, 0, 0, 0]) };
+    }
+    wiped.then_some(place as *mut c_void)
+}
+
+/// Ends the process.
+pub fn exit(status: c_int) -> ! {
+    loop {
+        // SAFETY: nothing runs after it.
+        unsafe { call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}

@@ -1,0 +1,171 @@
+//! libc's own calls: stdio, which most programs write with, calls `read` and `write` inside libc, where no other
+//! library's functions are found. So libc's functions are replaced: a jump is written over their beginning. What stands
+//! in for them makes the system call itself, and nothing of the old code is needed.
+//!
+//! Known beginnings, all of them of glibc 2.36 as Debian 12 has it (`gdb -ex 'disassemble /r read' libc.so.6`), after
+//! `endbr64` where a distribution compiles with it:
+//!
+//! ```text
+//! read, write                         80 3d .. .. .. .. 00  cmpb $0, __libc_single_threaded(%rip)
+//!                                     74 ..                 je
+//!                                     31 c0                 xor %eax, %eax, or
+//!                                     b8 .. 00 00 00        mov $number, %eax
+//!                                     0f 05                 syscall
+//! pread64, pwrite64                   49 89 ca (mov %rcx, %r10) between cmpb and je
+//! __read_nocancel, __write_nocancel   xor or mov, syscall
+//! __pread64_nocancel                  49 89 ca first
+//! ```
+//!
+//! Whatever begins in another way is left alone: then only calls from outside libc are seen. Other processors have no
+//! such table yet.
+
+use core::ffi::{CStr, c_void};
+
+/// Whether this library came before libc, by `LD_PRELOAD`, and so before the program. One that is loaded later changes
+/// nothing.
+pub fn is_preloaded() -> bool {
+    // SAFETY: the name is a C string.
+    let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"read".as_ptr()) };
+    let own = crate::calls::read_not_waiting as *const c_void;
+    !first.is_null() && base(first) == base(own) && !base(own).is_null()
+}
+
+/// Where the library begins in memory that an address lies in.
+fn base(address: *const c_void) -> *mut c_void {
+    let mut found = libc::Dl_info {
+        dli_fname: core::ptr::null(),
+        dli_fbase: core::ptr::null_mut(),
+        dli_sname: core::ptr::null(),
+        dli_saddr: core::ptr::null_mut(),
+    };
+    // SAFETY: there is room for what is found.
+    unsafe { libc::dladdr(address, &mut found) };
+    found.dli_fbase
+}
+
+/// What a name means in libc itself. Nothing else is looked at: another library's is that one's.
+pub fn in_libc(name: &CStr) -> *mut c_void {
+    // SAFETY: the names are C strings, and libc is there already and stays.
+    unsafe {
+        let libc = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        let found = if libc.is_null() { core::ptr::null_mut() } else { libc::dlsym(libc, name.as_ptr()) };
+        // What was not found is none of the program's errors.
+        libc::dlerror();
+        found
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn replace() -> u32 {
+    0
+}
+
+/// Replaces what is known. There is one thread. How many functions that were.
+#[cfg(target_arch = "x86_64")]
+pub fn replace() -> u32 {
+    use crate::calls;
+    let number = |number: libc::c_long| number as u8;
+    let (read, write) = (number(libc::SYS_read), number(libc::SYS_write));
+    let (pread, pwrite) = (number(libc::SYS_pread64), number(libc::SYS_pwrite64));
+    // Other names of a function, such as `__read`, are at the same place.
+    let functions: [(&CStr, u8, *const c_void); 8] = [
+        (c"read", read, calls::read as *const c_void),
+        (c"write", write, calls::write as *const c_void),
+        (c"pread64", pread, calls::pread64 as *const c_void),
+        (c"pwrite64", pwrite, calls::pwrite64 as *const c_void),
+        (c"__read_nocancel", read, calls::read_not_waiting as *const c_void),
+        (c"__write_nocancel", write, calls::write_not_waiting as *const c_void),
+        (c"__pread64_nocancel", pread, calls::pread_not_waiting as *const c_void),
+        (c"__pwrite64_nocancel", pwrite, calls::pwrite_not_waiting as *const c_void),
+    ];
+    let mut replaced = 0;
+    for (name, number, by) in functions {
+        let function = in_libc(name);
+        if !function.is_null() {
+            replaced += u32::from(patch::jump(function.cast(), number, by));
+        }
+    }
+    replaced
+}
+
+#[cfg(target_arch = "x86_64")]
+mod patch {
+    use crate::raw;
+    use core::ffi::{c_int, c_void};
+
+    /// `jmp *0(%rip)`, and the address.
+    const JUMP_BYTES: usize = 14;
+    const ENDBR64: [u8; 4] = [0xF3, 0x0F, 0x1E, 0xFA];
+    /// The longest known beginning.
+    const LOOKED_AT: usize = 24;
+    const PAGE: usize = 4096;
+
+    unsafe extern "C" {
+        fn dladdr1(address: *const c_void, info: *mut libc::Dl_info, extra: *mut *mut c_void, what: c_int) -> c_int;
+    }
+
+    const SYMBOL: c_int = 1;
+
+    /// How long a function is; 0: it is not known.
+    fn length(function: *const u8) -> usize {
+        let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        let mut symbol: *mut c_void = core::ptr::null_mut();
+        // SAFETY: there is room for what is found.
+        let found = unsafe { dladdr1(function.cast(), info.as_mut_ptr(), &mut symbol, SYMBOL) };
+        if found == 0 || symbol.is_null() {
+            return 0;
+        }
+        // SAFETY: the loader has filled it, and the symbol is an entry of the library's table, which stays.
+        let (info, symbol) = unsafe { (info.assume_init(), &*symbol.cast::<libc::Elf64_Sym>()) };
+        if info.dli_saddr.cast::<u8>().cast_const() == function { symbol.st_size as usize } else { 0 }
+    }
+
+    /// Whether code begins as glibc's function for a system call does.
+    fn is_known(code: &[u8], number: u8) -> bool {
+        const FOURTH: [u8; 3] = [0x49, 0x89, 0xCA];
+        let rest = match code {
+            [0x80, 0x3D, _, _, _, _, 0, rest @ ..] => {
+                let rest = rest.strip_prefix(&FOURTH).unwrap_or(rest);
+                let [0x74, _, rest @ ..] = rest else { return false };
+                rest
+            }
+            code => code.strip_prefix(&FOURTH).unwrap_or(code),
+        };
+        match rest {
+            [0x31, 0xC0, 0x0F, 0x05, ..] => number == 0,
+            [0xB8, loaded, 0, 0, 0, 0x0F, 0x05, ..] => *loaded == number,
+            _ => false,
+        }
+    }
+
+    /// Replaces a function, if it is long enough and known. Whether it is replaced now.
+    pub fn jump(function: *mut u8, number: u8, by: *const c_void) -> bool {
+        let whole = length(function);
+        if whole < LOOKED_AT {
+            return false;
+        }
+        // SAFETY: the function is as long, readable, and nobody changes it.
+        let code = unsafe { core::slice::from_raw_parts(function, LOOKED_AT) };
+        let kept = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
+        if whole < kept + JUMP_BYTES || !is_known(&code[kept..], number) {
+            return false;
+        }
+        let mut jump = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        jump[6..].copy_from_slice(&(by as u64).to_le_bytes());
+        let first = function as usize / PAGE * PAGE;
+        let end = (function as usize + kept + JUMP_BYTES).next_multiple_of(PAGE);
+        let protect = |prot: c_int| {
+            // SAFETY: the pages stay readable and executable all the time: code of libc on them may run, be it of a
+            // signal handler.
+            unsafe { raw::call(libc::SYS_mprotect, [first, end - first, prot as usize, 0, 0, 0]) == 0 }
+        };
+        // A system that refuses code which can be written keeps it as it is.
+        if !protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) {
+            return false;
+        }
+        // SAFETY: the pages can be written, the function is long enough, and there is one thread, which is not in it.
+        unsafe { core::ptr::copy_nonoverlapping(jump.as_ptr(), function.add(kept), JUMP_BYTES) };
+        protect(libc::PROT_READ | libc::PROT_EXEC);
+        true
+    }
+}
