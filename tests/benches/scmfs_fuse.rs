@@ -8,6 +8,8 @@ mod ground;
 #[allow(dead_code)]
 #[path = "scmfs/measure.rs"]
 mod measure;
+#[path = "scmfs/preloaded.rs"]
+mod preloaded;
 
 use ground::{Ground, left_out, volume};
 use measure::{bar, nanoseconds};
@@ -39,12 +41,21 @@ pub fn say(line: &str) {
 fn main() {
     let only: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let wanted = |name: &str| only.is_empty() || only.iter().any(|part| name.contains(part.as_str()));
+    if preloaded::is_subject() {
+        return preloaded::subject();
+    }
     if !Path::new("/dev/fuse").exists() {
         return left_out("the benchmarks of the mount", "there is no /dev/fuse", "modprobe fuse");
     }
     let Some(ground) = Ground::prepare(12 << 30) else { return };
-    let benches: [(&str, Bench); 5] =
-        [("direct", direct), ("cached", cached), ("opening", opening), ("postmark", postmark), ("fio", fio)];
+    let benches: [(&str, Bench); 6] = [
+        ("direct", direct),
+        ("cached", cached),
+        ("opening", opening),
+        ("preloaded", preloaded::preloaded),
+        ("postmark", postmark),
+        ("fio", fio),
+    ];
     for (name, bench) in benches {
         if wanted(name) {
             say(&format!("\n{name}"));

@@ -1,0 +1,8 @@
+//! Programs of others that are started by `scmfs run`: they do what they do without it, some of it without the kernel.
+//!
+//! Needs FUSE, root and the programs; what cannot be had is left out, and named.
+
+mod endings;
+mod pair;
+mod programs;
+mod report;
