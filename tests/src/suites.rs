@@ -58,13 +58,25 @@ pub fn cases<'a>(lines: &'a str, end: &str) -> BTreeSet<&'a str> {
 pub fn fsx(suite: &Path, settings_name: &str, logs: &Path, folder: &Path, operations: u64, seeds: RangeInclusive<u64>) {
     std::thread::scope(|scope| {
         for seed in seeds {
-            let mut words = command(suite);
-            words.arg("-f").arg(settings(settings_name)).arg("-P").arg(logs);
-            words.args(["-N", &operations.to_string(), "-S", &seed.to_string()]);
-            words.arg(folder.join(format!("file-{seed}")));
+            let mut words = fsx_once(command(suite), settings_name, logs, folder, operations, seed);
             scope.spawn(move || run(&mut words).ends_with(0));
         }
     });
+}
+
+/// fsx, however it is started, on one file of a folder; otherwise as [`fsx`].
+pub fn fsx_once(
+    mut words: Command,
+    settings_name: &str,
+    logs: &Path,
+    folder: &Path,
+    operations: u64,
+    seed: u64,
+) -> Command {
+    words.arg("-f").arg(settings(settings_name)).arg("-P").arg(logs);
+    words.args(["-N", &operations.to_string(), "-S", &seed.to_string()]);
+    words.arg(folder.join(format!("file-{seed}")));
+    words
 }
 
 /// The cases of pjdfstest that fit the patterns, or all, in a folder and with another one on another file system. None

@@ -39,4 +39,4 @@ pub use memory::reopen;
 pub use served::Serving;
 pub use session::{Access, File, Refusal, Session};
 pub use slots::{Slots, Stores};
-pub use table::{Content, ENTRIES, PIECES_MAX, Piece, Table};
+pub use table::{Content, ENTRIES, PIECES_MAX, Table};

@@ -40,17 +40,6 @@ const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 const PAGES: u64 = 1;
 
-/// A part of a file that lies in one piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
-    /// Offset in the file.
-    pub offset: u64,
-    /// Offset in the region.
-    pub at: u64,
-    /// Length in bytes.
-    pub bytes: u64,
-}
-
 /// What an entry says of an inode.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Content<'a> {
@@ -60,8 +49,8 @@ pub struct Content<'a> {
     pub readable: bool,
     /// A direct store does all that write(2) would do.
     pub writable: bool,
-    /// Where the file's bytes lie, in the order of the file.
-    pub pieces: &'a [Piece],
+    /// Where the file's bytes lie, in the order of the file: offset in the file, offset in the region, bytes.
+    pub pieces: &'a [(u64, u64, u64)],
 }
 
 /// The table, as the server has it.
@@ -149,8 +138,8 @@ impl Table {
         let flags = flag(content.readable, READABLE) | flag(content.writable, WRITABLE);
         entry.word(FLAGS).store(flags, Ordering::Relaxed);
         entry.word(COUNT).store(count as u64, Ordering::Relaxed);
-        for (number, piece) in content.pieces[..count].iter().enumerate() {
-            for (word, value) in [piece.offset, piece.at, piece.bytes].into_iter().enumerate() {
+        for (number, (offset, at, bytes)) in content.pieces[..count].iter().enumerate() {
+            for (word, value) in [*offset, *at, *bytes].into_iter().enumerate() {
                 entry.word(PIECES + number * PIECE_BYTES + word * 8).store(value, Ordering::Relaxed);
             }
         }

@@ -6,12 +6,12 @@ mod freeing;
 mod server;
 
 use crate::known::Known;
-use crate::mountable::{Mountable, Open};
+use crate::mountable::{self, Mountable, Open};
 use crate::options::{MountOptions, Preload};
 use crate::wire::Connection;
 use files::{Files, TheirStores};
 use pocketstone_lease::message::{self, Name};
-use pocketstone_vfs::{Held, Ino, TimeNs};
+use pocketstone_vfs::{Ino, TimeNs};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use server::Server;
@@ -154,7 +154,7 @@ impl<V: Mountable> Shared<V> {
     }
 
     fn open(&self, ino: Ino) -> pocketstone_vfs::Result<Open<V>> {
-        self.known.file(ino, || Held::open(self.volume.clone(), ino).map(Arc::new))
+        self.known.file(ino, || mountable::take(&self.volume, ino))
     }
 
     fn note_times(&self, ino: Ino) -> bool {

@@ -218,6 +218,11 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
 /// An inode in use by the kernel, once or more.
 pub(crate) type Open<V> = Arc<Held<Arc<V>>>;
 
+/// Takes an inode into use.
+pub(crate) fn take<V: Operations>(volume: &Arc<V>, ino: Ino) -> Result<Arc<Held<Arc<V>>>> {
+    Held::open(volume.clone(), ino).map(Arc::new)
+}
+
 /// Writes all of `from` at an offset in bytes.
 pub(crate) fn write_all<V: Operations>(volume: &V, open: &V::Handle, from: &[u8], offset: u64) -> Result<()> {
     whole(volume.write_at(open, from, offset)?, from)

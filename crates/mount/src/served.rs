@@ -3,7 +3,7 @@
 use crate::background::Background;
 use crate::direct::Direct;
 use crate::known::{Handles, Known, NO_HANDLE};
-use crate::mountable::{Mountable, Open, errno, write_all};
+use crate::mountable::{self, Mountable, Open, errno, write_all};
 use crate::options::MountOptions;
 use crate::sealed::Unsealed;
 use crate::wire::abi::fopen;
@@ -193,7 +193,7 @@ impl<V: Mountable> Served<V> {
 
     /// Takes an inode into use.
     pub fn take(&self, ino: Ino) -> Result<Open<V>> {
-        Held::open(self.volume.clone(), ino).map(Arc::new)
+        mountable::take(&self.volume, ino)
     }
 
     /// Takes over what an operation took into use when it made it, and says what it is.

@@ -5,7 +5,7 @@ use crate::ways::Reason;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use pocketstone_lease::{Access, Refusal, Session};
 use std::os::fd::BorrowedFd;
@@ -18,8 +18,8 @@ const FREE: u32 = 0;
 const ATTACHED: u32 = 1;
 const REFUSED: u32 = 2;
 
-/// What the environment asks for.
-static ACCESS: AtomicU8 = AtomicU8::new(0);
+/// The environment does not rule stores out.
+static WRITE: AtomicBool = AtomicBool::new(false);
 /// The process that this memory belongs to: not a child of vfork(2), which has it for a moment, and whose death would
 /// be taken for the end of all that was attached.
 static OWNER: AtomicI32 = AtomicI32::new(0);
@@ -30,7 +30,7 @@ static REST_MS: AtomicU32 = AtomicU32::new(u32::MAX);
 /// From now on this process attaches, to store or only to read.
 pub fn begin(write: bool, rest_ms: Option<u32>) {
     REST_MS.store(rest_ms.unwrap_or(u32::MAX), Ordering::Relaxed);
-    ACCESS.store(if write { 2 } else { 1 }, Ordering::Relaxed);
+    WRITE.store(write, Ordering::Relaxed);
     OWNER.store(raw::pid(), Ordering::Relaxed);
 }
 
@@ -159,11 +159,9 @@ fn attach(fd: c_int, device: u64) -> Result<Session, Refusal> {
     // SAFETY: the descriptor was open a moment ago; if the program closes it meanwhile these calls fail, or ask another
     // file, which the device number tells.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let wanted = if ACCESS.load(Ordering::Relaxed) == 2 { Access::Write } else { Access::Read };
-    let session = match Session::attach(fd, wanted) {
-        Err(Refusal::Denied) if wanted == Access::Write => Session::attach(fd, Access::Read),
-        session => session,
-    }?;
+    // Who may not store is let in to read.
+    let wanted = if WRITE.load(Ordering::Relaxed) { Access::Write } else { Access::Read };
+    let session = Session::attach(fd, wanted)?;
     if session.device() != device {
         return Err(Refusal::Unknown);
     }

@@ -1,15 +1,12 @@
 //! Programs with the library loaded that have nothing to do with a mount: they do what they do without it.
 
-use pocketstone_testing::{or_skip, program};
+use pocketstone_testing::{library, or_skip, program};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Beside the test, where Cargo puts it. The tests do not name the crate: they would have its functions themselves.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let library = test.parent().unwrap().join("libscmfs_preload.so");
-    assert!(library.exists(), "{}", library.display());
-    library
+/// The tests do not name the crate: they would have its functions themselves.
+fn preload() -> PathBuf {
+    library("libscmfs_preload.so")
 }
 
 fn compiled(compiler: &Path, folder: &Path, name: &str, source: &str) -> PathBuf {
@@ -25,7 +22,7 @@ fn ran(program: &Path, folder: &Path, loaded: bool) -> Output {
     let mut command = Command::new(program);
     command.current_dir(folder);
     if loaded {
-        command.env("LD_PRELOAD", library()).env("SCMFS_PRELOAD_REPORT", folder.join("report"));
+        command.env("LD_PRELOAD", preload()).env("SCMFS_PRELOAD_REPORT", folder.join("report"));
     }
     command.output().unwrap()
 }
@@ -75,7 +72,7 @@ fn it_is_off_when_it_is_told_to_be() {
     for (wanted, reports) in [("off", false), ("read", true), ("write", true), ("nonsense", true)] {
         let _ = std::fs::remove_file(&report);
         let mut command = Command::new(&sh);
-        command.args(["-c", "echo said"]).env("LD_PRELOAD", library()).env("SCMFS_PRELOAD", wanted);
+        command.args(["-c", "echo said"]).env("LD_PRELOAD", preload()).env("SCMFS_PRELOAD", wanted);
         let output = command.env("SCMFS_PRELOAD_REPORT", &report).output().unwrap();
         assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"said\n"[..], &b""[..]));
         assert_eq!(report.exists(), reports, "{wanted}");
@@ -88,7 +85,7 @@ fn stdio_is_seen_as_well() {
     let sh = or_skip!(program("sh", "dash"));
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(sh);
-    command.args(["-c", "seq 1 3 | sort -r"]).env("LD_PRELOAD", library()).env("SCMFS_PRELOAD_REPORT", "stderr");
+    command.args(["-c", "seq 1 3 | sort -r"]).env("LD_PRELOAD", preload()).env("SCMFS_PRELOAD_REPORT", "stderr");
     let output = command.current_dir(home.path()).output().unwrap();
     assert_eq!(output.stdout, b"3\n2\n1\n");
     let said = String::from_utf8_lossy(&output.stderr);

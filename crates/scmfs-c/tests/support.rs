@@ -3,22 +3,15 @@
 
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_scmfs::{FileSystem, OpenOptions, Volume, check};
+pub use pocketstone_testing::library;
 use pocketstone_testing::wait;
 use scmfs::error::scmfs_last_error;
 use scmfs::file::{OpenFile, scmfs_open};
 use scmfs::volume::{OpenVolume, scmfs_volume_in_memory};
 use std::ffi::{CStr, CString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::ptr::{null, null_mut};
-
-/// Where Cargo put the library that these tests are linked with, in its other forms.
-pub fn library(name: &str) -> PathBuf {
-    let here = std::env::current_exe().expect("this program's path");
-    let path = here.with_file_name(name);
-    assert!(path.is_file(), "{} was not built", path.display());
-    path
-}
 
 /// Runs a command that has to succeed, and returns what it printed.
 pub fn run(command: &mut Command) -> String {

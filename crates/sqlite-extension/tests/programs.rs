@@ -2,17 +2,13 @@
 
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Operations, ROOT, Volume, check};
-use pocketstone_testing::{Need, Skip, or_skip, program};
+use pocketstone_testing::{Need, Skip, library, or_skip, program};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Beside the test, where Cargo puts it.
 fn extension() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let library = test.parent().unwrap().join("libscmfs_sqlite.so");
-    assert!(library.exists(), "{}", library.display());
-    library
+    library("libscmfs_sqlite.so")
 }
 
 fn volume(folder: &Path) -> PathBuf {

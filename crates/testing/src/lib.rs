@@ -7,4 +7,4 @@ mod runs;
 pub mod wait;
 
 pub use needs::{ALL, Need, Skip, fuse, installed, program, required, root};
-pub use runs::{amount, corpus, replay, say, seed};
+pub use runs::{amount, corpus, library, replay, say, seed};

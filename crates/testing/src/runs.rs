@@ -1,6 +1,6 @@
 //! How much a randomised test does, from which seed, and what it says.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How much to do: the long tests are the same tests with larger numbers, those on emulated processors with
 /// smaller ones.
@@ -24,6 +24,15 @@ pub fn say(line: &str) {
     // Written, not printed: the test runner keeps to itself what a passing test prints. That standard error is closed
     // must not fail a test that passed.
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A library, such as `libscmfs.so`, that Cargo made beside this test or benchmark.
+#[track_caller]
+pub fn library(name: &str) -> PathBuf {
+    let here = std::env::current_exe().expect("this program's path");
+    let path = here.with_file_name(name);
+    assert!(path.is_file(), "{} was not built", path.display());
+    path
 }
 
 /// The inputs of a fuzz target, sorted by name: what its fuzzer started from and found.

@@ -67,8 +67,7 @@ fn measured(path: &Path, preload: Option<&Path>) -> [f64; 2] {
 
 /// 4 KiB reads and overwrites at random places of a file of 16 MiB.
 pub fn preloaded(ground: &Ground) {
-    let library = std::env::current_exe().expect("this program").with_file_name("libscmfs_preload.so");
-    assert!(library.is_file(), "there is no {}: cargo build --release -p pocketstone-preload", library.display());
+    let library = pocketstone_testing::library("libscmfs_preload.so");
     let options = MountOptions { preload: Preload::Write, ..MountOptions::default() };
     let fuse = OnFuse::new(ground, "preloaded", 256 << 20, &options);
     let on_mount = filled(&fuse.path.join("file"));

@@ -115,10 +115,8 @@ fn fsx(operations: u64, seeds: std::ops::RangeInclusive<u64>) {
     let report = Report::at(place.path("report"));
     std::thread::scope(|scope| {
         for seed in seeds {
-            let mut words = if seed % 2 == 1 { report.run(&suite) } else { command(&suite) };
-            words.arg("-f").arg(suites::settings("fsx.toml")).arg("-P").arg(place.path(""));
-            words.args(["-N", &operations.to_string(), "-S", &seed.to_string()]);
-            words.arg(volume.path().join(format!("file-{seed}")));
+            let words = if seed % 2 == 1 { report.run(&suite) } else { command(&suite) };
+            let mut words = suites::fsx_once(words, "fsx.toml", &place.path(""), volume.path(), operations, seed);
             scope.spawn(move || run(&mut words).ends_with(0));
         }
     });

@@ -3,7 +3,7 @@
 use super::{Direct, Outcome, Step, Why};
 use crate::memory::{self, Memory};
 use crate::slots::{Slots, Stores};
-use crate::table::{Content, Entry, Piece, Table};
+use crate::table::{Content, Entry, Table};
 use std::cell::{Cell, RefCell};
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -55,7 +55,7 @@ impl Ground {
     /// The file has this size, and lies at this page.
     fn lies_at(&self, page: u64, size: u64) {
         self.table.begin(self.index);
-        let piece = Piece { offset: 0, at: page * PAGE, bytes: PAGE };
+        let piece = (0, page * PAGE, PAGE);
         let content = Content { size, readable: true, writable: true, pieces: &[piece] };
         self.table.end(self.index, &content);
     }
@@ -301,7 +301,7 @@ fn a_server_that_was_killed_serves_no_more() {
 fn parts_lie_where_the_entry_says_and_the_rest_is_a_hole() {
     let ground = Ground::new();
     let _serving = ground.table.serve();
-    let piece = |offset, at, bytes| Piece { offset: offset * PAGE, at: at * PAGE, bytes: bytes * PAGE };
+    let piece = |offset, at, bytes| (offset * PAGE, at * PAGE, bytes * PAGE);
     ground.table.begin(ground.index);
     let pieces = [piece(0, 4, 1), piece(1, 2, 1), piece(3, 6, 1)];
     let content = Content { size: 4 * PAGE, readable: true, writable: true, pieces: &pieces };

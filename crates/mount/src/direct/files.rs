@@ -1,6 +1,6 @@
 //! The files that direct processes see.
 
-use pocketstone_lease::{Content, Piece, Stores, Table};
+use pocketstone_lease::{Content, Stores, Table};
 use pocketstone_scmfs::{OutsideStores, Running, Shown, Watch};
 use pocketstone_vfs::Ino;
 use std::collections::HashMap;
@@ -144,8 +144,12 @@ impl Files {
             maps.known.remove(&ino);
         }
         maps.inos.remove(&index);
-        self.table.withdraw(index);
-        if self.stores.reach(index) { maps.later.push(index) } else { self.table.give_back(index) }
+        if self.stores.reach(index) {
+            self.table.withdraw(index);
+            maps.later.push(index);
+        } else {
+            self.table.give_back(index);
+        }
     }
 
     /// No process is left that may store: the kernel need not ask for times any more.
@@ -167,9 +171,8 @@ impl Watch for Entry {
     }
 
     fn end(&self, now: &Shown<'_>) {
-        let piece = |(offset, at, bytes): &(u64, u64, u64)| Piece { offset: *offset, at: *at, bytes: *bytes };
-        let pieces: Vec<Piece> = now.pieces.iter().map(piece).collect();
-        let content = Content { size: now.size, readable: now.readable, writable: now.writable, pieces: &pieces };
+        let Shown { size, readable, writable, pieces } = *now;
+        let content = Content { size, readable, writable, pieces };
         self.files.table.end(self.index, &content);
     }
 }
