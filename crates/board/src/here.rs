@@ -42,14 +42,16 @@ impl Here {
     fn run(&self, folder: &Path) -> Result<()> {
         let errors = folder.join("errors");
         let log = File::create(&errors).board(|| format!("cannot create {}", errors.display()))?;
-        let mut runner = Command::new(&self.runner)
+        let mut command = Command::new(&self.runner);
+        command
             .arg("order")
             .args([&folder.join("order.json"), folder])
             .stdin(Stdio::null())
             .stdout(log.try_clone().board(|| "cannot share a file".into())?)
-            .stderr(log)
-            .spawn()
-            .board(|| format!("cannot start {}", self.runner.display()))?;
+            .stderr(log);
+        // A lab that is killed takes its cell along, and a watchdog puts back what the cell had set.
+        pocketstone_engine::end_with_this_process(&mut command);
+        let mut runner = command.spawn().board(|| format!("cannot start {}", self.runner.display()))?;
         let status = child::wait(&mut runner, &self.context)?;
         if !status.success() {
             let said = std::fs::read_to_string(&errors).unwrap_or_default();

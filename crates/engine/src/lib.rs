@@ -3,6 +3,7 @@
 //! On files: an [`Executor`] for each thread, on a [`Tree`]: the kernel's files ([`KernelTree`]), or a volume of SCMFS
 //! or YAFFS2 in this process ([`VolumeTree`]). On databases: [`database`].
 
+mod child;
 mod clock;
 pub mod database;
 mod executor;
@@ -13,6 +14,7 @@ mod populate;
 mod run;
 mod tree;
 
+pub use child::end_with_this_process;
 pub use clock::now_ns;
 pub use executor::Executor;
 pub use in_process::{InProcess, ScmfsMap, ScmfsTree, VolumeFile, VolumeTree, Yaffs2Tree, open_scmfs};

@@ -7,6 +7,7 @@ use crate::wire::{Connection, Filesystem, Reading, Serving, Session};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -51,11 +52,8 @@ pub(crate) fn serve<F: Filesystem>(
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         given => given,
     };
-    let started =
-        start(filesystem, device, threads.max(least_threads), reading, connection).and_then(|(serving, connection)| {
-            let device = rustix::fs::stat(&mountpoint)?.st_dev;
-            Ok((serving, device, connection))
-        });
+    let started = start(filesystem, device, threads.max(least_threads), reading, connection)
+        .and_then(|(serving, connection)| Ok((serving, device_at(&mountpoint)?, connection)));
     match started {
         Ok((serving, device, connection)) => {
             read_ahead(device, reading.most_bytes);
@@ -77,6 +75,14 @@ fn start<F: Filesystem>(
 ) -> std::io::Result<(Serving, Connection)> {
     let session = Session::begin(&filesystem, device, reading)?;
     session.serve(filesystem, threads, |made| drop(connection.set(made)))
+}
+
+/// The file system that one sees at a directory, without asking whoever serves it. A process that is killed while it
+/// waits for an answer of its own threads never ends: none of them is left to give it, and the kernel waits for it.
+fn device_at(directory: &Path) -> rustix::io::Result<u64> {
+    let (what, how) = (StatxFlags::empty(), AtFlags::STATX_DONT_SYNC);
+    let found = rustix::fs::statx(rustix::fs::CWD, directory, how, what)?;
+    Ok(rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor))
 }
 
 /// The handshake can lower the kernel's default of 128 KiB alone. Root may raise it; for others it stays.
@@ -140,7 +146,7 @@ impl Target {
 
     /// Whether this very mount is still what one sees at the directory.
     fn is_there(&self) -> bool {
-        rustix::fs::stat(&self.mountpoint).is_ok_and(|stat| stat.st_dev == self.device)
+        device_at(&self.mountpoint).is_ok_and(|device| device == self.device)
     }
 
     /// Unmounts the directory, unless somebody has done it.
@@ -330,4 +336,49 @@ pub fn unmount(directory: &Path, lazily: bool) -> Result<()> {
             _ => error,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Answer, Attributes, More, Request};
+    use pocketstone_testing::Skip;
+    use std::sync::{Arc, Mutex};
+
+    /// Notes which threads ask for attributes.
+    #[derive(Clone, Default)]
+    struct Asked(Arc<Mutex<Vec<u32>>>);
+
+    impl Filesystem for Asked {
+        fn getattr(&self, request: &Request) -> Answer<Attributes> {
+            self.0.lock().unwrap().push(request.pid);
+            Err(Errno::IO)
+        }
+
+        fn statx(&self, request: &Request) -> Answer<(Attributes, More)> {
+            self.0.lock().unwrap().push(request.pid);
+            Err(Errno::IO)
+        }
+    }
+
+    #[test]
+    fn who_mounts_asks_its_own_threads_nothing() -> std::result::Result<(), Skip> {
+        pocketstone_testing::fuse()?;
+        let folder = tempfile::tempdir().unwrap();
+        let below = device_at(folder.path()).unwrap();
+        let (asked, options) = (Asked::default(), MountOptions::default());
+        let mounted = serve(asked.clone(), folder.path(), "test", &options, 2, &OnceLock::new()).unwrap();
+        let target = mounted.target();
+        assert!(target.is_there() && target.device != below);
+        let this = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        let by_this = || asked.0.lock().unwrap().iter().filter(|thread| **thread == this).count();
+        assert_eq!(by_this(), 0);
+        // That it would be noticed.
+        assert_eq!(rustix::fs::stat(folder.path()).unwrap_err(), Errno::IO);
+        assert!(by_this() > 0);
+        mounted.unmount().unwrap();
+        assert!(!target.is_there());
+        assert_eq!(device_at(folder.path()).unwrap(), below);
+        Ok(())
+    }
 }

@@ -22,9 +22,6 @@ use std::process::Command;
 /// # Errors
 /// `ErrorKind::User` if the order cannot be read or is not one; `ErrorKind::Board` if the reply cannot be written.
 pub fn carry_out(order: &Path, folder: &Path) -> Result<()> {
-    // A lab that is killed takes its cell along, and a watchdog puts back what the cell had set.
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-        .board(|| "cannot tie this process to its parent".into())?;
     let text = fs::read(order).user(|| format!("cannot read {}", order.display()))?;
     let beside = order.parent().unwrap_or(Path::new("."));
     let request: Request = serde_json::from_slice(&text).user(|| format!("{} is not an order", order.display()))?;

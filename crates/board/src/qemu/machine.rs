@@ -280,14 +280,7 @@ fn confined_command() -> Result<Command> {
 fn spawn_confined(mut command: Command, folder: PathBuf, readable: [PathBuf; 2]) -> Result<(Child, mpsc::Sender<()>)> {
     let (keeper, ended) = mpsc::channel::<()>();
     let (report, spawned) = mpsc::channel();
-    // SAFETY: between fork and exec only prctl(2) is called, which is async-signal-safe; nothing is
-    // allocated and no lock is taken.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            Ok(())
-        });
-    }
+    pocketstone_engine::end_with_this_process(&mut command);
     std::thread::Builder::new()
         .name("qemu".into())
         .spawn(move || {

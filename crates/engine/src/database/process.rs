@@ -5,7 +5,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -62,17 +62,7 @@ impl Process {
             std::fs::remove_file(&task.result).board(|| format!("cannot remove {}", task.result.display()))?;
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
-        let parent = rustix::process::getpid();
-        let die_with_parent = move || {
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            // It may have ended between fork and here.
-            match rustix::process::getppid() == Some(parent) {
-                true => Ok(()),
-                false => Err(std::io::Error::other("the parent has ended")),
-            }
-        };
-        // SAFETY: between fork and exec it makes two system calls, and allocates where it failed alone.
-        unsafe { command.pre_exec(die_with_parent) };
+        crate::end_with_this_process(&mut command);
         let program = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().board(|| format!("cannot start {program} for {engine}"))?;
         Ok(Process { child, engine, result: task.result.clone(), stderr, heard: Vec::new(), said: "" })

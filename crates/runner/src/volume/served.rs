@@ -24,16 +24,18 @@ const CLOSED: &str = "/run/volume.closed";
 const CLOSING_LIMIT: Duration = Duration::from_secs(300);
 
 /// Starts this program again to serve a volume, by these words of its command line, and waits until it is mounted.
+/// `prepare` is given the command before it is started.
 ///
 /// # Errors
 /// `ErrorKind::Board` if FUSE is unavailable, or the volume cannot be mounted; the message includes what the server
 /// said.
-pub fn spawn(words: &[&str], at: &Path) -> Result<Child> {
+pub fn spawn(words: &[&str], at: &Path, prepare: impl FnOnce(&mut Command)) -> Result<Child> {
     fs::File::options().read(true).write(true).open("/dev/fuse").map_err(no_fuse)?;
     fs::create_dir_all(at).board(|| format!("cannot create {}", at.display()))?;
     let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
     let mut command = Command::new(program);
     command.args(words).arg(at).stdin(Stdio::null()).stdout(Stdio::piped());
+    prepare(&mut command);
     let mut child = command.spawn().board(|| "cannot start the volume's server".into())?;
     let mut said = String::new();
     if let Some(output) = child.stdout.take() {
@@ -65,7 +67,7 @@ fn no_fuse(error: std::io::Error) -> Error {
 /// As [`spawn`].
 pub fn attach(words: &[&str], at: &Path) -> Result<()> {
     let _ = fs::remove_file(CLOSED);
-    let child = spawn(words, at)?;
+    let child = spawn(words, at, |_| {})?;
     fs::write(PID, child.id().to_string()).board(|| format!("cannot write {PID}"))
 }
 

@@ -11,7 +11,7 @@ use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume as Asked};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
-use pocketstone_engine::{ScmfsTree, Yaffs2Tree, open_scmfs};
+use pocketstone_engine::{ScmfsTree, Yaffs2Tree, end_with_this_process, open_scmfs};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, WearMap};
 use pocketstone_mount::{MountOptions, mount_yaffs2};
@@ -20,7 +20,6 @@ use pocketstone_yaffs2 as yaffs2;
 use procfs::process::{MMapPath, Process};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::process::Signal;
 use rustix::thread::UnshareFlags;
 use std::ffi::CString;
 use std::fs;
@@ -127,7 +126,7 @@ impl Made {
             let region = backing.file.as_deref().map_or(Some(""), Path::to_str);
             let region = region.ok_or_else(|| Error::user("a folder's name is not UTF-8"))?;
             let words = ["serve", backing.medium.word(), &bytes.to_string(), region];
-            let server = Server(served::spawn(&words, &mounted)?);
+            let server = Server(served::spawn(&words, &mounted, end_with_this_process)?);
             let process = Process::new(server.0.id() as i32).ok();
             self.note_huge_pages(process, backing.file.as_deref());
             self._server = Some(server);
@@ -151,7 +150,8 @@ impl Made {
     fn yaffs2(&mut self, asked: &Asked, folder: &Path, bytes: u64) -> Result<Home> {
         if asked.access == Access::Fuse {
             let mounted = folder.join("volume");
-            let server = served::spawn(&["serve-yaffs2-anonymous", &bytes.to_string()], &mounted)?;
+            let server =
+                served::spawn(&["serve-yaffs2-anonymous", &bytes.to_string()], &mounted, end_with_this_process)?;
             self._server = Some(Server(server));
             return Ok(Home::Kernel(mounted));
         }
@@ -309,14 +309,12 @@ impl Drop for Server {
     }
 }
 
-/// Makes an SCMFS volume, mounts it and serves it until it is unmounted, or until the process that started this one
-/// ends. An empty `region` is memory of this process.
+/// Makes an SCMFS volume, mounts it and serves it until it is unmounted. An empty `region` is memory of this process.
 ///
 /// # Errors
 /// `ErrorKind::Bug` for an unknown medium; `ErrorKind::User` if `bytes` is not a number, or the region does not fit;
 /// `ErrorKind::Board` if memory is short, or serving fails; otherwise as [`pocketstone_mount::mount`].
 pub fn serve_scmfs(medium: &str, bytes: &str, region: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
-    end_with_parent()?;
     let medium = Medium::of_word(medium).ok_or_else(|| Error::bug(format!("`{medium}` is not a medium")))?;
     let bytes = bytes.parse().user(|| format!("`{bytes}` is not a number of bytes"))?;
     let file = (!region.is_empty()).then(|| PathBuf::from(region));
@@ -326,22 +324,16 @@ pub fn serve_scmfs(medium: &str, bytes: &str, region: &str, at: &Path, say: impl
     mounted.wait()
 }
 
-/// Makes a YAFFS2 volume on a simulated chip, mounts it and serves it until the process that started this one ends.
+/// Makes a YAFFS2 volume on a simulated chip, mounts it and serves it until it is unmounted.
 ///
 /// # Errors
 /// `ErrorKind::User` if `bytes` is not a number; `ErrorKind::Board` if no volume can be opened on such a chip, or
 /// serving fails; otherwise as [`mount_yaffs2`].
 pub fn serve_yaffs2_anonymous(bytes: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
-    end_with_parent()?;
     let bytes = bytes.parse().user(|| format!("`{bytes}` is not a number of bytes"))?;
     let (mounted, _volume) = mount_yaffs2(anonymous_yaffs2(bytes)?, at, &MountOptions::default())?;
     say(&format!("{}\n", served::READY));
     mounted.wait()
-}
-
-fn end_with_parent() -> Result<()> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .board(|| "cannot tie this process to its parent".into())
 }
 
 #[cfg(test)]
