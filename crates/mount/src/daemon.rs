@@ -1,5 +1,6 @@
 //! The process that serves a mount: in the background, until it is told to end.
 
+use crate::guard;
 use crate::options::Reporter;
 use crate::session::{Mounted, Target};
 use pocketstone_core::error::Context;
@@ -48,13 +49,22 @@ pub fn in_background() -> Result<u8> {
 }
 
 /// Serves a mount until somebody unmounts it, or a signal asks for the end; then `close` closes the volume. A
-/// process of [`in_background`] leaves its terminal first.
+/// process of [`in_background`] leaves its terminal first. If it [`Mounted::waits_for_itself`], this command is started
+/// once more, to watch it: then [`guard::is_guard`].
 ///
 /// # Errors
 /// As [`Mounted::wait`], or the error of `close`; in the background the log has either, too. `ErrorKind::Board` if
 /// signals cannot be handled, or the terminal cannot be left.
 pub fn serve(mounted: Mounted, log: &Log, close: impl FnOnce() -> Result<()>) -> Result<()> {
     let background = is_background();
+    if mounted.waits_for_itself() {
+        let mut watch = Command::new("/proc/self/exe");
+        watch.arg0("mount-guard").env_remove(SERVER);
+        // Without it the mount is as good until its server is killed.
+        if let Err(error) = guard::start(mounted.target().device(), watch) {
+            log.write(&format!("warning: {}", error.chain()));
+        }
+    }
     end_when_told(mounted.target(), log.clone())?;
     if background {
         log.0.detached.store(true, Ordering::Relaxed);

@@ -89,6 +89,11 @@ impl<V: Mountable> Direct<V> {
         Some(Direct { shared, name, stop, thread: Some(thread) })
     }
 
+    /// Whether processes may store.
+    pub fn stores(&self) -> bool {
+        self.shared.stores
+    }
+
     /// Where to attach.
     pub fn name(&self) -> &Name {
         &self.name

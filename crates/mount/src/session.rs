@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 pub struct Mounted {
     target: Target,
     serving: Option<Serving>,
+    waits_for_itself: bool,
 }
 
 /// Takes a mount away, from any thread.
@@ -57,7 +58,11 @@ pub(crate) fn serve<F: Filesystem>(
     match started {
         Ok((serving, device, connection)) => {
             read_ahead(device, reading.most_bytes);
-            Ok(Mounted { target: Target { mountpoint, device, connection }, serving: Some(serving) })
+            Ok(Mounted {
+                target: Target { mountpoint, device, connection },
+                serving: Some(serving),
+                waits_for_itself: false,
+            })
         }
         Err(error) => {
             let _ = device::detach(&mountpoint, true);
@@ -95,6 +100,16 @@ impl Mounted {
     /// What takes the mount away, for another thread.
     pub fn target(&self) -> Target {
         self.target.clone()
+    }
+
+    pub(crate) fn set_waits_for_itself(&mut self, waits: bool) {
+        self.waits_for_itself = waits;
+    }
+
+    /// Whether threads of this process have requests of their own for the mount. A process that is killed meanwhile
+    /// never ends, unless another one aborts the connection: [`crate::daemon`] takes care of that.
+    pub fn waits_for_itself(&self) -> bool {
+        self.waits_for_itself
     }
 
     /// Waits until somebody unmounts the directory. By then the file system is dropped.
@@ -142,6 +157,11 @@ impl Target {
     /// The directory.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
+    }
+
+    /// The number of the file system.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
     }
 
     /// Whether this very mount is still what one sees at the directory.

@@ -20,9 +20,13 @@ use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
 use pocketstone_cli::mounts;
 use pocketstone_core::Result;
+use pocketstone_mount::guard;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if guard::is_guard() {
+        return pocketstone_cli::finish(guard::watch().map(|()| 0));
+    }
     let mut given = std::env::args_os();
     let name = given.next().unwrap_or_default();
     // mount(8) looks for the second one to remount, for it goes by the list of mounts.

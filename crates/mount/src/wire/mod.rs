@@ -11,7 +11,7 @@ mod session;
 mod tests;
 
 pub(crate) use filesystem::{Answer, Content, Filesystem};
-pub(crate) use notify::Connection;
+pub(crate) use notify::{Connection, controls};
 pub(crate) use reply::{Attributes, Full, Listing, More, Opened, Statfs};
 pub(crate) use request::{Copy, Fallocate, Ioctl, Request, SetAttributes, SetTime, SetXattr, Time, Write};
 pub(crate) use session::{LARGEST_REQUEST, Reading, Serving, Session};

@@ -91,7 +91,7 @@ impl Connection {
     /// `inside`: something that is open in it. Whether that could be done.
     pub fn end(&self, device: u64, inside: Option<&File>) -> bool {
         self.threads.ending.store(true, Ordering::Release);
-        if !self.is_alive() || abort(device).is_ok() {
+        if !self.is_alive() || controls(device).and_then(|abort| rustix::io::write(abort, b"1")).is_ok() {
             return true;
         }
         // A question for each thread to wake up by, and to end after.
@@ -103,20 +103,22 @@ impl Connection {
     }
 }
 
-/// Has the kernel end a connection, by its file system of controls: where that is mounted, or, as root alone can have
-/// it, where nobody sees it.
-fn abort(device: u64) -> rustix::io::Result<()> {
+/// What a connection is aborted by when anything is written to it, in the kernel's file system of controls: where that
+/// is mounted, or, as root alone can have it, where nobody sees it.
+///
+/// # Errors
+/// The kernel's: there is no such connection, or this process may not.
+pub(crate) fn controls(device: u64) -> rustix::io::Result<OwnedFd> {
     let name = format!("{}/abort", rustix::fs::minor(device));
-    let write = |to: OwnedFd| rustix::io::write(to, b"1").map(drop);
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     match rustix::fs::open(format!("/sys/fs/fuse/connections/{name}"), flags, Mode::empty()) {
-        Ok(file) => write(file),
+        Ok(file) => Ok(file),
         Err(_) => {
             let controls = rustix::mount::fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
             rustix::mount::fsconfig_create(&controls)?;
             let none = MountAttrFlags::empty();
             let mounted = rustix::mount::fsmount(&controls, FsMountFlags::FSMOUNT_CLOEXEC, none)?;
-            write(rustix::fs::openat(&mounted, name, flags, Mode::empty())?)
+            rustix::fs::openat(&mounted, name, flags, Mode::empty())
         }
     }
 }
