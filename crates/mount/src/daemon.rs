@@ -62,7 +62,7 @@ pub fn serve(mounted: Mounted, log: &Log, close: impl FnOnce() -> Result<()>) ->
         watch.arg0("mount-guard").env_remove(SERVER);
         // Without it the mount is as good until its server is killed.
         if let Err(error) = guard::start(mounted.target().device(), watch) {
-            log.write(&format!("warning: {}", error.chain()));
+            log.write(&error.chain());
         }
     }
     end_when_told(mounted.target(), log.clone())?;
