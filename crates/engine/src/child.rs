@@ -5,8 +5,8 @@ use std::io::Error;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Has the kernel kill what `command` starts as soon as the thread that starts it ends: at the latest with this process,
-/// however that ends. What is started after that ends before it has begun.
+/// Has the kernel kill what `command` starts as soon as the thread that starts it ends: at the latest with this
+/// process, however that ends. What is started after that ends before it has begun.
 pub fn end_with_this_process(command: &mut Command) {
     let parent = getpid();
     let die_with_parent = move || {

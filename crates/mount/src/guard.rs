@@ -2,8 +2,9 @@
 //!
 //! Some threads of a server wait for the kernel, which waits for others of them: to forget a file's pages, for one. If
 //! all are killed then, none is left to answer, and those that wait never end; nor does the kernel end the mount, as
-//! they have its device open. Who uses the mount would wait with them. So another process watches a thread of the server
-//! that waits for nothing else. When that ends, so do all, and the connection is aborted: whoever waits gets an error.
+//! they have its device open. Who uses the mount would wait with them. So another process watches a thread of the
+//! server that waits for nothing else. When that ends, so do all, and the connection is aborted: whoever waits gets an
+//! error.
 
 use crate::wire::controls;
 use pocketstone_core::error::Context;
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     #[ignore = "another test starts it, and kills it"]
     fn server() {
-        let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
+        let place = PathBuf::from(std::env::var_os(PLACE).expect("that the test below starts this"));
         let (directory, asked) = (place.join("mounted"), place.join("asked"));
         let mounted = serve(Silent(asked), &directory, "test", &MountOptions::default(), 2, &OnceLock::new()).unwrap();
         start(mounted.target().device(), this("guard")).unwrap();
