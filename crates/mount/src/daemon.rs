@@ -49,22 +49,13 @@ pub fn in_background() -> Result<u8> {
 }
 
 /// Serves a mount until somebody unmounts it, or a signal asks for the end; then `close` closes the volume. A
-/// process of [`in_background`] leaves its terminal first. If it [`Mounted::waits_for_itself`], this command is started
-/// once more, to watch it: then [`guard::is_guard`].
+/// process of [`in_background`] leaves its terminal first.
 ///
 /// # Errors
 /// As [`Mounted::wait`], or the error of `close`; in the background the log has either, too. `ErrorKind::Board` if
 /// signals cannot be handled, or the terminal cannot be left.
 pub fn serve(mounted: Mounted, log: &Log, close: impl FnOnce() -> Result<()>) -> Result<()> {
     let background = is_background();
-    if mounted.waits_for_itself() {
-        let mut watch = Command::new("/proc/self/exe");
-        watch.arg0("mount-guard").env_remove(SERVER);
-        // Without it the mount is as good until its server is killed.
-        if let Err(error) = guard::start(mounted.target().device(), watch) {
-            log.write(&error.chain());
-        }
-    }
     end_when_told(mounted.target(), log.clone())?;
     if background {
         log.0.detached.store(true, Ordering::Relaxed);
@@ -77,6 +68,24 @@ pub fn serve(mounted: Mounted, log: &Log, close: impl FnOnce() -> Result<()>) ->
         log.write(&error.chain());
     }
     outcome
+}
+
+/// Starts this command once more, to watch the server of a mount that waits for itself; then [`guard::is_guard`].
+/// Without it the mount is as good, until its server is killed.
+///
+/// # Errors
+/// `ErrorKind::Board` if the kernel lets nobody abort the connection here, or the command cannot be started.
+pub fn watch(mounted: &Mounted) -> Result<()> {
+    if !mounted.waits_for_itself() {
+        return Ok(());
+    }
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("mount-guard").env_remove(SERVER);
+    guard::start(mounted.target().device(), command).map_err(|e| {
+        e.hint(
+            "as root: mount -t fusectl none /sys/fs/fuse/connections; or, if its server is killed: umount -f, as root",
+        )
+    })
 }
 
 /// Says that the mount can be used, and becomes a process of its own.

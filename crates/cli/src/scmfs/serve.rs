@@ -57,6 +57,10 @@ fn serve(volume: Volume, arguments: &MountArguments, mut options: MountOptions) 
     options.reporter = Some(log.reporter());
     let volume = Arc::new(volume);
     let mounted = pocketstone_mount::mount(volume.clone(), &arguments.directory, &options)?;
+    if let Err(error) = daemon::watch(&mounted) {
+        note("warning", &error.chain());
+        error.cure().iter().for_each(|cure| note("hint", cure));
+    }
     let close = || format!("cannot close {}", arguments.region.display());
     daemon::serve(mounted, &log, || match Arc::into_inner(volume) {
         Some(volume) => volume.close().user(close),
