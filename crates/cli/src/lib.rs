@@ -26,15 +26,20 @@ pub fn finish(outcome: Result<u8>) -> ExitCode {
     match outcome {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("error: {}", error.message());
-            for cause in pocketstone_vfs::causes(&error).skip(1) {
-                eprintln!("  because: {cause}");
-            }
-            if let Some(hint) = error.cure() {
-                eprintln!("  hint: {hint}");
-            }
+            explain("error", &error);
             ExitCode::from(error.kind().exit_code())
         }
+    }
+}
+
+/// Prints an error, its causes and its cure. `kind`: what it means to who started the command.
+pub fn explain(kind: &str, error: &Error) {
+    note(kind, error.message());
+    for cause in pocketstone_vfs::causes(error).skip(1) {
+        eprintln!("  because: {cause}");
+    }
+    if let Some(hint) = error.cure() {
+        eprintln!("  hint: {hint}");
     }
 }
 

@@ -9,10 +9,9 @@
 use crate::wire::controls;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
-use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::sync_channel;
@@ -71,22 +70,15 @@ pub fn watch() -> Result<()> {
     // As long as it is the parent, its numbers mean it.
     if getppid() == Some(server) {
         match watched {
-            Ok(thread) => until_it_ends(&thread)?,
+            Ok(thread) => {
+                let ended = retry_on_intr(|| poll(&mut [PollFd::new(&thread, PollFlags::IN)], None));
+                ended.board(|| "cannot wait for the server's end".into())?;
+            }
             Err(Errno::SRCH) => {}
             Err(error) => return Err(error).board(|| "cannot watch the server".into()),
         }
     }
     rustix::io::write(rustix::stdio::stdin(), b"1").map(drop).board(|| "cannot abort the connection".into())
-}
-
-fn until_it_ends(thread: &OwnedFd) -> Result<()> {
-    loop {
-        match rustix::event::poll(&mut [PollFd::new(thread, PollFlags::IN)], None) {
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error).board(|| "cannot wait for the server's end".into()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -96,7 +88,7 @@ mod tests {
     use crate::wire::{Answer, Attributes, Filesystem, Request};
     use crate::{MountOptions, clean_up};
     use pocketstone_testing::Skip;
-    use pocketstone_testing::wait::{LONG, poll};
+    use pocketstone_testing::wait::{self, LONG};
     use std::path::{Path, PathBuf};
     use std::sync::OnceLock;
 
@@ -135,9 +127,7 @@ mod tests {
     #[test]
     #[ignore = "another test starts it"]
     fn guard() {
-        if is_guard() {
-            watch().unwrap();
-        }
+        watch().unwrap();
     }
 
     #[test]
@@ -147,9 +137,9 @@ mod tests {
         let directory: &Path = &folder.path().join("mounted");
         std::fs::create_dir(directory).unwrap();
         let mut server = this("server").env(PLACE, folder.path()).stdout(Stdio::null()).spawn().unwrap();
-        poll(LONG, || folder.path().join("asked").exists().then_some(())).expect("a server that waits");
+        wait::poll(LONG, || folder.path().join("asked").exists().then_some(())).expect("a server that waits");
         server.kill().unwrap();
-        poll(LONG, || server.try_wait().unwrap()).expect("a server that ends");
+        wait::poll(LONG, || server.try_wait().unwrap()).expect("a server that ends");
         assert!(is_dead(directory));
         clean_up(directory).unwrap();
         Ok(())

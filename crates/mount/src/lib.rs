@@ -62,8 +62,5 @@ pub fn mount<V: Mountable>(volume: Arc<V>, mountpoint: &Path, options: &MountOpt
     let connection = served.connection.clone();
     // One thread may wait for the kernel, which waits for another.
     let least = if served.direct.is_some() { 2 } else { 1 };
-    let stores = served.direct.as_ref().is_some_and(|direct| direct.stores());
-    let mut mounted = session::serve(served, mountpoint, V::SUBTYPE, options, least, &connection)?;
-    mounted.set_waits_for_itself(stores);
-    Ok(mounted)
+    session::serve(served, mountpoint, V::SUBTYPE, options, least, &connection)
 }

@@ -1,6 +1,7 @@
 //! The operations of FUSE, each a call to the volume.
 
 use crate::convert::{self, ino};
+use crate::direct::Direct;
 use crate::mountable::{Mountable, Open, append_all, write_all};
 use crate::served::Served;
 use crate::wire::abi::{fopen, init, write};
@@ -91,6 +92,10 @@ fn named(attr: Attr) -> Result<Attr, Error> {
 }
 
 impl<V: Mountable> Filesystem for Served<V> {
+    fn waits_for_itself(&self) -> bool {
+        self.direct.as_ref().is_some_and(Direct::stores)
+    }
+
     fn wants(&self) -> u64 {
         // Without KILLPRIV_V2 the kernel asks for security.capability before every write.
         let mut flags = init::PARALLEL_DIROPS

@@ -53,16 +53,14 @@ pub(crate) fn serve<F: Filesystem>(
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         given => given,
     };
+    let waits_for_itself = filesystem.waits_for_itself();
     let started = start(filesystem, device, threads.max(least_threads), reading, connection)
         .and_then(|(serving, connection)| Ok((serving, device_at(&mountpoint)?, connection)));
     match started {
         Ok((serving, device, connection)) => {
             read_ahead(device, reading.most_bytes);
-            Ok(Mounted {
-                target: Target { mountpoint, device, connection },
-                serving: Some(serving),
-                waits_for_itself: false,
-            })
+            let target = Target { mountpoint, device, connection };
+            Ok(Mounted { target, serving: Some(serving), waits_for_itself })
         }
         Err(error) => {
             let _ = device::detach(&mountpoint, true);
@@ -100,10 +98,6 @@ impl Mounted {
     /// What takes the mount away, for another thread.
     pub fn target(&self) -> Target {
         self.target.clone()
-    }
-
-    pub(crate) fn set_waits_for_itself(&mut self, waits: bool) {
-        self.waits_for_itself = waits;
     }
 
     /// Whether threads of this process have requests of their own for the mount. A process that is killed meanwhile

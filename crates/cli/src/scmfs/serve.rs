@@ -2,7 +2,7 @@
 
 use crate::arguments::MountArguments;
 use crate::{helper, region};
-use pocketstone_cli::note;
+use pocketstone_cli::{explain, note};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::daemon::{self, Log};
@@ -58,8 +58,7 @@ fn serve(volume: Volume, arguments: &MountArguments, mut options: MountOptions) 
     let volume = Arc::new(volume);
     let mounted = pocketstone_mount::mount(volume.clone(), &arguments.directory, &options)?;
     if let Err(error) = daemon::watch(&mounted) {
-        note("warning", &error.chain());
-        error.cure().iter().for_each(|cure| note("hint", cure));
+        explain("warning", &error);
     }
     let close = || format!("cannot close {}", arguments.region.display());
     daemon::serve(mounted, &log, || match Arc::into_inner(volume) {

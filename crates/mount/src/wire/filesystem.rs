@@ -27,6 +27,11 @@ pub(crate) trait Filesystem: Send + Sync + 'static {
     /// Flags of [`super::abi::init`] that the kernel and the file system have both, before anything is asked.
     fn agreed(&self, flags: u64) {}
 
+    /// Whether threads of this process have requests of their own for it, which others of them answer.
+    fn waits_for_itself(&self) -> bool {
+        false
+    }
+
     /// `None`: there is no such name, and the kernel may remember that.
     fn lookup(&self, request: &Request, name: &[u8]) -> Answer<Option<Attributes>> {
         Err(Errno::NOSYS)
