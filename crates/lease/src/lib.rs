@@ -26,6 +26,7 @@
 //! Doubt means the kernel: an [`Outcome::Kernel`] says why. Nothing here allocates or takes a lock on the way of a read
 //! or a store, so signal handlers may do either. `tests/protocol.rs` is the model of all this.
 
+pub mod batch;
 mod direct;
 mod memory;
 pub mod message;

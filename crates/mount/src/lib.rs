@@ -3,6 +3,7 @@
 //! While a volume is mounted nobody else changes it, so the kernel may keep what it has read, names,
 //! attributes and pages, for ever: all changes go through it.
 
+mod atomic;
 mod background;
 mod caller;
 mod control;
@@ -50,17 +51,18 @@ pub const KIND: &str = "fuse.scmfs";
 /// the caller, who holds the last `Arc` then.
 ///
 /// # Errors
-/// `ErrorKind::User` if `mountpoint` is not a directory, or such a volume is mounted there; `ErrorKind::Board` if FUSE
-/// is unavailable, or the kernel refuses.
+/// `ErrorKind::User` if `mountpoint` is not a directory, such a volume is mounted there, or options exclude each other;
+/// `ErrorKind::Board` if FUSE is unavailable, or the kernel refuses.
 pub fn mount<V: Mountable>(volume: Arc<V>, mountpoint: &Path, options: &MountOptions) -> Result<Mounted> {
     let kind = format!("fuse.{}", V::SUBTYPE);
     if mounted_at(&mountpoint.canonicalize().unwrap_or_default())?.is_some_and(|entry| entry.kind == kind) {
         return Err(Error::user(format!("a volume is already mounted at {}", mountpoint.display()))
             .hint(format!("umount {}", mountpoint.display())));
     }
+    options.check()?;
     let served = served::Served::new(volume, options);
     let connection = served.connection.clone();
     // One thread may wait for the kernel, which waits for another.
-    let least = if served.direct.is_some() { 2 } else { 1 };
+    let least = if served.direct.is_some() || options.atomic { 2 } else { 1 };
     session::serve(served, mountpoint, V::SUBTYPE, options, least, &connection)
 }

@@ -173,6 +173,19 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
         Err(Error::NotSupported)
     }
 
+    /// What [`Mountable::write_batch`] takes, in bytes, and how long a small page is; `None`: nothing.
+    fn batch_max(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Writes to an open file at several offsets, and sets its size: all of it or nothing.
+    ///
+    /// # Errors
+    /// `TooLarge`, `NotSupported`, or as [`Operations::write_at`]; nothing has changed then.
+    fn write_batch(&self, _open: &Self::Handle, _writes: &[(u64, &[u8])], _size: u64) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
     /// The region as other processes can map it, so that they reach the content of files without the kernel; `None`:
     /// they cannot.
     fn shared(&self) -> Option<Shared<'_>> {

@@ -1,12 +1,13 @@
 //! The operations of FUSE, each a call to the volume.
 
+use crate::atomic::is_batch;
 use crate::convert::{self, ino};
 use crate::direct::Direct;
 use crate::mountable::{Mountable, Open, append_all, write_all};
 use crate::served::Served;
 use crate::wire::abi::{fopen, init, write};
 use crate::wire::{
-    Answer, Attributes, Content, Copy, Fallocate, Filesystem, Full, Ioctl, Listing, More, Opened, Request,
+    Answer, Attributes, Content, Copy, Fallocate, Filesystem, Full, Ioctl, Listing, More, Opened, Operation, Request,
     SetAttributes, SetXattr, Statfs, Write,
 };
 use pocketstone_scmfs::Allocate;
@@ -93,7 +94,12 @@ fn named(attr: Attr) -> Result<Attr, Error> {
 
 impl<V: Mountable> Filesystem for Served<V> {
     fn waits_for_itself(&self) -> bool {
-        self.direct.as_ref().is_some_and(Direct::stores)
+        self.options.atomic || self.direct.as_ref().is_some_and(Direct::stores)
+    }
+
+    fn waits(&self, _: &Request, operation: &Operation<'_>) -> bool {
+        // What a change replaces is forgotten.
+        self.options.atomic && matches!(operation, Operation::Setxattr(given) if is_batch(given.name))
     }
 
     fn wants(&self) -> u64 {

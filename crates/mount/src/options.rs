@@ -1,5 +1,6 @@
 //! How to mount.
 
+use pocketstone_core::{Error, Result};
 use rustix::mount::MountFlags;
 use std::sync::Arc;
 
@@ -36,6 +37,9 @@ pub struct MountOptions {
     /// Let the kernel collect writes. Faster for small ones, but a write may fail after it returned,
     /// and what was collected is lost if the machine stops.
     pub writeback: bool,
+    /// Let programs change several ranges of a file at once, all or nothing: databases without a journal. Not together
+    /// with `writeback` or `preload`.
+    pub atomic: bool,
     /// Let other users in. Needs root, or `user_allow_other` in /etc/fuse.conf.
     pub allow_other: bool,
     /// Do not note when something was read.
@@ -69,6 +73,7 @@ impl Default for MountOptions {
             direct_io: false,
             strict_open: false,
             writeback: false,
+            atomic: false,
             allow_other: root,
             noatime: false,
             dev: root,
@@ -93,6 +98,16 @@ impl MountOptions {
             async_read: false,
             max_readahead_bytes: 128 << 10,
             ..MountOptions::default()
+        }
+    }
+
+    /// Refuses what does not go together.
+    pub(crate) fn check(&self) -> Result<()> {
+        let others = [("writeback", self.writeback), ("preload", self.preload != Preload::Off)];
+        match others.iter().find(|(_, given)| self.atomic && *given) {
+            None => Ok(()),
+            Some((other, _)) => Err(Error::user(format!("`atomic` and `{other}` are not for the same mount"))
+                .hint("leave one of them out: with `atomic` every write has to come through the kernel as it is made")),
         }
     }
 

@@ -4,7 +4,8 @@ use crate::control;
 use crate::mountable::Mountable;
 use pocketstone_media::Shared;
 use pocketstone_scmfs::{
-    Allocate, Attr, File, Ino, Meta, OutsideStores, Protection, Result, SetXattr, TimeNs, Volume, Watch,
+    Allocate, Attr, File, FileBatch, Ino, Meta, Operations, OutsideStores, Protection, Result, SetXattr, TimeNs,
+    Volume, Watch,
 };
 use std::sync::Arc;
 
@@ -81,6 +82,14 @@ impl Mountable for Volume {
 
     fn protect(&self, ino: Ino, how: Protection) -> Result<()> {
         Volume::protect(self, ino, how)
+    }
+
+    fn batch_max(&self) -> Option<(u64, u64)> {
+        Some((Volume::batch_max(self), self.statfs().ok()?.block_bytes.into()))
+    }
+
+    fn write_batch(&self, open: &File, writes: &[(u64, &[u8])], size: u64) -> Result<()> {
+        Volume::write_batch(self, &[FileBatch { file: open, writes, size: Some(size) }])
     }
 
     fn shared(&self) -> Option<Shared<'_>> {

@@ -1,5 +1,6 @@
 //! A volume as the kernel sees it: the parts of the operations that are more than a call.
 
+use crate::atomic::is_batch;
 use crate::background::Background;
 use crate::direct::Direct;
 use crate::known::{Handles, Known, NO_HANDLE};
@@ -343,6 +344,9 @@ impl<V: Mountable> Served<V> {
         if ino == ROOT && name == server::SERVER.as_bytes() {
             return Ok(server::this());
         }
+        if is_batch(name) {
+            return self.offer(ino);
+        }
         let asked = if ino == ROOT { self.volume.asked(&self.options.source, uid, name) } else { None };
         asked.unwrap_or_else(|| self.volume.get_xattr(ino, name))
     }
@@ -358,6 +362,9 @@ impl<V: Mountable> Served<V> {
         let (ino, name, value) = (convert::ino(request.node), given.name, given.value);
         if let Some(done) = (ino == ROOT).then(|| self.volume.told(request.uid, name, value)).flatten() {
             return done;
+        }
+        if is_batch(name) {
+            return self.change(request, value);
         }
         if V::KEEPS_ACLS && (name == ACL_ACCESS || name == ACL_DEFAULT) {
             let attr = self.volume.attributes(ino)?;

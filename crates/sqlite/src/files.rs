@@ -1,27 +1,61 @@
 //! Open files: a database, its rollback journal, and any other, such as a WAL.
 
-use crate::locks::Busy;
-use crate::place::Place;
-use crate::shm::User;
+use crate::store::{Base, Result, Stored};
 use crate::transaction::{self, Journal, Level, Shared, Transaction};
-use crate::volumes::{Database, Use};
-use pocketstone_scmfs::{Error, File, Result};
+use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// An open file of a volume.
+/// An open file.
 pub(crate) enum Object {
     Database(Connection),
     /// A journal, in memory or in a file, of a connection's transaction.
     Journal(JournalFile),
-    /// The volume stays open as long as the file.
-    Other(File, #[expect(dead_code, reason = "kept open")] Use),
+    Other(Box<dyn Stored>),
+}
+
+/// What a connection shares with others: locks, and the memory of WAL mode.
+pub(crate) trait Sharing: Send {
+    /// Raises the lock from `held`; the level that is reached, and whether it is the wanted one. Errors are for SQLite.
+    fn raise(&mut self, own: &Shared, held: Level, wanted: Level) -> (Level, Result<()>);
+
+    /// Lowers the lock from `held`.
+    fn lower(&mut self, own: &Shared, held: Level, wanted: Level) -> Result<()>;
+
+    /// Whether anybody may write, or is about to.
+    fn is_reserved(&self) -> Result<bool>;
+
+    /// The region `number` of the memory; null: it is not there.
+    fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<*mut c_void>;
+
+    fn lock_shm(&mut self, slots: Range<usize>, flags: c_int) -> Result<()>;
+
+    fn barrier(&self);
+
+    /// Leaves the memory; `delete`: nobody needs it any more.
+    fn unmap_shm(&mut self, delete: bool) -> Result<()>;
+
+    /// Answers what the connection itself does not: a result code of SQLite.
+    ///
+    /// # Safety
+    /// `argument` is what SQLite's documentation says for `what`.
+    unsafe fn control(&mut self, what: c_int, argument: *mut c_void) -> c_int;
 }
 
 /// The rollback journal of a connection's transaction, as SQLite has it open.
 pub(crate) struct JournalFile {
     transaction: Shared,
-    opened: Use,
+}
+
+impl JournalFile {
+    /// One in memory, for a connection that may write.
+    pub fn begin(transaction: Shared) -> JournalFile {
+        {
+            let mut begun = transaction::lock(&transaction);
+            begun.journal = begun.memory();
+        }
+        JournalFile { transaction }
+    }
 }
 
 impl Drop for JournalFile {
@@ -37,60 +71,58 @@ impl Drop for JournalFile {
 /// A connection's database file.
 pub(crate) struct Connection {
     transaction: Shared,
-    database: Arc<Database>,
-    user: User,
-    /// Whether the WAL stays when the last connection closes.
-    pub keeps_wal: bool,
-    opened: Use,
+    sharing: Box<dyn Sharing>,
 }
 
 impl Connection {
-    pub fn new(opened: Use, place: &Place, file: File) -> Connection {
-        let database = opened.database(file.ino());
-        let transaction = Transaction::new(file, place.journal(), opened.page);
-        let transaction = Arc::new(Mutex::new(transaction));
-        Connection { transaction, database, user: User::default(), keeps_wal: false, opened }
+    pub fn new(base: Box<dyn Base>, sharing: Box<dyn Sharing>) -> Connection {
+        Connection { transaction: Arc::new(Mutex::new(Transaction::new(base))), sharing }
     }
 
-    pub fn raise(&mut self, wanted: Level) -> Result<(), Busy> {
+    /// For those who ask which connection may write.
+    pub fn transaction(&self) -> &Shared {
+        &self.transaction
+    }
+
+    pub fn sharing(&mut self) -> &mut dyn Sharing {
+        &mut *self.sharing
+    }
+
+    pub fn raise(&mut self, wanted: Level) -> Result<()> {
         let held = transaction::lock(&self.transaction).level;
         if held >= wanted {
             return Ok(());
         }
-        let (reached, outcome) = self.database.locks.raise(&self.transaction, held, wanted);
+        let (reached, outcome) = self.sharing.raise(&self.transaction, held, wanted);
         transaction::lock(&self.transaction).level = reached;
         outcome
     }
 
     /// What was staged and not committed is forgotten.
-    pub fn lower(&mut self, wanted: Level) {
+    pub fn lower(&mut self, wanted: Level) -> Result<()> {
         let mut transaction = transaction::lock(&self.transaction);
         let held = transaction.level;
         if held <= wanted {
-            return;
+            return Ok(());
         }
         transaction.discard();
         transaction.level = wanted;
         drop(transaction);
-        self.database.locks.lower(&self.transaction, held, wanted);
+        self.sharing.lower(&self.transaction, held, wanted)
     }
 
     pub fn level(&self) -> Level {
         transaction::lock(&self.transaction).level
     }
 
-    pub fn is_reserved(&self) -> bool {
-        self.database.locks.is_reserved()
-    }
-
     /// See [`Transaction::prepare`].
     pub fn prepare(&self, several: bool) -> Result<()> {
-        transaction::lock(&self.transaction).prepare(&self.opened.volume, several)
+        transaction::lock(&self.transaction).prepare(several)
     }
 
     /// See [`Transaction::commit`].
     pub fn commit(&self) -> Result<()> {
-        transaction::lock(&self.transaction).commit(&self.opened.volume)
+        transaction::lock(&self.transaction).commit()
     }
 
     /// What is written from here on is not part of a transaction with a rollback journal.
@@ -98,60 +130,25 @@ impl Connection {
         transaction::lock(&self.transaction).discard();
     }
 
-    pub fn map_shm(&mut self, number: usize, bytes: usize, extend: bool) -> Option<*mut u8> {
+    pub fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<*mut c_void> {
         self.leave_rollback_mode();
-        self.database.shm.map(&mut self.user, number, bytes, extend)
-    }
-
-    pub fn lock_shm(&mut self, slots: Range<usize>, exclusive: bool) -> Result<(), Busy> {
-        self.database.shm.lock(&mut self.user, slots, exclusive)
-    }
-
-    pub fn unlock_shm(&mut self, slots: Range<usize>) {
-        self.database.shm.unlock(&mut self.user, slots);
-    }
-
-    pub fn unmap_shm(&mut self) {
-        self.database.shm.unmap(&mut self.user);
+        self.sharing.map_shm(number, bytes, extend)
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.unmap_shm();
-        self.lower(Level::None);
+        // SQLite hears of no error at the end.
+        let _ = self.sharing.unmap_shm(false);
+        let _ = self.lower(Level::None);
     }
-}
-
-/// Opens a database's rollback journal. One that a connection begins while it may write is kept in memory; one that is
-/// there otherwise is a file.
-///
-/// # Errors
-/// As [`Place::open`] and [`Place::create`].
-pub(crate) fn open_journal(opened: Use, place: &Place, create: bool) -> Result<Object> {
-    let database = place.database().and_then(|database| database.find(&opened.volume).ok());
-    let writer = database.filter(|_| create).and_then(|ino| opened.database(ino).locks.writer());
-    let Some(writer) = writer else {
-        let file = if create { place.create(&opened.volume)? } else { place.open(&opened.volume)? };
-        return Ok(Object::Other(file, opened));
-    };
-    // One that is left of another transaction is over: nobody may write before it is rolled back.
-    match place.remove(&opened.volume) {
-        Ok(()) | Err(Error::NotFound) => {}
-        Err(error) => return Err(error),
-    }
-    {
-        let mut transaction = transaction::lock(&writer);
-        transaction.journal = transaction.memory();
-    }
-    Ok(Object::Journal(JournalFile { transaction: writer, opened }))
 }
 
 impl Object {
     pub fn read(&self, into: &mut [u8], offset: u64) -> Result<usize> {
         let read = match self {
             Object::Database(connection) => return transaction::lock(&connection.transaction).read(into, offset),
-            Object::Other(file, _) => file.read_at(into, offset)?,
+            Object::Other(file) => file.read_at(into, offset)?,
             Object::Journal(journal) => match &transaction::lock(&journal.transaction).journal {
                 Journal::Memory(content) => {
                     let from = content.get(offset as usize..).unwrap_or_default();
@@ -169,22 +166,20 @@ impl Object {
 
     pub fn write(&self, from: &[u8], offset: u64) -> Result<()> {
         match self {
-            Object::Database(connection) => {
-                transaction::lock(&connection.transaction).write(&connection.opened.volume, from, offset)
-            }
-            Object::Other(file, _) => file.write_at(from, offset).map(drop),
+            Object::Database(connection) => transaction::lock(&connection.transaction).write(from, offset),
+            Object::Other(file) => file.write_at(from, offset),
             Object::Journal(journal) => {
                 let mut transaction = transaction::lock(&journal.transaction);
                 if let Journal::Absent = transaction.journal {
                     // PERSIST and TRUNCATE keep the journal open over transactions.
-                    transaction.begin_journal(&journal.opened.volume)?;
+                    transaction.begin_journal()?;
                 }
                 match &mut transaction.journal {
                     Journal::File(file) => {
                         file.write_at(from, offset)?;
                         // That ends it, where it is kept open.
                         let ends = offset == 0 && from.iter().all(|byte| *byte == 0);
-                        if ends { transaction.end_journal_file(&journal.opened.volume) } else { Ok(()) }
+                        if ends { transaction.end_journal_file() } else { Ok(()) }
                     }
                     Journal::Memory(content) => {
                         let (start, end) = (offset as usize, offset as usize + from.len());
@@ -207,13 +202,13 @@ impl Object {
     pub fn truncate(&self, size: u64) -> Result<()> {
         match self {
             Object::Database(connection) => transaction::lock(&connection.transaction).truncate(size),
-            Object::Other(file, _) => file.truncate(size),
+            Object::Other(file) => file.truncate(size),
             Object::Journal(journal) => {
                 let mut transaction = transaction::lock(&journal.transaction);
                 match &mut transaction.journal {
                     Journal::File(file) => {
                         file.truncate(size)?;
-                        if size == 0 { transaction.end_journal_file(&journal.opened.volume) } else { Ok(()) }
+                        if size == 0 { transaction.end_journal_file() } else { Ok(()) }
                     }
                     Journal::Memory(content) => {
                         content.resize(size as usize, 0);
@@ -228,7 +223,7 @@ impl Object {
     pub fn sync(&self) -> Result<()> {
         match self {
             Object::Database(connection) => transaction::lock(&connection.transaction).sync(),
-            Object::Other(file, _) => file.sync(),
+            Object::Other(file) => file.sync(),
             Object::Journal(journal) => match &transaction::lock(&journal.transaction).journal {
                 Journal::File(file) => file.sync(),
                 _ => Ok(()),
@@ -236,14 +231,14 @@ impl Object {
         }
     }
 
-    pub fn size(&self) -> u64 {
+    pub fn size(&self) -> Result<u64> {
         match self {
             Object::Database(connection) => transaction::lock(&connection.transaction).size(),
-            Object::Other(file, _) => file.attributes().size,
+            Object::Other(file) => file.size(),
             Object::Journal(journal) => match &transaction::lock(&journal.transaction).journal {
-                Journal::File(file) => file.attributes().size,
-                Journal::Memory(content) => content.len() as u64,
-                Journal::Absent => 0,
+                Journal::File(file) => file.size(),
+                Journal::Memory(content) => Ok(content.len() as u64),
+                Journal::Absent => Ok(0),
             },
         }
     }
@@ -252,7 +247,7 @@ impl Object {
     pub fn has_moved(&self) -> bool {
         match self {
             Object::Database(connection) => transaction::lock(&connection.transaction).has_moved(),
-            Object::Other(file, _) => file.attributes().links == 0,
+            Object::Other(file) => file.has_moved(),
             Object::Journal(_) => false,
         }
     }

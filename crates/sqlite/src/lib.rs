@@ -13,24 +13,31 @@
 //! | Module | For |
 //! | --- | --- |
 //! | `host` | what is called in SQLite |
+//! | `store` | files as transactions see them |
 //! | `staging` | the pages and the size that a transaction changes |
 //! | `place` | files of a volume by their paths |
 //! | `transaction` | a transaction of one connection: staged, or by a journal file |
 //! | `locks`, `shm` | the locks between the connections of this process, and the memory they share in WAL mode |
 //! | `volumes` | the volumes in use, by their names |
 //! | `files` | an open database, journal or WAL |
+//! | `in_process` | databases in volumes of this process |
+//! | `below`, `mounted` | the VFS that was the default before, and databases on mounts |
 //! | `methods` | `sqlite3_io_methods`: files, as SQLite calls them |
 //! | `vfs` | `sqlite3_vfs`: names, as SQLite calls them; registration |
 //!
 //! [`write_batch`]: pocketstone_scmfs::Volume::write_batch
 
+mod below;
 mod files;
 mod host;
+mod in_process;
 mod locks;
 mod methods;
+mod mounted;
 mod place;
 mod shm;
 mod staging;
+mod store;
 mod transaction;
 mod vfs;
 mod volumes;

@@ -2,12 +2,12 @@
 
 use crate::files::Object;
 use crate::host;
+use crate::store::{Failure, Result};
 use crate::transaction::Level;
 use libsqlite3_sys as ffi;
-use pocketstone_scmfs::{Error, Result};
+use pocketstone_scmfs::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{Ordering, fence};
 
 /// What SQLite has memory for: its `sqlite3_file`, and our object.
 ///
@@ -60,8 +60,13 @@ pub(crate) fn guarded(code: c_int, f: impl FnOnce() -> c_int) -> c_int {
     })
 }
 
-/// The result code of an error; `otherwise`: the one of the operation.
-pub(crate) fn code(error: &Error, otherwise: c_int) -> c_int {
+/// The result code of a failure; `otherwise`: the one of the operation.
+pub(crate) fn code(failure: &Failure, otherwise: c_int) -> c_int {
+    let error = match failure {
+        // It has said so itself.
+        Failure::Below(code) => return *code,
+        Failure::Volume(error) => error,
+    };
     let code = match error {
         // After these, and those of input and output, SQLite takes no page for good that it did not read again.
         Error::NoSpace | Error::TooLarge => ffi::SQLITE_FULL,
@@ -74,7 +79,18 @@ pub(crate) fn code(error: &Error, otherwise: c_int) -> c_int {
 }
 
 fn outcome(result: Result<()>, otherwise: c_int) -> c_int {
-    result.map_or_else(|error| code(&error, otherwise), |()| ffi::SQLITE_OK)
+    answer(result, otherwise, |()| {})
+}
+
+/// Gives what a result has to `put`.
+fn answer<T>(result: Result<T>, otherwise: c_int, put: impl FnOnce(T)) -> c_int {
+    match result {
+        Ok(value) => {
+            put(value);
+            ffi::SQLITE_OK
+        }
+        Err(failure) => code(&failure, otherwise),
+    }
 }
 
 /// The object of an open file.
@@ -145,9 +161,10 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int 
 
 unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, size: *mut i64) -> c_int {
     guarded(ffi::SQLITE_IOERR_FSTAT, || {
-        // SAFETY: an open file, and memory for the answer.
-        unsafe { *size = object(file).size() as i64 };
-        ffi::SQLITE_OK
+        // SAFETY: an open file.
+        let found = unsafe { object(file) }.size();
+        // SAFETY: memory for the answer.
+        answer(found, ffi::SQLITE_IOERR_FSTAT, |bytes| unsafe { *size = bytes as i64 })
     })
 }
 
@@ -155,25 +172,27 @@ unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     guarded(ffi::SQLITE_IOERR_LOCK, || {
         // SAFETY: an open file.
         let Object::Database(connection) = (unsafe { object(file) }) else { return ffi::SQLITE_OK };
-        connection.raise(Level::of(level)).map_or(ffi::SQLITE_BUSY, |()| ffi::SQLITE_OK)
+        outcome(connection.raise(Level::of(level)), ffi::SQLITE_IOERR_LOCK)
     })
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     guarded(ffi::SQLITE_IOERR_UNLOCK, || {
         // SAFETY: an open file.
-        if let Object::Database(connection) = unsafe { object(file) } {
-            connection.lower(Level::of(level));
-        }
-        ffi::SQLITE_OK
+        let Object::Database(connection) = (unsafe { object(file) }) else { return ffi::SQLITE_OK };
+        outcome(connection.lower(Level::of(level)), ffi::SQLITE_IOERR_UNLOCK)
     })
 }
 
-unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, answer: *mut c_int) -> c_int {
+unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, into: *mut c_int) -> c_int {
     guarded(ffi::SQLITE_IOERR_CHECKRESERVEDLOCK, || {
-        // SAFETY: an open file, and memory for the answer.
-        unsafe { *answer = matches!(object(file), Object::Database(it) if it.is_reserved()).into() };
-        ffi::SQLITE_OK
+        // SAFETY: an open file.
+        let reserved = match unsafe { object(file) } {
+            Object::Database(connection) => connection.sharing().is_reserved(),
+            _ => Ok(false),
+        };
+        // SAFETY: memory for the answer.
+        answer(reserved, ffi::SQLITE_IOERR_CHECKRESERVEDLOCK, |is| unsafe { *into = is.into() })
     })
 }
 
@@ -190,14 +209,6 @@ unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, what: c_int, arg
                 // SAFETY: a pointer to an int.
                 unsafe { *argument.cast::<c_int>() = connection.level() as c_int };
             }
-            (ffi::SQLITE_FCNTL_PERSIST_WAL, Object::Database(connection)) => {
-                // SAFETY: a pointer to an int: below 0 it asks, else it says.
-                let value = unsafe { &mut *argument.cast::<c_int>() };
-                match *value {
-                    ..0 => *value = connection.keeps_wal.into(),
-                    said => connection.keeps_wal = said != 0,
-                }
-            }
             // Its argument is the name of a super-journal, if there is one.
             (ffi::SQLITE_FCNTL_SYNC, Object::Database(connection)) => {
                 return outcome(connection.prepare(!argument.is_null()), ffi::SQLITE_IOERR_FSYNC);
@@ -206,6 +217,10 @@ unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, what: c_int, arg
                 return outcome(connection.commit(), ffi::SQLITE_IOERR_COMMIT_ATOMIC);
             }
             (ffi::SQLITE_FCNTL_CKPT_START, Object::Database(connection)) => connection.leave_rollback_mode(),
+            // The file grows with its transaction.
+            (ffi::SQLITE_FCNTL_SIZE_HINT | ffi::SQLITE_FCNTL_CHUNK_SIZE, _) => {}
+            // SAFETY: SQLite's argument.
+            (what, Object::Database(connection)) => return unsafe { connection.sharing().control(what, argument) },
             _ => return ffi::SQLITE_NOTFOUND,
         }
         ffi::SQLITE_OK
@@ -231,10 +246,9 @@ unsafe extern "C" fn shm_map(
     guarded(ffi::SQLITE_IOERR_SHMMAP, || {
         // SAFETY: an open file.
         let Object::Database(connection) = (unsafe { object(file) }) else { return ffi::SQLITE_IOERR_SHMMAP };
-        let region = connection.map_shm(number as usize, bytes as usize, extend != 0);
+        let region = connection.map_shm(number, bytes, extend != 0);
         // SAFETY: memory for the answer.
-        unsafe { *at = region.map_or(std::ptr::null_mut(), <*mut u8>::cast) };
-        ffi::SQLITE_OK
+        answer(region, ffi::SQLITE_IOERR_SHMMAP, |region| unsafe { *at = region })
     })
 }
 
@@ -243,25 +257,24 @@ unsafe extern "C" fn shm_lock(file: *mut ffi::sqlite3_file, first: c_int, number
         // SAFETY: an open file.
         let Object::Database(connection) = (unsafe { object(file) }) else { return ffi::SQLITE_IOERR_SHMLOCK };
         let slots = first as usize..(first + number) as usize;
-        if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
-            connection.unlock_shm(slots);
-            return ffi::SQLITE_OK;
-        }
-        let exclusive = flags & ffi::SQLITE_SHM_EXCLUSIVE != 0;
-        connection.lock_shm(slots, exclusive).map_or(ffi::SQLITE_BUSY, |()| ffi::SQLITE_OK)
+        outcome(connection.sharing().lock_shm(slots, flags), ffi::SQLITE_IOERR_SHMLOCK)
     })
 }
 
-unsafe extern "C" fn shm_barrier(_file: *mut ffi::sqlite3_file) {
-    fence(Ordering::SeqCst);
-}
-
-unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, _delete: c_int) -> c_int {
-    guarded(ffi::SQLITE_IOERR_SHMMAP, || {
+unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
+    guarded(ffi::SQLITE_OK, || {
         // SAFETY: an open file.
         if let Object::Database(connection) = unsafe { object(file) } {
-            connection.unmap_shm();
+            connection.sharing().barrier();
         }
         ffi::SQLITE_OK
+    });
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
+    guarded(ffi::SQLITE_IOERR_SHMMAP, || {
+        // SAFETY: an open file.
+        let Object::Database(connection) = (unsafe { object(file) }) else { return ffi::SQLITE_OK };
+        outcome(connection.sharing().unmap_shm(delete != 0), ffi::SQLITE_IOERR_SHMMAP)
     })
 }

@@ -1,6 +1,6 @@
 //! What a transaction changes in a database file, until it is committed: pages and the size.
 
-use pocketstone_scmfs::{File, Result};
+use crate::store::{Result, Stored};
 use std::collections::BTreeMap;
 
 /// Changes to a file that the file does not have yet.
@@ -37,21 +37,22 @@ impl Staging {
     }
 
     /// The file's size with the changes.
-    pub fn size(&self, file: &File) -> u64 {
-        self.size.unwrap_or_else(|| file.attributes().size)
+    pub fn size(&self, file: &dyn Stored) -> Result<u64> {
+        self.size.map_or_else(|| file.size(), Ok)
     }
 
-    fn begin(&mut self, file: &File) -> u64 {
-        *self.size.get_or_insert_with(|| {
-            let size = file.attributes().size;
-            self.seen = size;
-            size
-        })
+    fn begin(&mut self, file: &dyn Stored) -> Result<u64> {
+        if let Some(size) = self.size {
+            return Ok(size);
+        }
+        let size = file.size()?;
+        (self.seen, self.size) = (size, Some(size));
+        Ok(size)
     }
 
     /// Stages a write.
-    pub fn write(&mut self, file: &File, from: &[u8], offset: u64) -> Result<()> {
-        let (size, bytes) = (self.begin(file), from.len() as u64);
+    pub fn write(&mut self, file: &dyn Stored, from: &[u8], offset: u64) -> Result<()> {
+        let (size, bytes) = (self.begin(file)?, from.len() as u64);
         if self.blocks.is_empty() {
             let page = bytes.is_power_of_two() && PAGES.contains(&bytes) && offset % bytes == 0;
             self.block = if page { bytes } else { BLOCK };
@@ -83,8 +84,8 @@ impl Staging {
     }
 
     /// Stages a change of the size.
-    pub fn truncate(&mut self, file: &File, size: u64) -> Result<()> {
-        let before = self.begin(file);
+    pub fn truncate(&mut self, file: &dyn Stored, size: u64) -> Result<()> {
+        let before = self.begin(file)?;
         if self.block == 0 {
             self.block = BLOCK;
         }
@@ -105,7 +106,7 @@ impl Staging {
     }
 
     /// Reads with the changes; what lies beyond the end is zeros. Returns the bytes before the end.
-    pub fn read(&self, file: &File, into: &mut [u8], offset: u64) -> Result<usize> {
+    pub fn read(&self, file: &dyn Stored, into: &mut [u8], offset: u64) -> Result<usize> {
         let Some(size) = self.size else {
             let read = file.read_at(into, offset)?;
             into[read..].fill(0);

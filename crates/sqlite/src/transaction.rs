@@ -1,9 +1,8 @@
 //! A transaction of one connection. It is staged while the connection may write and its journal is in memory; once it
 //! has a journal file, it is SQLite's own protocol.
 
-use crate::place::Place;
 use crate::staging::Staging;
-use pocketstone_scmfs::{Allocate, File, FileBatch, Result, Volume};
+use crate::store::{Base, Result, Stored};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a connection may do; the numbers are SQLite's.
@@ -38,7 +37,7 @@ pub(crate) enum Journal {
     #[default]
     Absent,
     Memory(Vec<u8>),
-    File(File),
+    File(Box<dyn Stored>),
 }
 
 /// The state of a connection's transaction.
@@ -47,11 +46,7 @@ pub(crate) struct Transaction {
     pub journal: Journal,
     staging: Staging,
     /// The database.
-    file: File,
-    /// The journal's name.
-    journal_at: Place,
-    /// The volume's small page in bytes.
-    page: u64,
+    base: Box<dyn Base>,
     /// There was no space for a journal file. What SQLite does to roll back is staged.
     has_no_space: bool,
     /// SQLite asked for the changes to be made durable.
@@ -69,15 +64,13 @@ pub(crate) fn lock(transaction: &Shared) -> MutexGuard<'_, Transaction> {
 }
 
 impl Transaction {
-    /// Of a connection that has no lock yet. `page`: the volume's small page in bytes.
-    pub fn new(file: File, journal_at: Place, page: u64) -> Transaction {
+    /// Of a connection that has no lock yet.
+    pub fn new(base: Box<dyn Base>) -> Transaction {
         Transaction {
             level: Level::None,
             journal: Journal::Absent,
             staging: Staging::default(),
-            file,
-            journal_at,
-            page,
+            base,
             has_no_space: false,
             wants_sync: false,
             spare: Vec::new(),
@@ -90,98 +83,89 @@ impl Transaction {
         self.level >= Level::Reserved && matches!(self.journal, Journal::Memory(_))
     }
 
-    pub fn size(&self) -> u64 {
-        self.staging.size(&self.file)
+    pub fn size(&self) -> Result<u64> {
+        self.staging.size(&*self.base)
     }
 
     pub fn read(&self, into: &mut [u8], offset: u64) -> Result<usize> {
-        self.staging.read(&self.file, into, offset)
+        self.staging.read(&*self.base, into, offset)
     }
 
-    pub fn write(&mut self, volume: &Volume, from: &[u8], offset: u64) -> Result<()> {
+    pub fn write(&mut self, from: &[u8], offset: u64) -> Result<()> {
         if self.stages() {
-            self.staging.write(&self.file, from, offset)?;
-            if self.fits(volume) || self.has_no_space {
+            self.staging.write(&*self.base, from, offset)?;
+            if self.fits() || self.has_no_space {
                 return Ok(());
             }
-            let spilled = self.spill(volume);
+            let spilled = self.spill();
             self.has_no_space = spilled.is_err();
             return spilled;
         }
-        self.file.write_at(from, offset).map(drop)
+        self.base.write_at(from, offset)
     }
 
     pub fn truncate(&mut self, size: u64) -> Result<()> {
-        if self.stages() { self.staging.truncate(&self.file, size) } else { self.file.truncate(size) }
+        if self.stages() { self.staging.truncate(&*self.base, size) } else { self.base.truncate(size) }
     }
 
     /// What is staged is made durable by the commit.
     pub fn sync(&mut self) -> Result<()> {
         self.wants_sync = !self.staging.is_empty();
-        if self.wants_sync { Ok(()) } else { self.file.sync() }
+        if self.wants_sync { Ok(()) } else { self.base.sync() }
     }
 
     /// Whether the database's file has lost its name.
     pub fn has_moved(&self) -> bool {
-        self.file.attributes().links == 0
+        self.base.has_moved()
     }
 
-    fn fits(&self, volume: &Volume) -> bool {
-        self.staging.record_bytes(self.page) <= volume.batch_max()
+    fn fits(&self) -> bool {
+        self.staging.record_bytes(self.base.page_bytes()) <= self.base.record_bytes()
     }
 
     /// A journal that stayed open since an earlier transaction begins anew: in memory if this connection may write.
-    pub fn begin_journal(&mut self, volume: &Volume) -> Result<()> {
+    pub fn begin_journal(&mut self) -> Result<()> {
         self.journal = match self.level >= Level::Reserved {
             true => self.memory(),
-            false => Journal::File(self.journal_at.create(volume)?),
+            false => Journal::File(self.base.create_journal()?),
         };
         Ok(())
     }
 
     /// Removes a journal file that is over, so that the next transaction has its journal in memory again.
-    pub fn end_journal_file(&mut self, volume: &Volume) -> Result<()> {
+    pub fn end_journal_file(&mut self) -> Result<()> {
         self.journal = Journal::Absent;
-        self.journal_at.remove(volume)
+        self.base.remove_journal()
     }
 
     /// Before SQLite ends its journal: from then on nothing may fail any more. `several`: the transaction is one over
     /// several databases, and needs a journal file.
-    pub fn prepare(&mut self, volume: &Volume, several: bool) -> Result<()> {
+    pub fn prepare(&mut self, several: bool) -> Result<()> {
         if !self.stages() || self.staging.is_empty() {
-            return if several && matches!(self.journal, Journal::Memory(_)) { self.spill(volume) } else { Ok(()) };
+            return if several && matches!(self.journal, Journal::Memory(_)) { self.spill() } else { Ok(()) };
         }
         if std::mem::take(&mut self.has_no_space) {
             // SQLite was told of it, and rolls back: the file is as it was.
             self.staging.clear();
             return Ok(());
         }
-        if several || !self.fits(volume) {
-            return self.spill(volume);
+        let after = self.size()?;
+        if several || !self.fits() || !self.base.may_grow_to(after) {
+            return self.spill();
         }
-        let (now, after) = (self.file.attributes(), self.size());
-        if now.allocated < after {
-            // It has holes, or grows.
-            self.file.allocate(Allocate::KeepSize, 0, after)?;
-        }
-        Ok(())
+        self.base.provide(after)
     }
 
     /// Commits what is staged, all or nothing.
-    pub fn commit(&mut self, volume: &Volume) -> Result<()> {
+    pub fn commit(&mut self) -> Result<()> {
         if self.staging.is_empty() {
             return Ok(());
         }
         let (writes, size) = self.staging.changes();
-        let done = volume.write_batch(&[FileBatch { file: &self.file, writes: &writes, size: Some(size) }]);
+        let done = self.base.write_batch(&writes, size, std::mem::take(&mut self.wants_sync));
         // If it failed, nothing of it may be seen.
         self.staging.clear();
-        done?;
-        // Nothing is left to do where a fence makes stores durable.
-        if std::mem::take(&mut self.wants_sync) {
-            self.file.sync()?;
-        }
-        Ok(())
+        done
     }
 
     /// Forgets what is staged: the transaction was rolled back.
@@ -205,14 +189,14 @@ impl Transaction {
 
     /// From a journal in memory to a journal file, and from staged changes to changes of the file: each is a state that
     /// any SQLite can roll back.
-    pub fn spill(&mut self, volume: &Volume) -> Result<()> {
+    pub fn spill(&mut self) -> Result<()> {
         let Journal::Memory(content) = &self.journal else { return Ok(()) };
-        let journal = self.journal_at.create(volume)?;
-        let written = journal.truncate(0).and_then(|()| journal.write_at(content, 0)).and_then(|_| journal.sync());
+        let journal = self.base.create_journal()?;
+        let written = journal.truncate(0).and_then(|()| journal.write_at(content, 0)).and_then(|()| journal.sync());
         if let Err(error) = written {
             drop(journal);
             // A part of a journal is no journal.
-            let _ = self.journal_at.remove(volume);
+            let _ = self.base.remove_journal();
             return Err(error);
         }
         self.journal = Journal::File(journal);
@@ -223,10 +207,10 @@ impl Transaction {
         }
         let (writes, size) = staging.changes();
         for (offset, data) in writes {
-            self.file.write_at(data, offset)?;
+            self.base.write_at(data, offset)?;
         }
-        if self.file.attributes().size != size {
-            self.file.truncate(size)?;
+        if self.base.size()? != size {
+            self.base.truncate(size)?;
         }
         Ok(())
     }

@@ -1,35 +1,31 @@
 //! `sqlite3_vfs`: what SQLite asks by names, and how it comes to know the VFS.
 
-use crate::files::{Connection, Object, open_journal};
+use crate::files::Object;
 use crate::host::{self, Host, Routines, log};
+use crate::in_process;
 use crate::methods::{Handle, NAME, code, guarded};
 use crate::place::Place;
+use crate::store::{Failure, Result};
 use crate::volumes::{self, Use};
+use crate::{below, mounted};
 use libsqlite3_sys as ffi;
-use pocketstone_scmfs::{Error, Result};
+use pocketstone_scmfs::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 /// The parameter of a URI that names the volume.
 const VOLUME: &CStr = c"volume";
 
-/// The VFS, and the one that was the default: all that is not in a volume is its.
-struct Registered {
-    below: *mut ffi::sqlite3_vfs,
-    own: *mut ffi::sqlite3_vfs,
-}
+/// The VFS's description.
+struct Registered(*mut ffi::sqlite3_vfs);
 
-// SAFETY: SQLite calls a VFS from all threads; what the pointers point to stays until the program ends, and is not
+// SAFETY: SQLite calls a VFS from all threads; what the pointer points to stays until the program ends, and is not
 // changed but by SQLite, under its own lock.
 unsafe impl Send for Registered {}
 // SAFETY: as above.
 unsafe impl Sync for Registered {}
 
 static REGISTERED: OnceLock<Registered> = OnceLock::new();
-
-fn registered() -> &'static Registered {
-    REGISTERED.get().expect("SQLite knows the VFS by its registration")
-}
 
 /// Registers the VFS `scmfs`, not as the default.
 ///
@@ -43,13 +39,12 @@ pub fn register(host: Host) -> std::result::Result<(), c_int> {
     let host = host::HOST.get_or_init(|| host);
     let known = REGISTERED.get_or_init(|| {
         // SAFETY: a null name asks for the default.
-        let below = unsafe { (host.vfs_find)(std::ptr::null()) };
+        let below = below::remember(|| unsafe { (host.vfs_find)(std::ptr::null()) });
         // SAFETY: SQLite always has a default VFS, which stays where it is.
-        let own = Box::new(unsafe { describe(&*below) });
-        Registered { below, own: Box::into_raw(own) }
+        Registered(Box::into_raw(Box::new(unsafe { describe(&*below) })))
     });
     // SAFETY: a whole description, which is never freed.
-    match unsafe { (host.vfs_register)(known.own, 0) } {
+    match unsafe { (host.vfs_register)(known.0, 0) } {
         ffi::SQLITE_OK => Ok(()),
         code => Err(code),
     }
@@ -108,44 +103,51 @@ unsafe fn place(name: *const c_char) -> Result<Option<(Use, Place)>> {
     }
     // SAFETY: the caller's promise.
     let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() else { return Ok(None) };
-    volumes::find(name)
+    Ok(volumes::find(name)?)
 }
 
-/// Opens what a name means; `None`: it is not in a volume.
+/// Opens what a name means, and says by which flags; `None`: it is a file like any other.
 ///
 /// # Safety
 /// `name` is one that SQLite gives to xOpen with `flags`.
-unsafe fn open_object(name: *const c_char, flags: c_int) -> Option<Result<(Object, bool)>> {
+unsafe fn open_object(name: *const c_char, flags: c_int) -> Result<Option<(Object, c_int)>> {
+    if name.is_null() {
+        return Ok(None);
+    }
     let of_database = flags & ffi::SQLITE_OPEN_MAIN_DB != 0;
     // SAFETY: a name of a database.
-    let volume = (of_database && !name.is_null()).then(|| unsafe { host::parameter(name, VOLUME) }).flatten();
+    let volume = of_database.then(|| unsafe { host::parameter(name, VOLUME) }).flatten();
     // Open from here on, so that its place is found.
-    let _kept = match volume.map(|volume| volumes::name_of(&volume).and_then(|name| volumes::open(&name))) {
-        None => None,
-        Some(Ok(volume)) => Some(volume),
-        Some(Err(error)) => return Some(Err(error)),
-    };
+    let _open = volume.map(|volume| volumes::open(&volumes::name_of(&volume)?)).transpose()?;
     // SAFETY: as the caller says.
-    let (opened, place) = match unsafe { place(name) } {
-        Ok(found) => found?,
-        Err(error) => return Some(Err(error)),
+    let Some((opened, place)) = (unsafe { place(name) })? else {
+        // SAFETY: a name ends with a zero.
+        let path = unsafe { CStr::from_ptr(name) };
+        return match flags {
+            // SAFETY: as the caller says.
+            _ if of_database && mounted::is_offered(path) => unsafe { mounted::connect(name, flags) }.map(Some),
+            _ if flags & ffi::SQLITE_OPEN_MAIN_JOURNAL == 0 || flags & ffi::SQLITE_OPEN_CREATE == 0 => Ok(None),
+            _ => mounted::begin_journal(path).transpose().map(|begun| Some((begun?, flags))),
+        };
     };
     let create = flags & ffi::SQLITE_OPEN_CREATE != 0;
     let read_only = flags & ffi::SQLITE_OPEN_READONLY != 0 || opened.is_read_only();
-    Some(open_at(opened, &place, flags, create && !read_only).map(|object| (object, read_only)))
+    let writable = flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE);
+    let done = if read_only { writable | ffi::SQLITE_OPEN_READONLY } else { flags };
+    Ok(Some((open_at(opened, &place, flags, create && !read_only)?, done)))
 }
 
 fn open_at(opened: Use, place: &Place, flags: c_int, create: bool) -> Result<Object> {
     if flags & ffi::SQLITE_OPEN_MAIN_JOURNAL != 0 {
-        return open_journal(opened, place, create);
+        return in_process::open_journal(opened, place, create);
     }
     if create && flags & ffi::SQLITE_OPEN_EXCLUSIVE != 0 && place.find(&opened.volume).is_ok() {
-        return Err(Error::Exists);
+        return Err(Error::Exists.into());
     }
     let file = if create { place.create(&opened.volume)? } else { place.open(&opened.volume)? };
     Ok(match flags & ffi::SQLITE_OPEN_MAIN_DB {
-        0 => Object::Other(file, opened),
-        _ => Object::Database(Connection::new(opened, place, file)),
+        0 => in_process::other(opened, place, file),
+        _ => Object::Database(in_process::connect(opened, place, file)),
     })
 }
 
@@ -162,20 +164,20 @@ unsafe extern "C" fn open(
         // SAFETY: SQLite's name and flags.
         match unsafe { open_object(name, flags) } {
             // SAFETY: as SQLite called it.
-            None => unsafe { open_below(vfs, name, file, flags, out_flags) },
-            Some(Ok((object, read_only))) => {
+            Ok(None) => unsafe { open_below(vfs, name, file, flags, out_flags) },
+            Ok(Some((object, done))) => {
                 // SAFETY: `szOsFile` bytes, room for a handle; and for flags, if they are asked for.
                 unsafe {
                     file.cast::<Handle>().write(Handle::new(object));
                     if !out_flags.is_null() {
-                        let writable = flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE);
-                        *out_flags = if read_only { writable | ffi::SQLITE_OPEN_READONLY } else { flags };
+                        *out_flags = done;
                     }
                 }
                 ffi::SQLITE_OK
             }
-            Some(Err(error)) => {
-                if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 && matches!(error, Error::NotFound) {
+            Err(error) => {
+                let missing = matches!(error, Failure::Volume(Error::NotFound));
+                if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 && missing {
                     log(ffi::SQLITE_CANTOPEN, "no such file or directory in the volume");
                 }
                 code(&error, ffi::SQLITE_CANTOPEN)
@@ -190,7 +192,7 @@ unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, syn
         let (opened, place) = match unsafe { place(name) } {
             Ok(Some(found)) => found,
             // SAFETY: as SQLite called it.
-            Ok(None) => return unsafe { delete_below(vfs, name, sync) },
+            Ok(None) => return unsafe { delete_outside(vfs, name, sync) },
             Err(error) => return code(&error, ffi::SQLITE_IOERR_DELETE),
         };
         match place.remove(&opened.volume) {
@@ -198,9 +200,24 @@ unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, syn
             // A journal that was in memory only.
             Err(Error::NotFound) if place.is_journal() => ffi::SQLITE_OK,
             Err(Error::NotFound) => ffi::SQLITE_IOERR_DELETE_NOENT,
-            Err(error) => code(&error, ffi::SQLITE_IOERR_DELETE),
+            Err(error) => code(&error.into(), ffi::SQLITE_IOERR_DELETE),
         }
     })
+}
+
+/// Removes a file that is in no volume of this process.
+///
+/// # Safety
+/// As xDelete.
+unsafe fn delete_outside(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
+    // SAFETY: a name ends with a zero.
+    let in_memory = unsafe { !name.is_null() && mounted::is_journal(CStr::from_ptr(name)) };
+    // SAFETY: the caller's promise.
+    match unsafe { delete_below(vfs, name, sync) } {
+        // A journal that was in memory only.
+        ffi::SQLITE_IOERR_DELETE_NOENT if in_memory => ffi::SQLITE_OK,
+        code => code,
+    }
 }
 
 unsafe extern "C" fn access(
@@ -270,8 +287,8 @@ unsafe extern "C" fn full_pathname(
 macro_rules! below {
     ($($name:ident = $method:ident($($argument:ident: $kind:ty),*) $(-> $answer:ty)? { $otherwise:expr })*) => { $(
         unsafe extern "C" fn $name(_vfs: *mut ffi::sqlite3_vfs, $($argument: $kind),*) $(-> $answer)? {
-            let vfs = registered().below;
-            // SAFETY: the VFS below gets what it would get without this one.
+            let vfs = below::vfs();
+            // SAFETY: there is one once this one is registered; it gets what it would get without this one.
             unsafe { (*vfs).$method.map_or($otherwise, |method| method(vfs, $($argument),*)) }
         }
     )* };

@@ -19,6 +19,7 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
     let given = arguments.options.join(",");
     let given: Vec<&str> = given.split(',').map(str::trim).filter(|option| !option.is_empty()).collect();
     arguments.remount = given.contains(&"remount");
+    let mut preload = None;
     for option in given {
         let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
         match (name, value) {
@@ -28,9 +29,10 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             ("direct_io", None) => arguments.direct_io = true,
             ("strict_open", None) => options.strict_open = true,
             ("writeback", None) => options.writeback = true,
-            ("preload", Some("off")) => options.preload = Preload::Off,
-            ("preload", Some("read")) => options.preload = Preload::Read,
-            ("preload", Some("write")) => options.preload = Preload::Write,
+            ("atomic", None) => options.atomic = true,
+            ("preload", Some("off")) => preload = Some(Preload::Off),
+            ("preload", Some("read")) => preload = Some(Preload::Read),
+            ("preload", Some("write")) => preload = Some(Preload::Write),
             ("preload", _) => {
                 let wrong = Error::user(format!("`{option}` is not a mount option"));
                 return Err(wrong.hint("preload=off, preload=read or preload=write"));
@@ -46,13 +48,15 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             _ if arguments.sloppy || arguments.remount => {}
             _ => {
                 let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, strict_open, writeback, \
-                     persistent, preload=off|read|write, threads=N, log=FILE";
+                     atomic, persistent, preload=off|read|write, threads=N, log=FILE";
                 return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {known}")));
             }
         }
     }
     options.read_only = arguments.read_only;
     options.direct_io = arguments.direct_io;
+    // Reading is allowed unless something excludes it.
+    options.preload = preload.unwrap_or(if options.atomic { Preload::Off } else { options.preload });
     options.threads = arguments.threads.unwrap_or(0);
     Ok(())
 }

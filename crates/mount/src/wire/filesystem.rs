@@ -1,7 +1,7 @@
 //! What is asked of a file system that the kernel has mounted.
 
 use super::reply::{Attributes, Listing, More, Opened, Statfs};
-use super::request::{Copy, Fallocate, Ioctl, Request, SetAttributes, SetXattr, Write};
+use super::request::{Copy, Fallocate, Ioctl, Operation, Request, SetAttributes, SetXattr, Write};
 use rustix::io::Errno;
 
 /// What the kernel is answered: what it asked for, or an error.
@@ -29,6 +29,11 @@ pub(crate) trait Filesystem: Send + Sync + 'static {
 
     /// Whether threads of this process have requests of their own for it, which others of them answer.
     fn waits_for_itself(&self) -> bool {
+        false
+    }
+
+    /// Whether the answer to this may wait for the kernel, which waits for other answers.
+    fn waits(&self, request: &Request, operation: &Operation<'_>) -> bool {
         false
     }
 

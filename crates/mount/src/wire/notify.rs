@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ pub(crate) struct Threads {
     pub turns: Vec<AtomicU64>,
     /// Writes from the kernel's cache that have begun, by all.
     pub write_backs: AtomicU64,
+    /// Those that wait for the kernel just now, which waits for others of them.
+    pub waiting: AtomicUsize,
 }
 
 /// A connection to the kernel, for those who do not keep it alive.
@@ -57,7 +59,12 @@ impl Connection {
     /// must answer meanwhile.
     pub fn forget_contents(&self, node: u64) -> rustix::io::Result<()> {
         // No length: to the end.
-        self.tell(notify::INVAL_INODE, &[node.to_ne_bytes(), [0; 8], [0; 8]].concat())
+        self.forget_range(node, 0, 0)
+    }
+
+    /// As [`Connection::forget_contents`], of the pages of a range of bytes; also the attributes.
+    pub fn forget_range(&self, node: u64, offset: i64, bytes: i64) -> rustix::io::Result<()> {
+        self.tell(notify::INVAL_INODE, &[node.to_ne_bytes(), offset.to_ne_bytes(), bytes.to_ne_bytes()].concat())
     }
 
     /// Waits until the kernel has written nothing from its cache for a while, though the threads got round to what it

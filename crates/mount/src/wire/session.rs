@@ -5,14 +5,15 @@ use super::dispatch::{Outcome, carry_out};
 use super::filesystem::Filesystem;
 use super::notify::{Connection, Threads};
 use super::reply::{Reply, Taken};
-use super::request::{Init, Operation, parse};
+use super::request::{Init, Operation, Request, parse};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Updater, opcode};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 /// Most that the kernel reads or writes by one request.
@@ -147,17 +148,29 @@ impl Session {
         ready: impl FnOnce(Connection),
     ) -> io::Result<(Serving, Connection)> {
         let turns = (0..threads).map(|_| AtomicU64::new(0)).collect();
-        let shared = Arc::new(Threads { ending: AtomicBool::new(false), turns, write_backs: AtomicU64::new(0) });
+        let shared = Arc::new(Threads {
+            ending: AtomicBool::new(false),
+            turns,
+            write_backs: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+        });
         let connection = Connection::new(&self.device, shared.clone());
         ready(connection.clone());
         let filesystem = Arc::new(filesystem);
         let mut serving = Serving { threads: Vec::new() };
+        let mut waiting = None;
+        if filesystem.waits_for_itself() {
+            let (sender, thread) = answer_waiting(filesystem.clone(), self.long_xattrs)?;
+            serving.threads.push(thread);
+            waiting = Some(sender);
+        }
         for number in 0..threads {
-            let device = if number == 0 { None } else { clone(&self.device) };
+            let own = if number == 0 { None } else { clone(&self.device).map(Arc::new) };
             let thread = Thread {
                 filesystem: filesystem.clone(),
-                device: self.device.clone(),
-                own: device,
+                device: own.unwrap_or_else(|| self.device.clone()),
+                _connection: self.device.clone(),
+                waiting: waiting.clone(),
                 long_xattrs: self.long_xattrs,
                 shared: shared.clone(),
                 number,
@@ -166,7 +179,7 @@ impl Session {
             match started {
                 Ok(handle) => serving.threads.push(handle),
                 // One is enough.
-                Err(_) if number > 0 => break,
+                Err(_) if number > 0 && waiting.is_none() => break,
                 Err(error) => return Err(error),
             }
         }
@@ -186,10 +199,52 @@ fn clone(device: &OwnedFd) -> Option<OwnedFd> {
     cloned.ok().map(|()| own)
 }
 
+/// A question, and where it came from: there its answer goes.
+struct Asked {
+    message: Vec<u8>,
+    device: Arc<OwnedFd>,
+}
+
+/// Starts the thread that answers what waits for the kernel. The kernel waits for other answers meanwhile, which no
+/// thread that takes questions would be left to give if all of them waited.
+fn answer_waiting<F: Filesystem>(
+    filesystem: Arc<F>,
+    long_xattrs: bool,
+) -> io::Result<(Sender<Asked>, JoinHandle<io::Result<()>>)> {
+    let (sender, asked) = channel::<Asked>();
+    let answer = move || {
+        let mut reply = Reply::new();
+        for Asked { message, device } in asked {
+            // It was understood before.
+            if let Ok((request, operation)) = parse(&message, long_xattrs) {
+                respond(&*filesystem, &device, &request, &operation, &mut reply);
+            }
+        }
+        Ok(())
+    };
+    Ok((sender, std::thread::Builder::new().name("fuse-waiting".into()).spawn(answer)?))
+}
+
+/// Carries an operation out, and answers.
+fn respond<F: Filesystem>(fs: &F, device: &OwnedFd, request: &Request, operation: &Operation<'_>, reply: &mut Reply) {
+    match carry_out(fs, request, operation, reply) {
+        Outcome::Made => send(device, &[IoSlice::new(reply.message(request.unique))]),
+        Outcome::There(content) => {
+            let header = Reply::header(request.unique, 0, content.len());
+            send(device, &[IoSlice::new(&header), IoSlice::new(content)]);
+        }
+        Outcome::Refused(error) => refuse(device, request.unique, error),
+        Outcome::Silent => {}
+    }
+}
+
 struct Thread<F> {
     filesystem: Arc<F>,
+    /// Where it takes questions.
     device: Arc<OwnedFd>,
-    own: Option<OwnedFd>,
+    /// As long as a thread serves, the connection is alive.
+    _connection: Arc<OwnedFd>,
+    waiting: Option<Sender<Asked>>,
     long_xattrs: bool,
     shared: Arc<Threads>,
     number: usize,
@@ -197,7 +252,7 @@ struct Thread<F> {
 
 impl<F: Filesystem> Thread<F> {
     fn serve(self) -> io::Result<()> {
-        let device = self.own.as_ref().unwrap_or(&self.device);
+        let device = &self.device;
         let turns = &self.shared.turns[self.number];
         let (mut incoming, mut reply) = (Incoming::new(), Reply::new());
         while let Some(message) = incoming.receive(device)? {
@@ -212,7 +267,7 @@ impl<F: Filesystem> Thread<F> {
     }
 
     /// Answers one message; whether another may follow.
-    fn answer(&self, device: &OwnedFd, message: &[u8], reply: &mut Reply) -> bool {
+    fn answer(&self, device: &Arc<OwnedFd>, message: &[u8], reply: &mut Reply) -> bool {
         let (request, operation) = match parse(message, self.long_xattrs) {
             Ok(parsed) => parsed,
             Err(malformed) => {
@@ -225,14 +280,20 @@ impl<F: Filesystem> Thread<F> {
         if matches!(&operation, Operation::Write(write) if write.how & abi::write::CACHE != 0) {
             self.shared.write_backs.fetch_add(1, Ordering::AcqRel);
         }
-        match carry_out(&*self.filesystem, &request, &operation, reply) {
-            Outcome::Made => send(device, &[IoSlice::new(reply.message(request.unique))]),
-            Outcome::There(content) => {
-                let header = Reply::header(request.unique, 0, content.len());
-                send(device, &[IoSlice::new(&header), IoSlice::new(content)]);
+        let fs = &*self.filesystem;
+        match self.waiting.as_ref().filter(|_| fs.waits(&request, &operation)) {
+            None => respond(fs, device, &request, &operation, reply),
+            Some(waiting) => {
+                // Handing it over takes longer than most of these: while another thread is left, this one may wait.
+                let busy = &self.shared.waiting;
+                if busy.fetch_add(1, Ordering::AcqRel) + 1 < self.shared.turns.len() {
+                    respond(fs, device, &request, &operation, reply);
+                } else {
+                    // It takes all that it is sent while there is a sender.
+                    let _ = waiting.send(Asked { message: message.to_vec(), device: device.clone() });
+                }
+                busy.fetch_sub(1, Ordering::AcqRel);
             }
-            Outcome::Refused(error) => refuse(device, request.unique, error),
-            Outcome::Silent => {}
         }
         operation != Operation::Destroy && !self.shared.ending.load(Ordering::Acquire)
     }

@@ -1,0 +1,287 @@
+//! Databases on a mount that changes several ranges of a file at once (`scmfs mount -o atomic`).
+//!
+//! The VFS below opens, reads and locks them, so all processes of the machine can have them, also those without this
+//! VFS. What a transaction changes goes to the mount's server by `pocketstone_lease::batch`.
+
+use crate::below::{self, File};
+use crate::files::{Connection, JournalFile, Object, Sharing};
+use crate::store::{Base, Failure, Result, Stored};
+use crate::transaction::{self, Level, Shared, Transaction};
+use libsqlite3_sys as ffi;
+use pocketstone_lease::batch::{BYTES_MAX, Change, NAME, Offer, What};
+use pocketstone_scmfs::Error;
+use rustix::fs::{Access, Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
+use rustix::path::Arg;
+use rustix::process::Resource;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// How SQLite names a database's rollback journal.
+const JOURNAL: &str = "-journal";
+
+/// The transactions of databases that are open, by their names.
+type Transactions = Vec<(CString, Weak<Mutex<Transaction>>)>;
+
+static OPEN: Mutex<Transactions> = Mutex::new(Vec::new());
+
+fn open_ones() -> MutexGuard<'static, Transactions> {
+    // Every change leaves it whole.
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the mount takes that a path lies on; `None`: it lies on another one.
+fn offer(path: impl Arg) -> Option<Offer> {
+    let mut value = [0; 64];
+    let bytes = rustix::fs::getxattr(path, NAME, &mut value).ok()?;
+    Offer::decode(value.get(..bytes)?)
+}
+
+/// Whether a database of that name is, or would be, on such a mount.
+pub(crate) fn is_offered(name: &CStr) -> bool {
+    let directory = || {
+        let bytes = name.to_bytes();
+        let end = bytes.iter().rposition(|byte| *byte == b'/')?;
+        CString::new(&bytes[..end.max(1)]).ok()
+    };
+    // Without /proc a file cannot be told changes by a descriptor.
+    offer(name).or_else(|| offer(directory()?)).is_some() && rustix::fs::access("/proc/self/fd", Access::EXISTS).is_ok()
+}
+
+/// A file that changes are sent to, whatever its path comes to mean. Opened by O_PATH: closing it drops no fcntl(2)
+/// locks of this process.
+struct Target(OwnedFd);
+
+impl Target {
+    /// The file that `opened` is; `None`: the path means another one by now.
+    fn new(path: &CStr, opened: &File) -> Option<Target> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let target = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        let (by_path, by_target) = (rustix::fs::stat(path).ok()?, rustix::fs::fstat(&target).ok()?);
+        let same = (by_path.st_dev, by_path.st_ino) == (by_target.st_dev, by_target.st_ino);
+        (same && !opened.has_moved()).then_some(Target(target))
+    }
+
+    /// A path that leads to it. setxattr(2) does not take a descriptor of this kind.
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd())
+    }
+}
+
+/// A database's file.
+struct OnMount {
+    file: Arc<Mutex<File>>,
+    target: Target,
+    /// Where that is.
+    path: String,
+    /// With four zeros behind it, as the VFS below wants the names of files that it opens.
+    journal: Arc<[u8]>,
+    offer: Offer,
+    /// Memory of messages.
+    message: RefCell<Vec<u8>>,
+}
+
+fn held(file: &Mutex<File>) -> MutexGuard<'_, File> {
+    file.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl OnMount {
+    fn send(&self, what: What<'_>) -> Result<()> {
+        let mut message = self.message.borrow_mut();
+        Change { ino: self.offer.ino, what }.encode(&mut message);
+        rustix::fs::setxattr(&*self.path, NAME, &message, XattrFlags::empty()).map_err(|error| match error {
+            Errno::NOSPC | Errno::DQUOT => Failure::Volume(Error::NoSpace),
+            Errno::FBIG => Failure::Volume(Error::TooLarge),
+            Errno::ROFS => Failure::Volume(Error::ReadOnly),
+            Errno::PERM => Failure::Volume(Error::NotPermitted),
+            _ => Failure::Below(ffi::SQLITE_IOERR),
+        })
+    }
+
+    fn journal_name(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.journal).unwrap_or_default()
+    }
+}
+
+/// Forwards a file's operations to the VFS below.
+impl Stored for OnMount {
+    fn size(&self) -> Result<u64> {
+        held(&self.file).size()
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize> {
+        held(&self.file).read_at(into, offset)
+    }
+
+    fn write_at(&self, from: &[u8], offset: u64) -> Result<()> {
+        held(&self.file).write_at(from, offset)
+    }
+
+    fn truncate(&self, size: u64) -> Result<()> {
+        held(&self.file).truncate(size)
+    }
+
+    fn sync(&self) -> Result<()> {
+        held(&self.file).sync()
+    }
+
+    fn has_moved(&self) -> bool {
+        held(&self.file).has_moved()
+    }
+}
+
+/// A journal file, and the name that it was opened by.
+struct JournalBelow {
+    file: File,
+    _name: Arc<[u8]>,
+}
+
+impl Stored for JournalBelow {
+    fn size(&self) -> Result<u64> {
+        self.file.size()
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize> {
+        self.file.read_at(into, offset)
+    }
+
+    fn write_at(&self, from: &[u8], offset: u64) -> Result<()> {
+        self.file.write_at(from, offset)
+    }
+
+    fn truncate(&self, size: u64) -> Result<()> {
+        self.file.truncate(size)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn has_moved(&self) -> bool {
+        self.file.has_moved()
+    }
+}
+
+impl Base for OnMount {
+    /// What one message takes, if a record of the volume's journal takes it.
+    fn record_bytes(&self) -> u64 {
+        self.offer.record_bytes.min(BYTES_MAX as u64)
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.offer.page_bytes
+    }
+
+    /// The kernel knows the process's limit, and what it gets for going beyond.
+    fn may_grow_to(&self, size: u64) -> bool {
+        rustix::process::getrlimit(Resource::Fsize).current.is_none_or(|most| size <= most)
+    }
+
+    fn provide(&self, bytes: u64) -> Result<()> {
+        let known = rustix::fs::fstat(&self.target.0).map_err(|_| Failure::Below(ffi::SQLITE_IOERR_FSTAT))?;
+        if (known.st_blocks as u64) * 512 < bytes { self.send(What::Space { bytes }) } else { Ok(()) }
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])], size: u64, durable: bool) -> Result<()> {
+        self.send(What::Writes { writes: writes.to_vec(), size, durable })
+    }
+
+    fn create_journal(&self) -> Result<Box<dyn Stored>> {
+        let name = self.journal.clone();
+        let flags = ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+        // SAFETY: a name with four zeros behind it, which is kept with the file.
+        let (file, _) = unsafe { File::open(name.as_ptr().cast(), flags) }?;
+        Ok(Box::new(JournalBelow { file, _name: name }))
+    }
+
+    fn remove_journal(&self) -> Result<()> {
+        below::remove(self.journal_name())
+    }
+}
+
+/// The locks and the memory that the VFS below has.
+struct OfAll {
+    file: Arc<Mutex<File>>,
+}
+
+impl Sharing for OfAll {
+    fn raise(&mut self, _own: &Shared, held_level: Level, wanted: Level) -> (Level, Result<()>) {
+        match held(&self.file).lock(wanted as c_int) {
+            Ok(()) => (wanted, Ok(())),
+            Err(failure) => (held_level, Err(failure)),
+        }
+    }
+
+    fn lower(&mut self, _own: &Shared, _held: Level, wanted: Level) -> Result<()> {
+        held(&self.file).unlock(wanted as c_int)
+    }
+
+    fn is_reserved(&self) -> Result<bool> {
+        held(&self.file).is_reserved()
+    }
+
+    fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<*mut c_void> {
+        held(&self.file).map_shm(number, bytes, extend)
+    }
+
+    fn lock_shm(&mut self, slots: Range<usize>, flags: c_int) -> Result<()> {
+        held(&self.file).lock_shm(slots.start as c_int, slots.len() as c_int, flags)
+    }
+
+    fn barrier(&self) {
+        held(&self.file).barrier();
+    }
+
+    fn unmap_shm(&mut self, delete: bool) -> Result<()> {
+        held(&self.file).unmap_shm(delete)
+    }
+
+    unsafe fn control(&mut self, what: c_int, argument: *mut c_void) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { held(&self.file).control(what, argument) }
+    }
+}
+
+/// Opens a database that [`is_offered`]; also the flags that it was opened by.
+///
+/// # Safety
+/// `name` is one that SQLite gives to xOpen with `flags`.
+pub(crate) unsafe fn connect(name: *const c_char, flags: c_int) -> Result<(Object, c_int)> {
+    // SAFETY: the caller's promise.
+    let ((file, opened), path) = unsafe { (File::open(name, flags)?, CStr::from_ptr(name).to_owned()) };
+    let target = Target::new(&path, &file).ok_or(Failure::Below(ffi::SQLITE_CANTOPEN))?;
+    let at = target.path();
+    let offer = offer(&*at).ok_or(Failure::Below(ffi::SQLITE_CANTOPEN))?;
+    let file = Arc::new(Mutex::new(file));
+    let journal = [path.to_bytes(), JOURNAL.as_bytes(), &[0; 4]].concat().into();
+    let message = RefCell::default();
+    let base = OnMount { file: file.clone(), target, path: at, journal, offer, message };
+    let connection = Connection::new(Box::new(base), Box::new(OfAll { file }));
+    let mut open = open_ones();
+    open.retain(|(_, transaction)| transaction.strong_count() > 0);
+    open.push((path, Arc::downgrade(connection.transaction())));
+    Ok((Object::Database(connection), opened))
+}
+
+/// The transactions of this process on the database whose rollback journal has that name.
+fn transactions(journal: &CStr) -> Vec<Shared> {
+    let Some(database) = journal.to_bytes().strip_suffix(JOURNAL.as_bytes()) else { return Vec::new() };
+    let open = open_ones();
+    open.iter().filter(|(path, _)| path.to_bytes() == database).filter_map(|(_, weak)| weak.upgrade()).collect()
+}
+
+/// Whether that is the rollback journal of a database that this process has open here.
+pub(crate) fn is_journal(name: &CStr) -> bool {
+    !transactions(name).is_empty()
+}
+
+/// Begins the rollback journal of a connection that may write: in memory. `None`: there is no such.
+pub(crate) fn begin_journal(name: &CStr) -> Option<Result<Object>> {
+    let writer = transactions(name).into_iter().find(|one| transaction::lock(one).level >= Level::Reserved)?;
+    // One that is left of another transaction is over: nobody may write before it is rolled back.
+    let left = below::exists(name).and_then(|is| if is { below::remove(name) } else { Ok(()) });
+    Some(left.map(|()| Object::Journal(JournalFile::begin(writer))))
+}

@@ -1,0 +1,95 @@
+//! What databases are stored in: files of a volume of this process, or of a mount.
+
+use libsqlite3_sys as ffi;
+use pocketstone_scmfs::{Error, File};
+use std::ffi::c_int;
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What the volume says.
+    Volume(Error),
+    /// What the VFS below says: a result code of SQLite.
+    Below(c_int),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Volume(error)
+    }
+}
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// What a result code of the VFS below means.
+pub(crate) fn below(code: c_int) -> Result<()> {
+    if code == ffi::SQLITE_OK { Ok(()) } else { Err(Failure::Below(code)) }
+}
+
+/// An open file.
+pub(crate) trait Stored: Send {
+    /// In bytes.
+    fn size(&self) -> Result<u64>;
+
+    /// Reads what lies before the end; the number of bytes.
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize>;
+
+    fn write_at(&self, from: &[u8], offset: u64) -> Result<()>;
+
+    fn truncate(&self, size: u64) -> Result<()>;
+
+    fn sync(&self) -> Result<()>;
+
+    /// Whether it has lost its name.
+    fn has_moved(&self) -> bool;
+}
+
+/// A database's file.
+pub(crate) trait Base: Stored {
+    /// How much changes at once, in bytes, with 32 for each piece of a write.
+    fn record_bytes(&self) -> u64;
+
+    /// Where the least piece of a write ends, in bytes.
+    fn page_bytes(&self) -> u64;
+
+    /// Whether the file may get that long by a change that the kernel does not see.
+    fn may_grow_to(&self, size: u64) -> bool;
+
+    /// Provides space for so many bytes from the start.
+    fn provide(&self, bytes: u64) -> Result<()>;
+
+    /// Writes at offsets in bytes, and sets the size: all of it or nothing.
+    fn write_batch(&self, writes: &[(u64, &[u8])], size: u64, durable: bool) -> Result<()>;
+
+    /// Makes the file of its rollback journal, or opens it.
+    fn create_journal(&self) -> Result<Box<dyn Stored>>;
+
+    /// Removes that, if it is there.
+    fn remove_journal(&self) -> Result<()>;
+}
+
+impl Stored for File {
+    fn size(&self) -> Result<u64> {
+        Ok(self.attributes().size)
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize> {
+        Ok(File::read_at(self, into, offset)?)
+    }
+
+    fn write_at(&self, from: &[u8], offset: u64) -> Result<()> {
+        Ok(File::write_at(self, from, offset).map(drop)?)
+    }
+
+    fn truncate(&self, size: u64) -> Result<()> {
+        Ok(File::truncate(self, size)?)
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(File::sync(self)?)
+    }
+
+    fn has_moved(&self) -> bool {
+        self.attributes().links == 0
+    }
+}

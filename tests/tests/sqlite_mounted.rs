@@ -1,0 +1,216 @@
+//! Debian's Python with the extension for SQLite on a mount that changes files atomically, beside one without it.
+
+use pocketstone_testing::{Need, Skip, program};
+use pocketstone_tests::mounted::Place;
+use std::io::{BufRead, BufReader, Lines};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const ATOMIC: &[&str] = &["-o", "atomic"];
+
+/// Debian's Python: others may be built without extensions.
+fn python() -> Result<PathBuf, Skip> {
+    let python = PathBuf::from("/usr/bin/python3");
+    let asks = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
+    match Command::new(&python).args(["-c", asks]).stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(python),
+        _ => Err(Need::Programs.lacks("there is no /usr/bin/python3 whose sqlite3 loads extensions")),
+    }
+}
+
+/// A script about the database `path`, by the extension as `vfs` or, as an empty string, without.
+fn script(python: &Path, vfs: &str, path: &Path, text: &str) -> Command {
+    const BEGIN: &str = "
+import os, random, sqlite3, sys
+library, vfs, path = sys.argv[1:4]
+loader = sqlite3.connect(':memory:')
+loader.enable_load_extension(True)
+loader.load_extension(library)
+def connect(path, vfs=vfs):
+    uri = f'file:{path}?vfs={vfs}' if vfs else f'file:{path}'
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
+";
+    let library = pocketstone_tests::command::binary().with_file_name("libscmfs_sqlite.so");
+    assert!(library.exists(), "there is no {}; build it: make build", library.display());
+    let mut command = Command::new(python);
+    command.args(["-c", &format!("{BEGIN}{text}")]).arg(library).arg(vfs).arg(path);
+    command
+}
+
+#[track_caller]
+fn says(command: &mut Command) -> String {
+    let output = command.output().expect("python3 starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    out.into_owned()
+}
+
+/// Statements of every kind, the same in memory and on the mount; what else is in the directory meanwhile.
+const WORK: &str = "
+def work(db, seen):
+    db.execute('CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)')
+    db.execute('CREATE INDEX i ON t (value)')
+    for id in range(60):
+        db.execute('INSERT INTO t VALUES (?, ?)', (id, f'value {id}' * 20))
+    db.execute(\"UPDATE t SET value = 'changed' WHERE id % 7 = 0\")
+    db.execute('BEGIN')
+    db.execute('DELETE FROM t WHERE id < 30')
+    seen()
+    db.execute('ROLLBACK')
+    db.execute('BEGIN')
+    db.execute('DELETE FROM t WHERE id BETWEEN 40 AND 45')
+    db.execute('SAVEPOINT s')
+    db.execute('DELETE FROM t')
+    db.execute('ROLLBACK TO s')
+    db.execute('COMMIT')
+    db.execute('BEGIN')
+    for id in range(1000, 2500):
+        db.execute('INSERT INTO t VALUES (?, ?)', (id, f'{id}' * 100))
+    db.execute('COMMIT')
+    for statement in ['DELETE FROM t WHERE id % 3 = 0', 'VACUUM', 'REINDEX', 'DELETE FROM t WHERE id > 1100', 'VACUUM']:
+        db.execute(statement)
+    return db.execute('SELECT * FROM t ORDER BY id').fetchall()
+expected = work(sqlite3.connect(':memory:', isolation_level=None), lambda: None)
+for locking in ['normal', 'exclusive']:
+    for journal in ['delete', 'truncate', 'persist', 'wal', 'memory']:
+        for page in [512, 4096, 65536]:
+            name = f'{path}-{locking}-{journal}-{page}'
+            db = connect(name)
+            db.execute(f'PRAGMA page_size = {page}')
+            db.execute(f'PRAGMA locking_mode = {locking}')
+            assert db.execute(f'PRAGMA journal_mode = {journal}').fetchone()[0] == journal
+            beside = []
+            found = work(db, lambda: beside.extend(os.path.exists(name + '-journal') for _ in [0]))
+            assert found == expected, name
+            assert beside == [bool(os.environ.get('JOURNALS')) and journal not in ['wal', 'memory']], name
+            assert db.execute('PRAGMA integrity_check').fetchone()[0] == 'ok', name
+            db.close()
+            # Without the extension it is a database like any other.
+            db = connect(name, '')
+            assert db.execute('PRAGMA integrity_check').fetchone()[0] == 'ok', name
+            assert db.execute('SELECT * FROM t ORDER BY id').fetchall() == expected, name
+            db.close()
+            os.remove(name)
+print('same')
+";
+
+#[test]
+fn every_journal_mode_leaves_what_a_database_in_memory_has() -> Result<(), Skip> {
+    let (place, python) = (Place::new()?, python()?);
+    let mounted = place.volume(ATOMIC);
+    assert_eq!(says(&mut script(&python, "scmfs", &mounted.path().join("a.db"), WORK)), "same\n");
+    // What the same statements do where nothing is changed at once, with journal files.
+    let mounted = mounted.again(&[]);
+    let mut plain = script(&python, "scmfs", &mounted.path().join("a.db"), WORK);
+    assert_eq!(says(plain.env("JOURNALS", "1")), "same\n");
+    mounted.end();
+    Ok(())
+}
+
+/// Moves an amount from one row to another, far away, again and again; one time in eight all rows change.
+const TRANSFER: &str = "
+worker, seed = sys.argv[4:6]
+random.seed(seed)
+db = connect(path)
+number = db.execute('SELECT coalesce(max(n), 0) FROM done WHERE worker = ?', (worker,)).fetchone()[0]
+print('ready', number, flush=True)
+while True:
+    number += 1
+    db.execute('BEGIN IMMEDIATE')
+    some = random.sample(range(400), 2)
+    db.execute('UPDATE account SET value = value - 1 WHERE id = ?', (some[0],))
+    db.execute('UPDATE account SET value = value + 1 WHERE id = ?', (some[1],))
+    if number % 8 == 0:
+        db.execute('UPDATE account SET filler = ?', ('x' * random.randrange(1, 600),))
+    db.execute('INSERT OR REPLACE INTO done VALUES (?, ?)', (worker, number))
+    if number % 11 == 0:
+        db.execute('ROLLBACK')
+        number -= 1
+        db.execute('BEGIN IMMEDIATE')
+        db.execute('UPDATE done SET n = ? WHERE worker = ?', (number := number + 1, worker))
+    db.execute('COMMIT')
+    print(number, flush=True)
+";
+
+const PREPARE: &str = "
+db = connect(path)
+db.execute('CREATE TABLE account (id INTEGER PRIMARY KEY, value INTEGER, filler TEXT)')
+db.execute('CREATE TABLE done (worker TEXT PRIMARY KEY, n INTEGER)')
+db.execute('BEGIN')
+db.executemany('INSERT INTO account VALUES (?, 100, ?)', [(id, 'y' * 500) for id in range(400)])
+for worker in ['a', 'b', 'c']:
+    db.execute('INSERT INTO done VALUES (?, 0)', (worker,))
+db.execute('COMMIT')
+";
+
+const LOOK: &str = "
+db = connect(path)
+print(db.execute('PRAGMA integrity_check').fetchone()[0], *db.execute('SELECT sum(value), count(*), count(DISTINCT filler) FROM account').fetchone(), *[row[0] for row in db.execute('SELECT n FROM done ORDER BY worker')])
+";
+
+struct Worker {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    acknowledged: u64,
+}
+
+impl Worker {
+    fn start(python: &Path, vfs: &str, path: &Path, name: &str, seed: u64) -> Worker {
+        let mut command = script(python, vfs, path, TRANSFER);
+        command.args([name, &seed.to_string()]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("python3 starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let ready = lines.next().expect("a line").expect("a line");
+        let acknowledged = ready.strip_prefix("ready ").and_then(|n| n.parse().ok()).expect("its last number");
+        Worker { child, lines, acknowledged }
+    }
+
+    fn work(&mut self, transactions: usize) {
+        for _ in 0..transactions {
+            let line = self.lines.next().expect("a line").expect("a line");
+            self.acknowledged = line.parse().expect("a number");
+        }
+    }
+
+    /// Kills it; what it said last.
+    fn kill(mut self) -> u64 {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let rest = self.lines.map_while(Result::ok).filter_map(|line| line.parse().ok());
+        rest.last().unwrap_or(self.acknowledged)
+    }
+}
+
+#[test]
+fn what_killed_programs_committed_is_there_and_whole() -> Result<(), Skip> {
+    let (place, python) = (Place::new()?, python()?);
+    program("sqlite3", "sqlite3")?;
+    let mut mounted = place.volume(ATOMIC);
+    let path = mounted.path().join("accounts.db");
+    says(&mut script(&python, "scmfs", &path, PREPARE));
+    for round in 0..12_u64 {
+        // Two with the extension, and one that has its journal as ever.
+        let workers = [("a", "scmfs"), ("b", "scmfs"), ("c", "")];
+        let mut workers =
+            workers.map(|(name, vfs)| Worker::start(&python, vfs, &path, name, round * 31 + name.as_bytes()[0] as u64));
+        workers[(round % 3) as usize].work(5 + round as usize * 3);
+        let server_too = round % 4 == 3;
+        if server_too {
+            mounted.kill();
+        }
+        let acknowledged = workers.map(Worker::kill);
+        if server_too {
+            mounted = mounted.kill_and_mount_again(ATOMIC);
+        }
+        let said = says(&mut script(&python, if round % 2 == 0 { "" } else { "scmfs" }, &path, LOOK));
+        let words: Vec<&str> = said.split_whitespace().collect();
+        assert_eq!(words[..4], ["ok", "40000", "400", "1"], "round {round}: {said}");
+        for (known, there) in acknowledged.iter().zip(&words[4..]) {
+            let there: u64 = there.parse().expect("a number");
+            // The last one may have been committed and not yet told.
+            assert!(there == *known || there == known + 1, "round {round}: {acknowledged:?} were told: {said}");
+        }
+    }
+    mounted.end();
+    Ok(())
+}
