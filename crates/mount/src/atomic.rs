@@ -1,19 +1,111 @@
-//! Changes of a file that a program makes all at once (`pocketstone_lease::batch`).
+//! Changes of a file that a program makes all at once, in two ways: in one message (`pocketstone_lease::batch`), or by
+//! write(2) between two ioctl(2) that F2FS has for it, which SQLite built with SQLITE_ENABLE_BATCH_ATOMIC_WRITE calls.
+//!
+//! What is written between those is kept back. The kernel shows it to all who read, as F2FS does not: who reads a
+//! database meanwhile has no lock on it. It must be gone before the locks of a process that dies fall, so the kernel
+//! asks at every close(2), before it drops them.
 
 use crate::convert;
 use crate::mountable::{Mountable, Open};
 use crate::served::Served;
-use crate::wire::Request;
+use crate::wire::{Ioctl, Operation, Request};
+use crate::{caller, flags};
 use pocketstone_lease::batch::{Change, NAME, Offer, What};
 use pocketstone_scmfs::Allocate;
-use pocketstone_vfs::{Error, FileType, Ino, Result};
+use pocketstone_vfs::{Error, FileType, Ino, Original, Result, Staging};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whether an extended attribute is the way of such changes.
+/// `_IO(0xf5, 1)`, 2 and 5 of linux/f2fs.h.
+const START: u32 = flags::request(0, 0, 0xf5, 1);
+const COMMIT: u32 = flags::request(0, 0, 0xf5, 2);
+const ABORT: u32 = flags::request(0, 0, 0xf5, 5);
+/// `_IOR(0xf5, 12, __u32)`, and what it answers: F2FS_FEATURE_ATOMIC_WRITE of SQLite's source.
+const GET_FEATURES: u32 = flags::request(2, 4, 0xf5, 12);
+const ATOMIC_WRITE: u32 = 4;
+
+/// Whether an extended attribute is the way of the messages.
 pub(crate) fn is_batch(name: &[u8]) -> bool {
     name == NAME.as_bytes()
 }
 
+/// What a process writes between START and COMMIT.
+struct Kept {
+    /// The process's number.
+    owner: u32,
+    staging: Staging,
+}
+
+/// What is kept back from files.
+#[derive(Default)]
+pub(crate) struct Atomic {
+    files: Mutex<HashMap<Ino, Kept>>,
+    /// How many those are.
+    number: AtomicUsize,
+}
+
+impl Atomic {
+    fn files(&self) -> MutexGuard<'_, HashMap<Ino, Kept>> {
+        // Every change leaves it whole.
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something to what is kept back from a file; `None`: nothing is.
+    fn with<T>(&self, ino: Ino, f: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+        if self.number.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.files().get_mut(&ino).map(f)
+    }
+
+    fn remove(&self, ino: Ino) -> Option<Kept> {
+        let mut files = self.files();
+        let removed = files.remove(&ino);
+        self.number.store(files.len(), Ordering::Release);
+        removed
+    }
+
+    /// The kernel has forgotten a file.
+    pub fn forgotten(&self, ino: Ino) {
+        if self.number.load(Ordering::Acquire) > 0 {
+            self.remove(ino);
+        }
+    }
+
+    pub fn keeps(&self, ino: Ino) -> bool {
+        self.with(ino, |_| ()).is_some()
+    }
+}
+
+/// An open file of a volume.
+struct Opened<'a, V: Mountable>(&'a V, &'a Open<V>);
+
+impl<V: Mountable> Original for Opened<'_, V> {
+    type Error = Error;
+
+    fn size(&self) -> Result<u64> {
+        Ok(self.0.attributes_of(self.1)?.size)
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize> {
+        self.0.read_at(self.1, into, offset)
+    }
+}
+
 impl<V: Mountable> Served<V> {
+    /// Whether the answer waits until the kernel has forgotten pages.
+    pub fn forgets_pages(&self, to: &Request, operation: &Operation<'_>) -> bool {
+        self.options.atomic
+            && match operation {
+                Operation::Setxattr(given) => is_batch(given.name),
+                Operation::Ioctl(given) => given.command == ABORT,
+                Operation::Flush { .. } => self.atomic.keeps(convert::ino(to.node)),
+                _ => false,
+            }
+    }
+
     /// What is taken for a file, or would be for one in a directory.
     pub fn offer(&self, ino: Ino) -> Result<Vec<u8>> {
         let taken =
@@ -29,8 +121,10 @@ impl<V: Mountable> Served<V> {
             return Err(Error::NotSupported);
         }
         let ino = convert::ino(to.node);
-        // A path may have come to mean another file.
         let change = Change::decode(value).filter(|change| change.ino == u64::from(ino)).ok_or(Error::Invalid)?;
+        if self.atomic.keeps(ino) {
+            return Err(Error::Busy);
+        }
         let file = self.known.file(ino, || self.take(ino))?;
         match change.what {
             What::Space { bytes } => self.volume.allocate(&file, Allocate::KeepSize, 0, bytes),
@@ -42,29 +136,143 @@ impl<V: Mountable> Served<V> {
         }
     }
 
-    /// Writes all or nothing, and has the kernel forget what it holds of it.
+    /// Writes all or nothing, and gives the kernel what it holds of it anew.
     fn write_at_once(&self, file: &Open<V>, writes: &[(u64, &[u8])], size: u64) -> Result<()> {
         let before = self.volume.attributes_of(file)?.size;
         self.volume.write_batch(file, writes, size)?;
         let Some(connection) = self.connection.get() else { return Ok(()) };
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
-        // Pages around the old end and the new one have bytes that are not those of the file any more.
-        let ends = (before.min(size), before.max(size));
-        let moved = (before != size).then_some(ends);
-        let written = writes.iter().map(|(offset, data)| (*offset, offset + data.len() as u64));
-        let mut sorted: Vec<(u64, u64)> = written.chain(moved).filter(|(from, to)| from < to).collect();
-        sorted.sort_unstable();
-        for (from, to) in sorted {
-            match ranges.last_mut() {
-                Some((_, end)) if *end >= from => *end = to.max(*end),
-                _ => ranges.push((from, to)),
+        let node = self.volume.ino(file).into();
+        // That the kernel has forgotten the inode is fine.
+        if size < before {
+            // What was cut off must not be seen if the file grows again.
+            let _ = connection.forget_range(node, size as i64, 0);
+        }
+        for (offset, data) in writes.iter().filter(|(_, data)| !data.is_empty()) {
+            // A page that it cannot take it must not keep as it was.
+            if connection.store(node, *offset, data).is_err() {
+                let _ = connection.forget_range(node, *offset as i64, data.len() as i64);
             }
         }
-        let node = self.volume.ino(file).into();
-        for (from, to) in ranges {
-            // That the kernel has forgotten the inode is fine.
-            let _ = connection.forget_range(node, from as i64, (to - from) as i64);
-        }
+        let _ = connection.forget_attributes(node);
         Ok(())
+    }
+
+    /// Answers the ioctl(2) of F2FS; `None`: it is another one, or the mount has none.
+    pub fn f2fs(&self, to: &Request, given: &Ioctl<'_>) -> Option<Result<Vec<u8>>> {
+        let ino = convert::ino(to.node);
+        self.volume.batch_max().filter(|_| self.options.atomic)?;
+        let nothing = |done: Result<()>| done.map(|()| Vec::new());
+        match given.command {
+            GET_FEATURES => Some(Ok(ATOMIC_WRITE.to_ne_bytes().to_vec())),
+            START => Some(nothing(self.start(to, ino))),
+            COMMIT => Some(nothing(self.commit(to, ino))),
+            ABORT => Some(nothing(self.abort(to, ino))),
+            _ => None,
+        }
+    }
+
+    /// From here on what is written to a file is kept back. As in F2FS the file's owner may do that.
+    fn start(&self, to: &Request, ino: Ino) -> Result<()> {
+        let known = self.volume.attributes(ino)?;
+        if known.kind != FileType::Regular {
+            return Err(Error::Invalid);
+        }
+        if to.uid != 0 && to.uid != known.uid {
+            return Err(Error::Denied);
+        }
+        let owner = caller::process(to).ok_or(Error::NotSupported)?;
+        let mut files = self.atomic.files();
+        if files.get(&ino).is_some_and(|kept| kept.owner != owner) {
+            return Err(Error::Busy);
+        }
+        files.entry(ino).or_insert(Kept { owner, staging: Staging::default() });
+        self.atomic.number.store(files.len(), Ordering::Release);
+        Ok(())
+    }
+
+    fn is_owner(&self, to: &Request, ino: Ino) -> bool {
+        let owner = self.atomic.with(ino, |kept| kept.owner);
+        owner.is_some() && owner == caller::process(to)
+    }
+
+    /// Makes all of it. If that fails it stays as it is, until it is given up.
+    fn commit(&self, to: &Request, ino: Ino) -> Result<()> {
+        if !self.is_owner(to, ino) {
+            return Err(Error::Invalid);
+        }
+        let file = self.known.file(ino, || self.take(ino))?;
+        {
+            let mut files = self.atomic.files();
+            let kept = files.get_mut(&ino).ok_or(Error::Invalid)?;
+            if !kept.staging.is_empty() {
+                let (writes, size) = kept.staging.changes();
+                self.volume.write_batch(&file, &writes, size)?;
+            }
+            files.remove(&ino);
+            self.atomic.number.store(files.len(), Ordering::Release);
+        }
+        // The kernel has the content; the times and the space are new.
+        self.mode_changed(ino);
+        self.volume.sync(&file)
+    }
+
+    fn abort(&self, to: &Request, ino: Ino) -> Result<()> {
+        if !self.is_owner(to, ino) {
+            return Err(Error::Invalid);
+        }
+        self.give_up(ino);
+        Ok(())
+    }
+
+    fn give_up(&self, ino: Ino) {
+        if let (Some(_), Some(connection)) = (self.atomic.remove(ino), self.connection.get()) {
+            let _ = connection.forget_contents(ino.into());
+        }
+    }
+
+    /// A process closes a file, or ends: what it did not commit is gone before its locks are.
+    pub fn give_up_at_close(&self, to: &Request) {
+        let ino = convert::ino(to.node);
+        if self.is_owner(to, ino) {
+            self.give_up(ino);
+        }
+    }
+
+    /// Keeps a write back; `at`: its offset, or at the end. `None`: nothing is kept back from that file.
+    pub fn keep_back(&self, file: &Open<V>, data: &[u8], at: Option<u64>) -> Option<Result<()>> {
+        let (opened, limit) = (Opened(&*self.volume, file), self.volume.batch_max());
+        self.atomic.with(self.volume.ino(file), |kept| {
+            let offset = at.map_or_else(|| kept.staging.size(&opened), Ok)?;
+            let end = offset.checked_add(data.len() as u64).ok_or(Error::TooLarge)?;
+            self.volume.may_write(file, false)?;
+            kept.staging.write(&opened, data, offset)?;
+            let (most, page) = limit.unwrap_or_default();
+            if kept.staging.record_bytes(page) > most || i64::try_from(end).is_err() {
+                return Err(Error::TooLarge);
+            }
+            Ok(())
+        })
+    }
+
+    /// Keeps a change of a file's size back.
+    pub fn keep_size_back(&self, file: &Open<V>, size: u64) -> Option<Result<()>> {
+        let opened = Opened(&*self.volume, file);
+        self.atomic.with(self.volume.ino(file), |kept| kept.staging.truncate(&opened, size))
+    }
+
+    /// Reads a file as it will be.
+    pub fn read_kept(&self, file: &Open<V>, into: &mut [u8], offset: u64) -> Option<Result<usize>> {
+        let opened = Opened(&*self.volume, file);
+        self.atomic.with(self.volume.ino(file), |kept| kept.staging.read(&opened, into, offset))
+    }
+
+    /// The size that a file will have.
+    pub fn kept_size(&self, ino: Ino) -> Option<u64> {
+        self.atomic.with(ino, |kept| kept.staging.staged_size()).flatten()
+    }
+
+    /// Refuses what cannot be kept back.
+    pub fn must_not_keep(&self, ino: Ino) -> Result<(), Errno> {
+        if self.atomic.keeps(ino) { Err(Errno::BUSY) } else { Ok(()) }
     }
 }

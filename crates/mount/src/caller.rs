@@ -10,6 +10,12 @@ pub(crate) fn is_in_group(request: &Request, gid: u32) -> bool {
     request.uid == 0 || request.gid == gid || listed()
 }
 
+/// The process that a thread belongs to which waits for an answer; `None`: it is not seen from here.
+pub(crate) fn process(request: &Request) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid)).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
 /// Whether /proc/PID/status names a group among the supplementary ones.
 fn is_listed(status: &str, gid: u32) -> bool {
     let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));

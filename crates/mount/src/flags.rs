@@ -13,8 +13,8 @@ const FS_IOC_FSSETXATTR: u32 = request(1, FSXATTR_BYTES, b'X', 32);
 const FSXATTR_BYTES: usize = 28;
 const EXTENTS: std::ops::Range<usize> = 8..12;
 
-/// `_IOR` (2) and `_IOW` (1) of asm-generic/ioctl.h.
-const fn request(direction: u32, bytes: usize, kind: u8, number: u32) -> u32 {
+/// `_IOR` (2), `_IOW` (1) and `_IO` (0) of asm-generic/ioctl.h.
+pub(crate) const fn request(direction: u32, bytes: usize, kind: u8, number: u32) -> u32 {
     direction << 30 | (bytes as u32) << 16 | (kind as u32) << 8 | number
 }
 

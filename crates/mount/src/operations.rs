@@ -1,8 +1,8 @@
 //! The operations of FUSE, each a call to the volume.
 
-use crate::atomic::is_batch;
 use crate::convert::{self, ino};
 use crate::direct::Direct;
+use crate::known::NO_HANDLE;
 use crate::mountable::{Mountable, Open, append_all, write_all};
 use crate::served::Served;
 use crate::wire::abi::{fopen, init, write};
@@ -97,9 +97,8 @@ impl<V: Mountable> Filesystem for Served<V> {
         self.options.atomic || self.direct.as_ref().is_some_and(Direct::stores)
     }
 
-    fn waits(&self, _: &Request, operation: &Operation<'_>) -> bool {
-        // What a change replaces is forgotten.
-        self.options.atomic && matches!(operation, Operation::Setxattr(given) if is_batch(given.name))
+    fn waits(&self, to: &Request, operation: &Operation<'_>) -> bool {
+        self.forgets_pages(to, operation)
     }
 
     fn wants(&self) -> u64 {
@@ -152,6 +151,9 @@ impl<V: Mountable> Filesystem for Served<V> {
         if let Some(direct) = self.direct.as_ref().filter(|_| !self.known.knows(ino(node))) {
             direct.forgotten(ino(node));
         }
+        if !self.known.knows(ino(node)) {
+            self.atomic.forgotten(ino(node));
+        }
     }
 
     fn getattr(&self, to: &Request) -> Answer<Attributes> {
@@ -169,6 +171,15 @@ impl<V: Mountable> Filesystem for Served<V> {
 
     fn setattr(&self, to: &Request, change: &SetAttributes) -> Answer<Attributes> {
         self.note_times(to.node);
+        let mut change = *change;
+        if let Some(size) = change.size.filter(|_| self.atomic.keeps(ino(to.node))) {
+            let file = self.file(to.node, NO_HANDLE)?;
+            if let Some(kept) = self.keep_size_back(&file, size) {
+                self.answer(kept)?;
+                change.size = None;
+            }
+        }
+        let change = &change;
         let changed = self.set_attributes(to.uid, ino(to.node), convert::change(change, self.options.writeback));
         let changed = match changed {
             // The file was protected after the write that they are of.
@@ -262,7 +273,8 @@ impl<V: Mountable> Filesystem for Served<V> {
     fn read(&self, to: &Request, handle: u64, offset: u64, into: &mut [u8]) -> Answer<Content<'_>> {
         self.kernel_came(to.node);
         let file = self.file(to.node, handle)?;
-        self.answer(self.volume.read_at(&file, into, offset)).map(Content::Filled)
+        let kept = self.read_kept(&file, into, offset);
+        self.answer(kept.unwrap_or_else(|| self.volume.read_at(&file, into, offset))).map(Content::Filled)
     }
 
     fn write(&self, to: &Request, given: &Write<'_>) -> Answer<()> {
@@ -273,6 +285,11 @@ impl<V: Mountable> Filesystem for Served<V> {
         let cached = given.how & write::CACHE != 0;
         let drops_set_id = given.how & write::KILL_SUIDGID != 0;
         let dropped = if cached && !drops_set_id { Ok(()) } else { self.drop_privileges(&file, drops_set_id) };
+        let at = (given.flags & O_APPEND == 0).then_some(given.offset);
+        let kept = if cached { None } else { self.keep_back(&file, given.data, at) };
+        if let Some(kept) = kept {
+            return self.answer(dropped.and(kept));
+        }
         let written = dropped.and_then(|()| match given.flags & O_APPEND {
             _ if cached => self.write_back(&file, given.data, given.offset),
             0 => write_all(&*self.volume, &file, given.data, given.offset),
@@ -283,6 +300,10 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn flush(&self, to: &Request, handle: u64) -> Answer<()> {
+        if self.options.atomic {
+            self.give_up_at_close(to);
+            return Ok(());
+        }
         self.must_ask()?;
         let file = self.file(to.node, handle)?;
         self.answer(self.volume.closing(&file))
@@ -369,6 +390,7 @@ impl<V: Mountable> Filesystem for Served<V> {
 
     fn fallocate(&self, to: &Request, given: &Fallocate) -> Answer<()> {
         let how = allocation(given.mode).ok_or(Errno::OPNOTSUPP)?;
+        self.must_not_keep(ino(to.node))?;
         let file = self.file(to.node, given.handle)?;
         let dropped = self.drop_privileges(&file, to.uid != 0);
         self.answer(dropped.and_then(|()| self.volume.allocate(&file, how, given.offset, given.bytes)))
@@ -385,6 +407,7 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn copy_file_range(&self, to: &Request, given: &Copy) -> Answer<u64> {
+        self.must_not_keep(ino(to.node)).and(self.must_not_keep(ino(given.to_node)))?;
         let (from, into) = (self.file(to.node, given.from)?, self.file(given.to_node, given.to)?);
         let dropped = self.drop_privileges(&into, to.uid != 0);
         let copy = |()| self.copy(&from, given.from_offset, &into, given.to_offset, given.bytes);

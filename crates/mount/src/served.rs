@@ -1,6 +1,6 @@
 //! A volume as the kernel sees it: the parts of the operations that are more than a call.
 
-use crate::atomic::is_batch;
+use crate::atomic::{Atomic, is_batch};
 use crate::background::Background;
 use crate::direct::Direct;
 use crate::known::{Handles, Known, NO_HANDLE};
@@ -37,6 +37,7 @@ pub(crate) struct Served<V: Mountable> {
     pub options: MountOptions,
     pub connection: Arc<OnceLock<Connection>>,
     pub unsealed: Unsealed,
+    pub atomic: Atomic,
     pub direct: Option<Direct<V>>,
 }
 
@@ -52,6 +53,7 @@ impl<V: Mountable> Served<V> {
             options: options.clone(),
             connection,
             unsealed: Unsealed::default(),
+            atomic: Atomic::default(),
         }
     }
 
@@ -77,6 +79,9 @@ impl<V: Mountable> Served<V> {
     pub fn ioctl(&self, request: &Request, given: &Ioctl<'_>) -> Option<Result<Vec<u8>>> {
         if let Some(direct) = self.direct.as_ref().filter(|_| given.command == message::ASK) {
             return Some(Ok(direct.name().told().to_vec()));
+        }
+        if let Some(answer) = self.f2fs(request, given) {
+            return Some(answer);
         }
         let ino = convert::ino(request.node);
         let answer = || flags::ioctl(&*self.volume, request.uid, ino, given.command, given.data);
@@ -120,6 +125,8 @@ impl<V: Mountable> Served<V> {
 
     /// Attributes for the kernel. Those of a file whose times change without its knowledge are not to be kept.
     pub fn told(&self, attr: Attr) -> Attributes {
+        let size = self.kept_size(attr.ino).unwrap_or(attr.size);
+        let attr = Attr { size, ..attr };
         let Some(direct) = self.direct.as_ref().filter(|direct| direct.is_stored_to(attr.ino)) else {
             return convert::attributes(&attr);
         };
@@ -146,7 +153,7 @@ impl<V: Mountable> Served<V> {
     pub fn open_flags(&self) -> u32 {
         // Mostly nothing is left to write when a file is closed, unless the kernel collects writes; then it
         // ignores this flag.
-        let close = if V::ASKS_AT_CLOSE { 0 } else { fopen::NOFLUSH };
+        let close = if V::ASKS_AT_CLOSE || self.options.atomic { 0 } else { fopen::NOFLUSH };
         let cache = match self.options.direct_io {
             true => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
             false => fopen::KEEP_CACHE,

@@ -14,7 +14,6 @@
 //! | --- | --- |
 //! | `host` | what is called in SQLite |
 //! | `store` | files as transactions see them |
-//! | `staging` | the pages and the size that a transaction changes |
 //! | `place` | files of a volume by their paths |
 //! | `transaction` | a transaction of one connection: staged, or by a journal file |
 //! | `locks`, `shm` | the locks between the connections of this process, and the memory they share in WAL mode |
@@ -36,7 +35,6 @@ mod methods;
 mod mounted;
 mod place;
 mod shm;
-mod staging;
 mod store;
 mod transaction;
 mod vfs;

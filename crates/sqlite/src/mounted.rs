@@ -10,11 +10,11 @@ use crate::transaction::{self, Level, Shared, Transaction};
 use libsqlite3_sys as ffi;
 use pocketstone_lease::batch::{BYTES_MAX, Change, NAME, Offer, What};
 use pocketstone_scmfs::Error;
-use rustix::fs::{Access, Mode, OFlags, XattrFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxFlags, XattrFlags, makedev};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use rustix::process::Resource;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -77,12 +77,32 @@ struct OnMount {
     target: Target,
     /// Where that is.
     path: String,
+    /// The database's own name.
+    name: CString,
     /// With four zeros behind it, as the VFS below wants the names of files that it opens.
     journal: Arc<[u8]>,
+    /// The device that it is on.
+    device: u64,
     offer: Offer,
+    /// The last commit of this connection.
+    last: Cell<Option<Committed>>,
+    /// The file is as that left it, and the connection's lock keeps it so.
+    is_last: Cell<bool>,
     /// Memory of messages.
     message: RefCell<Vec<u8>>,
 }
+
+/// What a commit leaves. While the first page begins as it did then the file is the same: SQLite keeps its own cache by
+/// that. So nobody need ask the server how long the file is.
+#[derive(Clone, Copy)]
+struct Committed {
+    version: [u8; VERSION.1],
+    size: u64,
+}
+
+/// Offset and length of what SQLite looks at in a database's first page, to find out whether it has changed: the file
+/// change counter, and what is behind it (`dbFileVers` of its pager).
+const VERSION: (u64, usize) = (24, 16);
 
 fn held(file: &Mutex<File>) -> MutexGuard<'_, File> {
     file.lock().unwrap_or_else(PoisonError::into_inner)
@@ -109,18 +129,27 @@ impl OnMount {
 /// Forwards a file's operations to the VFS below.
 impl Stored for OnMount {
     fn size(&self) -> Result<u64> {
-        held(&self.file).size()
+        match self.last.get().filter(|_| self.is_last.get()) {
+            Some(last) => Ok(last.size),
+            None => held(&self.file).size(),
+        }
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize> {
-        held(&self.file).read_at(into, offset)
+        let read = held(&self.file).read_at(into, offset)?;
+        if (offset, read) == VERSION {
+            self.is_last.set(self.last.get().is_some_and(|last| last.version == *into));
+        }
+        Ok(read)
     }
 
     fn write_at(&self, from: &[u8], offset: u64) -> Result<()> {
+        self.last.set(None);
         held(&self.file).write_at(from, offset)
     }
 
     fn truncate(&self, size: u64) -> Result<()> {
+        self.last.set(None);
         held(&self.file).truncate(size)
     }
 
@@ -129,7 +158,10 @@ impl Stored for OnMount {
     }
 
     fn has_moved(&self) -> bool {
-        held(&self.file).has_moved()
+        // The kernel knows what a name means, without asking.
+        let flags = AtFlags::STATX_DONT_SYNC;
+        let Ok(named) = rustix::fs::statx(CWD, &self.name, flags, StatxFlags::INO) else { return true };
+        (makedev(named.stx_dev_major, named.stx_dev_minor), named.stx_ino) != (self.device, self.offer.ino)
     }
 }
 
@@ -180,13 +212,26 @@ impl Base for OnMount {
         rustix::process::getrlimit(Resource::Fsize).current.is_none_or(|most| size <= most)
     }
 
+    fn unlocked(&self) {
+        self.is_last.set(false);
+    }
+
     fn provide(&self, bytes: u64) -> Result<()> {
+        if self.last.get().is_some_and(|last| self.is_last.get() && bytes <= last.size) {
+            // The last commit found its space.
+            return Ok(());
+        }
         let known = rustix::fs::fstat(&self.target.0).map_err(|_| Failure::Below(ffi::SQLITE_IOERR_FSTAT))?;
         if (known.st_blocks as u64) * 512 < bytes { self.send(What::Space { bytes }) } else { Ok(()) }
     }
 
     fn write_batch(&self, writes: &[(u64, &[u8])], size: u64, durable: bool) -> Result<()> {
-        self.send(What::Writes { writes: writes.to_vec(), size, durable })
+        self.last.set(None);
+        self.send(What::Writes { writes: writes.to_vec(), size, durable })?;
+        let begin = VERSION.0 as usize;
+        let version = writes.iter().find(|(at, _)| *at == 0).and_then(|(_, page)| page.get(begin..begin + VERSION.1));
+        self.last.set(version.and_then(|version| Some(Committed { version: version.try_into().ok()?, size })));
+        Ok(())
     }
 
     fn create_journal(&self) -> Result<Box<dyn Stored>> {
@@ -257,8 +302,19 @@ pub(crate) unsafe fn connect(name: *const c_char, flags: c_int) -> Result<(Objec
     let offer = offer(&*at).ok_or(Failure::Below(ffi::SQLITE_CANTOPEN))?;
     let file = Arc::new(Mutex::new(file));
     let journal = [path.to_bytes(), JOURNAL.as_bytes(), &[0; 4]].concat().into();
-    let message = RefCell::default();
-    let base = OnMount { file: file.clone(), target, path: at, journal, offer, message };
+    let device = rustix::fs::fstat(&target.0).map_err(|_| Failure::Below(ffi::SQLITE_CANTOPEN))?.st_dev;
+    let base = OnMount {
+        file: file.clone(),
+        target,
+        path: at,
+        name: path.clone(),
+        journal,
+        device,
+        offer,
+        last: Cell::default(),
+        is_last: Cell::default(),
+        message: RefCell::default(),
+    };
     let connection = Connection::new(Box::new(base), Box::new(OfAll { file }));
     let mut open = open_ones();
     open.retain(|(_, transaction)| transaction.strong_count() > 0);
@@ -273,9 +329,17 @@ fn transactions(journal: &CStr) -> Vec<Shared> {
     open.iter().filter(|(path, _)| path.to_bytes() == database).filter_map(|(_, weak)| weak.upgrade()).collect()
 }
 
-/// Whether that is the rollback journal of a database that this process has open here.
-pub(crate) fn is_journal(name: &CStr) -> bool {
-    !transactions(name).is_empty()
+/// Whether that is the rollback journal, in memory, of a transaction of this process.
+pub(crate) fn is_journal_in_memory(name: &CStr) -> bool {
+    transactions(name).iter().any(|one| transaction::lock(one).has_journal_in_memory())
+}
+
+/// Whether that is a database that is open here, or a file that SQLite keeps beside one.
+pub(crate) fn is_known(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    let belongs =
+        |path: &CString| name.strip_prefix(path.to_bytes()).is_some_and(|rest| matches!(rest, [] | [b'-', ..]));
+    open_ones().iter().any(|(path, transaction)| belongs(path) && transaction.strong_count() > 0)
 }
 
 /// Begins the rollback journal of a connection that may write: in memory. `None`: there is no such.

@@ -2,6 +2,7 @@
 
 use libsqlite3_sys as ffi;
 use pocketstone_scmfs::{Error, File};
+use pocketstone_vfs::Original;
 use std::ffi::c_int;
 
 /// Why something was not done.
@@ -55,6 +56,10 @@ pub(crate) trait Base: Stored {
     /// Whether the file may get that long by a change that the kernel does not see.
     fn may_grow_to(&self, size: u64) -> bool;
 
+    /// The lock is given up, or what others may not change meanwhile is changed by the connection itself: nothing that
+    /// is known about the file is sure any more.
+    fn unlocked(&self) {}
+
     /// Provides space for so many bytes from the start.
     fn provide(&self, bytes: u64) -> Result<()>;
 
@@ -66,6 +71,18 @@ pub(crate) trait Base: Stored {
 
     /// Removes that, if it is there.
     fn remove_journal(&self) -> Result<()>;
+}
+
+impl Original for dyn Base {
+    type Error = Failure;
+
+    fn size(&self) -> Result<u64> {
+        Stored::size(self)
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize> {
+        Stored::read_at(self, into, offset)
+    }
 }
 
 impl Stored for File {

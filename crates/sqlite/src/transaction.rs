@@ -1,8 +1,8 @@
 //! A transaction of one connection. It is staged while the connection may write and its journal is in memory; once it
 //! has a journal file, it is SQLite's own protocol.
 
-use crate::staging::Staging;
 use crate::store::{Base, Result, Stored};
+use pocketstone_vfs::Staging;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a connection may do; the numbers are SQLite's.
@@ -81,6 +81,10 @@ impl Transaction {
     /// the commit itself comes after that.
     fn stages(&self) -> bool {
         self.level >= Level::Reserved && matches!(self.journal, Journal::Memory(_))
+    }
+
+    pub fn has_journal_in_memory(&self) -> bool {
+        matches!(self.journal, Journal::Memory(_))
     }
 
     pub fn size(&self) -> Result<u64> {
@@ -170,6 +174,7 @@ impl Transaction {
 
     /// Forgets what is staged: the transaction was rolled back.
     pub fn discard(&mut self) {
+        self.base.unlocked();
         self.staging.clear();
         self.has_no_space = false;
         self.wants_sync = false;

@@ -102,7 +102,11 @@ unsafe fn place(name: *const c_char) -> Result<Option<(Use, Place)>> {
         return Ok(None);
     }
     // SAFETY: the caller's promise.
-    let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() else { return Ok(None) };
+    let name = unsafe { CStr::from_ptr(name) };
+    if mounted::is_known(name) {
+        return Ok(None);
+    }
+    let Ok(name) = name.to_str() else { return Ok(None) };
     Ok(volumes::find(name)?)
 }
 
@@ -211,13 +215,11 @@ unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, syn
 /// As xDelete.
 unsafe fn delete_outside(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: a name ends with a zero.
-    let in_memory = unsafe { !name.is_null() && mounted::is_journal(CStr::from_ptr(name)) };
-    // SAFETY: the caller's promise.
-    match unsafe { delete_below(vfs, name, sync) } {
-        // A journal that was in memory only.
-        ffi::SQLITE_IOERR_DELETE_NOENT if in_memory => ffi::SQLITE_OK,
-        code => code,
+    if unsafe { !name.is_null() && mounted::is_journal_in_memory(CStr::from_ptr(name)) } {
+        return ffi::SQLITE_OK;
     }
+    // SAFETY: the caller's promise.
+    unsafe { delete_below(vfs, name, sync) }
 }
 
 unsafe extern "C" fn access(

@@ -34,6 +34,8 @@ pub enum Error {
     BadHandle,
     /// Too many symbolic links (ELOOP).
     TooManySymlinks,
+    /// Another process is changing it (EBUSY).
+    Busy,
     /// Beyond the maximum file size (EFBIG).
     TooLarge,
     /// No space or no inode is left (ENOSPC).
@@ -94,6 +96,7 @@ impl Error {
             Error::Invalid => 22,
             Error::NotPermitted => 1,
             Error::Denied => 13,
+            Error::Busy => 16,
             Error::TooLarge => 27,
             Error::NoSpace => 28,
             Error::NoAttribute => 61,
@@ -121,6 +124,7 @@ impl fmt::Display for Error {
             Error::Denied => "permission denied",
             Error::BadHandle => "the file is not open for this operation",
             Error::TooManySymlinks => "too many symbolic links",
+            Error::Busy => "another process is changing it",
             Error::TooLarge => "beyond the maximum file size",
             Error::NoSpace => "no space left on the volume",
             Error::NoAttribute => "no such extended attribute",

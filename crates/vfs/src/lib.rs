@@ -12,6 +12,7 @@ mod inode;
 mod medium_error;
 mod operations;
 pub mod path;
+mod staging;
 
 pub use acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 pub use causes::{causes, chain};
@@ -23,3 +24,4 @@ pub use inode::{
 pub use medium_error::{Context, MediumError, MediumErrorKind, Source};
 pub use operations::Operations;
 pub use path::{FileSystem, OpenOptions};
+pub use staging::{Original, Staging};

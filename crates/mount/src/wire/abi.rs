@@ -137,6 +137,7 @@ pub mod write {
 pub mod notify {
     #![allow(missing_docs)]
     pub const INVAL_INODE: i32 = 2;
+    pub const STORE: i32 = 4;
 }
 
 /// Fields of `struct statx`.

@@ -7,6 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::fs::File;
+use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -46,6 +47,18 @@ impl Connection {
         let mut message = Reply::header(0, code, content.len()).to_vec();
         message.extend(content);
         rustix::io::retry_on_intr(|| rustix::io::write(&*device, &message)).map(drop)
+    }
+
+    /// Gives the kernel what an inode's contents are at an offset. Returns when it has it in its pages: other threads
+    /// must answer meanwhile. `struct fuse_notify_store_out`, and the content.
+    pub fn store(&self, node: u64, offset: u64, content: &[u8]) -> rustix::io::Result<()> {
+        let device = self.device.upgrade().ok_or(Errno::NODEV)?;
+        let size = u32::try_from(content.len()).map_err(|_| Errno::INVAL)?;
+        let mut about = [node.to_ne_bytes(), offset.to_ne_bytes(), [0; 8]].concat();
+        about[16..20].copy_from_slice(&size.to_ne_bytes());
+        let header = Reply::header(0, notify::STORE, about.len() + content.len());
+        let parts = [IoSlice::new(&header), IoSlice::new(&about), IoSlice::new(content)];
+        rustix::io::retry_on_intr(|| rustix::io::writev(&*device, &parts)).map(drop)
     }
 
     /// Has the kernel forget an inode's attributes; its pages stay.

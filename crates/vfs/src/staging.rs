@@ -1,11 +1,28 @@
-//! What a transaction changes in a database file, until it is committed: pages and the size.
+//! Changes that are kept back from a file until they are made, all at once.
 
-use crate::store::{Result, Stored};
 use std::collections::BTreeMap;
+
+/// The file that changes are kept back from.
+pub trait Original {
+    /// Why it cannot be read.
+    type Error;
+
+    /// Its size in bytes.
+    ///
+    /// # Errors
+    /// Its own.
+    fn size(&self) -> Result<u64, Self::Error>;
+
+    /// Reads what lies before its end; the number of bytes.
+    ///
+    /// # Errors
+    /// Its own.
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize, Self::Error>;
+}
 
 /// Changes to a file that the file does not have yet.
 #[derive(Default)]
-pub(crate) struct Staging {
+pub struct Staging {
     /// By their offsets, all of the same length, at multiples of it.
     blocks: BTreeMap<u64, Vec<u8>>,
     block: u64,
@@ -17,18 +34,25 @@ pub(crate) struct Staging {
     spare: Vec<Vec<u8>>,
 }
 
-/// The length of a block that nobody chose: of a write that is not one page of SQLite.
+/// The length of a block that nobody chose: of a write that is not one page of a database.
 const BLOCK: u64 = 4096;
 /// Most transactions change fewer blocks.
 const SPARE: usize = 16;
-/// What a page of SQLite can be long.
+/// What a database's page can be long, in bytes: SQLite's range.
 const PAGES: std::ops::RangeInclusive<u64> = 512..=65536;
 
 impl Staging {
+    /// Whether nothing is kept back.
     pub fn is_empty(&self) -> bool {
         self.size.is_none()
     }
 
+    /// The size after the changes, in bytes; `None`: there are none.
+    pub fn staged_size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// Forgets what is kept back.
     pub fn clear(&mut self) {
         if self.size.take().is_some() {
             let used = std::mem::take(&mut self.blocks).into_values();
@@ -37,11 +61,14 @@ impl Staging {
     }
 
     /// The file's size with the changes.
-    pub fn size(&self, file: &dyn Stored) -> Result<u64> {
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn size<O: Original + ?Sized>(&self, file: &O) -> Result<u64, O::Error> {
         self.size.map_or_else(|| file.size(), Ok)
     }
 
-    fn begin(&mut self, file: &dyn Stored) -> Result<u64> {
+    fn begin<O: Original + ?Sized>(&mut self, file: &O) -> Result<u64, O::Error> {
         if let Some(size) = self.size {
             return Ok(size);
         }
@@ -51,7 +78,10 @@ impl Staging {
     }
 
     /// Stages a write.
-    pub fn write(&mut self, file: &dyn Stored, from: &[u8], offset: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn write<O: Original + ?Sized>(&mut self, file: &O, from: &[u8], offset: u64) -> Result<(), O::Error> {
         let (size, bytes) = (self.begin(file)?, from.len() as u64);
         if self.blocks.is_empty() {
             let page = bytes.is_power_of_two() && PAGES.contains(&bytes) && offset % bytes == 0;
@@ -84,7 +114,10 @@ impl Staging {
     }
 
     /// Stages a change of the size.
-    pub fn truncate(&mut self, file: &dyn Stored, size: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn truncate<O: Original + ?Sized>(&mut self, file: &O, size: u64) -> Result<(), O::Error> {
         let before = self.begin(file)?;
         if self.block == 0 {
             self.block = BLOCK;
@@ -106,7 +139,10 @@ impl Staging {
     }
 
     /// Reads with the changes; what lies beyond the end is zeros. Returns the bytes before the end.
-    pub fn read(&self, file: &dyn Stored, into: &mut [u8], offset: u64) -> Result<usize> {
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn read<O: Original + ?Sized>(&self, file: &O, into: &mut [u8], offset: u64) -> Result<usize, O::Error> {
         let Some(size) = self.size else {
             let read = file.read_at(into, offset)?;
             into[read..].fill(0);
