@@ -113,7 +113,18 @@ for locking in ['normal', 'exclusive']:
             if (locking, journal) == ('normal', 'delete') or vfs:
                 assert beside == [bool(os.environ.get('JOURNALS')) and journal not in ['wal', 'memory']], name
             assert db.execute('PRAGMA integrity_check').fetchone()[0] == 'ok', name
+            # Both or none of two databases.
+            db.execute('ATTACH ? AS other', (name + '.other',))
+            db.execute('CREATE TABLE other.u (value)')
+            for end in ['ROLLBACK', 'COMMIT']:
+                db.execute('BEGIN')
+                db.execute('INSERT INTO other.u SELECT value FROM t')
+                db.execute(\"UPDATE t SET value = value || '!'\")
+                db.execute(end)
+            db.execute('UPDATE t SET value = substr(value, 1, length(value) - 1)')
+            assert sorted(db.execute('SELECT value FROM other.u')) == sorted(db.execute('SELECT value FROM t')), name
             db.close()
+            os.remove(name + '.other')
             # Without the extension it is a database like any other.
             db = connect(name, '')
             assert db.execute('PRAGMA integrity_check').fetchone()[0] == 'ok', name
@@ -236,7 +247,7 @@ fn what_killed_programs_committed_is_there_and_whole() -> Result<(), Skip> {
         let workers = [("a", "scmfs"), ("b", "scmfs"), ("c", "")];
         let mut workers =
             workers.map(|(name, vfs)| Worker::start(&python, vfs, &path, name, round * 31 + name.as_bytes()[0] as u64));
-        workers[(round % 3) as usize].work(5 + round as usize * 3);
+        workers[(round % 3) as usize].work(5 + round as usize);
         let server_too = round % 4 == 3;
         if server_too {
             mounted.kill();

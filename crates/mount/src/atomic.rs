@@ -25,6 +25,8 @@ const ABORT: u32 = flags::request(0, 0, 0xf5, 5);
 /// `_IOR(0xf5, 12, __u32)`, and what it answers: F2FS_FEATURE_ATOMIC_WRITE of SQLite's source.
 const GET_FEATURES: u32 = flags::request(2, 4, 0xf5, 12);
 const ATOMIC_WRITE: u32 = 4;
+/// From no more files anything is kept back at a time: each may take as much memory as a record of the volume's journal.
+const FILES_MAX: usize = 64;
 
 /// Whether an extended attribute is the way of the messages.
 pub(crate) fn is_batch(name: &[u8]) -> bool {
@@ -182,7 +184,7 @@ impl<V: Mountable> Served<V> {
         }
         let owner = caller::process(to).ok_or(Error::NotSupported)?;
         let mut files = self.atomic.files();
-        if files.get(&ino).is_some_and(|kept| kept.owner != owner) {
+        if files.get(&ino).map_or(files.len() >= FILES_MAX, |kept| kept.owner != owner) {
             return Err(Error::Busy);
         }
         files.entry(ino).or_insert(Kept { owner, staging: Staging::default() });
