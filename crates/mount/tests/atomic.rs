@@ -7,7 +7,7 @@ use pocketstone_lease::batch::{BYTES_MAX, Change, NAME, Offer, What};
 use pocketstone_mount::MountOptions;
 use pocketstone_scmfs::Operations;
 use pocketstone_testing::Skip;
-use rustix::fs::XattrFlags;
+use rustix::fs::{AtFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::Uid;
@@ -88,6 +88,28 @@ fn what_is_written_at_once_is_seen_by_all_that_read() -> Result<(), Skip> {
         fs::OpenOptions::new().write(true).open(&path).unwrap().write_all_at(b"0123456789", at).unwrap();
         expected[at as usize..at as usize + 10].copy_from_slice(b"0123456789");
     }
+    // Shorter and longer again, with nobody asking in between: what was cut off is gone.
+    let (size, ino) = (expected.len() as u64, fs::metadata(&path).unwrap().ino());
+    let what = |writes, size| What::Writes { writes, size, durable: false };
+    let open = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let mut content = vec![0; size as usize + 103];
+    let _ = open.read_at(&mut content, 0).unwrap();
+    change(&path, ino, what(vec![], size - 20_000)).unwrap();
+    open.write_all_at(b"end", size + 100).unwrap();
+    expected.truncate(size as usize - 20_000);
+    expected.resize(size as usize + 100, 0);
+    expected.extend(b"end");
+    open.read_exact_at(&mut content, 0).unwrap();
+    assert!(content == expected);
+    drop(open);
+    // Who asks for the time alone is told the new one.
+    let modified = || rustix::fs::statx(rustix::fs::CWD, &path, AtFlags::empty(), StatxFlags::MTIME).unwrap().stx_mtime;
+    let before = modified();
+    // More than a clock's tick.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    change(&path, ino, what(vec![(0, &expected[..10])], size + 103)).unwrap();
+    let after = modified();
+    assert!((after.tv_sec, after.tv_nsec) > (before.tv_sec, before.tv_nsec));
     // SAFETY: it is not used any more.
     unsafe { munmap(mapped.as_ptr().cast_mut().cast(), MAPPED).unwrap() };
     drop(file);
