@@ -1,5 +1,6 @@
 //! Kernel events of a run, from any recorder. [`crate::events_log`] has their binary format.
 
+use crate::run_marks::RunMarks;
 use crate::{Error, Result};
 
 /// One event.
@@ -188,24 +189,32 @@ impl EventLog {
         Some(&self.tasks[at].1)
     }
 
-    /// The run between the marks SQL_START and SQL_END, which PocketData's app writes into a phone's trace, and the
-    /// thread that wrote the first.
+    /// The longest run between marks `NAME_START` and `NAME_END`, which PocketData's app writes into a phone's trace
+    /// (`SQL_START` and `SQL_END`), and the thread that wrote the first.
     ///
     /// # Errors
-    /// `ErrorKind::User` if a mark is missing, or they are in the wrong order.
+    /// `ErrorKind::User` if no run has both marks in their order.
     pub fn phone_run(&self) -> Result<(u32, Window)> {
-        let mark = |word: &str| {
-            let named = |n: u32| self.marks.get(n as usize).is_some_and(|m| m.contains(word));
-            let found = self.events.iter().find(|e| matches!(e.kind, EventKind::Mark { text } if named(text)));
-            found.ok_or_else(|| {
-                Error::user(format!("the trace has no mark {word}"))
-                    .hint("PocketData's app writes the marks SQL_START and SQL_END to its trace")
-            })
-        };
-        let (start, end) = (mark("SQL_START")?, mark("SQL_END")?);
-        if end.time_ns < start.time_ns {
-            return Err(Error::user("SQL_END is before SQL_START"));
+        let mut runs = RunMarks::default();
+        for event in &self.events {
+            let EventKind::Mark { text } = event.kind else { continue };
+            let Some(text) = self.marks.get(text as usize) else { continue };
+            let end = |(app, start_ns)| (app, Window { start_ns, end_ns: event.time_ns });
+            runs.mark(text, |_| (event.pid, event.time_ns), end);
         }
-        Ok((start.pid, Window { start_ns: start.time_ns, end_ns: end.time_ns }))
+        let (runs, left) = runs.end();
+        let longest = runs.into_iter().rev().max_by_key(|(_, w)| w.end_ns.saturating_sub(w.start_ns));
+        longest.filter(|(_, w)| w.start_ns <= w.end_ns).ok_or_else(|| no_run(left.as_deref()))
+    }
+}
+
+/// The error of a trace without a run; `begun` is the name of one that does not end in it.
+pub fn no_run(begun: Option<&str>) -> Error {
+    let hint =
+        "PocketData's app writes the marks SQL_START and SQL_END to its trace; any NAME_START and NAME_END will do";
+    match begun {
+        Some(name) => Error::user(format!("the trace has a mark {name}_START and no {name}_END after it"))
+            .hint("the log ends before the run; record it again with a larger buffer"),
+        None => Error::user("the trace has no marks of a run, such as SQL_START and SQL_END").hint(hint),
     }
 }

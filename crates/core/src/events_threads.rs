@@ -1,6 +1,6 @@
 //! How threads spent their time: on a core, waiting for one, asleep, waiting for a device.
 
-use crate::events::{EventKind, EventLog, Window};
+use crate::events::{Event, EventKind, EventLog, Window};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a thread was doing.
@@ -41,21 +41,67 @@ fn state_of(letter: u8) -> ThreadState {
     }
 }
 
-/// Splits the threads' time within the window. Before a thread's first event, that event tells what it was
+/// Splits threads' time while events come, in order. Before a thread's first event, that event tells what it was
 /// doing: it ran if it leaves a core or does something else, slept if it is woken, waited if it gets a core.
-/// One that was started within the window is first seen when it is made ready: it counts as asleep before.
+/// One that was started within the time is first seen when it is made ready: it counts as asleep before.
 ///
 /// Kernels may leave out the switch from their idle thread (6.18 does, where a core that idled is given what was
 /// woken). A thread that does something or leaves a core without having been given one had it since it was woken.
-pub fn thread_times(log: &EventLog, window: Window, threads: &BTreeSet<u32>) -> Vec<ThreadTime> {
-    let mut times = Vec::new();
-    // What each does, since when, and whether it was woken for it.
-    let mut now: BTreeMap<u32, (ThreadState, u64, bool)> = BTreeMap::new();
-    let mut change = |thread: u32, at_ns: u64, before: ThreadState, after: Option<ThreadState>| {
-        if !threads.contains(&thread) {
-            return;
+#[derive(Debug)]
+pub struct ThreadClock {
+    start_ns: u64,
+    /// What each does, since when, and whether it was woken for it; `None` before its first event.
+    now: BTreeMap<u32, Option<(ThreadState, u64, bool)>>,
+}
+
+impl ThreadClock {
+    /// Splits the time of these threads from a moment on.
+    pub fn new(start_ns: u64, threads: &BTreeSet<u32>) -> ThreadClock {
+        ThreadClock { start_ns, now: threads.iter().map(|thread| (*thread, None)).collect() }
+    }
+
+    /// Takes an event. `each` is told of the spans that it ends, which begin at the first moment at the earliest.
+    pub fn event(&mut self, event: &Event, mut each: impl FnMut(ThreadTime)) {
+        let at_ns = event.time_ns;
+        match event.kind {
+            EventKind::Switch { prev, state, next } => {
+                self.change(prev, at_ns, ThreadState::Running, Some(state_of(state)), &mut each);
+                self.change(next, at_ns, ThreadState::Waiting, Some(ThreadState::Running), &mut each);
+            }
+            EventKind::Wake { pid } => {
+                self.change(pid, at_ns, ThreadState::Sleeping, Some(ThreadState::Waiting), &mut each);
+            }
+            _ => self.change(event.pid, at_ns, ThreadState::Running, None, &mut each),
         }
-        let (state, since, woken) = now.get(&thread).copied().unwrap_or((before, window.start_ns, false));
+    }
+
+    /// What a thread that is followed does now, where an event has told it.
+    pub fn state(&self, thread: u32) -> Option<ThreadState> {
+        self.now.get(&thread).copied().flatten().map(|(state, ..)| state)
+    }
+
+    /// Tells of the spans up to the end.
+    pub fn end(&self, end_ns: u64, mut each: impl FnMut(ThreadTime)) {
+        for (thread, now) in &self.now {
+            let Some((state, since, _)) = *now else { continue };
+            let start_ns = since.max(self.start_ns);
+            if start_ns < end_ns {
+                each(ThreadTime { thread: *thread, state, start_ns, end_ns });
+            }
+        }
+    }
+
+    /// `before` is what the event says that the thread did until now, `after` what it does next if not the same.
+    fn change(
+        &mut self,
+        thread: u32,
+        at_ns: u64,
+        before: ThreadState,
+        after: Option<ThreadState>,
+        each: &mut impl FnMut(ThreadTime),
+    ) {
+        let Some(now) = self.now.get_mut(&thread) else { return };
+        let (state, since, woken) = now.unwrap_or((before, self.start_ns, false));
         // It acts, and was given no core that one saw.
         let unseen = before == ThreadState::Running && state == ThreadState::Waiting && woken;
         let state = if unseen { ThreadState::Running } else { state };
@@ -64,41 +110,37 @@ pub fn thread_times(log: &EventLog, window: Window, threads: &BTreeSet<u32>) -> 
         if before == ThreadState::Sleeping && matches!(state, ThreadState::Running | ThreadState::Waiting) {
             return;
         }
-        if state == after && now.contains_key(&thread) {
-            now.insert(thread, (state, since, woken && !unseen));
+        if state == after && now.is_some() {
+            *now = Some((state, since, woken && !unseen));
             return;
         }
-        let (start_ns, end_ns) = (since.max(window.start_ns), at_ns.min(window.end_ns));
-        if start_ns < end_ns {
-            times.push(ThreadTime { thread, state, start_ns, end_ns });
+        let start_ns = since.max(self.start_ns);
+        if start_ns < at_ns {
+            each(ThreadTime { thread, state, start_ns, end_ns: at_ns });
         }
-        now.insert(thread, (after, at_ns, before == ThreadState::Sleeping));
+        *now = Some((after, at_ns, before == ThreadState::Sleeping));
+    }
+}
+
+/// Splits the threads' time within the window, as a [`ThreadClock`] does.
+pub fn thread_times(log: &EventLog, window: Window, threads: &BTreeSet<u32>) -> Vec<ThreadTime> {
+    let mut times = Vec::new();
+    let mut clock = ThreadClock::new(window.start_ns, threads);
+    let mut put = |time: ThreadTime| {
+        let time = ThreadTime { end_ns: time.end_ns.min(window.end_ns), ..time };
+        if time.start_ns < time.end_ns {
+            times.push(time);
+        }
     };
-    for event in &log.events {
-        match event.kind {
-            EventKind::Switch { prev, state, next } => {
-                change(prev, event.time_ns, ThreadState::Running, Some(state_of(state)));
-                change(next, event.time_ns, ThreadState::Waiting, Some(ThreadState::Running));
-            }
-            EventKind::Wake { pid } => change(pid, event.time_ns, ThreadState::Sleeping, Some(ThreadState::Waiting)),
-            _ => change(event.pid, event.time_ns, ThreadState::Running, None),
-        }
-    }
-    let last: Vec<u32> = now.keys().copied().collect();
-    for thread in last {
-        let (state, since, _) = now[&thread];
-        let start_ns = since.max(window.start_ns);
-        if start_ns < window.end_ns {
-            times.push(ThreadTime { thread, state, start_ns, end_ns: window.end_ns });
-        }
-    }
+    log.events.iter().for_each(|event| clock.event(event, &mut put));
+    clock.end(window.end_ns, put);
     times
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Event, SystemCall};
+    use crate::events::SystemCall;
 
     const ME: u32 = 7;
 

@@ -14,6 +14,7 @@ pub mod hint;
 pub mod log;
 pub mod outcome;
 pub mod pattern;
+pub mod run_marks;
 pub mod unavailable;
 pub mod units;
 pub mod volume;

@@ -6,9 +6,10 @@
 
 mod phone;
 
-pub use phone::{Bursts, PhoneSummary, phone_summary};
+pub use phone::{Bursts, Parameters, PhoneRuns, PhoneSummary, longest, phone_summary};
 
-use pocketstone_core::events::{EventKind, EventLog, SystemCall, Window};
+use crate::ftrace::Twin;
+use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall, Window};
 use pocketstone_core::events_threads::{ThreadState, ThreadTime, thread_times};
 use pocketstone_core::log::Call;
 use pocketstone_core::outcome::{Quantity, Unavailable};
@@ -279,19 +280,31 @@ impl FinishedCall {
 }
 
 fn finished_calls(log: &EventLog, threads: &BTreeSet<u32>) -> impl Iterator<Item = FinishedCall> {
-    let mut begun: HashMap<u32, (SystemCall, Option<u16>, u64)> = HashMap::new();
-    log.events.iter().filter(|e| threads.contains(&e.pid)).filter_map(move |event| match event.kind {
-        EventKind::Enter { call, file, .. } => {
-            begun.insert(event.pid, (call, file, event.time_ns));
-            None
+    let mut pairs = CallPairs::default();
+    log.events.iter().filter(|e| threads.contains(&e.pid)).filter_map(move |event| pairs.event(event))
+}
+
+/// Puts the starts and ends of each thread's calls together.
+#[derive(Debug, Default)]
+struct CallPairs {
+    begun: HashMap<u32, (SystemCall, Option<u16>, u64)>,
+}
+
+impl CallPairs {
+    fn event(&mut self, event: &Event) -> Option<FinishedCall> {
+        match event.kind {
+            EventKind::Enter { call, file, .. } => {
+                self.begun.insert(event.pid, (call, file, event.time_ns));
+                None
+            }
+            EventKind::Exit { call, result } => {
+                let (begun_call, file, start_ns) = self.begun.remove(&event.pid)?;
+                let end_ns = event.time_ns;
+                (begun_call == call).then_some(FinishedCall { call, file, start_ns, end_ns, result })
+            }
+            _ => None,
         }
-        EventKind::Exit { call, result } => {
-            let (begun_call, file, start_ns) = begun.remove(&event.pid)?;
-            let end_ns = event.time_ns;
-            (begun_call == call).then_some(FinishedCall { call, file, start_ns, end_ns, result })
-        }
-        _ => None,
-    })
+    }
 }
 
 /// A block request that is done.
@@ -313,23 +326,43 @@ impl BlockRequest {
     }
 }
 
-/// Requests in order of their completion. One that grew while it waited completes as more sectors than were
-/// issued: the earliest issue at its first sector is its own.
+/// Requests in order of their completion.
 pub(crate) fn block_requests(log: &EventLog) -> impl Iterator<Item = BlockRequest> {
-    let mut issued: HashMap<(u32, bool, u64), u64> = HashMap::new();
-    log.events.iter().filter_map(move |event| match event.kind {
-        EventKind::BlockIssue { device, write, sector, .. } => {
-            issued.entry((device, write, sector)).or_insert(event.time_ns);
-            None
+    let mut requests = RequestPairs::default();
+    log.events.iter().filter_map(move |event| requests.event(event, Twin::None))
+}
+
+/// Requests that are followed at once: the issues of more are not seen.
+const MOST_REQUESTS: usize = 1 << 16;
+
+/// Puts issues and completions of requests together. One that grew while it waited completes as more sectors than
+/// were issued: the earliest issue at its first sector is its own. Its insertion is none if an issue follows.
+#[derive(Debug, Default)]
+struct RequestPairs {
+    issued: HashMap<(u32, bool, u64), (u64, Twin)>,
+}
+
+impl RequestPairs {
+    fn event(&mut self, event: &Event, twin: Twin) -> Option<BlockRequest> {
+        match event.kind {
+            EventKind::BlockIssue { device, write, sector, .. } => {
+                let room = self.issued.len() < MOST_REQUESTS;
+                match self.issued.get_mut(&(device, write, sector)) {
+                    Some(issue) if issue.1 == Twin::Insert && twin == Twin::None => *issue = (event.time_ns, twin),
+                    None if room => drop(self.issued.insert((device, write, sector), (event.time_ns, twin))),
+                    _ => {}
+                }
+                None
+            }
+            EventKind::BlockComplete { device, write, sector, sectors } => Some(BlockRequest {
+                issued_ns: self.issued.remove(&(device, write, sector)).map(|(ns, _)| ns),
+                done_ns: event.time_ns,
+                write,
+                bytes: u64::from(sectors) * 512,
+            }),
+            _ => None,
         }
-        EventKind::BlockComplete { device, write, sector, sectors } => Some(BlockRequest {
-            issued_ns: issued.remove(&(device, write, sector)),
-            done_ns: event.time_ns,
-            write,
-            bytes: u64::from(sectors) * 512,
-        }),
-        _ => None,
-    })
+    }
 }
 
 fn file_costs(log: &EventLog, window: Window, threads: &BTreeSet<u32>) -> Vec<FileCost> {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::ftrace::{Context, OpenFile, read};
+use crate::ftrace::{Context, OpenFile, read, read_from};
+use std::collections::BTreeMap;
 
 /// The text is one thread, 10, on one processor; times in microseconds. Thread 20 is somebody else's.
 ///
@@ -138,12 +139,25 @@ fn a_phone_run_lies_between_its_marks() {
     let text = format!("{TEXT}{}{}", mark(105, "SQL_START"), mark(233, "SQL_END"));
     let log = read(text.as_bytes(), &Context::default()).unwrap().log;
     let expected = PhoneSummary {
+        name: "SQL".into(),
+        parameters: Parameters::default(),
         app: 10,
         start_ns: 105_000,
         runtime_ns: 128_000,
         // 105-112, 118-130, 140-155, 195-233.
         on_core_ns: 72_000,
         bursts: Bursts { count: 4, mean_ns: Some(18_000), max_ns: Some(38_000) },
+        // Not known before 141; 141-155 and 195-205; 205-233.
+        on_core_khz_ns: BTreeMap::from([(300, 24_000), (600, 28_000)]),
+        reads: 1,
+        read_bytes: 4096,
+        read_ns: 10_000,
+        writes: 1,
+        written_bytes: 256,
+        write_ns: 5_000,
+        // It returns after the mark.
+        syncs: 0,
+        sync_ns: 0,
         block_reads: 1,
         block_read_bytes: 4096,
         block_writes: 0,
@@ -151,6 +165,97 @@ fn a_phone_run_lies_between_its_marks() {
         block_mean_ns: Some(5_000),
     };
     assert_eq!(phone_summary(&log).unwrap(), expected);
+    assert_eq!(
+        (expected.on_core_share(), expected.mean_khz()),
+        (Some(0.5625), Some((24.0 * 300.0 + 28.0 * 600.0) / 52.0))
+    );
     let error = phone_summary(&EventLog::default()).unwrap_err();
     assert!(error.message().contains("SQL_START") && error.cure().is_some());
+}
+
+/// The runs of a text, as they are found while it is read: name, app, wall time, time on a core and bursts.
+fn runs(text: &str) -> pocketstone_core::Result<Vec<(String, u32, u64, u64, u64)>> {
+    let mut runs = PhoneRuns::default();
+    read_from(text.as_bytes(), &Context::default(), &mut runs).unwrap();
+    Ok(runs.end()?.into_iter().map(|r| (r.name, r.app, r.runtime_ns, r.on_core_ns, r.bursts.count)).collect())
+}
+
+/// A run of 10 ms, of which its app, 7, is on a core for 6 in three spans, on two cores; `mark` is the form of a mark,
+/// with `{}` for its text.
+fn phone(mark: &str, start: &str, end: &str) -> String {
+    let mark = |ms: u32, core: u32, text: &str| {
+        format!("<...>-7 [00{core}] ...1 1.{ms:03}000: {}\n", mark.replace("{}", text))
+    };
+    let switch = |ms: u32, core: u32, prev: u32, state: &str, next: u32| {
+        format!(
+            "<...>-{prev} [00{core}] ...2 1.{ms:03}000: sched_switch: prev_comm=x prev_pid={prev} prev_prio=120 \
+             prev_state={state} ==> next_comm=y next_pid={next} next_prio=120\n"
+        )
+    };
+    [
+        switch(1, 0, 0, "R", 7),
+        mark(2, 0, start),
+        switch(3, 0, 7, "S", 0),
+        switch(5, 1, 0, "R", 7),
+        switch(8, 1, 7, "R+", 9),
+        switch(10, 1, 9, "D", 7),
+        mark(12, 1, end),
+        switch(15, 1, 7, "S", 0),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_run_is_found_in_every_form_of_its_marks() {
+    for (mark, start, end, name) in [
+        ("tracing_mark_write: {\"EVENT\":\"{}\"}", "SQL_START", "SQL_END", "SQL"),
+        ("tracing_mark_write: {\"EVENT\":\"{}\"}\n", "BDB_START", "BDB_END", "BDB"),
+        ("tracing_mark_write: {}", "BDB100_START", "BDB100_END", "BDB100"),
+        ("tracing_mark_write: \"EVENT\":\"{}\"}\n", "DATABASE_OPEN_START", "DATABASE_OPEN_END", "DATABASE_OPEN"),
+        ("tracing_mark_write: B|7|{}", "WAL_START", "WAL_END", "WAL"),
+        ("print: 0xffffff80: {}", "H2_START", "H2_END", "H2"),
+        ("0: {}", "SQL_START", "SQL_END", ""),
+    ] {
+        let found = runs(&phone(mark, start, end));
+        match name {
+            "" => assert!(found.unwrap_err().message().contains("no marks")),
+            _ => assert_eq!(found.unwrap(), [(name.to_owned(), 7, 10_000_000, 6_000_000, 3)], "{mark}"),
+        }
+    }
+    let cut = phone("print: {}", "SQL_START", "nothing");
+    let error = runs(&cut).unwrap_err();
+    assert!(error.message().contains("SQL_START and no SQL_END") && error.cure().is_some(), "{error}");
+}
+
+#[test]
+fn a_run_is_the_same_read_at_once_or_bit_by_bit() {
+    let mark = |us: u64, text: &str| format!("a-10 [000] .... 0.{us:06}: tracing_mark_write: {text}\n");
+    let mut lines: Vec<String> = TEXT.lines().map(|line| format!("{line}\n")).collect();
+    lines.insert(2, mark(105, "SQL_START"));
+    lines.insert(2, mark(104, "{\"EVENT\":\"Parameters\", \"Database\":\"SQL\", \"Governor\":\"ondemand\"}"));
+    lines.insert(26, mark(233, "SQL_END"));
+    let text = lines.concat();
+    let mut found = PhoneRuns::default();
+    read_from(text.as_bytes(), &Context::default(), &mut found).unwrap();
+    let summary = phone_summary(&read(text.as_bytes(), &Context::default()).unwrap().log).unwrap();
+    assert_eq!(found.end().unwrap(), std::slice::from_ref(&summary));
+    assert_eq!((summary.runtime_ns, summary.on_core_ns), (128_000, 72_000));
+    assert_eq!(summary.parameters.governor.as_deref(), Some("ondemand"));
+}
+
+#[test]
+fn an_insertion_is_no_issue_where_there_are_both() {
+    let line = |us: u64, event: &str| format!("a-10 [000] .... 0.{us:06}: {event}\n");
+    let request = |us: u64, event: &str| line(us, &format!("{event}: 8,0 R 0 () 64 + 8 [a]"));
+    let (start, end) = (line(1, "print: A_START"), line(90, "print: A_END"));
+    let mean = |requests: &str| {
+        let mut runs = PhoneRuns::default();
+        read_from(format!("{start}{requests}{end}").as_bytes(), &Context::default(), &mut runs).unwrap();
+        runs.end().unwrap()[0].block_mean_ns
+    };
+    let (insert, issue) = (request(10, "block_rq_insert"), request(15, "block_rq_issue"));
+    let done = request(40, "block_rq_complete");
+    assert_eq!(mean(&format!("{insert}{done}")), Some(30_000));
+    assert_eq!(mean(&format!("{insert}{issue}{done}")), Some(25_000));
+    assert_eq!(mean(&done), None);
 }

@@ -12,9 +12,11 @@ pub use files::{FileNumber, OpenFile};
 
 use files::Files;
 use line::Line;
+use pocketstone_core::error::Context as _;
 use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall};
 use pocketstone_core::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, Read};
 
 /// The event that names the file which a thread is opening, defined by the recorder where it can.
 pub(crate) const OPEN_NAME: &str = "pocketstone_open";
@@ -33,7 +35,7 @@ pub struct Context {
 }
 
 /// What a text holds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// Its events.
     pub log: EventLog,
@@ -45,17 +47,45 @@ pub struct Reading {
     pub used: u64,
     /// Threads whose line named their process, and the process; ascending.
     pub processes: BTreeMap<u32, u32>,
+    /// Of events that have a twin, whether the text has the twin.
+    twins: [(Twin, bool); 2],
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Reading {
+            log: EventLog::default(),
+            lines: 0,
+            left_out: BTreeMap::new(),
+            used: 0,
+            processes: BTreeMap::new(),
+            twins: [(Twin::Wakeup, false), (Twin::Insert, false)],
+        }
+    }
 }
 
 /// Two kernels' events for one thing: the second is left out where the text has the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Twin {
+pub enum Twin {
+    /// It has none.
     None,
     /// sched_wakeup, beside sched_waking.
     Wakeup,
     /// block_rq_insert, beside block_rq_issue.
     Insert,
 }
+
+/// Takes a text's events while it is read. They come in the order of their lines: calls of phones, which are written
+/// when they have returned, come after events that are later than their starts.
+pub trait Sink {
+    /// An event that is no mark.
+    fn event(&mut self, event: Event, twin: Twin);
+    /// A mark: the event, whose index says nothing, and its text.
+    fn mark(&mut self, event: Event, text: &str);
+}
+
+/// The longest line that is read, in bytes: the kernel's have at most a page of 4096.
+const LONGEST_LINE_BYTES: u64 = 1 << 16;
 
 struct Pending {
     call: SystemCall,
@@ -66,49 +96,106 @@ struct Pending {
 /// Reads a text; bytes that are no UTF-8, which task names may hold, are replaced.
 ///
 /// # Errors
-/// `ErrorKind::Board` if a line is not understood, or the text says that the kernel lost events.
+/// As [`read_from`].
 pub fn read(text: &[u8], context: &Context) -> Result<Reading> {
-    let text = String::from_utf8_lossy(text);
-    let mut reader = Reader::new(context);
-    let mut lines = text.split('\n').peekable();
-    while let Some(line) = lines.next() {
-        // What is behind the last line's end is no line.
-        if line.is_empty() && lines.peek().is_none() {
-            break;
+    let mut collected = Collected::default();
+    let mut reading = read_from(text, context, &mut collected)?;
+    let Collected { mut events, marks, .. } = collected;
+    for (twin, present) in reading.twins {
+        if present {
+            events.retain(|(_, t)| *t != twin);
+        }
+    }
+    // Phones write a call when it has returned: its start lies behind the lines before.
+    events.sort_by_key(|(e, _)| e.time_ns);
+    reading.log.events = events.into_iter().map(|(e, _)| e).collect();
+    reading.log.marks = marks;
+    Ok(reading)
+}
+
+/// Reads a text of any length, whose events go to `sink`: what comes back holds none, and no marks.
+///
+/// # Errors
+/// `ErrorKind::User` if it cannot be read; `ErrorKind::Board` if a line is not understood, or the text says that the
+/// kernel lost events. A last line that is not whole is none: the log was cut off there.
+pub fn read_from(mut input: impl BufRead, context: &Context, sink: &mut dyn Sink) -> Result<Reading> {
+    let mut reader = Reader::new(context, sink);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = input.by_ref().take(LONGEST_LINE_BYTES).read_until(b'\n', &mut line);
+        if read.user(|| format!("cannot read the trace after line {}", reader.reading.lines))? == 0 {
+            return Ok(reader.end());
         }
         reader.reading.lines += 1;
-        reader.line(line)?;
+        let whole = line.ends_with(b"\n");
+        line.truncate(line.len() - usize::from(whole));
+        if !whole && line.len() as u64 == LONGEST_LINE_BYTES {
+            return Err(reader.unknown("is not an event", &String::from_utf8_lossy(&line)));
+        }
+        // Logs that came through a terminal have both ends.
+        line.truncate(line.len() - usize::from(line.ends_with(b"\r")));
+        let text = String::from_utf8_lossy(&line);
+        match reader.line(&text) {
+            Err(_) if !whole && reader.reading.lines > 1 => reader.leave_out("cut off")?,
+            done => done?,
+        }
     }
-    Ok(reader.end())
+}
+
+/// All events of a text, as a log has them.
+#[derive(Default)]
+struct Collected {
+    events: Vec<(Event, Twin)>,
+    marks: Vec<String>,
+    index: HashMap<String, u32>,
+}
+
+impl Sink for Collected {
+    fn event(&mut self, event: Event, twin: Twin) {
+        self.events.push((event, twin));
+    }
+
+    fn mark(&mut self, event: Event, text: &str) {
+        let index = match self.index.get(text) {
+            Some(index) => *index,
+            None => {
+                let index = self.marks.len() as u32;
+                self.marks.push(text.to_owned());
+                self.index.insert(text.to_owned(), index);
+                index
+            }
+        };
+        self.events.push((Event { kind: EventKind::Mark { text: index }, ..event }, Twin::None));
+    }
 }
 
 struct Reader<'a> {
     context: &'a Context,
+    sink: &'a mut dyn Sink,
     reading: Reading,
-    events: Vec<(Event, Twin)>,
     tasks: HashMap<u32, String>,
     files: Files,
     pending: HashMap<u32, Pending>,
-    marks: HashMap<String, u32>,
     /// Whether the last event's line was a mark, whose text may hold line ends.
     after_mark: bool,
-    waking: bool,
-    issue: bool,
+    /// Lines of the second of two twins.
+    wakeups: u64,
+    inserts: u64,
 }
 
 impl<'a> Reader<'a> {
-    fn new(context: &'a Context) -> Self {
+    fn new(context: &'a Context, sink: &'a mut dyn Sink) -> Self {
         Reader {
             context,
+            sink,
             reading: Reading::default(),
-            events: Vec::new(),
             tasks: HashMap::new(),
             files: Files::new(&context.open, &context.numbers),
             pending: HashMap::new(),
-            marks: HashMap::new(),
             after_mark: false,
-            waking: false,
-            issue: false,
+            wakeups: 0,
+            inserts: 0,
         }
     }
 
@@ -170,7 +257,12 @@ impl<'a> Reader<'a> {
     }
 
     fn put(&mut self, line: &Line<'_>, time_ns: u64, kind: EventKind, twin: Twin) {
-        self.events.push((Event { time_ns, cpu: line.cpu, pid: line.pid, kind }, twin));
+        match twin {
+            Twin::None => {}
+            Twin::Wakeup => self.wakeups += 1,
+            Twin::Insert => self.inserts += 1,
+        }
+        self.sink.event(Event { time_ns, cpu: line.cpu, pid: line.pid, kind }, twin);
     }
 
     /// Takes an event; `Ok(Some(reason))` where it is not used.
@@ -194,7 +286,7 @@ impl<'a> Reader<'a> {
             "sched_switch" => self.switch(body).ok_or(())?,
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
                 match name {
-                    "sched_waking" => self.waking = true,
+                    "sched_waking" => self.reading.twins[0].1 = true,
                     "sched_wakeup" => twin = Twin::Wakeup,
                     _ => {}
                 }
@@ -216,7 +308,7 @@ impl<'a> Reader<'a> {
                     return Ok(Some(format!("event not used: {name} of a discard")));
                 };
                 match name {
-                    "block_rq_issue" => self.issue = true,
+                    "block_rq_issue" => self.reading.twins[1].1 = true,
                     "block_rq_insert" => twin = Twin::Insert,
                     _ => {}
                 }
@@ -234,7 +326,9 @@ impl<'a> Reader<'a> {
                     "print" => body.split_once(": ").map_or(body, |(_, text)| text),
                     _ => body,
                 };
-                EventKind::Mark { text: self.mark(text) }
+                let kind = EventKind::Mark { text: 0 };
+                self.sink.mark(Event { time_ns: line.time_ns, cpu: line.cpu, pid: line.pid, kind }, text);
+                return Ok(None);
             }
             OPEN_NAME => {
                 let name = body.split_once("file=\"").and_then(|(_, n)| n.strip_suffix('"')).ok_or(())?;
@@ -243,7 +337,7 @@ impl<'a> Reader<'a> {
                 }
                 return Ok(Some(format!("name of an opened file: {OPEN_NAME}")));
             }
-            _ if phone::is_one(name) => return self.finished(line, name, body),
+            _ if phone::is_one(name) => return Ok(self.finished(line, name, body)),
             _ => return Ok(Some(format!("event not used: {name}"))),
         };
         self.put(line, line.time_ns, kind, twin);
@@ -271,16 +365,6 @@ impl<'a> Reader<'a> {
         let order = value("order").unwrap_or(0);
         let pages = 1u32.checked_shl(u32::try_from(order).ok()?)?;
         Some(EventKind::CacheMiss { file: self.files.numbered(device, inode), page: value("ofs")? / 4096, pages })
-    }
-
-    fn mark(&mut self, text: &str) -> u32 {
-        if let Some(index) = self.marks.get(text) {
-            return *index;
-        }
-        let index = self.reading.log.marks.len() as u32;
-        self.reading.log.marks.push(text.to_owned());
-        self.marks.insert(text.to_owned(), index);
-        index
     }
 
     fn process(&self, line: &Line<'_>) -> u32 {
@@ -328,47 +412,38 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    fn finished(&mut self, line: &Line<'_>, event: &str, body: &str) -> Result<Option<String>, ()> {
-        let done = match phone::read(event, body)? {
+    fn finished(&mut self, line: &Line<'_>, event: &str, body: &str) -> Option<String> {
+        let done = match phone::read(event, body) {
             phone::Said::Call(done) => done,
-            phone::Said::Other(action) => return Ok(Some(format!("event not used: {event} {action}"))),
+            phone::Said::Other(action) => return Some(format!("event not used: {event} {action}")),
+            phone::Said::Nothing => return Some(format!("event not understood: {event}")),
         };
+        let process = done.process.unwrap_or_else(|| self.process(line));
         let file = match (done.fd, &done.path) {
-            (Some(fd), _) => self.files.of(done.process, fd),
+            (Some(fd), _) => self.files.of(process, fd),
             (None, Some(path)) => self.files.named(path),
             (None, None) => None,
         };
         match (done.call, done.fd, &done.path) {
-            (SystemCall::Open, _, Some(path)) if done.result >= 0 => {
-                self.files.opened(done.process, done.result, path);
-            }
-            (SystemCall::Close, Some(fd), _) => self.files.closed(done.process, fd),
+            (SystemCall::Open, _, Some(path)) if done.result >= 0 => self.files.opened(process, done.result, path),
+            (SystemCall::Close, Some(fd), _) => self.files.closed(process, fd),
             _ => {}
         }
         let kind = EventKind::Enter { call: done.call, file, offset: done.offset, bytes: done.bytes };
         self.put(line, done.start_ns, kind, Twin::None);
         self.put(line, done.end_ns, EventKind::Exit { call: done.call, result: done.result }, Twin::None);
-        Ok(None)
+        None
     }
 
     fn end(mut self) -> Reading {
-        for (present, twin, name) in
-            [(self.waking, Twin::Wakeup, "sched_wakeup"), (self.issue, Twin::Insert, "block_rq_insert")]
-        {
-            let before = self.events.len();
-            if present {
-                self.events.retain(|(_, t)| *t != twin);
-            }
-            let twins = (before - self.events.len()) as u64;
-            if twins > 0 {
-                self.reading.left_out.insert(format!("event not used: {name}"), twins);
-                self.reading.used -= twins;
+        let twins = [("sched_wakeup", self.wakeups), ("block_rq_insert", self.inserts)];
+        for ((name, count), (_, present)) in twins.into_iter().zip(self.reading.twins) {
+            if present && count > 0 {
+                self.reading.left_out.insert(format!("event not used: {name}"), count);
+                self.reading.used -= count;
             }
         }
-        // Phones write a call when it has returned: its start lies behind the lines before.
-        self.events.sort_by_key(|(e, _)| e.time_ns);
         let log = &mut self.reading.log;
-        log.events = self.events.into_iter().map(|(e, _)| e).collect();
         log.tasks = self.tasks.into_iter().collect();
         log.tasks.sort();
         log.files = self.files.names;

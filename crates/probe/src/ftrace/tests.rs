@@ -107,8 +107,6 @@ fn what_is_not_understood_is_an_error_with_its_line() {
     for (text, line) in [
         ("nonsense\n", "line 1"),
         ("# x\na-1 [000] .... 1.0: sched_switch: prev_comm=x\n", "line 2"),
-        ("a-1 [000] .... 1.0: plsc_rw: {}\n", "line 1"),
-        ("a-1 [000] .... 1.0: plsc_new: {\"action\":\"x\"}\n", "line 1"),
         ("a-1 [000] .... 1.0: sys_read(fd: 1\n", "line 1"),
         ("a-1 [000] .... 1.0: block_rq_issue: 8,0 R\n", "line 1"),
         ("a-1 [000] .... 1.0: no event\n", "line 1"),
@@ -127,4 +125,59 @@ fn an_insertion_counts_only_where_there_is_no_issue_and_a_discard_never() {
     assert_eq!(kinds(&both).len(), 1);
     assert_eq!(reads(&both).left_out["event not used: block_rq_insert"], 1);
     assert!(kinds(&line("block_rq_issue", "DS")).is_empty());
+}
+
+/// Its text may hold anything between its quotes, and later kernels have more kinds.
+#[test]
+fn a_phones_events_that_are_not_understood_are_left_out() {
+    for (event, reason) in [
+        (r#"plsc_dup: {"action":"dup2", "oldfd":3, "newfd":4, "flags":0}"#, "event not used: plsc_dup dup2"),
+        (r#"plsc_ioprio: {"action":"ioprio_set", "which":1}"#, "event not used: plsc_ioprio ioprio_set"),
+        ("plsc_new: of no known form", "event not understood: plsc_new"),
+        (r#"plsc_rw: {"action":"read", "start":1}"#, "event not understood: plsc_rw"),
+        (r#"plsc_open: {"action":"open", "path":"/a"b", "start":1}"#, "event not understood: plsc_open"),
+        ("cpufreq_interactive_target: cpu=0 load=5", "event not used: cpufreq_interactive_target"),
+    ] {
+        let reading = reads(&format!("a-1 [000] .... 1.0: {event}\n"));
+        assert_eq!((reading.left_out.get(reason), reading.used), (Some(&1), 0), "{event}: {:?}", reading.left_out);
+    }
+    // A kernel that does not write the process.
+    let short =
+        r#"plsc_rw: {"action":"read", "start":5, "delta":2, "retval":1, "session":0, "fd":3, "bytes":9, "offset":0}"#;
+    assert_eq!(kinds(&format!("a-1 [000] .... 1.0: {short}\n")).len(), 2);
+}
+
+#[test]
+fn a_log_may_have_line_ends_of_a_terminal_and_be_cut_off() {
+    let text = "# x\r\na-1 [000] .... 1.0: cpu_idle: state=1 cpu_id=0\r\n\r\na-1 [000] .... 1.5: sched_switch: prev_co";
+    let reading = reads(text);
+    assert_eq!(reading.log.events.len(), 1);
+    assert_eq!((reading.lines, reading.left_out["cut off"], reading.left_out["blank line"]), (4, 1, 1));
+    let long = format!("# x\n{}", "a".repeat(1 << 20));
+    assert!(read(long.as_bytes(), &Context::default()).unwrap_err().message().contains("line 2"));
+}
+
+/// What a sink is told is what a log has, but for order and twins.
+#[test]
+fn events_may_be_taken_while_a_text_is_read() {
+    struct All(Vec<(Event, Twin)>, Vec<String>);
+    impl Sink for All {
+        fn event(&mut self, event: Event, twin: Twin) {
+            self.0.push((event, twin));
+        }
+        fn mark(&mut self, event: Event, text: &str) {
+            self.0.push((event, Twin::None));
+            self.1.push(text.to_owned());
+        }
+    }
+    for text in [MODERN, PHONE] {
+        let mut all = All(Vec::new(), Vec::new());
+        let reading = read_from(text.as_bytes(), &Context::default(), &mut all).unwrap();
+        let whole = reads(text);
+        let mut events: Vec<Event> = all.0.into_iter().filter(|(_, t)| *t != Twin::Wakeup).map(|(e, _)| e).collect();
+        events.sort_by_key(|e| e.time_ns);
+        assert_eq!(events, whole.log.events);
+        assert_eq!((all.1, reading.left_out, reading.used), (whole.log.marks, whole.left_out, whole.used));
+        assert!(reading.log.events.is_empty());
+    }
 }

@@ -4,9 +4,9 @@
 
 use pocketstone_core::events::Window;
 use pocketstone_core::events_log::{decode_events, encode_events};
-use pocketstone_probe::analysis::{analyse, phone_summary};
+use pocketstone_probe::analysis::{PhoneRuns, analyse, phone_summary};
 use pocketstone_probe::bench_meter::{self, Alignment, MeterFile, align};
-use pocketstone_probe::ftrace::{Context, read};
+use pocketstone_probe::ftrace::{Context, read, read_from};
 
 /// A trace of any text: nothing panics, every line is accounted for, and the events survive their log. Whether it
 /// was read.
@@ -19,7 +19,20 @@ pub fn ftrace_text(data: &[u8]) -> bool {
     if let Ok(bytes) = encode_events(&log) {
         assert_eq!(decode_events(&bytes).unwrap(), log);
     }
-    let _ = phone_summary(&log);
+    // The same lines with their events taken while they are read: as many, and runs of the same names.
+    let mut runs = PhoneRuns::default();
+    let bit_by_bit = read_from(data, &context, &mut runs).unwrap();
+    assert_eq!(
+        (bit_by_bit.lines, bit_by_bit.used, bit_by_bit.left_out),
+        (reading.lines, reading.used, reading.left_out)
+    );
+    for run in runs.end().iter().flatten() {
+        assert!(run.on_core_khz_ns.values().fold(0u64, |sum, ns| sum.saturating_add(*ns)) <= run.on_core_ns);
+        assert!(run.bursts.max_ns <= Some(run.on_core_ns) && run.mean_khz().is_none_or(f64::is_finite));
+    }
+    if let Ok(run) = phone_summary(&log) {
+        assert_eq!((run.app, run.start_ns), log.phone_run().map(|(app, window)| (app, window.start_ns)).unwrap());
+    }
     let threads = log.tasks.iter().map(|(pid, _)| *pid).collect();
     let _ = analyse(&log, Window { start_ns: 0, end_ns: u64::MAX }, &threads, &[], 1);
     true

@@ -1,0 +1,136 @@
+//! Marks that delimit runs in a trace: `NAME_START` and `NAME_END`, as PocketData's app writes them for its engines
+//! (`{"EVENT":"SQL_START"}`, `{"EVENT":"BDB_START"}`).
+
+/// Runs open at once: those of more names are left out, so that a trace of nothing but starts takes no memory.
+const MOST_OPEN: usize = 16;
+
+/// What a mark says of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunMark<'a> {
+    /// The run of this name begins.
+    Start(&'a str),
+    /// It ends.
+    End(&'a str),
+}
+
+impl<'a> RunMark<'a> {
+    /// What a mark's text says: its first word that ends in `_START` or `_END` and has a name before it.
+    pub fn of(text: &'a str) -> Option<RunMark<'a>> {
+        let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.find_map(|word| {
+            let start = word.strip_suffix("_START").map(RunMark::Start);
+            start.or_else(|| word.strip_suffix("_END").map(RunMark::End)).filter(|mark| !mark.name().is_empty())
+        })
+    }
+
+    fn name(&self) -> &'a str {
+        match self {
+            RunMark::Start(name) | RunMark::End(name) => name,
+        }
+    }
+}
+
+/// Finds the runs of a trace while it is read. A run within another one is a part of it and not told of; a start
+/// that is repeated before its end begins the run anew; an end without a start says nothing.
+#[derive(Debug)]
+pub struct RunMarks<Open, Done> {
+    /// Name and number of each run that has begun.
+    open: Vec<(String, u64, Open)>,
+    done: Vec<(u64, Done)>,
+    begun: u64,
+}
+
+impl<Open, Done> Default for RunMarks<Open, Done> {
+    fn default() -> Self {
+        RunMarks { open: Vec::new(), done: Vec::new(), begun: 0 }
+    }
+}
+
+impl<Open, Done> RunMarks<Open, Done> {
+    /// Takes a mark: `start` makes what is kept of a run that begins, from its name, and `end` what is told of it.
+    pub fn mark(&mut self, text: &str, start: impl FnOnce(&str) -> Open, end: impl FnOnce(Open) -> Done) {
+        let Some(mark) = RunMark::of(text) else { return };
+        let place = self.open.iter().position(|(name, ..)| name == mark.name());
+        match (mark, place) {
+            (RunMark::Start(name), place) => {
+                if let Some(place) = place {
+                    self.open.remove(place);
+                }
+                if self.open.len() < MOST_OPEN {
+                    self.begun += 1;
+                    self.open.push((name.to_owned(), self.begun, start(name)));
+                }
+            }
+            (RunMark::End(_), Some(place)) => {
+                let (_, number, run) = self.open.remove(place);
+                while self.done.last().is_some_and(|(within, _)| *within > number) {
+                    self.done.pop();
+                }
+                self.done.push((number, end(run)));
+            }
+            (RunMark::End(_), None) => {}
+        }
+    }
+
+    /// The runs that have begun and not ended.
+    pub fn open(&mut self) -> impl Iterator<Item = &mut Open> {
+        self.open.iter_mut().map(|(.., run)| run)
+    }
+
+    /// The runs that have ended, in the order of their ends; and the name of one that has not.
+    pub fn end(self) -> (Vec<Done>, Option<String>) {
+        (self.done.into_iter().map(|(_, run)| run).collect(), self.open.into_iter().map(|(name, ..)| name).next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_any_engine_and_no_others() {
+        for (text, expected) in [
+            (r#"{"EVENT":"SQL_START"}"#, Some(RunMark::Start("SQL"))),
+            (r#"{"EVENT":"BDB_END"}"#, Some(RunMark::End("BDB"))),
+            ("BDB100_START", Some(RunMark::Start("BDB100"))),
+            ("B|3180|WRITE_AHEAD_START", Some(RunMark::Start("WRITE_AHEAD"))),
+            ("H2_END\\n", Some(RunMark::End("H2"))),
+            ("START: App started", None),
+            ("END: app finished", None),
+            ("_START", None),
+            ("SQL_STARTED", None),
+            (r#"{"EVENT":"Workload A SQL"}"#, None),
+            ("", None),
+        ] {
+            assert_eq!(RunMark::of(text), expected, "{text}");
+        }
+    }
+
+    /// Name and marks of each run that is found.
+    fn runs(marks: &str) -> (Vec<String>, Option<String>) {
+        let mut runs = RunMarks::default();
+        for (n, mark) in marks.split(' ').enumerate() {
+            runs.mark(mark, |name| format!("{name} {n}"), |run: String| format!("{run} {n}"));
+        }
+        runs.end()
+    }
+
+    #[test]
+    fn the_outermost_runs_that_end() {
+        let found = |marks: &str, expected: &[&str], left: Option<&str>| {
+            let expected = expected.iter().map(|r| r.to_string()).collect::<Vec<_>>();
+            assert_eq!(runs(marks), (expected, left.map(str::to_owned)), "{marks}");
+        };
+        found("SQL_START x SQL_END", &["SQL 0 2"], None);
+        found("SQL_START SQL_END BDB_START BDB_END", &["SQL 0 1", "BDB 2 3"], None);
+        // Parts of a run, and a part that is never ended.
+        found("SQL_START A_START A_END B_START B_END SQL_END", &["SQL 0 5"], None);
+        found("OPEN_START SQL_START SQL_END", &["SQL 1 2"], Some("OPEN"));
+        found("SQL_END SQL_START", &[], Some("SQL"));
+        found("SQL_START SQL_START SQL_END SQL_END", &["SQL 1 2"], None);
+        let starts: Vec<String> = (0..100).map(|n| format!("N{n}_START")).collect();
+        let mut all = RunMarks::<u32, u32>::default();
+        starts.iter().for_each(|mark| all.mark(mark, |_| 0, |n| n));
+        assert_eq!(all.open().count(), MOST_OPEN);
+    }
+}
