@@ -2,7 +2,7 @@
 
 use crate::arguments::{AdviseGovernorArguments, AdviseReadaheadArguments};
 use crate::studies::study_of;
-use crate::{boards, screen};
+use crate::{boards, logs, screen};
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
@@ -16,8 +16,6 @@ use std::path::Path;
 /// # Errors
 /// `ErrorKind::User` if there is no such run or device, or the run cannot be replayed on it.
 pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
-    let store = Store::open(&arguments.folder, false)?;
-    let study = study_of(&store)?;
     let device = device(&arguments.device)?;
     let question = Question {
         only: &arguments.only,
@@ -26,8 +24,19 @@ pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
         levers: &arguments.levers,
         budget: arguments.budget,
         governors: &arguments.governors,
+        recorded_khz: arguments.recorded_khz,
     };
-    let answer = advise::governor(&store, &study, &question)?;
+    let answer = match arguments.folder.is_dir() || !arguments.folder.exists() {
+        true => {
+            let store = Store::open(&arguments.folder, false)?;
+            advise::governor(&store, &study_of(&store)?, &question)?
+        }
+        false => {
+            let log = logs::log(&arguments.folder)?;
+            advise::of_log(&log, logs::recorded(&arguments.folder)?, &question)
+                .map_err(|e| Error::user(format!("{} cannot be replayed", arguments.folder.display())).because(e))?
+        }
+    };
     match arguments.json {
         true => print_json(&answer)?,
         false => print(&answer, arguments.top),
@@ -102,6 +111,9 @@ fn print(answer: &Answer, top: usize) {
     }
     if answer.source == "calls" {
         say!("note: no kernel events were recorded, so each call counts entirely as time on a core");
+    }
+    if let Some(khz) = answer.assumed_khz {
+        say!("note: the log has no frequencies, so time on a core counts as at {khz} kHz (--recorded-khz)");
     }
     say!("\nlatency budget (mean): {}", format_ns(advice.budget_ns));
     match advice.bound_mj {

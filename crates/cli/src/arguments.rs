@@ -43,10 +43,11 @@ pub enum Command {
     Workload(WorkloadCommand),
     /// Export a traced cell of a run for a trace viewer
     Export(ExportArguments),
-    /// Summarize a kernel trace (ftrace text, for example from a phone)
+    /// Summarize kernel traces (ftrace text, for example from a phone): the runs between NAME_START and NAME_END
     Trace {
-        /// Text of the kernel's `trace` file; `-` is standard input
-        #[arg(value_name = "FILE")]
+        /// Text of the kernel's `trace` file, plain or compressed by gzip; `-` is standard input. Of a folder, a table
+        /// of all logs in it (*.log, *.log.gz, *.ftrace, *.txt), which traces.toml there may describe
+        #[arg(value_name = "FILE|DIR")]
         file: PathBuf,
         /// Print as JSON
         #[arg(long)]
@@ -271,8 +272,8 @@ pub enum AdviseCommand {
 /// Arguments of `advise governor`.
 #[derive(Debug, Args)]
 pub struct AdviseGovernorArguments {
-    /// The run's folder
-    #[arg(value_name = "RUN")]
+    /// The run's folder, or a phone's log (ftrace text, plain or compressed by gzip)
+    #[arg(value_name = "RUN|LOG")]
     pub folder: PathBuf,
     /// The device: a name in devices/ or a profile file
     #[arg(long, value_name = "D")]
@@ -283,6 +284,9 @@ pub struct AdviseGovernorArguments {
     /// SQL condition that selects the run, such as "workload = 'ycsb-b'"; uses the trials of the first match
     #[arg(long, value_name = "EXPR", default_value = "1")]
     pub only: String,
+    /// Frequency in kHz that a phone's log was recorded at, if the log does not say; by default the device's highest
+    #[arg(long, value_name = "KHZ", value_parser = clap::value_parser!(u32).range(1..))]
+    pub recorded_khz: Option<u32>,
     /// A lever of the replay, such as delay=lognormal:6ms or cores=1 (docs/studies.md); repeatable
     #[arg(long = "lever", value_name = "NAME=VALUE")]
     pub levers: Vec<String>,

@@ -12,6 +12,7 @@ mod arguments;
 mod boards;
 mod compare;
 mod energy;
+mod logs;
 mod progress;
 mod run;
 mod screen;
@@ -58,7 +59,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Import(arguments) => workloads::import(&arguments),
         Command::Workload(command) => workloads::workload(&command),
         Command::Export(arguments) => traces::export(&arguments),
-        Command::Trace { file, json } => traces::show(&file, json),
+        Command::Trace { file, json } => logs::show(&file, json),
         Command::Advise(AdviseCommand::Governor(arguments)) => advise::governor(&arguments),
         Command::Advise(AdviseCommand::Readahead(arguments)) => advise::read_ahead(&arguments),
         Command::Study(StudyCommand::Check { file, many_cells }) => check(&file, many_cells),

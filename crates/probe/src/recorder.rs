@@ -240,7 +240,7 @@ impl Recorder {
         // The reader sorts by time: one text behind the other is as good as one.
         let mut text = self.process.bytes()?;
         text.extend(self.machine.bytes()?);
-        let reading = ftrace::read(&text, &context)?;
+        let reading = ftrace::read(text.as_slice(), &context)?;
         let mut log = reading.log;
         let first_ns = log.events.first().map(|e| e.time_ns);
         if let Some(time_ns) = first_ns {

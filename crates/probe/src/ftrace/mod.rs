@@ -93,11 +93,11 @@ struct Pending {
     name: Option<String>,
 }
 
-/// Reads a text; bytes that are no UTF-8, which task names may hold, are replaced.
+/// Reads a text into a log; bytes that are no UTF-8, which task names may hold, are replaced.
 ///
 /// # Errors
 /// As [`read_from`].
-pub fn read(text: &[u8], context: &Context) -> Result<Reading> {
+pub fn read(text: impl BufRead, context: &Context) -> Result<Reading> {
     let mut collected = Collected::default();
     let mut reading = read_from(text, context, &mut collected)?;
     let Collected { mut events, marks, .. } = collected;

@@ -3,12 +3,16 @@
 use crate::models::replay::{self, recorded};
 use crate::results::store::{Store, StoredCell};
 use crate::specification::factor::{Point, describe};
+use crate::specification::recordings::Recorded;
 use crate::specification::setting::{LEVERS, Setting};
 use crate::specification::study::Study;
+use pocketstone_core::events::{EventKind, EventLog};
 use pocketstone_core::{Error, Result};
+use pocketstone_replay::activity::Activity;
 use pocketstone_replay::advise::{self, Advice, Budget};
 use pocketstone_replay::device::Device;
 use pocketstone_replay::governor::Spec;
+use pocketstone_replay::recorded::from_phone;
 use serde::Serialize;
 use std::path::Path;
 
@@ -27,13 +31,19 @@ pub struct Question<'a> {
     pub budget: Budget,
     /// Governors to rank besides the usual ones.
     pub governors: &'a [Spec],
+    /// Frequency in kHz that a phone's log was recorded at, where it does not say: by default the device's highest.
+    pub recorded_khz: Option<u32>,
 }
 
 /// The answer, all of it modelled.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answer {
-    /// Factors of the run.
+    /// Factors of the run; none of a log.
     pub point: Point,
+    /// What the log is of.
+    pub log: Option<Recorded>,
+    /// Frequency in kHz that time on a core was taken at where the log has none.
+    pub assumed_khz: Option<u32>,
     /// Number of its trials.
     pub trials: usize,
     /// The device.
@@ -51,6 +61,10 @@ pub struct Answer {
 impl Answer {
     /// The run in words.
     pub fn run(&self) -> String {
+        if let Some(log) = &self.log {
+            let known = [&log.workload, &log.engine, &log.delay, &log.governor].into_iter().flatten();
+            return known.map(String::as_str).collect::<Vec<_>>().join(" ");
+        }
         describe(&self.point, &["workload", "workload_file", "engine", "delay", "file_system"])
     }
 }
@@ -72,14 +86,49 @@ pub fn governor(store: &Store, study: &Study, question: &Question<'_>) -> Result
         activities.push(activity);
         source = from;
     }
-    let levers = setting.levers(cells[0].seed, cycles_scale)?;
-    let mut governors = advise::candidates(replay::cluster(&device, &setting)?)?;
+    let answer = ranked(question, &setting, &device, &activities, (cells[0].seed, cycles_scale), source)?;
+    Ok(Answer { point: cells[0].point.clone(), ..answer })
+}
+
+/// Ranks governors for the longest run of a phone's log. Where the log has no frequencies, its time on a core is taken
+/// at `question.recorded_khz`. `question.only` and `question.devices` are not used.
+///
+/// # Errors
+/// `ErrorKind::User` if the log has no run, a lever is invalid, or the run cannot be replayed on the device.
+pub fn of_log(log: &EventLog, of: Recorded, question: &Question<'_>) -> Result<Answer> {
+    let setting = setting(question.levers)?;
+    let device = setting.scaled(question.device)?;
+    let has = log.events.iter().any(|e| matches!(e.kind, EventKind::Frequency { .. }));
+    let khz = match question.recorded_khz {
+        Some(khz) => khz,
+        None => device.highest_khz()?,
+    };
+    // What a recording's nanosecond is worth on this device is of the lab's machine, not of a phone.
+    let activity = from_phone(log, f64::from(khz) / 1e6)?;
+    let answer = ranked(question, &setting, &device, &[activity], (1, 1.0), "events")?;
+    Ok(Answer { log: Some(of), assumed_khz: (!has).then_some(khz), ..answer })
+}
+
+/// The answer but for what the run is; `seed_scale`: seed of the levers, and what cycles are multiplied by.
+fn ranked(
+    question: &Question<'_>,
+    setting: &Setting,
+    device: &Device,
+    activities: &[Activity],
+    seed_scale: (u64, f64),
+    source: &'static str,
+) -> Result<Answer> {
+    let (seed, cycles_scale) = seed_scale;
+    let levers = setting.levers(seed, cycles_scale)?;
+    let mut governors = advise::candidates(replay::cluster(device, setting)?)?;
     governors.extend(question.governors.iter().filter(|g| !governors.contains(g)).cloned().collect::<Vec<_>>());
-    let advice = advise::rank(&activities, &device, &levers, &governors, question.budget)?;
+    let advice = advise::rank(activities, device, &levers, &governors, question.budget)?;
     let changed = LEVERS.iter().filter(|l| setting.value(l.name) != l.default);
     Ok(Answer {
-        point: cells[0].point.clone(),
-        trials: cells.len(),
+        point: Point::default(),
+        log: None,
+        assumed_khz: None,
+        trials: activities.len(),
         device: device.name.clone(),
         levers: changed.map(|l| format!("{}={}", l.name, setting.value(l.name))).collect(),
         cycles_scale,

@@ -5,6 +5,7 @@ pub mod factor;
 pub mod metric;
 pub mod origin;
 pub(crate) mod points;
+pub mod recordings;
 pub mod setting;
 pub mod study;
 pub mod traces;

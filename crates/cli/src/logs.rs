@@ -1,0 +1,227 @@
+//! `pocketstone trace`: what kernel's traces show, of one log or of all in a folder.
+
+use crate::screen;
+use flate2::bufread::MultiGzDecoder;
+use pocketstone_cli::print_json;
+use pocketstone_core::error::Context;
+use pocketstone_core::events::EventLog;
+use pocketstone_core::units::{format_bytes, format_ns};
+use pocketstone_core::{Error, Result};
+use pocketstone_probe::analysis::{PhoneRuns, PhoneSummary, longest};
+use pocketstone_probe::ftrace::{self, Reading};
+use pocketstone_study::specification::recordings::{BESIDE, Beside, Recorded};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Endings of files that are taken for logs in a folder.
+const ENDINGS: [&str; 4] = [".log", ".ftrace", ".txt", ".trace"];
+
+/// Says what a trace shows: of a phone's database run, how long it took and where.
+///
+/// # Errors
+/// `ErrorKind::User` if it cannot be read, or is not ftrace text; the message includes the line.
+pub fn show(path: &Path, json: bool) -> Result<u8> {
+    if path.is_dir() {
+        return folder(path, json);
+    }
+    let (reading, runs) = summed(path)?;
+    if json {
+        let runs_found = runs.as_deref().unwrap_or_default();
+        print_json(&serde_json::json!({
+            "lines": reading.lines, "events": reading.used, "left_out": reading.left_out,
+            "of": recorded(path)?, "run": longest(runs_found), "runs": runs_found,
+            "why_no_run": runs.as_ref().err().map(Error::chain),
+        }))?;
+        return Ok(0);
+    }
+    say!("{} lines, {} events", reading.lines, reading.used);
+    reading.left_out.iter().for_each(|(reason, count)| say!("  {count:>8} {reason}"));
+    match runs {
+        Ok(runs) => runs.iter().for_each(print),
+        Err(error) => say!("it contains no marked run: {}", error.chain()),
+    }
+    Ok(0)
+}
+
+fn print(run: &PhoneSummary) {
+    let time = |ns: u64| format_ns(ns as f64);
+    say!("run        {} of {} by thread {}", time(run.runtime_ns), run.name, run.app);
+    let optional = |ns: Option<u64>| ns.map_or("unavailable".to_owned(), time);
+    let bursts = run.bursts;
+    let (mean, max) = (optional(bursts.mean_ns), optional(bursts.max_ns));
+    say!("on core    {} in {} bursts, {mean} on average, {max} at most", time(run.on_core_ns), bursts.count);
+    for (khz, ns) in &run.on_core_khz_ns {
+        say!("  at {:>7} kHz {}", khz, time(*ns));
+    }
+    say!("reads      {} ({}) in {}", run.reads, format_bytes(run.read_bytes), time(run.read_ns));
+    say!("writes     {} ({}) in {}", run.writes, format_bytes(run.written_bytes), time(run.write_ns));
+    say!("syncs      {} in {}", run.syncs, time(run.sync_ns));
+    let (read, written) = (format_bytes(run.block_read_bytes), format_bytes(run.block_written_bytes));
+    let mean = optional(run.block_mean_ns);
+    say!("block I/O  {} reads ({read}), {} writes ({written}), {mean} on average", run.block_reads, run.block_writes);
+}
+
+/// A log's run in the table of a folder.
+#[derive(Debug, Serialize)]
+struct Row {
+    file: String,
+    of: Recorded,
+    run: Option<PhoneSummary>,
+    on_core_share: Option<f64>,
+    mean_khz: Option<f64>,
+    /// Why there is no run.
+    why_no_run: Option<String>,
+}
+
+fn folder(path: &Path, json: bool) -> Result<u8> {
+    let mut files = Vec::new();
+    logs_below(path, &mut files)?;
+    if files.is_empty() {
+        return Err(Error::user(format!("{} has no logs", path.display()))
+            .hint(format!("logs end in {}, each also with .gz", ENDINGS.join(", "))));
+    }
+    let mut rows = Vec::new();
+    for file in &files {
+        rows.extend(rows_of(file, file.strip_prefix(path).unwrap_or(file))?);
+    }
+    let key = |row: &Row| {
+        let of = &row.of;
+        (of.workload.clone(), of.engine.clone(), of.delay.clone(), of.governor.clone(), row.file.clone())
+    };
+    rows.sort_by_key(key);
+    let without = rows.iter().filter(|row| row.run.is_none()).count();
+    match json {
+        true => print_json(&rows)?,
+        false => table(&rows),
+    }
+    if without > 0 && !json {
+        say!("{without} of {} logs have no run:", files.len());
+        rows.iter().filter_map(|row| Some((row, row.why_no_run.as_ref()?))).for_each(|(row, why)| {
+            say!("  {}: {why}", row.file);
+        });
+    }
+    Ok(0)
+}
+
+fn rows_of(file: &Path, name: &Path) -> Result<Vec<Row>> {
+    let beside = recorded(file)?;
+    let file_name = name.display().to_string();
+    let found = summed(file).and_then(|(_, runs)| runs);
+    let row = |run: Option<PhoneSummary>, why_no_run| {
+        let of = match &run {
+            Some(run) => recorded_of(&beside, run),
+            None => beside.clone(),
+        };
+        let (on_core_share, mean_khz) = run.as_ref().map_or((None, None), |r| (r.on_core_share(), r.mean_khz()));
+        Row { file: file_name.clone(), of, run, on_core_share, mean_khz, why_no_run }
+    };
+    Ok(match found {
+        Ok(runs) => runs.into_iter().map(|run| row(Some(run), None)).collect(),
+        Err(error) => vec![row(None, Some(error.chain()))],
+    })
+}
+
+fn table(rows: &[Row]) {
+    let head = ["run", "takes", "on core", "share", "bursts", "mean", "MHz", "reads/writes/syncs", "block r/w"];
+    let unknown = || "?".to_owned();
+    let mut cells = Vec::new();
+    for row in rows {
+        let Some(run) = &row.run else { continue };
+        let of = [&row.of.workload, &row.of.engine, &row.of.delay, &row.of.governor];
+        let of: Vec<&str> = of.into_iter().flatten().map(String::as_str).collect();
+        cells.push(vec![
+            if of.is_empty() { row.file.clone() } else { of.join(" ") },
+            format_ns(run.runtime_ns as f64),
+            format_ns(run.on_core_ns as f64),
+            row.on_core_share.map_or_else(unknown, |share| format!("{:.1} %", 100.0 * share)),
+            run.bursts.count.to_string(),
+            run.bursts.mean_ns.map_or_else(unknown, |ns| format_ns(ns as f64)),
+            row.mean_khz.map_or_else(unknown, |khz| format!("{:.0}", khz / 1e3)),
+            format!("{}/{}/{}", run.reads, run.writes, run.syncs),
+            format!("{}/{}", run.block_reads, run.block_writes),
+        ]);
+    }
+    say!("{}", screen::table(&head.map(str::to_owned), &cells, 8, false));
+    if rows.iter().any(|row| row.run.is_some() && row.mean_khz.is_none()) {
+        say!("MHz is `?` where a log has no event cpu_frequency");
+    }
+}
+
+/// What a log is of, by its file's name and the TOML beside it.
+///
+/// # Errors
+/// `ErrorKind::User` if that TOML cannot be read, or is wrong.
+pub fn recorded(file: &Path) -> Result<Recorded> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let beside = file.parent().unwrap_or(Path::new("")).join(BESIDE);
+    let said = match beside.is_file() {
+        true => {
+            let text = std::fs::read_to_string(&beside).user(|| format!("cannot read {}", beside.display()))?;
+            Beside::parse(&text).map_err(|e| Error::user(format!("{} is not usable", beside.display())).because(e))?
+        }
+        false => Beside::default(),
+    };
+    Ok(said.of(&name).or(Recorded::of_name(&name)))
+}
+
+/// That, and where neither says anything, what the app wrote of the run.
+fn recorded_of(beside: &Recorded, run: &PhoneSummary) -> Recorded {
+    let said = &run.parameters;
+    let word = |word: &'static str| match word {
+        "workload" => said.workload.as_deref(),
+        "engine" => said.database.as_deref().or(Some(run.name.as_str())),
+        "delay" => said.delay.as_deref(),
+        _ => said.governor.as_deref(),
+    };
+    let words = Recorded::of_words(word("workload"), word("engine"), word("delay"), word("governor"));
+    beside.clone().or(words)
+}
+
+/// The whole log of a file.
+///
+/// # Errors
+/// As [`show`].
+pub fn log(file: &Path) -> Result<EventLog> {
+    Ok(ftrace::read(open(file)?, &ftrace::Context::default()).map_err(unreadable(file))?.log)
+}
+
+/// What a file holds but for its events, and its runs.
+fn summed(file: &Path) -> Result<(Reading, Result<Vec<PhoneSummary>>)> {
+    let mut runs = PhoneRuns::default();
+    let reading = ftrace::read_from(open(file)?, &ftrace::Context::default(), &mut runs).map_err(unreadable(file))?;
+    Ok((reading, runs.end()))
+}
+
+fn unreadable(file: &Path) -> impl FnOnce(Error) -> Error {
+    move |e| Error::user(format!("{} is not a readable trace", file.display())).because(e)
+}
+
+/// A file's text, or that of standard input, unpacked where it begins as gzip's do.
+fn open(file: &Path) -> Result<Box<dyn BufRead>> {
+    let failed = || format!("cannot read {}", file.display());
+    let mut input: Box<dyn BufRead> = match file.as_os_str() == "-" {
+        true => Box::new(std::io::stdin().lock()),
+        false => Box::new(BufReader::with_capacity(1 << 16, File::open(file).user(failed)?)),
+    };
+    let packed = input.fill_buf().user(failed)?.starts_with(&[0x1f, 0x8b]);
+    Ok(if packed { Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(input))) } else { input })
+}
+
+/// The logs in a folder and those below it, in the order of their names; links are not followed.
+fn logs_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let failed = || format!("cannot read {}", folder.display());
+    let mut entries: Vec<_> = std::fs::read_dir(folder).user(failed)?.collect::<std::io::Result<_>>().user(failed)?;
+    entries.sort_by_key(|entry| entry.file_name());
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().to_lowercase();
+        let stem = name.strip_suffix(".gz").unwrap_or(&name);
+        if entry.file_type().user(failed)?.is_dir() {
+            logs_below(&entry.path(), found)?;
+        } else if ENDINGS.iter().any(|ending| stem.ends_with(ending)) {
+            found.push(entry.path());
+        }
+    }
+    Ok(())
+}
