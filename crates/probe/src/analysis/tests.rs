@@ -173,8 +173,11 @@ fn a_phone_run_lies_between_its_marks() {
     assert!(error.message().contains("SQL_START") && error.cure().is_some());
 }
 
-/// The runs of a text, as they are found while it is read: name, app, wall time, time on a core and bursts.
-fn runs(text: &str) -> pocketstone_core::Result<Vec<(String, u32, u64, u64, u64)>> {
+/// Name, app, wall time, time on a core and bursts.
+type Found = (String, u32, u64, u64, u64);
+
+/// The runs of a text, as they are found while it is read.
+fn runs(text: &str) -> pocketstone_core::Result<Vec<Found>> {
     let mut runs = PhoneRuns::default();
     read_from(text.as_bytes(), &Context::default(), &mut runs).unwrap();
     Ok(runs.end()?.into_iter().map(|r| (r.name, r.app, r.runtime_ns, r.on_core_ns, r.bursts.count)).collect())

@@ -124,7 +124,8 @@ pub fn read_from(mut input: impl BufRead, context: &Context, sink: &mut dyn Sink
     loop {
         line.clear();
         let read = input.by_ref().take(LONGEST_LINE_BYTES).read_until(b'\n', &mut line);
-        if read.user(|| format!("cannot read the trace after line {}", reader.reading.lines))? == 0 {
+        let failed = || format!("cannot read the trace after line {}", reader.reading.lines);
+        if read.user(failed).map_err(|e| e.hint("it may be cut off or damaged; copy it again"))? == 0 {
             return Ok(reader.end());
         }
         reader.reading.lines += 1;
