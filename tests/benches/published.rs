@@ -132,7 +132,7 @@ fn h2(folder: &Path) {
 
 fn trace(folder: &Path, name: &str) -> (Reading, PhoneSummary) {
     let text = unpacked("gzip", &folder.join("ftrace").join(name));
-    let reading = read(&text, &Context::default()).unwrap();
+    let reading = read(text.as_slice(), &Context::default()).unwrap();
     let summary = phone_summary(&reading.log).unwrap();
     (reading, summary)
 }
