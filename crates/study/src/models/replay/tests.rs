@@ -340,7 +340,11 @@ fn advice_ranks_governors_for_the_trials_of_a_run() {
     let ask = |only: &str, levers: &[String], budget: &str| {
         let budget = budget.parse().unwrap();
         let devices = folder.path();
-        governor(&store, &study, &Question { only, device: &device, devices, levers, budget, governors: &[] })
+        governor(
+            &store,
+            &study,
+            &Question { only, device: &device, devices, levers, budget, governors: &[], recorded_khz: None },
+        )
     };
     let answer = ask("workload = 'pocketdata-c'", &[], "2.5ms").unwrap();
     assert_eq!((answer.trials, answer.source, answer.cycles_scale), (2, "events", 1.0));
