@@ -1,13 +1,15 @@
-//! The `postmark` workload beside the program PostMark, as strace sees it: the same rules, the same mix.
+//! The `postmark` workload beside the program PostMark, as strace sees it: its transactions alone keep the same rules
+//! and have the same mix; a whole run is the same, call for call.
 
 use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::command::run;
 use pocketstone_tests::suites::command;
-use pocketstone_workload::postmark::postmark_operations;
+use pocketstone_workload::postmark::program::ProgramSpec;
 use pocketstone_workload::{Data, PostmarkSpec};
 use pocketstone_workload::{FileWorkload, Operation, Purpose};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 const FILES: u64 = 200;
 const TRANSACTIONS: u64 = 2000;
@@ -16,7 +18,7 @@ const MOST: u64 = 10_000;
 const BLOCK: u64 = 512;
 
 /// What is done to one file: by open() until close(), or by unlink(). Bytes are those of each read() or write().
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 enum Event {
     Create(u32, Vec<u64>),
     Read(u32, Vec<u64>),
@@ -30,7 +32,8 @@ fn events_of_program(text: &str) -> Vec<Event> {
     let mut open: Option<(u32, String, Vec<u64>)> = None;
     for line in text.lines() {
         let quoted = line.split('"').nth(1).unwrap_or_default();
-        let file = || quoted.rsplit('/').next().and_then(|name| name.parse().ok());
+        // PostMark counts its files from 1, we from 0.
+        let file = || quoted.rsplit('/').next()?.parse::<u32>().ok()?.checked_sub(1);
         let result: u64 = line.rsplit("= ").next().and_then(|n| n.trim().parse().ok()).unwrap_or(0);
         if line.starts_with("openat") {
             open = file().map(|file| (file, line.to_owned(), Vec::new()));
@@ -38,12 +41,11 @@ fn events_of_program(text: &str) -> Vec<Event> {
             events.extend(file().map(Event::Delete));
         } else if line.starts_with("close") {
             events.extend(open.take().map(|(file, flags, bytes)| match flags {
-                flags if flags.contains("O_CREAT") => Event::Create(file, bytes),
                 flags if flags.contains("O_APPEND") => Event::Append(file, bytes),
+                flags if flags.contains("O_CREAT") => Event::Create(file, bytes),
                 _ => Event::Read(file, bytes),
             }));
-        } else if let (Some((_, _, bytes)), 1..) = (&mut open, result) {
-            // Where a size is a multiple of the block, it ends with a call that moves nothing.
+        } else if let Some((_, _, bytes)) = &mut open {
             bytes.push(result);
         }
     }
@@ -54,7 +56,7 @@ fn events_of_program(text: &str) -> Vec<Event> {
 fn events_of_workload(spec: &PostmarkSpec, seed: u64) -> Vec<Event> {
     let there = spec.population(seed).list();
     let mut events: Vec<Event> = (0..).zip(there).map(|(n, f)| Event::Create(n, vec![f.bytes])).collect();
-    for operation in postmark_operations(spec, seed) {
+    for operation in spec.operations(seed) {
         match operation {
             Operation::Create { file } => events.push(Event::Create(file, Vec::new())),
             Operation::Open { file, purpose: Purpose::Append } => events.push(Event::Append(file, Vec::new())),
@@ -84,7 +86,8 @@ struct Mix {
 
 fn blocks_are_whole(bytes: &[u64]) {
     let Some((last, whole)) = bytes.split_last() else { return };
-    assert!(whole.iter().all(|b| *b == BLOCK) && (1..=BLOCK).contains(last), "{bytes:?}");
+    // Where a size is a multiple of the block, PostMark ends with a call that moves nothing.
+    assert!(whole.iter().all(|b| *b == BLOCK) && *last <= BLOCK, "{bytes:?}");
 }
 
 /// Holds transactions against PostMark's rules, and says what is random of them.
@@ -134,30 +137,41 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// What strace shows of PostMark from the first file on, with files, transactions, smallest and largest size.
+fn traced(strace: &Path, postmark: &Path, numbers: (u64, u64, u64, u64), settings: &str) -> String {
+    let home = tempfile::tempdir().expect("a folder");
+    let (folder, words, log) = (home.path().join("files"), home.path().join("words"), home.path().join("log"));
+    fs::create_dir(&folder).expect("a folder");
+    let (files, transactions, least, most) = numbers;
+    let instructions = format!(
+        "set location {}\nset size {least} {most}\nset number {files}\nset transactions {transactions}\n{settings}\
+         run\nquit\n",
+        folder.display()
+    );
+    fs::write(&words, instructions).expect("instructions");
+    let mut traced = command(strace);
+    traced.args(["-f", "-s", "0", "-e", "trace=openat,read,write,close,unlink", "-o"]).arg(&log);
+    let ran = run(traced.arg(postmark).arg(&words)).ends_with(0).says(&["Deleting files...Done"]);
+    assert!(!format!("{}{}", ran.out, ran.err).contains("Error"), "{ran}");
+    let text = fs::read_to_string(&log).expect("strace's log");
+    // Each line has a process's number before it.
+    let lines: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(' ')?.1.trim_start())).collect();
+    let place = format!("\"{}/", folder.display());
+    let start = lines.iter().position(|line| line.contains(&place)).expect("PostMark made a file");
+    lines[start..].join("\n")
+}
+
 #[test]
 fn our_transactions_keep_the_rules_of_the_program_and_have_its_mix() {
     let postmark = or_skip!(program("postmark", "postmark"));
     let strace = or_skip!(program("strace", "strace"));
-    let home = tempfile::tempdir().expect("a folder");
-    let (files, words, log) = (home.path().join("files"), home.path().join("words"), home.path().join("log"));
-    fs::create_dir(&files).expect("a folder");
-    let instructions = format!(
-        "set location {}\nset size {LEAST} {MOST}\nset number {FILES}\nset transactions {TRANSACTIONS}\nset read \
-         {BLOCK}\nset write {BLOCK}\nset buffering false\nset seed 42\nrun\nquit\n",
-        files.display()
-    );
-    fs::write(&words, instructions).expect("instructions");
-    let mut traced = command(&strace);
-    traced.args(["-s", "0", "-e", "trace=openat,read,write,close,unlink", "-o"]).arg(&log).arg(&postmark).arg(&words);
-    run(&mut traced).ends_with(0).says(&["Deleting files...Done"]);
-    let text = fs::read_to_string(&log).expect("strace's log");
-    let folder = files.display().to_string();
-    let start = text.find(&format!("\"{folder}/")).map(|at| text[..at].rfind('\n').map_or(0, |n| n + 1));
-    let theirs = judge(&events_of_program(&text[start.expect("PostMark made a file")..]));
+    let settings = format!("set read {BLOCK}\nset write {BLOCK}\nset buffering false\nset seed 42\n");
+    let numbers = (FILES, TRANSACTIONS, LEAST, MOST);
+    let theirs = judge(&events_of_program(&traced(&strace, &postmark, numbers, &settings)));
 
     let (files, least_file_bytes, file_bytes) = (FILES, LEAST, MOST);
     let (transactions, request_bytes, data) = (TRANSACTIONS, BLOCK, Data::Random);
-    let spec = PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, data };
+    let spec = PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, data, program: None };
     let ours = judge(&events_of_workload(&spec, 42));
     // 2,000 coins: a standard deviation of 22.4, of a difference of two 31.6; five of them.
     assert!((theirs.reads - ours.reads).abs() <= 158.0, "{} reads and {}", theirs.reads, ours.reads);
@@ -169,4 +183,57 @@ fn our_transactions_keep_the_rules_of_the_program_and_have_its_mix() {
     let (their_part, our_part) = (mean(&theirs.filled), mean(&ours.filled));
     assert!(theirs.filled.len() >= 600 && ours.filled.len() >= 600);
     assert!((their_part - our_part).abs() <= 0.085, "{their_part} and {our_part}");
+}
+
+#[test]
+fn a_whole_run_is_the_programs_call_for_call() {
+    let postmark = or_skip!(program("postmark", "postmark"));
+    let strace = or_skip!(program("strace", "strace"));
+    let usual =
+        ProgramSpec { write_bytes: 512, bias_read: Some(5), bias_create: Some(5), subdirectories: 1, buffered: true };
+    let own = |change: &dyn Fn(&mut ProgramSpec)| {
+        let mut program = usual.clone();
+        change(&mut program);
+        program
+    };
+    let runs = [
+        (42, 512, (200, 2000, 500, 10_000), usual.clone()),
+        (1, 300, (50, 500, 500, 20_000), own(&|p| (p.write_bytes, p.subdirectories) = (3000, 4))),
+        (7, 1024, (60, 400, 1, 4096), own(&|p| p.buffered = false)),
+        (3, 8, (20, 300, 16, 20), own(&|p| (p.write_bytes, p.buffered, p.bias_read) = (4, false, Some(9)))),
+        (9, 512, (20, 300, 700, 700), own(&|p| p.bias_create = Some(8))),
+        // All of them are deleted: the transactions end.
+        (2_147_483_647, 512, (10, 300, 500, 1000), own(&|p| p.bias_create = Some(1))),
+        (5, 512, (10, 60, 500, 1000), own(&|p| (p.bias_read, p.bias_create) = (None, Some(10)))),
+        (6, 512, (10, 60, 500, 1000), own(&|p| p.bias_create = None)),
+    ];
+    for (seed, request_bytes, numbers, program) in runs {
+        let bias = |bias: Option<u64>| bias.map_or("-1".into(), |tenths| tenths.to_string());
+        let ProgramSpec { write_bytes, subdirectories, buffered, .. } = program;
+        let mut settings = format!(
+            "set read {request_bytes}\nset write {write_bytes}\nset bias read {}\nset bias create {}\nset buffering \
+             {buffered}\nset seed {seed}\n",
+            bias(program.bias_read),
+            bias(program.bias_create)
+        );
+        if subdirectories > 1 {
+            settings += &format!("set subdirectories {subdirectories}\n");
+        }
+        let text = traced(&strace, &postmark, numbers, &settings);
+        let (files, transactions, least_file_bytes, file_bytes) = numbers;
+        let (data, program) = (Data::Random, Some(program));
+        let spec = PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, data, program };
+        spec.check().expect("settings that PostMark has, too");
+        let (theirs, ours) = (events_of_program(&text), events_of_workload(&spec, seed));
+        let same = theirs.iter().zip(&ours).take_while(|(theirs, ours)| theirs == ours).count();
+        let differ = (theirs.get(same), ours.get(same));
+        assert_eq!(differ, (None, None), "seed {seed}: after {same} events of {} and {}", theirs.len(), ours.len());
+        if subdirectories > 1 {
+            let folder_of = |line: &str| line.split("/s").nth(1)?.split('/').next()?.parse::<u64>().ok();
+            let theirs: Vec<u64> = text.lines().filter(|line| line.contains("O_TRUNC")).filter_map(folder_of).collect();
+            let names = spec.names(seed);
+            let ours: Vec<u64> = names.iter().filter_map(|n| n.split(['-', '/']).nth(1)?.parse().ok()).collect();
+            assert_eq!(theirs, ours);
+        }
+    }
 }

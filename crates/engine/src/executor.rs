@@ -6,7 +6,7 @@ use crate::{Engine, Touch, Tree};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Prefetched;
 use pocketstone_core::{Error, Result};
-use pocketstone_workload::{Caches, Content, FileWorkload, Operation, Purpose};
+use pocketstone_workload::{Caches, Content, FileWorkload, Operation, Purpose, directory_name};
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -212,7 +212,7 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 std::hint::black_box(self.tree.stat(self.name(file)?)?);
             }
             Operation::MakeDirectory { directory } => {
-                self.tree.mkdir(&c_name(&format!("directory-{directory:08}"))?)?;
+                self.tree.mkdir(&c_name(&directory_name(directory))?)?;
             }
             Operation::List => {
                 std::hint::black_box(self.tree.list()?);

@@ -83,9 +83,14 @@ pub trait FileWorkload {
 
     /// The names of all files, by their numbers.
     fn names(&self, seed: u64) -> Vec<String> {
-        let population = self.population(seed);
-        let new = population.files..population.files + self.new_files();
-        let there = population.list().into_iter().map(|file| file.name);
-        there.chain(new.map(|number| file_name(number as u32))).collect()
+        usual_names(self, seed)
     }
+}
+
+/// The names of a workload's files where it says nothing of its own: those of the population, then numbers.
+pub(crate) fn usual_names<W: FileWorkload + ?Sized>(workload: &W, seed: u64) -> Vec<String> {
+    let population = workload.population(seed);
+    let new = population.files..population.files + workload.new_files();
+    let there = population.list().into_iter().map(|file| file.name);
+    there.chain(new.map(|number| file_name(number as u32))).collect()
 }

@@ -28,6 +28,8 @@ pub enum Kind {
     Delay,
     /// true or false.
     Flag,
+    /// A number from 0 to 10, or the word `none`.
+    TenthsOrNone,
 }
 
 /// A value of a factor.
@@ -168,6 +170,11 @@ meanings! {
     Nanoseconds: Kind::Nanoseconds => u64, Value::as_u64;
     /// true or false.
     Flag: Kind::Flag => bool, |value| if let Value::Flag(flag) = value { Some(*flag) } else { None };
+    /// So many of ten, or `None` for `none`.
+    TenthsOrNone: Kind::TenthsOrNone => Option<u64>, |value| match value {
+        Value::Text(none) if none == "none" => Some(None),
+        value => value.as_u64().filter(|tenths| *tenths <= 10).map(Some),
+    };
     /// Any text.
     Text: Kind::Text => String, |value| value.as_str().map(str::to_owned);
     /// The name of a volume.

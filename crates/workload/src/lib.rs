@@ -27,7 +27,7 @@ pub use content::{Content, Data, filler_bytes};
 pub use definition::FileWorkload;
 pub use files::{FileOperation, FilesSpec, Sync};
 pub use operation::{Operation, Prefetch, Purpose};
-pub use population::{Caches, NewFile, Population, Sizes, file_name};
+pub use population::{Caches, NewFile, Population, Sizes, directory_name, file_name};
 pub use postmark::PostmarkSpec;
 pub use read::{ReadAccess, ReadSpec, read_operations};
 pub use table::{Definition, Workload};

@@ -33,6 +33,11 @@ pub fn file_name(file: u32) -> String {
     format!("file-{file:08}")
 }
 
+/// Name of a directory that a workload makes in the folder.
+pub fn directory_name(directory: u32) -> String {
+    format!("directory-{directory:08}")
+}
+
 /// Files to prepare.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,17 +1,22 @@
-//! The transactions of PostMark.
+//! PostMark: its transactions alone, on files that are there, or a whole run as the program makes it.
 
-use crate::definition::{Defined, FileWorkload};
-use crate::factor::{AnyFactor, Bytes, Factor, Impossible, Point, blame};
+pub mod program;
+mod twister;
+
+use self::program::ProgramSpec;
+use crate::definition::{Defined, FileWorkload, usual_names};
+use crate::factor::{AnyFactor, Bytes, Count, Factor, Flag, Impossible, OrDefault, Point, TenthsOrNone, blame};
 use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES, REQUESTS};
-use crate::population::{Caches, Population, Sizes};
+use crate::population::{Caches, Population, Sizes, directory_name};
 use crate::{Data, Operation, Purpose};
 use pocketstone_core::random::Random;
-use pocketstone_core::{Error, Result};
+use pocketstone_core::{Error, Result, words};
 use serde::{Deserialize, Serialize};
 
 /// The `postmark` workload: the transactions of PostMark (Katcher, "PostMark: a new file system benchmark", TR3022,
 /// Network Appliance, 1997) as version 1.5 makes them. Each is two operations: one file is read whole or appended to,
 /// then one is created or deleted. Every file that is read is read from the medium: the page cache has nothing of it.
+/// With a `program` it is a whole run of PostMark 1.51 instead, with that program's own choices, on caches as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostmarkSpec {
@@ -27,17 +32,97 @@ pub struct PostmarkSpec {
     pub request_bytes: u64,
     /// The files' contents.
     pub data: Data,
+    /// What a whole run needs to know; `None`: the transactions alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramSpec>,
 }
+
+words! {
+    /// What of PostMark is run.
+    Phases {
+        /// The transactions, on files that are there.
+        Transactions = "transactions",
+        /// All that the program does: the pool, the transactions, the deletion of what is left.
+        All = "all",
+    }
+}
+
+const PHASES: Factor<Phases> = Factor::new(
+    "phases",
+    "of PostMark, the transactions alone, or all with the program's own random choices: pool, transactions, deletion",
+)
+.default("transactions")
+.quiet();
+const WRITE_BYTES: Factor<OrDefault<Bytes>> =
+    Factor::new("write_bytes", "bytes of a block that PostMark writes; default: request_bytes")
+        .default("default")
+        .quiet();
+const BIAS_READ: Factor<TenthsOrNone> = Factor::new(
+    "bias_read",
+    "of ten transactions, how many read instead of appending; none: no transaction does either",
+)
+.default("5")
+.quiet();
+const BIAS_CREATE: Factor<TenthsOrNone> = Factor::new(
+    "bias_create",
+    "of ten transactions, how many create instead of deleting; none: no transaction does either",
+)
+.default("5")
+.quiet();
+const SUBDIRECTORIES: Factor<Count> =
+    Factor::new("subdirectories", "folders that PostMark spreads its files over; 1: they lie in one")
+        .default("1")
+        .quiet();
+const BUFFERED: Factor<Flag> =
+    Factor::new("buffered", "PostMark's blocks pass through the C library's buffers of 4 KiB").default("true").quiet();
+
+/// Those that only a whole run has.
+const OF_PROGRAM: [AnyFactor; 5] =
+    [WRITE_BYTES.any(), BIAS_READ.any(), BIAS_CREATE.any(), SUBDIRECTORIES.any(), BUFFERED.any()];
 
 const LEAST_FILE_BYTES: Factor<Bytes> = Factor::new("least_file_bytes", "size of the smallest file").default("500");
 
 impl Defined for PostmarkSpec {
     const NAME: &'static str = "postmark";
     const ABOUT: &'static str = "PostMark's transactions";
-    const FACTORS: &'static [AnyFactor] =
-        &[DATA.any(), FILES.any(), FILE_BYTES.any(), LEAST_FILE_BYTES.any(), REQUEST_BYTES.any(), REQUESTS.any()];
+    const FACTORS: &'static [AnyFactor] = &[
+        DATA.any(),
+        FILES.any(),
+        FILE_BYTES.any(),
+        LEAST_FILE_BYTES.any(),
+        REQUEST_BYTES.any(),
+        REQUESTS.any(),
+        PHASES.any(),
+        WRITE_BYTES.any(),
+        BIAS_READ.any(),
+        BIAS_CREATE.any(),
+        SUBDIRECTORIES.any(),
+        BUFFERED.any(),
+    ];
 
     fn of_point(point: &Point) -> Result<Self, Impossible> {
+        let program = match point.of(&PHASES)? {
+            Phases::All => Some(ProgramSpec {
+                write_bytes: match point.of(&WRITE_BYTES)? {
+                    Some(bytes) => bytes,
+                    None => point.of(&REQUEST_BYTES)?,
+                },
+                bias_read: point.of(&BIAS_READ)?,
+                bias_create: point.of(&BIAS_CREATE)?,
+                subdirectories: point.of(&SUBDIRECTORIES)?,
+                buffered: point.of(&BUFFERED)?,
+            }),
+            Phases::Transactions => {
+                let said = |factor: &&AnyFactor| {
+                    point.get(factor.name).is_some_and(|v| Some(v) != factor.default_value().as_ref())
+                };
+                if let Some(factor) = OF_PROGRAM.iter().find(said) {
+                    let error = Error::user(format!("`{}` is for whole runs of PostMark only", factor.name));
+                    return Err(blame(factor.name)(error.hint("set phases = \"all\", or omit it")));
+                }
+                None
+            }
+        };
         let spec = PostmarkSpec {
             files: point.of(&FILES)?,
             least_file_bytes: point.of(&LEAST_FILE_BYTES)?,
@@ -45,6 +130,7 @@ impl Defined for PostmarkSpec {
             transactions: point.of(&REQUESTS)?,
             request_bytes: point.of(&REQUEST_BYTES)?,
             data: point.of(&DATA)?,
+            program,
         };
         spec.check().map(|()| spec).map_err(blame(LEAST_FILE_BYTES.name()))
     }
@@ -64,24 +150,51 @@ impl FileWorkload for PostmarkSpec {
             return Err(Error::user(format!("{files} files and {transactions} transactions are not supported"))
                 .hint("files must be 1 or more, and both together below 4,294,967,296"));
         }
-        Ok(())
+        self.program.as_ref().map_or(Ok(()), |program| program.check(self))
     }
 
     fn population(&self, seed: u64) -> Population {
         let (sizes, caches) = (Sizes::Uniform { least_bytes: self.least_file_bytes }, Caches::Cold);
-        Population { files: self.files, file_bytes: self.file_bytes, data: self.data, seed, sizes, caches }
+        // A whole run makes its files itself.
+        let files = if self.program.is_some() { 0 } else { self.files };
+        Population { files, file_bytes: self.file_bytes, data: self.data, seed, sizes, caches }
     }
 
     fn new_files(&self) -> u64 {
         self.transactions
     }
 
+    /// Folders are there before the clock starts.
+    fn setup(&self) -> Vec<Operation> {
+        let folders = self.program.as_ref().map_or(1, |program| program.subdirectories);
+        let made = if folders > 1 { 0..folders as u32 } else { 0..0 };
+        made.map(|directory| Operation::MakeDirectory { directory }).collect()
+    }
+
     fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {
-        Box::new(postmark_operations(self, seed))
+        match &self.program {
+            Some(program) => Box::new(program::operations(self, program, seed)),
+            None => Box::new(postmark_operations(self, seed)),
+        }
     }
 
     fn request_bytes(&self) -> u64 {
-        self.request_bytes
+        match &self.program {
+            Some(ProgramSpec { buffered: true, .. }) => program::BUFFER_BYTES,
+            Some(program) => program.write_bytes.max(self.request_bytes),
+            None => self.request_bytes,
+        }
+    }
+
+    /// PostMark counts its files from 1.
+    fn names(&self, seed: u64) -> Vec<String> {
+        let Some(program) = &self.program else { return usual_names(self, seed) };
+        let folders = program::subdirectories(self, program, seed);
+        let named = |(number, folder): (u64, Option<u64>)| match folder {
+            Some(folder) => format!("{}/{number}", directory_name(folder as u32)),
+            None => number.to_string(),
+        };
+        (1..).zip(folders).map(named).collect()
     }
 }
 
@@ -191,7 +304,8 @@ mod tests {
 
     fn spec(files: u64, transactions: u64) -> PostmarkSpec {
         let (least_file_bytes, file_bytes, request_bytes) = (500, 10_000, 512);
-        PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, data: Data::Random }
+        let (data, program) = (Data::Random, None);
+        PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, data, program }
     }
 
     /// Plays operations on a table of sizes, and counts files read, appended to, created and deleted.

@@ -4,6 +4,7 @@ use pocketstone_core::pattern::Pattern;
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_workload::postmark::program::ProgramSpec;
 use pocketstone_workload::{AppStartSpec, Data, FileOperation, FilesSpec, PostmarkSpec, ReadSpec, Sync, file_name};
 use pocketstone_yaffs2::SharedVolume;
 use std::collections::BTreeMap;
@@ -98,10 +99,18 @@ fn whole_programs_do_too() {
         transactions: 100,
         request_bytes: 512,
         data: Data::Random,
+        program: None,
     };
+    let whole = |buffered| {
+        let (bias_read, bias_create, subdirectories) = (Some(5), Some(4), 3);
+        let program = ProgramSpec { write_bytes: 700, bias_read, bias_create, subdirectories, buffered };
+        // Sizes that are whole blocks, too: then a call moves nothing.
+        PostmarkSpec { least_file_bytes: 512, file_bytes: 514, program: Some(program), ..postmark.clone() }
+    };
+    let (buffered, unbuffered) = (whole(true), whole(false));
     let start = AppStartSpec { files: 40, libraries: 0, request_bytes: 65_536, data: Data::Compressible };
     let read = ReadSpec { file_bytes: 1 << 20, ..ReadSpec::new(Pattern::Random, 20) };
-    for workload in [&postmark as &dyn FileWorkload, &start, &read] {
+    for workload in [&postmark as &dyn FileWorkload, &buffered, &unbuffered, &start, &read] {
         let kernel = on_kernel(workload);
         assert_eq!((outcome(&scmfs(), workload), outcome(&yaffs2(), workload)), (kernel, kernel));
     }
@@ -165,7 +174,8 @@ fn transactions_leave_the_files_that_their_operations_say() {
     let tree = KernelTree::open(folder.path()).unwrap();
     let (least_file_bytes, file_bytes, request_bytes) = (500, 10_000, 512);
     let data = Data::Random;
-    let spec = PostmarkSpec { files: 30, least_file_bytes, file_bytes, transactions: 100, request_bytes, data };
+    let spec =
+        PostmarkSpec { files: 30, least_file_bytes, file_bytes, transactions: 100, request_bytes, data, program: None };
     populate(&tree, &spec.population(3)).unwrap();
     let operations: Vec<Operation> = spec.operations(3).collect();
     let recording = run(&mut Executor::all(&tree, &spec, 3).unwrap(), &operations).unwrap();

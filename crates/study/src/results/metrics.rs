@@ -6,6 +6,7 @@ use pocketstone_core::log::Call;
 use pocketstone_core::outcome::{EnergyReading, FlashCounts, Outcome, Prefetched, Quantity, widest};
 use pocketstone_probe::analysis::{Analysis, OperationCost, analyse};
 use pocketstone_workload::plan::Plan;
+use pocketstone_workload::postmark::program::totals;
 use pocketstone_workload::{FileWorkload, Operation, Purpose, Workload};
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
@@ -112,7 +113,8 @@ fn of_process(outcome: &Outcome) -> Metrics {
 
 /// Mean throughput of read() over all files that were read, when a share of each has been read: bytes over time in the
 /// calls up to the first one that reaches it, as the read-ahead paper's table 1 has it; and transactions over the time
-/// in all calls.
+/// in all calls. Of a whole run, transactions over the time in theirs, and bytes over the time in all, as the program
+/// reports them.
 fn of_postmark(plan: &Plan, calls: &[Call]) -> Metrics {
     let Workload::Postmark(spec) = &plan.workload else { return Metrics::new() };
     let operations = spec.operations(plan.seed).filter(Operation::is_logged);
@@ -133,13 +135,26 @@ fn of_postmark(plan: &Plan, calls: &[Call]) -> Metrics {
         let throughputs: Vec<f64> = files.iter().filter_map(|requests| throughput(requests, share)).collect();
         (!throughputs.is_empty()).then(|| throughputs.iter().sum::<f64>() / throughputs.len() as f64)
     };
-    let total = total(calls);
-    vec![
+    let per_s = |number: u64, calls: &[Call]| Some(number as f64 * 1e9 / total(calls)).filter(|rate| rate.is_finite());
+    let mut metrics = vec![
         ("read_25_bytes_per_s", until(0.25)),
         ("read_50_bytes_per_s", until(0.5)),
         ("read_100_bytes_per_s", until(1.0)),
-        ("transactions_per_s", (total > 0.0).then(|| spec.transactions as f64 * 1e9 / total)),
-    ]
+    ];
+    match &spec.program {
+        None => metrics.push(("transactions_per_s", per_s(spec.transactions, calls))),
+        Some(program) => {
+            let of_run = totals(spec, program, plan.seed);
+            let first = of_run.pool_operations as usize;
+            let theirs = calls.get(first..first + of_run.transaction_operations as usize);
+            metrics.extend([
+                ("transactions_per_s", theirs.and_then(|theirs| per_s(of_run.transactions, theirs))),
+                ("run_read_bytes_per_s", per_s(of_run.read_bytes, calls)),
+                ("run_written_bytes_per_s", per_s(of_run.written_bytes, calls)),
+            ]);
+        }
+    }
+    metrics
 }
 
 /// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
@@ -238,7 +253,8 @@ mod tests {
         use pocketstone_workload::*;
         let (least_file_bytes, file_bytes, request_bytes) = (1000, 2000, 1000);
         let (transactions, data) = (40, Data::Random);
-        let spec = PostmarkSpec { files: 9, least_file_bytes, file_bytes, transactions, request_bytes, data };
+        let spec =
+            PostmarkSpec { files: 9, least_file_bytes, file_bytes, transactions, request_bytes, data, program: None };
         let plan = Plan {
             format: PLAN_FORMAT,
             seed: 1,
@@ -257,6 +273,42 @@ mod tests {
         assert!(found[..3].iter().all(|(_, value)| *value == Some(1e9)), "{found:?}");
         let total: u64 = calls.iter().map(|c| c.latency_ns).sum();
         assert_eq!(found[3], ("transactions_per_s", Some(40e9 / total as f64)));
+    }
+
+    #[test]
+    fn a_whole_run_has_the_rates_that_the_program_reports() {
+        use pocketstone_core::volume::{FileSystem, Volume};
+        use pocketstone_workload::plan::*;
+        use pocketstone_workload::postmark::program::ProgramSpec;
+        use pocketstone_workload::*;
+        let (files, transactions, least_file_bytes, file_bytes) = (6, 12, 10, 30);
+        let (bias_read, bias_create, subdirectories, buffered) = (Some(5), Some(5), 1, true);
+        let program = Some(ProgramSpec { write_bytes: 512, bias_read, bias_create, subdirectories, buffered });
+        let (request_bytes, data) = (512, Data::Random);
+        let spec = PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, data, program };
+        let operations: Vec<Operation> = spec.operations(42).collect();
+        // A millisecond for each call of the six files of the pool, and of the deletion; 10 ms for the others.
+        let pool = operations.iter().position(|o| matches!(o, Operation::Open { .. })).unwrap();
+        let left = operations.len() - 2;
+        let ms = |n: usize| if (pool..left).contains(&n) { 10 } else { 1 };
+        let call = |n| Call { start_ns: 0, latency_ns: ms(n) * 1_000_000, intended_ns: 0 };
+        let calls: Vec<Call> = (0..operations.len()).map(call).collect();
+        let plan = Plan {
+            format: PLAN_FORMAT,
+            seed: 42,
+            volume: Volume::usual(FileSystem::Jffs2),
+            workload: Workload::Postmark(spec),
+            read_ahead: None,
+            trace: false,
+            energy: false,
+        };
+        let found = of_postmark(&plan, &calls);
+        let (theirs_s, all_s) = ((left - pool) as f64 * 0.01, (left - pool) as f64 * 0.01 + (pool + 2) as f64 * 0.001);
+        // PostMark 1.51 reports 12 transactions, and 180 and 256 bytes.
+        for (number, expected) in [12.0 / theirs_s, 180.0 / all_s, 256.0 / all_s].into_iter().enumerate() {
+            let (name, value) = found[3 + number];
+            assert!((value.unwrap() / expected - 1.0).abs() < 1e-9, "{name}: {value:?} is not {expected}");
+        }
     }
 
     #[test]

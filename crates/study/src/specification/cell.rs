@@ -319,6 +319,39 @@ mod tests {
     }
 
     #[test]
+    fn transactions_make_the_plan_that_they_always_made_and_a_whole_run_says_what_it_needs() {
+        let of = |more: &str| {
+            let base = "file_system='jffs2'\nworkload='postmark'\nfile_bytes='10KiB'\nrequests=8\nrequest_bytes=512\n";
+            made(&study(&format!("{base}{more}\n")), "virtual", false)
+        };
+        let workload = |more: &str| serde_json::to_string(&of(more).unwrap()[0].plan.workload).unwrap();
+        let always = r#"{"kind":"postmark","files":1,"least_file_bytes":500,"file_bytes":10240,"transactions":8,"#
+            .to_owned()
+            + r#""request_bytes":512,"data":"random""#;
+        assert_eq!(workload(""), format!("{always}}}"));
+        let program =
+            r#","program":{"write_bytes":512,"bias_read":5,"bias_create":null,"subdirectories":4,"buffered":true}}"#;
+        assert_eq!(workload("phases='all'\nbias_create='none'\nsubdirectories=4"), format!("{always}{program}"));
+        assert!(!of("").unwrap()[0].point.contains_key("phases"), "names of cells stay what they were");
+        let refused = |more: &str| {
+            let error = of(more).unwrap_err();
+            (error.chain(), error.cure().unwrap_or_default().to_owned())
+        };
+        let (why, cure) = refused("subdirectories=4");
+        assert!(why.contains("`subdirectories` is for whole runs") && cure.contains("phases = \"all\""), "{why}");
+        let cure = refused("phases='all'\nwrite_bytes=8192").1;
+        assert!(cure.contains("at most 4096") && cure.contains("buffered = false"), "{cure}");
+        let wrong = |more: &str| {
+            let text = format!("title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\n{more}\n");
+            Study::parse("s.toml", &text).unwrap_err().chain()
+        };
+        assert!(wrong("workload='postmark'\nbias_read=11").contains("`bias_read` takes a number from 0 to 10, or"));
+        assert!(wrong("workload='postmark'\nphases='most'").contains("one of transactions, all"));
+        assert!(wrong("workload='postmark'\nbuffered='maybe'").contains("true or false"));
+        assert!(wrong("workload='postmark'\nsubdirectories=0").contains("at least 1"));
+    }
+
+    #[test]
     fn energy_and_bounds_of_the_frequency_go_into_the_plan() {
         let factors = "file_system='directory'\nworkload='ycsb-c'\nrecords=5\noperations=5\nenergy=true\n\
                        frequency=['default', 'fixed:50']\n";

@@ -178,7 +178,7 @@ use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, Trac
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 68] = [
+pub static METRICS: [Metric; 70] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -194,6 +194,8 @@ pub static METRICS: [Metric; 68] = [
     metric("read_50_bytes_per_s", BytesPerSecond, More, Calls, "throughput of read() until 50% of a file is read"),
     metric("read_100_bytes_per_s", BytesPerSecond, More, Calls, "throughput of read() until a file is read"),
     metric("transactions_per_s", PerSecond, More, Calls, "transactions per second"),
+    metric("run_read_bytes_per_s", BytesPerSecond, More, Calls, "bytes read over the whole run's time"),
+    metric("run_written_bytes_per_s", BytesPerSecond, More, Calls, "bytes written over the whole run's time"),
     metric("prefetch_ns", Nanoseconds, Less, Calls, "time of the prefetch call"),
     metric("prefetched_pages", Count, Neither, Calls, "pages in the page cache after the prefetch call"),
     // What a database's process used.

@@ -152,7 +152,7 @@ fn of_factor(
     // Words stand in the order in which the study has them.
     let there = |name: &str| found.iter().flatten().any(|r| r.point.get(x_factor.name).is_some_and(|v| v == name));
     let names: Vec<String> = match x_factor.kind {
-        Kind::Word(_) | Kind::Text | Kind::Delay | Kind::Volume => {
+        Kind::Word(_) | Kind::Text | Kind::Delay | Kind::Volume | Kind::TenthsOrNone => {
             words_of(study, experiment, x_factor.name).into_iter().filter(|name| there(name)).collect()
         }
         _ => Vec::new(),
