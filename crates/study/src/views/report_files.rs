@@ -142,8 +142,11 @@ pub(crate) fn volumes_table(store: &Store) -> Result<Option<Table>> {
         fact("bytes"),
     );
     let size = |text: Option<String>| text.and_then(|t| t.parse().ok()).map_or("-".to_owned(), format_bytes);
-    let rows = store
-        .rows(&sql, [], |r| Ok(vec![r.get(0)?, size(r.get(1)?), r.get(2)?, size(r.get(3)?), r.get::<_, String>(4)?]))?;
+    // What is not on a tmpfs has no huge pages of one.
+    let text = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let row =
+        |r: &rusqlite::Row<'_>| Ok(vec![r.get(0)?, size(r.get(1)?), text(r.get(2)?), size(r.get(3)?), text(r.get(4)?)]);
+    let rows = store.rows(&sql, [], row)?;
     Ok((!rows.is_empty()).then(|| Table {
         origin: Origin::Measured,
         id: "volumes".into(),
