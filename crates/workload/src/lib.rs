@@ -2,9 +2,9 @@
 //! boards execute.
 //!
 //! The same specification and seed give the same operations and the same file contents on every
-//! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`]; those on databases
-//! in [`database`]): its factors, what a point of a study makes of it, its files and its operations. [`table`] has a
-//! line for each.
+//! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`]; those
+//! on databases in [`database`]): its factors, what a point of a study makes of it, its files and its
+//! operations. [`table`] has a line for each.
 
 pub mod app_start;
 mod content;
@@ -13,6 +13,7 @@ pub mod definition;
 pub mod factor;
 pub mod factors;
 pub mod files;
+pub mod iozone;
 mod operation;
 pub mod plan;
 pub mod population;
@@ -21,11 +22,13 @@ pub mod read;
 pub mod table;
 #[cfg(test)]
 mod testing;
+mod twister;
 
 pub use app_start::AppStartSpec;
 pub use content::{Content, Data, filler_bytes};
 pub use definition::FileWorkload;
 pub use files::{FileOperation, FilesSpec, Sync};
+pub use iozone::{IozoneSpec, Pass, Passes};
 pub use operation::{Operation, Prefetch, Purpose};
 pub use population::{Caches, NewFile, Population, Sizes, directory_name, file_name};
 pub use postmark::PostmarkSpec;

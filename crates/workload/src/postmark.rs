@@ -1,7 +1,6 @@
 //! PostMark: its transactions alone, on files that are there, or a whole run as the program makes it.
 
 pub mod program;
-mod twister;
 
 use self::program::ProgramSpec;
 use crate::definition::{Defined, FileWorkload, usual_names};

@@ -3,7 +3,7 @@
 use crate::database::{DATABASE_FACTORS, Prepares};
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point};
-use crate::{AppStartSpec, FilesSpec, PostmarkSpec, ReadSpec};
+use crate::{AppStartSpec, FilesSpec, IozoneSpec, PostmarkSpec, ReadSpec};
 use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
@@ -68,6 +68,8 @@ workloads! {
     Postmark(PostmarkSpec) = "postmark",
     /// The reads of a starting application.
     AppStart(AppStartSpec) = "app-start",
+    /// IOZONE's six passes over one file.
+    Iozone(IozoneSpec) = "iozone",
 }
 
 /// The factor that says which workload it is.
@@ -136,8 +138,8 @@ impl Name {
 
     /// Whether the page cache may have nothing of its files before the first operation.
     pub fn may_be_cold(self) -> bool {
-        // Only `files` is always warm: it is for what is not of the medium.
-        self.word() != FilesSpec::NAME
+        // `files` is always warm: it is for what is not of the medium. What IOZONE reads it has just written.
+        ![FilesSpec::NAME, IozoneSpec::NAME].contains(&self.word())
     }
 }
 

@@ -5,7 +5,9 @@ use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use pocketstone_workload::postmark::program::ProgramSpec;
-use pocketstone_workload::{AppStartSpec, Data, FileOperation, FilesSpec, PostmarkSpec, ReadSpec, Sync, file_name};
+use pocketstone_workload::{
+    AppStartSpec, Data, FileOperation, FilesSpec, IozoneSpec, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
+};
 use pocketstone_yaffs2::SharedVolume;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -110,7 +112,13 @@ fn whole_programs_do_too() {
     let (buffered, unbuffered) = (whole(true), whole(false));
     let start = AppStartSpec { files: 40, libraries: 0, request_bytes: 65_536, data: Data::Compressible };
     let read = ReadSpec { file_bytes: 1 << 20, ..ReadSpec::new(Pattern::Random, 20) };
-    for workload in [&postmark as &dyn FileWorkload, &buffered, &unbuffered, &start, &read] {
+    let iozone = |pass, timed_close| {
+        let (file_bytes, record_bytes, timed_fsync, data) = (1 << 20, 65_536, true, Data::Random);
+        IozoneSpec { pass, file_bytes, record_bytes, timed_fsync, timed_close, data }
+    };
+    let (passes, random_write) = (iozone(Passes::All, true), iozone(Passes::RandomWrite, false));
+    let programs = [&postmark as &dyn FileWorkload, &buffered, &unbuffered, &start, &passes, &random_write];
+    for workload in programs.into_iter().chain([&read as &dyn FileWorkload]) {
         let kernel = on_kernel(workload);
         assert_eq!((outcome(&scmfs(), workload), outcome(&yaffs2(), workload)), (kernel, kernel));
     }

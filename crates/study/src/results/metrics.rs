@@ -7,9 +7,10 @@ use pocketstone_core::outcome::{EnergyReading, FlashCounts, Outcome, Prefetched,
 use pocketstone_probe::analysis::{Analysis, OperationCost, analyse};
 use pocketstone_workload::plan::Plan;
 use pocketstone_workload::postmark::program::totals;
-use pocketstone_workload::{FileWorkload, Operation, Purpose, Workload};
+use pocketstone_workload::{FileWorkload, Operation, Pass, Purpose, Workload};
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Stores a cell's metrics. Those that could not be had have no row.
 pub(crate) fn put_metrics(
@@ -22,7 +23,10 @@ pub(crate) fn put_metrics(
 ) -> rusqlite::Result<()> {
     let mut metrics = match traced {
         true => of_traced(measured, analysis),
-        false => of_plain(measured).into_iter().chain(of_postmark(plan, &measured.calls)).collect(),
+        false => {
+            let programs = of_postmark(plan, &measured.calls).into_iter().chain(of_iozone(plan, &measured.calls));
+            of_plain(measured).into_iter().chain(programs).collect()
+        }
     };
     metrics.retain(|(_, value)| value.is_some());
     let mut insert = db.prepare_cached("INSERT INTO main.metric VALUES (?1, ?2, ?3)")?;
@@ -155,6 +159,24 @@ fn of_postmark(plan: &Plan, calls: &[Call]) -> Metrics {
         }
     }
     metrics
+}
+
+/// Bytes of each measured pass over the time of its calls, as IOZONE reports them, but in bytes for KiB.
+fn of_iozone(plan: &Plan, calls: &[Call]) -> Metrics {
+    let Workload::Iozone(spec) = &plan.workload else { return Metrics::new() };
+    let rate = |(pass, timed): (Pass, Range<usize>)| {
+        let name = match pass {
+            Pass::Write => "iozone_write_bytes_per_s",
+            Pass::Rewrite => "iozone_rewrite_bytes_per_s",
+            Pass::Read => "iozone_read_bytes_per_s",
+            Pass::Reread => "iozone_reread_bytes_per_s",
+            Pass::RandomRead => "iozone_random_read_bytes_per_s",
+            Pass::RandomWrite => "iozone_random_write_bytes_per_s",
+        };
+        let ns = calls.get(timed).map(total).filter(|ns| *ns > 0.0);
+        (name, ns.map(|ns| spec.pass_bytes() as f64 * 1e9 / ns))
+    };
+    spec.timed_operations().into_iter().map(rate).collect()
 }
 
 /// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
@@ -309,6 +331,43 @@ mod tests {
             let (name, value) = found[3 + number];
             assert!((value.unwrap() / expected - 1.0).abs() < 1e-9, "{name}: {value:?} is not {expected}");
         }
+    }
+
+    #[test]
+    fn a_pass_has_the_rate_of_its_own_calls() {
+        use pocketstone_core::volume::{FileSystem, Volume};
+        use pocketstone_workload::plan::*;
+        use pocketstone_workload::*;
+        let spec = |pass, timed_close| {
+            let (file_bytes, record_bytes, timed_fsync, data) = (40_960, 4096, false, Data::Random);
+            IozoneSpec { pass, file_bytes, record_bytes, timed_fsync, timed_close, data }
+        };
+        let found = |spec: IozoneSpec| {
+            // Reads take 1 us, writes 2 us, all else 10 us.
+            let latency_ns = |operation: &Operation| match operation {
+                Operation::Read { .. } => 1000,
+                Operation::Write { .. } => 2000,
+                _ => 10_000,
+            };
+            let calls: Vec<Call> =
+                spec.operations(1).map(|o| Call { start_ns: 0, latency_ns: latency_ns(&o), intended_ns: 0 }).collect();
+            let plan = Plan {
+                format: PLAN_FORMAT,
+                seed: 1,
+                volume: Volume::usual(FileSystem::Jffs2),
+                workload: Workload::Iozone(spec),
+                read_ahead: None,
+                trace: false,
+                energy: false,
+            };
+            of_iozone(&plan, &calls)
+        };
+        // 40,960 bytes in 10 us and 20 us; with a close in 20 us and 30 us.
+        let [read, written, closed] = [10e3, 20e3, 30e3].map(|ns| Some(40_960.0 * 1e9 / ns));
+        let values = |spec| found(spec).into_iter().map(|(_, value)| value).collect::<Vec<_>>();
+        assert_eq!(values(spec(Passes::All, false)), [written, written, read, read, read, written]);
+        assert_eq!(values(spec(Passes::All, true)), [closed, closed, written, written, written, closed]);
+        assert_eq!(found(spec(Passes::RandomRead, false)), [("iozone_random_read_bytes_per_s", read)]);
     }
 
     #[test]

@@ -352,6 +352,27 @@ mod tests {
     }
 
     #[test]
+    fn iozone_names_what_is_wrong_with_its_factors() {
+        let of = |more: &str| {
+            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='iozone'\n\
+                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4', 'yaffs2-in-process']\n";
+            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", true))
+        };
+        let found = of("file_bytes='100MiB'\nrequest_bytes=['4KiB', '16MiB']\npass=['all', 'random-write']").unwrap();
+        assert_eq!(found.iter().filter(|cell| !cell.traced).count(), 20, "on every volume");
+        let wrong = |more: &str| {
+            let error = of(more).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        assert!(wrong("file_bytes='1MiB'\npass='backwards'").contains("one of all, write, rewrite, read, reread"));
+        assert!(wrong("file_bytes='1MiB'\nrequest_bytes=512").contains("request_bytes must be from 4096"));
+        assert!(wrong("file_bytes='1MiB'\nrequest_bytes='2MiB'").contains("file_bytes must be at least request_bytes"));
+        assert!(wrong("file_bytes='1MiB'\ntimed_fsync=1").contains("`timed_fsync` takes true or false"));
+        assert!(wrong("file_bytes='1MiB'\ntimed_close='yes'").contains("`timed_close` takes true or false"));
+        assert!(wrong("file_bytes='1MiB'\nfiles=3").contains("files"), "it has one file");
+    }
+
+    #[test]
     fn energy_and_bounds_of_the_frequency_go_into_the_plan() {
         let factors = "file_system='directory'\nworkload='ycsb-c'\nrecords=5\noperations=5\nenergy=true\n\
                        frequency=['default', 'fixed:50']\n";

@@ -178,7 +178,7 @@ use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, Trac
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 70] = [
+pub static METRICS: [Metric; 76] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -196,6 +196,12 @@ pub static METRICS: [Metric; 70] = [
     metric("transactions_per_s", PerSecond, More, Calls, "transactions per second"),
     metric("run_read_bytes_per_s", BytesPerSecond, More, Calls, "bytes read over the whole run's time"),
     metric("run_written_bytes_per_s", BytesPerSecond, More, Calls, "bytes written over the whole run's time"),
+    metric("iozone_write_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's write of a new file"),
+    metric("iozone_rewrite_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's rewrite"),
+    metric("iozone_read_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's read"),
+    metric("iozone_reread_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's reread"),
+    metric("iozone_random_read_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's random read"),
+    metric("iozone_random_write_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's random write"),
     metric("prefetch_ns", Nanoseconds, Less, Calls, "time of the prefetch call"),
     metric("prefetched_pages", Count, Neither, Calls, "pages in the page cache after the prefetch call"),
     // What a database's process used.

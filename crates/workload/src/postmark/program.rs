@@ -1,8 +1,8 @@
 //! PostMark as the program runs it: the pool, the transactions and the deletion of what is left, each operation that of
 //! PostMark 1.51 for the same seed and settings.
 
-use super::twister::Twister;
 use super::{PostmarkSpec, blocks};
+use crate::twister::Twister;
 use crate::{Operation, Purpose};
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
