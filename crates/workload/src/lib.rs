@@ -2,8 +2,8 @@
 //! boards execute.
 //!
 //! The same specification and seed give the same operations and the same file contents on every
-//! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`]; those
-//! on databases in [`database`]): its factors, what a point of a study makes of it, its files and its
+//! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`],
+//! [`lookup`]; those on databases in [`database`]): its factors, what a point of a study makes of it, its files and its
 //! operations. [`table`] has a line for each.
 
 pub mod app_start;
@@ -14,6 +14,7 @@ pub mod factor;
 pub mod factors;
 pub mod files;
 pub mod iozone;
+pub mod lookup;
 mod operation;
 pub mod plan;
 pub mod population;
@@ -29,6 +30,7 @@ pub use content::{Content, Data, filler_bytes};
 pub use definition::FileWorkload;
 pub use files::{FileOperation, FilesSpec, Sync};
 pub use iozone::{IozoneSpec, Pass, Passes};
+pub use lookup::{LookupSpec, NamesAre};
 pub use operation::{Operation, Prefetch, Purpose};
 pub use population::{Caches, NewFile, Population, Sizes, directory_name, file_name};
 pub use postmark::PostmarkSpec;

@@ -3,7 +3,7 @@
 use crate::database::{DATABASE_FACTORS, Prepares};
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point};
-use crate::{AppStartSpec, FilesSpec, IozoneSpec, PostmarkSpec, ReadSpec};
+use crate::{AppStartSpec, FilesSpec, IozoneSpec, LookupSpec, PostmarkSpec, ReadSpec};
 use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
@@ -70,6 +70,8 @@ workloads! {
     AppStart(AppStartSpec) = "app-start",
     /// IOZONE's six passes over one file.
     Iozone(IozoneSpec) = "iozone",
+    /// Look-ups of names in one folder.
+    Lookup(LookupSpec) = "lookup",
 }
 
 /// The factor that says which workload it is.

@@ -6,7 +6,8 @@ use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use pocketstone_workload::postmark::program::ProgramSpec;
 use pocketstone_workload::{
-    AppStartSpec, Data, FileOperation, FilesSpec, IozoneSpec, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
+    AppStartSpec, Data, FileOperation, FilesSpec, IozoneSpec, LookupSpec, NamesAre, Passes, PostmarkSpec, ReadSpec,
+    Sync, file_name,
 };
 use pocketstone_yaffs2::SharedVolume;
 use std::collections::BTreeMap;
@@ -117,7 +118,8 @@ fn whole_programs_do_too() {
         IozoneSpec { pass, file_bytes, record_bytes, timed_fsync, timed_close, data }
     };
     let (passes, random_write) = (iozone(Passes::All, true), iozone(Passes::RandomWrite, false));
-    let programs = [&postmark as &dyn FileWorkload, &buffered, &unbuffered, &start, &passes, &random_write];
+    let lookup = LookupSpec { names: 300, requests: 400, names_are: NamesAre::Cached };
+    let programs = [&postmark as &dyn FileWorkload, &lookup, &buffered, &unbuffered, &start, &passes, &random_write];
     for workload in programs.into_iter().chain([&read as &dyn FileWorkload]) {
         let kernel = on_kernel(workload);
         assert_eq!((outcome(&scmfs(), workload), outcome(&yaffs2(), workload)), (kernel, kernel));

@@ -373,6 +373,23 @@ mod tests {
     }
 
     #[test]
+    fn look_ups_are_on_every_volume_that_has_names_and_their_folder_has_bounds() {
+        let of = |more: &str| {
+            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='lookup'\n\
+                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4']\nrequests=9\n";
+            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", true))
+        };
+        let wrong = |more: &str| {
+            let error = of(more).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        assert_eq!(of("folder_names=[20, 1000000]\nnames_are=['cached', 'cold']").unwrap().len(), 16);
+        assert!(wrong("folder_names=19").contains("folder_names must be from 20 to 1000000"));
+        assert!(wrong("folder_names=1000001").contains("folder_names must be from 20 to 1000000"));
+        assert!(wrong("names_are='warm'").contains("`names_are` takes one of cached, cold"));
+    }
+
+    #[test]
     fn energy_and_bounds_of_the_frequency_go_into_the_plan() {
         let factors = "file_system='directory'\nworkload='ycsb-c'\nrecords=5\noperations=5\nenergy=true\n\
                        frequency=['default', 'fixed:50']\n";
