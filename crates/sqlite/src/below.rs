@@ -114,8 +114,11 @@ impl File {
     }
 
     pub fn barrier(&self) {
-        // SAFETY: an open file.
-        let barrier = |methods: &ffi::sqlite3_io_methods, file| unsafe { Some(methods.xShmBarrier?(file)).map(|()| 0) };
+        let barrier = |methods: &ffi::sqlite3_io_methods, file| {
+            // SAFETY: an open file.
+            unsafe { methods.xShmBarrier?(file) };
+            Some(ffi::SQLITE_OK)
+        };
         self.call(barrier);
     }
 
