@@ -1,4 +1,4 @@
-//! SQLite databases on SCMFS volumes, in process: the VFS `scmfs`.
+//! SQLite databases on SCMFS volumes, in process and on mounts: the VFS `scmfs`.
 //!
 //! A transaction in a rollback journal mode needs no journal file. The journal is kept in memory, as are the pages that
 //! change, until SQLite commits: then they go to the volume in one [`write_batch`], all or nothing. Whatever does not
@@ -6,7 +6,8 @@
 //! by SQLite's own protocol, with a journal file in the volume. WAL mode works as on any file system.
 //!
 //! A database is named by a URI: `file:/app.db?vfs=scmfs&volume=/dev/shm/app.scmfs` is the file `/app.db` of the volume
-//! in that file. Names without `volume` belong to the VFS that was the default before.
+//! in that file. `file:/mnt/app.db?vfs=scmfs` is a file on a mount that makes changes all at once; all other names
+//! belong to the VFS that was the default before.
 //!
 //! It is layered. Each module uses only those above it in this table:
 //!
