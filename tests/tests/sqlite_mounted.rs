@@ -46,8 +46,8 @@ fn says(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// SQLite as its authors publish it, built with atomic writes: a folder with the library that Debian's Python loads. Its
-/// source is the one that this workspace's own is built from.
+/// SQLite as its authors publish it, built with atomic writes: a folder with the library that Debian's Python loads.
+/// Its source is the one that this workspace's own is built from.
 fn sqlite_with_atomic_writes(place: &Place) -> Result<PathBuf, Skip> {
     let cc = program("cc", "gcc")?;
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -199,7 +199,9 @@ db.execute('COMMIT')
 
 const LOOK: &str = "
 db = connect(path)
-print(db.execute('PRAGMA integrity_check').fetchone()[0], *db.execute('SELECT sum(value), count(*), count(DISTINCT filler) FROM account').fetchone(), *[row[0] for row in db.execute('SELECT n FROM done ORDER BY worker')])
+print(db.execute('PRAGMA integrity_check').fetchone()[0])
+print(*db.execute('SELECT sum(value), count(*), count(DISTINCT filler) FROM account').fetchone())
+print(*[row[0] for row in db.execute('SELECT n FROM done ORDER BY worker')])
 ";
 
 struct Worker {

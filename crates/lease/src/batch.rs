@@ -2,8 +2,8 @@
 //! attribute [`NAME`] of that file. Reading it, also of a directory, says what the server takes ([`Offer`]), setting it
 //! makes the changes ([`Change`]); it is stored nowhere.
 //!
-//! setxattr(2), because the kernel asks for the right to write for it, and because it takes a path: a descriptor of one's
-//! own would drop fcntl(2) locks of the process when it is closed.
+//! setxattr(2), because the kernel asks for the right to write for it, and because it takes a path: a descriptor of
+//! one's own would drop fcntl(2) locks of the process when it is closed.
 //!
 //! ```text
 //! offer                                  change

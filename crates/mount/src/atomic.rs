@@ -6,17 +6,15 @@
 //! asks at every close(2), before it drops them.
 
 use crate::convert;
+use crate::kept::{Kept, is_batch};
 use crate::mountable::{Mountable, Open};
 use crate::served::Served;
 use crate::wire::{Ioctl, Operation, Request};
 use crate::{caller, flags};
-use pocketstone_lease::batch::{Change, NAME, Offer, What};
+use pocketstone_lease::batch::{Change, Offer, What};
 use pocketstone_scmfs::Allocate;
-use pocketstone_vfs::{Error, FileType, Ino, Original, Result, Staging};
+use pocketstone_vfs::{Error, FileType, Ino, Original, Result};
 use rustix::io::Errno;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `_IO(0xf5, 1)`, 2 and 5 of linux/f2fs.h.
 const START: u32 = flags::request(0, 0, 0xf5, 1);
@@ -25,61 +23,6 @@ const ABORT: u32 = flags::request(0, 0, 0xf5, 5);
 /// `_IOR(0xf5, 12, __u32)`, and what it answers: F2FS_FEATURE_ATOMIC_WRITE of SQLite's source.
 const GET_FEATURES: u32 = flags::request(2, 4, 0xf5, 12);
 const ATOMIC_WRITE: u32 = 4;
-/// From no more files anything is kept back at a time: each may take as much memory as a record of the volume's journal.
-const FILES_MAX: usize = 64;
-
-/// Whether an extended attribute is the way of the messages.
-pub(crate) fn is_batch(name: &[u8]) -> bool {
-    name == NAME.as_bytes()
-}
-
-/// What a process writes between START and COMMIT.
-struct Kept {
-    /// The process's number.
-    owner: u32,
-    staging: Staging,
-}
-
-/// What is kept back from files.
-#[derive(Default)]
-pub(crate) struct Atomic {
-    files: Mutex<HashMap<Ino, Kept>>,
-    /// How many those are.
-    number: AtomicUsize,
-}
-
-impl Atomic {
-    fn files(&self) -> MutexGuard<'_, HashMap<Ino, Kept>> {
-        // Every change leaves it whole.
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does something to what is kept back from a file; `None`: nothing is.
-    fn with<T>(&self, ino: Ino, f: impl FnOnce(&mut Kept) -> T) -> Option<T> {
-        if self.number.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        self.files().get_mut(&ino).map(f)
-    }
-
-    fn remove(&self, ino: Ino) -> Option<Kept> {
-        let mut files = self.files();
-        let removed = files.remove(&ino);
-        self.number.store(files.len(), Ordering::Release);
-        removed
-    }
-
-    /// The kernel has forgotten a file.
-    pub fn forgotten(&self, ino: Ino) {
-        if self.number.load(Ordering::Acquire) > 0 {
-            self.remove(ino);
-        }
-    }
-
-    pub fn keeps(&self, ino: Ino) -> bool {
-        self.with(ino, |_| ()).is_some()
-    }
-}
 
 /// An open file of a volume.
 struct Opened<'a, V: Mountable>(&'a V, &'a Open<V>);
@@ -98,12 +41,13 @@ impl<V: Mountable> Original for Opened<'_, V> {
 
 impl<V: Mountable> Served<V> {
     /// Whether the answer waits until the kernel has forgotten pages.
-    pub fn forgets_pages(&self, to: &Request, operation: &Operation<'_>) -> bool {
+    pub fn forgets_pages(&self, operation: &Operation<'_>) -> bool {
         self.options.atomic
             && match operation {
                 Operation::Setxattr(given) => is_batch(given.name),
                 Operation::Ioctl(given) => given.command == ABORT,
-                Operation::Flush { .. } => self.atomic.keeps(convert::ino(to.node)),
+                // Whether there is anything to forget may change until it is answered.
+                Operation::Flush { .. } => true,
                 _ => false,
             }
     }
@@ -182,52 +126,37 @@ impl<V: Mountable> Served<V> {
         if to.uid != 0 && to.uid != known.uid {
             return Err(Error::Denied);
         }
-        let owner = caller::process(to).ok_or(Error::NotSupported)?;
-        let mut files = self.atomic.files();
-        if files.get(&ino).map_or(files.len() >= FILES_MAX, |kept| kept.owner != owner) {
-            return Err(Error::Busy);
-        }
-        files.entry(ino).or_insert(Kept { owner, staging: Staging::default() });
-        self.atomic.number.store(files.len(), Ordering::Release);
-        Ok(())
-    }
-
-    fn is_owner(&self, to: &Request, ino: Ino) -> bool {
-        let owner = self.atomic.with(ino, |kept| kept.owner);
-        owner.is_some() && owner == caller::process(to)
+        self.atomic.begin(ino, caller::process(to).ok_or(Error::NotSupported)?)
     }
 
     /// Makes all of it. If that fails it stays as it is, until it is given up.
     fn commit(&self, to: &Request, ino: Ino) -> Result<()> {
-        if !self.is_owner(to, ino) {
-            return Err(Error::Invalid);
-        }
+        let owner = caller::process(to).ok_or(Error::Invalid)?;
         let file = self.known.file(ino, || self.take(ino))?;
-        {
-            let mut files = self.atomic.files();
-            let kept = files.get_mut(&ino).ok_or(Error::Invalid)?;
-            if !kept.staging.is_empty() {
-                let (writes, size) = kept.staging.changes();
-                self.volume.write_batch(&file, &writes, size)?;
+        self.atomic.end(ino, owner, |kept| {
+            if kept.is_too_much {
+                return Err(Error::TooLarge);
             }
-            files.remove(&ino);
-            self.atomic.number.store(files.len(), Ordering::Release);
-        }
+            if kept.staging.is_empty() {
+                return Ok(());
+            }
+            let (writes, size) = kept.staging.changes();
+            self.volume.write_batch(&file, &writes, size)
+        })?;
         // The kernel has the content; the times and the space are new.
         self.mode_changed(ino);
         self.volume.sync(&file)
     }
 
     fn abort(&self, to: &Request, ino: Ino) -> Result<()> {
-        if !self.is_owner(to, ino) {
-            return Err(Error::Invalid);
-        }
-        self.give_up(ino);
+        let owner = caller::process(to).ok_or(Error::Invalid)?;
+        self.atomic.end(ino, owner, |_| Ok(()))?;
+        self.forget_kept(ino);
         Ok(())
     }
 
-    fn give_up(&self, ino: Ino) {
-        if let (Some(_), Some(connection)) = (self.atomic.remove(ino), self.connection.get()) {
+    fn forget_kept(&self, ino: Ino) {
+        if let Some(connection) = self.connection.get() {
             let _ = connection.forget_contents(ino.into());
         }
     }
@@ -235,31 +164,52 @@ impl<V: Mountable> Served<V> {
     /// A process closes a file, or ends: what it did not commit is gone before its locks are.
     pub fn give_up_at_close(&self, to: &Request) {
         let ino = convert::ino(to.node);
-        if self.is_owner(to, ino) {
-            self.give_up(ino);
+        if !self.atomic.keeps(ino) {
+            return;
+        }
+        let ended = match caller::process(to) {
+            Some(process) => self.atomic.end(ino, process, |_| Ok(())).is_ok(),
+            // Nobody knows whose it is: better too little than what nobody may have committed.
+            None => self.atomic.forgotten(ino),
+        };
+        if ended {
+            self.forget_kept(ino);
         }
     }
 
     /// Keeps a write back; `at`: its offset, or at the end. `None`: nothing is kept back from that file.
     pub fn keep_back(&self, file: &Open<V>, data: &[u8], at: Option<u64>) -> Option<Result<()>> {
-        let (opened, limit) = (Opened(&*self.volume, file), self.volume.batch_max());
+        let opened = Opened(&*self.volume, file);
         self.atomic.with(self.volume.ino(file), |kept| {
+            self.volume.may_write(file, false)?;
             let offset = at.map_or_else(|| kept.staging.size(&opened), Ok)?;
             let end = offset.checked_add(data.len() as u64).ok_or(Error::TooLarge)?;
-            self.volume.may_write(file, false)?;
-            kept.staging.write(&opened, data, offset)?;
-            let (most, page) = limit.unwrap_or_default();
-            if kept.staging.record_bytes(page) > most || i64::try_from(end).is_err() {
-                return Err(Error::TooLarge);
-            }
-            Ok(())
+            self.must_fit(kept, &opened, end, data.len() as u64)?;
+            kept.staging.write(&opened, data, offset)
         })
     }
 
     /// Keeps a change of a file's size back.
     pub fn keep_size_back(&self, file: &Open<V>, size: u64) -> Option<Result<()>> {
         let opened = Opened(&*self.volume, file);
-        self.atomic.with(self.volume.ino(file), |kept| kept.staging.truncate(&opened, size))
+        self.atomic.with(self.volume.ino(file), |kept| {
+            self.volume.may_write(file, false)?;
+            self.must_fit(kept, &opened, size, 0)?;
+            kept.staging.truncate(&opened, size)
+        })
+    }
+
+    /// Refuses more than a record of the volume's journal takes, before it is kept; all of the transaction with it.
+    fn must_fit(&self, kept: &mut Kept, opened: &Opened<'_, V>, end: u64, bytes: u64) -> Result<()> {
+        let (most, page) = self.volume.batch_max().unwrap_or_default();
+        let grows = end.saturating_sub(opened.size()?);
+        let taken = kept.staging.record_bytes(page).saturating_add(bytes);
+        if kept.is_too_much || grows > most || taken > most {
+            kept.staging.clear();
+            kept.is_too_much = true;
+            return Err(Error::TooLarge);
+        }
+        Ok(())
     }
 
     /// Reads a file as it will be.

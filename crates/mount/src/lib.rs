@@ -14,6 +14,7 @@ mod direct;
 mod flags;
 pub mod guard;
 mod holders;
+mod kept;
 mod known;
 mod mountable;
 mod null;

@@ -97,8 +97,8 @@ impl<V: Mountable> Filesystem for Served<V> {
         self.options.atomic || self.direct.as_ref().is_some_and(Direct::stores)
     }
 
-    fn waits(&self, to: &Request, operation: &Operation<'_>) -> bool {
-        self.forgets_pages(to, operation)
+    fn waits(&self, _: &Request, operation: &Operation<'_>) -> bool {
+        self.forgets_pages(operation)
     }
 
     fn wants(&self) -> u64 {
@@ -302,9 +302,12 @@ impl<V: Mountable> Filesystem for Served<V> {
     fn flush(&self, to: &Request, handle: u64) -> Answer<()> {
         if self.options.atomic {
             self.give_up_at_close(to);
+        } else {
+            self.must_ask()?;
+        }
+        if !V::ASKS_AT_CLOSE {
             return Ok(());
         }
-        self.must_ask()?;
         let file = self.file(to.node, handle)?;
         self.answer(self.volume.closing(&file))
     }
@@ -318,6 +321,8 @@ impl<V: Mountable> Filesystem for Served<V> {
             return Ok(());
         }
         self.note_times(to.node);
+        // What is kept back is not durable before it is committed.
+        self.must_not_keep(ino(to.node))?;
         let file = self.file(to.node, handle)?;
         self.answer(self.volume.sync(&file))
     }

@@ -1,8 +1,8 @@
 //! A volume as the kernel sees it: the parts of the operations that are more than a call.
 
-use crate::atomic::{Atomic, is_batch};
 use crate::background::Background;
 use crate::direct::Direct;
+use crate::kept::{Atomic, is_batch};
 use crate::known::{Handles, Known, NO_HANDLE};
 use crate::mountable::{self, Mountable, Open, errno, write_all};
 use crate::options::MountOptions;

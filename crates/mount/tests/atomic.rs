@@ -203,6 +203,7 @@ fn who_may_not_write_may_not_change() -> Result<(), Skip> {
     for flag in ["a", "i"] {
         assert!(chattr(&format!("+{flag}")));
         assert_eq!(write(&path, &[(0, b"old")], 3), Err(Errno::PERM), "{flag}");
+        assert_eq!(write(&path, &[], 100), Err(Errno::PERM), "{flag}");
         assert!(chattr(&format!("-{flag}")));
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), "new");
@@ -332,6 +333,15 @@ fn what_is_written_between_start_and_commit_is_made_at_once() -> Result<(), Skip
     }
     // More than a record of the volume's journal takes.
     let before = stored();
+    ioctl(&file, START).unwrap();
+    file.write_all_at(b"new", 0).unwrap();
+    assert_eq!(file.sync_all().unwrap_err().raw_os_error(), Some(libc::EBUSY));
+    for failed in [file.set_len(1 << 40).unwrap_err(), file.write_all_at(b"far", 1 << 50).unwrap_err()] {
+        assert_eq!(failed.raw_os_error(), Some(libc::EFBIG));
+    }
+    assert_eq!(ioctl(&file, COMMIT), Err(Some(libc::EFBIG)));
+    ioctl(&file, ABORT).unwrap();
+    assert!(stored() == before && seen() == before);
     ioctl(&file, START).unwrap();
     let failed = (0..1000).find_map(|i| file.write_all_at(&[9; 4096], i * 4096).err()).unwrap();
     assert_eq!(failed.raw_os_error(), Some(libc::EFBIG));

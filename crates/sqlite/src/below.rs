@@ -43,7 +43,8 @@ impl File {
     /// Opens a file; also the flags that it was opened by.
     ///
     /// # Safety
-    /// `name` is one that SQLite gives to xOpen with `flags`, or ends with four zeros and stays as long as the file.
+    /// `name` is one that SQLite gives to xOpen with `flags`, for a file that is closed before SQLite's is; or it ends
+    /// with four zeros and stays as long as the file.
     pub unsafe fn open(name: *const c_char, flags: c_int) -> Result<(File, c_int)> {
         let vfs = vfs();
         // SAFETY: a description that stays, if there is one.
@@ -55,6 +56,18 @@ impl File {
         // SAFETY: memory of `szOsFile` bytes, as it is aligned by malloc; the caller's promise for the name.
         below(unsafe { open(vfs, name, file.raw(), flags, &raw mut opened) })?;
         Ok((file, opened))
+    }
+
+    /// Closes it, once; what is done to it afterwards fails.
+    pub fn close(&mut self) {
+        let file = self.raw();
+        // SAFETY: a file without methods is not open; one with them is closed, and has none afterwards.
+        unsafe {
+            if let Some(close) = (*file).pMethods.as_ref().and_then(|methods| methods.xClose) {
+                close(file);
+            }
+            (*file).pMethods = std::ptr::null();
+        }
     }
 
     fn raw(&mut self) -> *mut ffi::sqlite3_file {
@@ -130,13 +143,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        let file = self.raw();
-        // SAFETY: a file without methods was not opened, and one with them is closed once.
-        unsafe {
-            if let Some(close) = (*file).pMethods.as_ref().and_then(|methods| methods.xClose) {
-                close(file);
-            }
-        }
+        self.close();
     }
 }
 

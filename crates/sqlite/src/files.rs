@@ -141,6 +141,7 @@ impl Drop for Connection {
         // SQLite hears of no error at the end.
         let _ = self.sharing.unmap_shm(false);
         let _ = self.lower(Level::None);
+        transaction::lock(&self.transaction).close();
     }
 }
 

@@ -47,8 +47,10 @@ pub(crate) fn is_offered(name: &CStr) -> bool {
         let end = bytes.iter().rposition(|byte| *byte == b'/')?;
         CString::new(&bytes[..end.max(1)]).ok()
     };
+    let exists = |path: &CStr| rustix::fs::access(path, Access::EXISTS).is_ok();
+    let offered = if exists(name) { offer(name) } else { directory().and_then(offer) };
     // Without /proc a file cannot be told changes by a descriptor.
-    offer(name).or_else(|| offer(directory()?)).is_some() && rustix::fs::access("/proc/self/fd", Access::EXISTS).is_ok()
+    offered.is_some() && exists(c"/proc/self/fd")
 }
 
 /// A file that changes are sent to, whatever its path comes to mean. Opened by O_PATH: closing it drops no fcntl(2)
@@ -212,6 +214,10 @@ impl Base for OnMount {
         rustix::process::getrlimit(Resource::Fsize).current.is_none_or(|most| size <= most)
     }
 
+    fn close(&self) {
+        held(&self.file).close();
+    }
+
     fn unlocked(&self) {
         self.is_last.set(false);
     }
@@ -342,9 +348,14 @@ pub(crate) fn is_known(name: &CStr) -> bool {
     open_ones().iter().any(|(path, transaction)| belongs(path) && transaction.strong_count() > 0)
 }
 
+/// Whether a transaction is of a connection that may write to the file that has its name.
+fn is_writer(transaction: &Transaction) -> bool {
+    transaction.level >= Level::Reserved && !transaction.has_moved()
+}
+
 /// Begins the rollback journal of a connection that may write: in memory. `None`: there is no such.
 pub(crate) fn begin_journal(name: &CStr) -> Option<Result<Object>> {
-    let writer = transactions(name).into_iter().find(|one| transaction::lock(one).level >= Level::Reserved)?;
+    let writer = transactions(name).into_iter().find(|one| is_writer(&transaction::lock(one)))?;
     // One that is left of another transaction is over: nobody may write before it is rolled back.
     let left = below::exists(name).and_then(|is| if is { below::remove(name) } else { Ok(()) });
     Some(left.map(|()| Object::Journal(JournalFile::begin(writer))))

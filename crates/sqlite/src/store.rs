@@ -60,6 +60,9 @@ pub(crate) trait Base: Stored {
     /// is known about the file is sure any more.
     fn unlocked(&self) {}
 
+    /// The connection is closed: nothing is done to the file any more.
+    fn close(&self) {}
+
     /// Provides space for so many bytes from the start.
     fn provide(&self, bytes: u64) -> Result<()>;
 

@@ -185,6 +185,13 @@ impl Transaction {
         }
     }
 
+    /// The connection is closed. Somebody may still look at the transaction.
+    pub fn close(&mut self) {
+        self.discard();
+        self.journal = Journal::Absent;
+        self.base.close();
+    }
+
     /// An empty journal in memory.
     pub fn memory(&mut self) -> Journal {
         let mut content = std::mem::take(&mut self.spare);

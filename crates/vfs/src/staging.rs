@@ -185,7 +185,7 @@ impl Staging {
     /// the least piece of a write ends.
     pub fn record_bytes(&self, page: u64) -> u64 {
         let each = self.block + 32 * (self.block / page.max(1) + 2);
-        (self.blocks.len() as u64 + self.zero_blocks()) * each + 256
+        (self.blocks.len() as u64).saturating_add(self.zero_blocks()).saturating_mul(each).saturating_add(256)
     }
 
     /// At most so many blocks are added by [`Staging::changes`].

@@ -96,7 +96,10 @@ impl Volume {
             part.file.check_regular()?;
             let state = part.file.node.exclusive(&self.parts.store)?;
             part.writes.iter().try_for_each(|(offset, _)| state.record.must_allow_write(*offset))?;
-            if part.size.is_some_and(|size| size < state.record.size) {
+            // Unless it grows by what is written.
+            let reaches = |size| part.writes.iter().any(|(at, data)| at.saturating_add(data.len() as u64) >= size);
+            let resized = |size| size < state.record.size || size > state.record.size && !reaches(size);
+            if part.size.is_some_and(resized) {
                 state.record.must_be_free_to_change()?;
             }
             states.push(state);
