@@ -1,7 +1,7 @@
 //! Debian's Python with the extension for SQLite on a mount that changes files atomically, beside one without it; and
 //! with a SQLite that was built to use atomic writes, which needs no extension.
 
-use pocketstone_testing::{Need, Skip, program};
+use pocketstone_testing::{Need, Skip, library, program};
 use pocketstone_tests::mounted::Place;
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
@@ -31,8 +31,7 @@ def connect(path, vfs=vfs):
     uri = f'file:{path}?vfs={vfs}' if vfs else f'file:{path}'
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
 ";
-    let library = pocketstone_tests::command::binary().with_file_name("libscmfs_sqlite.so");
-    assert!(library.exists(), "there is no {}; build it: make build", library.display());
+    let library = library("libscmfs_sqlite.so");
     let mut command = Command::new(python);
     command.args(["-c", &format!("{BEGIN}{text}")]).arg(library).arg(vfs).arg(path);
     command
