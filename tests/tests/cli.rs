@@ -299,6 +299,25 @@ fn man_pages_are_pages_that_man_reads() {
 // --- a run on this machine ----------------------------------------------------------------------
 
 #[test]
+fn thresholds_for_huge_pages_are_compared() {
+    let arguments = ["advise", "huge-pages", "--processor", "i5-750", "--record", "4KiB", "--json"];
+    let folder = folder();
+    let ran = lab(folder.path(), &arguments).ends_with(0);
+    let rows: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    // Of 100 MiB in pages of 4 KiB each is walked to once, as are the buffer and 16 others.
+    assert_eq!((&rows[0]["walks"], &rows[0]["threshold_bytes"]), (&(25_600 + 17).into(), &serde_json::Value::Null));
+    // 32 small pages until 128 KiB, then 50 huge ones.
+    assert_eq!((&rows[1]["walks"], &rows[1]["threshold_bytes"]), (&(32 + 50 + 17).into(), &(128 << 10).into()));
+    for (wrong, cure) in [
+        (["--processor", "z80"], "known: i5-750, "),
+        (["--record", "5000"], "--record takes multiples of 4 KiB"),
+        (["--file", "1K"], "--file takes 4 KiB to 4 GiB"),
+    ] {
+        lab(folder.path(), &[&["advise", "huge-pages"], &wrong[..]].concat()).ends_with(1).complains(&[cure]);
+    }
+}
+
+#[test]
 fn a_run_on_this_machine_from_study_to_report() {
     let folder = folder();
     write(folder.path(), "small.toml", SMALL);

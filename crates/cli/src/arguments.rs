@@ -1,7 +1,7 @@
 //! The command line; help, man pages and completions come from these definitions.
 
 use clap::{Args, Parser, Subcommand};
-use pocketstone_cli::LONG_VERSION;
+use pocketstone_cli::{LONG_VERSION, parse_bytes};
 use pocketstone_core::database::{DatabaseWorkload, Delay};
 use pocketstone_replay::advise::Budget;
 use pocketstone_replay::governor::Spec;
@@ -267,6 +267,8 @@ pub enum AdviseCommand {
     Governor(AdviseGovernorArguments),
     /// Rank read-ahead settings for a recorded run on raw NAND by modelled time in calls
     Readahead(AdviseReadaheadArguments),
+    /// Compare SCMFS's thresholds for huge pages by modelled TLB misses of a file's reads and writes
+    HugePages(AdviseHugePagesArguments),
 }
 
 /// Arguments of `advise governor`.
@@ -317,6 +319,23 @@ pub struct AdviseReadaheadArguments {
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub top: usize,
     /// Print all of them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `advise huge-pages`.
+#[derive(Debug, Args)]
+pub struct AdviseHugePagesArguments {
+    /// The processor: i5-750 (the SCMFS thesis's), cortex-a15, cortex-a55, cortex-a76, zen-4 or golden-cove
+    #[arg(long, value_name = "NAME", default_value = "cortex-a76")]
+    pub processor: String,
+    /// Size of the file, 4KiB to 4GiB
+    #[arg(long, value_name = "SIZE", default_value = "100MiB", value_parser = parse_bytes)]
+    pub file: u64,
+    /// Length of a read() or write(), a multiple of 4KiB; repeatable [default: 4KiB to 16MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub record: Vec<u64>,
+    /// Print all counts as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -12,6 +12,7 @@ mod arguments;
 mod boards;
 mod compare;
 mod energy;
+mod huge_pages;
 mod logs;
 mod progress;
 mod run;
@@ -62,6 +63,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Trace { file, json } => logs::show(&file, json),
         Command::Advise(AdviseCommand::Governor(arguments)) => advise::governor(&arguments),
         Command::Advise(AdviseCommand::Readahead(arguments)) => advise::read_ahead(&arguments),
+        Command::Advise(AdviseCommand::HugePages(arguments)) => huge_pages::advise(&arguments),
         Command::Study(StudyCommand::Check { file, many_cells }) => check(&file, many_cells),
         Command::Board(command) => match command {
             BoardCommand::List => boards::list(),

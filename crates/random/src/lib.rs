@@ -6,6 +6,10 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod twister;
+
+pub use twister::Twister;
+
 /// A stream of pseudo-random numbers.
 #[derive(Debug, Clone)]
 pub struct Random {

@@ -22,4 +22,5 @@ pub mod outcome;
 pub mod read_ahead;
 pub mod recorded;
 pub mod simulate;
+pub mod tlb;
 pub mod validate;

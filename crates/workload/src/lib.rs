@@ -23,7 +23,6 @@ pub mod read;
 pub mod table;
 #[cfg(test)]
 mod testing;
-mod twister;
 
 pub use app_start::AppStartSpec;
 pub use content::{Content, Data, filler_bytes};

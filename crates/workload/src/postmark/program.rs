@@ -2,8 +2,8 @@
 //! PostMark 1.51 for the same seed and settings.
 
 use super::{PostmarkSpec, blocks};
-use crate::twister::Twister;
 use crate::{Operation, Purpose};
+use pocketstone_core::random::Twister;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 

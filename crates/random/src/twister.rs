@@ -8,7 +8,7 @@ const MIDDLE: usize = 397;
 
 /// MT19937 of Matsumoto and Nishimura ("Mersenne Twister", ACM TOMACS 8, 1998).
 #[derive(Debug, Clone)]
-pub(crate) struct Twister {
+pub struct Twister {
     state: [u32; WORDS],
     used: usize,
 }
@@ -16,7 +16,7 @@ pub(crate) struct Twister {
 impl Twister {
     /// The stream of a seed as of 1999-10-28, PostMark's: each word takes the upper halves of two steps of
     /// x -> 69069 x + 1.
-    pub(crate) fn new(seed: u32) -> Twister {
+    pub fn new(seed: u32) -> Twister {
         let mut x = seed;
         let mut upper_half = || {
             let half = x >> 16;
@@ -27,7 +27,7 @@ impl Twister {
     }
 
     /// The stream of a key as of 2002-01-26 (`init_by_array`), which is Python's of a seed. The key is not empty.
-    pub(crate) fn of_key(key: &[u32]) -> Twister {
+    pub fn of_key(key: &[u32]) -> Twister {
         let mut state = [0; WORDS];
         state[0] = 19_650_218;
         for n in 1..WORDS {
@@ -50,7 +50,7 @@ impl Twister {
     }
 
     /// The next 32 bits.
-    pub(crate) fn next_u32(&mut self) -> u32 {
+    pub fn next_u32(&mut self) -> u32 {
         if self.used == WORDS {
             self.renew();
         }
@@ -73,13 +73,13 @@ impl Twister {
 
     /// A number below `bound`, as PostMark takes it: the remainder, which favours small ones a little. Below 0 there
     /// is 0, and no number is drawn for it.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { u64::from(self.next_u32()) % bound }
     }
 
     /// Puts things into random order: Fisher and Yates, as Durstenfeld wrote it down. Each number has as many upper
     /// bits as the largest, and is drawn again where it is too large: so does `random.shuffle` of Python.
-    pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
+    pub fn shuffle<T>(&mut self, things: &mut [T]) {
         for last in (1..things.len()).rev() {
             let choices = last as u32 + 1;
             let unused = choices.leading_zeros();
