@@ -55,13 +55,14 @@ def content(entry):
     return bytes((seed + i * 7 + (i >> 8)) & 0xFF for i in range(size))
 
 
-def build(entries, *, page=2048, spare=64, order="<", inband=False, tags_ecc=True, spare_offset=0):
+def build(entries, *, page=2048, spare=64, order="<", tags_order=None, inband=False, tags_ecc=True, spare_offset=0):
     """(image, rows of the expected tree) of a description. It begins with "/"; parents come before children."""
+    tags_order = tags_order or order
     data_bytes = page - (t.TAGS_BYTES if inband else 0)
     image, places, next_id = bytearray(), {}, FIRST_ID
 
     def put(data, obj, chunk, nbytes):
-        tag = pack.tag_bytes(SEQUENCE, obj, chunk, nbytes, order, tags_ecc and not inband)
+        tag = pack.tag_bytes(SEQUENCE, obj, chunk, nbytes, tags_order, tags_ecc and not inband)
         body = data.ljust(data_bytes, b"\xff")
         image.extend(body + tag if inband else body)
         image.extend((b"\xff" * spare_offset + (b"" if inband else tag)).ljust(spare, b"\xff"))

@@ -21,6 +21,7 @@ def arguments():
     a = forms.add_parser("plain", help="the form of mkyaffs2image")
     a.add_argument("source", help="a folder, a JSON description, or - for the built-in sample")
     a.add_argument("--big-endian", action="store_true")
+    a.add_argument("--little-endian-tags", action="store_true", help="with --big-endian: as `mkyaffs2image DIR IMAGE convert`")
     b = forms.add_parser("live", help="the form of a kernel")
     b.add_argument("--seed", type=int, default=1)
     b.add_argument("--operations", type=int, default=300)
@@ -55,7 +56,8 @@ def main():
     try:
         if asked.form == "plain":
             entries = plain.sample() if asked.source == "-" else plain.description(asked.source)
-            image, rows = plain.build(entries, order=">" if asked.big_endian else "<", **layout)
+            image, rows = plain.build(entries, order=">" if asked.big_endian else "<",
+                                      tags_order="<" if asked.little_endian_tags else None, **layout)
         else:
             volume = live.build(asked.seed, asked.operations, ending=asked.ending, checkpoint=asked.checkpoint,
                                 hint_next=asked.hint_next, flips=asked.flips, garbage=asked.garbage, bad=asked.bad,

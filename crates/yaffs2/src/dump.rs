@@ -67,7 +67,7 @@ pub fn dump(
 
 /// A log of which nothing but its chip is known.
 fn open(nand: Box<dyn Nand>, options: &Options) -> Result<Log> {
-    let chip = Chip::new(nand, options.inband_tags, options.tags_ecc)?;
+    let chip = Chip::new(nand, options)?;
     Ok(Log::new(chip, options.summary, options.read_only))
 }
 

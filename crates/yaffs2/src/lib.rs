@@ -10,6 +10,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod byte_order;
 mod bytes;
 mod check;
 mod checkpoint;
@@ -24,6 +25,7 @@ mod shared;
 mod tree;
 mod volume;
 
+pub use byte_order::ByteOrder;
 pub use check::{Finding, Kinds, Report, Severity, check};
 pub use dump::{DumpOptions, dump, has_checkpoint};
 pub use image::{ImageForm, ImageMeta, ImageWriter};

@@ -1,5 +1,7 @@
 //! How to mount.
 
+use crate::byte_order::ByteOrder;
+
 /// How to mount a volume. The defaults are those that Linux devices have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -9,6 +11,8 @@ pub struct Options {
     pub inband_tags: bool,
     /// Tags have error correction of their own. Never with in-band tags.
     pub tags_ecc: bool,
+    /// The order of the bytes in words. Volumes that are not little-endian can only be read.
+    pub byte_order: ByteOrder,
     /// Use a checkpoint if there is one, instead of scanning.
     pub checkpoint_read: bool,
     /// Leave a checkpoint when unmounting.
@@ -36,6 +40,7 @@ impl Default for Options {
             read_only: false,
             inband_tags: false,
             tags_ecc: true,
+            byte_order: ByteOrder::Little,
             checkpoint_read: true,
             checkpoint_write: true,
             summary: true,

@@ -5,7 +5,7 @@ use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand};
-use pocketstone_yaffs2::{Options, Volume};
+use pocketstone_yaffs2::{ByteOrder, Options, Volume};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
@@ -64,10 +64,6 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
         return Err(Error::user("--spare is given without --page").hint("pass --page, too"));
     }
     let nand = ImageNand::open(path, read_only, None).map_err(|error| with_options(error.into()))?;
-    if nand.is_big_endian() == Some(true) {
-        return Err(Error::user(format!("{} was written by a big-endian machine", path.display()))
-            .hint("only little-endian volumes are supported"));
-    }
     let seen = nand.inband_tags().zip(nand.tags_ecc());
     match given.pages_per_block {
         Some(pages_per_block) => {
@@ -124,13 +120,23 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
     let mut options =
         Options { read_only, inband_tags: chip.inband_tags, tags_ecc: !chip.no_tags_ecc, ..Options::default() };
     if is_device(&chip.path) {
-        let (nand, lock) = device(&chip.path, read_only)?;
+        let (mut nand, lock) = device(&chip.path, read_only)?;
+        // For writing it is this machine's; the mount looks whether it can be.
+        if read_only {
+            options.byte_order = ByteOrder::of(&mut nand, &options).map_err(Error::from)?;
+        }
         return Ok(Opened { nand: Box::new(nand), options, lock: Some(lock) });
     }
-    let (nand, seen) = image(chip, read_only)?;
+    let (mut nand, seen) = image(chip, read_only)?;
     if let Some((inband_tags, tags_ecc)) = seen {
         options.inband_tags |= inband_tags;
         options.tags_ecc &= tags_ecc;
+    }
+    options.byte_order = ByteOrder::of(&mut nand, &options).map_err(Error::from)?;
+    if nand.cut_bytes() != 0 {
+        let (path, bytes, page) = (chip.path.display(), nand.cut_bytes(), nand.layout().stride());
+        let cause = "it was cut off, or its layout is another";
+        note("warning", &format!("{path}: the last {bytes} bytes are left out, as pages have {page}: {cause}"));
     }
     Ok(Opened { nand: Box::new(nand), options, lock: None })
 }

@@ -39,16 +39,21 @@ pub fn extract(given: &ChipArguments, folder: &Path) -> Result<u8> {
         first: HashMap::new(),
         done: 0,
         left_out: 0,
+        found: 0,
         foreign: false,
         piece: vec![0; PIECE],
     };
     extractor.tree(top)?;
-    let Extractor { done, left_out, foreign, .. } = extractor;
+    let Extractor { done, left_out, found, foreign, .. } = extractor;
     if foreign && !root {
         note("note", "you own all files, without set-user-id bits: only root can set other owners");
     }
     say!("{}: {done} objects from {}; {left_out} skipped", folder.display(), given.path.display());
-    Ok(if left_out == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
+    if found > 0 {
+        let what = format!("objects in lost+found that have lost their names or directories: {found}");
+        note("warning", &what);
+    }
+    Ok(if left_out == 0 && found == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
 }
 
 /// The folder: new, or empty.
@@ -76,6 +81,8 @@ struct Extractor<'a> {
     first: HashMap<Ino, PathBuf>,
     done: u64,
     left_out: u64,
+    /// Objects below lost+found.
+    found: u64,
     /// Whether something belongs to somebody else.
     foreign: bool,
     piece: Vec<u8>,
@@ -86,6 +93,8 @@ struct Level {
     handle: OwnedFd,
     attr: Attr,
     path: PathBuf,
+    /// Whether it is lost+found, or in it.
+    lost: bool,
     /// From the last to the first.
     left: Vec<(Vec<u8>, Ino)>,
 }
@@ -118,7 +127,7 @@ impl From<Errno> for Miss {
 impl Extractor<'_> {
     fn tree(&mut self, top: OwnedFd) -> Result<()> {
         let attr = self.volume.attributes(ROOT).map_err(Error::from)?;
-        let mut levels = vec![self.level(top, attr, PathBuf::new())];
+        let mut levels = vec![self.level(top, attr, PathBuf::new(), false)];
         while let Some(level) = levels.last_mut() {
             let Some((name, ino)) = level.left.pop() else {
                 if let Some(level) = levels.pop() {
@@ -128,14 +137,15 @@ impl Extractor<'_> {
             };
             let path = level.path.join(OsStr::from_bytes(&name));
             let handle = level.handle.as_fd();
+            let lost = level.lost;
             match self.object(handle, &name, ino, &path) {
-                Ok(None) => self.done += 1,
+                Ok(None) => self.made(lost),
                 Ok(Some((_, _))) if levels.len() >= DEEPEST => {
                     self.miss(&path, &format!("its contents are nested deeper than {DEEPEST} directories"));
                 }
                 Ok(Some((handle, attr))) => {
-                    self.done += 1;
-                    let level = self.level(handle, attr, path);
+                    self.made(lost);
+                    let level = self.level(handle, attr, path, lost);
                     levels.push(level);
                 }
                 Err(Miss::Object(why)) => self.miss(&path, &why),
@@ -145,7 +155,12 @@ impl Extractor<'_> {
         Ok(())
     }
 
-    fn level(&mut self, handle: OwnedFd, attr: Attr, path: PathBuf) -> Level {
+    fn made(&mut self, lost: bool) {
+        self.done += 1;
+        self.found += u64::from(lost);
+    }
+
+    fn level(&mut self, handle: OwnedFd, attr: Attr, path: PathBuf, lost: bool) -> Level {
         let mut left = match list(self.volume, attr.ino) {
             Ok(left) => left,
             Err(error) => {
@@ -159,7 +174,8 @@ impl Extractor<'_> {
             left.retain(|(name, ino)| name != b"lost+found" || *ino != LOST_AND_FOUND || !is_bare(self.volume, *ino));
         }
         left.reverse();
-        Level { handle, attr, path, left }
+        let lost = lost || attr.ino == LOST_AND_FOUND;
+        Level { handle, attr, path, lost, left }
     }
 
     fn miss(&mut self, path: &Path, why: &str) {

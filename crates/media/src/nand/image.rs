@@ -83,8 +83,10 @@ pub struct ImageNand {
     file: File,
     layout: ImageLayout,
     blocks: u32,
-    /// The file's length. Pages behind it are erased.
+    /// The file's length in whole pages. Pages behind it are erased.
     bytes: u64,
+    /// What the file has beyond them.
+    cut_bytes: u64,
     read_only: bool,
     /// Something was programmed that the host may not have brought to its disk yet.
     unsynced: bool,
@@ -96,8 +98,8 @@ impl ImageNand {
     /// Opens an image read-only or for writing, and detects its layout if none is given.
     ///
     /// # Errors
-    /// `Refused` if the file cannot be opened, is locked by a writer, is not a multiple of the page size, or its layout
-    /// cannot be detected.
+    /// `Refused` if the file cannot be opened, is locked by a writer, is for writing and not a multiple of the page
+    /// size, or its layout cannot be detected.
     pub fn open(path: &Path, read_only: bool, layout: Option<&ImageLayout>) -> Result<ImageNand> {
         let name = path.display().to_string();
         let file = File::options().read(true).write(!read_only).open(path).refused(|| format!("cannot open {name}"))?;
@@ -110,19 +112,23 @@ impl ImageNand {
         let (layout, found) = match layout {
             Some(layout) => (*layout, None),
             None => {
-                let found = detect::detect(&file, bytes).refused(|| format!("cannot detect the layout of {name}"))?;
+                let found = detect::detect(&file, bytes, read_only)
+                    .refused(|| format!("cannot detect the layout of {name}"))?;
                 (found.layout, Some(found))
             }
         };
         layout.check()?;
         let stride = layout.stride();
-        if bytes % stride != 0 {
+        let cut_bytes = bytes % stride;
+        if cut_bytes != 0 && (!read_only || bytes < stride) {
             let what = format!("{name} has {bytes} bytes, not a multiple of the page size {stride}");
-            return Err(Error::refused(what).hint("specify the image's page size and spare area size"));
+            let cure = "specify the image's page size and spare area size; one that was cut off can be read only";
+            return Err(Error::refused(what).hint(cure));
         }
+        let bytes = bytes - cut_bytes;
         let blocks = (bytes / stride).div_ceil(u64::from(layout.pages_per_block));
         let blocks = block_count(blocks, &layout, &name)?;
-        Ok(ImageNand { path: name, file, layout, blocks, bytes, read_only, unsynced: false, found })
+        Ok(ImageNand { path: name, file, layout, blocks, bytes, cut_bytes, read_only, unsynced: false, found })
     }
 
     /// Creates a new image of an erased chip.
@@ -137,7 +143,9 @@ impl ImageNand {
         let file = file.refused(|| format!("cannot create {name}"))?;
         lock(&file, false, &name)?;
         let (layout, read_only, found) = (*layout, false, None);
-        let mut nand = ImageNand { path: name, file, layout, blocks, bytes: 0, read_only, unsynced: false, found };
+        let (bytes, cut_bytes) = (0, 0);
+        let mut nand =
+            ImageNand { path: name, file, layout, blocks, bytes, cut_bytes, read_only, unsynced: false, found };
         let bytes = u64::from(blocks) * u64::from(layout.pages_per_block) * layout.stride();
         nand.grow(bytes).failed(|| format!("cannot write {}", nand.path))?;
         Ok(nand)
@@ -159,9 +167,9 @@ impl ImageNand {
         self.found.as_ref().map(|found| found.tags_ecc)
     }
 
-    /// Whether YAFFS2's tags were found in the order of a big-endian machine; `None` if nobody looked.
-    pub fn is_big_endian(&self) -> Option<bool> {
-        self.found.as_ref().map(|found| found.big_endian)
+    /// Bytes of a last page that is not whole, as in an image that was cut off. It is left out, as if erased.
+    pub fn cut_bytes(&self) -> u64 {
+        self.cut_bytes
     }
 
     /// Whether the image itself tells how many pages a block has. If not, a usual number is taken, with which the image

@@ -7,6 +7,7 @@ mod agreement;
 mod pages;
 mod tree;
 
+use crate::byte_order::ByteOrder;
 use crate::log::Log;
 use crate::log::chip::{Chip, Chunk};
 use crate::mount::{MountedBy, mount};
@@ -153,7 +154,7 @@ pub fn check(nand: Box<dyn Nand>, options: &Options) -> Result<Report> {
     tree::check(&mut scanned, &mut report)?;
     let Tree { log, objects, .. } = scanned;
     let Log { chip, blocks, head, checkpoint, .. } = log;
-    if !checkpoint.is_empty() {
+    if !checkpoint.is_empty() && chip.order == ByteOrder::Little {
         let looking = Options { checkpoint_read: true, ..looking };
         let (said, mounted_by) = mount(chip.into_nand(), &looking)?;
         if mounted_by == MountedBy::Checkpoint {

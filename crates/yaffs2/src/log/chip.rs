@@ -3,7 +3,9 @@
 //! Blocks are counted from 1 and chunks from `pages_per_block` on, so that chunk 0 means "none"; this is the
 //! numbering that checkpoints and summaries have on flash.
 
-use super::tags::{ECC_BYTES, Found, INBAND_BYTES, PLAIN_BYTES, Tags};
+use super::tags::{Content, ECC_BYTES, Found, INBAND_BYTES, PLAIN_BYTES, Tags};
+use crate::byte_order::ByteOrder;
+use crate::options::Options;
 use pocketstone_media::nand::{Fault, Geometry, Nand, Verdict};
 use pocketstone_vfs::{Error, MediumError, Result};
 
@@ -17,6 +19,7 @@ pub struct Chip {
     pub geometry: Geometry,
     pub inband: bool,
     pub ecc: bool,
+    pub order: ByteOrder,
     /// A page, for in-band tags.
     page: Vec<u8>,
 }
@@ -28,7 +31,9 @@ pub struct Whole {
 }
 
 impl Chip {
-    pub fn new(nand: Box<dyn Nand>, inband: bool, ecc: bool) -> Result<Chip> {
+    /// The chip, with tags stored as `options` say.
+    pub fn new(nand: Box<dyn Nand>, options: &Options) -> Result<Chip> {
+        let Options { inband_tags: inband, tags_ecc: ecc, byte_order: order, .. } = *options;
         let geometry = nand.geometry();
         let Geometry { page_bytes, spare_bytes, pages_per_block, blocks } = geometry;
         let refuse = |why: String| {
@@ -48,7 +53,7 @@ impl Chip {
             return refuse(format!("{spare_bytes} free spare bytes are too few for tags of {needed} bytes"));
         }
         let page = vec![0xFF; page_bytes as usize];
-        Ok(Chip { nand, geometry, inband, ecc: ecc && !inband, page })
+        Ok(Chip { nand, geometry, inband, ecc: ecc && !inband, order, page })
     }
 
     pub fn into_nand(self) -> Box<dyn Nand> {
@@ -108,11 +113,11 @@ impl Chip {
         let mut spare = [0; ECC_BYTES];
         let bytes = self.tag_bytes();
         self.nand.read(page, &mut [], &mut spare[..bytes])?;
-        Ok(Tags::decode(&spare[..bytes]))
+        Ok(self.decode(&spare[..bytes]))
     }
 
     fn inband_tags(&self, verdict: Verdict) -> Found {
-        let found = Tags::decode(&self.page[self.data_bytes()..]);
+        let found = self.decode(&self.page[self.data_bytes()..]);
         match found {
             Found::Tags { .. } if verdict == Verdict::Uncorrectable => Found::Broken,
             Found::Unused if self.page.iter().any(|&byte| byte != 0xFF) => Found::Broken,
@@ -126,12 +131,24 @@ impl Chip {
         if self.inband {
             let verdict = self.nand.read(page, &mut self.page, &mut [])?;
             data.copy_from_slice(&self.page[..data.len()]);
-            return Ok(Whole { tags: self.inband_tags(verdict), verdict });
+            return Ok(self.whole(self.inband_tags(verdict), verdict, data));
         }
         let mut spare = [0; ECC_BYTES];
         let bytes = self.tag_bytes();
         let verdict = self.nand.read(page, data, &mut spare[..bytes])?;
-        Ok(Whole { tags: Tags::decode(&spare[..bytes]), verdict })
+        Ok(self.whole(self.decode(&spare[..bytes]), verdict, data))
+    }
+
+    fn decode(&self, stored: &[u8]) -> Found {
+        Tags::decode(stored, self.order.has_big_tags())
+    }
+
+    /// A chunk that was read; the words of a header are then little-endian.
+    fn whole(&self, tags: Found, verdict: Verdict, data: &mut [u8]) -> Whole {
+        if matches!(tags, Found::Tags { tags: Tags { content: Content::Header | Content::Extra(_), .. }, .. }) {
+            self.order.turn_header(data);
+        }
+        Whole { tags, verdict }
     }
 
     /// Whether a page reads as erased, every bit of it.

@@ -184,8 +184,10 @@ impl Tags {
         (bytes, ECC_BYTES)
     }
 
-    /// Tags from what is stored: [`ECC_BYTES`] long with error correction, else [`PLAIN_BYTES`].
-    pub fn decode(stored: &[u8]) -> Found {
+    /// Tags from what is stored, little-endian or big: [`ECC_BYTES`] long with error correction, else [`PLAIN_BYTES`].
+    /// The error correction is over the bytes as they are stored.
+    pub fn decode(stored: &[u8], big: bool) -> Found {
+        let word = |bytes: &[u8], at| if big { u32_at(bytes, at).swap_bytes() } else { u32_at(bytes, at) };
         let mut bytes = [0; PLAIN_BYTES];
         bytes.copy_from_slice(&stored[..PLAIN_BYTES]);
         if u32_at(&bytes, 0) == UNUSED_SEQUENCE {
@@ -194,16 +196,16 @@ impl Tags {
         }
         let mut corrected = false;
         if stored.len() >= ECC_BYTES {
-            let parity = TagsParity { column: stored[16], line: u32_at(stored, 20), inverted: u32_at(stored, 24) };
+            let parity = TagsParity { column: stored[16], line: word(stored, 20), inverted: word(stored, 24) };
             match correct(&mut bytes, &parity) {
                 Some(flipped) => corrected = flipped,
                 None => return Found::Broken,
             }
         }
-        let packed = Packed { object: u32_at(&bytes, 4), chunk: u32_at(&bytes, 8), bytes: u32_at(&bytes, 12) };
+        let packed = Packed { object: word(&bytes, 4), chunk: word(&bytes, 8), bytes: word(&bytes, 12) };
         match packed.meaning() {
             Some((object, content)) => {
-                Found::Tags { tags: Tags { sequence: u32_at(&bytes, 0), object, content }, corrected }
+                Found::Tags { tags: Tags { sequence: word(&bytes, 0), object, content }, corrected }
             }
             None => Found::Broken,
         }
@@ -241,7 +243,7 @@ mod tests {
         let flip = |bits: &[usize]| {
             let mut flipped = stored;
             bits.iter().for_each(|bit| flipped[bit / 8] ^= 1 << (bit % 8));
-            Tags::decode(&flipped[..bytes])
+            Tags::decode(&flipped[..bytes], false)
         };
         assert_eq!(flip(&[]), Found::Tags { tags: data(), corrected: false });
         // The padding, and the two bits of the column parity that carry nothing, do not count.
@@ -263,7 +265,7 @@ mod tests {
         let tags = Tags { sequence: 0xEFFF_FEFF, object: 0x3FFFF, content: Content::Extra(extra) };
         for ecc in [false, true] {
             let (stored, bytes) = tags.encode(ecc);
-            assert_eq!(Tags::decode(&stored[..bytes]), Found::Tags { tags, corrected: false });
+            assert_eq!(Tags::decode(&stored[..bytes], false), Found::Tags { tags, corrected: false });
         }
         let (stored, _) = tags.encode(true);
         // By the description: 1 << 28 | id, 0x8000_0000 | 0x4000_0000 | 0x2000_0000 | parent.
@@ -272,9 +274,9 @@ mod tests {
 
     #[test]
     fn erased_bytes_are_unused_and_half_erased_ones_broken() {
-        assert_eq!(Tags::decode(&[0xFF; ECC_BYTES]), Found::Unused);
+        assert_eq!(Tags::decode(&[0xFF; ECC_BYTES], false), Found::Unused);
         let mut some = [0xFF; ECC_BYTES];
         some[9] = 0x7F;
-        assert_eq!(Tags::decode(&some), Found::Broken);
+        assert_eq!(Tags::decode(&some, false), Found::Broken);
     }
 }

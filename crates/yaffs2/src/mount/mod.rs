@@ -3,6 +3,7 @@
 mod scan;
 mod tidy;
 
+use crate::byte_order::ByteOrder;
 use crate::checkpoint;
 use crate::files::Files;
 use crate::log::blocks::State;
@@ -11,7 +12,7 @@ use crate::log::{First, Log};
 use crate::options::Options;
 use crate::tree::objects::Objects;
 use pocketstone_media::nand::Nand;
-use pocketstone_vfs::{Error, Result};
+use pocketstone_vfs::{Error, MediumError, Result};
 use scan::Growing;
 use serde::Serialize;
 
@@ -28,7 +29,12 @@ pub enum MountedBy {
 
 /// Opens the volume on a chip. An erased chip is an empty volume.
 pub fn mount(nand: Box<dyn Nand>, options: &Options) -> Result<(Files, MountedBy)> {
-    let chip = Chip::new(nand, options.inband_tags, options.tags_ecc)?;
+    if options.byte_order != ByteOrder::Little && !options.read_only {
+        let error = MediumError::refused(format!("{} was written for a big-endian machine", nand.describe()))
+            .hint("such volumes can be read only: extract them, or mount them read-only");
+        return Err(error.into());
+    }
+    let chip = Chip::new(nand, options)?;
     let mut files = Files::new(Log::new(chip, options.summary, options.read_only), options);
     let mounted_by = find_state(&mut files)?;
     if !options.lazy_loading {
@@ -58,7 +64,8 @@ fn find_state(files: &mut Files) -> Result<MountedBy> {
     blocks.sort_unstable();
     let blocks: Vec<Block> = blocks.into_iter().map(|(_, block)| block).collect();
     let (mut found, mut unfinished) = (None, Growing::default());
-    if files.options.checkpoint_read && !blocks.is_empty() {
+    let readable = files.tree.log.chip.order == ByteOrder::Little;
+    if files.options.checkpoint_read && readable && !blocks.is_empty() {
         found = checkpoint::read(&mut files.tree.log, &blocks, &firsts)?;
     }
     let mounted_by = if found.is_some() { MountedBy::Checkpoint } else { MountedBy::Scan };

@@ -99,7 +99,7 @@ fn must_be_ours(tree: &mut Tree, firsts: &[First], order: &[(u32, Block)]) -> Re
         let ours = matches!(whole.tags, Found::Tags { tags, .. } if tags.object < LARGEST_OBJECT);
         if !ours && Header::is_big_endian(&page) {
             let error = MediumError::refused(format!("{what} was written by a big-endian machine"))
-                .hint("only little-endian volumes are supported");
+                .hint("such volumes can be read only: mount it read-only, or extract an image of it");
             return Err(error.into());
         }
     }

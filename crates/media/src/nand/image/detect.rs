@@ -23,7 +23,6 @@ pub(super) struct Found {
     pub tags_ecc: bool,
     /// Whether the image tells how many pages a block has.
     pub blocks_certain: bool,
-    pub big_endian: bool,
     /// For people.
     pub how: String,
 }
@@ -85,28 +84,25 @@ impl Score {
     }
 }
 
-/// Finds the layout of an image of `bytes` bytes.
+/// Finds the layout of an image of `bytes` bytes: one that divides it, or, if `cut` is allowed and there is none, any.
 ///
 /// # Errors
 /// `Failed` if it cannot be read; `Refused` if the layout cannot be detected, with a hint on what to specify.
-pub(super) fn detect(file: &File, bytes: u64) -> Result<Found> {
+pub(super) fn detect(file: &File, bytes: u64, cut: bool) -> Result<Found> {
     let sample = sample(file, bytes)?;
-    let mut best: Option<((u32, u32), Candidate)> = None;
-    for candidate in candidates(bytes) {
-        let Some(rank) = score(&candidate, &sample).rank() else { continue };
-        // Of inband tags, too large a page sees a part. Too small a page sees no more than there are, and sees them all
-        // where the first half of every page ends in erased bytes: of the same number, the larger page is right.
-        if best.is_none_or(|(others, other)| (rank, candidate.page_bytes()) > (others, other.page_bytes())) {
-            best = Some((rank, candidate));
-        }
-    }
-    let Some(((sure, _), mut candidate)) = best else { return Err(unknown(bytes, sample.is_empty())) };
+    let whole = best(candidates().into_iter().filter(|c| bytes > 0 && bytes % c.layout.stride() == 0), &sample);
+    let any = || match cut {
+        // Where the length says nothing, it takes two pages and their error correction to tell tags from noise.
+        true => best(candidates().into_iter().filter(|c| bytes >= 2 * c.layout.stride()), &sample)
+            .filter(|((sure, _), _)| *sure == 2),
+        false => None,
+    };
+    let Some(((sure, _), mut candidate)) = whole.or_else(any) else { return Err(unknown(bytes, sample.is_empty())) };
     let (pages, certain) = pages_per_block(&sequences(file, bytes, &candidate)?);
     candidate.layout.pages_per_block = pages;
     let place = if candidate.inband { "inband" } else { "in the spare area" };
     let proof = if sure == 2 { "by their error correction" } else { "by their values" };
-    let big_endian = candidate.order == Order::Big;
-    let order = if big_endian { ", big-endian" } else { "" };
+    let order = if candidate.order == Order::Big { ", big-endian" } else { "" };
     let blocks = if certain { "" } else { "; pages per block assumed" };
     let how = format!("YAFFS2 tags {place}, found {proof}{order}{blocks}");
     Ok(Found {
@@ -114,9 +110,22 @@ pub(super) fn detect(file: &File, bytes: u64) -> Result<Found> {
         inband_tags: candidate.inband,
         tags_ecc: sure == 2,
         blocks_certain: certain,
-        big_endian,
         how,
     })
+}
+
+/// The likeliest of some layouts, and how likely it is.
+fn best(candidates: impl Iterator<Item = Candidate>, sample: &[(u64, Vec<u8>)]) -> Option<((u32, u32), Candidate)> {
+    let mut best: Option<((u32, u32), Candidate)> = None;
+    for candidate in candidates {
+        let Some(rank) = score(&candidate, sample).rank() else { continue };
+        // Of inband tags, too large a page sees a part. Too small a page sees no more than there are, and sees them all
+        // where the first half of every page ends in erased bytes: of the same number, the larger page is right.
+        if best.is_none_or(|(others, other)| (rank, candidate.page_bytes()) > (others, other.page_bytes())) {
+            best = Some((rank, candidate));
+        }
+    }
+    best
 }
 
 fn unknown(bytes: u64, erased: bool) -> Error {
@@ -147,8 +156,8 @@ fn sample(file: &File, bytes: u64) -> Result<Vec<(u64, Vec<u8>)>> {
     Ok(pieces)
 }
 
-/// Every layout that the length allows.
-fn candidates(bytes: u64) -> Vec<Candidate> {
+/// Every layout that images have.
+fn candidates() -> Vec<Candidate> {
     let mut all = Vec::new();
     for page in PAGES {
         let mut spares = vec![page / 32];
@@ -158,7 +167,7 @@ fn candidates(bytes: u64) -> Vec<Candidate> {
         for (spare, offset, inband) in outside.chain([(0, 0, true)]).chain(inside) {
             let layout = ImageLayout::with_spare(page, spare, offset, 1);
             let room = inband || layout.spare_free_bytes >= PLAIN_BYTES as u32;
-            if room && bytes > 0 && bytes % layout.stride() == 0 {
+            if room {
                 all.extend([Order::Little, Order::Big].map(|order| Candidate { layout, inband, order }));
             }
         }
