@@ -31,7 +31,7 @@ pub(crate) fn statfs(parts: &Parts) -> Statfs {
     let could_be = could_be.min(u64::from(u32::MAX - 2 - layout.last_inode()));
     let there = u64::from(layout.last_inode()) - idle * u64::from(per_chunk);
     let in_use = u64::from(layout.last_inode() - alloc.inodes.free_count()) - nulls;
-    let runs = alloc.free_runs(0..alloc.segment_count() * pages as u32).len() as u64;
+    let runs = alloc.free_run_count();
     Statfs {
         block_bytes: layout.page as u32,
         blocks: u64::from(alloc.segment_count()) * pages,

@@ -150,17 +150,39 @@ impl Alloc {
         Some(taken)
     }
 
+    /// The first page in use from `from` on, before `end`; `end` if there is none.
+    fn next_used_page(&self, from: u32, end: u32) -> u32 {
+        let mut page = from;
+        while page < end {
+            let word = self.pages[page as usize / 64] >> (page % 64);
+            if word != 0 {
+                return end.min(page + word.trailing_zeros());
+            }
+            page = (page / 64 + 1) * 64;
+        }
+        end
+    }
+
     /// The free small pages in a range, as runs: `(first, number)`.
     pub fn free_runs(&self, range: std::ops::Range<u32>) -> Vec<(u32, u32)> {
         let mut runs = Vec::new();
         let mut from = range.start;
         while let Some(start) = self.next_free_page(from, range.end) {
-            let mut end = start + 1;
-            while end < range.end && !self.page_used(end) {
-                end += 1;
-            }
+            let end = self.next_used_page(start, range.end);
             runs.push((start, end - start));
             from = end;
+        }
+        runs
+    }
+
+    /// How many runs of free small pages there are. Every statfs asks.
+    pub fn free_run_count(&self) -> u64 {
+        let (mut runs, mut before) = (0, 0);
+        for word in &self.pages {
+            // A run begins at each free page after one in use.
+            let free = !word;
+            runs += u64::from((free & !(free << 1 | before)).count_ones());
+            before = free >> 63;
         }
         runs
     }
@@ -403,6 +425,31 @@ mod tests {
         assert_eq!(a.take_pages(5), Some(10));
         assert_eq!(a.lend_segments(1), Some(2..3));
         assert_eq!(a.take_pages(16), Some(32));
+    }
+
+    #[test]
+    fn free_runs_are_found_and_counted_page_by_page_or_word_by_word() {
+        let layout = Layout::new(4 << 20, 4 << 20, 100, Geometry { page_bytes: 256, huge_bytes: 16384 }, false);
+        let mut random = pocketstone_random::Random::new(3);
+        for used_of_8 in 0..=8 {
+            // 5 huge pages of 64 pages, of which the fourth is a file's.
+            let mut a = Alloc::new(&layout, 5);
+            assert!([0, 1, 2, 4].into_iter().all(|segment| a.claim_segment(segment, SMALL_ZONE)));
+            for page in (0..320).filter(|page| !(192..256).contains(page)) {
+                if random.below(8) < used_of_8 {
+                    assert!(a.take_pages_at(page, 1));
+                }
+            }
+            let mut runs: Vec<(u32, u32)> = Vec::new();
+            for page in (0..320).filter(|page| !a.page_used(*page)) {
+                match runs.last_mut() {
+                    Some((start, pages)) if *start + *pages == page => *pages += 1,
+                    _ => runs.push((page, 1)),
+                }
+            }
+            assert_eq!(a.free_run_count(), runs.len() as u64);
+            assert_eq!(a.free_runs(0..320), runs);
+        }
     }
 
     #[test]
