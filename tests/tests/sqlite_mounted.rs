@@ -160,6 +160,38 @@ fn sqlite_that_was_built_with_atomic_writes_needs_no_journal() -> Result<(), Ski
     Ok(())
 }
 
+/// A journal mode that cannot be had while another connection reads; whether a third one can read then.
+const THIRD: &str = "
+def failed(statement):
+    try:
+        connection = connect(path)
+        connection.execute('PRAGMA busy_timeout = 0')
+        connections.append(connection)
+        connection.execute(statement).fetchall()
+    except sqlite3.OperationalError as error:
+        return str(error)
+connections = []
+assert not failed('PRAGMA journal_mode = wal') and not failed('CREATE TABLE t (x)')
+connections[0].execute('SELECT * FROM t').fetchall()
+try:
+    connections[0].execute('PRAGMA journal_mode = delete')
+except sqlite3.OperationalError as error:
+    print(error)
+print(failed('SELECT * FROM t'))
+";
+
+#[test]
+fn a_wal_that_cannot_be_ended_keeps_nobody_out() -> Result<(), Skip> {
+    let (place, python) = (Place::new()?, python()?);
+    let mounted = place.volume(ATOMIC);
+    for vfs in ["", "scmfs"] {
+        let path = mounted.path().join(format!("{vfs}.db"));
+        assert_eq!(says(&mut script(&python, vfs, &path, THIRD)), "database is locked\nNone\n", "{vfs}");
+    }
+    mounted.end();
+    Ok(())
+}
+
 /// Moves an amount from one row to another, far away, again and again; one time in eight all rows change.
 const TRANSFER: &str = "
 worker, seed = sys.argv[4:6]

@@ -1,6 +1,7 @@
 //! The VFS that was the default: all that is not in a volume of this process is its.
 
 use crate::store::{Failure, Result, Stored, below};
+use crate::transaction::Level;
 use libsqlite3_sys as ffi;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -102,6 +103,14 @@ impl File {
         // SAFETY: an open file, and memory for the answer.
         below(self.call(|methods, file| Some(unsafe { methods.xCheckReservedLock?(file, &raw mut is) })))?;
         Ok(is != 0)
+    }
+
+    /// The lock that it has, as far as its VFS says.
+    pub fn level(&self) -> Level {
+        let mut level: c_int = 0;
+        // SAFETY: that asks for an int.
+        unsafe { self.control(ffi::SQLITE_FCNTL_LOCKSTATE, (&raw mut level).cast()) };
+        Level::of(level)
     }
 
     /// # Safety

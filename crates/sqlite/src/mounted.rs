@@ -258,12 +258,25 @@ struct OfAll {
     file: Arc<Mutex<File>>,
 }
 
-impl Sharing for OfAll {
-    fn raise(&mut self, _own: &Shared, held_level: Level, wanted: Level) -> (Level, Result<()>) {
-        match held(&self.file).lock(wanted as c_int) {
-            Ok(()) => (wanted, Ok(())),
-            Err(failure) => (held_level, Err(failure)),
+impl OfAll {
+    /// Raises the lock from `held_level`; the level that is reached, and whether it is the wanted one.
+    fn lock(&self, held_level: Level, wanted: Level) -> (Level, Result<()>) {
+        let file = held(&self.file);
+        let Err(failure) = file.lock(wanted as c_int) else { return (wanted, Ok(())) };
+        if held_level >= Level::Reserved {
+            // It may have got as far as Pending: nobody new gets in, so that those who are in can leave.
+            return (file.level().max(held_level), Err(failure));
         }
+        // SQLite before 3.41 takes Pending here, too, and leaves it to its pager to give it back. Who rolls a journal
+        // back, or closes a WAL, must neither be taken for a writer nor keep others out.
+        let _ = file.unlock(held_level as c_int);
+        (held_level, Err(failure))
+    }
+}
+
+impl Sharing for OfAll {
+    fn raise(&mut self, _own: &Shared, held: Level, wanted: Level) -> (Level, Result<()>) {
+        self.lock(held, wanted)
     }
 
     fn lower(&mut self, _own: &Shared, _held: Level, wanted: Level) -> Result<()> {
@@ -359,4 +372,45 @@ pub(crate) fn begin_journal(name: &CStr) -> Option<Result<Object>> {
     // One that is left of another transaction is over: nobody may write before it is rolled back.
     let left = below::exists(name).and_then(|is| if is { below::remove(name) } else { Ok(()) });
     Some(left.map(|()| Object::Journal(JournalFile::begin(writer))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite as _;
+
+    /// A file as SQLite's default VFS has it; the name stays, with four zeros behind it.
+    fn open(path: &std::path::Path) -> OfAll {
+        let name: &'static [u8] = [path.as_os_str().as_encoded_bytes(), &[0; 4]].concat().leak();
+        // SAFETY: a null name asks for the default.
+        below::remember(|| unsafe {
+            ffi::sqlite3_initialize();
+            ffi::sqlite3_vfs_find(std::ptr::null())
+        });
+        let flags = ffi::SQLITE_OPEN_MAIN_DB | ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+        // SAFETY: a name with four zeros behind it, which stays.
+        let (file, _) = unsafe { File::open(name.as_ptr().cast(), flags) }.expect("a file");
+        OfAll { file: Arc::new(Mutex::new(file)) }
+    }
+
+    #[test]
+    fn a_lock_that_is_not_reached_is_told_as_far_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.db");
+        let (writer, reader, other) = (open(&path), open(&path), open(&path));
+        let reached = |(level, outcome): (Level, Result<()>)| (level, outcome.is_ok());
+        for file in [&writer, &reader] {
+            assert_eq!(reached(file.lock(Level::None, Level::Shared)), (Level::Shared, true));
+        }
+        // As at the end of a WAL: others can come meanwhile.
+        assert_eq!(reached(writer.lock(Level::Shared, Level::Exclusive)), (Level::Shared, false));
+        assert_eq!(reached(other.lock(Level::None, Level::Shared)), (Level::Shared, true));
+        held(&other.file).unlock(0).expect("the lock is given back");
+        // As at a commit: they cannot.
+        assert_eq!(reached(writer.lock(Level::Shared, Level::Reserved)), (Level::Reserved, true));
+        assert_eq!(reached(writer.lock(Level::Reserved, Level::Exclusive)), (Level::Pending, false));
+        assert_eq!(reached(other.lock(Level::None, Level::Shared)), (Level::None, false));
+        held(&reader.file).unlock(0).expect("the lock is given back");
+        assert_eq!(reached(writer.lock(Level::Pending, Level::Exclusive)), (Level::Exclusive, true));
+    }
 }
