@@ -192,6 +192,39 @@ fn a_wal_that_cannot_be_ended_keeps_nobody_out() -> Result<(), Skip> {
     Ok(())
 }
 
+/// One process writes a WAL, and another one reads it that may not write to its index.
+const READER: &str = "
+here, there = os.pipe()
+again, back = os.pipe()
+if os.fork() == 0:
+    db = connect(path)
+    db.execute('PRAGMA journal_mode = wal')
+    db.execute('CREATE TABLE t (x)')
+    db.execute('INSERT INTO t VALUES (7)')
+    os.write(there, b'!')
+    os.read(again, 1)
+    os._exit(0)
+os.read(here, 1)
+db = sqlite3.connect(f'file:{path}?readonly_shm=1' + (f'&vfs={vfs}' if vfs else ''), uri=True)
+try:
+    print(db.execute('SELECT * FROM t').fetchall())
+finally:
+    os.write(back, b'!')
+    os.wait()
+";
+
+#[test]
+fn a_wal_whose_index_may_only_be_read_can_be_read() -> Result<(), Skip> {
+    let (place, python) = (Place::new()?, python()?);
+    let mounted = place.volume(ATOMIC);
+    for vfs in ["", "scmfs"] {
+        let path = mounted.path().join(format!("{vfs}.db"));
+        assert_eq!(says(&mut script(&python, vfs, &path, READER)), "[(7,)]\n", "{vfs}");
+    }
+    mounted.end();
+    Ok(())
+}
+
 /// Moves an amount from one row to another, far away, again and again; one time in eight all rows change.
 const TRANSFER: &str = "
 worker, seed = sys.argv[4:6]

@@ -1,6 +1,6 @@
 //! The VFS that was the default: all that is not in a volume of this process is its.
 
-use crate::store::{Failure, Result, Stored, below};
+use crate::store::{Failure, Region, Result, Stored, below};
 use crate::transaction::Level;
 use libsqlite3_sys as ffi;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -120,14 +120,17 @@ impl File {
         self.call(|methods, file| Some(unsafe { methods.xFileControl?(file, what, argument) }))
     }
 
-    pub fn map_shm(&self, number: c_int, bytes: c_int, extend: bool) -> Result<*mut c_void> {
+    pub fn map_shm(&self, number: c_int, bytes: c_int, extend: bool) -> Result<Region> {
         let mut at = std::ptr::null_mut();
         let map = |methods: &ffi::sqlite3_io_methods, file| {
             // SAFETY: an open file, and memory for the answer.
             Some(unsafe { methods.xShmMap?(file, number, bytes, extend.into(), &raw mut at) })
         };
-        below(self.call(map))?;
-        Ok(at)
+        match self.call(map) {
+            // Memory of a WAL that this process may only read.
+            ffi::SQLITE_READONLY if !at.is_null() => Ok(Region { at, is_read_only: true }),
+            code => below(code).map(|()| Region { at, is_read_only: false }),
+        }
     }
 
     pub fn lock_shm(&self, first: c_int, number: c_int, flags: c_int) -> Result<()> {

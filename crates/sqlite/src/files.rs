@@ -1,6 +1,6 @@
 //! Open files: a database, its rollback journal, and any other, such as a WAL.
 
-use crate::store::{Base, Result, Stored};
+use crate::store::{Base, Region, Result, Stored};
 use crate::transaction::{self, Journal, Level, Shared, Transaction};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -25,8 +25,8 @@ pub(crate) trait Sharing: Send {
     /// Whether anybody may write, or is about to.
     fn is_reserved(&self) -> Result<bool>;
 
-    /// The region `number` of the memory; null: it is not there.
-    fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<*mut c_void>;
+    /// The region `number` of the memory.
+    fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<Region>;
 
     fn lock_shm(&mut self, slots: Range<usize>, flags: c_int) -> Result<()>;
 
@@ -130,7 +130,7 @@ impl Connection {
         transaction::lock(&self.transaction).discard();
     }
 
-    pub fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<*mut c_void> {
+    pub fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<Region> {
         self.leave_rollback_mode();
         self.sharing.map_shm(number, bytes, extend)
     }

@@ -4,7 +4,7 @@ use crate::files::{Connection, JournalFile, Object, Sharing};
 use crate::locks::Busy;
 use crate::place::Place;
 use crate::shm::User;
-use crate::store::{Base, Failure, Result, Stored};
+use crate::store::{Base, Failure, Region, Result, Stored};
 use crate::transaction::{Level, Shared};
 use crate::volumes::{Database, Use};
 use libsqlite3_sys as ffi;
@@ -110,9 +110,9 @@ impl Sharing for Own {
         Ok(self.database.locks.is_reserved())
     }
 
-    fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<*mut c_void> {
+    fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<Region> {
         let region = self.database.shm.map(&mut self.user, number as usize, bytes as usize, extend);
-        Ok(region.map_or(std::ptr::null_mut(), <*mut u8>::cast))
+        Ok(Region { at: region.map_or(std::ptr::null_mut(), <*mut u8>::cast), is_read_only: false })
     }
 
     fn lock_shm(&mut self, slots: Range<usize>, flags: c_int) -> Result<()> {

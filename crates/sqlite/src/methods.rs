@@ -246,9 +246,14 @@ unsafe extern "C" fn shm_map(
     guarded(ffi::SQLITE_IOERR_SHMMAP, || {
         // SAFETY: an open file.
         let Object::Database(connection) = (unsafe { object(file) }) else { return ffi::SQLITE_IOERR_SHMMAP };
-        let region = connection.map_shm(number, bytes, extend != 0);
-        // SAFETY: memory for the answer.
-        answer(region, ffi::SQLITE_IOERR_SHMMAP, |region| unsafe { *at = region })
+        match connection.map_shm(number, bytes, extend != 0) {
+            Ok(region) => {
+                // SAFETY: memory for the answer.
+                unsafe { *at = region.at };
+                if region.is_read_only { ffi::SQLITE_READONLY } else { ffi::SQLITE_OK }
+            }
+            Err(failure) => code(&failure, ffi::SQLITE_IOERR_SHMMAP),
+        }
     })
 }
 

@@ -5,7 +5,7 @@
 
 use crate::below::{self, File};
 use crate::files::{Connection, JournalFile, Object, Sharing};
-use crate::store::{Base, Failure, Result, Stored};
+use crate::store::{Base, Failure, Region, Result, Stored};
 use crate::transaction::{self, Level, Shared, Transaction};
 use libsqlite3_sys as ffi;
 use pocketstone_lease::batch::{BYTES_MAX, Change, NAME, Offer, What};
@@ -287,7 +287,7 @@ impl Sharing for OfAll {
         held(&self.file).is_reserved()
     }
 
-    fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<*mut c_void> {
+    fn map_shm(&mut self, number: c_int, bytes: c_int, extend: bool) -> Result<Region> {
         held(&self.file).map_shm(number, bytes, extend)
     }
 

@@ -3,7 +3,7 @@
 use libsqlite3_sys as ffi;
 use pocketstone_scmfs::{Error, File};
 use pocketstone_vfs::Original;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 /// Why something was not done.
 #[derive(Debug)]
@@ -43,6 +43,14 @@ pub(crate) trait Stored: Send {
 
     /// Whether it has lost its name.
     fn has_moved(&self) -> bool;
+}
+
+/// A region of the memory of WAL mode.
+pub(crate) struct Region {
+    /// Null: it is not there.
+    pub at: *mut c_void,
+    /// SQLite must not write to it.
+    pub is_read_only: bool,
 }
 
 /// A database's file.
