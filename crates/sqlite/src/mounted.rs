@@ -5,6 +5,7 @@
 
 use crate::below::{self, File};
 use crate::files::{Connection, JournalFile, Object, Sharing};
+use crate::host::log;
 use crate::store::{Base, Failure, Region, Result, Stored};
 use crate::transaction::{self, Level, Shared, Transaction};
 use libsqlite3_sys as ffi;
@@ -61,7 +62,9 @@ impl Target {
     /// The file that `opened` is; `None`: the path means another one by now.
     fn new(path: &CStr, opened: &File) -> Option<Target> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let target = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        let target = rustix::fs::open(path, flags, Mode::empty());
+        let missed = |error: &Errno| log(ffi::SQLITE_CANTOPEN, &format!("{}: {error}", path.to_string_lossy()));
+        let target = target.inspect_err(missed).ok()?;
         let (by_path, by_target) = (rustix::fs::stat(path).ok()?, rustix::fs::fstat(&target).ok()?);
         let same = (by_path.st_dev, by_path.st_ino) == (by_target.st_dev, by_target.st_ino);
         (same && !opened.has_moved()).then_some(Target(target))
