@@ -10,7 +10,6 @@
 //!
 #![doc = include_str!("../README.md")]
 
-mod byte_order;
 mod bytes;
 mod check;
 mod checkpoint;
@@ -25,12 +24,11 @@ mod shared;
 mod tree;
 mod volume;
 
-pub use byte_order::ByteOrder;
 pub use check::{Finding, Kinds, Report, Severity, check};
 pub use dump::{DumpOptions, dump, has_checkpoint};
 pub use image::{ImageForm, ImageMeta, ImageWriter};
-pub use mount::MountedBy;
-pub use options::Options;
+pub use mount::{MountedBy, byte_order};
+pub use options::{ByteOrder, Options};
 pub use pocketstone_vfs as vfs;
 pub use pocketstone_vfs::{Error, FileSystem, Result};
 pub use shared::{Handle, SharedVolume};

@@ -1,7 +1,5 @@
 //! How to mount.
 
-use crate::byte_order::ByteOrder;
-
 /// How to mount a volume. The defaults are those that Linux devices have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -52,4 +50,16 @@ impl Default for Options {
             fixed_clock_ns: None,
         }
     }
+}
+
+/// The order of the bytes in a volume's words. Names, link targets and contents have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ByteOrder {
+    /// Little-endian.
+    #[default]
+    Little,
+    /// Big-endian. Such volumes are read by scanning: their checkpoints and block summaries are ignored.
+    Big,
+    /// Big-endian headers with little-endian tags: images that a builder converted for a machine of the other order.
+    BigHeaders,
 }

@@ -5,7 +5,7 @@ use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand};
-use pocketstone_yaffs2::{ByteOrder, Options, Volume};
+use pocketstone_yaffs2::{Options, Volume, byte_order};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
@@ -123,7 +123,7 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
         let (mut nand, lock) = device(&chip.path, read_only)?;
         // For writing it is this machine's; the mount looks whether it can be.
         if read_only {
-            options.byte_order = ByteOrder::of(&mut nand, &options).map_err(Error::from)?;
+            options.byte_order = byte_order(&mut nand, &options).map_err(Error::from)?;
         }
         return Ok(Opened { nand: Box::new(nand), options, lock: Some(lock) });
     }
@@ -132,7 +132,7 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
         options.inband_tags |= inband_tags;
         options.tags_ecc &= tags_ecc;
     }
-    options.byte_order = ByteOrder::of(&mut nand, &options).map_err(Error::from)?;
+    options.byte_order = byte_order(&mut nand, &options).map_err(Error::from)?;
     if nand.cut_bytes() != 0 {
         let (path, bytes, page) = (chip.path.display(), nand.cut_bytes(), nand.layout().stride());
         let cause = "it was cut off, or its layout is another";

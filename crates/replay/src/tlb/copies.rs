@@ -43,8 +43,8 @@ pub enum Calls {
 impl Copies {
     /// Misses of `processor`'s TLB, empty at first. A call touches 16 other pages of 4 KiB, then by turns a page of
     /// the buffer, which is the same for all calls, and of the file, once each for every 4 KiB. The call that makes the
-    /// file larger than the threshold first moves it: by turns a small page and its place in the huge one. Other work of
-    /// allocation, page tables among it, is left out.
+    /// file larger than the threshold first moves it: by turns a small page and its place in the huge one. Other work
+    /// of allocation, page tables among it, is left out.
     ///
     /// `records` are the records' numbers in the order of the calls: [`Copies::in_order`] or [`Copies::permuted`].
     pub fn count(&self, processor: &'static Processor, records: impl IntoIterator<Item = u64>) -> Counts {

@@ -7,11 +7,10 @@ mod agreement;
 mod pages;
 mod tree;
 
-use crate::byte_order::ByteOrder;
 use crate::log::Log;
 use crate::log::chip::{Chip, Chunk};
 use crate::mount::{MountedBy, mount};
-use crate::options::Options;
+use crate::options::{ByteOrder, Options};
 use crate::tree::Tree;
 use crate::tree::objects::{DELETED_ID, Objects};
 use pocketstone_media::nand::Nand;

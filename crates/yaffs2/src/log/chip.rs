@@ -4,8 +4,8 @@
 //! numbering that checkpoints and summaries have on flash.
 
 use super::tags::{Content, ECC_BYTES, Found, INBAND_BYTES, PLAIN_BYTES, Tags};
-use crate::byte_order::ByteOrder;
-use crate::options::Options;
+use super::turned::turn_header;
+use crate::options::{ByteOrder, Options};
 use pocketstone_media::nand::{Fault, Geometry, Nand, Verdict};
 use pocketstone_vfs::{Error, MediumError, Result};
 
@@ -140,13 +140,13 @@ impl Chip {
     }
 
     fn decode(&self, stored: &[u8]) -> Found {
-        Tags::decode(stored, self.order.has_big_tags())
+        Tags::decode(stored, self.order == ByteOrder::Big)
     }
 
     /// A chunk that was read; the words of a header are then little-endian.
     fn whole(&self, tags: Found, verdict: Verdict, data: &mut [u8]) -> Whole {
         if matches!(tags, Found::Tags { tags: Tags { content: Content::Header | Content::Extra(_), .. }, .. }) {
-            self.order.turn_header(data);
+            turn_header(self.order, data);
         }
         Whole { tags, verdict }
     }

@@ -5,6 +5,7 @@ pub mod blocks;
 pub mod chip;
 pub mod summary;
 pub mod tags;
+pub mod turned;
 mod write;
 
 use blocks::Blocks;

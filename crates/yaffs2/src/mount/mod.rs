@@ -1,16 +1,17 @@
 //! Finding a volume's state: by its checkpoint, or by looking at the tags of every page.
 
+mod order;
 mod scan;
 mod tidy;
 
-use crate::byte_order::ByteOrder;
 use crate::checkpoint;
 use crate::files::Files;
 use crate::log::blocks::State;
 use crate::log::chip::{Block, Chip};
 use crate::log::{First, Log};
-use crate::options::Options;
+use crate::options::{ByteOrder, Options};
 use crate::tree::objects::Objects;
+pub use order::byte_order;
 use pocketstone_media::nand::Nand;
 use pocketstone_vfs::{Error, MediumError, Result};
 use scan::Growing;

@@ -20,9 +20,8 @@
 
 use crate::bytes::u32_at;
 use crate::log::tags::Kind;
+pub use crate::log::turned::HEADER_BYTES;
 
-/// Bytes of a header.
-pub const HEADER_BYTES: usize = 512;
 /// Longest name that is stored whole.
 pub const NAME_BYTES: usize = 255;
 /// Longest target of a symbolic link.

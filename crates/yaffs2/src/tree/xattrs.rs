@@ -47,3 +47,20 @@ pub(crate) fn area_of<'a>(records: impl Iterator<Item = (&'a [u8], &'a [u8])>, b
     area.resize(bytes, 0xFF);
     Ok(area)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::turned::turn_header;
+    use crate::options::ByteOrder;
+
+    #[test]
+    fn lengths_of_attributes_are_turned_one_after_the_other() {
+        let mut page = vec![0xFF; 1024];
+        // By hand: 4 bytes of length, the name, NUL, the value.
+        page[512..524].copy_from_slice(b"\0\0\0\x0cuser.a\0b");
+        page[524..538].copy_from_slice(b"\0\0\0\x0euser.cc\0dd");
+        turn_header(ByteOrder::Big, &mut page);
+        assert_eq!(records(&page[512..]), [(&b"user.a"[..], &b"b"[..]), (b"user.cc", b"dd")]);
+    }
+}
