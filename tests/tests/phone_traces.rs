@@ -175,6 +175,10 @@ fn a_folder_of_logs_is_a_table_by_what_their_names_and_a_file_beside_them_say() 
     write(&logs.join("more"), "said.log", &format!("{}{}", line(1, 0, 77, parameters), log(START, END)));
     write(&logs.join("more"), "named.log", &log(START, END));
     write(&logs.join("more"), "broken.log", "nonsense\n");
+    // A link would count a run twice, and a pipe would be waited for.
+    std::os::unix::fs::symlink("named.log", logs.join("more/linked.log")).unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(logs.join("pipe.log")).status().expect("mkfifo starts");
+    assert!(pipe.success());
     write(
         &logs,
         "traces.toml",

@@ -209,7 +209,8 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>> {
     Ok(if packed { Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(input))) } else { input })
 }
 
-/// The logs in a folder and those below it, in the order of their names; links are not followed.
+/// The logs in a folder and those below it, in the order of their names. Links are not followed, and a pipe is no log:
+/// it might never end.
 fn logs_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     let failed = || format!("cannot read {}", folder.display());
     let mut entries: Vec<_> = std::fs::read_dir(folder).user(failed)?.collect::<std::io::Result<_>>().user(failed)?;
@@ -217,9 +218,10 @@ fn logs_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in entries {
         let name = entry.file_name().to_string_lossy().to_lowercase();
         let stem = name.strip_suffix(".gz").unwrap_or(&name);
-        if entry.file_type().user(failed)?.is_dir() {
+        let kind = entry.file_type().user(failed)?;
+        if kind.is_dir() {
             logs_below(&entry.path(), found)?;
-        } else if ENDINGS.iter().any(|ending| stem.ends_with(ending)) {
+        } else if kind.is_file() && ENDINGS.iter().any(|ending| stem.ends_with(ending)) {
             found.push(entry.path());
         }
     }

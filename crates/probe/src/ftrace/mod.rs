@@ -138,10 +138,15 @@ pub fn read_from(mut input: impl BufRead, context: &Context, sink: &mut dyn Sink
         line.truncate(line.len() - usize::from(line.ends_with(b"\r")));
         let text = String::from_utf8_lossy(&line);
         match reader.line(&text) {
-            Err(_) if !whole && reader.reading.lines > 1 => reader.leave_out("cut off")?,
+            Err(_) if !whole && reader.reading.lines > 1 && !says_lost(&text) => reader.leave_out("cut off")?,
             done => done?,
         }
     }
+}
+
+/// Whether a line says that the kernel lost events.
+fn says_lost(text: &str) -> bool {
+    text.starts_with("CPU:") && text.contains(" [LOST ")
 }
 
 /// All events of a text, as a log has them.
@@ -207,7 +212,7 @@ impl<'a> Reader<'a> {
         if text.trim().is_empty() {
             return self.leave_out("blank line");
         }
-        if text.starts_with("CPU:") && text.contains(" [LOST ") {
+        if says_lost(text) {
             let why = format!("the kernel lost events (line {}: {})", self.reading.lines, short(text));
             return Err(Error::board(why).hint("record a shorter run, or with a larger buffer"));
         }
