@@ -195,10 +195,18 @@ impl Sink for PhoneRuns {
         if let Some(parameters) = Parameters::of(text) {
             self.parameters = parameters;
         }
-        self.runs.open().for_each(|run| run.event(&event, Twin::None, &self.khz));
+        let mut within = false;
+        for run in self.runs.open() {
+            within = true;
+            run.event(&event, Twin::None, &self.khz);
+        }
         let start =
             |name: &str| OpenRun::new(PhoneSummary::new(name, self.parameters.clone(), &event), &event, &self.khz);
         self.runs.mark(text, start, |run| run.end(event.time_ns));
+        if within && self.runs.open().next().is_none() {
+            // They were of the run that has ended.
+            self.parameters = Parameters::default();
+        }
     }
 }
 

@@ -247,6 +247,29 @@ fn a_run_is_the_same_read_at_once_or_bit_by_bit() {
 }
 
 #[test]
+fn parameters_are_of_one_run_and_the_runs_in_it() {
+    let mark = |us: u64, text: &str| format!("a-10 [000] .... 0.{us:06}: tracing_mark_write: {text}\n");
+    let parameters = |us: u64, workload: &str| {
+        mark(us, &format!("{{\"EVENT\":\"Parameters\", \"Database\":\"SQL\", \"Workload\":\"{workload}\"}}"))
+    };
+    let marks = ["SQL_START", "SQL_END", "BDB_START", "BDB_END"];
+    let pair = |us: u64, first: usize| mark(us, marks[first]) + &mark(us + 1, marks[first + 1]);
+    let workloads = |text: String| -> Vec<Option<String>> {
+        let mut runs = PhoneRuns::default();
+        read_from(text.as_bytes(), &Context::default(), &mut runs).unwrap();
+        runs.end().unwrap().into_iter().map(|run| run.parameters.workload).collect()
+    };
+    let a = || Some("A".to_owned());
+    assert_eq!(workloads(parameters(1, "A") + &pair(2, 0) + &pair(4, 2)), [a(), None]);
+    assert_eq!(
+        workloads(parameters(1, "A") + &pair(2, 0) + &parameters(4, "C") + &pair(5, 2)),
+        [a(), Some("C".into())]
+    );
+    // A run that is left open has them to its end, and so has one in it.
+    assert_eq!(workloads(parameters(1, "A") + &mark(2, "OPEN_START") + &pair(3, 0)), [a()]);
+}
+
+#[test]
 fn an_insertion_is_no_issue_where_there_are_both() {
     let line = |us: u64, event: &str| format!("a-10 [000] .... 0.{us:06}: {event}\n");
     let request = |us: u64, event: &str| line(us, &format!("{event}: 8,0 R 0 () 64 + 8 [a]"));
