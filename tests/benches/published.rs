@@ -197,7 +197,7 @@ fn saturated(folder: &Path) {
     // By its path's open and its descriptor: the file that all reads of the run are on.
     assert!(reading.log.files.iter().any(|f| f.ends_with("/databases/SQLBenchmark")));
 
-    let (operations, transactions, cycles, io_ns, delay_ns) = sums(&from_phone(&reading.log, 1.0).unwrap());
+    let (operations, transactions, cycles, io_ns, delay_ns) = sums(&from_phone(&reading.log, 1.0).unwrap().0);
     assert_eq!((cycles, transactions), (1_070_291_000, 0));
     assert!(operations <= 36, "{operations} operations of 36 spans on a core");
     assert!(cycles + io_ns + delay_ns <= 1_082_858_000);
@@ -218,7 +218,7 @@ fn with_delays(folder: &Path) {
     assert!(bytes.len() < 34 * reading.log.events.len());
     assert_eq!(decode_events(&bytes).unwrap(), reading.log);
 
-    let (operations, transactions, cycles, io_ns, delay_ns) = sums(&from_phone(&reading.log, 1.0).unwrap());
+    let (operations, transactions, cycles, io_ns, delay_ns) = sums(&from_phone(&reading.log, 1.0).unwrap().0);
     assert_eq!(cycles, 6_864_412_000);
     // 1798 of the workload's 1799 delays are longer than 0 ms, all together 11.544 s; a sleep lasts at least that.
     assert!((1798..1900).contains(&operations), "{operations}");

@@ -210,6 +210,9 @@ fn a_folder_of_logs_is_a_table_by_what_their_names_and_a_file_beside_them_say() 
     lab(home.path(), &["trace", "logs"]).ends_with(0).says(&words);
     write(&logs, "traces.toml", "governer = 'ondemand'");
     lab(home.path(), &["trace", "logs"]).ends_with(1).complains(&["traces.toml", "governer"]);
+    fs::create_dir(home.path().join("without")).unwrap();
+    write(&home.path().join("without"), "x.log", &log("print: x", "print: x"));
+    lab(home.path(), &["trace", "without"]).ends_with(1).complains(&["none of 1 logs", "x.log", "no marks"]);
     fs::create_dir(home.path().join("empty")).unwrap();
     lab(home.path(), &["trace", "empty"]).ends_with(1).complains(&["has no logs", ".gz"]);
 }
@@ -246,6 +249,33 @@ fn a_phones_run_is_replayed_like_the_labs_own() {
     write(home.path(), "none.log", &log("print: x", "print: x"));
     let none = lab(home.path(), &["advise", "governor", "none.log", "--device", "nexus-5"]);
     none.ends_with(1).complains(&["none.log", "no marks"]);
+    // What is of the other kind of input only is not ignored.
+    let log_only = lab(home.path(), &["advise", "governor", "x.log", "--device", "nexus-5", "--only", "1"]);
+    log_only.ends_with(1).complains(&["--only", "a log"]);
+    let run_only = lab(home.path(), &["advise", "governor", ".", "--device", "nexus-5", "--recorded-khz", "5"]);
+    run_only.ends_with(1).complains(&["--recorded-khz", "a run"]);
+}
+
+/// Standard input may come a byte at a time, compressed or not.
+#[test]
+fn a_log_is_read_from_a_slow_pipe() {
+    let home = folder();
+    write(home.path(), "x.log", &log(START, END));
+    let piped = |pack: &str, arguments: &str| {
+        let slow = format!(
+            "{pack} x.log | python3 -u -c 'import sys\nfor b in sys.stdin.buffer.read(): \
+             sys.stdout.buffer.write(bytes([b]))'"
+        );
+        let script = format!("{slow} | '{}' {arguments}", binary().display());
+        let out = Command::new("sh").args(["-c", &script]).current_dir(home.path()).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    for pack in ["cat", "gzip -c"] {
+        assert_eq!(piped(pack, "trace -"), piped("cat", "trace x.log"), "{pack}");
+        let advice = piped(pack, "advise governor - --device nexus-5");
+        assert!(advice.contains("governors tried"), "{advice}");
+    }
 }
 
 /// 64 MB in a process that may have 48 MiB of memory of its own.

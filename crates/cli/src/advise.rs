@@ -18,7 +18,7 @@ use std::path::Path;
 pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
     let device = device(&arguments.device)?;
     let question = Question {
-        only: &arguments.only,
+        only: arguments.only.as_deref().unwrap_or("1"),
         device: &device,
         devices: &boards::devices(),
         levers: &arguments.levers,
@@ -26,14 +26,23 @@ pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
         governors: &arguments.governors,
         recorded_khz: arguments.recorded_khz,
     };
-    let answer = match arguments.folder.is_dir() || !arguments.folder.exists() {
-        true => {
+    let is_log = arguments.folder.as_os_str() == "-" || arguments.folder.is_file();
+    let answer = match is_log {
+        false => {
+            if arguments.recorded_khz.is_some() {
+                return Err(Error::user("--recorded-khz is for a phone's log, and this is a run")
+                    .hint("leave it out: a run's frequencies were recorded with it"));
+            }
             let store = Store::open(&arguments.folder, false)?;
             advise::governor(&store, &study_of(&store)?, &question)?
         }
-        false => {
-            let log = logs::log(&arguments.folder)?;
-            advise::of_log(&log, logs::recorded(&arguments.folder)?, &question)
+        true => {
+            if arguments.only.is_some() {
+                return Err(Error::user("--only selects cells of a run, and this is a log")
+                    .hint("leave it out: the longest run of a log is taken"));
+            }
+            let (log, of) = logs::log(&arguments.folder)?;
+            advise::of_log(&log, of, &question)
                 .map_err(|e| Error::user(format!("{} cannot be replayed", arguments.folder.display())).because(e))?
         }
     };
@@ -113,7 +122,8 @@ fn print(answer: &Answer, top: usize) {
         say!("note: no kernel events were recorded, so each call counts entirely as time on a core");
     }
     if let Some(khz) = answer.assumed_khz {
-        say!("note: the log has no frequencies, so time on a core counts as at {khz} kHz (--recorded-khz)");
+        let ns = format_ns(answer.assumed_ns as f64);
+        say!("note: for {ns} on a core the log has no frequency; it counts as at {khz} kHz (--recorded-khz)");
     }
     say!("\nlatency budget (mean): {}", format_ns(advice.budget_ns));
     match advice.bound_mj {

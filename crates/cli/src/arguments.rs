@@ -274,7 +274,7 @@ pub enum AdviseCommand {
 /// Arguments of `advise governor`.
 #[derive(Debug, Args)]
 pub struct AdviseGovernorArguments {
-    /// The run's folder, or a phone's log (ftrace text, plain or compressed by gzip)
+    /// The run's folder, or a phone's log (ftrace text, plain or compressed by gzip; `-` is standard input)
     #[arg(value_name = "RUN|LOG")]
     pub folder: PathBuf,
     /// The device: a name in devices/ or a profile file
@@ -284,8 +284,8 @@ pub struct AdviseGovernorArguments {
     #[arg(long, value_name = "BUDGET", default_value = "10%")]
     pub budget: Budget,
     /// SQL condition that selects the run, such as "workload = 'ycsb-b'"; uses the trials of the first match
-    #[arg(long, value_name = "EXPR", default_value = "1")]
-    pub only: String,
+    #[arg(long, value_name = "EXPR")]
+    pub only: Option<String>,
     /// Frequency in kHz that a phone's log was recorded at, if the log does not say; by default the device's highest
     #[arg(long, value_name = "KHZ", value_parser = clap::value_parser!(u32).range(1..))]
     pub recorded_khz: Option<u32>,

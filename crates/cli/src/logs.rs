@@ -7,16 +7,13 @@ use pocketstone_core::error::Context;
 use pocketstone_core::events::EventLog;
 use pocketstone_core::units::{format_bytes, format_ns};
 use pocketstone_core::{Error, Result};
-use pocketstone_probe::analysis::{PhoneRuns, PhoneSummary, longest};
+use pocketstone_probe::analysis::{PhoneRuns, PhoneSummary, longest, phone_summary};
 use pocketstone_probe::ftrace::{self, Reading};
-use pocketstone_study::specification::recordings::{BESIDE, Beside, Recorded};
+use pocketstone_study::specification::recordings::{BESIDE, Beside, ENDINGS, Recorded};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-
-/// Endings of files that are taken for logs in a folder.
-const ENDINGS: [&str; 4] = [".log", ".ftrace", ".txt", ".trace"];
 
 /// Says what a trace shows: of a phone's database run, how long it took and where.
 ///
@@ -31,7 +28,7 @@ pub fn show(path: &Path, json: bool) -> Result<u8> {
         let runs_found = runs.as_deref().unwrap_or_default();
         print_json(&serde_json::json!({
             "lines": reading.lines, "events": reading.used, "left_out": reading.left_out,
-            "of": recorded(path)?, "run": longest(runs_found), "runs": runs_found,
+            "of": recorded_with(path, longest(runs_found))?, "run": longest(runs_found), "runs": runs_found,
             "why_no_run": runs.as_ref().err().map(Error::chain),
         }))?;
         return Ok(0);
@@ -96,6 +93,12 @@ fn folder(path: &Path, json: bool) -> Result<u8> {
         true => print_json(&rows)?,
         false => table(&rows),
     }
+    if without == rows.len() {
+        let why = rows.iter().find_map(|row| Some(format!("{}: {}", row.file, row.why_no_run.as_ref()?)));
+        return Err(Error::user(format!("none of {} logs in {} has a run", files.len(), path.display()))
+            .because(Error::user(why.unwrap_or_default()))
+            .hint("`pocketstone trace LOG` shows what one of them holds"));
+    }
     if without > 0 && !json {
         say!("{without} of {} logs have no run:", files.len());
         rows.iter().filter_map(|row| Some((row, row.why_no_run.as_ref()?))).for_each(|(row, why)| {
@@ -153,7 +156,7 @@ fn table(rows: &[Row]) {
 ///
 /// # Errors
 /// `ErrorKind::User` if that TOML cannot be read, or is wrong.
-pub fn recorded(file: &Path) -> Result<Recorded> {
+fn recorded(file: &Path) -> Result<Recorded> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let beside = file.parent().unwrap_or(Path::new("")).join(BESIDE);
     let said = match beside.is_file() {
@@ -179,12 +182,20 @@ fn recorded_of(beside: &Recorded, run: &PhoneSummary) -> Recorded {
     beside.clone().or(words)
 }
 
-/// The whole log of a file.
+/// That of a log with one run, or its longest.
+fn recorded_with(file: &Path, run: Option<&PhoneSummary>) -> Result<Recorded> {
+    let beside = recorded(file)?;
+    Ok(run.map_or(beside.clone(), |run| recorded_of(&beside, run)))
+}
+
+/// The whole log of a file, and what its longest run is of.
 ///
 /// # Errors
 /// As [`show`].
-pub fn log(file: &Path) -> Result<EventLog> {
-    Ok(ftrace::read(open(file)?, &ftrace::Context::default()).map_err(unreadable(file))?.log)
+pub fn log(file: &Path) -> Result<(EventLog, Recorded)> {
+    let log = ftrace::read(open(file)?, &ftrace::Context::default()).map_err(unreadable(file))?.log;
+    let of = recorded_with(file, phone_summary(&log).ok().as_ref())?;
+    Ok((log, of))
 }
 
 /// What a file holds but for its events, and its runs.
@@ -205,8 +216,12 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>> {
         true => Box::new(std::io::stdin().lock()),
         false => Box::new(BufReader::with_capacity(1 << 16, File::open(file).user(failed)?)),
     };
-    let packed = input.fill_buf().user(failed)?.starts_with(&[0x1f, 0x8b]);
-    Ok(if packed { Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(input))) } else { input })
+    // A pipe may give one byte first.
+    let mut first = Vec::new();
+    input.by_ref().take(2).read_to_end(&mut first).user(failed)?;
+    let packed = first == [0x1f, 0x8b];
+    let whole = BufReader::with_capacity(1 << 16, std::io::Cursor::new(first).chain(input));
+    Ok(if packed { Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(whole))) } else { Box::new(whole) })
 }
 
 /// The logs in a folder and those below it, in the order of their names. Links are not followed, and a pipe is no log:

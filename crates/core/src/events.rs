@@ -199,12 +199,14 @@ impl EventLog {
         for event in &self.events {
             let EventKind::Mark { text } = event.kind else { continue };
             let Some(text) = self.marks.get(text as usize) else { continue };
-            let end = |(app, start_ns)| (app, Window { start_ns, end_ns: event.time_ns });
+            let end = |(app, start_ns)| {
+                (start_ns <= event.time_ns).then_some((app, Window { start_ns, end_ns: event.time_ns }))
+            };
             runs.mark(text, |_| (event.pid, event.time_ns), end);
         }
         let (runs, left) = runs.end();
-        let longest = runs.into_iter().rev().max_by_key(|(_, w)| w.end_ns.saturating_sub(w.start_ns));
-        longest.filter(|(_, w)| w.start_ns <= w.end_ns).ok_or_else(|| no_run(left.as_deref()))
+        let longest = runs.into_iter().rev().max_by_key(|(_, w)| w.end_ns - w.start_ns);
+        longest.ok_or_else(|| no_run(left.as_deref()))
     }
 }
 

@@ -31,7 +31,7 @@ impl<'a> RunMark<'a> {
 }
 
 /// Finds the runs of a trace while it is read. A run within another one is a part of it and not told of; a start
-/// that is repeated before its end begins the run anew; an end without a start says nothing.
+/// that is repeated before its end begins the run anew; an end without a start, or at a time before it, says nothing.
 #[derive(Debug)]
 pub struct RunMarks<Open, Done> {
     /// Name and number of each run that has begun.
@@ -47,8 +47,9 @@ impl<Open, Done> Default for RunMarks<Open, Done> {
 }
 
 impl<Open, Done> RunMarks<Open, Done> {
-    /// Takes a mark: `start` makes what is kept of a run that begins, from its name, and `end` what is told of it.
-    pub fn mark(&mut self, text: &str, start: impl FnOnce(&str) -> Open, end: impl FnOnce(Open) -> Done) {
+    /// Takes a mark: `start` makes what is kept of a run that begins, from its name, and `end` what is told of it;
+    /// `None` of one that ends before it begins.
+    pub fn mark(&mut self, text: &str, start: impl FnOnce(&str) -> Open, end: impl FnOnce(Open) -> Option<Done>) {
         let Some(mark) = RunMark::of(text) else { return };
         let place = self.open.iter().position(|(name, ..)| name == mark.name());
         match (mark, place) {
@@ -63,10 +64,11 @@ impl<Open, Done> RunMarks<Open, Done> {
             }
             (RunMark::End(_), Some(place)) => {
                 let (_, number, run) = self.open.remove(place);
+                let Some(run) = end(run) else { return };
                 while self.done.last().is_some_and(|(within, _)| *within > number) {
                     self.done.pop();
                 }
-                self.done.push((number, end(run)));
+                self.done.push((number, run));
             }
             (RunMark::End(_), None) => {}
         }
@@ -110,7 +112,11 @@ mod tests {
     fn runs(marks: &str) -> (Vec<String>, Option<String>) {
         let mut runs = RunMarks::default();
         for (n, mark) in marks.split(' ').enumerate() {
-            runs.mark(mark, |name| format!("{name} {n}"), |run: String| format!("{run} {n}"));
+            runs.mark(
+                mark,
+                |name| format!("{name} {n}"),
+                |run: String| (mark != "LATE_END").then(|| format!("{run} {n}")),
+            );
         }
         runs.end()
     }
@@ -128,9 +134,11 @@ mod tests {
         found("OPEN_START SQL_START SQL_END", &["SQL 1 2"], Some("OPEN"));
         found("SQL_END SQL_START", &[], Some("SQL"));
         found("SQL_START SQL_START SQL_END SQL_END", &["SQL 1 2"], None);
+        // A run whose end has a time before its start's is none, and takes no other with it.
+        found("LATE_START SQL_START SQL_END LATE_END", &["SQL 1 2"], None);
         let starts: Vec<String> = (0..100).map(|n| format!("N{n}_START")).collect();
         let mut all = RunMarks::<u32, u32>::default();
-        starts.iter().for_each(|mark| all.mark(mark, |_| 0, |n| n));
+        starts.iter().for_each(|mark| all.mark(mark, |_| 0, Some));
         assert_eq!(all.open().count(), MOST_OPEN);
     }
 }

@@ -92,10 +92,13 @@ pub fn from_calls(calls: &[Call], cycles_per_ns: f64) -> Result<Activity> {
 /// not say where a query begins. So an operation is what comes between two sleeps (waits for a device are no
 /// sleeps, and losing the core is none): without delays all of it is one operation. Its first one starts at the mark.
 ///
+/// With the activity comes the time on a core in ns, within operations, that had no frequency in the log and was taken
+/// at `cycles_per_ns`.
+///
 /// # Errors
 /// `ErrorKind::User` if a mark is missing, the marks or the events are in the wrong order, or nothing was done between
 /// them.
-pub fn from_phone(log: &EventLog, cycles_per_ns: f64) -> Result<Activity> {
+pub fn from_phone(log: &EventLog, cycles_per_ns: f64) -> Result<(Activity, u64)> {
     check_rate(cycles_per_ns)?;
     let (pid, window) = log.phone_run()?;
     let recording = Recording::new(log, window, pid, cycles_per_ns)?;
@@ -122,7 +125,7 @@ pub fn from_phone(log: &EventLog, cycles_per_ns: f64) -> Result<Activity> {
         operation.transaction = recording.changes(began_ns, window.end_ns);
         operations.push(operation);
     }
-    finished(operations)
+    Ok((finished(operations)?, cursor.assumed_ns))
 }
 
 /// The only thread's operations, checked.
@@ -313,6 +316,8 @@ fn speeds(log: &EventLog, thread: u32) -> Vec<(u64, Option<u32>)> {
             EventKind::Frequency { cpu, khz } => {
                 of_core.insert(cpu, khz);
             }
+            // A core that it was not seen to get.
+            _ if event.pid == thread && core != Some(event.cpu) => core = Some(event.cpu),
             _ => continue,
         }
         let speed = core.and_then(|c| of_core.get(&c).copied());
@@ -329,6 +334,8 @@ struct Cursor {
     span: usize,
     call: usize,
     speed: usize,
+    /// Time on a core whose frequency the log does not have.
+    assumed_ns: u64,
 }
 
 impl Cursor {
@@ -362,6 +369,9 @@ impl Cursor {
             }
             let until_ns = speeds.get(self.speed).map_or(to_ns, |s| s.0.min(to_ns));
             let khz = self.speed.checked_sub(1).and_then(|s| speeds[s].1);
+            if khz.is_none() {
+                self.assumed_ns += until_ns - at_ns;
+            }
             let rate = khz.map_or(recording.cycles_per_ns, |khz| f64::from(khz) / 1e6);
             cycles += (until_ns - at_ns) as f64 * rate;
             at_ns = until_ns;

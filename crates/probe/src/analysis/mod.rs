@@ -332,7 +332,7 @@ pub(crate) fn block_requests(log: &EventLog) -> impl Iterator<Item = BlockReques
     log.events.iter().filter_map(move |event| requests.event(event, Twin::None))
 }
 
-/// Requests that are followed at once: the issues of more are not seen.
+/// Requests that are followed at once: where there are more, those issued first, which never complete, are forgotten.
 const MOST_REQUESTS: usize = 1 << 16;
 
 /// Puts issues and completions of requests together. One that grew while it waited completes as more sectors than
@@ -346,11 +346,13 @@ impl RequestPairs {
     fn event(&mut self, event: &Event, twin: Twin) -> Option<BlockRequest> {
         match event.kind {
             EventKind::BlockIssue { device, write, sector, .. } => {
-                let room = self.issued.len() < MOST_REQUESTS;
                 match self.issued.get_mut(&(device, write, sector)) {
                     Some(issue) if issue.1 == Twin::Insert && twin == Twin::None => *issue = (event.time_ns, twin),
-                    None if room => drop(self.issued.insert((device, write, sector), (event.time_ns, twin))),
-                    _ => {}
+                    Some(_) => {}
+                    None => {
+                        self.make_room();
+                        self.issued.insert((device, write, sector), (event.time_ns, twin));
+                    }
                 }
                 None
             }
@@ -362,6 +364,17 @@ impl RequestPairs {
             }),
             _ => None,
         }
+    }
+
+    /// Forgets the older half of the requests if there are too many: the cost is spread over all of that half.
+    fn make_room(&mut self) {
+        if self.issued.len() < MOST_REQUESTS {
+            return;
+        }
+        let mut times: Vec<u64> = self.issued.values().map(|(ns, _)| *ns).collect();
+        let (_, middle_ns, _) = times.select_nth_unstable(MOST_REQUESTS / 2);
+        let middle_ns = *middle_ns;
+        self.issued.retain(|_, (ns, _)| *ns > middle_ns);
     }
 }
 

@@ -263,13 +263,14 @@ impl OpenRun {
         self.speed = Speed { khz: khz.get(&core).copied(), changes: Vec::new() };
     }
 
-    fn end(self, end_ns: u64) -> PhoneSummary {
+    /// `None` if it ends before it begins.
+    fn end(self, end_ns: u64) -> Option<PhoneSummary> {
         let OpenRun { mut summary, clock, mut speed, timed, .. } = self;
+        summary.runtime_ns = end_ns.checked_sub(summary.start_ns)?;
         clock.end(end_ns, |time| spent(&mut summary, &mut speed, &time));
-        summary.runtime_ns = end_ns.saturating_sub(summary.start_ns);
         summary.bursts.mean_ns = summary.on_core_ns.checked_div(summary.bursts.count);
         summary.block_mean_ns = timed.1.checked_div(timed.0);
-        summary
+        Some(summary)
     }
 }
 

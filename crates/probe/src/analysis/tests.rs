@@ -173,6 +173,20 @@ fn a_phone_run_lies_between_its_marks() {
     assert!(error.message().contains("SQL_START") && error.cure().is_some());
 }
 
+#[test]
+fn requests_that_never_complete_do_not_hide_later_ones() {
+    let mut requests = RequestPairs::default();
+    let mut event = |time_ns, kind| requests.event(&Event { time_ns, cpu: 0, pid: 0, kind }, Twin::None);
+    let issue = |sector| EventKind::BlockIssue { device: 1, write: false, sector, sectors: 8 };
+    let lost = MOST_REQUESTS as u64 * 3;
+    (0..lost).for_each(|n| assert!(event(n, issue(n)).is_none()));
+    event(lost, issue(lost));
+    let complete = |sector| EventKind::BlockComplete { device: 1, write: false, sector, sectors: 8 };
+    assert_eq!(event(lost + 7, complete(lost)).unwrap().ns(), Some(7));
+    assert_eq!(event(lost + 8, complete(0)).unwrap().ns(), None);
+    assert!(requests.issued.len() <= MOST_REQUESTS);
+}
+
 /// Name, app, wall time, time on a core and bursts.
 type Found = (String, u32, u64, u64, u64);
 

@@ -84,6 +84,9 @@ pub trait Sink {
     fn mark(&mut self, event: Event, text: &str);
 }
 
+/// Reasons of their own for lines that are left out; a kernel has about 2,000 events, and a damaged log any number.
+const MOST_REASONS: usize = 4096;
+
 /// The longest line that is read, in bytes: the kernel's have at most a page of 4096.
 const LONGEST_LINE_BYTES: u64 = 1 << 16;
 
@@ -243,9 +246,12 @@ impl<'a> Reader<'a> {
     }
 
     fn leave_out(&mut self, reason: &str) -> Result<()> {
-        match self.reading.left_out.get_mut(reason) {
+        let left_out = &mut self.reading.left_out;
+        let known = left_out.contains_key(reason) || left_out.len() < MOST_REASONS;
+        let reason = if known { reason } else { "event not used: others" };
+        match left_out.get_mut(reason) {
             Some(count) => *count += 1,
-            None => drop(self.reading.left_out.insert(reason.to_owned(), 1)),
+            None => drop(left_out.insert(reason.to_owned(), 1)),
         }
         Ok(())
     }

@@ -161,11 +161,18 @@ fn a_phones_operations_are_what_comes_between_sleeps() {
         mark(8_000, 1),
     ]);
     log.marks = vec!["{\"EVENT\":\"SQL_START\"}".into(), "{\"EVENT\":\"SQL_END\"}".into()];
-    let run = from_phone(&log, 1.0).unwrap();
+    let (run, assumed_ns) = from_phone(&log, 1.0).unwrap();
+    assert_eq!(assumed_ns, 200 + 650 + 900);
     let [first, second] = &run.threads[0].operations[..] else { panic!("two operations") };
     assert_eq!(first.segments, [compute(200), io(100, IoKind::Write), compute(650)]);
     assert_eq!((first.delay_ns, first.transaction), (0, true));
     assert_eq!((second.delay_ns, &second.segments[..], second.transaction), (5_000, &[compute(900)][..], false));
+    // Another core's frequency says nothing, and a later one nothing of the time before.
+    let of_core = |cpu| EventKind::Frequency { cpu, khz: 1_000_000 };
+    log.events.insert(0, Event { time_ns: 500, cpu: 0, pid: 0, kind: of_core(1) });
+    assert_eq!(from_phone(&log, 1.0).unwrap(), (run.clone(), 1_750));
+    log.events.insert(10, Event { time_ns: 7_500, cpu: 0, pid: 0, kind: of_core(0) });
+    assert_eq!(from_phone(&log, 1.0).unwrap(), (run, 200 + 650 + 400));
     log.marks[1].clear();
     assert!(from_phone(&log, 1.0).unwrap_err().cure().is_some());
 }

@@ -6,7 +6,7 @@ use crate::specification::factor::{Point, describe};
 use crate::specification::recordings::Recorded;
 use crate::specification::setting::{LEVERS, Setting};
 use crate::specification::study::Study;
-use pocketstone_core::events::{EventKind, EventLog};
+use pocketstone_core::events::EventLog;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::activity::Activity;
 use pocketstone_replay::advise::{self, Advice, Budget};
@@ -42,8 +42,10 @@ pub struct Answer {
     pub point: Point,
     /// What the log is of.
     pub log: Option<Recorded>,
-    /// Frequency in kHz that time on a core was taken at where the log has none.
+    /// Frequency in kHz that time on a core was taken at where the log has none; `None` if it always has one.
     pub assumed_khz: Option<u32>,
+    /// The time on a core that was taken so, in ns.
+    pub assumed_ns: u64,
     /// Number of its trials.
     pub trials: usize,
     /// The device.
@@ -91,22 +93,22 @@ pub fn governor(store: &Store, study: &Study, question: &Question<'_>) -> Result
 }
 
 /// Ranks governors for the longest run of a phone's log. Where the log has no frequencies, its time on a core is taken
-/// at `question.recorded_khz`. `question.only` and `question.devices` are not used.
+/// at `question.recorded_khz`. `question.devices` is not used.
+///
 ///
 /// # Errors
 /// `ErrorKind::User` if the log has no run, a lever is invalid, or the run cannot be replayed on the device.
 pub fn of_log(log: &EventLog, of: Recorded, question: &Question<'_>) -> Result<Answer> {
     let setting = setting(question.levers)?;
     let device = setting.scaled(question.device)?;
-    let has = log.events.iter().any(|e| matches!(e.kind, EventKind::Frequency { .. }));
     let khz = match question.recorded_khz {
         Some(khz) => khz,
         None => device.highest_khz()?,
     };
     // What a recording's nanosecond is worth on this device is of the lab's machine, not of a phone.
-    let activity = from_phone(log, f64::from(khz) / 1e6)?;
+    let (activity, assumed_ns) = from_phone(log, f64::from(khz) / 1e6)?;
     let answer = ranked(question, &setting, &device, &[activity], (1, 1.0), "events")?;
-    Ok(Answer { log: Some(of), assumed_khz: (!has).then_some(khz), ..answer })
+    Ok(Answer { log: Some(of), assumed_khz: (assumed_ns > 0).then_some(khz), assumed_ns, ..answer })
 }
 
 /// The answer but for what the run is; `seed_scale`: seed of the levers, and what cycles are multiplied by.
@@ -128,6 +130,7 @@ fn ranked(
         point: Point::default(),
         log: None,
         assumed_khz: None,
+        assumed_ns: 0,
         trials: activities.len(),
         device: device.name.clone(),
         levers: changed.map(|l| format!("{}={}", l.name, setting.value(l.name))).collect(),

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 /// The file beside logs that says what they are of.
 pub const BESIDE: &str = "traces.toml";
 
+/// Endings of logs' names; each may have `.gz` behind it.
+pub const ENDINGS: [&str; 4] = [".log", ".ftrace", ".txt", ".trace"];
+
 /// Governors that a file's name may have, as kernels name them.
 const GOVERNORS: [&str; 8] =
     ["performance", "powersave", "userspace", "ondemand", "conservative", "interactive", "schedutil", "sched"];
@@ -29,7 +32,8 @@ impl Recorded {
     /// What a file's name says: PocketData's are `YCSB_WorkloadA_LogTimingsql.log.gz` and the like, with `NoTiming`,
     /// `TimingA` (1 ms) or `LogTiming` and the engine behind it; a governor may be another word.
     pub fn of_name(name: &str) -> Recorded {
-        let stem = name.split('.').next().unwrap_or("");
+        let name = name.strip_suffix(".gz").unwrap_or(name);
+        let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
         let mut recorded = Recorded::default();
         for word in stem.split(['_', '-', ' ']) {
             if let Some(workload) = word.strip_prefix("Workload").filter(|w| !w.is_empty()) {
@@ -144,6 +148,8 @@ mod tests {
             ("YCSB_WorkloadIC_NoTimingbdb100.log.gz", ["IC", "bdb100", "none", ""]),
             ("YCSB_WorkloadF_TimingAbdb.log", ["F", "bdb", "1ms", ""]),
             ("YCSB_WorkloadB_1msTimingsql_ondemand.log.gz", ["B", "sqlite", "1ms", "ondemand"]),
+            ("nexus.6_WorkloadC_NoTimingsql.log.gz", ["C", "sqlite", "none", ""]),
+            ("v1.2 WorkloadE", ["E", "", "", ""]),
             ("trace.log", ["", "", "", ""]),
         ] {
             assert_eq!(Recorded::of_name(name), recorded(expected), "{name}");
