@@ -4,14 +4,17 @@
 //! ```text
 //! question                             answer
 //!   0  u32 magic   4  u32 version        0  u32 magic   4  u32 version
-//!   8  u32 what    12  u32 0 or access   8  u32 status  12  u32 bit 0: stores allowed; bit 1: stores are flushed
+//!   8  u32 what    12  u32 access, or    8  u32 status  12  u32 bit 0: stores allowed; bit 1: stores are flushed
+//!                        descriptor, or 0
 //!  16  u64 the process's token          16  u64 token
 //!  24  u64 inode number, or entry       24  u64 bytes of the region
 //!  32  zeros                            32  u64 entry   40  u64 its key
 //!                                       48  zeros
-//! with the question "free": the file
 //! with the answer to "attach": files of the table, the region and, if stores are allowed, the slots
 //! ```
+//!
+//! No descriptor comes along with a question: whoever closes what another process sent may wait for that process, for
+//! example if it serves the file system that the file lies on. The server looks at /proc/PID/fd instead.
 
 use rustix::io::{Errno, IoSlice, IoSliceMut, Result};
 use rustix::ioctl::{Opcode, Updater, opcode};
@@ -21,13 +24,13 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// `SCML`.
 const MAGIC: u32 = 0x4C4D_4353;
 /// Of messages, table and slots alike: both sides have the same, or nothing is direct.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 const BYTES: usize = 64;
 /// The longest name of a server.
 pub const NAME_BYTES: usize = 48;
@@ -52,12 +55,14 @@ pub enum Question {
         /// The inode number.
         ino: u64,
     },
-    /// The kernel is to forget the pages of a file, whose descriptor comes along.
+    /// The kernel is to forget the pages of a file that the process has open.
     Free {
         /// The process.
         token: u64,
         /// The entry.
         index: u32,
+        /// The process's number of the open file.
+        descriptor: RawFd,
     },
 }
 
@@ -118,13 +123,13 @@ fn understood(message: &[u8; BYTES]) -> bool {
 impl Question {
     fn encode(self) -> [u8; BYTES] {
         let mut message = begin();
-        let (what, access, token, value) = match self {
+        let (what, how, token, value) = match self {
             Question::Attach { write } => (1, u32::from(write), 0, 0),
             Question::File { token, ino } => (2, 0, token, ino),
-            Question::Free { token, index } => (3, 0, token, u64::from(index)),
+            Question::Free { token, index, descriptor } => (3, descriptor.cast_unsigned(), token, u64::from(index)),
         };
         put32(&mut message, 8, what);
-        put32(&mut message, 12, access);
+        put32(&mut message, 12, how);
         put64(&mut message, 16, token);
         put64(&mut message, 24, value);
         message
@@ -138,7 +143,10 @@ impl Question {
         match get32(message, 8) {
             1 => Some(Question::Attach { write: get32(message, 12) == 1 }),
             2 => Some(Question::File { token, ino: value }),
-            3 => Some(Question::Free { token, index: u32::try_from(value).ok()? }),
+            3 => {
+                let descriptor = RawFd::try_from(get32(message, 12)).ok()?;
+                Some(Question::Free { token, index: u32::try_from(value).ok()?, descriptor })
+            }
             _ => None,
         }
     }
@@ -212,24 +220,49 @@ fn socket() -> Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
+/// SO_PASSRIGHTS of asm-generic/socket.h, from Linux 6.16 on.
+const PASS_RIGHTS: libc::c_int = 83;
+
+/// Nobody can send descriptors to a socket, and to those that come of it. An older Linux does not know that.
+fn refuse_descriptors(socket: &OwnedFd) {
+    let no: libc::c_int = 0;
+    let bytes = size_of_val(&no) as libc::socklen_t;
+    // SAFETY: the option is a number, which is read from where it is said to be.
+    unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, PASS_RIGHTS, (&raw const no).cast(), bytes) };
+}
+
 /// Listens under a name.
 ///
 /// # Errors
 /// The kernel's.
 pub fn listen(name: &Name) -> Result<OwnedFd> {
     let listener = socket()?;
+    refuse_descriptors(&listener);
     rustix::net::bind(&listener, &name.address()?)?;
     rustix::net::listen(&listener, 64)?;
     Ok(listener)
 }
 
-/// One question of a process, and the file that comes along: `None` if it says nothing that is understood.
-pub fn receive(from: BorrowedFd<'_>) -> Option<(Question, Option<OwnedFd>)> {
-    // Nobody keeps the server waiting.
-    sockopt::set_socket_timeout(from, sockopt::Timeout::Recv, Some(PATIENCE / 8)).ok()?;
-    sockopt::set_socket_timeout(from, sockopt::Timeout::Send, Some(PATIENCE / 8)).ok()?;
-    let (message, [file, ..]) = take(from).ok()?;
-    Some((Question::decode(&message)?, file))
+/// What a connection brought.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A question.
+    Question(Question),
+    /// Nothing yet.
+    Nothing,
+    /// What is not understood, or its end.
+    Nonsense,
+}
+
+/// What a process says, if it has said it. Nobody keeps the server waiting.
+pub fn receive(from: BorrowedFd<'_>) -> Received {
+    let mut message = [0; BYTES];
+    // There is no room for descriptors: the kernel drops those of an older Linux, which lets processes send them.
+    match rustix::net::recv(from, &mut message, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+        Ok((_, BYTES)) => Question::decode(&message).map_or(Received::Nonsense, Received::Question),
+        Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+        Ok(_) | Err(_) => Received::Nonsense,
+    }
 }
 
 /// A whole message, and the files that come along.
@@ -257,35 +290,31 @@ fn take(from: BorrowedFd<'_>) -> Result<([u8; BYTES], [Option<OwnedFd>; MOST_FIL
 }
 
 /// Sends a message, and files with it.
-fn give(to: BorrowedFd<'_>, message: &[u8; BYTES], files: &[BorrowedFd<'_>]) -> Result<()> {
+fn give(to: BorrowedFd<'_>, message: &[u8; BYTES], files: &[BorrowedFd<'_>], how: SendFlags) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(Errno::TOOBIG);
     }
-    rustix::net::sendmsg(to, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+    rustix::net::sendmsg(to, &[IoSlice::new(message)], &mut ancillary, how | SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Answers, with files that the process gets. That it is gone does not matter.
+/// Answers, with files that the process gets. That it is gone, or takes nothing, does not matter.
 pub fn reply(to: BorrowedFd<'_>, answer: &Answer, files: &[BorrowedFd<'_>]) {
-    let _ = give(to, &answer.encode(), files);
+    let _ = give(to, &answer.encode(), files, SendFlags::DONTWAIT);
 }
 
-/// Asks a server, about a file that goes along, and waits for its answer and the files that come with it.
+/// Asks a server, and waits for its answer and the files that come with it.
 ///
 /// # Errors
 /// The kernel's if the server cannot be reached or does not answer in time; PROTO if it says what is not understood; or
 /// what it answers.
-pub fn ask(
-    name: &Name,
-    question: Question,
-    about: Option<BorrowedFd<'_>>,
-) -> Result<(Answer, [Option<OwnedFd>; MOST_FILES])> {
+pub fn ask(name: &Name, question: Question) -> Result<(Answer, [Option<OwnedFd>; MOST_FILES])> {
     let server = socket()?;
     sockopt::set_socket_timeout(&server, sockopt::Timeout::Recv, Some(PATIENCE))?;
     sockopt::set_socket_timeout(&server, sockopt::Timeout::Send, Some(PATIENCE))?;
     rustix::net::connect(&server, &name.address()?)?;
-    give(server.as_fd(), &question.encode(), about.as_slice())?;
+    give(server.as_fd(), &question.encode(), &[], SendFlags::empty())?;
     let (message, files) = take(server.as_fd())?;
     let answer = Answer::decode(&message).ok_or(Errno::PROTO)?;
     match i32::try_from(answer.status) {
@@ -327,7 +356,7 @@ mod tests {
             Question::Attach { write: true },
             Question::Attach { write: false },
             Question::File { token: u64::MAX, ino: 7 },
-            Question::Free { token: 1, index: 16_383 },
+            Question::Free { token: 1, index: 16_383, descriptor: 3 },
         ] {
             let message = question.encode();
             assert_eq!(Question::decode(&message), Some(question));
@@ -355,6 +384,16 @@ mod tests {
         assert_eq!(name.told()[8..17], *b"scmfs-1-2");
     }
 
+    fn wait_for_question(connection: &OwnedFd) -> Question {
+        loop {
+            match receive(connection.as_fd()) {
+                Received::Question(question) => return question,
+                Received::Nothing => std::thread::yield_now(),
+                Received::Nonsense => panic!("a question was asked"),
+            }
+        }
+    }
+
     #[test]
     fn questions_are_asked_and_answered_with_files() {
         let name = Name::new(&format!("pocketstone-test-{}", std::process::id())).expect("short enough");
@@ -362,24 +401,22 @@ mod tests {
         let server = std::thread::spawn(move || {
             let connection = accept(&listener).expect("a connection");
             let uid = peer(connection.as_fd()).expect("this process").uid;
-            let (question, file) = receive(connection.as_fd()).expect("a question");
-            assert!(file.is_some());
+            let question = wait_for_question(&connection);
             let answer = Answer { index: u64::from(uid), ..Answer::default() };
             reply(connection.as_fd(), &answer, &[listener.as_fd(), listener.as_fd()]);
             let refused = accept(&listener).expect("a connection");
-            assert!(receive(refused.as_fd()).is_some());
+            wait_for_question(&refused);
             reply(refused.as_fd(), &Answer::refusal(Errno::ACCESS), &[]);
             question
         });
-        let (answer, files) =
-            ask(&name, Question::File { token: 1, ino: 2 }, Some(std::io::stdin().as_fd())).expect("an answer");
+        let (answer, files) = ask(&name, Question::File { token: 1, ino: 2 }).expect("an answer");
         assert_eq!(answer.index, u64::from(rustix::process::getuid().as_raw()));
         assert_eq!(files.iter().flatten().count(), 2);
         // They are the listener, which would go on listening.
         drop(files);
-        let refused = ask(&name, Question::Attach { write: true }, None);
+        let refused = ask(&name, Question::Attach { write: true });
         assert_eq!(refused.map(|(answer, _)| answer), Err(Errno::ACCESS));
         assert_eq!(server.join().expect("no panic"), Question::File { token: 1, ino: 2 });
-        assert!(ask(&name, Question::Attach { write: true }, None).is_err(), "nobody listens");
+        assert!(ask(&name, Question::Attach { write: true }).is_err(), "nobody listens");
     }
 }

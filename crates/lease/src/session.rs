@@ -98,9 +98,16 @@ impl Session {
             return Err(Refusal::Failed(Errno::NOMEM));
         }
         let device = rustix::fs::fstat(file).map_err(Refusal::of)?.st_dev;
-        let name = Name::ask(file).map_err(Refusal::of)?;
+        Session::attach_to(Name::ask(file).map_err(Refusal::of)?, device, access)
+    }
+
+    /// Becomes direct by a server's name, on a device.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn attach_to(name: Name, device: u64, access: Access) -> Result<Session, Refusal> {
         let attach = Question::Attach { write: access == Access::Write };
-        let (answer, [table, region, slots]) = message::ask(&name, attach, None).map_err(Refusal::of)?;
+        let (answer, [table, region, slots]) = message::ask(&name, attach).map_err(Refusal::of)?;
         let (Some(table), Some(region)) = (table, region) else { return Err(Refusal::Version) };
         let bytes = usize::try_from(answer.region_bytes).map_err(|_| Refusal::Failed(Errno::NOMEM))?;
         let slots = match slots.filter(|_| answer.write) {
@@ -143,7 +150,7 @@ impl Session {
     /// A file that is open in this process, by its inode number; `None`: it is the kernel's alone. One question to the
     /// server.
     pub fn file(&self, ino: u64) -> Option<File> {
-        let (answer, _) = message::ask(&self.name, Question::File { token: self.token, ino }, None).ok()?;
+        let (answer, _) = message::ask(&self.name, Question::File { token: self.token, ino }).ok()?;
         Some(File { key: answer.key, index: u32::try_from(answer.index).ok()? })
     }
 
@@ -165,10 +172,8 @@ impl Session {
             (if count + 1 == COMINGS { now } else { since }) << 8 | (count + 1)
         };
         comings.store(next, Ordering::Relaxed);
-        // SAFETY: the descriptor was open when the call began; if the program closes it meanwhile, another one is sent,
-        // which the server does not take for this file's.
-        let about = unsafe { BorrowedFd::borrow_raw(through) };
-        message::ask(&self.name, Question::Free { token: self.token, index }, Some(about)).is_ok()
+        // If the program closes it meanwhile, the number may be another file's, which the server does not take for this.
+        message::ask(&self.name, Question::Free { token: self.token, index, descriptor: through }).is_ok()
     }
 
     fn direct(&self, file: File) -> Option<Direct<'_>> {

@@ -11,6 +11,7 @@ use crate::memory::{self, Memory};
 use crate::table::ENTRIES;
 use rustix::io::Result;
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -126,6 +127,11 @@ impl Stores {
     /// Whether a store to an entry may run, or has been cut short in a process that has not ended.
     pub fn reach(&self, index: u32) -> bool {
         self.all().iter().any(|slots| slots.stores_to().any(|other| other == index))
+    }
+
+    /// All entries that [`Stores::reach`] is true of.
+    pub fn reached(&self) -> HashSet<u32> {
+        self.all().iter().flat_map(|slots| slots.stores_to()).collect()
     }
 
     /// The stores that run now; `None`: none do. Pages that they may go to are given to nobody else before the answer

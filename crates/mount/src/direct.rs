@@ -4,6 +4,7 @@
 mod files;
 mod freeing;
 mod server;
+mod unmounted;
 
 use crate::known::Known;
 use crate::mountable::{self, Mountable, Open};
@@ -20,6 +21,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+pub use unmounted::Unmounted;
 
 /// What the door and the thread behind it share.
 struct Shared<V: Mountable> {

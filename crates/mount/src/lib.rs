@@ -30,7 +30,7 @@ mod yaffs2;
 
 pub use control::{COLLECT, RESIZE, SCRUB, State, USAGE, state};
 pub use device::{Entry, mounted_at};
-pub use direct::stores_directly;
+pub use direct::{Unmounted, stores_directly};
 pub use mountable::Mountable;
 pub use null::mount_null;
 pub use options::{MountOptions, Preload, Reporter};

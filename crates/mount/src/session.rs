@@ -58,6 +58,7 @@ pub(crate) fn serve<F: Filesystem>(
         .and_then(|(serving, connection)| Ok((serving, device_at(&mountpoint)?, connection)));
     match started {
         Ok((serving, device, connection)) => {
+            connection.is_mounted(device);
             read_ahead(device, reading.most_bytes);
             let target = Target { mountpoint, device, connection };
             Ok(Mounted { target, serving: Some(serving), waits_for_itself })

@@ -1,6 +1,11 @@
-//! The corpus of the fuzz target `fuse_request`, replayed: messages laid out by hand after Linux's `fuse.h`.
+//! The corpora of the fuzz targets `fuse_request`, messages laid out by hand after Linux's `fuse.h`, and
+//! `direct_client`, replayed.
 
-use pocketstone_mount::is_request;
+#[path = "client/mod.rs"]
+mod client;
+
+use pocketstone_mount::{is_request, stores_directly};
+use pocketstone_testing::{Need, or_skip};
 
 #[test]
 fn messages_in_the_corpus_are_read_where_they_are_whole() {
@@ -16,4 +21,10 @@ fn messages_in_the_corpus_are_read_where_they_are_whole() {
             }
         }
     });
+}
+
+#[test]
+fn no_client_in_the_corpus_harms_anybody() {
+    or_skip!(if stores_directly() { Ok(()) } else { Err(Need::Kernel.lacks("direct stores: Linux 6.16")) });
+    pocketstone_testing::replay("direct_client", |_, data| client::run(data));
 }

@@ -3,7 +3,7 @@
 use pocketstone_lease::{Content, Stores, Table};
 use pocketstone_scmfs::{OutsideStores, Running, Shown, Watch};
 use pocketstone_vfs::Ino;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -63,8 +63,10 @@ impl Files {
     /// before anybody is told of it.
     pub fn show(self: &Arc<Files>, ino: Ino, generation: u32) -> Option<Box<dyn Watch>> {
         let mut maps = self.maps_mut();
+        // Once for all: there can be many of both.
+        let reached = if maps.later.is_empty() { HashSet::new() } else { self.stores.reached() };
         maps.later.retain(|index| {
-            let stays = self.stores.reach(*index);
+            let stays = reached.contains(index);
             if !stays {
                 self.table.give_back(*index);
             }

@@ -3,16 +3,16 @@
 use super::freeing::{Freeing, Job, refuse};
 use super::{Shared, random};
 use crate::mountable::Mountable;
+use crate::wire::Connection;
 use pocketstone_lease::Slots;
-use pocketstone_lease::message::{self, Answer, Peer, Question};
+use pocketstone_lease::message::{self, Answer, Peer, Question, Received};
 use pocketstone_vfs::Ino;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Resource};
-use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,11 @@ const PERIOD: Timespec = Timespec { tv_sec: 2, tv_nsec: 500_000_000 };
 const PROCESSES_MAX: u64 = 1024;
 /// No question is taken for so long when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Whoever says nothing for so long is listened to no more.
+const SILENCE: Duration = Duration::from_millis(250);
+const SILENCE_PERIOD: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+/// If more say nothing, the one that has done so for longest is listened to no more.
+const SILENT_MAX: usize = 64;
 
 /// A process that attached.
 struct Process {
@@ -35,45 +40,49 @@ pub(super) struct Server<V: Mountable> {
     shared: Arc<Shared<V>>,
     freeing: Freeing,
     processes: HashMap<u64, Process>,
+    /// Connections on which nothing was said yet, and since when.
+    silent: VecDeque<(OwnedFd, Instant)>,
 }
 
 impl<V: Mountable> Server<V> {
     pub fn new(shared: Arc<Shared<V>>) -> std::io::Result<Server<V>> {
         let freeing = Freeing::start(shared.files.clone())?;
-        Ok(Server { shared, freeing, processes: HashMap::new() })
+        Ok(Server { shared, freeing, processes: HashMap::new(), silent: VecDeque::new() })
     }
 
     pub fn serve(&mut self, listener: &OwnedFd, stop: &OwnedFd) {
         let same = self.shared.clone();
         // Without it nobody is direct.
         let _serving = same.files.table.serve();
-        let period = Duration::new(PERIOD.tv_sec.unsigned_abs(), PERIOD.tv_nsec as u32);
+        let times_period = Duration::new(PERIOD.tv_sec.unsigned_abs(), PERIOD.tv_nsec as u32);
         let mut noted = Instant::now();
         loop {
             let ends: Vec<(u64, &OwnedFd)> =
                 self.processes.iter().map(|(token, process)| (*token, &process.end)).collect();
-            let polled = [stop, listener].into_iter().chain(ends.iter().map(|(_, end)| *end));
+            let silent = self.silent.iter().map(|(connection, _)| connection);
+            let polled = [stop, listener].into_iter().chain(ends.iter().map(|(_, end)| *end)).chain(silent);
             let mut polled: Vec<PollFd<'_>> = polled.map(|file| PollFd::new(file, PollFlags::IN)).collect();
-            let _ = rustix::event::poll(&mut polled, (!ends.is_empty()).then_some(&PERIOD));
+            let period = if self.silent.is_empty() { PERIOD } else { SILENCE_PERIOD };
+            let idle = ends.is_empty() && self.silent.is_empty();
+            let _ = rustix::event::poll(&mut polled, (!idle).then_some(&period));
             let is_ready = |poll: &PollFd<'_>| !poll.revents().is_empty();
             if is_ready(&polled[0]) {
                 return;
             }
             let asked = is_ready(&polled[1]);
-            let ended: Vec<u64> = polled[2..]
-                .iter()
-                .zip(&ends)
-                .filter(|(poll, _)| is_ready(poll))
-                .map(|(_, (token, _))| *token)
-                .collect();
+            let (of_ends, of_silent) = polled[2..].split_at(ends.len());
+            let ready = of_ends.iter().zip(&ends).filter(|(poll, _)| is_ready(poll));
+            let ended: Vec<u64> = ready.map(|(_, (token, _))| *token).collect();
+            let spoken: Vec<bool> = of_silent.iter().map(is_ready).collect();
             ended.into_iter().for_each(|token| self.end(token));
+            self.hear(&spoken);
             // Not with every question: that would take each of them as long as there are files.
-            if noted.elapsed() >= period {
+            if noted.elapsed() >= times_period {
                 self.shared.note_all_times();
                 noted = Instant::now();
             }
             match asked.then(|| message::accept(listener)) {
-                Some(Ok(connection)) => self.answer(connection),
+                Some(Ok(connection)) => self.listen(connection),
                 // It would be ready again at once.
                 Some(Err(_)) => std::thread::sleep(PAUSE),
                 None => {}
@@ -101,27 +110,58 @@ impl<V: Mountable> Server<V> {
         }
     }
 
-    fn answer(&mut self, connection: OwnedFd) {
+    /// Listens to a connection, which may have said something already.
+    fn listen(&mut self, connection: OwnedFd) {
+        let Some(connection) = self.answer(connection) else { return };
+        if self.silent.len() >= SILENT_MAX {
+            self.silent.pop_front();
+        }
+        self.silent.push_back((connection, Instant::now()));
+    }
+
+    /// Answers those of the silent that have said something, and listens no more to those that take too long.
+    fn hear(&mut self, spoken: &[bool]) {
+        for ((connection, since), spoken) in std::mem::take(&mut self.silent).into_iter().zip(spoken) {
+            let left = if *spoken { self.answer(connection) } else { Some(connection) };
+            let left = left.filter(|_| since.elapsed() < SILENCE);
+            self.silent.extend(left.map(|connection| (connection, since)));
+        }
+    }
+
+    /// Answers what was said on a connection, which is given back if that is nothing yet.
+    fn answer(&mut self, connection: OwnedFd) -> Option<OwnedFd> {
         // Who may not ask is not listened to.
         let Some(peer) = message::peer(connection.as_fd()).filter(may_attach) else {
-            return refuse(&connection, Errno::ACCESS);
+            // With something unread its end would be an error, and the refusal lost.
+            let _ = message::receive(connection.as_fd());
+            refuse(&connection, Errno::ACCESS);
+            return None;
         };
-        let Some((question, file)) = message::receive(connection.as_fd()) else {
-            return refuse(&connection, Errno::PROTO);
+        let question = match message::receive(connection.as_fd()) {
+            Received::Question(question) => question,
+            Received::Nothing => return Some(connection),
+            Received::Nonsense => {
+                refuse(&connection, Errno::PROTO);
+                return None;
+            }
         };
         let answered = match question {
             Question::Attach { write } => self.attach(connection.as_fd(), write, peer.pid),
             Question::File { token, ino } => {
                 self.file(token, ino).map(|answer| message::reply(connection.as_fd(), &answer, &[]))
             }
-            Question::Free { token, index } => match self.to_free(token, index, file) {
-                Ok((ino, file)) => return self.freeing.free(Job { connection, ino, file }),
+            Question::Free { token, index, descriptor } => match self.to_free(token, index, peer.pid, descriptor) {
+                Ok((ino, file)) => {
+                    self.freeing.free(Job { connection, ino, file });
+                    return None;
+                }
                 Err(error) => Err(error),
             },
         };
         if let Err(error) = answered {
             refuse(&connection, error);
         }
+        None
     }
 
     fn attach(&mut self, connection: BorrowedFd<'_>, write: bool, pid: Pid) -> rustix::io::Result<()> {
@@ -175,22 +215,27 @@ impl<V: Mountable> Server<V> {
                 return Err(Errno::NOENT);
             }
             // From now on the kernel asks every time.
-            let connection = shared.connection.get().ok_or(Errno::NOTCONN)?;
-            let _ = connection.forget_attributes(ino.into());
+            if let Some(connection) = shared.connection.get() {
+                let _ = connection.forget_attributes(ino.into());
+            }
         }
         Ok(Answer { index: index.into(), key, ..Answer::default() })
     }
 
-    /// A file whose pages the kernel is to forget, opened anew: fsync(2) tells of an error once for each open file.
-    fn to_free(&self, token: u64, index: u32, file: Option<OwnedFd>) -> rustix::io::Result<(Ino, OwnedFd)> {
+    /// A file of this mount whose pages the kernel is to forget, opened anew: fsync(2) tells of an error once for each
+    /// open file. Nothing but this mount is asked anything: a file of another one may be served by who asks.
+    fn to_free(&self, token: u64, index: u32, pid: Pid, descriptor: RawFd) -> rustix::io::Result<(Ino, OwnedFd)> {
         self.process(token)?;
         let ino = self.shared.files.ino(index).ok_or(Errno::NOENT)?;
-        let file = file.ok_or(Errno::BADF)?;
+        let device = self.shared.connection.get().and_then(Connection::mounted).ok_or(Errno::NOTCONN)?;
+        let path = format!("/proc/{}/fd/{descriptor}", pid.as_raw_nonzero());
+        // Which opens nothing, and whose end nobody is told of.
+        let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let (what, how) = (StatxFlags::TYPE | StatxFlags::INO, AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC);
-        // What is no regular file could keep this thread waiting; the file of another mount is no harm.
         let found = rustix::fs::statx(&file, "", how, what)?;
-        let kind = FileType::from_raw_mode(found.stx_mode.into());
-        if kind != FileType::RegularFile || found.stx_ino != u64::from(ino) {
+        let regular = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
+        let here = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor) == device;
+        if !regular || !here || found.stx_ino != u64::from(ino) {
             return Err(Errno::BADF);
         }
         Ok((ino, pocketstone_lease::reopen(file.as_fd())?))
@@ -200,11 +245,18 @@ impl<V: Mountable> Server<V> {
 /// Whether a process may be direct: of this process's user or root, and where it sees the files that this one sees.
 /// Who is confined to a part of them has no business with the whole volume.
 fn may_attach(peer: &Peer) -> bool {
-    let pid = peer.pid.as_raw_nonzero();
-    let sees = |of: &str| {
-        let root = std::fs::metadata(format!("/proc/{of}/root/.")).ok()?;
-        Some((std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok()?, root.dev(), root.ino()))
-    };
     let user = peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw();
-    user && sees("self").is_some_and(|own| sees(&pid.to_string()) == Some(own))
+    let its = peer.pid.as_raw_nonzero().to_string();
+    user && same(&its, |of| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok()) && same(&its, root)
+}
+
+fn same<T: PartialEq>(other: &str, see: impl Fn(&str) -> Option<T>) -> bool {
+    see("self").is_some_and(|own| see(other) == Some(own))
+}
+
+/// The root directory of a process, without asking whoever serves it: that may be the process itself.
+fn root(of: &str) -> Option<(u32, u32, u64)> {
+    let how = AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(rustix::fs::CWD, format!("/proc/{of}/root"), how, StatxFlags::INO).ok()?;
+    Some((found.stx_dev_major, found.stx_dev_minor, found.stx_ino))
 }

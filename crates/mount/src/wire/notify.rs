@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// What the threads that serve a connection tell of themselves.
@@ -30,11 +30,23 @@ pub(crate) struct Threads {
 pub(crate) struct Connection {
     device: Weak<OwnedFd>,
     threads: Arc<Threads>,
+    /// The mounted file system's number.
+    mounted: Arc<OnceLock<u64>>,
 }
 
 impl Connection {
     pub fn new(device: &Arc<OwnedFd>, threads: Arc<Threads>) -> Connection {
-        Connection { device: Arc::downgrade(device), threads }
+        Connection { device: Arc::downgrade(device), threads, mounted: Arc::default() }
+    }
+
+    /// The number of the file system that is mounted by it is known.
+    pub fn is_mounted(&self, device: u64) {
+        let _ = self.mounted.set(device);
+    }
+
+    /// The number of the mounted file system; `None`: it is being mounted.
+    pub fn mounted(&self) -> Option<u64> {
+        self.mounted.get().copied()
     }
 
     /// Whether it is served.

@@ -2,18 +2,23 @@
 
 use super::{Both, open, options, storing};
 use crate::ground::close;
-use pocketstone_lease::message::{Name, Question, ask};
+use pocketstone_lease::message::{Answer, Name, Question, ask};
 use pocketstone_lease::{Access, Session};
 use pocketstone_mount::Preload;
 use pocketstone_random::Random;
 use pocketstone_testing::or_skip;
+use pocketstone_testing::wait::until;
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, IoSlice};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
+};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 
 /// What a mapping to store to says.
 fn map(file: BorrowedFd<'_>, bytes: usize) -> Result<*mut u8, Errno> {
@@ -26,6 +31,16 @@ fn again(file: &OwnedFd) -> Result<OwnedFd, Errno> {
     rustix::fs::open(format!("/proc/self/fd/{}", file.as_raw_fd()), OFlags::RDWR, Mode::empty())
 }
 
+/// A connection to a server, as none of its clients makes it.
+fn connect(name: &Name) -> Result<OwnedFd, Errno> {
+    let told = name.told();
+    let name: Vec<u8> = told[8..].iter().copied().take_while(|byte| *byte != 0).collect();
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(&name)?)?;
+    Ok(socket)
+}
+
 #[test]
 fn nobody_but_the_server_changes_the_table() {
     let ground = or_skip!(storing());
@@ -33,7 +48,7 @@ fn nobody_but_the_server_changes_the_table() {
         let (mounted, volume) = ground.mount(&options(preload));
         let directory = File::open(ground.directory()).unwrap();
         let name = Name::ask(directory.as_fd()).unwrap();
-        let (answer, [table, region, slots]) = ask(&name, Question::Attach { write: true }, None).unwrap();
+        let (answer, [table, region, slots]) = ask(&name, Question::Attach { write: true }).unwrap();
         let table = table.unwrap();
         assert_eq!(map(table.as_fd(), 4096).err(), Some(Errno::ACCESS));
         // The file can be opened anew by who may; it is sealed.
@@ -64,9 +79,9 @@ fn slots_of_nonsense_harm_nobody() {
     fs::write(&path, vec![1; 50_000]).unwrap();
     let both = Both::of(&path, Access::Write);
     let name = Name::ask(both.kernel.as_fd()).unwrap();
-    let (answer, [_, _, slots]) = ask(&name, Question::Attach { write: true }, None).unwrap();
+    let (answer, [_, _, slots]) = ask(&name, Question::Attach { write: true }).unwrap();
     let ino = both.kernel.metadata().unwrap().ino();
-    let (file, _) = ask(&name, Question::File { token: answer.token, ino }, None).unwrap();
+    let (file, _) = ask(&name, Question::File { token: answer.token, ino }).unwrap();
     let slots = slots.unwrap();
     let bytes = rustix::fs::fstat(&slots).unwrap().st_size as usize;
     let base = map(slots.as_fd(), bytes).unwrap();
@@ -91,13 +106,14 @@ fn slots_of_nonsense_harm_nobody() {
     // An entry that is not one's own, or nobody's, and files that are not its.
     let (elsewhere, pair) = (File::open(ground.beside()).unwrap(), std::os::unix::net::UnixStream::pair().unwrap());
     for index in [0, 1, 16_383, 16_384, u32::MAX] {
-        for about in [None, Some(both.kernel.as_fd()), Some(elsewhere.as_fd()), Some(pair.0.as_fd())] {
-            let _ = ask(&name, Question::Free { token: answer.token, index }, about);
+        let files = [both.kernel.as_raw_fd(), elsewhere.as_raw_fd(), pair.0.as_raw_fd(), -1, 9_999, i32::MAX];
+        for descriptor in files {
+            let _ = ask(&name, Question::Free { token: answer.token, index, descriptor });
         }
     }
     for (token, index) in [(0, file.index as u32), (answer.token ^ 1, file.index as u32)] {
-        assert_eq!(ask(&name, Question::Free { token, index }, None).map(|_| ()), Err(Errno::ACCESS));
-        assert_eq!(ask(&name, Question::File { token, ino }, None).map(|_| ()), Err(Errno::ACCESS));
+        assert_eq!(ask(&name, Question::Free { token, index, descriptor: 0 }).map(|_| ()), Err(Errno::ACCESS));
+        assert_eq!(ask(&name, Question::File { token, ino }).map(|_| ()), Err(Errno::ACCESS));
     }
     // SAFETY: the mapping is this test's, and nothing refers to it.
     unsafe { munmap(base.cast(), bytes).unwrap() };
@@ -113,14 +129,9 @@ fn whatever_is_said_the_server_answers_the_next_one() {
     let path = ground.directory().join("file");
     fs::write(&path, b"content").unwrap();
     let kernel = open(&path);
-    let told = Name::ask(kernel.as_fd()).unwrap().told();
-    let name: Vec<u8> = told[8..].iter().copied().take_while(|byte| *byte != 0).collect();
-    let address = SocketAddrUnix::new_abstract_name(&name).unwrap();
-    let connect = || {
-        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
-        rustix::net::connect(&socket, &address).map(|()| socket)
-    };
+    let name = Name::ask(kernel.as_fd()).unwrap();
+    let told = name.told();
+    let connect = || connect(&name);
     let mut random = Random::new(9);
     for _ in 0..300 {
         let mut message = vec![0; random.below(200) as usize];
@@ -143,6 +154,73 @@ fn whatever_is_said_the_server_answers_the_next_one() {
     let got = unsafe { session.read(file, kernel.as_raw_fd(), into.as_mut_ptr(), 7, 0) };
     assert_eq!((got, &into), (pocketstone_lease::Outcome::Done(7), b"content"));
     drop((silent, session, kernel));
+    mounted.unmount().unwrap();
+    close(volume);
+}
+
+#[test]
+fn whoever_says_nothing_keeps_nobody_waiting() {
+    let ground = or_skip!(storing());
+    let (mounted, volume) = ground.mount(&options(Preload::Read));
+    let directory = File::open(ground.directory()).unwrap();
+    let name = Name::ask(directory.as_fd()).unwrap();
+    // More than the server listens to.
+    let silent: Vec<OwnedFd> = (0..100).map(|_| connect(&name).unwrap()).collect();
+    let start = Instant::now();
+    for _ in 0..5 {
+        Session::attach(directory.as_fd(), Access::Read).unwrap();
+    }
+    // Much less than the sum of what each of them is listened to.
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    // Those that are not listened to any more are told so.
+    until("the first one is given up", || {
+        rustix::net::recv(&silent[0], &mut [0; 64], RecvFlags::DONTWAIT) != Err(Errno::AGAIN)
+    });
+    drop((silent, directory));
+    mounted.unmount().unwrap();
+    close(volume);
+}
+
+#[test]
+fn a_file_of_another_mount_is_not_touched() {
+    let (ground, other) = (or_skip!(storing()), or_skip!(storing()));
+    let (mounted, volume) = ground.mount(&options(Preload::Write));
+    let (mounted_other, volume_other) = other.mount(&options(Preload::Write));
+    let (mine, its) = (ground.directory().join("file"), other.directory().join("file"));
+    fs::write(&mine, b"content").unwrap();
+    fs::write(&its, b"content").unwrap();
+    let (mine, its) = (open(&mine), open(&its));
+    let ino = mine.metadata().unwrap().ino();
+    assert_eq!(its.metadata().unwrap().ino(), ino, "the number alone does not tell them apart");
+    let name = Name::ask(mine.as_fd()).unwrap();
+    let (Answer { token, .. }, _) = ask(&name, Question::Attach { write: true }).unwrap();
+    let (Answer { index, .. }, _) = ask(&name, Question::File { token, ino }).unwrap();
+    let free =
+        |of: &File| ask(&name, Question::Free { token, index: index as u32, descriptor: of.as_raw_fd() }).map(|_| ());
+    // Whoever serves the other mount might never answer.
+    assert_eq!(free(&its), Err(Errno::BADF));
+    assert_eq!(free(&mine), Ok(()));
+    drop((mine, its));
+    mounted.unmount().unwrap();
+    close(volume);
+    mounted_other.unmount().unwrap();
+    close(volume_other);
+}
+
+#[test]
+fn nobody_sends_descriptors_to_the_server() {
+    let ground = or_skip!(storing());
+    let (mounted, volume) = ground.mount(&options(Preload::Read));
+    let directory = File::open(ground.directory()).unwrap();
+    let socket = connect(&Name::ask(directory.as_fd()).unwrap()).unwrap();
+    let files = [directory.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&files)));
+    let sent = rustix::net::sendmsg(&socket, &[IoSlice::new(&[0; 64])], &mut ancillary, SendFlags::NOSIGNAL);
+    // unix(7): SO_PASSRIGHTS is off.
+    assert_eq!(sent, Err(Errno::PERM));
+    drop((socket, directory));
     mounted.unmount().unwrap();
     close(volume);
 }

@@ -1,0 +1,179 @@
+//! Any bytes as what a hostile client does to the server of a volume that is not mounted, beside an honest one: after
+//! it the server answers, what the client had no right to write is as it was, and the volume is sound.
+//!
+//! The body of the fuzz target `direct_client`; `cargo test` replays its corpus through it.
+#![allow(missing_docs)]
+
+mod attached;
+mod honest;
+mod talk;
+
+use attached::Attached;
+use honest::Honest;
+use pocketstone_lease::Access;
+use pocketstone_lease::message::{Name, Question, ask};
+use pocketstone_media::{MapOptions, Mapped};
+use pocketstone_mount::{MountOptions, Preload, Unmounted};
+use pocketstone_random::Random;
+use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume, check};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+const VOLUME_BYTES: u64 = 8 << 20;
+/// Bytes of an action: what, and three that say how.
+pub const ACTION_BYTES: usize = 4;
+/// Fuzzers find more in many short runs than in a long one.
+const MOST_ACTIONS: usize = 64;
+const MOST_ATTACHED: usize = 4;
+/// More than the server listens to.
+const MOST_SILENT: usize = 80;
+/// A server that is not done by then waits for somebody.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A hostile client, and the one that it is beside.
+struct Scene {
+    name: Name,
+    honest: Honest,
+    attached: Vec<Attached>,
+    silent: Vec<OwnedFd>,
+    write: bool,
+}
+
+/// Carries out what the bytes say: the first one chooses what the mount allows, each four that follow are an action.
+///
+/// # Panics
+/// If the server does what it must not.
+pub fn run(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else { return };
+    let write = first % 4 != 0;
+    let home = tempfile::tempdir().expect("a folder");
+    let path = home.path().join("region");
+    let map = MapOptions { overwrite: true, ..MapOptions::default() };
+    let region = Mapped::create(&path, VOLUME_BYTES, &map).expect("a region");
+    Volume::create(Box::new(region), &CreateOptions { zeroed: true, ..CreateOptions::default() }).expect("a volume");
+    let region = Mapped::open(&path, &map).expect("the region");
+    let volume = Arc::new(Volume::open(Box::new(region), &OpenOptions::default()).expect("the volume"));
+    let preload = if write { Preload::Write } else { Preload::Read };
+    let door = Unmounted::serve(&volume, &MountOptions { preload, ..MountOptions::default() }).expect("a server");
+    let name = *door.name();
+    let honest = Honest::new(volume.clone(), door);
+    let mut scene = Scene { name, honest, attached: Vec::new(), silent: Vec::new(), write };
+    for action in rest.chunks_exact(ACTION_BYTES).take(MOST_ACTIONS) {
+        scene.act(action.try_into().expect("so many bytes"));
+    }
+    scene.honest.is_served(name, if write { Access::Write } else { Access::Read });
+    let Scene { honest, attached, silent, .. } = scene;
+    let door = honest.end();
+    // The end of the mount waits for nobody either.
+    let (ended, end) = channel();
+    let ending = std::thread::spawn(move || {
+        drop(door);
+        let _ = ended.send(());
+    });
+    end.recv_timeout(PATIENCE).expect("the server ends");
+    ending.join().expect("no panic");
+    drop((attached, silent));
+    Arc::into_inner(volume).expect("nobody else has the volume").close().expect("a volume that can be closed");
+    let report = check(Box::new(Mapped::open(&path, &map).expect("the region")), false).expect("a check");
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+impl Scene {
+    fn act(&mut self, action: [u8; ACTION_BYTES]) {
+        let [what, a, b, c] = action;
+        let mut random = Random::new(u64::from(u32::from_le_bytes([a, b, c, what])));
+        match what % 20 {
+            0 | 1 => self.attach(a, b),
+            2 => self.ask_for_file(a, b, c),
+            3 => {
+                let (token, index) = (self.token(a), u32::from(b) % 8 * [1, 5, 0x0fff_ffff][usize::from(c) % 3]);
+                let own = [-1, 0, 1, i32::MAX, self.silent.first().map_or(2, AsRawFd::as_raw_fd)];
+                let descriptor = own[usize::from(c) % own.len()];
+                assert!(ask(&self.name, Question::Free { token, index, descriptor }).is_err(), "nothing is mounted");
+            }
+            4..=6 => talk::nonsense(&self.name, self.token(c), &mut random),
+            7 => self.silent.extend(talk::say_nothing(&self.name, usize::from(a) % 30)),
+            8 if self.silent.len() > MOST_SILENT => self.silent.clear(),
+            9 => talk::ask_of_the_dead(&self.name),
+            10 | 11 => self.each_or_one(a, |attached| attached.scribble(b, &mut random)),
+            12 | 13 => self.each_or_one(a, |attached| attached.hold(b, c)),
+            14 => {
+                let stored =
+                    self.attached.iter_mut().map(|attached| attached.store(c)).filter(|stored| *stored).count();
+                if stored > 0 {
+                    self.honest.was_stored_to();
+                }
+            }
+            15 => self.each_or_one(a, |attached| attached.overreach()),
+            16 if usize::from(a) % MOST_ATTACHED < self.attached.len() => {
+                self.attached.remove(usize::from(a) % MOST_ATTACHED);
+            }
+            17 => self.race(action),
+            _ => self.honest.act(a, b, c),
+        }
+        self.silent.truncate(MOST_SILENT);
+    }
+
+    fn attach(&mut self, a: u8, b: u8) {
+        if self.attached.len() < MOST_ATTACHED {
+            let attached = talk::attach(&self.name, a % 2 == 0, b % 4 == 0);
+            let attached = attached.expect("there is room for so few");
+            assert_eq!(attached.may_store(), a % 2 == 0 && self.write, "what the mount allows");
+            self.attached.push(attached);
+        }
+    }
+
+    /// A token that is right, or not.
+    fn token(&self, which: u8) -> u64 {
+        let known = self.attached.get(usize::from(which) % (MOST_ATTACHED + 1));
+        known.map_or(u64::from(which), |attached| attached.token)
+    }
+
+    fn ask_for_file(&mut self, a: u8, b: u8, c: u8) {
+        let token = self.token(a);
+        let known = self.attached.iter().position(|attached| attached.token == token);
+        let ino = match b % 8 {
+            0 => u64::from(c),
+            1 => u64::from(c) << 32 | 2,
+            _ => self.honest.ino(usize::from(b) % honest::FILES).unwrap_or(0),
+        };
+        match (ask(&self.name, Question::File { token, ino }), known) {
+            (Ok((answer, _)), Some(known)) => {
+                assert!(self.honest.knows(ino), "nobody has {ino} open");
+                // What it may store to are the first two files.
+                let mine = (0..honest::STORED_TO).any(|file| self.honest.ino(file) == Some(ino));
+                self.attached[known].shown(answer.index as u32, answer.key, mine);
+            }
+            (Ok(_), None) => panic!("a token that was never given"),
+            (Err(_), _) => {}
+        }
+    }
+
+    fn each_or_one(&mut self, which: u8, mut act: impl FnMut(&mut Attached)) {
+        match self.attached.get_mut(usize::from(which) % (MOST_ATTACHED + 1)) {
+            Some(one) => act(one),
+            None => self.attached.iter_mut().for_each(act),
+        }
+    }
+
+    /// The slots change all the time while the honest client works.
+    fn race(&mut self, [what, a, b, c]: [u8; ACTION_BYTES]) {
+        let Some(attached) = self.attached.get_mut(usize::from(a) % MOST_ATTACHED) else { return };
+        let done = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                let mut random = Random::new(u64::from(b));
+                while !done.load(Ordering::Relaxed) {
+                    attached.scribble(c, &mut random);
+                }
+            });
+            for step in 0..8_u8 {
+                self.honest.act(a.wrapping_add(step), b.wrapping_mul(step | 1), c.wrapping_add(what));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
