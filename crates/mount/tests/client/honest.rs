@@ -5,7 +5,7 @@ use pocketstone_lease::message::Name;
 use pocketstone_lease::{Access, Outcome, Session};
 use pocketstone_mount::Unmounted;
 use pocketstone_scmfs::{Error, File, Volume};
-use pocketstone_vfs::{FileType, Meta, Operations, ROOT};
+use pocketstone_vfs::{FileType, Meta, Operations, ROOT, Rename};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -34,6 +34,12 @@ pub struct Honest {
 impl Honest {
     pub fn new(volume: Arc<Volume>, door: Unmounted<Volume>) -> Honest {
         let mut honest = Honest { volume, door, files: [const { None }; FILES], nameless: Vec::new() };
+        // One that nobody opens.
+        honest.create(0);
+        let closed = honest.files[0].take().expect("there is room");
+        honest.door.forget(closed.file.ino());
+        honest.volume.rename(ROOT, NAMES[0], ROOT, b"closed", Rename::NoReplace).expect("a new name");
+        drop(closed);
         for number in 0..FILES {
             honest.create(number);
             honest.write(number, 0, 20_000, number as u8 + 1);

@@ -121,7 +121,8 @@ impl Scene {
     fn attach(&mut self, a: u8, b: u8) {
         if self.attached.len() < MOST_ATTACHED {
             let attached = talk::attach(&self.name, a % 2 == 0, b % 4 == 0);
-            let attached = attached.expect("there is room for so few");
+            // On a busy machine another process may start so slowly that the server listens to it no more.
+            let Some(attached) = attached else { return assert!(b % 4 == 0, "there is room for so few") };
             assert_eq!(attached.may_store(), a % 2 == 0 && self.write, "what the mount allows");
             self.attached.push(attached);
         }
@@ -137,7 +138,7 @@ impl Scene {
         let token = self.token(a);
         let known = self.attached.iter().position(|attached| attached.token == token);
         let ino = match b % 8 {
-            0 => u64::from(c),
+            0 => u64::from(c % 16),
             1 => u64::from(c) << 32 | 2,
             _ => self.honest.ino(usize::from(b) % honest::FILES).unwrap_or(0),
         };

@@ -93,7 +93,8 @@ pub fn say_nothing(name: &Name, count: usize) -> Vec<OwnedFd> {
 fn other(socket: &OwnedFd, name: &Name, lives: bool) -> Option<Child> {
     let (address, socket) = (address(name).0, socket.try_clone().expect("a descriptor"));
     let mut command = Command::new("sleep");
-    command.arg("600").stdin(Stdio::null());
+    // Should this process be killed, it ends by itself, and keeps no pipe open.
+    command.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let connect = move || {
         rustix::net::connect(&socket, &address)?;
         if lives { Ok(()) } else { Err(Errno::CANCELED.into()) }
