@@ -126,7 +126,7 @@ impl Question {
         let (what, how, token, value) = match self {
             Question::Attach { write } => (1, u32::from(write), 0, 0),
             Question::File { token, ino } => (2, 0, token, ino),
-            Question::Free { token, index, descriptor } => (3, descriptor.cast_unsigned(), token, u64::from(index)),
+            Question::Free { token, index, descriptor } => (3, descriptor as u32, token, u64::from(index)),
         };
         put32(&mut message, 8, what);
         put32(&mut message, 12, how);

@@ -172,7 +172,7 @@ impl Session {
             (if count + 1 == COMINGS { now } else { since }) << 8 | (count + 1)
         };
         comings.store(next, Ordering::Relaxed);
-        // If the program closes it meanwhile, the number may be another file's, which the server does not take for this.
+        // If the program closes it meanwhile, the number may be another file's: the server does not take that for this.
         message::ask(&self.name, Question::Free { token: self.token, index, descriptor: through }).is_ok()
     }
 
