@@ -18,7 +18,7 @@ pub use cache::Cache;
 pub use compiled::{Compiled, compiler_for};
 pub use context::BoardContext;
 pub use measured::{Console, Failed, Measured};
-pub use orders::{TRACES, trace_file};
+pub use orders::{TRACES, archive_file, trace_file};
 pub use profile::{HostProfile, KINDS, Kind, NandProfile, Profile, ProfileKind, VirtualProfile, list};
 
 use here::Here;

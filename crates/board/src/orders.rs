@@ -4,7 +4,7 @@ use crate::{Cache, Measured, squashfs};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{OUTCOME_FORMAT, Response};
 use pocketstone_core::{Error, Result};
-use pocketstone_workload::plan::{Order, Request, TRACE_FILE};
+use pocketstone_workload::plan::{ARCHIVE_FILE, Request, TRACE_FILE};
 use std::path::{Path, PathBuf};
 
 /// Name of an order's file.
@@ -12,12 +12,17 @@ const ORDER: &str = "order.json";
 /// Name of the reply's file.
 const REPLY: &str = "reply.json";
 
-/// The cache's folder for prepared workloads: a file DIGEST.trace for each.
+/// The cache's folder for prepared workloads, a file DIGEST.trace for each, and for commands' files, DIGEST.tar.
 pub const TRACES: &str = "workloads";
 
 /// The file of a prepared workload, by its digest, in a folder of such.
 pub fn trace_file(folder: &Path, digest: &str) -> PathBuf {
     folder.join(format!("{digest}.trace"))
+}
+
+/// The archive of a command's files, by its digest, in such a folder.
+pub fn archive_file(folder: &Path, digest: &str) -> PathBuf {
+    folder.join(format!("{digest}.tar"))
 }
 
 /// Puts an order into a folder, and what it needs beside it: a prepared workload, a volume's image. An earlier reply is
@@ -28,18 +33,18 @@ pub(crate) fn put(request: &Request, folder: &Path, cache: &Cache) -> Result<()>
     std::fs::write(&path, text).board(|| format!("cannot write {}", path.display()))?;
     let _ = std::fs::remove_file(folder.join(REPLY));
     squashfs::put_image(&request.order, folder)?;
-    put_trace(&request.order, folder, cache)
+    let kept = cache.folder(TRACES)?;
+    put_kept(request.order.trace().map(|digest| trace_file(&kept, digest)), &folder.join(TRACE_FILE))?;
+    put_kept(request.order.archive().map(|digest| archive_file(&kept, digest)), &folder.join(ARCHIVE_FILE))
 }
 
-/// Puts the prepared workload that an order needs beside it.
-fn put_trace(order: &Order, folder: &Path, cache: &Cache) -> Result<()> {
-    let Some(digest) = order.trace() else { return Ok(()) };
-    let kept = trace_file(&cache.folder(TRACES)?, digest);
-    let beside = folder.join(TRACE_FILE);
-    let _ = std::fs::remove_file(&beside);
-    std::fs::copy(&kept, &beside)
+/// Puts what an order needs beside it: a prepared workload, a command's files.
+fn put_kept(kept: Option<PathBuf>, beside: &Path) -> Result<()> {
+    let Some(kept) = kept else { return Ok(()) };
+    let _ = std::fs::remove_file(beside);
+    std::fs::copy(&kept, beside)
         .map(|_| ())
-        .board(|| format!("the prepared workload {} is missing", kept.display()))
+        .board(|| format!("{} is missing", kept.display()))
         .map_err(|e| e.hint("rerun the study: workloads are prepared when its cells are created"))
 }
 

@@ -374,7 +374,7 @@ pub struct DatabaseOutcome {
     pub conditions: Vec<Condition>,
 }
 
-/// Resource usage of an engine process during the run.
+/// Resource usage of a process during the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Time on a core, user and system, of all threads.

@@ -2,7 +2,7 @@
 
 pub use crate::unavailable::{Quantity, Unavailable};
 
-use crate::database::DatabaseEngine;
+use crate::database::{DatabaseEngine, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -95,6 +95,9 @@ pub struct Outcome {
     /// Output of the database process, for a database workload.
     #[serde(default)]
     pub database: Option<crate::database::DatabaseOutcome>,
+    /// What became of the user's command, for a workload that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandOutcome>,
     /// Readings of the machine's power meters, if energy was requested and meters exist.
     #[serde(default)]
     pub energy: Vec<EnergyReading>,
@@ -107,6 +110,61 @@ impl Outcome {
     pub fn has(&self, quantity: &Quantity) -> bool {
         self.unavailable.iter().all(|missing| missing.what != *quantity)
     }
+}
+
+/// The process under test, whatever program it is.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessUnderTest<'a> {
+    /// Its number.
+    pub pid: u32,
+    /// The threads whose doing is the workload's, as far as they were followed.
+    pub threads: &'a [u32],
+    /// What it used.
+    pub usage: &'a Usage,
+    /// Whether one thread did all of the work, one thing after the other.
+    pub alone: bool,
+}
+
+impl Outcome {
+    /// The process under test; `None` where the lab itself did the work.
+    pub fn process(&self) -> Option<ProcessUnderTest<'_>> {
+        let database = self.database.as_ref().map(|database| ProcessUnderTest {
+            pid: database.pid,
+            threads: &database.threads,
+            usage: &database.usage,
+            alone: database.digest.is_some(),
+        });
+        database.or(self.command.as_ref().map(|command| ProcessUnderTest {
+            pid: command.pid,
+            threads: &command.threads,
+            usage: &command.usage,
+            alone: false,
+        }))
+    }
+
+    /// Notes the threads whose doing is the workload's.
+    pub fn set_threads(&mut self, threads: Vec<u32>) {
+        let database = self.database.as_mut().map(|database| &mut database.threads);
+        if let Some(of) = database.or(self.command.as_mut().map(|command| &mut command.threads)) {
+            *of = threads;
+        }
+    }
+}
+
+/// What became of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandOutcome {
+    /// Its process.
+    pub pid: u32,
+    /// The threads of it and of the processes that it started, as far as they were followed.
+    pub threads: Vec<u32>,
+    /// What it used, with those of its children that it waited for. Read and write calls are not counted.
+    pub usage: Usage,
+    /// The end of what it wrote to standard output and standard error.
+    pub output: String,
+    /// Bytes that it wrote there in all.
+    pub output_bytes: u64,
 }
 
 /// Result of a prefetch call.

@@ -5,6 +5,7 @@
 
 mod child;
 mod clock;
+pub mod command;
 pub mod database;
 mod executor;
 mod in_process;

@@ -86,6 +86,16 @@ const SYSTEM_CALLS: [&str; 56] = system_calls!(
     "ftruncate" "ftruncate64" "fallocate" "fcntl" "fcntl64" "flock"
 );
 
+/// Calls that make descriptors known by other numbers.
+const DUPLICATIONS: [&str; 6] = [
+    "syscalls/sys_enter_dup",
+    "syscalls/sys_exit_dup",
+    "syscalls/sys_enter_dup2",
+    "syscalls/sys_exit_dup2",
+    "syscalls/sys_enter_dup3",
+    "syscalls/sys_exit_dup3",
+];
+
 /// Where the second argument of a kernel function is, and so the name that do_sys_openat2 gets.
 const OPEN_NAME_REGISTER: Option<&str> = if cfg!(target_arch = "arm") {
     Some("%r1")
@@ -106,6 +116,8 @@ pub struct Recorder {
     open: Vec<OpenFile>,
     numbers: BTreeMap<(u32, u64), String>,
     frequencies_khz: Vec<(u16, u32)>,
+    /// Whether processes that the measured one starts count as it does.
+    children: bool,
     unavailable: Vec<Unavailable>,
 }
 
@@ -123,7 +135,7 @@ fn wanted(system_calls: bool) -> impl Iterator<Item = &'static Kind> {
 pub struct Recording {
     /// The events.
     pub log: EventLog,
-    /// Threads of the measured process.
+    /// Threads of the measured process and, with its children, of theirs.
     pub threads: BTreeSet<u32>,
     /// Lines of the kernel's text that are no event of the log, by reason.
     pub left_out: BTreeMap<String, u64>,
@@ -155,6 +167,7 @@ impl Recorder {
             open: Vec::new(),
             numbers: BTreeMap::new(),
             frequencies_khz: Vec::new(),
+            children: false,
             unavailable: Vec::new(),
         };
         for kind in wanted(system_calls) {
@@ -168,6 +181,20 @@ impl Recorder {
             recorder.name_opened_files();
         }
         Ok(recorder)
+    }
+
+    /// Has the processes that the measured one starts, and those that these start, count as it does.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if tracefs refuses.
+    pub fn with_children(mut self) -> Result<Recorder> {
+        self.process.enable(&format!("sched/{}", ftrace::START))?;
+        // A shell's redirections.
+        for event in DUPLICATIONS.iter().filter(|event| self.process.has(event)) {
+            self.process.enable(event)?;
+        }
+        self.children = true;
+        Ok(self)
     }
 
     fn enable(&mut self, kind: &Kind) -> Result<()> {
@@ -253,7 +280,16 @@ impl Recorder {
             log.events.splice(0..0, self.frequencies_khz.iter().map(event));
         }
         let of_process = reading.processes.iter().filter(|(_, p)| **p == self.pid).map(|(t, _)| *t);
-        let threads = of_process.chain(threads_of(self.pid).unwrap_or_default()).chain([self.pid]).collect();
+        let mut threads: BTreeSet<u32> =
+            of_process.chain(threads_of(self.pid).unwrap_or_default()).chain([self.pid]).collect();
+        if self.children {
+            // In the order of their starts: whoever starts one has been started before.
+            for (parent, child) in &reading.started {
+                if threads.contains(parent) {
+                    threads.insert(*child);
+                }
+            }
+        }
         let unavailable = std::mem::take(&mut self.unavailable);
         Ok(Recording { log, threads, left_out: reading.left_out, unavailable })
     }
@@ -270,9 +306,15 @@ impl Recorder {
                 self.open.push(OpenFile { process: self.pid, fd, name });
             }
         }
-        for folder in self.folders.clone() {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                self.number(&entry.path(), &entry.path().to_string_lossy());
+        self.folders.clone().iter().for_each(|folder| self.number_all(folder));
+    }
+
+    /// The files of a folder and of those in it.
+    fn number_all(&mut self, folder: &Path) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => self.number_all(&entry.path()),
+                false => self.number(&entry.path(), &entry.path().to_string_lossy()),
             }
         }
     }

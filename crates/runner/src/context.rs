@@ -12,6 +12,8 @@ pub struct Context<'a> {
     pub plan: &'a Plan,
     /// The prepared workload of a database.
     pub trace: &'a Path,
+    /// The archive of a command's files.
+    pub archive: &'a Path,
     /// Where logs go.
     pub folder: &'a Path,
 }

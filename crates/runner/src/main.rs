@@ -12,6 +12,7 @@ mod stop;
 mod volume;
 
 use measure::informs;
+use pocketstone_engine::command::{GATE, gate};
 use pocketstone_engine::database::serve_informing;
 use pocketstone_probe::command::{self, Options};
 use pocketstone_probe::settings::watchdog_main;
@@ -30,6 +31,8 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
     pocketstone-runner serve-null FILE BYTES DIRECTORY (mounts a file of zeros, for the board)
        \
     pocketstone-runner database TASK.json (an engine process, for the cell that starts it)
+       pocketstone-runner \
+    gate LINE (waits for a byte and runs a command line, for the cell that starts it)
        pocketstone-runner \
     watchdog JOURNAL (restores settings, for the cell that starts it)
        pocketstone-runner flashmon [--summary \
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
             ExitCode::from(serve_informing(Path::new(task), input, output, informs))
         }
+        [GATE, line] => exit(gate(line)),
         ["watchdog", ..] => exit(watchdog_main(&arguments[1..])),
         ["flashmon", ..] => match Options::parse(&arguments[1..]).and_then(|o| command::run(&o)) {
             Ok((report, status)) => {

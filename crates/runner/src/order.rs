@@ -9,7 +9,7 @@ use pocketstone_core::error::Context as _;
 use pocketstone_core::outcome::{Failure, Response};
 use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
-use pocketstone_workload::plan::{Order, Request, Step, TRACE_FILE};
+use pocketstone_workload::plan::{ARCHIVE_FILE, Order, Request, Step, TRACE_FILE};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -33,17 +33,20 @@ pub fn carry_out(order: &Path, folder: &Path) -> Result<()> {
 
 fn execute(request: Request, beside: &Path, folder: &Path) -> Result<Response> {
     let Request { board, order } = request;
-    let trace = &beside.join(TRACE_FILE);
+    let (trace, archive) = (&beside.join(TRACE_FILE), &beside.join(ARCHIVE_FILE));
     match order {
         Order::Prepare { step } => {
             match &step {
                 Step::Load { volume, database } => load(volume, database, &board, trace, folder)?,
+                Step::Unpack { volume, files } => {
+                    unpack(volume, &board, files.as_ref().map(|_| archive.as_path()), folder)?;
+                }
                 _ => volume::prepare(&step, &board, beside, folder)?,
             }
             Ok(Response::Ready { facts: pocketstone_probe::facts::gather() })
         }
         Order::Measure { plan } => {
-            let outcome = measure::measure(&Context { board: &board, plan: &plan, trace, folder })?;
+            let outcome = measure::measure(&Context { board: &board, plan: &plan, trace, archive, folder })?;
             Ok(Response::Measured { outcome: Box::new(outcome) })
         }
         Order::Engines => Ok(measure::engines()),
@@ -77,5 +80,12 @@ fn execute(request: Request, beside: &Path, folder: &Path) -> Result<Response> {
 fn load(volume: &Volume, spec: &DatabaseSpec, board: &Board, trace: &Path, folder: &Path) -> Result<()> {
     let opened = volume::open(volume, board, folder, true)?;
     measure::load(&opened.home, spec, trace, folder)?;
+    volume::settle(volume, board)
+}
+
+/// Puts a command's files on a volume that is kept, and waits until the board is quiet.
+fn unpack(volume: &Volume, board: &Board, archive: Option<&Path>, folder: &Path) -> Result<()> {
+    let opened = volume::open(volume, board, folder, false)?;
+    measure::unpack(&opened.home, archive)?;
     volume::settle(volume, board)
 }

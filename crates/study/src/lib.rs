@@ -32,6 +32,7 @@ mod testing {
             flash: None,
             prefetched: None,
             database: None,
+            command: None,
             energy: Vec::new(),
             unavailable: Vec::new(),
         }

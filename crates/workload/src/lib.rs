@@ -7,6 +7,7 @@
 //! operations. [`table`] has a line for each.
 
 pub mod app_start;
+pub mod command;
 mod content;
 pub mod database;
 pub mod definition;
@@ -25,6 +26,7 @@ pub mod table;
 mod testing;
 
 pub use app_start::AppStartSpec;
+pub use command::CommandSpec;
 pub use content::{Content, Data, filler_bytes};
 pub use definition::FileWorkload;
 pub use files::{FileOperation, FilesSpec, Sync};

@@ -14,6 +14,9 @@ pub const PLAN_FORMAT: u32 = 3;
 /// Name of a prepared workload's file, beside the order that needs it.
 pub const TRACE_FILE: &str = "workload.trace";
 
+/// Name of the archive of a command's files, beside the order that needs it.
+pub const ARCHIVE_FILE: &str = "files.tar";
+
 /// Name of a read-only volume's image, beside the order that needs it.
 pub const IMAGE_FILE: &str = "volume.squashfs";
 
@@ -62,10 +65,21 @@ impl Order {
         }
     }
 
+    /// Digest of the archive that whoever carries it out must have beside it, as [`ARCHIVE_FILE`].
+    pub fn archive(&self) -> Option<&str> {
+        match self {
+            Order::Prepare { step: Step::Unpack { files, .. } } => files.as_deref(),
+            // A volume that lives as long as the cell is filled in it.
+            Order::Measure { plan } if plan.volume.volatile() => plan.workload.command()?.files.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Names of the files that whoever carries it out must have beside it.
     pub fn files(&self) -> Vec<&'static str> {
         let trace = self.trace().map(|_| TRACE_FILE);
-        trace.into_iter().chain(self.image().map(|_| IMAGE_FILE)).collect()
+        let archive = self.archive().map(|_| ARCHIVE_FILE);
+        trace.into_iter().chain(archive).chain(self.image().map(|_| IMAGE_FILE)).collect()
     }
 
     /// The volume whose image whoever carries it out must have beside it, as [`IMAGE_FILE`], and its files.
@@ -95,6 +109,13 @@ pub enum Step {
         /// The files.
         population: Population,
     },
+    /// Put the files of a command into its folder, and wait until background work has ended.
+    Unpack {
+        /// Where.
+        volume: Volume,
+        /// Digest of their archive; `None`: the folder is empty.
+        files: Option<String>,
+    },
     /// Load a database with what its workload starts from, in a process of its own, and wait until
     /// background work has ended.
     Load {
@@ -109,7 +130,10 @@ impl Step {
     /// What it is on.
     pub fn volume(&self) -> &Volume {
         match self {
-            Step::Format { volume } | Step::Populate { volume, .. } | Step::Load { volume, .. } => volume,
+            Step::Format { volume }
+            | Step::Populate { volume, .. }
+            | Step::Unpack { volume, .. }
+            | Step::Load { volume, .. } => volume,
         }
     }
 }
@@ -143,13 +167,13 @@ impl Plan {
             return Vec::new();
         }
         let volume = self.volume.clone();
-        let filled = match self.workload.on_files() {
-            Some(files) => Step::Populate { volume: volume.clone(), population: files.population(self.seed) },
-            None => {
-                let loading = self.workload.database().map(DatabaseSpec::loading).map(Box::new);
-                let load = loading.map(|database| Step::Load { volume: volume.clone(), database });
-                return [Step::Format { volume }].into_iter().chain(load).collect();
-            }
+        let filled = match &self.workload {
+            Workload::Command(spec) => Step::Unpack { volume: volume.clone(), files: spec.files.clone() },
+            Workload::Database(spec) => Step::Load { volume: volume.clone(), database: Box::new(spec.loading()) },
+            files => match files.on_files() {
+                Some(files) => Step::Populate { volume: volume.clone(), population: files.population(self.seed) },
+                None => return vec![Step::Format { volume }],
+            },
         };
         vec![Step::Format { volume }, filled]
     }

@@ -1,9 +1,10 @@
 //! The table of workloads: what each of them is, told in its own file.
 
+use crate::command;
 use crate::database::{DATABASE_FACTORS, Prepares};
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point};
-use crate::{AppStartSpec, FilesSpec, IozoneSpec, LookupSpec, PostmarkSpec, ReadSpec};
+use crate::{AppStartSpec, CommandSpec, FilesSpec, IozoneSpec, LookupSpec, PostmarkSpec, ReadSpec};
 use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
@@ -32,16 +33,18 @@ macro_rules! workloads {
         #[serde(tag = "kind", rename_all = "kebab-case")]
         pub enum Workload {
             $($(#[$doc])* #[serde(rename = $kind)] $variant($spec),)*
+            /// A command of the user's.
+            Command(CommandSpec),
             /// A prepared workload on a database.
             Database(Box<DatabaseSpec>),
         }
 
         impl Workload {
-            /// As a workload on files; `None`: it is one on a database.
+            /// As a workload on files; `None`: a program of its own does it, a database or a command.
             pub fn on_files(&self) -> Option<&dyn FileWorkload> {
                 match self {
                     $(Workload::$variant(spec) => Some(spec),)*
-                    Workload::Database(_) => None,
+                    Workload::Command(_) | Workload::Database(_) => None,
                 }
             }
         }
@@ -83,19 +86,23 @@ pub const WORKLOAD: Factor<Name> =
 pub enum Name {
     /// The entry of this number in [`ON_FILES`].
     OnFiles(usize),
+    /// A command of the user's.
+    Command,
     /// One on a database.
     Database(DatabaseWorkload),
 }
 
-/// All names, those on files first.
-const NAMES: [&str; ON_FILES.len() + DatabaseWorkload::ALL.len()] = {
-    let mut names = [""; ON_FILES.len() + DatabaseWorkload::ALL.len()];
+/// All names: those on files, a command's, those on databases.
+const NAMES: [&str; ON_FILES.len() + 1 + DatabaseWorkload::ALL.len()] = {
+    let mut names = [command::NAME; ON_FILES.len() + 1 + DatabaseWorkload::ALL.len()];
     let mut n = 0;
-    while n < names.len() {
-        names[n] = match n < ON_FILES.len() {
-            true => ON_FILES[n].name,
-            false => DatabaseWorkload::ALL[n - ON_FILES.len()].name(),
-        };
+    while n < ON_FILES.len() {
+        names[n] = ON_FILES[n].name;
+        n += 1;
+    }
+    n = 0;
+    while n < DatabaseWorkload::ALL.len() {
+        names[ON_FILES.len() + 1 + n] = DatabaseWorkload::ALL[n].name();
         n += 1;
     }
     names
@@ -107,34 +114,38 @@ impl Word for Name {
     fn word(self) -> &'static str {
         match self {
             Name::OnFiles(number) => ON_FILES[number].name,
+            Name::Command => command::NAME,
             Name::Database(workload) => workload.name(),
         }
     }
 
     fn of_word(word: &str) -> Option<Name> {
         let on_files = ON_FILES.iter().position(|definition| definition.name == word).map(Name::OnFiles);
-        on_files.or_else(|| DatabaseWorkload::of_word(word).map(Name::Database))
+        on_files
+            .or((word == command::NAME).then_some(Name::Command))
+            .or_else(|| DatabaseWorkload::of_word(word).map(Name::Database))
     }
 }
 
 impl Name {
     /// What a study can vary of it, beside the volume.
     pub fn factors(self) -> impl Iterator<Item = &'static AnyFactor> {
-        let (on_files, workload) = match self {
+        let (own, workload) = match self {
             Name::OnFiles(number) => (ON_FILES[number].factors, None),
+            Name::Command => (&command::FACTORS[..], None),
             Name::Database(workload) => (&[][..], Some(workload)),
         };
         let of = move |(factor, of): &'static (AnyFactor, fn(DatabaseWorkload) -> bool)| {
             workload.is_some_and(of).then_some(factor)
         };
-        on_files.iter().chain(DATABASE_FACTORS.iter().filter_map(of))
+        own.iter().chain(DATABASE_FACTORS.iter().filter_map(of))
     }
 
     /// Whether a combination of values is one at all.
     pub fn exists(self, point: &Point) -> bool {
         match self {
             Name::OnFiles(number) => (ON_FILES[number].exists)(point),
-            Name::Database(_) => true,
+            Name::Command | Name::Database(_) => true,
         }
     }
 
@@ -153,6 +164,7 @@ impl Workload {
     pub fn of_point(point: &Point, seed: u64, prepares: &mut dyn Prepares) -> Result<Workload, Impossible> {
         match point.of(&WORKLOAD)? {
             Name::OnFiles(number) => (ON_FILES[number].of_point)(point),
+            Name::Command => CommandSpec::of_point(point, prepares).map(Workload::Command),
             Name::Database(workload) => crate::database::of_point(workload, point, seed, prepares)
                 .map(|spec| Workload::Database(Box::new(spec))),
         }
@@ -169,9 +181,17 @@ impl Workload {
     /// As one on files.
     ///
     /// # Errors
-    /// `ErrorKind::Bug` for a database workload.
+    /// `ErrorKind::Bug` for one that a program of its own does.
     pub fn files(&self) -> Result<&dyn FileWorkload> {
-        self.on_files().ok_or_else(|| Error::bug("a database workload has no file operations"))
+        self.on_files().ok_or_else(|| Error::bug("a program's workload has no file operations"))
+    }
+
+    /// As a command.
+    pub fn command(&self) -> Option<&CommandSpec> {
+        match self {
+            Workload::Command(spec) => Some(spec),
+            _ => None,
+        }
     }
 }
 
@@ -202,6 +222,9 @@ mod tests {
             point.insert("workload".into(), name.into());
             for (factor, bytes) in [("file_bytes", 4096u64), ("requests", 1)] {
                 point.insert(factor.into(), bytes.into());
+            }
+            if name == command::NAME {
+                point.insert("command".into(), "true".into());
             }
             // Nothing but defaults: a workload from a file needs one.
             let made = Workload::of_point(&point, 1, &mut crate::testing::Unprepared);

@@ -83,6 +83,7 @@ impl Qemu {
                     (self.context.progress)(match step {
                         Step::Format { .. } => "creating the file system on the board",
                         Step::Populate { .. } => "writing the test files on the board",
+                        Step::Unpack { .. } => "writing the command's files on the board",
                         Step::Load { .. } => "loading the database on the board",
                     });
                     let start = self.start(Some(&before.path), machine::Console::File);

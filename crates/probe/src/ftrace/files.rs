@@ -65,6 +65,25 @@ impl Files {
         };
     }
 
+    /// A process starts with the descriptors that another one has.
+    pub fn inherit(&mut self, parent: u32, child: u32) {
+        let of_parent: Vec<(i64, u16)> = self
+            .descriptors
+            .iter()
+            .filter(|((process, _), _)| *process == parent)
+            .map(|((_, fd), f)| (*fd, *f))
+            .collect();
+        self.descriptors.extend(of_parent.into_iter().map(|(fd, file)| ((child, fd), file)));
+    }
+
+    /// A descriptor is also known by another number, which is no longer what it was.
+    pub fn duplicated(&mut self, process: u32, fd: i64, as_fd: i64) {
+        match self.of(process, fd) {
+            Some(file) => self.descriptors.insert((process, as_fd), file),
+            None => self.descriptors.remove(&(process, as_fd)),
+        };
+    }
+
     /// A descriptor became that of a file whose name nobody knows, or of none.
     pub fn closed(&mut self, process: u32, fd: i64) {
         self.descriptors.remove(&(process, fd));

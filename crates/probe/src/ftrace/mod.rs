@@ -21,6 +21,9 @@ use std::io::{BufRead, Read};
 /// The event that names the file which a thread is opening, defined by the recorder where it can.
 pub(crate) const OPEN_NAME: &str = "pocketstone_open";
 
+/// The event of a thread or a process that starts another one.
+pub(crate) const START: &str = "sched_process_fork";
+
 /// What a text does not say by itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Context {
@@ -47,6 +50,8 @@ pub struct Reading {
     pub used: u64,
     /// Threads whose line named their process, and the process; ascending.
     pub processes: BTreeMap<u32, u32>,
+    /// Threads and processes that were started while the text was recorded, as far as it says: who started, and whom.
+    pub started: Vec<(u32, u32)>,
     /// Of events that have a twin, whether the text has the twin.
     twins: [(Twin, bool); 2],
 }
@@ -59,6 +64,7 @@ impl Default for Reading {
             left_out: BTreeMap::new(),
             used: 0,
             processes: BTreeMap::new(),
+            started: Vec::new(),
             twins: [(Twin::Wakeup, false), (Twin::Insert, false)],
         }
     }
@@ -186,6 +192,8 @@ struct Reader<'a> {
     tasks: HashMap<u32, String>,
     files: Files,
     pending: HashMap<u32, Pending>,
+    /// Threads that are about to have a descriptor by another number, too, and the one they have it by.
+    duplicating: HashMap<u32, i64>,
     /// Whether the last event's line was a mark, whose text may hold line ends.
     after_mark: bool,
     /// Lines of the second of two twins.
@@ -202,6 +210,7 @@ impl<'a> Reader<'a> {
             tasks: HashMap::new(),
             files: Files::new(&context.open, &context.numbers),
             pending: HashMap::new(),
+            duplicating: HashMap::new(),
             after_mark: false,
             wakeups: 0,
             inserts: 0,
@@ -349,6 +358,13 @@ impl<'a> Reader<'a> {
                 }
                 return Ok(Some(format!("name of an opened file: {OPEN_NAME}")));
             }
+            START => {
+                let child = body.rsplit_once(" child_pid=").and_then(|(_, pid)| first_number(pid)).ok_or(())?;
+                // It has its parent's descriptors, unless it is a thread, whose lines name its process.
+                self.files.inherit(self.process(line), child);
+                self.reading.started.push((line.pid, child));
+                return Ok(Some(format!("start of a thread or process: {START}")));
+            }
             _ if phone::is_one(name) => return Ok(self.finished(line, name, body)),
             _ => return Ok(Some(format!("event not used: {name}"))),
         };
@@ -389,6 +405,7 @@ impl<'a> Reader<'a> {
     fn enter(&mut self, line: &Line<'_>, name: &str, arguments: &str) -> Result<Option<String>, ()> {
         let Some(called) = system_calls::enter(name, arguments, self.context.narrow)? else {
             self.pending.remove(&line.pid);
+            self.duplicating.extend(system_calls::duplicates(name, arguments).map(|fd| (line.pid, fd)));
             return Ok(Some(format!("event not used: sys_{name}")));
         };
         let file = match (called.fd, called.name) {
@@ -407,6 +424,9 @@ impl<'a> Reader<'a> {
         let result = system_calls::result(result).ok_or(())?;
         // Without its start, nobody knows whether an fcntl was a lock; the start of any other is before the trace.
         let pending = self.pending.remove(&line.pid);
+        if let Some(fd) = self.duplicating.remove(&line.pid).filter(|_| result >= 0) {
+            self.files.duplicated(self.process(line), fd, result);
+        }
         let Some((call, pending)) = system_calls::kind(name).and_then(|call| Some((call, pending?))) else {
             return Ok(Some(format!("event not used: sys_{name} returned")));
         };

@@ -79,6 +79,21 @@ pub(super) fn enter<'a>(name: &str, arguments: &'a str, narrow: bool) -> Result<
     Ok(Some(called))
 }
 
+/// fcntl's F_DUPFD and F_DUPFD_CLOEXEC.
+const DUPLICATES: [u64; 2] = [0, 1030];
+
+/// The descriptor that a call's start says is to be known by another number, too, which the call returns.
+pub(super) fn duplicates(name: &str, arguments: &str) -> Option<i64> {
+    let value = |wanted: &str| argument(arguments, wanted).and_then(number);
+    let descriptor = match name {
+        "dup" => value("fildes"),
+        "dup2" | "dup3" => value("oldfd"),
+        "fcntl" | "fcntl64" => value("fd").filter(|_| value("cmd").is_some_and(|cmd| DUPLICATES.contains(&cmd))),
+        _ => None,
+    };
+    descriptor.map(|fd| i64::from(fd as u32 as i32))
+}
+
 /// What a call returned. An error is a small negative number, in as many bits as the machine has.
 pub(super) fn result(text: &str) -> Option<i64> {
     let value = number(text)?;
@@ -136,6 +151,10 @@ mod tests {
         assert_eq!((old.call, old.fd), (SystemCall::Lock, Some(31)));
         assert_eq!(enter("unlinkat", "dfd: 0xffffff9c, pathname: 0x55, flag: 0x200", false), Ok(None));
         assert_eq!(enter("newfstatat", "dfd: 3", false), Ok(None));
+        assert_eq!(duplicates("dup", "fildes: 0x1f"), Some(31));
+        assert_eq!(duplicates("dup2", "oldfd: 3, newfd: 1"), Some(3));
+        assert_eq!(duplicates("fcntl", "fd: 1, cmd: 0x406, arg: 0xa"), Some(1));
+        assert_eq!(duplicates("fcntl", "fd: 1, cmd: 0x1, arg: 0"), None);
         assert_eq!(enter("read", "fd: 3, buf: 0x1", false), Err(()));
         let open = "dfd: 0xffffffffffffff9c, filename: 0x7ffd \"/tmp/a b\", flags: 0, mode: 0";
         assert_eq!(enter("openat", open, false).unwrap().unwrap().name, Some("/tmp/a b"));

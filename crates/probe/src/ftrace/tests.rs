@@ -149,6 +149,43 @@ fn a_phones_events_that_are_not_understood_are_left_out() {
     assert_eq!(kinds(&format!("a-1 [000] .... 1.0: {short}\n")).len(), 2);
 }
 
+/// A shell that writes to a file: a child gets it, opens it, and puts it in the place of its output.
+#[test]
+fn descriptors_follow_starts_and_redirections() {
+    let lines = [
+        "sh-10 (10) [000] .... 1.0: sched_process_fork: comm=sh pid=10 child_comm=sh child_pid=11",
+        "sh-11 (11) [000] .... 1.1: sys_openat(dfd: 0xffffff9c, filename: 0x7f \"/out\", flags: 0x241, mode: 0x1b6)",
+        "sh-11 (11) [000] .... 1.2: sys_openat -> 0x3",
+        "sh-11 (11) [000] .... 1.3: sys_dup2(oldfd: 3, newfd: 1)",
+        "sh-11 (11) [000] .... 1.4: sys_dup2 -> 0x1",
+        "sh-11 (11) [000] .... 1.5: sys_write(fd: 1, buf: 0x7f, count: 0x10)",
+        "sh-11 (11) [000] .... 1.6: sys_write -> 0x10",
+        "sh-11 (11) [000] .... 1.7: sys_write(fd: 2, buf: 0x7f, count: 1)",
+        "sh-11 (11) [000] .... 1.8: sys_write -> 1",
+        // It fails: descriptor 2 is what it was.
+        "sh-11 (11) [000] .... 1.9: sys_dup2(oldfd: 9, newfd: 2)",
+        "sh-11 (11) [000] .... 2.0: sys_dup2 -> 0xfffffffffffffff7",
+        "sh-11 (11) [000] .... 2.1: sys_write(fd: 2, buf: 0x7f, count: 2)",
+        "sh-10 (10) [000] .... 2.2: sys_write(fd: 1, buf: 0x7f, count: 4)",
+    ];
+    let open = |fd, name: &str| OpenFile { process: 10, fd, name: name.to_owned() };
+    let context = Context { open: vec![open(1, "/terminal"), open(2, "/errors")], ..Context::default() };
+    let reading = read(format!("{}\n", lines.join("\n")).as_bytes(), &context).unwrap();
+    let log = &reading.log;
+    let writes: Vec<(u64, &str)> = log
+        .events
+        .iter()
+        .filter_map(|event| match event.kind {
+            EventKind::Enter { call: SystemCall::Write, file, bytes, .. } => {
+                Some((bytes, log.files[usize::from(file.unwrap())].as_str()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(writes, [(16, "/out"), (1, "/errors"), (2, "/errors"), (4, "/terminal")]);
+    assert_eq!(reading.started, [(10, 11)]);
+}
+
 #[test]
 fn a_log_may_have_line_ends_of_a_terminal_and_be_cut_off() {
     let text = "# x\r\na-1 [000] .... 1.0: cpu_idle: state=1 cpu_id=0\r\n\r\na-1 [000] .... 1.5: sched_switch: prev_co";

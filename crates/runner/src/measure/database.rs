@@ -144,7 +144,7 @@ impl Work for OnDatabase<'_> {
         process.wait_ready(READY_LIMIT)?;
         let pid = process.pid();
         self.process = Some(process);
-        Ok(Program { pid, database: Some(self.directory.clone()), own_events })
+        Ok(Program { pid, folder: Some(self.directory.clone()), own_events })
     }
 
     fn chill(&mut self) -> Result<()> {

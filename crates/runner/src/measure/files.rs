@@ -92,7 +92,7 @@ impl<T: Tree> Work for OnFiles<'_, T> {
         if let Some(random) = self.random {
             self.executors.iter().try_for_each(|executor| executor.advise(random))?;
         }
-        Ok(Program { pid: std::process::id(), database: None, own_events: None })
+        Ok(Program { pid: std::process::id(), folder: None, own_events: None })
     }
 
     fn chill(&mut self) -> Result<()> {

@@ -4,6 +4,7 @@
 //! program under test is put in place, caches are made as the workload wants them, probes are armed, the work is
 //! done, and probes are collected.
 
+mod command;
 mod database;
 mod files;
 mod read_ahead;
@@ -19,9 +20,11 @@ use pocketstone_probe::facts::gather;
 use pocketstone_probe::flashmon::first_nand;
 use pocketstone_probe::settings::{JOURNAL_ENDING, restore_left};
 use pocketstone_probe::{Settings, own_folder};
+use pocketstone_workload::Workload;
 use pocketstone_workload::plan::PLAN_FORMAT;
 use std::collections::BTreeSet;
 
+pub use command::unpack;
 pub use database::{engines, load};
 pub use speed::informs;
 
@@ -51,11 +54,12 @@ pub fn measure(context: &Context<'_>) -> Result<Outcome> {
         return Err(Error::user(format!("the plan has format {}; this runner supports {PLAN_FORMAT}", plan.format))
             .hint("rebuild the board with the same version of pocketstone: pocketstone board build NAME"));
     }
-    let database = plan.workload.database();
-    let opened = volume::open(&plan.volume, context.board, context.folder, database.is_some())?;
-    let mut outcome = match &database {
-        Some(spec) => database::measure(context, spec, &opened)?,
-        None => files::measure(context, plan.workload.files()?, &opened)?,
+    let for_engine = plan.workload.database().is_some();
+    let opened = volume::open(&plan.volume, context.board, context.folder, for_engine)?;
+    let mut outcome = match &plan.workload {
+        Workload::Database(spec) => database::measure(context, spec, &opened)?,
+        Workload::Command(spec) => command::measure(context, spec, &opened)?,
+        on_files => files::measure(context, on_files.files()?, &opened)?,
     };
     outcome.facts.extend(opened.facts());
     Ok(outcome)
@@ -91,15 +95,14 @@ fn sequence(
         flash: None,
         prefetched: None,
         database: None,
+        command: None,
         energy: Vec::new(),
         unavailable,
     };
     let mut gathered = Gathered { outcome, threads: BTreeSet::from([program.pid]), folder: context.folder.to_owned() };
     work.finish(&mut gathered)?;
     probes.into_iter().try_for_each(|probe| probe.collect(&mut gathered))?;
-    if let Some(database) = &mut gathered.outcome.database {
-        database.threads = gathered.threads.iter().copied().collect();
-    }
+    gathered.outcome.set_threads(gathered.threads.iter().copied().collect());
     Ok(gathered.outcome)
 }
 

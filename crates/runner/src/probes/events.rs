@@ -1,4 +1,4 @@
-//! What the kernel did for a database's process, by ftrace, and the process's own record of its calls to files.
+//! What the kernel did for the process under test, by ftrace, and its own record of its calls to files, if it has one.
 
 use super::{Gathered, Probe, Program};
 use crate::context::Context;
@@ -11,26 +11,30 @@ use pocketstone_probe::{Recorder, ensure_tracefs};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Events of a traced twin on a database.
+/// Events of a traced twin whose work a program of its own does.
 #[derive(Default)]
 pub struct Events {
     own: Option<PathBuf>,
+    /// A command is whatever it starts; an engine is one process.
+    children: bool,
     recorder: Option<Recorder>,
     recording: Option<Recording>,
 }
 
 impl Events {
-    /// Of traced cells on a database.
+    /// Of traced cells whose work a program of its own does.
     pub fn of(context: &Context<'_>) -> Option<Events> {
-        (context.plan.trace && context.plan.workload.database().is_some()).then(Events::default)
+        let children = context.plan.workload.command().is_some();
+        let wanted = context.plan.trace && context.plan.workload.on_files().is_none();
+        wanted.then(|| Events { children, ..Events::default() })
     }
 }
 
 impl Probe for Events {
     fn arm(&mut self, program: &Program, unavailable: &mut Vec<Unavailable>) -> Result<()> {
         self.own.clone_from(&program.own_events);
-        let Some(directory) = &program.database else { return Ok(()) };
-        self.recorder = recorder(program.pid, directory, self.own.is_none(), unavailable);
+        let Some(directory) = &program.folder else { return Ok(()) };
+        self.recorder = recorder(program.pid, directory, self.own.is_none(), self.children, unavailable);
         self.recorder.as_mut().map_or(Ok(()), Recorder::start)
     }
 
@@ -59,10 +63,18 @@ impl Probe for Events {
 
 /// What records the process's events, or why nothing does. The process's own record is there all the same, where it
 /// has one: then every other kind is named.
-fn recorder(pid: u32, directory: &Path, system_calls: bool, unavailable: &mut Vec<Unavailable>) -> Option<Recorder> {
+fn recorder(
+    pid: u32,
+    directory: &Path,
+    system_calls: bool,
+    children: bool,
+    unavailable: &mut Vec<Unavailable>,
+) -> Option<Recorder> {
     // As the files' names are in the process's own record.
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    let error = match ensure_tracefs().and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, system_calls)) {
+    let recorder = ensure_tracefs().and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, system_calls));
+    let recorder = recorder.and_then(|recorder| if children { recorder.with_children() } else { Ok(recorder) });
+    let error = match recorder {
         Ok(recorder) => return Some(recorder),
         Err(error) => error,
     };

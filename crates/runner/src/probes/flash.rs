@@ -12,7 +12,7 @@ use pocketstone_probe::flashmon::{Flashmon, first_nand, totals};
 /// Flash operations of a traced cell.
 pub struct Flash {
     volume: Volume,
-    /// A database's system calls are traced on machines without flash, too: there, nobody misses it.
+    /// A program's system calls are traced on machines without flash, too: there, nobody misses it.
     may_lack_chip: bool,
     monitor: Option<Flashmon>,
     page_reads: bool,
@@ -24,7 +24,7 @@ impl Flash {
     pub fn of(context: &Context<'_>) -> Option<Flash> {
         context.plan.trace.then(|| Flash {
             volume: context.plan.volume.clone(),
-            may_lack_chip: context.plan.workload.database().is_some(),
+            may_lack_chip: context.plan.workload.on_files().is_none(),
             monitor: None,
             page_reads: false,
             log: None,

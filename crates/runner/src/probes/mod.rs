@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 pub struct Program {
     /// The process that does the work.
     pub pid: u32,
-    /// Where a database lives; `None`: the work is done by this process.
-    pub database: Option<PathBuf>,
+    /// Where its files are; `None`: the work is done by this process.
+    pub folder: Option<PathBuf>,
     /// A record of its own of its calls to files, which it leaves there.
     pub own_events: Option<PathBuf>,
 }

@@ -16,6 +16,7 @@ use pocketstone_core::volume::{Access, Medium, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{KernelTree, ScmfsTree, Tree, Yaffs2Tree, populate};
 use pocketstone_workload::plan::{IMAGE_FILE, Step};
+use pocketstone_workload::population::FILES_FOLDER;
 use pocketstone_workload::{Caches, Population};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,20 @@ impl Home {
             Home::Region(file) => Ok(file.clone()),
             Home::Scmfs(_) | Home::Yaffs2(_) => {
                 Err(Error::user("a database needs files visible to the kernel; the volume is open in this process")
+                    .hint("set volume_access = \"fuse\""))
+            }
+        }
+    }
+
+    /// Where a command runs.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if the volume is open in this process, where programs cannot open its files.
+    pub fn of_command(&self) -> Result<PathBuf> {
+        match self {
+            Home::Kernel(path) => Ok(path.join(FILES_FOLDER)),
+            Home::Scmfs(_) | Home::Yaffs2(_) | Home::Region(_) => {
+                Err(Error::user("a command needs files visible to the kernel; the volume is open in process")
                     .hint("set volume_access = \"fuse\""))
             }
         }
@@ -184,7 +199,8 @@ pub fn open(volume: &Volume, board: &Board, folder: &Path, for_engine: bool) -> 
 ///
 /// # Errors
 /// `ErrorKind::Board` if the medium or the kernel refuses, or the board does not become idle; `ErrorKind::User` if the
-/// volume cannot hold what is asked for, or its directory cannot be created; `ErrorKind::Bug` for [`Step::Load`].
+/// volume cannot hold what is asked for, or its directory cannot be created; `ErrorKind::Bug` for [`Step::Load`] and
+/// [`Step::Unpack`].
 pub fn prepare(step: &Step, board: &Board, beside: &Path, folder: &Path) -> Result<()> {
     match step {
         // A volatile volume is gone with this process: making it shows that it can be had.
@@ -194,6 +210,7 @@ pub fn prepare(step: &Step, board: &Board, beside: &Path, folder: &Path) -> Resu
             squashfs::install(volume, board, &beside.join(IMAGE_FILE), &kept::folder(volume, board)?)
         }
         Step::Populate { volume, population } => kept::fill(volume, board, population),
+        Step::Unpack { .. } => Err(Error::bug("a command's files are unpacked where it is measured")),
         Step::Load { .. } => Err(Error::bug("a database is loaded by its engine")),
     }
 }

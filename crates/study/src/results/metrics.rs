@@ -92,15 +92,13 @@ fn of_energy(outcome: &Outcome) -> Metrics {
 }
 
 fn of_process(outcome: &Outcome) -> Metrics {
-    let Some(database) = &outcome.database else { return Metrics::new() };
+    let Some(process) = outcome.process() else { return Metrics::new() };
     let number = |n: Option<u64>| n.map(|n| n as f64);
-    let used = &database.usage;
+    let used = process.usage;
     // Of several threads, the run's time less that of all of them says nothing.
-    let one = database.digest.is_some();
-    let off_core = used.on_core_ns.filter(|_| one).map(|on| (outcome.end_ns - outcome.start_ns).saturating_sub(on));
-    vec![
-        ("startup_ns", number(database.startup_ns)),
-        ("process_ns", number(database.process_ns)),
+    let alone = used.on_core_ns.filter(|_| process.alone);
+    let off_core = alone.map(|on| (outcome.end_ns - outcome.start_ns).saturating_sub(on));
+    let mut metrics = vec![
         ("on_core_ns", number(used.on_core_ns)),
         ("off_core_ns", number(off_core)),
         ("kernel_ns", number(used.kernel_ns)),
@@ -111,8 +109,14 @@ fn of_process(outcome: &Outcome) -> Metrics {
         ("device_read_bytes", number(used.device_read_bytes)),
         ("device_write_bytes", number(used.device_write_bytes)),
         ("major_faults", number(used.major_faults)),
-        ("rows", Some(database.rows as f64)),
-    ]
+    ];
+    if let Some(database) = &outcome.database {
+        metrics.push(("startup_ns", number(database.startup_ns)));
+        metrics.push(("process_ns", number(database.process_ns)));
+        metrics.push(("rows", Some(database.rows as f64)));
+    }
+    metrics.extend(outcome.command.as_ref().map(|command| ("output_bytes", Some(command.output_bytes as f64))));
+    metrics
 }
 
 /// Mean throughput of read() over all files that were read, when a share of each has been read: bytes over time in the
@@ -203,10 +207,10 @@ fn of_traced(measured: &Measured, analysis: Option<&Analysis>) -> Metrics {
 
 /// What the kernel's events say about a traced cell.
 pub(crate) fn analysis(measured: &Measured) -> Option<Analysis> {
-    let (events, database) = (measured.events.as_ref()?, measured.outcome.database.as_ref()?);
+    let (events, process) = (measured.events.as_ref()?, measured.outcome.process()?);
     let window = Window { start_ns: measured.outcome.start_ns, end_ns: measured.outcome.end_ns };
-    let threads: BTreeSet<u32> = database.threads.iter().copied().collect();
-    let workers = if database.digest.is_some() { 1 } else { 2 };
+    let threads: BTreeSet<u32> = process.threads.iter().copied().collect();
+    let workers = if process.alone { 1 } else { 2 };
     Some(analyse(events, window, &threads, &measured.calls, workers))
 }
 

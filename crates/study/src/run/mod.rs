@@ -91,8 +91,8 @@ pub fn select_cells(
             cells.retain(|c| !with(c));
         }
     }
-    // A study that has nothing to trace misses nothing; a database's system calls need no flash.
-    let flash = |c: &Cell| c.traced && database(c).is_none();
+    // A study that has nothing to trace misses nothing; a program's system calls need no flash.
+    let flash = |c: &Cell| c.traced && c.plan.workload.on_files().is_some();
     if cells.iter().any(flash) && lacks(&mut left_out, "flash operations", board.capabilities().flash_counters.refuse())
     {
         cells.retain(|c| !flash(c));
@@ -195,7 +195,7 @@ pub fn run(
         }
     }
     // Results say what was executed, whatever becomes of the cache.
-    todo.iter().filter_map(|c| database(c)).try_for_each(|d| traces.keep(&d.trace, store.folder()))?;
+    todo.iter().try_for_each(|cell| traces.keep(&cell.plan.workload, store.folder()))?;
     observer.begin(todo.len(), states.len());
     let workers = board.capabilities().parallel.max(1);
     let mut left = Left::new(store.costs(cells)?, board.name(), costs, &todo, states.len(), workers);

@@ -97,7 +97,7 @@ fn varies(experiment: &Experiment, factor: &str) -> bool {
 }
 
 /// Whether a traced twin stands beside a cell: nothing that is in memory has flash operations, but whatever a
-/// database does has system calls.
+/// database or a command does has system calls.
 fn has_twin(experiment: &Experiment, point: &Point, repetition: u32) -> Result<bool> {
     let wanted = match experiment.traced {
         Traced::Each => true,
@@ -108,6 +108,7 @@ fn has_twin(experiment: &Experiment, point: &Point, repetition: u32) -> Result<b
     let Ok(volume) = factor::volume(point) else { return Ok(false) };
     let has_something_to_trace = match point.of(&WORKLOAD)? {
         Name::Database(workload) => workload != DatabaseWorkload::Null,
+        Name::Command => true,
         Name::OnFiles(_) => !volume.volatile() && volume.file_system != FileSystem::Null,
     };
     Ok(wanted && has_something_to_trace)
@@ -142,13 +143,16 @@ fn refuse_what_cannot_be(volume: &Volume, workload: &Workload) -> Result<(), Imp
     let refuse = |why: String, cure: &str| Err(blame("file_system")(Error::user(why).hint(cure)));
     let Some(files) = workload.on_files() else {
         let engine = workload.database().map(|spec| spec.engine);
+        let (who, what) = match engine {
+            Some(engine) => (engine.name(), "a database"),
+            None => ("a command", "a command"),
+        };
         if !volume.has_paths() && !engine.is_some_and(|engine| volume.opens_for(engine)) {
-            let engine = engine.map_or("a database", |engine| engine.name());
-            let why = format!("{engine} needs files visible to the kernel; {name} is accessed in process here");
+            let why = format!("{who} needs files visible to the kernel; {name} is accessed in process here");
             return refuse(why, &format!("set file_system = \"{}-fuse\"", volume.file_system.name()));
         }
         return match (volume.read_only(), volume.file_system) {
-            (true, _) => refuse(format!("{name} is read-only, but a database writes"), "leave it out"),
+            (true, _) => refuse(format!("{name} is read-only, but {what} writes"), "leave it out"),
             (_, FileSystem::Null) => refuse_null(),
             _ => Ok(()),
         };
@@ -189,7 +193,7 @@ fn refuse_read_ahead(volume: &Volume, workload: &Workload, read_ahead: Option<Re
         _ if read_ahead.by == ReadAheadBy::Mount => return Ok(()),
         Some(files) if files.takes_advice() => return Ok(()),
         Some(_) => "the workload opens many files without giving advice",
-        None => "a database engine opens its own files without giving advice",
+        None => "the program opens its own files, and nobody gives advice for them",
     };
     Err(blame(READ_AHEAD_BY.name())(Error::user(why).hint("set read_ahead_by = \"mount\"")))
 }

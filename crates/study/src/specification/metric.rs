@@ -178,7 +178,7 @@ use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, Trac
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 76] = [
+pub static METRICS: [Metric; 77] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -204,7 +204,7 @@ pub static METRICS: [Metric; 76] = [
     metric("iozone_random_write_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's random write"),
     metric("prefetch_ns", Nanoseconds, Less, Calls, "time of the prefetch call"),
     metric("prefetched_pages", Count, Neither, Calls, "pages in the page cache after the prefetch call"),
-    // What a database's process used.
+    // What the process under test used.
     metric("startup_ns", Nanoseconds, Less, Process, "process start to first result"),
     metric("process_ns", Nanoseconds, Less, Process, "time on core of the whole process"),
     metric("net_process_ns", Nanoseconds, Less, Runs, "time on core of the process, less the floor"),
@@ -219,6 +219,7 @@ pub static METRICS: [Metric; 76] = [
     metric("device_write_bytes", Bytes, Less, Process, "bytes written to the device"),
     metric("major_faults", Count, Less, Process, "major page faults"),
     metric("rows", Count, Neither, Process, "rows returned"),
+    metric("output_bytes", Bytes, Neither, Process, "written to standard output and standard error"),
     // Energy, by the machine's own meters and by one beside it.
     metric("energy_uj", Microjoules, Less, Meter, "energy by the machine's own meter"),
     metric("active_energy_uj", Microjoules, Less, Meter, "energy less idle"),

@@ -1,5 +1,6 @@
 //! Study specifications: TOML, factors, cells, and prepared workloads.
 
+pub(crate) mod archive;
 pub mod cell;
 pub mod factor;
 pub mod metric;

@@ -1,9 +1,11 @@
 //! Prepared workloads: made once, kept by their digest, with what they must return.
 
-use pocketstone_board::{Measured, trace_file};
+use crate::specification::archive;
+use pocketstone_board::{Measured, archive_file, trace_file};
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_workload::Workload;
 use pocketstone_workload::database::{Prepares, Trace, check, from_file, prepare};
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,6 +21,8 @@ pub struct Traces {
     base: PathBuf,
     /// Digests of the whole and of its loading steps, by recipe and seed.
     made: BTreeMap<(String, u64), (String, String)>,
+    /// Digests of archives, by the folder or file that was packed.
+    packed: BTreeMap<PathBuf, String>,
     /// What a workload must return, by its digest.
     expected: Mutex<BTreeMap<String, Option<String>>>,
 }
@@ -32,7 +36,8 @@ impl Traces {
     /// Checks recipes, and files named in them, and makes nothing: for cells that are counted or listed. Digests are
     /// empty texts.
     pub fn checked(base: &Path) -> Self {
-        Traces { folder: None, base: base.to_owned(), made: BTreeMap::new(), expected: Mutex::default() }
+        let (made, packed) = Default::default();
+        Traces { folder: None, base: base.to_owned(), made, packed, expected: Mutex::default() }
     }
 
     fn folder(&self) -> Result<&Path> {
@@ -69,20 +74,22 @@ impl Traces {
         Ok(digest)
     }
 
-    /// Copies a workload into a run's folder, `workloads/DIGEST.trace`.
+    /// Copies what a workload was prepared as into a run's folder: `workloads/DIGEST.trace` or `workloads/DIGEST.tar`.
     ///
     /// # Errors
     /// `ErrorKind::User` if it cannot be written.
-    pub fn keep(&self, digest: &str, run: &Path) -> Result<()> {
+    pub fn keep(&self, workload: &Workload, run: &Path) -> Result<()> {
+        let database = workload.database().map(|spec| (spec.trace.as_str(), trace_file as fn(&Path, &str) -> PathBuf));
+        let files = || Some((workload.command()?.files.as_deref()?, archive_file as fn(&Path, &str) -> PathBuf));
+        let Some((digest, file)) = database.or_else(files) else { return Ok(()) };
         let folder = run.join("workloads");
-        let path = trace_file(&folder, digest);
+        let path = file(&folder, digest);
         if path.exists() {
             return Ok(());
         }
         fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()))?;
         let temporary = path.with_extension("new");
-        let copied =
-            fs::copy(trace_file(self.folder()?, digest), &temporary).and_then(|_| fs::rename(&temporary, &path));
+        let copied = fs::copy(file(self.folder()?, digest), &temporary).and_then(|_| fs::rename(&temporary, &path));
         copied.user(|| format!("cannot copy a prepared workload to {}", path.display()))
     }
 
@@ -149,6 +156,17 @@ impl Prepares for Traces {
         let digests = (self.put(&whole)?, self.put(&whole.loading_only()?)?);
         self.made.insert(key, digests.clone());
         Ok(digests)
+    }
+
+    fn files(&mut self, path: &str) -> Result<String> {
+        let path = self.base.join(path);
+        let Some(folder) = &self.folder else { return archive::check(&path).map(|()| String::new()) };
+        if let Some(digest) = self.packed.get(&path) {
+            return Ok(digest.clone());
+        }
+        let digest = archive::pack(&path, folder)?;
+        self.packed.insert(path, digest.clone());
+        Ok(digest)
     }
 }
 

@@ -19,6 +19,7 @@ mod ycsb;
 pub use delays::delays;
 pub(crate) use distribution::Lognormal;
 pub use import::{Imported, from_sql_log, import};
+pub(crate) use point::PAGE_CACHE;
 pub(crate) use point::of_point;
 pub use point::{DATABASE_FACTORS, PageCache, Prepares};
 pub use published::{from_published, to_published};

@@ -13,12 +13,18 @@ pub trait Prepares {
     /// # Errors
     /// `ErrorKind::User` if the recipe is invalid, or the workload cannot be stored.
     fn digests(&mut self, recipe: &Recipe, seed: u64) -> Result<(String, String)>;
+
+    /// Packs a folder, or the contents of a tar file, unless that is done; the digest of the archive.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if there is no such folder or file, it cannot be read, or the archive cannot be stored.
+    fn files(&mut self, path: &str) -> Result<String>;
 }
 
 words! {
-    /// Whether the page cache has anything of a database before the first operation.
+    /// Whether the page cache has anything of the files before the first operation.
     PageCache {
-        /// What loading it left.
+        /// What writing them left.
         Warm = "warm",
         /// Nothing.
         Cold = "cold",
@@ -94,8 +100,8 @@ const FIELD_BYTES: Factor<Count> = Factor::new("field_bytes", "characters of a f
 const SCAN_RECORDS: Factor<Count> = Factor::new("scan_records", "longest scan").default("100");
 const OPERATIONS: Factor<Count> = Factor::new("operations", "number of operations").default("1800");
 const THREADS: Factor<Count> = Factor::new("threads", "threads that share the operations").default("1");
-const PAGE_CACHE: Factor<PageCache> =
-    Factor::new("page_cache", "whether the page cache holds nothing of the database before the first operation")
+pub(crate) const PAGE_CACHE: Factor<PageCache> =
+    Factor::new("page_cache", "whether the page cache holds nothing of the files before the first operation")
         .default("warm");
 const ARRIVAL: Factor<Arrival> =
     Factor::new("arrival", "delays count from the end of the previous operation, or from its intended start")

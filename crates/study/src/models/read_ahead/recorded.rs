@@ -8,6 +8,7 @@ use pocketstone_core::outcome::Outcome;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::read_ahead::{LoggedFiles, Medium, Observed, PlanWork, Rules, Setting, Work};
 use pocketstone_workload::plan::Plan;
+use pocketstone_workload::population::FILES_FOLDER;
 use pocketstone_workload::{ReadSpec, Workload};
 use std::collections::BTreeSet;
 
@@ -69,11 +70,13 @@ impl Recorded {
                 let latencies = store.calls(cell.id)?.iter().map(|c| c.latency_ns as f64).collect();
                 Ok(of(Reads::Plan { spec, seed: plan.seed }, latencies, 0.0))
             }
-            Workload::Database(_) => {
-                let threads =
-                    outcome.database.map_or_else(BTreeSet::new, |d| d.threads.into_iter().chain([d.pid]).collect());
+            Workload::Database(_) | Workload::Command(_) => {
+                let threads = outcome.process().map_or_else(BTreeSet::new, |process| {
+                    process.threads.iter().copied().chain([process.pid]).collect()
+                });
+                let folder = if plan.workload.command().is_some() { FILES_FOLDER } else { DATABASE_FOLDER };
                 let window = Window { start_ns: outcome.start_ns, end_ns: outcome.end_ns };
-                let logged = LoggedFiles::from_log(&store.events(cell.id)?, window, &threads, DATABASE_FOLDER);
+                let logged = LoggedFiles::from_log(&store.events(cell.id)?, window, &threads, folder);
                 if logged.reads() == 0 {
                     return Err(Error::user("the cell's event log has no file reads")
                         .hint("trace the cell on a board that can trace system calls"));
@@ -82,8 +85,10 @@ impl Recorded {
                 let other_ns = (measured_ns - latencies.iter().sum::<f64>()).max(0.0);
                 Ok(of(Reads::Logged(logged), latencies, other_ns))
             }
-            _ => Err(Error::user("the read-ahead model supports the reads of one file and those of a database")
-                .hint("select a run whose workload is read or a database's")),
+            _ => Err(Error::user(
+                "the read-ahead model supports the reads of one file, and those of a database or a command",
+            )
+            .hint("select a run whose workload is read or a database's")),
         }
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn activity(store: &Store, cell: &StoredCell, device: &Device) -> Res
     let calls = store.calls(cell.id)?;
     let log = store.events(cell.id)?;
     let outcome: Outcome = store.json(cell.id, "outcome")?;
-    let thread = worker(&log, &calls, outcome.database.as_ref().map_or(0, |d| d.pid));
+    let thread = worker(&log, &calls, outcome.process().map_or(0, |process| process.pid));
     let of_thread = |kind: &EventKind| match *kind {
         EventKind::Switch { prev, next, .. } => prev == thread || next == thread,
         _ => false,

@@ -1,0 +1,214 @@
+//! A command of the user's as a process that waits until it may begin.
+//!
+//! The process is there, with its number, before the command runs: probes are armed for it. It is the runner's program
+//! until it is let go, and then, by exec(2), the shell that runs the command line.
+
+use crate::clock::now_ns;
+use pocketstone_core::database::Usage;
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// Bytes of the end of its output that are kept.
+const KEPT_BYTES: u64 = 64 << 10;
+/// Lines and bytes of it that a message shows at most.
+const SHOWN_LINES: usize = 8;
+const SHOWN_BYTES: usize = 2000;
+
+/// The runner's word for a process that waits in front of a command.
+pub const GATE: &str = "gate";
+
+/// A command that waits or runs. Dropping it kills it, and all that it started and that is still in its process group.
+pub struct Waiting {
+    child: Child,
+    output: PathBuf,
+    /// Its status was taken, and its number may be another's.
+    taken: bool,
+}
+
+/// What a command did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// What it used, with those of its children that it waited for.
+    pub usage: Usage,
+    /// The end of its output.
+    pub output: String,
+    /// Bytes of its output in all.
+    pub output_bytes: u64,
+}
+
+impl Waiting {
+    /// Puts a process in place that waits in front of a command line; `runner` is the program that has [`GATE`]. The
+    /// command will find itself in `folder`, `variables` in its environment, and nothing to read; what it writes goes
+    /// to the file `output`.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it cannot be started.
+    pub fn start(
+        runner: &Path,
+        line: &str,
+        folder: &Path,
+        output: &Path,
+        variables: &[(&str, String)],
+    ) -> Result<Waiting> {
+        let failed = || format!("cannot make {}", output.display());
+        let file = File::create(output).board(failed)?;
+        let mut command = Command::new(runner);
+        command.args([GATE, line]).current_dir(folder).envs(variables.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(file.try_clone().board(failed)?).stderr(file).process_group(0);
+        crate::end_with_this_process(&mut command);
+        let child = command.spawn().board(|| format!("cannot start the command in {}", folder.display()))?;
+        Ok(Waiting { child, output: output.to_owned(), taken: false })
+    }
+
+    /// Its process number, before and after it is let go.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it go, and waits until it has ended: when it began and when it had ended, in ns of CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it takes longer than `limit`: it is killed then.
+    pub fn go(&mut self, limit: Duration) -> Result<(u64, u64)> {
+        let failed = || "cannot wait for the command".to_owned();
+        let end = pidfd_open(pid(&self.child)?, PidfdFlags::empty()).board(failed)?;
+        let start_ns = now_ns();
+        if let Some(mut gate) = self.child.stdin.take() {
+            gate.write_all(b"\n").board(|| "the process in front of the command has ended".into())?;
+        }
+        let limit_spec = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
+        let ready = loop {
+            match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&limit_spec)) {
+                Err(rustix::io::Errno::INTR) => {}
+                ready => break ready.board(failed)?,
+            }
+        };
+        if ready == 0 {
+            let seconds = limit.as_secs();
+            return Err(Error::board(format!(
+                "the command did not end within {seconds} s and was killed{}",
+                self.said()
+            ))
+            .hint("give it less to do"));
+        }
+        Ok((start_ns, now_ns()))
+    }
+
+    /// What it did. Whatever it left running in its process group is killed.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if its exit status is not 0, with the end of its output; if it has not ended; or if its
+    /// output cannot be read.
+    pub fn finish(mut self) -> Result<Ended> {
+        let (status, usage) = self.take()?;
+        if !status.success() {
+            let how = match (status.signal(), status.code()) {
+                (Some(signal), _) => format!("was killed by signal {signal}"),
+                (None, code) => format!("exited with status {}", code.unwrap_or(-1)),
+            };
+            let error = Error::board(format!("the command {how}{}", self.said()));
+            return Err(match status.code() {
+                Some(126 | 127) => error
+                    .hint("the command is run in its folder on the volume; name what it needs there: command_files"),
+                _ => error
+                    .hint("the command must succeed on the board; end it with `|| true` if its status says nothing"),
+            });
+        }
+        let (output, output_bytes) = self.output(KEPT_BYTES)?;
+        Ok(Ended { usage, output, output_bytes })
+    }
+
+    /// Its status and what it used, once.
+    fn take(&mut self) -> Result<(ExitStatus, Usage)> {
+        let pid = pid(&self.child)?;
+        let (mut status, mut used) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
+        // SAFETY: both are places that are written to, and there for the call.
+        let ended = unsafe { libc::wait4(pid.as_raw_pid(), &mut status, 0, used.as_mut_ptr()) };
+        if ended != pid.as_raw_pid() {
+            return Err(Error::board("the command's exit status is lost").because(std::io::Error::last_os_error()));
+        }
+        self.taken = true;
+        let _ = kill_process_group(pid, Signal::KILL);
+        // SAFETY: all of its bytes may be 0, and the kernel has filled it in.
+        let used = unsafe { used.assume_init() };
+        Ok((ExitStatus::from_raw(status), usage(&used)))
+    }
+
+    /// The end of its output, and how much there is in all.
+    fn output(&self, most_bytes: u64) -> Result<(String, u64)> {
+        let failed = || format!("cannot read {}", self.output.display());
+        let mut file = File::open(&self.output).board(failed)?;
+        let bytes = file.metadata().board(failed)?.len();
+        file.seek(SeekFrom::Start(bytes.saturating_sub(most_bytes))).board(failed)?;
+        let mut text = Vec::new();
+        file.take(most_bytes).read_to_end(&mut text).board(failed)?;
+        Ok((String::from_utf8_lossy(&text).into_owned(), bytes))
+    }
+
+    /// Its last words, for messages.
+    fn said(&self) -> String {
+        let (text, _) = self.output(SHOWN_BYTES as u64).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        match lines.is_empty() {
+            true => "; it wrote nothing".to_owned(),
+            false => format!("; its last output: {}", lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ")),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        // All of it fails only where it has ended already.
+        if let Ok(pid) = pid(&self.child) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pid(child: &Child) -> Result<Pid> {
+    Pid::from_raw(child.id() as i32).ok_or_else(|| Error::bug("a process has number 0"))
+}
+
+/// getrusage(2): times in seconds and microseconds, block operations in units of 512 bytes.
+fn usage(used: &libc::rusage) -> Usage {
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    Usage {
+        on_core_ns: Some(ns(used.ru_utime) + ns(used.ru_stime)),
+        kernel_ns: Some(ns(used.ru_stime)),
+        voluntary_switches: Some(used.ru_nvcsw as u64),
+        involuntary_switches: Some(used.ru_nivcsw as u64),
+        read_calls: None,
+        write_calls: None,
+        device_read_bytes: Some(used.ru_inblock as u64 * 512),
+        device_write_bytes: Some(used.ru_oublock as u64 * 512),
+        major_faults: Some(used.ru_majflt as u64),
+    }
+}
+
+/// The process in front of a command: waits for a byte, and becomes the shell that runs the command line. It returns
+/// only if that fails, or nobody lets it go.
+///
+/// # Errors
+/// `ErrorKind::Board` if there is no shell; `ErrorKind::Interrupted` if nobody is left who might let it go.
+pub fn gate(line: &str) -> Result<()> {
+    let let_go = std::io::stdin().read(&mut [0]).board(|| "cannot wait".into())?;
+    if let_go == 0 {
+        return Err(Error::new(pocketstone_core::ErrorKind::Interrupted, "nobody lets the command go"));
+    }
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", line]).stdin(Stdio::null());
+    Err(Error::board("cannot start /bin/sh").because(shell.exec()))
+}

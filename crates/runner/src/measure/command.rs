@@ -1,0 +1,142 @@
+//! A command of the user's: a process below the cell's, in a folder of the volume.
+
+use super::{Work, read_ahead, sequence, settings};
+use crate::context::Context;
+use crate::probes::{Gathered, Program};
+use crate::volume::{self, Home, Opened, empty_folder};
+use pocketstone_core::error::Context as _;
+use pocketstone_core::log::{Call, encode_calls};
+use pocketstone_core::outcome::{CommandOutcome, Outcome};
+use pocketstone_core::{Error, Result};
+use pocketstone_engine::command::Waiting;
+use pocketstone_engine::{KernelTree, Tree};
+use pocketstone_workload::CommandSpec;
+use pocketstone_workload::command::SEED_VARIABLE;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Longest time that a command may take; what takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// Makes the folder of a command, with the files of an archive in it.
+///
+/// # Errors
+/// `ErrorKind::User` if the volume is open in this process; `ErrorKind::Board` if the folder cannot be made, or the
+/// files do not fit.
+pub fn unpack(home: &Home, archive: Option<&Path>) -> Result<()> {
+    let folder = home.of_command()?;
+    empty_folder(&folder)?;
+    let Some(archive) = archive else { return Ok(()) };
+    // A virtual board has it as a part of busybox alone.
+    let tar = |program: &mut Command| program.arg("-xf").arg(archive).arg("-C").arg(&folder).output();
+    let done = match tar(&mut Command::new("tar")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => tar(Command::new("/bin/busybox").arg("tar")),
+        done => done,
+    };
+    let done = done.board(|| "cannot start tar".into())?;
+    match done.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&done.stderr);
+            Err(Error::board(format!("cannot put the command's files into {}: {}", folder.display(), said.trim()))
+                .hint("they must fit on the volume, and so must their permissions and links"))
+        }
+    }
+}
+
+/// Measures a cell with a command.
+///
+/// # Errors
+/// `ErrorKind::User` if the volume is open in this process; `ErrorKind::Board` if a setting or a probe fails, or the
+/// command does not succeed.
+pub fn measure(context: &Context<'_>, spec: &CommandSpec, opened: &Opened) -> Result<Outcome> {
+    let folder = opened.home.of_command()?;
+    if opened.is_new() {
+        unpack(&opened.home, spec.files.as_ref().map(|_| context.archive))?;
+    }
+    let mut unavailable = Vec::new();
+    let mut settings = settings(context, context.plan.read_ahead.is_some())?;
+    let mut missing = Vec::new();
+    let in_force = read_ahead(context, &opened.home, &mut settings, &mut missing)?;
+    // Only who asks for read-ahead misses it where there is none.
+    if context.plan.read_ahead.is_some() {
+        unavailable.append(&mut missing);
+    }
+    let mut work = OnCommand { context, spec, folder, process: None, took_ns: (0, 0) };
+    sequence(context, &mut work, in_force, unavailable)
+}
+
+struct OnCommand<'a> {
+    context: &'a Context<'a>,
+    spec: &'a CommandSpec,
+    folder: PathBuf,
+    process: Option<Waiting>,
+    /// When it began, and when it had ended.
+    took_ns: (u64, u64),
+}
+
+impl Work for OnCommand<'_> {
+    fn start(&mut self) -> Result<Program> {
+        let runner = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
+        let output = self.context.folder.join("command-output");
+        let seed = [(SEED_VARIABLE, self.context.plan.seed.to_string())];
+        let process = Waiting::start(&runner, &self.spec.line, &self.folder, &output, &seed)?;
+        let pid = process.pid();
+        self.process = Some(process);
+        Ok(Program { pid, folder: Some(self.folder.clone()), own_events: None })
+    }
+
+    fn chill(&mut self) -> Result<()> {
+        match (self.spec.cold, self.context.board.capabilities.disposable) {
+            (false, _) => Ok(()),
+            (true, true) => volume::drop_caches("1"),
+            (true, false) => evict(&self.folder),
+        }
+    }
+
+    fn go(&mut self) -> Result<()> {
+        let process = self.process.as_mut().ok_or_else(|| Error::bug("the command was not started"))?;
+        self.took_ns = process.go(LIMIT)?;
+        Ok(())
+    }
+
+    fn finish(&mut self, gathered: &mut Gathered) -> Result<()> {
+        let process = self.process.take().ok_or_else(|| Error::bug("the command was not started"))?;
+        let pid = process.pid();
+        let ended = process.finish()?;
+        let (start_ns, end_ns) = self.took_ns;
+        // The whole run is one operation.
+        let call = Call { start_ns, latency_ns: end_ns - start_ns, intended_ns: start_ns };
+        gathered.keep("calls.bin", &encode_calls(&[call]))?;
+        let outcome = &mut gathered.outcome;
+        (outcome.start_ns, outcome.end_ns, outcome.calls) = (start_ns, end_ns, 1);
+        outcome.command = Some(CommandOutcome {
+            pid,
+            threads: Vec::new(),
+            usage: ended.usage,
+            output: ended.output,
+            output_bytes: ended.output_bytes,
+        });
+        Ok(())
+    }
+}
+
+/// Makes the files of a folder, and of those in it, leave the page cache.
+fn evict(folder: &Path) -> Result<()> {
+    let failed = || format!("cannot list {}", folder.display());
+    let tree = KernelTree::open(folder)?;
+    for entry in fs::read_dir(folder).board(failed)? {
+        let entry = entry.board(failed)?;
+        let kind = entry.file_type().board(failed)?;
+        if kind.is_dir() {
+            evict(&entry.path())?;
+        } else if kind.is_file() {
+            let name = std::ffi::CString::new(entry.file_name().into_encoded_bytes()).board(failed)?;
+            tree.evict(&name)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Archives of a command's files: the same files make the same bytes, whoever packs them and when.
+
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+/// What an archive does not say of its files: who owns them, when they were made, in which order they were found.
+const THE_SAME_EACH_TIME: [&str; 6] =
+    ["--format=gnu", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
+
+/// Refuses what cannot be packed.
+///
+/// # Errors
+/// `ErrorKind::User` if there is no such file or folder.
+pub fn check(path: &Path) -> Result<()> {
+    fs::metadata(path)
+        .map(|_| ())
+        .user(|| format!("cannot read {}", path.display()))
+        .map_err(|e| e.hint("command_files is a folder or a tar file, relative to the study's folder"))
+}
+
+/// Packs a folder, or what a tar file holds, into a file `DIGEST.tar` of a folder; the SHA-256 of its bytes.
+///
+/// # Errors
+/// `ErrorKind::User` as [`check`], or if it cannot be read; `ErrorKind::Board` if the archive cannot be stored.
+pub fn pack(path: &Path, into: &Path) -> Result<String> {
+    check(path)?;
+    if path.is_dir() {
+        return pack_folder(path, into);
+    }
+    let opened = tempfile::tempdir().board(|| "cannot create a temporary folder".into())?;
+    tar(Command::new("tar").arg("-xf").arg(path).arg("-C").arg(opened.path()), path)?;
+    pack_folder(opened.path(), into)
+}
+
+fn pack_folder(folder: &Path, into: &Path) -> Result<String> {
+    let failed = || format!("cannot store an archive in {}", into.display());
+    fs::create_dir_all(into).board(failed)?;
+    let packed = tempfile::NamedTempFile::new_in(into).board(failed)?;
+    tar(
+        Command::new("tar").args(THE_SAME_EACH_TIME).arg("-cf").arg(packed.path()).arg("-C").arg(folder).arg("."),
+        folder,
+    )?;
+    let mut hash = Sha256::new();
+    std::io::copy(&mut File::open(packed.path()).board(failed)?, &mut hash).board(failed)?;
+    let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    packed.persist(pocketstone_board::archive_file(into, &digest)).map_err(|e| e.error).board(failed)?;
+    Ok(digest)
+}
+
+fn tar(command: &mut Command, about: &Path) -> Result<()> {
+    let done = command.output().board(|| "cannot start tar".into())?;
+    match done.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&done.stderr);
+            Err(Error::user(format!("cannot pack {}: {}", about.display(), said.trim()))
+                .hint("command_files is a folder or a tar file whose files can be read"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_same_files_make_the_same_archive() {
+        let home = tempfile::tempdir().unwrap();
+        let (one, two, into) = (home.path().join("one"), home.path().join("two"), home.path().join("cache"));
+        for (folder, names) in [(&one, ["b", "a"]), (&two, ["a", "b"])] {
+            fs::create_dir_all(folder.join("inner")).unwrap();
+            names.iter().for_each(|name| fs::write(folder.join(name), name).unwrap());
+            fs::set_permissions(folder.join("a"), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::set_permissions(folder.join("b"), fs::Permissions::from_mode(0o640)).unwrap();
+            std::os::unix::fs::symlink("../a", folder.join("inner/link")).unwrap();
+        }
+        let digest = pack(&one, &into).unwrap();
+        assert_eq!(pack(&two, &into).unwrap(), digest);
+        let file = pocketstone_board::archive_file(&into, &digest);
+        assert_eq!(pack(&file, &into).unwrap(), digest, "an archive is packed anew");
+        let opened = home.path().join("opened");
+        fs::create_dir(&opened).unwrap();
+        assert!(Command::new("tar").arg("-xf").arg(&file).arg("-C").arg(&opened).status().unwrap().success());
+        assert_eq!(fs::read(opened.join("inner/link")).unwrap(), b"a");
+        assert_eq!(fs::metadata(opened.join("a")).unwrap().permissions().mode() & 0o777, 0o755);
+        fs::write(one.join("a"), "other").unwrap();
+        assert_ne!(pack(&one, &into).unwrap(), digest);
+        for wrong in [home.path().join("none"), one.join("b")] {
+            assert!(pack(&wrong, &into).unwrap_err().cure().is_some());
+        }
+        assert_eq!(fs::read_dir(&into).unwrap().count(), 2, "nothing is left of what failed");
+    }
+}
