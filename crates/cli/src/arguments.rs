@@ -80,8 +80,8 @@ pub enum Command {
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// The study's TOML file (not needed with --resume)
-    #[arg(value_name = "STUDY.toml", required_unless_present = "resume")]
+    /// The study's TOML file (not needed with --resume, nor with a program)
+    #[arg(value_name = "STUDY.toml", required_unless_present_any = ["resume", "program"])]
     pub study: Option<PathBuf>,
     /// Board to run on, instead of the study's: a name in devices/ or a profile file
     #[arg(long, value_name = "NAME")]
@@ -110,6 +110,21 @@ pub struct RunArguments {
     /// Folder for the results, instead of results/<study>-<time>
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub output: Option<PathBuf>,
+    /// With a program: files to put beside it on the volume before each run, a folder or a tar file. Without it, a
+    /// program that is named by its path is put there itself
+    #[arg(long, value_name = "PATH", requires = "program")]
+    pub files: Option<PathBuf>,
+    /// With a program: a factor of docs/studies.md and its values, such as file_system=jffs2,ubifs or page_cache=cold;
+    /// repeatable
+    #[arg(long, value_name = "FACTOR=VALUE,...", requires = "program")]
+    pub set: Vec<String>,
+    /// With a program: number of runs of each combination, each with its seed in POCKETSTONE_SEED [default: 5]
+    #[arg(long, value_name = "N", requires = "program", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repetitions: Option<u32>,
+    /// Measure this program instead of a study: `pocketstone run --board virt-nand -- ./app ARGUMENTS`. It runs on the
+    /// board, in an empty folder of the volume
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["study", "resume"])]
+    pub program: Vec<String>,
 }
 
 /// Arguments of `energy`.

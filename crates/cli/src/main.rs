@@ -14,6 +14,7 @@ mod compare;
 mod energy;
 mod huge_pages;
 mod logs;
+mod own_program;
 mod progress;
 mod run;
 mod screen;

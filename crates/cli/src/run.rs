@@ -4,7 +4,7 @@ use crate::again::{self, Options};
 use crate::arguments::RunArguments;
 use crate::boards::{context, devices};
 use crate::studies::{is_boards, read_study, study_folder, study_of, write_report};
-use crate::{boards, progress, summary};
+use crate::{boards, own_program, progress, summary};
 use pocketstone_board::{Board, KINDS, Profile, SAME_MACHINE, TRACES};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
@@ -137,7 +137,12 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     let model = pocketstone_study::views::report_model::model(store, &study)?;
     match arguments.json {
         true => say!("{}", summary::json(store, &model, &report)?),
-        false => summary::print(store, &study, &model, &report)?,
+        false => {
+            if !arguments.program.is_empty() {
+                summary::tables(&model, &own_program::TABLES);
+            }
+            summary::print(store, &study, &model, &report)?;
+        }
     }
     let missed = model.claims.iter().any(|c| c.required && c.verdict == Verdict::Fails);
     // Failures of earlier parts of a resumed run are failures too.
@@ -181,6 +186,9 @@ fn study_file(arguments: &RunArguments, study: &Study, base: &Path) -> PathBuf {
 
 fn study(arguments: &RunArguments, store: Option<&Store>) -> Result<Study> {
     let Some(store) = store else {
+        if !arguments.program.is_empty() {
+            return own_program::study(arguments);
+        }
         let file = arguments.study.as_deref().ok_or_else(|| Error::user("no study given"))?;
         return read_study(file);
     };

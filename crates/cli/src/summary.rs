@@ -45,6 +45,13 @@ pub fn print(store: &Store, study: &Study, model: &Model, report: &Path) -> Resu
     Ok(())
 }
 
+/// Prints those tables of a report that have one of these names.
+pub fn tables(model: &Model, names: &[&str]) {
+    for shown in model.tables.iter().filter(|shown| names.contains(&shown.id.as_str())) {
+        say!("{}\n{}\n", shown.title, table(&shown.columns, &shown.rows, 3, false));
+    }
+}
+
 /// A claim's verdict, and what is said beside it: the claim, what was found and, where it does not hold, why.
 fn claim(claim: &ClaimResult) -> (&'static str, Vec<String>) {
     let why = claim.deviation.as_ref().map(|why| format!("why not: {why}"));

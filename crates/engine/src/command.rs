@@ -116,8 +116,11 @@ impl Waiting {
             };
             let error = Error::board(format!("the command {how}{}", self.said()));
             return Err(match status.code() {
-                Some(126 | 127) => error
-                    .hint("the command is run in its folder on the volume; name what it needs there: command_files"),
+                Some(126 | 127) => error.hint(
+                    "it is run by the board's shell in a folder of the volume: name the files that it needs there \
+                     (command_files), built for the board's processor and linked statically where the board lacks \
+                     libraries",
+                ),
                 _ => error
                     .hint("the command must succeed on the board; end it with `|| true` if its status says nothing"),
             });

@@ -4,6 +4,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -19,10 +20,13 @@ pub fn check(path: &Path) -> Result<()> {
     fs::metadata(path)
         .map(|_| ())
         .user(|| format!("cannot read {}", path.display()))
-        .map_err(|e| e.hint("command_files is a folder or a tar file, relative to the study's folder"))
+        .map_err(|e| e.hint("command_files is a folder, a tar file or one other file, relative to the study's folder"))
 }
 
-/// Packs a folder, or what a tar file holds, into a file `DIGEST.tar` of a folder; the SHA-256 of its bytes.
+/// Endings of tar files' names; everything else that is no folder is a file to be packed itself.
+const ENDINGS: [&str; 7] = [".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar.zst", ".tar.lz"];
+
+/// Packs a folder, what a tar file holds, or one other file, into a file `DIGEST.tar` of a folder; the SHA-256 of its bytes.
 ///
 /// # Errors
 /// `ErrorKind::User` as [`check`], or if it cannot be read; `ErrorKind::Board` if the archive cannot be stored.
@@ -32,7 +36,13 @@ pub fn pack(path: &Path, into: &Path) -> Result<String> {
         return pack_folder(path, into);
     }
     let opened = tempfile::tempdir().board(|| "cannot create a temporary folder".into())?;
-    tar(Command::new("tar").arg("-xf").arg(path).arg("-C").arg(opened.path()), path)?;
+    let name = path.file_name().unwrap_or_default();
+    match ENDINGS.iter().any(|ending| name.to_string_lossy().ends_with(ending)) {
+        true => tar(Command::new("tar").arg("-xf").arg(path).arg("-C").arg(opened.path()), path)?,
+        false => {
+            fs::copy(path, opened.path().join(name)).map(|_| ()).user(|| format!("cannot read {}", path.display()))?
+        }
+    }
     pack_folder(opened.path(), into)
 }
 
@@ -40,10 +50,15 @@ fn pack_folder(folder: &Path, into: &Path) -> Result<String> {
     let failed = || format!("cannot store an archive in {}", into.display());
     fs::create_dir_all(into).board(failed)?;
     let packed = tempfile::NamedTempFile::new_in(into).board(failed)?;
-    tar(
-        Command::new("tar").args(THE_SAME_EACH_TIME).arg("-cf").arg(packed.path()).arg("-C").arg(folder).arg("."),
-        folder,
-    )?;
+    // The folder itself is not packed: its permissions are nobody's concern.
+    let mut names = tempfile::NamedTempFile::new().board(failed)?;
+    for entry in fs::read_dir(folder).user(|| format!("cannot list {}", folder.display()))? {
+        let name = entry.user(|| format!("cannot list {}", folder.display()))?.file_name();
+        names.write_all(&[b"./", name.as_encoded_bytes(), b"\0"].concat()).board(failed)?;
+    }
+    let mut pack = Command::new("tar");
+    pack.args(THE_SAME_EACH_TIME).arg("-cf").arg(packed.path()).arg("-C").arg(folder);
+    tar(pack.args(["--null", "--verbatim-files-from", "-T"]).arg(names.path()), folder)?;
     let mut hash = Sha256::new();
     std::io::copy(&mut File::open(packed.path()).board(failed)?, &mut hash).board(failed)?;
     let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -58,7 +73,7 @@ fn tar(command: &mut Command, about: &Path) -> Result<()> {
         false => {
             let said = String::from_utf8_lossy(&done.stderr);
             Err(Error::user(format!("cannot pack {}: {}", about.display(), said.trim()))
-                .hint("command_files is a folder or a tar file whose files can be read"))
+                .hint("command_files is a folder, a tar file or one other file that can be read"))
         }
     }
 }
@@ -90,9 +105,16 @@ mod tests {
         assert_eq!(fs::metadata(opened.join("a")).unwrap().permissions().mode() & 0o777, 0o755);
         fs::write(one.join("a"), "other").unwrap();
         assert_ne!(pack(&one, &into).unwrap(), digest);
-        for wrong in [home.path().join("none"), one.join("b")] {
+        // One file, as a folder that has nothing else.
+        let alone = home.path().join("alone");
+        fs::create_dir(&alone).unwrap();
+        fs::copy(two.join("a"), alone.join("a")).unwrap();
+        assert_eq!(pack(&two.join("a"), &into).unwrap(), pack(&alone, &into).unwrap());
+        let kept = fs::read_dir(&into).unwrap().count();
+        fs::write(home.path().join("no.tar.gz"), "text").unwrap();
+        for wrong in [home.path().join("none"), home.path().join("no.tar.gz")] {
             assert!(pack(&wrong, &into).unwrap_err().cure().is_some());
         }
-        assert_eq!(fs::read_dir(&into).unwrap().count(), 2, "nothing is left of what failed");
+        assert_eq!(fs::read_dir(&into).unwrap().count(), kept, "nothing is left of what failed");
     }
 }
