@@ -25,9 +25,14 @@ const SHOWN_BYTES: usize = 2000;
 /// The runner's word for a process that waits in front of a command.
 pub const GATE: &str = "gate";
 
-/// A command that waits or runs. Dropping it kills it, and all that it started and that is still in its process group.
+/// The runner's word for a process that ends a command if the runner cannot.
+pub const GUARD: &str = "guard";
+
+/// A command that waits or runs. Dropping it kills it, and all that it started and that is still in its process group;
+/// if this process is killed, its guard does.
 pub struct Waiting {
     child: Child,
+    guard: Child,
     output: PathBuf,
     /// Its status was taken, and its number may be another's.
     taken: bool,
@@ -65,7 +70,19 @@ impl Waiting {
         command.stdin(Stdio::piped()).stdout(file.try_clone().board(failed)?).stderr(file).process_group(0);
         crate::end_with_this_process(&mut command);
         let child = command.spawn().board(|| format!("cannot start the command in {}", folder.display()))?;
-        Ok(Waiting { child, output: output.to_owned(), taken: false })
+        let mut guard = Command::new(runner);
+        guard.args([GUARD, &child.id().to_string()]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // What a terminal sends to all is not for it.
+        let guard = guard.process_group(0).spawn().board(|| "cannot start the command's guard".into());
+        match guard {
+            Ok(guard) => Ok(Waiting { child, guard, output: output.to_owned(), taken: false }),
+            Err(error) => {
+                let mut child = child;
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
     }
 
     /// Its process number, before and after it is let go.
@@ -169,16 +186,39 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.taken {
-            return;
+        // All of it fails only where somebody has ended already.
+        if !self.taken {
+            if let Ok(pid) = pid(&self.child) {
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
-        // All of it fails only where it has ended already.
-        if let Ok(pid) = pid(&self.child) {
-            let _ = kill_process_group(pid, Signal::KILL);
+        if let Some(mut guard) = self.guard.stdin.take() {
+            let _ = guard.write_all(RELIEVED);
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.guard.wait();
     }
+}
+
+/// What a guard is told when there is nothing to guard any more.
+const RELIEVED: &[u8] = b"done";
+
+/// The guard of a command: waits until whoever started it says that the command has ended, and kills the command's
+/// process group if it ends without a word.
+///
+/// # Errors
+/// `ErrorKind::User` if `group` is no process group.
+pub fn guard(group: &str) -> Result<()> {
+    let group = group.parse().ok().filter(|group| *group > 1).and_then(Pid::from_raw);
+    let group = group.ok_or_else(|| Error::user("a guard needs the number of a process group"))?;
+    let mut said = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut said);
+    if said != RELIEVED {
+        // It fails if all of them have ended.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    Ok(())
 }
 
 fn pid(child: &Child) -> Result<Pid> {

@@ -12,7 +12,7 @@ mod stop;
 mod volume;
 
 use measure::informs;
-use pocketstone_engine::command::{GATE, gate};
+use pocketstone_engine::command::{GATE, GUARD, gate, guard};
 use pocketstone_engine::database::serve_informing;
 use pocketstone_probe::command::{self, Options};
 use pocketstone_probe::settings::watchdog_main;
@@ -33,6 +33,8 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
     pocketstone-runner database TASK.json (an engine process, for the cell that starts it)
        pocketstone-runner \
     gate LINE (waits for a byte and runs a command line, for the cell that starts it)
+       pocketstone-runner \
+    guard GROUP (kills a process group if its cell is killed, for the cell that starts it)
        pocketstone-runner \
     watchdog JOURNAL (restores settings, for the cell that starts it)
        pocketstone-runner flashmon [--summary \
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
             ExitCode::from(serve_informing(Path::new(task), input, output, informs))
         }
         [GATE, line] => exit(gate(line)),
+        [GUARD, group] => exit(guard(group)),
         ["watchdog", ..] => exit(watchdog_main(&arguments[1..])),
         ["flashmon", ..] => match Options::parse(&arguments[1..]).and_then(|o| command::run(&o)) {
             Ok((report, status)) => {

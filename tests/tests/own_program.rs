@@ -1,0 +1,205 @@
+//! Programs of the user's under test: `pocketstone run -- PROGRAM`, and the workload `command`.
+
+use pocketstone_testing::wait::until;
+use pocketstone_testing::{or_skip, program};
+use pocketstone_tests::command::{Process, board, changed, lab, pocketstone, run, write};
+use pocketstone_tests::results;
+use rusqlite::Connection;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Writes 16 pages one by one, each made durable, reads them back at once, and has a child that writes 100 bytes.
+const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char page[65536];
+
+int main(int count, char **words) {
+    int data = open("data", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    for (int n = 0; n < 16; n++)
+        if (write(data, page, 4096) != 4096 || fsync(data)) return 1;
+    if (pread(data, page, 65536, 0) != 65536) return 2;
+    if (fork() == 0) {
+        int other = open("of the child", O_WRONLY | O_CREAT, 0600);
+        _exit(write(other, page, 100) != 100);
+    }
+    int status;
+    if (wait(&status) < 0 || status) return 3;
+    printf("%s with seed %s\n", count > 1 ? words[1] : "nothing", getenv("POCKETSTONE_SEED"));
+    return 0;
+}
+"#;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// The program in a folder, for this machine or for the board.
+fn build(compiler: &Path, folder: &Path) {
+    write(folder, "app.c", PROGRAM);
+    let made = run(Command::new(compiler).args(["-O1", "-static", "-o", "app", "app.c"]).current_dir(folder));
+    made.ends_with(0);
+}
+
+/// Calls of the first traced cell on a file: reads, bytes read, writes, bytes written, syncs.
+fn calls(db: &Connection, file_system: &str, file: &str) -> [u64; 5] {
+    let sql = "SELECT reads, read_bytes, writes, written_bytes, syncs FROM file_cost JOIN cells ON id = cell \
+               WHERE file_system = ?1 AND file LIKE '%/' || ?2 ORDER BY id LIMIT 1";
+    let row = db.query_row(sql, [file_system, file], |row| {
+        Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?])
+    });
+    row.unwrap_or_else(|e| panic!("{file} on {file_system}: {e}"))
+}
+
+#[test]
+fn a_program_of_ones_own_is_measured_on_volumes_of_this_machine() {
+    let home = folder();
+    build(&or_skip!(program("cc", "gcc")), home.path());
+    let arguments = ["run", "--repetitions", "2", "--set", "file_system=tmpfs,directory", "--output", "out"];
+    let said = lab(home.path(), &[&arguments[..], &["--", "./app", "it's me"]].concat());
+    let said =
+        said.ends_with(0).says(&["from start to end", "its output", "it's me with seed 0", "tmpfs", "directory"]);
+    assert!(!said.out.contains("failed"), "{said}");
+    let out = home.path().join("out");
+    let value = |sql: &str| results::value::<String>(&out, sql);
+    // Two seeds on two volumes, and the first seed's traced twins.
+    assert_eq!(value("SELECT count(*) || ' ' || sum(traced) FROM cell WHERE status = 'done'"), "6 2");
+    let output = "SELECT group_concat(DISTINCT json_extract(outcome, '$.command.output')) FROM cell WHERE seed = 1";
+    assert_eq!(value(output), "it's me with seed 1\n");
+    assert_eq!(value("SELECT group_concat(DISTINCT value) FROM metric WHERE name = 'output_bytes'"), "20.0");
+    let took = "SELECT count(*) FROM cells a JOIN metric t ON t.cell = a.id AND t.name = 'total_ns' \
+                JOIN metric c ON c.cell = a.id AND c.name = 'on_core_ns' WHERE t.value > 0 AND c.value < 10 * t.value";
+    assert_eq!(value(&format!("SELECT '' || ({took})")), "4");
+    let traced = results::read(&out).query_row("SELECT count(*) FROM file_cost", [], |row| row.get::<_, u64>(0));
+    if traced.unwrap() > 0 {
+        // The whole of it, whatever the names of the files are: the child's write and that of the line it says, too.
+        let sum = "SELECT group_concat(DISTINCT writes || ' ' || written || ' ' || syncs) FROM (SELECT \
+                   sum(writes) AS writes, sum(written_bytes) AS written, sum(syncs) AS syncs FROM file_cost GROUP BY cell)";
+        assert_eq!(value(sum), format!("18 {} 16", 16 * 4096 + 100 + 20));
+    }
+    // What was run is kept, and can be run again; the report has the tables.
+    assert_eq!(fs::read_dir(out.join("workloads")).unwrap().count(), 1);
+    let report = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(report.contains("What it took") && report.contains("Its files"));
+    lab(home.path(), &["run", "--resume", "out"]).ends_with(0);
+}
+
+#[test]
+fn a_program_that_fails_is_no_measurement_and_says_what_it_said() {
+    let home = folder();
+    let run_it = |words: &[&str]| lab(home.path(), &[&["run", "--repetitions", "1"][..], words].concat());
+    run_it(&["--", "sh", "-c", "echo the reason >&2; exit 3"]).ends_with(4).says(&[
+        "0 cells measured",
+        "status 3",
+        "the reason",
+    ]);
+    run_it(&["--", "sh", "-c", "kill -9 $$"]).ends_with(4).says(&["status 137", "Killed"]);
+    run_it(&["--", "no-such-program"]).ends_with(4).says(&["status 127", "command_files"]);
+    // What is wrong is said before anything runs.
+    run_it(&["--", "./none"]).ends_with(1).complains(&["there is no file ./none", "--files"]);
+    run_it(&["--files", "none", "--", "true"]).ends_with(1).complains(&["cannot read", "none"]);
+    run_it(&["--set", "file_system=tmpf", "--", "true"]).ends_with(1).complains(&["unknown volume `tmpf`"]);
+    run_it(&["--set", "tmpfs", "--", "true"]).ends_with(1).complains(&["--set tmpfs", "file_system="]);
+    run_it(&["--set", "file_system=scmfs", "--", "true"]).ends_with(1).complains(&["a command", "scmfs-fuse"]);
+    run_it(&["--set", "file_system=null", "--", "true"]).ends_with(1).complains(&["null"]);
+    lab(home.path(), &["run", "--files", "x"]).ends_with(2).complains(&["PROGRAM"]);
+}
+
+#[test]
+fn files_come_along_from_a_folder_or_an_archive_and_are_new_for_each_run() {
+    let home = folder();
+    let app = home.path().join("app");
+    fs::create_dir_all(app.join("lib")).unwrap();
+    write(&app, "lib/text", "from the folder");
+    write(&app, "go", "#!/bin/sh\ncat lib/text\necho changed > lib/text\n");
+    fs::set_permissions(app.join("go"), fs::Permissions::from_mode(0o755)).unwrap();
+    run(Command::new("tar").args(["-czf", "app.tgz", "-C", "app", "."]).current_dir(home.path())).ends_with(0);
+    for files in ["app", "app.tgz"] {
+        let arguments = ["run", "--repetitions", "2", "--set", "file_system=tmpfs,directory", "--files", files];
+        let rest = ["--output", &format!("of-{files}"), "--", "./go"];
+        lab(home.path(), &[&arguments[..], &rest].concat()).ends_with(0);
+        let sql = "SELECT group_concat(DISTINCT json_extract(outcome, '$.command.output')) FROM cell";
+        let output: String = results::value(&home.path().join(format!("of-{files}")), sql);
+        assert_eq!(output, "from the folder", "{files}");
+    }
+    // The same files make the same cells, from wherever they come.
+    let files = |run: &str| -> String {
+        results::value(&home.path().join(run), "SELECT json_extract(plan, '$.workload.files') FROM cell LIMIT 1")
+    };
+    assert_eq!(files("of-app"), files("of-app.tgz"));
+}
+
+#[test]
+fn nothing_that_a_program_started_is_left() {
+    let home = folder();
+    // It ends, and leaves something behind that holds its volume.
+    let line = "sleep 1000 > held & echo $!";
+    let arguments =
+        ["run", "--repetitions", "1", "--set", "file_system=tmpfs", "--output", "a", "--", "sh", "-c", line];
+    lab(home.path(), &arguments).ends_with(0);
+    let sql = "SELECT json_extract(outcome, '$.command.output') FROM cell LIMIT 1";
+    let left: String = results::value(&home.path().join("a"), sql);
+    let left: u32 = left.trim().parse().unwrap();
+    assert!(Process::of(left).is_none_or(|process| process.name != "sleep" || process.ended), "{left} still runs");
+
+    // The lab is killed while it runs.
+    let mut killed = pocketstone(home.path(), &["run", "--output", "b", "--", "sleep", "1000"]);
+    let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let sleeping = || Process::descendants(killed.id()).into_iter().find(|process| process.name == "sleep");
+    until("the program runs", || sleeping().is_some());
+    let program = sleeping().unwrap();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    until("the program has ended", || !program.runs());
+}
+
+const STUDY: &str = r#"title = "t"
+board = "virt-nand"
+repetitions = 1
+[[experiment]]
+name = "own"
+[experiment.factors]
+workload = "command"
+command = "./app board"
+command_files = "app"
+file_system = ["jffs2", "yaffs2"]
+page_cache = "cold"
+"#;
+
+#[test]
+fn a_program_of_ones_own_runs_on_the_board_down_to_flash_operations() {
+    or_skip!(board());
+    let home = folder();
+    build(&or_skip!(program("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf")), home.path());
+    write(home.path(), "study.toml", STUDY);
+    lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
+    let db = results::read(&home.path().join("a"));
+    for file_system in ["jffs2", "yaffs2"] {
+        assert_eq!(calls(&db, file_system, "data"), [1, 65_536, 16, 65_536, 16], "{file_system}");
+        assert_eq!(calls(&db, file_system, "of the child"), [0, 0, 1, 100, 0], "{file_system}");
+        let metric = |name: &str| {
+            let sql = "SELECT value FROM metric JOIN cells ON id = cell WHERE file_system = ?1 AND name = ?2";
+            db.query_row(sql, [file_system, name], |row| row.get::<_, f64>(0)).unwrap_or_else(|e| panic!("{name}: {e}"))
+        };
+        // 16 pages that are made durable one by one are at least 16 programs; the program itself is read from flash.
+        assert!(metric("page_programs") >= 16.0 && metric("page_senses") > 16.0, "{file_system}");
+        assert!(metric("total_ns") >= metric("on_core_ns"), "{file_system}");
+    }
+    drop(db);
+    let output = "SELECT group_concat(DISTINCT json_extract(outcome, '$.command.output')) FROM cell";
+    assert_eq!(results::value::<String>(&home.path().join("a"), output), "board with seed 0\n");
+    results::repeats(home.path(), "file_system = 'jffs2'");
+
+    // A program for another processor.
+    let wrong = changed(STUDY, "\"./app board\"", "\"./wrong\"");
+    let wrong = changed(&changed(&wrong, "\"app\"", "\"wrong\""), "[\"jffs2\", \"yaffs2\"]", "\"jffs2\"");
+    write(home.path(), "wrong.toml", &wrong);
+    fs::copy("/bin/true", home.path().join("wrong")).unwrap();
+    lab(home.path(), &["run", "wrong.toml"]).ends_with(4).says(&["./wrong", "the board's processor"]);
+}
