@@ -80,7 +80,8 @@ fn a_program_of_ones_own_is_measured_on_volumes_of_this_machine() {
     if traced.unwrap() > 0 {
         // The whole of it, whatever the names of the files are: the child's write and that of the line it says, too.
         let sum = "SELECT group_concat(DISTINCT writes || ' ' || written || ' ' || syncs) FROM (SELECT \
-                   sum(writes) AS writes, sum(written_bytes) AS written, sum(syncs) AS syncs FROM file_cost GROUP BY cell)";
+                   sum(writes) AS writes, sum(written_bytes) AS written, sum(syncs) AS syncs \
+                   FROM file_cost GROUP BY cell)";
         assert_eq!(value(sum), format!("18 {} 16", 16 * 4096 + 100 + 20));
     }
     // What was run is kept, and can be run again; the report has the tables.

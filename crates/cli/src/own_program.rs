@@ -20,7 +20,8 @@ pub const TABLES: [&str; 3] = ["took", "files", "output"];
 /// The study of the program that the arguments have.
 ///
 /// # Errors
-/// `ErrorKind::User` if a factor is unknown, has no such value, or the file of the program cannot be given to the board.
+/// `ErrorKind::User` if a factor is unknown or has no such value, or if the program is named by a path that leads
+/// nowhere.
 pub fn study(arguments: &RunArguments) -> Result<Study> {
     let [program, rest @ ..] = &arguments.program[..] else { return Err(Error::user("no program given")) };
     let path = Path::new(program);
@@ -117,9 +118,11 @@ fn took(varied: &[&str]) -> toml::Table {
              (14, 'page_senses', 'flash page senses', 1.0, ''), \
              (15, 'page_programs', 'flash page programs', 1.0, ''), \
              (16, 'block_erases', 'flash block erases', 1.0, ''), \
-             (17, 'energy_uj', 'energy', 1000.0, ' mJ'), (18, 'active_energy_uj', 'energy less idle', 1000.0, ' mJ')) \
+             (17, 'energy_uj', 'energy', 1000.0, ' mJ'), \
+             (18, 'active_energy_uj', 'energy less idle', 1000.0, ' mJ')) \
              SELECT {columns}what AS quantity, printf('%.6g%s', median / divisor, unit) AS median, \
-             iif(low IS NULL OR low = high, '', printf('%.6g to %.6g%s', low / divisor, high / divisor, unit)) AS spread, \
+             iif(low IS NULL OR low = high, '', printf('%.6g to %.6g%s', low / divisor, high / divisor, unit)) \
+             AS spread, \
              n AS runs FROM shown JOIN summary USING (metric) ORDER BY {order}place"
         ),
     )
@@ -155,7 +158,7 @@ fn output(varied: &[&str]) -> toml::Table {
         "The end of what it wrote to standard output and standard error with the first seed; the results have up to \
          64 KiB of each run.",
         format!(
-            "SELECT {columns}c.seed, rtrim(substr(json_extract(outcome, '$.command.output'), -400), char(10)) AS output \
+            "SELECT {columns}c.seed, rtrim(substr(outcome ->> '$.command.output', -400), char(10)) AS output \
              FROM cells c JOIN cell USING (id) WHERE c.repetition = 0 AND NOT c.traced AND output <> '' ORDER BY c.id"
         ),
     )

@@ -96,7 +96,7 @@ const DUPLICATIONS: [&str; 6] = [
     "syscalls/sys_exit_dup3",
 ];
 
-/// Where the second argument of a kernel function is, and so the name that do_sys_openat2 gets.
+/// Where the second argument of a kernel function is, and so the name that do_sys_openat2 and do_filp_open get.
 const OPEN_NAME_REGISTER: Option<&str> = if cfg!(target_arch = "arm") {
     Some("%r1")
 } else if cfg!(target_arch = "aarch64") {
@@ -106,6 +106,15 @@ const OPEN_NAME_REGISTER: Option<&str> = if cfg!(target_arch = "arm") {
 } else {
     None
 };
+
+/// What a recorder follows of a process.
+#[derive(Debug, Clone, Copy)]
+pub struct Follow {
+    /// Its system calls; without them, those are left to a process that records its own: each costs two events.
+    pub system_calls: bool,
+    /// Also the processes that it starts, and those that these start, as if they were it.
+    pub children: bool,
+}
 
 /// A recording that is made.
 pub struct Recorder {
@@ -145,13 +154,13 @@ pub struct Recording {
 
 impl Recorder {
     /// Prepares to record process `pid`, with a buffer of `buffer_kib` per processor; [`BUFFER_KIB`] does for
-    /// most runs. `folders` are those whose files the run uses: their page-cache misses get names. Without
-    /// `system_calls`, those are left to a process that records its own: each costs two events.
+    /// most runs. `folders` are those whose files the run uses: their page-cache misses get names.
     ///
     /// # Errors
     /// `ErrorKind::Board` if there is no process `pid`, tracefs is not mounted or not accessible, or nothing can be
     /// recorded.
-    pub fn new(pid: u32, folders: &[&Path], buffer_kib: u64, system_calls: bool) -> Result<Recorder> {
+    pub fn new(pid: u32, folders: &[&Path], buffer_kib: u64, follow: Follow) -> Result<Recorder> {
+        let Follow { system_calls, children } = follow;
         let threads = threads_of(pid)?;
         let process = Instance::new("process", buffer_kib)?;
         let machine = Instance::new("machine", buffer_kib)?;
@@ -167,7 +176,7 @@ impl Recorder {
             open: Vec::new(),
             numbers: BTreeMap::new(),
             frequencies_khz: Vec::new(),
-            children: false,
+            children,
             unavailable: Vec::new(),
         };
         for kind in wanted(system_calls) {
@@ -180,21 +189,14 @@ impl Recorder {
         if system_calls && recorder.unavailable.iter().all(|u| u.what != Quantity::SystemCalls) {
             recorder.name_opened_files();
         }
-        Ok(recorder)
-    }
-
-    /// Has the processes that the measured one starts, and those that these start, count as it does.
-    ///
-    /// # Errors
-    /// `ErrorKind::Board` if tracefs refuses.
-    pub fn with_children(mut self) -> Result<Recorder> {
-        self.process.enable(&format!("sched/{}", ftrace::START))?;
-        // A shell's redirections.
-        for event in DUPLICATIONS.iter().filter(|event| self.process.has(event)) {
-            self.process.enable(event)?;
+        if children {
+            recorder.process.enable(&format!("sched/{}", ftrace::START))?;
+            // A shell's redirections.
+            for event in DUPLICATIONS.iter().filter(|event| recorder.process.has(event)) {
+                recorder.process.enable(event)?;
+            }
         }
-        self.children = true;
-        Ok(self)
+        Ok(recorder)
     }
 
     fn enable(&mut self, kind: &Kind) -> Result<()> {
@@ -212,7 +214,11 @@ impl Recorder {
 
     fn name_opened_files(&mut self) {
         let Some(register) = OPEN_NAME_REGISTER else { return };
-        let definition = format!("do_sys_openat2 file=+0({register}):ustring");
+        let definition = match self.children {
+            // The name is in the kernel by then: in a program that has just begun, its page may not be there yet.
+            true => format!("do_filp_open file=+0(+0({register})):string"),
+            false => format!("do_sys_openat2 file=+0({register}):ustring"),
+        };
         if let Err(error) = self.process.add(&Probe { name: ftrace::OPEN_NAME, definition }) {
             self.unavailable.push(Unavailable {
                 what: Quantity::OpenedFileNames,
@@ -263,6 +269,7 @@ impl Recorder {
             numbers: self.numbers.iter().map(number).collect(),
             process: Some(self.pid),
             narrow: self.process.word_bytes()? == 4,
+            folder: self.folders.first().filter(|_| self.children).map(|folder| folder.to_string_lossy().into_owned()),
         };
         // The reader sorts by time: one text behind the other is as good as one.
         let mut text = self.process.bytes()?;

@@ -14,7 +14,7 @@ pub const SEED_VARIABLE: &str = "POCKETSTONE_SEED";
 const COMMAND: Factor<Text> = Factor::new("command", "the command line, run by `sh -c` in a folder of the volume");
 const COMMAND_FILES: Factor<Text> = Factor::new(
     "command_files",
-    "what is put into that folder before each run: a folder's contents, a tar file's, or one file; relative to the study",
+    "what is put into that folder before each run: what a folder or a tar file has, or one file",
 )
 .default("");
 

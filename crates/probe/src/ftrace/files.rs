@@ -31,11 +31,13 @@ pub(super) struct Files {
     index: HashMap<String, u16>,
     descriptors: HashMap<(u32, i64), u16>,
     numbers: HashMap<(u32, u64), u16>,
+    /// Where names begin that do not say where they do.
+    folder: Option<String>,
 }
 
 impl Files {
-    pub fn new(open: &[OpenFile], numbers: &[FileNumber]) -> Files {
-        let mut files = Files::default();
+    pub fn new(open: &[OpenFile], numbers: &[FileNumber], folder: Option<&str>) -> Files {
+        let mut files = Files { folder: folder.map(str::to_owned), ..Files::default() };
         for file in open {
             files.opened(file.process, i64::from(file.fd), &file.name);
         }
@@ -49,6 +51,9 @@ impl Files {
 
     /// Index of a name; `None` where there are more files than a log can tell apart.
     pub fn named(&mut self, name: &str) -> Option<u16> {
+        let in_folder = self.folder.as_ref().filter(|_| !name.starts_with('/') && !name.contains(':'));
+        let whole = in_folder.map(|folder| format!("{folder}/{}", name.strip_prefix("./").unwrap_or(name)));
+        let name = whole.as_deref().unwrap_or(name);
         if let Some(index) = self.index.get(name) {
             return Some(*index);
         }

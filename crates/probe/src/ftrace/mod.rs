@@ -35,6 +35,8 @@ pub struct Context {
     pub process: Option<u32>,
     /// Whether the kernel that wrote the text is a 32-bit one, which shows no 64-bit positions.
     pub narrow: bool,
+    /// Where the process was when it began: names that do not begin with `/` are taken for those of files there.
+    pub folder: Option<String>,
 }
 
 /// What a text holds.
@@ -208,7 +210,7 @@ impl<'a> Reader<'a> {
             sink,
             reading: Reading::default(),
             tasks: HashMap::new(),
-            files: Files::new(&context.open, &context.numbers),
+            files: Files::new(&context.open, &context.numbers, context.folder.as_deref()),
             pending: HashMap::new(),
             duplicating: HashMap::new(),
             after_mark: false,
@@ -352,6 +354,9 @@ impl<'a> Reader<'a> {
                 return Ok(None);
             }
             OPEN_NAME => {
+                if body.ends_with("file=(fault)") {
+                    return Ok(Some(format!("unknown name of an opened file: {OPEN_NAME}")));
+                }
                 let name = body.split_once("file=\"").and_then(|(_, n)| n.strip_suffix('"')).ok_or(())?;
                 if let Some(pending) = self.pending.get_mut(&line.pid).filter(|p| p.call == SystemCall::Open) {
                     pending.name.get_or_insert_with(|| name.to_owned());

@@ -6,7 +6,7 @@ use pocketstone_core::Result;
 use pocketstone_core::error::Context as _;
 use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::outcome::{Quantity, Unavailable};
-use pocketstone_probe::recorder::{BUFFER_KIB, Recording, kinds};
+use pocketstone_probe::recorder::{BUFFER_KIB, Follow, Recording, kinds};
 use pocketstone_probe::{Recorder, ensure_tracefs};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,8 @@ impl Probe for Events {
     fn arm(&mut self, program: &Program, unavailable: &mut Vec<Unavailable>) -> Result<()> {
         self.own.clone_from(&program.own_events);
         let Some(directory) = &program.folder else { return Ok(()) };
-        self.recorder = recorder(program.pid, directory, self.own.is_none(), self.children, unavailable);
+        let follow = Follow { system_calls: self.own.is_none(), children: self.children };
+        self.recorder = recorder(program.pid, directory, follow, unavailable);
         self.recorder.as_mut().map_or(Ok(()), Recorder::start)
     }
 
@@ -63,18 +64,10 @@ impl Probe for Events {
 
 /// What records the process's events, or why nothing does. The process's own record is there all the same, where it
 /// has one: then every other kind is named.
-fn recorder(
-    pid: u32,
-    directory: &Path,
-    system_calls: bool,
-    children: bool,
-    unavailable: &mut Vec<Unavailable>,
-) -> Option<Recorder> {
+fn recorder(pid: u32, directory: &Path, follow: Follow, unavailable: &mut Vec<Unavailable>) -> Option<Recorder> {
     // As the files' names are in the process's own record.
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    let recorder = ensure_tracefs().and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, system_calls));
-    let recorder = recorder.and_then(|recorder| if children { recorder.with_children() } else { Ok(recorder) });
-    let error = match recorder {
+    let error = match ensure_tracefs().and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, follow)) {
         Ok(recorder) => return Some(recorder),
         Err(error) => error,
     };
@@ -82,9 +75,9 @@ fn recorder(
     let mut missed = |what: Quantity| {
         unavailable.push(Unavailable { what, why: error.chain(), cure: cure.into() });
     };
-    match system_calls {
+    match follow.system_calls {
         true => missed(Quantity::EventsOfOperations),
-        false => kinds(system_calls).for_each(missed),
+        false => kinds(follow.system_calls).for_each(missed),
     }
     None
 }

@@ -26,7 +26,8 @@ pub fn check(path: &Path) -> Result<()> {
 /// Endings of tar files' names; everything else that is no folder is a file to be packed itself.
 const ENDINGS: [&str; 7] = [".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar.zst", ".tar.lz"];
 
-/// Packs a folder, what a tar file holds, or one other file, into a file `DIGEST.tar` of a folder; the SHA-256 of its bytes.
+/// Packs a folder, what a tar file holds, or one other file, into a file `DIGEST.tar` of a folder; the SHA-256 of its
+/// bytes.
 ///
 /// # Errors
 /// `ErrorKind::User` as [`check`], or if it cannot be read; `ErrorKind::Board` if the archive cannot be stored.
