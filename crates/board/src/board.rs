@@ -16,6 +16,9 @@ use std::sync::OnceLock;
 /// Facts in which two runs must agree to be of the same machine.
 pub const SAME_MACHINE: [&str; 5] = ["image.digest", "kernel.release", "machine", "qemu.version", "qemu.arguments"];
 
+/// How often a cell is tried whose board is lost meanwhile.
+const ATTEMPTS: u32 = 3;
+
 /// A machine that carries out plans.
 pub struct Board {
     name: String,
@@ -93,7 +96,8 @@ impl Board {
         self.transport.keep(steps)
     }
 
-    /// Measures one cell from the state its plan starts from.
+    /// Measures one cell from the state its plan starts from. A board that is lost meanwhile is tried again: the
+    /// outcome's fact `board.attempt` says so.
     ///
     /// # Errors
     /// The failure of the board or the plan; the board remains usable.
@@ -101,7 +105,20 @@ impl Board {
         let _alone = self.transport.alone()?;
         let mut plan = plan.clone();
         plan.volume = self.transport.resolve(&plan.volume)?;
-        let measured = self.measure_alone(&plan);
+        let mut attempt = 1;
+        let measured = loop {
+            match self.measure_alone(&plan) {
+                Err(failed) if failed.lost && attempt < ATTEMPTS => {
+                    self.transport.lost(attempt, &failed.error);
+                    attempt += 1;
+                }
+                Ok(mut measured) if attempt > 1 => {
+                    measured.outcome.facts.insert("board.attempt".into(), attempt.to_string());
+                    break Ok(measured);
+                }
+                done => break done,
+            }
+        };
         self.transport.clean(&plan);
         measured
     }
@@ -165,6 +182,6 @@ impl Board {
         put(&request, folder.path(), self.transport.cache())?;
         self.transport.carry_out(after, folder.path())?;
         let read = read_response(folder.path()).and_then(|reply| read(folder.path(), reply));
-        read.map_err(|error| Failed { error, console: self.transport.console_tail(folder.path()) })
+        read.map_err(|error| Failed { console: self.transport.console_tail(folder.path()), ..Failed::from(error) })
     }
 }

@@ -62,7 +62,7 @@ impl Here {
 }
 
 /// The runner that was built beside this command.
-fn runner_beside_command() -> Result<PathBuf> {
+pub(crate) fn runner_beside_command() -> Result<PathBuf> {
     let command = std::env::current_exe().board(|| "cannot find the path of this command".into())?;
     // Tests run from target/*/deps.
     let candidates = command.ancestors().skip(1).take(2).map(|folder| folder.join("pocketstone-runner"));

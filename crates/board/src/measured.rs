@@ -34,11 +34,13 @@ pub struct Failed {
     pub error: Error,
     /// Last lines of the console, if the board has one.
     pub console: Option<String>,
+    /// The board was lost: what became of the order is not known, and says nothing about what it measures.
+    pub lost: bool,
 }
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Failed { error, console: None }
+        Failed { error, console: None, lost: false }
     }
 }
 

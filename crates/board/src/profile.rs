@@ -25,6 +25,8 @@ pub struct Profile {
 pub enum ProfileKind {
     /// This machine.
     Host(HostProfile),
+    /// A machine that ssh reaches.
+    Ssh(SshProfile),
     /// A machine in QEMU.
     Virtual(Box<VirtualProfile>),
 }
@@ -59,6 +61,34 @@ pub struct HostProfile {
     /// Directory of target files; `None`: the user's own folder in /var/tmp.
     #[serde(default)]
     pub directory: Option<PathBuf>,
+}
+
+/// Settings of a board that ssh reaches.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SshProfile {
+    #[serde(rename = "kind", skip_serializing)]
+    _kind: String,
+    #[serde(rename = "description", default, skip_serializing)]
+    _description: String,
+    /// The host, as ssh_config has it.
+    pub host: String,
+    /// Options for ssh in front of it, such as `["-F", "/home/me/lab.config"]`.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// The folder on the board for the runner and its files.
+    #[serde(default = "usual_folder")]
+    pub folder: String,
+    /// What the runner is started with to have more rights, such as `["sudo", "-n"]`.
+    #[serde(default)]
+    pub r#become: Vec<String>,
+    /// Directory on the board of target files; `None`: a folder in `folder`.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+}
+
+fn usual_folder() -> String {
+    "/var/tmp/pocketstone-runner".to_owned()
 }
 
 /// Settings of a virtual board.
@@ -186,7 +216,17 @@ impl Profile {
     pub fn kind(&self) -> &'static Kind {
         match self.kind {
             ProfileKind::Virtual(_) => &KINDS[0],
-            ProfileKind::Host(_) => &KINDS[1],
+            // What a study says of this machine is right for any other that is no board of ours.
+            ProfileKind::Host(_) | ProfileKind::Ssh(_) => &KINDS[1],
+        }
+    }
+
+    /// The way to it, in a word.
+    pub fn way(&self) -> &'static str {
+        match self.kind {
+            ProfileKind::Virtual(_) => "virtual",
+            ProfileKind::Host(_) => "host",
+            ProfileKind::Ssh(_) => "ssh",
         }
     }
 
@@ -194,7 +234,7 @@ impl Profile {
     pub fn chip_bytes(&self) -> Option<u64> {
         match &self.kind {
             ProfileKind::Virtual(machine) => machine.nand.as_ref()?.bytes(),
-            ProfileKind::Host(_) => None,
+            ProfileKind::Host(_) | ProfileKind::Ssh(_) => None,
         }
     }
 
@@ -236,6 +276,7 @@ impl Profile {
         let head: Head = toml::from_str(text).map_err(read)?;
         let kind = match head.kind.as_str() {
             "host" => ProfileKind::Host(toml::from_str(text).map_err(read)?),
+            "ssh" => ProfileKind::Ssh(toml::from_str(text).map_err(read)?),
             "virtual" => {
                 let machine: VirtualProfile = toml::from_str(text).map_err(read)?;
                 if machine.kernel.package.is_some() == machine.kernel.image.is_some() {
@@ -245,9 +286,9 @@ impl Profile {
             }
             "model" => {
                 let error = Error::user(format!("`{name}` is a device model, on which nothing runs"));
-                return Err(error.hint("use it as the device of a replay; a board has kind `host` or `virtual`"));
+                return Err(error.hint("use it as the device of a replay; a board has kind `host`, `ssh` or `virtual`"));
             }
-            other => return Err(Error::user(format!("kind `{other}` is neither `host` nor `virtual`"))),
+            other => return Err(Error::user(format!("kind `{other}` is none of `host`, `ssh` and `virtual`"))),
         };
         Ok(Profile { name: name.to_owned(), description: head.description, kind, text: text.to_owned() })
     }

@@ -99,6 +99,11 @@ pub trait Transport: Send + Sync {
         let _ = plan;
     }
 
+    /// The board was lost while it carried out a cell, for the `attempt`th time; it is tried again after this.
+    fn lost(&self, attempt: u32, error: &Error) {
+        let _ = (attempt, error);
+    }
+
     /// The last lines of the console, from an order's folder, if there is one.
     fn console_tail(&self, folder: &Path) -> Option<String> {
         let _ = folder;

@@ -58,7 +58,7 @@ fn open(name: &str) -> Result<Board> {
 /// `board list`.
 pub fn list() -> Result<u8> {
     for profile in pocketstone_board::list(&devices())? {
-        say!("{:<12} {:<8} {}", profile.name, profile.kind().name, profile.description);
+        say!("{:<12} {:<8} {}", profile.name, profile.way(), profile.description);
     }
     Ok(0)
 }

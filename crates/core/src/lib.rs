@@ -10,6 +10,7 @@ pub mod events;
 mod events_join;
 pub mod events_log;
 pub mod events_threads;
+pub mod frame;
 pub mod hint;
 pub mod log;
 pub mod outcome;

@@ -8,6 +8,7 @@ mod measure;
 mod order;
 mod probes;
 mod say;
+mod serve;
 mod stop;
 mod volume;
 
@@ -21,6 +22,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
+       pocketstone-runner serve FOLDER (takes \
+    orders from a lab on another machine, over standard input and output)
        pocketstone-runner serve MEDIUM BYTES \
     REGION DIRECTORY (creates and mounts an SCMFS volume, for its cell)
        pocketstone-runner \
@@ -51,6 +54,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
+        ["serve", folder] => {
+            ExitCode::from(serve::serve(Path::new(folder)).map_or_else(|e| e.kind().exit_code(), |()| 0))
+        }
         ["serve", medium, bytes, region, directory] => {
             exit(volume::serve_scmfs(medium, bytes, region, Path::new(directory), print))
         }

@@ -10,6 +10,8 @@ mod qmp;
 mod runner;
 mod states;
 
+pub(crate) use runner::build as static_runner;
+
 use crate::orders::{put, read_response};
 use crate::transport::{Offer, Transport};
 use crate::{BoardContext, Cache, Console, Failed, VirtualProfile, squashfs};
@@ -108,7 +110,7 @@ fn remove_left_cells(context: &BoardContext) {
 
 fn with_console(failed: Failed, folder: &Path) -> Failed {
     let console = failed.console.or_else(|| Some(Machine::console_tail(folder, 30)));
-    Failed { error: failed.error, console }
+    Failed { console, ..failed }
 }
 
 /// QEMU's version; its absence is what most machines without a virtual board lack.

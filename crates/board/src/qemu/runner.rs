@@ -15,18 +15,37 @@ struct Target {
     triple: &'static str,
     /// As Debian names its architecture.
     debian: &'static str,
+    /// As the kernels of such machines name themselves (`uname -m`).
+    machines: &'static [&'static str],
     /// The linker, and the packages that have it.
     linker: &'static str,
     packages: &'static str,
 }
 
 /// Those that are known.
-const TARGETS: [Target; 1] = [Target {
-    triple: "armv7-unknown-linux-gnueabihf",
-    debian: "armhf",
-    linker: "arm-linux-gnueabihf-gcc",
-    packages: "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
-}];
+const TARGETS: [Target; 3] = [
+    Target {
+        triple: "armv7-unknown-linux-gnueabihf",
+        debian: "armhf",
+        machines: &["armv7l", "armv8l"],
+        linker: "arm-linux-gnueabihf-gcc",
+        packages: "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
+    },
+    Target {
+        triple: "aarch64-unknown-linux-gnu",
+        debian: "arm64",
+        machines: &["aarch64"],
+        linker: "aarch64-linux-gnu-gcc",
+        packages: "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    },
+    Target {
+        triple: "x86_64-unknown-linux-gnu",
+        debian: "amd64",
+        machines: &["x86_64"],
+        linker: "x86_64-linux-gnu-gcc",
+        packages: "gcc-x86-64-linux-gnu libc6-dev-amd64-cross",
+    },
+];
 
 /// The rooms that the runner is made of.
 const ROOMS: [&str; 13] = [
@@ -34,12 +53,13 @@ const ROOMS: [&str; 13] = [
     "runner",
 ];
 
-/// The runner's static binary for an architecture of Debian's.
+/// The runner's static binary for an architecture of Debian's, or for a machine as its kernel names it.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the architecture is unsupported, or the sources are missing or cannot be compiled.
 pub fn build(architecture: &str, cache: &Cache, context: &BoardContext) -> Result<PathBuf> {
-    let target = TARGETS.iter().find(|target| target.debian == architecture);
+    let is = |target: &&Target| target.debian == architecture || target.machines.contains(&architecture);
+    let target = TARGETS.iter().find(is);
     let target = target.ok_or_else(|| Error::board(format!("{architecture} is not supported by the runner")))?;
     let toolchain = Toolchain::choose(target, cache, context)?;
     let upper = target.triple.to_uppercase().replace('-', "_");

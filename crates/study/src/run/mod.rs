@@ -229,7 +229,7 @@ pub fn run(
                     Some(cure) => error.hint(cure),
                     None => error,
                 };
-                Err(Failed { error, console: failed.console.clone() })
+                Err(Failed { error, console: failed.console.clone(), lost: failed.lost })
             }
             None => board.measure(&cell.plan).and_then(|measured| match database(cell) {
                 Some(spec) => Ok(traces.check(spec, measured)?),

@@ -1,0 +1,249 @@
+//! A Linux board that ssh reaches.
+
+use crate::here::runner_beside_command;
+use crate::orders::{put, read_response};
+use crate::profile::SshProfile;
+use crate::transport::{Offer, Transport};
+use crate::wire::{BEAT, Connection};
+use crate::{BoardContext, Cache, Failed, qemu};
+use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
+use pocketstone_core::database::DATABASE_FOLDER;
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::{Facts, Response};
+use pocketstone_core::volume::{FileSystem, Medium, Volume};
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::plan::{Order, Plan, Request, Step};
+use pocketstone_workload::population::{FILES_FOLDER, FILLER_FILE, TARGET_FILE};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use tempfile::TempDir;
+
+/// ssh itself asks nobody anything, and notices a board that is gone within 15 s.
+const OPTIONS: [&str; 11] = [
+    "-T",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=10",
+    "-o",
+    "ServerAliveInterval=5",
+    "-o",
+    "ServerAliveCountMax=3",
+    "-o",
+    "LogLevel=ERROR",
+];
+
+/// The way to a board.
+pub struct Ssh {
+    name: String,
+    profile: SshProfile,
+    context: BoardContext,
+    /// The runner's path there.
+    runner: String,
+    connection: Mutex<Option<Connection>>,
+}
+
+impl Ssh {
+    /// The way to a board: puts the runner there, if it is not there yet.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` for a profile that cannot be; `ErrorKind::Board` if the board cannot be reached, or the runner
+    /// cannot run there.
+    pub fn open(name: &str, profile: &SshProfile, context: &BoardContext) -> Result<Ssh> {
+        let folder = &profile.folder;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
+        if !folder.starts_with('/') || !folder.chars().all(plain) {
+            return Err(Error::user(format!("`folder` of {name} is {folder:?}"))
+                .hint("name a folder on the board from its root, of letters, digits and ./_-+@ only"));
+        }
+        let mut ssh = Ssh {
+            name: name.to_owned(),
+            profile: profile.clone(),
+            context: context.clone(),
+            runner: String::new(),
+            connection: Mutex::new(None),
+        };
+        ssh.runner = ssh.place()?;
+        Ok(ssh)
+    }
+
+    /// A command on the board; `line` is for its shell.
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new("ssh");
+        command.args(OPTIONS).args(&self.profile.options).arg(&self.profile.host).arg(line);
+        command
+    }
+
+    /// Runs a command on the board; its output.
+    fn ask(&self, line: &str, input: Stdio) -> Result<String> {
+        let output = self.command(line).stdin(input).output();
+        let output =
+            output.board(|| "cannot start ssh".into()).map_err(|e| e.hint("apt-get install openssh-client"))?;
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        match (output.status.success(), output.status.code()) {
+            (true, _) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            // What ssh itself fails with.
+            (false, Some(255)) => Err(Error::board(format!("cannot reach {}: {said}", self.profile.host))
+                .hint(format!("try it by hand: ssh {} true", self.profile.host))),
+            (false, _) => Err(Error::board(format!("a command on {} failed: {said}", self.profile.host))),
+        }
+    }
+
+    /// Puts a runner on the board that runs there; its path.
+    fn place(&self) -> Result<String> {
+        (self.context.progress)(&format!("connecting to {}", self.profile.host));
+        // A shell may say something before: the last line counts.
+        let said = self.ask("uname -m", Stdio::null())?;
+        let machine = said.lines().last().unwrap_or_default().trim().to_owned();
+        // The one beside this command saves a compilation, where it runs.
+        if machine == std::env::consts::ARCH {
+            if let Ok(path) = runner_beside_command().and_then(|own| self.push(&own)) {
+                return Ok(path);
+            }
+        }
+        self.push(&qemu::static_runner(&machine, &self.context.cache, &self.context)?)
+    }
+
+    /// Puts a program on the board, by its digest, unless it is there, and runs it once; others are removed.
+    fn push(&self, program: &Path) -> Result<String> {
+        let bytes = fs::read(program).board(|| format!("cannot read {}", program.display()))?;
+        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let folder = &self.profile.folder;
+        let path = format!("{folder}/runner-{digest}");
+        // It is obeyed by whoever runs it: nobody else may have put it there.
+        let line = format!(
+            "umask 077; mkdir -p {folder} && test -O {folder} && \
+             if echo '{digest}  {path}' | sha256sum -c > /dev/null 2>&1; then echo there; else \
+             rm -f {folder}/runner-*; fi"
+        );
+        let there = self.ask(&line, Stdio::null()).map_err(|e| {
+            e.hint(format!("{folder} must be a folder of the user that logs in; set `folder` in the board's profile"))
+        })?;
+        if there.lines().last() != Some("there") {
+            (self.context.progress)(&format!("copying the runner to {}", self.profile.host));
+            let line = format!(
+                "cat > {path}.$$ && echo \"{digest}  {path}.$$\" | sha256sum -c > /dev/null && chmod 700 {path}.$$ && \
+                 mv {path}.$$ {path} || {{ rm -f {path}.$$; exit 1; }}"
+            );
+            let input = File::open(program).board(|| format!("cannot read {}", program.display()))?;
+            self.ask(&line, input.into())
+                .map_err(|e| e.hint(format!("{folder} on the board needs {} MB", (bytes.len() >> 20) + 1)))?;
+        }
+        self.ask(&format!("{path} version"), Stdio::null()).map_err(|e| {
+            Error::board(format!("the runner does not run in {folder} on {}", self.profile.host))
+                .because(e)
+                .hint("the folder's file system may be mounted noexec: set `folder` in the board's profile")
+        })?;
+        Ok(path)
+    }
+
+    fn connect(&self) -> Result<Connection> {
+        let words: Vec<&str> = self.profile.r#become.iter().map(String::as_str).collect();
+        let line = format!("exec {} {} serve {}", words.join(" "), self.runner, self.profile.folder);
+        Connection::open(self.command(&line), &self.context)
+    }
+
+    /// Carries out an order that needs nothing beside it, and reads the reply.
+    fn simple(&self, order: Order) -> Result<Response> {
+        let folder = self.folder()?;
+        put(&Request { board: self.describe(), order }, folder.path(), self.cache())?;
+        self.carry_out(&[], folder.path()).map_err(Error::from)?;
+        read_response(folder.path())
+    }
+}
+
+impl Transport for Ssh {
+    fn describe(&self) -> Description {
+        let capabilities = Capabilities {
+            disposable: false,
+            deterministic: false,
+            // Two cells at once would measure each other.
+            parallel: 1,
+            flash_counters: Ability::Unknown,
+            tracing: Ability::Unknown,
+            power_meters: Ability::Unknown,
+            processor_counters: Ability::Unknown,
+        };
+        Description { capabilities, places: Places::default() }
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        // Any order that succeeds makes the runner say what the machine is.
+        let directory = Some(Path::new(&self.profile.folder).join("empty"));
+        let volume = Volume { directory, ..Volume::usual(FileSystem::Directory) };
+        match self.simple(Order::Prepare { step: Step::Format { volume } })? {
+            Response::Ready { mut facts } => {
+                let beat = BEAT.as_secs().to_string();
+                for (name, value) in
+                    [("board.name", &self.name), ("board.host", &self.profile.host), ("board.heartbeat_s", &beat)]
+                {
+                    facts.insert(name.into(), value.clone());
+                }
+                Ok(facts)
+            }
+            other => Err(Error::bug(format!("the runner's first reply is {other:?}"))),
+        }
+    }
+
+    fn offers(&self, volume: &Volume) -> Result<Offer> {
+        match volume.medium {
+            Medium::Directory => Ok(Offer::Sure),
+            _ if volume.volatile() => Ok(Offer::Try),
+            _ => Err(Error::board(format!("{} is not measured on boards that ssh reaches", volume.name()))
+                .hint("mount it on the board and name its folder in the profile: directory = \"/mnt/flash\"")),
+        }
+    }
+
+    fn cache(&self) -> &Cache {
+        &self.context.cache
+    }
+
+    fn folder(&self) -> Result<TempDir> {
+        tempfile::tempdir().board(|| "cannot create a temporary folder".into())
+    }
+
+    fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
+        let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() {
+            *kept = Some(self.connect().map_err(|error| Failed { lost: true, ..Failed::from(error) })?);
+        }
+        let Some(connection) = kept.as_mut() else { return Err(Error::bug("there is no connection").into()) };
+        let done = connection.order(folder, &self.context);
+        // Whatever went wrong, nobody knows what the other side still says of it.
+        if done.is_err() {
+            *kept = None;
+        }
+        done
+    }
+
+    fn alone(&self) -> Result<Option<File>> {
+        self.context.cache.lock(&format!("board-{}", self.name)).map(Some)
+    }
+
+    fn resolve(&self, volume: &Volume) -> Result<Volume> {
+        if volume.medium != Medium::Directory {
+            return Ok(volume.clone());
+        }
+        let usual = || Path::new(&self.profile.folder).join("volume");
+        let named = volume.directory.clone().or_else(|| self.profile.directory.clone());
+        Ok(Volume { directory: Some(named.unwrap_or_else(usual)), ..volume.clone() })
+    }
+
+    fn lost(&self, attempt: u32, error: &Error) {
+        (self.context.progress)(&format!("{} was lost ({attempt}): {}; trying again", self.name, error.message()));
+        // A board that restarts is not there at once.
+        std::thread::sleep(BEAT);
+    }
+
+    fn clean(&self, plan: &Plan) {
+        let Some(directory) = &plan.volume.directory else { return };
+        let ours = [TARGET_FILE, FILLER_FILE, FILES_FOLDER, DATABASE_FOLDER].map(|name| directory.join(name));
+        let argv = ["rm", "-rf", "--"].into_iter().map(PathBuf::from).chain(ours);
+        let argv = argv.map(|word| word.to_string_lossy().into_owned()).collect();
+        // The next cell's preparation would do it as well.
+        let _ = self.simple(Order::Exec { argv });
+    }
+}
