@@ -3,13 +3,14 @@
 use crate::measured::{Console, Failed, Measured};
 use crate::orders::{put, read_measured, read_response};
 use crate::transport::{Offer, Transport};
-use pocketstone_core::board::{Board as Description, Capabilities};
+use pocketstone_core::board::{Ability, Board as Description, Capabilities};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::OnceLock;
 
@@ -85,6 +86,17 @@ impl Board {
             (Some(version), _) => Ok(version.clone()),
             (None, Some(failure)) => Err(failure.clone().into()),
             (None, None) => Err(Error::board(format!("the board does not report the engine {}", engine.name()))),
+        }
+    }
+
+    /// What can be measured on the board, and what not and why, by name: found by attempts there.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not answer.
+    pub fn abilities(&self) -> Result<BTreeMap<String, Ability>> {
+        match self.ordered(&[], Order::Abilities, |_, reply| Ok(reply))? {
+            Response::Abilities { found } => Ok(found),
+            other => Err(Error::bug(format!("the board's reply is not what it can do: {other:?}"))),
         }
     }
 

@@ -374,6 +374,13 @@ pub enum StudyCommand {
 pub enum BoardCommand {
     /// List the boards
     List,
+    /// Add a board that ssh reaches: tries what it can, and writes its profile
+    Add(BoardAddArguments),
+    /// Say what a board can measure and what not, why, and what would help
+    Doctor {
+        /// The board
+        name: String,
+    },
     /// Build a virtual board's kernel, runner, initramfs and saved state
     Build {
         /// The board
@@ -397,6 +404,31 @@ pub enum BoardCommand {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+}
+
+/// Arguments of `board add`.
+#[derive(Debug, Args)]
+pub struct BoardAddArguments {
+    /// The name to give to it
+    pub name: String,
+    /// The host, as ssh and ~/.ssh/config know it, such as root@192.168.1.7
+    #[arg(long, value_name = "HOST")]
+    pub ssh: String,
+    /// An option for ssh, such as -p2222; repeatable
+    #[arg(long = "ssh-option", value_name = "OPTION", allow_hyphen_values = true)]
+    pub ssh_options: Vec<String>,
+    /// Folder on the board for the runner [default: /var/tmp/pocketstone-runner]
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<String>,
+    /// Directory on the board whose file system is measured [default: a folder in that folder]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// What starts the runner with more rights, such as "sudo -n"
+    #[arg(long = "become", value_name = "COMMAND")]
+    pub r#become: Option<String>,
+    /// Replace an existing profile of that name
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Arguments of `flashmon`.

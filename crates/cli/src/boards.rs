@@ -50,14 +50,34 @@ pub fn costs_file(cache: &Cache) -> Option<PathBuf> {
     Some(cache.folder("costs").ok()?.join("cells.json"))
 }
 
+/// The folder of the user's own boards: `pocketstone/boards` in `$XDG_CONFIG_HOME` or `~/.config`; `None` without a home.
+pub fn own_boards() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let config = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")));
+    config.map(|config| config.join("pocketstone/boards"))
+}
+
+/// The profile of a board: a file's path, a name in [`devices`], or one in [`own_boards`].
+///
+/// # Errors
+/// As [`Profile::load`].
+pub fn profile(name: &str) -> Result<Profile> {
+    let own = own_boards().map(|folder| folder.join(format!("{name}.toml")));
+    match own.filter(|own| own.is_file() && !devices().join(format!("{name}.toml")).exists()) {
+        Some(own) => Profile::load(&devices(), &own.to_string_lossy()),
+        None => Profile::load(&devices(), name),
+    }
+}
+
 fn open(name: &str) -> Result<Board> {
-    let profile = Profile::load(&devices(), name)?;
-    pocketstone_board::open(&profile, false, &context()?)
+    pocketstone_board::open(&profile(name)?, false, &context()?)
 }
 
 /// `board list`.
 pub fn list() -> Result<u8> {
-    for profile in pocketstone_board::list(&devices())? {
+    let own =
+        own_boards().filter(|folder| folder.is_dir()).map(|folder| pocketstone_board::list(&folder)).transpose()?;
+    for profile in pocketstone_board::list(&devices())?.into_iter().chain(own.unwrap_or_default()) {
         say!("{:<12} {:<8} {}", profile.name, profile.way(), profile.description);
     }
     Ok(0)

@@ -10,6 +10,7 @@ mod advise;
 mod again;
 mod arguments;
 mod boards;
+mod boards_add;
 mod compare;
 mod energy;
 mod huge_pages;
@@ -25,7 +26,7 @@ mod workloads;
 
 use arguments::{AdviseCommand, Arguments, BoardCommand, Command, StudyCommand};
 use clap::{CommandFactory, Parser};
-use pocketstone_board::{Cache, KINDS, Profile};
+use pocketstone_board::{Cache, KINDS};
 use pocketstone_core::Result;
 use pocketstone_study::results::store::Store;
 use pocketstone_study::run::costs::Costs;
@@ -68,6 +69,8 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Study(StudyCommand::Check { file, many_cells }) => check(&file, many_cells),
         Command::Board(command) => match command {
             BoardCommand::List => boards::list(),
+            BoardCommand::Add(arguments) => boards_add::add(&arguments),
+            BoardCommand::Doctor { name } => boards_add::doctor(&boards::profile(&name)?),
             BoardCommand::Build { name } => boards::build(&name),
             BoardCommand::Start { name } => boards::start(&name),
             BoardCommand::Shell { name } => boards::shell(&name),
@@ -92,7 +95,7 @@ fn dispatch(command: Command) -> Result<u8> {
 
 fn check(file: &Path, many_cells: bool) -> Result<u8> {
     let study = read_study(file)?;
-    let own = Profile::load(&boards::devices(), &study.board);
+    let own = boards::profile(&study.board);
     let own = own.map_err(|e| study.error_at(study.board_place.clone(), e))?;
     let cache = Cache::of_user().ok();
     let costs = cache.and_then(|c| boards::costs_file(&c)).map(|file| Costs::load(&file)).unwrap_or_default();

@@ -38,7 +38,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     // A run that goes on does so where it began.
     let directory = directory.or_else(|| begun.as_ref()?.directory.clone());
     let cold = arguments.cold || begun.as_ref().is_some_and(|b| b.cold);
-    let profile = Profile::load(&devices(), &name).map_err(|e| match forced {
+    let profile = boards::profile(&name).map_err(|e| match forced {
         Some(_) => e,
         None => study.error_at(study.board_place.clone(), e),
     })?;

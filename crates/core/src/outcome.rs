@@ -2,6 +2,7 @@
 
 pub use crate::unavailable::{Quantity, Unavailable};
 
+use crate::board::Ability;
 use crate::database::{DatabaseEngine, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,6 +55,11 @@ pub enum Response {
         offered: BTreeMap<DatabaseEngine, String>,
         /// Why the others cannot be had.
         missing: BTreeMap<DatabaseEngine, Failure>,
+    },
+    /// What can be measured, and what not and why, by name.
+    Abilities {
+        /// Each quantity.
+        found: BTreeMap<String, Ability>,
     },
     /// A command ended.
     Executed {

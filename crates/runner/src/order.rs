@@ -1,8 +1,8 @@
 //! One order: read it, carry it out, leave the reply in a folder.
 
 use crate::context::Context;
-use crate::measure;
 use crate::volume;
+use crate::{measure, probes};
 use pocketstone_core::board::Board;
 use pocketstone_core::database::DatabaseSpec;
 use pocketstone_core::error::Context as _;
@@ -50,6 +50,7 @@ fn execute(request: Request, beside: &Path, folder: &Path) -> Result<Response> {
             Ok(Response::Measured { outcome: Box::new(outcome) })
         }
         Order::Engines => Ok(measure::engines()),
+        Order::Abilities => Ok(Response::Abilities { found: probes::abilities() }),
         Order::Exec { argv } => {
             let [program, arguments @ ..] = &argv[..] else {
                 return Err(Error::user("no command given"));

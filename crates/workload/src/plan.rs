@@ -46,6 +46,8 @@ pub enum Order {
     },
     /// Say which database engines there are.
     Engines,
+    /// Say what can be measured on this machine, and what not and why.
+    Abilities,
     /// Run a command and hand back its output and exit status.
     Exec {
         /// Program and arguments.
@@ -61,7 +63,7 @@ impl Order {
         match self {
             Order::Prepare { step: Step::Load { database, .. } } => Some(&database.trace),
             Order::Measure { plan } => plan.workload.database().map(|database| database.trace.as_str()),
-            Order::Prepare { .. } | Order::Engines | Order::Exec { .. } | Order::Shell => None,
+            Order::Prepare { .. } | Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => None,
         }
     }
 

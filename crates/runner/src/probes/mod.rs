@@ -9,10 +9,15 @@ mod flash;
 mod usage;
 
 use crate::context::Context;
-use pocketstone_core::Result;
+use pocketstone_core::board::Ability;
 use pocketstone_core::error::Context as _;
-use pocketstone_core::outcome::{Outcome, Unavailable};
-use std::collections::BTreeSet;
+use pocketstone_core::outcome::{Outcome, Quantity, Unavailable};
+use pocketstone_core::{Error, Result};
+use pocketstone_probe::conditions::Machine;
+use pocketstone_probe::ensure_tracefs;
+use pocketstone_probe::flashmon::first_nand;
+use pocketstone_probe::meters::Found;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -82,6 +87,32 @@ pub trait Probe {
 
     /// The program has ended; what was found goes into the outcome.
     fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()>;
+}
+
+/// What can be measured on this machine, each found by an attempt.
+pub fn abilities() -> BTreeMap<String, Ability> {
+    let frequencies = match Machine::default().frequencies_khz().is_empty() {
+        false => Ok(()),
+        true => Err(Error::board("/sys/devices/system/cpu/cpu0/cpufreq is missing")
+            .hint("use a kernel with cpufreq on a machine that is not virtual")),
+    };
+    let meters = match Found::on(Path::new("/")).unavailable() {
+        Some(Unavailable { what: Quantity::Energy, why, cure }) => Ability::no(&Error::board(why).hint(cure)),
+        _ => Ability::Yes,
+    };
+    let caches = fs::OpenOptions::new().write(true).open("/proc/sys/vm/drop_caches");
+    let caches = caches.board(|| "caches are not this user's to drop".into()).map_err(|e| {
+        e.hint("only pages of the measured files are evicted; log in as root, or set `become` in the board's profile")
+    });
+    [
+        ("flash operations", Ability::found(&first_nand())),
+        ("kernel tracing", Ability::found(&ensure_tracefs())),
+        ("processor frequencies", Ability::found(&frequencies)),
+        ("power meters", meters),
+        ("dropping all caches", Ability::found(&caches)),
+    ]
+    .map(|(name, ability)| (name.to_owned(), ability))
+    .into()
 }
 
 /// The probes of a cell, the innermost first: they begin in the reverse order, and end and collect in this one.

@@ -1,0 +1,97 @@
+//! `pocketstone board add` and `board doctor`.
+
+use crate::arguments::BoardAddArguments;
+use crate::boards::{context, own_boards};
+use crate::progress;
+use pocketstone_board::{Board, Profile};
+use pocketstone_core::board::Ability;
+use pocketstone_core::database::DatabaseEngine;
+use pocketstone_core::error::Context;
+use pocketstone_core::volume::Volume;
+use pocketstone_core::{Error, Result};
+use std::fs;
+
+/// Volumes that a board is asked for.
+const VOLUMES: [&str; 8] = ["directory", "jffs2", "ubifs", "yaffs2", "scmfs", "scmfs-fuse", "tmpfs", "ext4"];
+
+/// Tries a board, and writes its profile into the folder of the user's boards.
+///
+/// # Errors
+/// `ErrorKind::User` if there is a board of that name, or the profile cannot be written; `ErrorKind::Board` if the
+/// board cannot be reached: nothing is written then.
+pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
+    let name = &arguments.name;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if name.is_empty() || !name.chars().all(plain) {
+        return Err(Error::user(format!("`{name}` is no name for a board")).hint("use letters, digits, - and _"));
+    }
+    let folder = own_boards().ok_or_else(|| Error::user("HOME is not set").hint("set HOME or XDG_CONFIG_HOME"))?;
+    let path = folder.join(format!("{name}.toml"));
+    if (path.exists() || crate::boards::devices().join(format!("{name}.toml")).exists()) && !arguments.force {
+        return Err(Error::user(format!("there is a board `{name}` already")).hint("choose another name, or --force"));
+    }
+    let mut profile = toml::Table::new();
+    profile.insert("kind".into(), "ssh".into());
+    profile.insert("description".into(), format!("{} by ssh", arguments.ssh).into());
+    profile.insert("host".into(), arguments.ssh.clone().into());
+    if !arguments.ssh_options.is_empty() {
+        profile.insert("options".into(), arguments.ssh_options.clone().into());
+    }
+    if let Some(folder) = &arguments.folder {
+        profile.insert("folder".into(), folder.clone().into());
+    }
+    if let Some(directory) = &arguments.directory {
+        profile.insert("directory".into(), directory.to_string_lossy().into_owned().into());
+    }
+    if let Some(words) = &arguments.r#become {
+        let words: Vec<toml::Value> = words.split_whitespace().map(toml::Value::from).collect();
+        profile.insert("become".into(), words.into());
+    }
+    let text = toml::to_string(&profile).map_err(|e| Error::bug("a profile has no text").because(e))?;
+    let failed = || format!("cannot write {}", path.display());
+    fs::create_dir_all(&folder).user(failed)?;
+    // Tried before anybody else can see it.
+    let tried = tempfile::Builder::new().prefix(name).suffix(".toml").tempfile_in(&folder).user(failed)?;
+    fs::write(tried.path(), &text).user(failed)?;
+    let loaded = Profile::load(&folder, &tried.path().to_string_lossy())?;
+    doctor(&Profile { name: name.clone(), ..loaded })?;
+    tried.persist(&path).map_err(|e| e.error).user(failed)?;
+    say!("\nwritten: {}\nuse it: pocketstone run STUDY.toml --board {name}", path.display());
+    Ok(0)
+}
+
+/// Says what a board can and cannot do.
+///
+/// # Errors
+/// `ErrorKind::Board` if it cannot be reached.
+pub fn doctor(profile: &Profile) -> Result<u8> {
+    let board = pocketstone_board::open(profile, false, &context()?)?;
+    let abilities = board.abilities();
+    progress::clear();
+    say!("{}: {}", board.name(), profile.description);
+    board.facts().iter().for_each(|(fact, value)| say!("  {fact}: {value}"));
+    say!("measures");
+    abilities?.iter().for_each(|(what, ability)| tell(what, ability));
+    say!("volumes");
+    for name in VOLUMES {
+        tell(name, &Ability::found(&Volume::named(name).and_then(|volume| board.offers(&volume))));
+    }
+    say!("databases");
+    DatabaseEngine::ALL.into_iter().for_each(|engine| tell(engine.name(), &of_engine(&board, engine)));
+    Ok(0)
+}
+
+fn of_engine(board: &Board, engine: DatabaseEngine) -> Ability {
+    Ability::found(&board.engine(engine))
+}
+
+fn tell(what: &str, ability: &Ability) {
+    match ability {
+        Ability::Yes => say!("  yes  {what}"),
+        Ability::Unknown => say!("  ?    {what}"),
+        Ability::No(failure) => {
+            say!("  no   {what}: {}", failure.message);
+            failure.hint.iter().for_each(|hint| say!("       fix: {hint}"));
+        }
+    }
+}
