@@ -100,14 +100,25 @@ impl Ssh {
         let machine = said.lines().last().unwrap_or_default().trim().to_owned();
         // The one beside this command saves a compilation, where it runs.
         if machine == std::env::consts::ARCH {
-            if let Ok(path) = runner_beside_command().and_then(|own| self.push(&own)) {
+            let path = self.push(&runner_beside_command()?)?;
+            if self.runs(&path).is_ok() {
                 return Ok(path);
             }
         }
-        self.push(&qemu::static_runner(&machine, &self.context.cache, &self.context)?)
+        let path = self.push(&qemu::static_runner(&machine, &self.context.cache, &self.context)?)?;
+        self.runs(&path).map(|()| path)
     }
 
-    /// Puts a program on the board, by its digest, unless it is there, and runs it once; others are removed.
+    fn runs(&self, path: &str) -> Result<()> {
+        let folder = &self.profile.folder;
+        self.ask(&format!("{path} version"), Stdio::null()).map(drop).map_err(|e| {
+            Error::board(format!("the runner does not run in {folder} on {}", self.profile.host))
+                .because(e)
+                .hint("the folder's file system may be mounted noexec: set `folder` in the board's profile")
+        })
+    }
+
+    /// Puts a program on the board, by its digest, unless it is there; others are removed.
     fn push(&self, program: &Path) -> Result<String> {
         let bytes = fs::read(program).board(|| format!("cannot read {}", program.display()))?;
         let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -132,11 +143,6 @@ impl Ssh {
             self.ask(&line, input.into())
                 .map_err(|e| e.hint(format!("{folder} on the board needs {} MB", (bytes.len() >> 20) + 1)))?;
         }
-        self.ask(&format!("{path} version"), Stdio::null()).map_err(|e| {
-            Error::board(format!("the runner does not run in {folder} on {}", self.profile.host))
-                .because(e)
-                .hint("the folder's file system may be mounted noexec: set `folder` in the board's profile")
-        })?;
         Ok(path)
     }
 

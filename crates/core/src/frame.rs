@@ -223,6 +223,26 @@ mod tests {
         assert_eq!(bytes, [&b"PKSTFRM1\x03\0\0\0"[..], &CRC, b"\x08\0\0\0\0\0\0\0\x01\0\0\0axyz"].concat());
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_comes_is_frames_or_an_error(bytes: Vec<u8>, cut in 0usize..600, with in 0u8..3) {
+            let whole = self::bytes();
+            let start = &whole[..cut.min(whole.len())];
+            let mixed = match with {
+                0 => bytes,
+                1 => [start, &bytes].concat(),
+                _ => [&bytes, start, &bytes].concat(),
+            };
+            let mut frames = Frames::default();
+            let mut rest = &mixed[..];
+            while frames.hear(&mut rest).unwrap() {}
+            // No panic, and no more than was said.
+            let found = taken(&mut frames).unwrap_or_default();
+            let said: usize = found.iter().map(|frame| { let mut sent = Vec::new(); frame.send(&mut sent).unwrap(); sent.len() }).sum();
+            proptest::prop_assert!(said <= mixed.len());
+        }
+    }
+
     #[test]
     fn whatever_is_changed_is_noticed() {
         let bytes = bytes();

@@ -1,0 +1,253 @@
+//! Boards that ssh reaches, with the real ssh and sshd: a ProxyCommand is the whole network.
+
+use pocketstone_testing::wait::until;
+use pocketstone_testing::{Skip, or_skip, program};
+use pocketstone_tests::command::{Process, Ran, lab, pocketstone, run, write};
+use pocketstone_tests::results;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+const STUDY: &str = r#"title = "t"
+board = "host"
+repetitions = 1
+[[experiment]]
+name = "files"
+[experiment.factors]
+file_system = "tmpfs"
+workload = "files"
+operation = "append"
+file_bytes = "64KiB"
+requests = 16
+[[experiment]]
+name = "database"
+traced = "none"
+[experiment.factors]
+file_system = "directory"
+workload = "pocketdata-a"
+engine = ["sqlite", "redb"]
+operations = 40
+"#;
+
+/// A folder with a profile `far.toml` of a board that is this machine, reached by ssh.
+struct Far {
+    home: TempDir,
+}
+
+impl Far {
+    fn new() -> Result<Far, Skip> {
+        let sshd = program("sshd", "openssh-server")?;
+        let keygen = program("ssh-keygen", "openssh-client")?;
+        // Its own folder, which it wants when it is root's.
+        if rustix::process::geteuid().is_root() {
+            fs::create_dir_all("/run/sshd").expect("a folder for sshd");
+        }
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = home.path();
+        for name in ["host_key", "key"] {
+            let made =
+                Command::new(&keygen).args(["-q", "-t", "ed25519", "-N", "", "-f", name]).current_dir(folder).status();
+            assert!(made.expect("ssh-keygen runs").success());
+        }
+        let at = folder.display();
+        let public = fs::read_to_string(folder.join("host_key.pub")).expect("a key");
+        write(folder, "known", &format!("board {public}"));
+        write(
+            folder,
+            "sshd.config",
+            &format!(
+                "HostKey {at}/host_key\nAuthorizedKeysFile {at}/key.pub\nStrictModes no\nUsePAM no\nPidFile none\n\
+                 SetEnv TMPDIR={at}\n"
+            ),
+        );
+        let user = String::from_utf8(Command::new("id").arg("-un").output().expect("id").stdout).expect("a name");
+        let proxy = format!("{} -i -f {at}/sshd.config -E {at}/sshd.log", sshd.display());
+        write(
+            folder,
+            "ssh.config",
+            &format!(
+                "Host board\n  User {}\n  HostKeyAlias board\n  IdentityFile {at}/key\n  IdentitiesOnly yes\n  \
+                 UserKnownHostsFile {at}/known\n  ProxyCommand {proxy}\n",
+                user.trim()
+            ),
+        );
+        let far = Far { home };
+        far.profile("far.toml", &far.folder());
+        Ok(far)
+    }
+
+    fn profile(&self, name: &str, folder: &Path) {
+        let (config, folder) = (self.path().join("ssh.config"), folder.display());
+        let options = format!("options = [\"-F\", \"{}\"]", config.display());
+        write(self.path(), name, &format!("kind = \"ssh\"\nhost = \"board\"\n{options}\nfolder = \"{folder}\"\n"));
+    }
+
+    fn path(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The runner's folder on the board.
+    fn folder(&self) -> PathBuf {
+        self.path().join("remote")
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Ran {
+        lab(self.path(), arguments)
+    }
+
+    /// A run that goes on meanwhile.
+    fn begin(&self, arguments: &[&str]) -> Child {
+        let mut begun = pocketstone(self.path(), arguments);
+        begun.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the lab runs")
+    }
+
+    /// The processes of the board: all whose folder, program or files are in its own.
+    fn processes(&self) -> Vec<Process> {
+        let folder = self.folder();
+        let pids = fs::read_dir("/proc").expect("/proc").flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let here = |process: &Process| {
+            ["exe", "cwd"].iter().any(|link| process.link(link).is_some_and(|to| to.starts_with(&folder)))
+        };
+        pids.filter_map(Process::of).filter(|process| !process.ended && here(process)).collect()
+    }
+
+    fn sleeping(&self) -> Option<Process> {
+        self.processes().into_iter().find(|process| process.name == "sleep")
+    }
+}
+
+#[test]
+fn a_board_by_ssh_measures_what_this_machine_does() {
+    let far = or_skip!(Far::new());
+    write(far.path(), "study.toml", STUDY);
+    far.lab(&["run", "study.toml", "--output", "here"]).ends_with(0);
+    let said = far.lab(&["run", "study.toml", "--board", "./far.toml", "--output", "there"]).ends_with(0);
+    said.says(&["measured on the board far"]);
+    let value = |run: &str, sql: &str| results::value::<String>(&far.path().join(run), sql);
+    for sql in [
+        "SELECT group_concat(outcome ->> '$.database.digest') FROM cell WHERE experiment = 'database'",
+        "SELECT group_concat(id || ' ' || status || ' ' || experiment) FROM cell",
+        "SELECT group_concat(n) FROM (SELECT count(*) AS n FROM call GROUP BY cell)",
+    ] {
+        assert_eq!(value("here", sql), value("there", sql), "{sql}");
+    }
+    assert_eq!(value("there", "SELECT value FROM run WHERE name = 'fact.board.name'"), "far");
+    // The runner is there once, for nobody else, and nothing of the cells is left.
+    let left: Vec<String> =
+        fs::read_dir(far.folder().join("volume")).unwrap().flatten().map(|e| format!("{e:?}")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(fs::metadata(far.folder()).unwrap().permissions().mode() & 0o777, 0o700);
+    let runners = || -> Vec<PathBuf> {
+        let all = fs::read_dir(far.folder()).unwrap().flatten().map(|entry| entry.path());
+        all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("runner-")).collect()
+    };
+    assert_eq!(runners().len(), 1);
+    until("the runner has ended", || far.processes().is_empty());
+
+    // One that is damaged is put there again, and an old one is removed.
+    let [runner] = &runners()[..] else { panic!("one runner") };
+    fs::remove_file(runner).unwrap();
+    fs::write(runner, "damaged").unwrap();
+    fs::write(far.folder().join("runner-old"), "old").unwrap();
+    far.lab(&["board", "exec", "./far.toml", "echo", "it works"]).ends_with(0).says(&["it works"]);
+    assert_eq!(&runners()[..], std::slice::from_ref(runner));
+    assert!(fs::metadata(runner).unwrap().len() > 100_000);
+}
+
+#[test]
+fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
+    let far = or_skip!(Far::new());
+    let attempts = |run: &str| -> String {
+        let sql =
+            "SELECT group_concat(coalesce(outcome ->> '$.facts.\"board.attempt\"', '1') || ' ' || status) FROM cell";
+        results::value(&far.path().join(run), sql)
+    };
+    let command = ["--board", "./far.toml", "--repetitions", "1", "--set", "file_system=tmpfs", "--"];
+    let begun = |output: &str, seconds: &str| {
+        far.begin(&[&["run", "--output", output], &command[..], &["sleep", seconds]].concat())
+    };
+    // The client, and then the runner, is killed in the middle of a cell.
+    for (output, victim) in [("client", "ssh"), ("runner", "runner-")] {
+        let mut child = begun(output, "3");
+        until("the program runs", || far.sleeping().is_some());
+        let program = far.sleeping().unwrap();
+        let of = |process: &Process| match victim {
+            "ssh" => process.name == "ssh",
+            name => process.name.starts_with(name),
+        };
+        let all = match victim {
+            "ssh" => Process::descendants(child.id()),
+            _ => far.processes(),
+        };
+        let victims: Vec<Process> = all.into_iter().filter(of).collect();
+        assert!(!victims.is_empty());
+        for process in &victims {
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_raw(process.pid as i32).unwrap(),
+                rustix::process::Signal::KILL,
+            );
+        }
+        until("the program of the lost attempt has ended", || !program.runs());
+        assert!(child.wait().unwrap().success(), "{output}");
+        // The plain cell was lost and tried again; its traced twin was not.
+        assert_eq!(attempts(output), "2 done,1 done", "{output}");
+    }
+
+    // The lab is killed: the end of its input is enough for the runner.
+    let mut child = begun("killed", "1000");
+    until("the program runs", || far.sleeping().is_some());
+    // Meanwhile the board is nobody else's.
+    let other = far.lab(&["board", "exec", "./far.toml", "true"]);
+    other.ends_with(4).complains(&["another lab is at work"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("the board is quiet", || far.processes().is_empty());
+    // What was measured before is not lost, and the run goes on.
+    let resumed = far.lab(&["run", "--resume", "killed", "--dry-run"]).ends_with(0);
+    resumed.says(&["sleep 1000"]);
+}
+
+#[test]
+fn a_board_that_cannot_be_used_says_why_and_what_would_help() {
+    let far = or_skip!(Far::new());
+    let exec = |profile: &str| far.lab(&["board", "exec", profile, "true"]);
+    far.profile("relative.toml", Path::new("somewhere"));
+    exec("./relative.toml").ends_with(1).complains(&["`folder`", "from its root"]);
+    far.profile("shell.toml", Path::new("/tmp/a b; rm x"));
+    exec("./shell.toml").ends_with(1).complains(&["`folder`", "letters"]);
+    far.profile("full.toml", Path::new("/proc/none"));
+    exec("./full.toml").ends_with(4).complains(&["/proc/none", "`folder`"]);
+    write(far.path(), "unknown.toml", "kind = \"ssh\"\nhost = \"board\"\nhots = 1\n");
+    exec("./unknown.toml").ends_with(1).complains(&["hots"]);
+    // Another host key than that which is known.
+    write(
+        far.path(),
+        "known",
+        &fs::read_to_string(far.path().join("key.pub")).map(|key| format!("board {key}")).unwrap(),
+    );
+    exec("./far.toml").ends_with(4).complains(&["cannot reach board", "ssh board true"]);
+}
+
+#[test]
+fn a_board_is_added_by_what_it_can() {
+    let far = or_skip!(Far::new());
+    let config = far.path().join("config");
+    let own = |arguments: &[&str]| run(pocketstone(far.path(), arguments).env("XDG_CONFIG_HOME", &config));
+    let (option, folder) = (format!("--ssh-option={}", far.path().join("ssh.config").display()), far.folder());
+    let add =
+        ["board", "add", "mine", "--ssh", "board", "--ssh-option=-F", &option, "--folder", folder.to_str().unwrap()];
+    own(&add).ends_with(0).says(&["kernel.release", "directory", "sqlite", "mine.toml"]);
+    own(&add).ends_with(1).complains(&["there is a board `mine` already", "--force"]);
+    own(&["board", "list"]).ends_with(0).says(&["virt-nand", "mine", "ssh"]);
+    own(&["board", "exec", "mine", "uname"]).ends_with(0).says(&["Linux"]);
+    own(&["board", "doctor", "mine"]).ends_with(0).says(&["volumes", "databases"]);
+    own(&["board", "add", "virt-nand", "--ssh", "board"]).ends_with(1).complains(&["already"]);
+    own(&["board", "add", "a/b", "--ssh", "board"]).ends_with(1).complains(&["no name"]);
+    own(&["board", "add", "none", "--ssh", "no-such-host.invalid"]).ends_with(4).complains(&["cannot reach"]);
+    let kept: Vec<_> =
+        fs::read_dir(config.join("pocketstone/boards")).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert_eq!(kept, ["mine.toml"]);
+}
