@@ -95,7 +95,10 @@ impl Board {
     /// `ErrorKind::Board` if it does not answer.
     pub fn abilities(&self) -> Result<BTreeMap<String, Ability>> {
         match self.ordered(&[], Order::Abilities, |_, reply| Ok(reply))? {
-            Response::Abilities { found } => Ok(found),
+            Response::Abilities { found } => {
+                let ability = |why: Option<_>| why.map_or(Ability::Yes, Ability::No);
+                Ok(found.into_iter().map(|(what, why)| (what, ability(why))).collect())
+            }
             other => Err(Error::bug(format!("the board's reply is not what it can do: {other:?}"))),
         }
     }

@@ -50,7 +50,8 @@ pub fn costs_file(cache: &Cache) -> Option<PathBuf> {
     Some(cache.folder("costs").ok()?.join("cells.json"))
 }
 
-/// The folder of the user's own boards: `pocketstone/boards` in `$XDG_CONFIG_HOME` or `~/.config`; `None` without a home.
+/// The folder of the user's own boards: `pocketstone/boards` in `$XDG_CONFIG_HOME` or `~/.config`; `None` without a
+/// home.
 pub fn own_boards() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let config = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")));

@@ -238,8 +238,9 @@ mod tests {
             while frames.hear(&mut rest).unwrap() {}
             // No panic, and no more than was said.
             let found = taken(&mut frames).unwrap_or_default();
-            let said: usize = found.iter().map(|frame| { let mut sent = Vec::new(); frame.send(&mut sent).unwrap(); sent.len() }).sum();
-            proptest::prop_assert!(said <= mixed.len());
+            let mut again = Vec::new();
+            found.iter().for_each(|frame| frame.send(&mut again).unwrap());
+            proptest::prop_assert!(again.len() <= mixed.len());
         }
     }
 

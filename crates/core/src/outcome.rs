@@ -2,7 +2,6 @@
 
 pub use crate::unavailable::{Quantity, Unavailable};
 
-use crate::board::Ability;
 use crate::database::{DatabaseEngine, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,8 +57,8 @@ pub enum Response {
     },
     /// What can be measured, and what not and why, by name.
     Abilities {
-        /// Each quantity.
-        found: BTreeMap<String, Ability>,
+        /// Each quantity, with the reason if it cannot be measured.
+        found: BTreeMap<String, Option<Failure>>,
     },
     /// A command ended.
     Executed {

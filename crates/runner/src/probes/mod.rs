@@ -9,9 +9,8 @@ mod flash;
 mod usage;
 
 use crate::context::Context;
-use pocketstone_core::board::Ability;
 use pocketstone_core::error::Context as _;
-use pocketstone_core::outcome::{Outcome, Quantity, Unavailable};
+use pocketstone_core::outcome::{Failure, Outcome, Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::conditions::Machine;
 use pocketstone_probe::ensure_tracefs;
@@ -89,29 +88,29 @@ pub trait Probe {
     fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()>;
 }
 
-/// What can be measured on this machine, each found by an attempt.
-pub fn abilities() -> BTreeMap<String, Ability> {
+/// What can be measured on this machine, each found by an attempt, and why not.
+pub fn abilities() -> BTreeMap<String, Option<Failure>> {
     let frequencies = match Machine::default().frequencies_khz().is_empty() {
         false => Ok(()),
         true => Err(Error::board("/sys/devices/system/cpu/cpu0/cpufreq is missing")
             .hint("use a kernel with cpufreq on a machine that is not virtual")),
     };
     let meters = match Found::on(Path::new("/")).unavailable() {
-        Some(Unavailable { what: Quantity::Energy, why, cure }) => Ability::no(&Error::board(why).hint(cure)),
-        _ => Ability::Yes,
+        Some(Unavailable { what: Quantity::Energy, why, cure }) => Err(Error::board(why).hint(cure)),
+        _ => Ok(()),
     };
     let caches = fs::OpenOptions::new().write(true).open("/proc/sys/vm/drop_caches");
-    let caches = caches.board(|| "caches are not this user's to drop".into()).map_err(|e| {
+    let caches = caches.board(|| "caches are not this user's to drop".into()).map(drop).map_err(|e| {
         e.hint("only pages of the measured files are evicted; log in as root, or set `become` in the board's profile")
     });
     [
-        ("flash operations", Ability::found(&first_nand())),
-        ("kernel tracing", Ability::found(&ensure_tracefs())),
-        ("processor frequencies", Ability::found(&frequencies)),
+        ("flash operations", first_nand().map(drop)),
+        ("kernel tracing", ensure_tracefs()),
+        ("processor frequencies", frequencies),
         ("power meters", meters),
-        ("dropping all caches", Ability::found(&caches)),
+        ("dropping all caches", caches),
     ]
-    .map(|(name, ability)| (name.to_owned(), ability))
+    .map(|(name, attempt)| (name.to_owned(), attempt.err().as_ref().map(Failure::from)))
     .into()
 }
 
