@@ -8,11 +8,16 @@
 //! 2. Otherwise only every sampling_down_factor-th sample counts: if the load is below down_threshold, the wanted
 //!    frequency falls by a step.
 //!
+//! 3. Today's revision first lowers it by a step for each period that cores idled for, where that is more than two
+//!    periods: the fewest of such cores' count. Such a core also has its load from before ([`super::sampling`]). What
+//!    is lowered so is forgotten unless rule 1 or 2 follows; if it leaves the wanted frequency at the minimum, rule 2
+//!    does nothing, and the frequency stays where it is.
+//!
 //! Thresholds 80 and 20, steps of 5% and a sampling_down_factor of 1 today and 5 in the old revision are facts of
-//! the published descriptions. From memory, unverified: falling, today's revision goes to the lowest operating
-//! point that is at least the wanted frequency and the old one to the highest that is at most it; today's lowers
-//! the wanted frequency by a step for every period that it missed while the domain was idle (a window longer than
-//! two periods), and gives such a core its load from before ([`super::sampling`]).
+//! the published descriptions, and rule 3 what mainline does since "cpufreq: conservative: Decrease frequency faster
+//! for deferred updates" (4.10) with "cpufreq: governors: Fix long idle detection logic in load calculation" (4.18).
+//! Falling, today's revision goes to the lowest operating point that is at least the wanted frequency and the old one
+//! to the highest that is at most it.
 //!
 //! | Tunable | Unit | Default |
 //! | --- | --- | --- |
@@ -87,13 +92,14 @@ impl Conservative {
             0 => 5,
             step => step,
         };
-        if !self.legacy && window.wall_ns > 2 * self.sampling_ns {
-            let missed = window.wall_ns / self.sampling_ns;
-            self.wanted_khz = self.wanted_khz.saturating_sub(missed.saturating_mul(step)).max(lowest);
-        }
+        let missed = window.idle_periods.unwrap_or(0).saturating_mul(step);
+        let wanted_khz = self.wanted_khz.saturating_sub(missed).max(lowest);
         if window.load > self.up_threshold {
             self.passed = 0;
-            self.wanted_khz = (self.wanted_khz + step).min(highest);
+            if wanted_khz == highest {
+                return None;
+            }
+            self.wanted_khz = (wanted_khz + step).min(highest);
             return Some(at_most(all, self.wanted_khz));
         }
         self.passed += 1;
@@ -101,10 +107,10 @@ impl Conservative {
             return None;
         }
         self.passed = 0;
-        if window.load >= self.down_threshold || self.wanted_khz == lowest && domain.khz == all[0] {
+        if window.load >= self.down_threshold || wanted_khz == lowest && (!self.legacy || domain.khz == all[0]) {
             return None;
         }
-        self.wanted_khz = self.wanted_khz.saturating_sub(step).max(lowest);
+        self.wanted_khz = wanted_khz.saturating_sub(step).max(lowest);
         Some(if self.legacy { at_most(all, self.wanted_khz) } else { at_least(all, self.wanted_khz) })
     }
 }

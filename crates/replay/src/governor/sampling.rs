@@ -24,8 +24,8 @@ struct Core {
 pub(super) struct Window {
     /// Highest load of a core in per cent.
     pub load: u64,
-    /// The window's length.
-    pub wall_ns: u64,
+    /// Periods that the core that idled least of those that idled long idled for; `None` where none idled long.
+    pub idle_periods: Option<u64>,
 }
 
 /// The timer of both ondemand governors: one sample in some periods, and the second part of a period under
@@ -96,18 +96,23 @@ impl Sampler {
     ///
     /// With `bursts` (a period), a core that was idle for longer than two periods is given the load that it had
     /// before, once: mainline kernels do so since 3.16, because the timer waits while a core is idle, and work
-    /// that comes in bursts would begin each of them slowly.
+    /// that comes in bursts would begin each of them slowly. How many periods such cores idled for is counted too
+    /// (since 4.10).
     pub(super) fn window(&mut self, domain: &Domain<'_>, io_is_busy: bool, bursts: Option<u64>) -> Option<Window> {
         let wall_ns = domain.now_ns.checked_sub(self.at_ns).filter(|w| *w > 0)?;
         self.at_ns = domain.now_ns;
         self.cores.resize(domain.cores.len(), Core::default());
-        let mut highest = 0;
+        let (mut highest, mut idle_periods) = (0, None);
         for (core, times) in self.cores.iter_mut().zip(domain.cores) {
             let worked = worked_ns(times, io_is_busy);
             let in_window = (worked - core.worked_ns).min(wall_ns);
             core.worked_ns = worked;
-            let idled_long = bursts.is_some_and(|period| wall_ns - in_window > 2 * period);
-            let load = if idled_long && core.last_load != 0 {
+            let idle_ns = wall_ns - in_window;
+            let idled_long = bursts.filter(|period| idle_ns > 2 * period);
+            if let Some(period) = idled_long {
+                idle_periods = Some(idle_periods.unwrap_or(u64::MAX).min(idle_ns / period));
+            }
+            let load = if idled_long.is_some() && core.last_load != 0 {
                 std::mem::take(&mut core.last_load)
             } else {
                 core.last_load = 100 * in_window / wall_ns;
@@ -115,7 +120,7 @@ impl Sampler {
             };
             highest = highest.max(load);
         }
-        Some(Window { load: highest, wall_ns })
+        Some(Window { load: highest, idle_periods })
     }
 }
 
