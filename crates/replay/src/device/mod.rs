@@ -38,6 +38,9 @@ pub struct Device {
     /// Cycles of this device for a nanosecond on a core of the machine that recorded a run, where a study does not
     /// calibrate it otherwise.
     pub cycles_per_recorded_ns: f64,
+    /// Ticks of its kernel in a second, where known: the grid of the phone era's timers.
+    #[serde(default)]
+    pub hz: Option<u32>,
     /// Governors' settings that differ from their own defaults: by governor, then by the tunable's name.
     pub tunables: BTreeMap<String, BTreeMap<String, String>>,
     /// Constants of `E = t (P_cpu + P_mem)` for flash file systems, where a publication gives them.

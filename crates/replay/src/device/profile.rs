@@ -98,6 +98,7 @@ impl Reader<'_> {
                 of.insert(tunable, value.into_inner().value.into_inner());
             }
         }
+        let hz = raw.hz.as_ref().map(|hz| self.ticks(hz)).transpose()?;
         let mut flash_energy: Vec<FlashEnergy> = Vec::new();
         for row in raw.flash_energy {
             flash_energy.push(self.flash_energy(row, &flash_energy)?);
@@ -112,11 +113,22 @@ impl Reader<'_> {
             storage,
             memory_share: self.number("memory_share", &raw.memory_share, 0.0..=1.0)?,
             cycles_per_recorded_ns: self.number("cycles_per_recorded_ns", &raw.cycles_per_recorded_ns, 1e-3..=1e3)?,
+            hz,
             tunables,
             flash_energy,
             sources: self.sources,
             text: self.at.text.to_owned(),
         })
+    }
+
+    fn ticks(&mut self, raw: &At<Scalar<i64>>) -> Result<u32> {
+        let hz = raw.get_ref().value.get_ref();
+        let Some(ticks) = u32::try_from(*hz).ok().filter(|n| (1..=10_000).contains(n)) else {
+            let wrong = format!("a kernel cannot have {hz} ticks a second");
+            return Err(self.at.error(raw.span(), wrong, "give its CONFIG_HZ, from 1 to 10000"));
+        };
+        self.source("hz", raw.span(), &raw.get_ref().source)?;
+        Ok(ticks)
     }
 
     fn cluster(&mut self, raw: At<raw::Cluster>) -> Result<Cluster> {

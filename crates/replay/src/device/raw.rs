@@ -39,6 +39,7 @@ pub(super) struct Profile {
     pub memory_share: At<Scalar<f64>>,
     pub cycles_per_recorded_ns: At<Scalar<f64>>,
     pub storage: Storage,
+    pub hz: Option<At<Scalar<i64>>>,
     #[serde(default)]
     pub governor: BTreeMap<String, BTreeMap<String, At<Scalar<String>>>>,
     #[serde(default)]

@@ -31,8 +31,13 @@ const fn tunable(name: &'static str, unit: &'static str, default: &'static str) 
 const UP_THRESHOLD: Tunable = tunable("up_threshold", "%", "80");
 const IO_IS_BUSY: Tunable = tunable("io_is_busy", "0 or 1", "0");
 const POWERSAVE_BIAS: Tunable = tunable("powersave_bias", "thousandths", "0");
+const KERNEL: Tunable = tunable("kernel", "version", "6.12");
+const HZ: Tunable = tunable("hz", "ticks a second", "the device's, else 250");
+const OLD_HZ: Tunable = tunable("hz", "ticks a second", "the device's, else 100");
+const RATE: &str = "by kernel, transition latency and hz, at least two ticks";
 const OLD_RATE: &str = "1000 x the transition latency, at least 10000";
 
+/// Tunables of both revisions of conservative but those of their kernels.
 const fn conservative(rate: &'static str, down_factor: &'static str) -> [Tunable; 5] {
     [
         UP_THRESHOLD,
@@ -42,6 +47,15 @@ const fn conservative(rate: &'static str, down_factor: &'static str) -> [Tunable
         tunable("sampling_down_factor", "samples", down_factor),
     ]
 }
+
+const CONSERVATIVE: [Tunable; 7] = {
+    let [a, b, c, d, e] = conservative(RATE, "1");
+    [a, b, c, d, e, HZ, KERNEL]
+};
+const CONSERVATIVE_LEGACY: [Tunable; 6] = {
+    let [a, b, c, d, e] = conservative(OLD_RATE, "5");
+    [a, b, c, d, e, OLD_HZ]
+};
 
 /// Every governor.
 pub const GOVERNORS: [About; 10] = [
@@ -53,11 +67,13 @@ pub const GOVERNORS: [About; 10] = [
         about: "Samples the load; above a threshold it selects the maximum, otherwise a frequency proportional to the \
             load.",
         tunables: &[
-            UP_THRESHOLD,
-            tunable("sampling_rate", "us", "10000"),
+            tunable("up_threshold", "%", "95"),
+            tunable("sampling_rate", "us", RATE),
             tunable("sampling_down_factor", "periods", "1"),
             IO_IS_BUSY,
             POWERSAVE_BIAS,
+            KERNEL,
+            HZ,
         ],
     },
     About {
@@ -75,17 +91,14 @@ pub const GOVERNORS: [About; 10] = [
             tunable("up_threshold_any_cpu_load", "%", "80"),
             tunable("optimal_freq", "kHz, 0: off", "0"),
             tunable("sync_freq", "kHz, 0: off", "0"),
+            OLD_HZ,
         ],
     },
-    About {
-        name: "conservative",
-        about: "Samples the load, and moves up and down in steps.",
-        tunables: &conservative("10000", "1"),
-    },
+    About { name: "conservative", about: "Samples the load, and moves up and down in steps.", tunables: &CONSERVATIVE },
     About {
         name: "conservative-legacy",
         about: "Conservative of old kernels: up and down in steps, down more slowly.",
-        tunables: &conservative(OLD_RATE, "5"),
+        tunables: &CONSERVATIVE_LEGACY,
     },
     About {
         name: "interactive",
@@ -103,6 +116,7 @@ pub const GOVERNORS: [About; 10] = [
             tunable("boostpulse_duration", "us", "80000"),
             IO_IS_BUSY,
             tunable("sampling_down_factor", "us, 0: off", "0"),
+            OLD_HZ,
         ],
     },
     About {
@@ -111,7 +125,7 @@ pub const GOVERNORS: [About; 10] = [
         tunables: &[
             tunable("rate_limit_us", "us", "1.5 x the transition latency, at most 2000"),
             tunable("frequency_invariant", "0 or 1", "1"),
-            tunable("hz", "ticks a second", "250"),
+            HZ,
         ],
     },
     About {
@@ -183,7 +197,9 @@ mod tests {
                 set += 1;
             }
         }
-        // All but those whose default depends on the device or is nothing: four rates, two of `interactive`.
-        assert_eq!(set, GOVERNORS.iter().map(|g| g.tunables.len()).sum::<usize>() - 6);
+        // All but kernels and those whose default depends on the device or is nothing: six rates, six ticks, two of
+        // `interactive`.
+        let kernels = GOVERNORS.iter().flat_map(|g| g.tunables).filter(|t| t.name == "kernel").count();
+        assert_eq!(set, GOVERNORS.iter().map(|g| g.tunables.len()).sum::<usize>() - 14 - kernels);
     }
 }

@@ -23,11 +23,13 @@
 //! | --- | --- | --- |
 //! | up_threshold, down_threshold | % | 80, 20 |
 //! | freq_step | % of the maximum | 5; 0 never changes anything |
-//! | sampling_rate | us | 10000; old: 1000 times the transition latency, at least 10000 |
+//! | sampling_rate | us | as [`super::ondemand`]'s; old: 1000 times the transition latency, at least 10000 |
 //! | sampling_down_factor | samples | 1; old: 5 |
+//! | kernel, hz | as [`super::ondemand`]'s; the old revision has no kernel | |
 
 use pocketstone_core::{Error, Result};
 
+use super::kernel::{legacy_sampling_ns, sampling_ns};
 use super::sampling::{Sampler, after};
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, at_least, at_most};
@@ -35,7 +37,9 @@ use crate::device::Cluster;
 
 /// Names of the tunables.
 pub(super) const TUNABLES: &[&str] =
-    &["up_threshold", "down_threshold", "freq_step", "sampling_rate", "sampling_down_factor"];
+    &["up_threshold", "down_threshold", "freq_step", "sampling_rate", "sampling_down_factor", "hz", "kernel"];
+/// Names of the old revision's tunables.
+pub(super) const LEGACY_TUNABLES: &[&str] = TUNABLES.split_at(6).0;
 
 /// The governor.
 #[derive(Debug)]
@@ -63,15 +67,13 @@ impl Conservative {
             ))
             .hint("lower down_threshold or raise up_threshold"));
         }
-        // 1000 times a latency in ns, in us, is the same number.
-        let (least_us, sampling_us) =
-            if legacy { (10_000, cluster.transition_latency_ns.clamp(10_000, 3_600_000_000)) } else { (0, 10_000) };
+        let sampling_ns = if legacy { legacy_sampling_ns(tunables, cluster)? } else { sampling_ns(tunables, cluster)? };
         Ok(Conservative {
             legacy,
             up_threshold,
             down_threshold,
             freq_step: tunables.number("freq_step", 5, 0, 100)?,
-            sampling_ns: tunables.time_ns("sampling_rate", sampling_us, 1)?.max(least_us * 1000),
+            sampling_ns,
             sampling_down_factor: tunables.number("sampling_down_factor", if legacy { 5 } else { 1 }, 1, 100_000)?,
             sampler: Sampler::default(),
             wanted_khz: 0,

@@ -59,6 +59,7 @@ pub(super) const TUNABLES: &[&str] = &[
     "boostpulse_duration",
     "io_is_busy",
     "sampling_down_factor",
+    "hz",
 ];
 
 /// The governor.

@@ -10,6 +10,7 @@ pub mod conservative;
 pub mod database;
 pub mod fixed;
 pub mod interactive;
+mod kernel;
 pub mod ondemand;
 pub mod ondemand_legacy;
 mod pelt;

@@ -11,21 +11,25 @@
 //!
 //! | Tunable | Unit | Default |
 //! | --- | --- | --- |
-//! | up_threshold | % | 80; kernels that account idle time exactly start with 95 |
-//! | sampling_rate | us | 10000 |
+//! | up_threshold | % | 95, as of kernels that account idle time exactly (NO_HZ); 80 without |
+//! | sampling_rate | us | by kernel, latency and hz ([`super::kernel`]): at 250 Hz at least 8000 |
 //! | sampling_down_factor | periods | 1 |
 //! | io_is_busy | 0 or 1 | 0 |
 //! | powersave_bias | thousandths | 0 |
+//! | kernel | version; not in sysfs | 6.12 |
+//! | hz | ticks a second; not in sysfs | the device's, else 250 |
 
 use pocketstone_core::Result;
 
+use super::kernel::sampling_ns;
 use super::sampling::{Clock, after};
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, nearest};
+use crate::device::Cluster;
 
 /// Names of the tunables.
 pub(super) const TUNABLES: &[&str] =
-    &["up_threshold", "sampling_rate", "sampling_down_factor", "io_is_busy", "powersave_bias"];
+    &["up_threshold", "sampling_rate", "sampling_down_factor", "io_is_busy", "powersave_bias", "kernel", "hz"];
 
 /// The governor.
 #[derive(Debug)]
@@ -36,12 +40,12 @@ pub struct Ondemand {
 }
 
 impl Ondemand {
-    /// The governor with these tunables. A user error if one is out of its range.
-    pub fn new(tunables: &Tunables) -> Result<Self> {
-        let sampling_ns = tunables.time_ns("sampling_rate", 10_000, 1)?;
+    /// The governor of a cluster with these tunables. A user error if one is out of its range.
+    pub fn new(tunables: &Tunables, cluster: &Cluster) -> Result<Self> {
+        let sampling_ns = sampling_ns(tunables, cluster)?;
         let io_is_busy = tunables.switch("io_is_busy", false)?;
         Ok(Ondemand {
-            up_threshold: tunables.number("up_threshold", 80, 1, 100)?,
+            up_threshold: tunables.number("up_threshold", 95, 1, 100)?,
             sampling_down_factor: tunables.number("sampling_down_factor", 1, 1, 100_000)?,
             clock: Clock::new(sampling_ns, io_is_busy, tunables.number("powersave_bias", 0, 0, 1000)?),
         })

@@ -27,6 +27,7 @@
 
 use pocketstone_core::{Error, Result};
 
+use super::kernel::legacy_sampling_ns;
 use super::sampling::Clock;
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, at_least};
@@ -44,6 +45,7 @@ pub(super) const TUNABLES: &[&str] = &[
     "up_threshold_any_cpu_load",
     "optimal_freq",
     "sync_freq",
+    "hz",
 ];
 
 /// The governor.
@@ -72,9 +74,7 @@ impl OndemandLegacy {
             ))
             .hint("their difference is the load below which the frequency is lowered: keep it above 0"));
         }
-        // 1000 times a latency in ns, in us, is the same number.
-        let sampling_us = cluster.transition_latency_ns.clamp(10_000, 3_600_000_000);
-        let sampling_ns = tunables.time_ns("sampling_rate", sampling_us, 1)?.max(10_000_000);
+        let sampling_ns = legacy_sampling_ns(tunables, cluster)?;
         let io_is_busy = tunables.switch("io_is_busy", false)?;
         Ok(OndemandLegacy {
             up_threshold,

@@ -23,6 +23,7 @@
 
 use pocketstone_core::Result;
 
+use super::kernel::hz;
 use super::pelt::Pelt;
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, TimerRequest, at_least};
@@ -95,7 +96,7 @@ impl Schedutil {
         Ok(Schedutil {
             rate_limit_ns: tunables.time_ns("rate_limit_us", rate_us, 0)?,
             invariant: tunables.switch("frequency_invariant", true)?,
-            tick_ns: 1_000_000_000 / tunables.number("hz", 250, 1, 10_000)?,
+            tick_ns: 1_000_000_000 / hz(tunables, 250)?,
             cores: Vec::new(),
             in_force_khz: 0,
             accounted_ns: 0,

@@ -48,7 +48,7 @@ const TUNED: [(&str, Kind, &[&str]); 7] = [
     ("ondemand", Kind::Ondemand, ondemand::TUNABLES),
     ("ondemand-legacy", Kind::OndemandLegacy, ondemand_legacy::TUNABLES),
     ("conservative", Kind::Conservative, conservative::TUNABLES),
-    ("conservative-legacy", Kind::ConservativeLegacy, conservative::TUNABLES),
+    ("conservative-legacy", Kind::ConservativeLegacy, conservative::LEGACY_TUNABLES),
     ("interactive", Kind::Interactive, interactive::TUNABLES),
     ("schedutil", Kind::Schedutil, schedutil::TUNABLES),
     ("database", Kind::Database, database::TUNABLES),
@@ -108,7 +108,7 @@ impl Spec {
         Err(Error::user(format!("the governor {} has no tunable {tunable:?}", self.name())).hint(hint))
     }
 
-    /// The governor for a domain of a cluster: its own defaults, then the device's settings, then those in braces.
+    /// The governor for a domain of a cluster: its own defaults, then the device's ticks and settings, then those in braces.
     /// A user error if a tunable is unknown, or out of its range.
     pub fn build(&self, device: &Device, cluster: &Cluster) -> Result<Box<dyn Governor>> {
         let name = self.name();
@@ -119,6 +119,9 @@ impl Spec {
                 Error::user(format!("the profile of the device {}", device.name)).because(e).hint(hint)
             })?;
         }
+        if let (Some(hz), true) = (device.hz, self.tunables().contains(&"hz")) {
+            values.entry("hz".to_owned()).or_insert_with(|| hz.to_string());
+        }
         values.extend(self.tunables.clone());
         let tunables = Tunables::new(&name, values.clone());
         Ok(match self.kind {
@@ -126,7 +129,7 @@ impl Spec {
             Kind::Powersave => Box::new(Fixed::Lowest),
             Kind::Share(thousandths) => Box::new(Fixed::Share(thousandths)),
             Kind::Khz(khz) => Box::new(Fixed::Khz(khz)),
-            Kind::Ondemand => Box::new(ondemand::Ondemand::new(&tunables)?),
+            Kind::Ondemand => Box::new(ondemand::Ondemand::new(&tunables, cluster)?),
             Kind::OndemandLegacy => Box::new(ondemand_legacy::OndemandLegacy::new(&tunables, cluster)?),
             Kind::Conservative => Box::new(conservative::Conservative::new(&tunables, cluster, false)?),
             Kind::ConservativeLegacy => Box::new(conservative::Conservative::new(&tunables, cluster, true)?),

@@ -104,6 +104,7 @@ fn device(tunables: &[(&str, &str, &str)]) -> Device {
         storage: crate::device::Storage::default(),
         memory_share: 0.0,
         cycles_per_recorded_ns: 1.0,
+        hz: None,
         tunables: all,
         flash_energy: Vec::new(),
         sources: BTreeMap::new(),
@@ -132,6 +133,7 @@ fn a_value_out_of_its_range_is_refused_with_what_is_allowed() {
         ("interactive{target_loads=\"85 2:90 1:80\"}", "ascending"),
         ("interactive{boostpulse=\"1 x\"}", "separated by spaces"),
         ("schedutil{hz=0}", "whole number from 1 to 10000"),
+        ("ondemand{kernel=4}", "two numbers, such as 4.19"),
     ] {
         let error = not_built(text, &device);
         assert!(error.contains(what), "{text}: {error}");

@@ -22,7 +22,7 @@ impl Tunables {
     }
 
     /// A user error about a tunable's value.
-    fn wrong(&self, name: &str, must: &str) -> Error {
+    pub(super) fn wrong(&self, name: &str, must: &str) -> Error {
         let value = self.values.get(name).map_or("", String::as_str);
         Error::user(format!("tunable {name} of the governor {} is {value:?}", self.governor)).hint(must.to_owned())
     }
