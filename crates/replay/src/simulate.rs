@@ -25,7 +25,8 @@
 //!   `transition_latency_ns` after its decision (or `transition_stall_ns`, if that is longer), and the domain's
 //!   cores stand still for the last `transition_stall_ns` of it. A decision during a change is carried out after it,
 //!   and only the newest one. What is decided at the start is in force at once.
-//! - **Timers.** A governor's timer takes no time and wakes no core. A deferrable one waits for a busy core. One
+//! - **Timers.** A governor's timer takes no time and wakes no core. A deferrable one waits for a busy core, and then
+//!   for its kernel's next tick, where it has one. One
 //!   that is asked for at a moment not after now expires now; asked for by a timer, 1 ns later. Ticks are at whole
 //!   multiples of their period, while the core is busy. Asking for them is looked at whenever a core becomes busy.
 //! - **iowait** is the idle time of a core while any of its threads waits for a device.

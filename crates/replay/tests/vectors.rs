@@ -75,7 +75,8 @@ struct Player<'a> {
     now_ns: u64,
     cores: Vec<CoreTimes>,
     kinds: Vec<Kind>,
-    timer: Option<(u64, bool)>,
+    /// When it is due, whether it is deferrable, and the tick that it then waits for.
+    timer: Option<(u64, bool, u64)>,
     changes: Vec<(u64, u32)>,
 }
 
@@ -93,7 +94,7 @@ impl Player<'_> {
         match timer {
             TimerRequest::Keep => {}
             TimerRequest::Off => self.timer = None,
-            TimerRequest::At { at_ns, deferrable } => self.timer = Some((at_ns, deferrable)),
+            TimerRequest::At { at_ns, deferrable, tick_ns } => self.timer = Some((at_ns, deferrable, tick_ns)),
         }
     }
 
@@ -108,10 +109,16 @@ impl Player<'_> {
         self.now_ns = until_ns;
     }
 
+    /// When the timer runs, as things are: a deferrable one that is late waits for a tick.
+    fn timer_ns(&self) -> Option<u64> {
+        let (at, deferrable, tick) = self.timer?;
+        Some(if deferrable && at < self.now_ns { self.now_ns.div_ceil(tick) * tick } else { at })
+    }
+
     /// The timer as far as it is due: a deferrable one waits for a busy core.
     fn run_timer(&mut self) {
-        while let Some((at, deferrable)) = self.timer {
-            if at > self.now_ns || deferrable && !self.kinds.contains(&Kind::Busy) {
+        while let Some((_, deferrable, _)) = self.timer {
+            if self.timer_ns() > Some(self.now_ns) || deferrable && !self.kinds.contains(&Kind::Busy) {
                 return;
             }
             self.timer = None;
@@ -185,7 +192,7 @@ fn play(vector: &Vector, table: &[u32]) -> (Vec<(u64, u32)>, u32) {
         }
         let ends = (0..lines.len()).filter_map(|c| lines[c].get(next[c].wrapping_sub(1)).map(|p| p.1));
         let tick = tick_ns.filter(|_| player.kinds.contains(&Kind::Busy)).map(|t| (player.now_ns / t + 1) * t);
-        let timer = player.timer.map(|t| t.0);
+        let timer = player.timer_ns();
         let until = ends.chain(tick).chain(timer).filter(|at| *at > player.now_ns).min().expect("an end");
         player.pass(until.min(end));
     }

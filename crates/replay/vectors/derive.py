@@ -383,12 +383,109 @@ def interactive(o):
         o.add(f"defaults lower after {n} windows", "interactive", "nexus6", 1958400, [line(*[window(20000, 20)] * n)],
               "lowering waits 80 ms, which is the fourth window's end: 20 x 1958400 / 90 = 435200", expect)
     for rate in [5000, 30000]:
-        o.add(f"timer_rate {rate}", f"interactive{{timer_rate={rate}}}", "nexus6", 300000, ["busy 40ms"],
+        o.add(f"timer_rate {rate}", f"interactive{{hz=1000,timer_rate={rate}}}", "nexus6", 300000, ["busy 40ms"],
               f"the first evaluation is after {rate} us", [(rate, 2649600)])
     for io in [0, 1]:
         fit = 2649600 if io else fits(60, 960000, lambda _: 90)
         o.add(f"interactive io_is_busy {io}", f"interactive{{io_is_busy={io},min_sample_time=0}}", "nexus6", 960000,
               [line(window(20000, 60, "io"))], f"60% busy and 40% iowait is load {100 if io else 60}", [(20000, fit)])
+
+
+def ticks(o):
+    """Timers of the phone era: whole ticks, rounded up, from the tick before the moment of arming."""
+
+    def tick(hz):
+        return Fraction(10**9 // hz, 1000)  # a kernel's tick is cut to whole nanoseconds
+
+    def whole(delay, hz):
+        return -(-delay * hz // 1000000) * tick(hz)
+
+    def after(now, delay, hz):
+        return now // tick(hz) * tick(hz) + whole(delay, hz)
+
+    def together(now, delay, hz):
+        period = whole(delay, hz)
+        return (now // period + 1) * period
+
+    def cut(changes):
+        return [(int(time), khz) for time, khz in changes]
+
+    # A busy core at the start: one tick after another, and nothing is at 15 ms where a tick is 10 ms.
+    for hz, delay in [(100, 15000), (128, 15000), (250, 15000), (1000, 15000), (100, 50000), (128, 50000), (250, 50000),
+                      (300, 50000), (100, 1000), (1000, 11500)]:
+        first = after(0, max(delay, 10000), hz)
+        o.add(f"ondemand-legacy first sample of {delay} us at {hz} Hz", f"ondemand-legacy{{hz={hz},sampling_rate={delay}}}",
+              "nexus5", 300000, [f"busy {int(first) + 5000}us"],
+              f"{max(delay, 10000)} us in whole ticks of {float(tick(hz)):.3f} us, rounded up: {float(first):.3f} us",
+              cut([(first, N5[-1])]))
+        first = after(0, delay, hz)
+        o.add(f"interactive first evaluation of {delay} us at {hz} Hz", f"interactive{{hz={hz},timer_rate={delay}}}",
+              "nexus6", 300000, [f"busy {int(first) + 5000}us"],
+              f"{delay} us in whole ticks of {float(tick(hz)):.3f} us, rounded up: {float(first):.3f} us",
+              cut([(first, N6[-1])]))
+
+    # An idle domain defers the sample of 50 ms: it is at the first tick on which the core works, which has begun at
+    # `begins`. Of one core the next delay counts from there; several cores' samples are at multiples of the period.
+    for hz in [100, 128, 250]:
+        for begins in [80000, 83000, 121000]:
+            for cores in [1, 2]:
+                late = -(-begins // tick(hz)) * tick(hz)
+                load = int(100 * (late - begins) / late)
+                down = ceil_opp(N5, load * 960000 // 80)
+                period = whole(50000, hz)
+                again = late + period if cores == 1 else together(late, 50000, hz)
+                name = "one core" if cores == 1 else "two cores"
+                o.add(f"ondemand-legacy deferred to a tick of {hz} Hz, {name}, {begins}",
+                      f"ondemand-legacy{{down_differential=10,hz={hz},sampling_rate=50000,up_threshold=90}}", "nexus5",
+                      960000, [f"idle {begins}us, busy {int(again) + 3000 - begins}us"] + ["idle 1ms"] * (cores - 1),
+                      f"first tick from {begins} on: {float(late):.3f} with load {load} -> {down}; then "
+                      f"{float(again):.3f} " + ("50 ms later, in ticks" if cores == 1 else "the next multiple of the period"),
+                      cut([(late, down), (again, N5[-1])]))
+
+    # sampling_down_factor 4 with two cores: from 50 ms on a period is 200 ms, and its next multiple is 200 ms, not 250.
+    for hz in [100, 1000]:
+        o.add(f"ondemand-legacy down factor of two cores at {hz} Hz",
+              f"ondemand-legacy{{down_differential=10,hz={hz},sampling_down_factor=4,sampling_rate=50000,up_threshold=90}}",
+              "nexus5", 960000, ["busy 60ms, idle 130ms, busy 15ms", "idle 1ms"],
+              "50 ms: the maximum; the next sample is at 200 ms: 20 of 150 ms are 13%: 13 x 2265600 / 80 = 368160",
+              [(50000, 2265600), (200000, 422400)])
+
+    # Conservative of the phone era samples at multiples of its period, also with one core.
+    for hz, rate in [(100, 15000), (100, 30000), (128, 30000), (250, 30000)]:
+        first = whole(rate, hz)
+        late = -(-(first * 2 + 100) // tick(hz)) * tick(hz)
+        begins = int(first * 2 + 100)
+        again = together(late, rate, hz)
+        o.add(f"conservative-legacy deferred with a period of {rate} us at {hz} Hz",
+              f"conservative-legacy{{hz={hz},sampling_rate={rate}}}", "nexus6", 300000,
+              [f"idle {begins}us, busy {int(again) + 2000 - begins}us"],
+              f"late at {float(late):.3f} with a load below 80, then at {float(again):.3f}, a multiple of "
+              f"{float(first):.3f}: load 100: 300000 + 132480 -> 422400", cut([(again, 422400)]))
+
+    # Interactive is armed in the middle of a tick, when the core idles at the maximum at `idles`: the window is from
+    # there to a whole tick.
+    for hz in [100, 128, 250, 1000]:
+        for idles, gap in [(55000, 6000), (58500, 9000), (61250, 3000), (67000, 12000)]:
+            first, ends = after(0, 20000, hz), after(idles, 20000, hz)
+            window = ends - idles
+            if ends <= idles + gap:
+                continue
+            load = (window - gap) / window
+            want = ceil_opp(N6, int(load * 2649600) * 100 // 90)
+            again = after(ends, 20000, hz)
+            changes = [(first, 2649600)] + ([(ends, want), (again, 2649600)] if want != 2649600 else [])
+            o.add(f"interactive armed at {idles} for {gap} idle at {hz} Hz",
+                  f"interactive{{hz={hz},min_sample_time=0,timer_slack=-1}}", "nexus6", 300000,
+                  [f"busy {idles}us, idle {gap}us, busy {int(again) + 2000 - idles - gap}us"],
+                  f"armed at {idles} until {float(ends):.3f}: {float(load * 100):.2f}% of 2649600 / 0.90 -> {want}; then "
+                  "20 ms in ticks at load 100", cut(changes))
+
+    # The slack is in whole ticks as well, on top of a timer in whole ticks.
+    for hz, slack in [(100, 5000), (100, 15000), (128, 30000), (1000, 30500)]:
+        runs = after(0, 20000, hz) + whole(slack, hz)
+        o.add(f"interactive slack of {slack} us at {hz} Hz", f"interactive{{hz={hz},min_sample_time=0,timer_slack={slack}}}",
+              "nexus6", 960000, [f"idle {int(runs) + 30000}us, busy 1ms"],
+              f"20 ms and {slack} us in whole ticks each: {float(runs):.3f} us: load 0", cut([(runs, 300000)]))
 
 
 P = 1024.0  # us
@@ -480,7 +577,7 @@ def schedutil(o):
 
 
 def main():
-    for make in [fixed, ondemand, legacy, conservative, interactive, schedutil]:
+    for make in [fixed, ondemand, legacy, conservative, interactive, ticks, schedutil]:
         out = Out(make.__name__)
         make(out)
         out.write()

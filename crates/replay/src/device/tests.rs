@@ -88,6 +88,16 @@ fn every_number_arrives_with_its_source() {
 }
 
 #[test]
+fn ticks_need_a_source_and_need_not_be_known() {
+    assert_eq!(Device::parse("box", GOOD).unwrap().hz, None);
+    let device =
+        Device::parse("box", &changed("description = ", "hz = { value = 300, source = \"the box\" }\ndescription = "));
+    let device = device.unwrap();
+    assert_eq!((device.hz, device.sources["hz"].as_str()), (Some(300), "the box"));
+    refused("description = ", "hz = { value = 300 }\ndescription = ", 2, "no source", "source");
+}
+
+#[test]
 fn a_table_that_is_not_sorted_is_refused() {
     refused("[1000, 2000], s", "[1000,\n 500], s", 24, "500 kHz comes after 1000 kHz", "sort");
 }
@@ -119,6 +129,13 @@ fn numbers_that_cannot_be_are_refused() {
     refused("value = 300000", "value = -1", 19, "-1 ns is out of range", "nanoseconds");
     refused("value = 2, s", "value = 0, s", 16, "have 0 cores", "from 1");
     refused("value = 0.1", "value = 1.5", 6, "1.5 is out of range", "from 0 to 1");
+    refused(
+        "description = ",
+        "hz = { value = 0, source = \"the box\" }\ndescription = ",
+        2,
+        "0 ticks a second",
+        "CONFIG_HZ",
+    );
     refused("value = 3.5", "value = 101.0", 4, "more (101 mW) than awake", "at most awake_mw");
 }
 

@@ -1,7 +1,7 @@
 //! The conservative governor: up and down in steps, in both of its revisions.
 //!
-//! Once in a sampling period, by a timer that an idle domain defers, it takes the load of the busiest core. It
-//! keeps a wanted frequency of its own, which starts at the current one and need not be an operating point.
+//! Once in a sampling period, by a timer that an idle domain defers (the old revision's runs on the ticks that are
+//! multiples of the period, or on the first one after idling), it takes the load of the busiest core. It keeps a wanted frequency of its own, which starts at the current one and need not be an operating point.
 //!
 //! 1. load > up_threshold: the wanted frequency rises by a step, freq_step per cent of the maximum, and it goes to
 //!    the highest operating point that is at most that.
@@ -29,8 +29,8 @@
 
 use pocketstone_core::{Error, Result};
 
-use super::kernel::{legacy_sampling_ns, sampling_ns};
-use super::sampling::{Sampler, after};
+use super::kernel::{Wheel, legacy_sampling_ns, sampling_ns};
+use super::sampling::{Sampler, at};
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, at_least, at_most};
 use crate::device::Cluster;
@@ -50,6 +50,7 @@ pub struct Conservative {
     freq_step: u64,
     sampling_ns: u64,
     sampling_down_factor: u64,
+    wheel: Wheel,
     sampler: Sampler,
     wanted_khz: u64,
     passed: u64,
@@ -75,6 +76,7 @@ impl Conservative {
             freq_step: tunables.number("freq_step", 5, 0, 100)?,
             sampling_ns,
             sampling_down_factor: tunables.number("sampling_down_factor", if legacy { 5 } else { 1 }, 1, 100_000)?,
+            wheel: if legacy { Wheel::legacy(tunables)? } else { Wheel::EXACT },
             sampler: Sampler::default(),
             wanted_khz: 0,
             passed: 0,
@@ -117,17 +119,25 @@ impl Conservative {
     }
 }
 
+impl Conservative {
+    fn next(&self, domain: &Domain<'_>, khz: Option<u32>) -> Decision {
+        let (now_ns, period_ns) = (domain.now_ns, self.sampling_ns);
+        let at_ns = if self.legacy { self.wheel.together_ns(now_ns, period_ns) } else { now_ns + period_ns };
+        at(domain, khz, at_ns, self.wheel)
+    }
+}
+
 impl Governor for Conservative {
     fn decide(&mut self, moment: Moment, domain: &Domain<'_>) -> Decision {
         match moment {
             Moment::Start => {
                 self.sampler.start(domain, false);
                 self.wanted_khz = u64::from(domain.khz);
-                after(domain, None, self.sampling_ns)
+                self.next(domain, None)
             }
             Moment::Timer => {
                 let khz = self.sample(domain);
-                after(domain, khz, self.sampling_ns)
+                self.next(domain, khz)
             }
             _ => Decision::default(),
         }

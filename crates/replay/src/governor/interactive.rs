@@ -22,7 +22,8 @@
 //!
 //! The rules, the defaults and the Nexus 6's settings follow published descriptions. From memory, not verified: the
 //! order of the search, slack and windows, the default 99 of go_hispeed_load, and that a sampling_down_factor above
-//! 0 (Qualcomm's) stands for min_sample_time at the maximum. Timers are exact here; kernels round them to ticks.
+//! 0 (Qualcomm's) stands for min_sample_time at the maximum. Timers run on ticks: a delay counts from the tick before
+//! it was asked for, in whole ticks, rounded up.
 //!
 //! | Tunable | Unit | Default |
 //! | --- | --- | --- |
@@ -38,10 +39,12 @@
 //! | boostpulse_duration | us | 80000 |
 //! | io_is_busy | 0 or 1 | 0 |
 //! | sampling_down_factor | us | 0 (off) |
+//! | hz | ticks a second; not in sysfs | the device's, else 100 |
 
 use pocketstone_core::{Error, Result};
 
 use super::choose::choose;
+use super::kernel::Wheel;
 use super::tunables::{Steps, Tunables};
 use super::{Decision, Domain, Governor, Moment, TimerRequest, at_least};
 
@@ -76,6 +79,7 @@ pub struct Interactive {
 
 #[derive(Debug)]
 struct Settings {
+    wheel: Wheel,
     timer_ns: u64,
     slack_ns: Option<u64>,
     min_sample_ns: u64,
@@ -108,9 +112,10 @@ struct Core {
 
 impl Core {
     fn arm(&mut self, now_ns: u64, lowest_khz: u32, settings: &Settings) {
-        let expires = now_ns + settings.timer_ns;
+        let expires = settings.wheel.after_ns(now_ns, settings.timer_ns);
         self.expires_ns = Some(expires);
-        self.slack_ns = settings.slack_ns.filter(|_| self.target_khz > lowest_khz).map(|slack| expires + slack);
+        let slack_ns = settings.slack_ns.filter(|_| self.target_khz > lowest_khz);
+        self.slack_ns = slack_ns.map(|slack| expires + settings.wheel.ticks_ns(slack));
         self.window_from_ns = now_ns;
         self.work = 0;
     }
@@ -136,6 +141,7 @@ impl Interactive {
         pulses_ns.reverse();
         Ok(Interactive {
             settings: Settings {
+                wheel: Wheel::legacy(tunables)?,
                 timer_ns: tunables.time_ns("timer_rate", 20_000, 1)?,
                 slack_ns,
                 min_sample_ns: tunables.time_ns("min_sample_time", 80_000, 0)?,
@@ -243,7 +249,7 @@ impl Interactive {
         self.in_force_khz = khz;
         let next_pulse = self.pulses_ns.last().copied();
         let wakes = self.cores.iter().filter_map(Core::wakes_ns).chain(next_pulse).min();
-        let at = |at_ns| TimerRequest::At { at_ns, deferrable: false };
+        let at = |at_ns| TimerRequest::At { at_ns, deferrable: false, tick_ns: 1 };
         Decision { khz: (khz != domain.khz).then_some(khz), timer: wakes.map_or(TimerRequest::Off, at) }
     }
 }

@@ -64,6 +64,44 @@ pub(super) fn legacy_sampling_ns(tunables: &Tunables, cluster: &Cluster) -> Resu
     Ok(tunables.time_ns("sampling_rate", default_us, 1)?.max(10_000_000))
 }
 
+/// What timers run on: ticks, which timers run at, counted from the replay's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wheel {
+    hz: u64,
+}
+
+impl Wheel {
+    /// Timers that run when they are due.
+    pub(super) const EXACT: Wheel = Wheel { hz: 1_000_000_000 };
+
+    /// The timers of the phone era's kernels, for the tunable `hz`. A user error if it is out of its range.
+    pub(super) fn legacy(tunables: &Tunables) -> Result<Wheel> {
+        Ok(Wheel { hz: hz(tunables, 100)? })
+    }
+
+    /// From one tick to the next, cut to whole nanoseconds.
+    pub(super) fn tick_ns(self) -> u64 {
+        1_000_000_000 / self.hz
+    }
+
+    /// A delay in whole ticks, rounded up.
+    pub(super) fn ticks_ns(self, delay_ns: u64) -> u64 {
+        // By the rate, not by the cut length of a tick: 50 ms are 15 ticks of 300 Hz.
+        (u128::from(delay_ns) * u128::from(self.hz)).div_ceil(1_000_000_000) as u64 * self.tick_ns()
+    }
+
+    /// When a timer runs that is armed now: its delay counts from the tick that was last.
+    pub(super) fn after_ns(self, now_ns: u64, delay_ns: u64) -> u64 {
+        now_ns / self.tick_ns() * self.tick_ns() + self.ticks_ns(delay_ns)
+    }
+
+    /// When one runs whose delay ends at a whole multiple of itself, as all cores' do that sample together.
+    pub(super) fn together_ns(self, now_ns: u64, delay_ns: u64) -> u64 {
+        let period_ns = self.ticks_ns(delay_ns);
+        (now_ns / period_ns + 1) * period_ns
+    }
+}
+
 /// The tunable `hz`. A user error if it is out of its range.
 pub(super) fn hz(tunables: &Tunables, default: u64) -> Result<u64> {
     tunables.number("hz", default, 1, 10_000)

@@ -120,6 +120,8 @@ pub enum TimerRequest {
         at_ns: u64,
         /// Whether it waits, once expired, for a core of the domain to become busy.
         deferrable: bool,
+        /// Where it waited, it expires at a whole multiple of this: a kernel's tick, or 1 for at once.
+        tick_ns: u64,
     },
 }
 

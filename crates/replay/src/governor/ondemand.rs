@@ -22,7 +22,7 @@
 use pocketstone_core::Result;
 
 use super::kernel::sampling_ns;
-use super::sampling::{Clock, after};
+use super::sampling::{Clock, at};
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, nearest};
 use crate::device::Cluster;
@@ -57,7 +57,7 @@ impl Ondemand {
         let clock = &mut self.clock;
         let bursts = Some(clock.period_ns * clock.periods);
         let Some(window) = clock.sampler.window(domain, clock.io_is_busy, bursts) else {
-            return after(domain, None, clock.period_ns);
+            return at(domain, None, domain.now_ns + clock.period_ns, clock.wheel);
         };
         let target = if window.load > self.up_threshold {
             if domain.khz < highest {

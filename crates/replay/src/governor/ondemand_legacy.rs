@@ -1,6 +1,7 @@
 //! The ondemand governor of the phone era, with what Qualcomm's kernels added to it.
 //!
-//! Once in a sampling period, by a timer that an idle domain defers, it takes the load of the busiest core:
+//! Once in a sampling period, by a timer that runs on ticks (of several cores all on the same ones, the multiples of
+//! the period) and that an idle domain defers to the first tick on which it is busy, it takes the load of the busiest core:
 //!
 //! 1. load > up_threshold: to the maximum; coming from below it, the next samples are sampling_down_factor periods
 //!    apart until the frequency is lowered.
@@ -24,10 +25,11 @@
 //! | powersave_bias | thousandths | 0 |
 //! | up_threshold_multi_core, up_threshold_any_cpu_load | % | 80, 80 |
 //! | optimal_freq, sync_freq | kHz | 0 (off) |
+//! | hz | ticks a second; not in sysfs | the device's, else 100 |
 
 use pocketstone_core::{Error, Result};
 
-use super::kernel::legacy_sampling_ns;
+use super::kernel::{Wheel, legacy_sampling_ns};
 use super::sampling::Clock;
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, at_least};
@@ -85,7 +87,8 @@ impl OndemandLegacy {
             optimal_khz: tunables.number("optimal_freq", 0, 0, u64::from(u32::MAX))?,
             sync_khz: tunables.number("sync_freq", 0, 0, u64::from(u32::MAX))?,
             several_cores: cluster.cores > 1,
-            clock: Clock::new(sampling_ns, io_is_busy, tunables.number("powersave_bias", 0, 0, 1000)?),
+            clock: Clock::new(sampling_ns, io_is_busy, tunables.number("powersave_bias", 0, 0, 1000)?)
+                .on(Wheel::legacy(tunables)?, cluster.cores > 1),
         })
     }
 

@@ -4,6 +4,7 @@
 //! busiest core counts. With io_is_busy, time that a core idles while a thread waits for a device is not idle.
 
 use super::bias::course;
+use super::kernel::Wheel;
 use super::{Decision, Domain, Moment, TimerRequest};
 
 /// The end of the last window, by core.
@@ -34,6 +35,10 @@ pub(super) struct Window {
 pub(super) struct Clock {
     /// Load by window.
     pub sampler: Sampler,
+    /// What its timer runs on.
+    pub wheel: Wheel,
+    /// Whether all cores sample together ([`Wheel::together_ns`]).
+    pub together: bool,
     /// Length of a period.
     pub period_ns: u64,
     /// Periods to the next sample.
@@ -47,8 +52,22 @@ pub(super) struct Clock {
 }
 
 impl Clock {
+    /// With an exact timer.
     pub(super) fn new(period_ns: u64, io_is_busy: bool, powersave_bias: u64) -> Self {
-        Clock { sampler: Sampler::default(), period_ns, periods: 1, io_is_busy, powersave_bias, second: None }
+        let (sampler, wheel) = (Sampler::default(), Wheel::EXACT);
+        Clock { sampler, wheel, together: false, period_ns, periods: 1, io_is_busy, powersave_bias, second: None }
+    }
+
+    /// With a timer on ticks.
+    pub(super) fn on(self, wheel: Wheel, together: bool) -> Self {
+        Clock { wheel, together, ..self }
+    }
+
+    /// Goes to a frequency, and wants the next sample after a while.
+    fn sample_after(&self, domain: &Domain<'_>, khz: Option<u32>, ns: u64) -> Decision {
+        let now_ns = domain.now_ns;
+        let at_ns = if self.together { self.wheel.together_ns(now_ns, ns) } else { self.wheel.after_ns(now_ns, ns) };
+        at(domain, khz, at_ns, self.wheel)
     }
 
     /// What is to be done at a moment; `None` when it is time for a sample.
@@ -56,9 +75,9 @@ impl Clock {
         match moment {
             Moment::Start => {
                 self.sampler.start(domain, self.io_is_busy);
-                Some(after(domain, None, self.period_ns))
+                Some(self.sample_after(domain, None, self.period_ns))
             }
-            Moment::Timer => self.second.take().map(|(khz, ns)| after(domain, Some(khz), ns)),
+            Moment::Timer => self.second.take().map(|(khz, ns)| self.part(domain, khz, ns)),
             _ => Some(Decision::default()),
         }
     }
@@ -66,21 +85,29 @@ impl Clock {
     /// Goes to a target, less the bias; without one, only waits for the next sample.
     pub(super) fn go(&mut self, domain: &Domain<'_>, target_khz: Option<u32>) -> Decision {
         let whole_ns = self.period_ns * self.periods;
-        let Some(target) = target_khz else { return after(domain, None, whole_ns) };
+        let Some(target) = target_khz else { return self.sample_after(domain, None, whole_ns) };
         let course = course(domain.frequencies_khz, target, self.powersave_bias, self.period_ns);
         match course.then {
             Some((first_ns, khz, second_ns)) => {
-                self.second = Some((khz, second_ns));
-                after(domain, Some(course.khz), first_ns)
+                // Kernels round the first part to the nearest tick.
+                let (tick_ns, all_ns) = (self.wheel.tick_ns(), self.wheel.ticks_ns(first_ns + second_ns));
+                let first_ns = (first_ns + tick_ns / 2) / tick_ns * tick_ns;
+                self.second = Some((khz, all_ns - first_ns));
+                self.part(domain, course.khz, first_ns)
             }
-            None => after(domain, Some(course.khz), whole_ns),
+            None => self.sample_after(domain, Some(course.khz), whole_ns),
         }
+    }
+
+    /// One of the two parts of a period under powersave_bias.
+    fn part(&self, domain: &Domain<'_>, khz: u32, ns: u64) -> Decision {
+        at(domain, Some(khz), self.wheel.after_ns(domain.now_ns, ns), self.wheel)
     }
 }
 
-/// Goes to a frequency, and wants the timer after a while.
-pub(super) fn after(domain: &Domain<'_>, khz: Option<u32>, ns: u64) -> Decision {
-    let timer = TimerRequest::At { at_ns: domain.now_ns + ns, deferrable: true };
+/// Goes to a frequency, and wants the timer at a moment.
+pub(super) fn at(domain: &Domain<'_>, khz: Option<u32>, at_ns: u64, wheel: Wheel) -> Decision {
+    let timer = TimerRequest::At { at_ns, deferrable: true, tick_ns: wheel.tick_ns() };
     Decision { khz: khz.filter(|k| *k != domain.khz), timer }
 }
 

@@ -150,3 +150,19 @@ fn a_device_s_tunables_are_checked_and_the_braces_win_over_them() {
     let spec: Spec = "ondemand{up_threshold=50}".parse().unwrap();
     assert!(spec.build(&bad_value, &bad_value.clusters[0]).is_ok());
 }
+
+#[test]
+fn a_device_s_ticks_hold_unless_the_braces_say_others() {
+    let device = Device { hz: Some(128), ..device(&[]) };
+    let timer = |text: &str| {
+        let mut governor = text.parse::<Spec>().unwrap().build(&device, &device.clusters[0]).unwrap();
+        let cores = [crate::governor::CoreTimes::default()];
+        let domain = crate::governor::Domain { now_ns: 0, khz: 1000, frequencies_khz: &[1000], cores: &cores };
+        governor.decide(crate::governor::Moment::Start, &domain).timer
+    };
+    let at = |at_ns, tick_ns| crate::governor::TimerRequest::At { at_ns, deferrable: true, tick_ns };
+    // 50 ms are 6.4 ticks of 7.8125 ms: 7.
+    assert_eq!(timer("ondemand-legacy{sampling_rate=50000}"), at(54_687_500, 7_812_500));
+    assert_eq!(timer("ondemand-legacy{hz=1000,sampling_rate=50000}"), at(50_000_000, 1_000_000));
+    assert!(timer("powersave") == crate::governor::TimerRequest::Keep);
+}

@@ -14,6 +14,14 @@ struct Change {
     point: usize,
 }
 
+/// The governor's timer.
+#[derive(Debug, Clone, Copy)]
+struct Timer {
+    at_ns: u64,
+    deferrable: bool,
+    tick_ns: u64,
+}
+
 pub(super) struct Clock {
     pub(super) governor: Box<dyn Governor>,
     /// What the governor sees of each core.
@@ -23,7 +31,7 @@ pub(super) struct Clock {
     /// The one decided for.
     wanted: usize,
     change: Option<Change>,
-    timer: Option<(u64, bool)>,
+    timer: Option<Timer>,
     latency_ns: u64,
     stall_ns: u64,
 }
@@ -42,10 +50,10 @@ impl Clock {
         match timer {
             TimerRequest::Keep => {}
             TimerRequest::Off => self.timer = None,
-            TimerRequest::At { at_ns, deferrable } => {
+            TimerRequest::At { at_ns, deferrable, tick_ns } => {
                 // A timer that asks for its own moment again would stop the clock.
                 let first_ns = if moment == Moment::Timer { now_ns + 1 } else { now_ns };
-                self.timer = Some((at_ns.max(first_ns), deferrable));
+                self.timer = Some(Timer { at_ns: at_ns.max(first_ns), deferrable, tick_ns: tick_ns.max(1) });
             }
         }
         let Some(khz) = khz else { return Ok(false) };
@@ -99,9 +107,11 @@ impl Clock {
 
     /// When the timer expires, as things are.
     fn timer_ns(&self, now_ns: u64) -> Option<u64> {
-        let (at_ns, deferrable) = self.timer?;
-        let waits = deferrable && !self.times.iter().any(|c| c.busy);
-        (!waits).then_some(at_ns.max(now_ns))
+        let timer = self.timer?;
+        let waits = timer.deferrable && !self.times.iter().any(|c| c.busy);
+        let late = timer.deferrable && now_ns > timer.at_ns;
+        let at_ns = if late { now_ns.next_multiple_of(timer.tick_ns) } else { timer.at_ns.max(now_ns) };
+        (!waits).then_some(at_ns)
     }
 
     /// The next moment at which something happens to it.

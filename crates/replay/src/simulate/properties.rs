@@ -63,7 +63,11 @@ fn wild(run: &Activity, device: &Device, levers: &Levers, seed: u64) -> Replayed
     let mut random = Random::new(seed);
     let answer = move |_: Moment, domain: &Domain<'_>| {
         let timer = match random.below(4) {
-            0 => TimerRequest::At { at_ns: domain.now_ns + random.below(2_000_000), deferrable: random.below(2) == 0 },
+            0 => TimerRequest::At {
+                at_ns: domain.now_ns + random.below(2_000_000),
+                deferrable: random.below(2) == 0,
+                tick_ns: 1 + random.below(2) * 999_999,
+            },
             1 => TimerRequest::Off,
             _ => TimerRequest::Keep,
         };

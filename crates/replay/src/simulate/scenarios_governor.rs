@@ -19,7 +19,7 @@ fn slow_clock() -> Device {
 }
 
 fn at(at_ns: u64, deferrable: bool) -> TimerRequest {
-    TimerRequest::At { at_ns, deferrable }
+    TimerRequest::At { at_ns, deferrable, tick_ns: 1 }
 }
 
 fn change(time_ns: u64, khz: u32) -> FrequencyChange {
@@ -100,6 +100,21 @@ fn a_deferrable_timer_waits_for_a_busy_core_and_another_one_does_not() {
     let start = (0, Moment::Start);
     assert_eq!(timer_moments(true), [start, (5_000, exit), (5_000, starts), (5_000, Moment::Timer), ends]);
     assert_eq!(timer_moments(false), [start, (1_000, Moment::Timer), (5_000, exit), (5_000, starts), ends]);
+}
+
+#[test]
+fn a_deferrable_timer_of_ticks_runs_at_the_first_tick_on_which_a_core_is_busy() {
+    // Busy from 5,000 to 5,010 without a tick of 4,000 in it, then from 7,000 to 9,000 over the one at 8,000.
+    let run = activity(&[&[operation(5_000, &[compute(10)]), operation(1_990, &[compute(2_000)])]]);
+    let script = |moment, _: &Domain<'_>| match moment {
+        Moment::Start => {
+            Decision { khz: None, timer: TimerRequest::At { at_ns: 4_000, deferrable: true, tick_ns: 4_000 } }
+        }
+        _ => Decision::default(),
+    };
+    let (_, told) = governed(&run, &device(), &one_core(), None, script);
+    let timers: Vec<u64> = told.iter().filter(|t| t.1 == Moment::Timer).map(|t| t.0).collect();
+    assert_eq!(timers, [8_000]);
 }
 
 #[test]
