@@ -123,8 +123,11 @@ pub const GOVERNORS: [About; 10] = [
         name: "schedutil",
         about: "Follows the scheduler's estimate of each core's utilization.",
         tunables: &[
-            tunable("rate_limit_us", "us", "1.5 x the transition latency, at most 2000"),
+            tunable("rate_limit_us", "us", "by kernel and transition latency"),
+            tunable("up_rate_limit_us", "us", "rate_limit_us"),
+            tunable("down_rate_limit_us", "us", "rate_limit_us"),
             tunable("frequency_invariant", "0 or 1", "1"),
+            KERNEL,
             HZ,
         ],
     },
@@ -197,9 +200,9 @@ mod tests {
                 set += 1;
             }
         }
-        // All but kernels and those whose default depends on the device or is nothing: six rates, six ticks, two of
+        // All but kernels and those whose default depends on the device or is nothing: eight rates, six ticks, two of
         // `interactive`.
         let kernels = GOVERNORS.iter().flat_map(|g| g.tunables).filter(|t| t.name == "kernel").count();
-        assert_eq!(set, GOVERNORS.iter().map(|g| g.tunables.len()).sum::<usize>() - 14 - kernels);
+        assert_eq!(set, GOVERNORS.iter().map(|g| g.tunables.len()).sum::<usize>() - 16 - kernels);
     }
 }

@@ -8,6 +8,7 @@ mod bias;
 mod choose;
 pub mod conservative;
 pub mod database;
+mod estimate;
 pub mod fixed;
 pub mod interactive;
 mod kernel;

@@ -1,15 +1,16 @@
 //! Per-entity load tracking (PELT): how much of the recent past a core was busy, with the older past counting less.
 //!
-//! Time is cut into periods of 1024 us. A period's busy time counts by `y^n` when it is n periods ago, where
-//! `y^32 = 1/2`; the period that is not over counts as it is. Utilisation is that sum over the sum of a core that
-//! was always busy, times 1024: after n periods of busyness, `1024 (1 - y^n)`. (Fact, from memory in its source.)
+//! Time is cut into periods of 1024 units of 1024 ns: kernels divide by shifting, and call such a unit a microsecond.
+//! A period's busy time counts by `y^n` when it is n periods ago, where `y^32 = 1/2`; the period that is not over counts
+//! as it is. Utilisation is that sum over the sum of a core that was always busy, times 1024: after n periods of
+//! busyness, `1024 (1 - y^n)`. Kernels work it out anew only when a period has ended ("decayed").
 //!
 //! Frequency-invariant tracking lets the clock run at frequency over maximum while the core is busy. What it falls
 //! behind is made up for as idle time when the core idles, so that a job leaves the same trace at every frequency.
-//! Kernels do so since 5.1 (from memory, unverified); earlier ones scale what is added.
+//! Kernels do so since 5.1 ("sched/fair: Update scale invariance of PELT"); earlier ones scale what is added.
 
 /// A period in nanoseconds.
-const PERIOD_NS: u64 = 1_024_000;
+const PERIOD_NS: u64 = 1024 * 1024;
 
 /// Powers of y: `2^(-n/32)`.
 const Y: [f64; 32] = [
@@ -71,41 +72,43 @@ pub(super) struct Pelt {
 
 impl Pelt {
     /// The core was busy for a while at a frequency, of which `most_khz` is the maximum. For tracking that is not
-    /// frequency-invariant, both are the same.
-    pub(super) fn busy(&mut self, ns: u64, khz: u32, most_khz: u32) {
+    /// frequency-invariant, both are the same. Whether a period has ended.
+    pub(super) fn busy(&mut self, ns: u64, khz: u32, most_khz: u32) -> bool {
         let scaled = u128::from(ns) * u128::from(khz) + u128::from(self.remainder);
         self.remainder = (scaled % u128::from(most_khz)) as u64;
         let advance = (scaled / u128::from(most_khz)) as u64;
         self.behind_ns = (self.behind_ns + ns).saturating_sub(advance);
-        self.pass(advance, true);
+        self.pass(advance, 1.0)
     }
 
-    /// The core was idle for a while.
-    pub(super) fn idle(&mut self, ns: u64) {
-        if ns > 0 {
-            let behind_ns = std::mem::take(&mut self.behind_ns);
-            self.pass(ns + behind_ns, false);
+    /// The same as kernels before 5.1 have it: time is as it is, and what is added is scaled.
+    pub(super) fn busy_scaled(&mut self, ns: u64, khz: u32, most_khz: u32) -> bool {
+        self.pass(ns, f64::from(khz) / f64::from(most_khz))
+    }
+
+    /// The core was idle for a while. Whether a period has ended.
+    pub(super) fn idle(&mut self, ns: u64) -> bool {
+        if ns == 0 {
+            return false;
         }
+        let behind_ns = std::mem::take(&mut self.behind_ns);
+        self.pass(ns + behind_ns, 0.0)
     }
 
-    fn pass(&mut self, ns: u64, busy: bool) {
+    /// Time passes of which a share was busy.
+    fn pass(&mut self, ns: u64, share: f64) -> bool {
         let end = self.into_ns + ns;
         let periods = end / PERIOD_NS;
         if periods == 0 {
             self.into_ns = end;
-            if busy {
-                self.sum_ns += ns as f64;
-            }
-            return;
+            self.sum_ns += ns as f64 * share;
+            return false;
         }
         let (first, last) = (PERIOD_NS - self.into_ns, end % PERIOD_NS);
         self.into_ns = last;
-        if busy {
-            let between = PERIOD_NS as f64 * Y[1] * (1.0 - y(periods - 1)) / (1.0 - Y[1]);
-            self.sum_ns = (self.sum_ns + first as f64) * y(periods) + between + last as f64;
-        } else {
-            self.sum_ns *= y(periods);
-        }
+        let between = PERIOD_NS as f64 * Y[1] * (1.0 - y(periods - 1)) / (1.0 - Y[1]);
+        self.sum_ns = (self.sum_ns + first as f64 * share) * y(periods) + (between + last as f64) * share;
+        true
     }
 
     /// Utilisation, 0 to 1024, rounded down.
@@ -141,6 +144,25 @@ mod tests {
         assert_eq!(slow.utilisation(), fast.utilisation());
         // 1024 (1 - y^5) y^20, by hand: 1024 x 0.10266 x 0.64842 = 68.2.
         assert_eq!(fast.utilisation(), 68);
+    }
+
+    #[test]
+    fn before_5_1_time_is_as_it_is_and_what_is_added_is_scaled() {
+        let mut pelt = Pelt::default();
+        assert!(pelt.busy_scaled(32 * PERIOD_NS, 1, 4));
+        // A quarter of 1024 (1 - 1/2).
+        assert_eq!(pelt.utilisation(), 128);
+    }
+
+    #[test]
+    fn a_period_ends_on_the_clock_of_tracking() {
+        let mut pelt = Pelt::default();
+        // At a quarter of the maximum the clock takes four times as long; idling makes up for what it is behind.
+        assert!(!pelt.busy(4 * PERIOD_NS - 4, 1, 4));
+        assert!(pelt.busy(4, 1, 4));
+        assert!(!pelt.busy(PERIOD_NS, 1, 4));
+        assert!(pelt.idle(1));
+        assert!(!pelt.idle(0));
     }
 
     #[test]
