@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pocketstone_replay::device::{Cluster, Device, OperatingPoint};
-use pocketstone_replay::governor::{CoreTimes, Decision, Domain, Governor, Moment, Spec, TimerRequest};
+use pocketstone_replay::governor::{CoreTimes, Decision, Domain, Governor, Moment, Others, Spec, TimerRequest};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -25,6 +25,8 @@ struct Vector {
     start_khz: u32,
     #[serde(default)]
     transition_latency_ns: u64,
+    /// Load in per cent and kHz of a core of another domain that is on-line.
+    others: Option<(u64, u32)>,
     /// By core: what it does, such as `busy 20ms, idle 5ms, io 300us`. It is idle afterwards.
     cores: Vec<String>,
     /// Moments in us and the frequency from then on: all changes, in order.
@@ -69,6 +71,7 @@ fn parts(text: &str) -> Vec<(Kind, u64)> {
 }
 
 struct Player<'a> {
+    others: Others,
     governor: Box<dyn Governor>,
     table: &'a [u32],
     khz: u32,
@@ -82,7 +85,13 @@ struct Player<'a> {
 
 impl Player<'_> {
     fn tell(&mut self, moment: Moment) {
-        let domain = Domain { now_ns: self.now_ns, khz: self.khz, frequencies_khz: self.table, cores: &self.cores };
+        let domain = Domain {
+            now_ns: self.now_ns,
+            khz: self.khz,
+            frequencies_khz: self.table,
+            cores: &self.cores,
+            others: self.others,
+        };
         let Decision { khz, timer } = self.governor.decide(moment, &domain);
         if let Some(khz) = khz {
             assert!(self.table.contains(&khz), "{khz} is no operating point");
@@ -143,7 +152,10 @@ fn play(vector: &Vector, table: &[u32]) -> (Vec<(u64, u32)>, u32) {
     let governor = spec.build(&device, &device.clusters[0]).expect(&vector.name);
     let lines: Vec<_> = vector.cores.iter().map(|c| parts(c)).collect();
     let end = lines.iter().filter_map(|l| l.last()).map(|l| l.1).max().expect("a time line");
+    let (others_load, others_khz) = vector.others.unwrap_or_default();
+    let others = Others { cores: u32::from(vector.others.is_some()), load: others_load, khz: others_khz };
     let mut player = Player {
+        others,
         governor,
         table,
         khz: vector.start_khz,
@@ -241,7 +253,7 @@ fn there_are_at_least_300_different_vectors_and_each_governor_has_some() {
         for vector in file.vector {
             assert!(vector.expect.is_some() || vector.expect_last_khz.is_some(), "{}: expects nothing", vector.name);
             assert!(vector.derivation.len() >= 20, "{}: no derivation", vector.name);
-            let body = (vector.governor.clone(), vector.table, vector.start_khz, vector.cores);
+            let body = (vector.governor.clone(), vector.table, vector.start_khz, vector.cores, vector.others);
             assert!(bodies.insert(body), "{file_name}: {} is there twice", vector.name);
             let kind = vector.governor.split(['{', ':']).next().unwrap_or_default().to_owned();
             *governors.entry(kind).or_default() += 1;

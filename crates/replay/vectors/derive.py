@@ -33,9 +33,11 @@ class Out:
     def __init__(self, name):
         self.name, self.vectors = name, []
 
-    def add(self, name, governor, table, start, cores, derivation, expect=None, last=None, latency_ns=0):
+    def add(self, name, governor, table, start, cores, derivation, expect=None, last=None, latency_ns=0, others=None):
         text = [f'[[vector]]', f'name = "{name}"', f"governor = '{governor}'", f'table = "{table}"',
                 f"start_khz = {start}", "cores = [" + ", ".join(f'"{c}"' for c in cores) + "]"]
+        if others is not None:
+            text.append(f"others = [{others[0]}, {others[1]}]")
         if latency_ns:
             text.append(f"transition_latency_ns = {latency_ns}")
         if expect is not None:
@@ -211,12 +213,6 @@ def legacy(o):
         o.add(f"multi-core optimal {load} from {start}", f"ondemand-legacy{{{opt}}}", "nexus5", start,
               [line(window(50000, load)), line(window(50000, 10))],
               "two cores on-line: above 70 and below 960000 to optimal_freq 960000; otherwise as with one core", changes)
-    for load in [80, 81, 90]:
-        sync = "up_threshold=90,sampling_rate=50000,sync_freq=1190400"
-        changes = [(50000, 1190400)] if load > 80 else []
-        o.add(f"sync_freq {load}", f"ondemand-legacy{{{sync}}}", "nexus5", 652800,
-              [line(window(50000, load)), line(window(50000, 10))],
-              "a core above up_threshold_any_cpu_load 80, frequency below sync_freq: to sync_freq 1190400", changes)
     for load in [69, 70, 80, 81]:
         changes, _ = walk([(10000, load)], 2649600, step(N6, 80, 10))
         o.add(f"defaults {load}", "ondemand-legacy", "nexus6", 2649600, [line(window(10000, load))],
@@ -241,6 +237,99 @@ def legacy(o):
     o.add("legacy down factor 4", f"ondemand-legacy{{{n5}}}", "nexus5", 300000,
           [line(*[window(*w) for w in loads])],
           "50 ms: maximum; samples 4 periods apart: 85% stays, 60% lowers to >= 1699200; then 50 ms: 20%", changes)
+
+
+def msm(o):
+    """Qualcomm's additions, for the Nexus 5's settings: what a sample does, in the order of the kernel's rules."""
+    up, diff, multi, multi_diff, any_load, optimal, sync = 90, 10, 70, 3, 80, 960000, 960000
+    set_ = ("up_threshold=90,down_differential=10,sampling_rate=50000,up_threshold_multi_core=70,"
+            "optimal_freq=960000,sync_freq=960000")
+
+    def sample(load, khz, others):
+        other, other_khz = others
+        if other_khz == N5[-1] and khz >= optimal:
+            other = any_load
+        if load > up:
+            return N5[-1], "load > 90: the maximum"
+        if other > any_load:
+            return max(khz, sync), f"the other core's {other} > 80: at least sync_freq, and nothing else"
+        if load > multi:
+            return max(khz, optimal), "load > 70: at least optimal_freq, and nothing else"
+        if khz == N5[0]:
+            return khz, "at the minimum nothing is lowered"
+        assert load < up - diff
+        wanted, why = load * khz // (up - diff), f"{load} x {khz} / 80 = {load * khz // (up - diff)}"
+        if other > multi - diff and wanted < sync:
+            wanted, why = sync, why + f", the other core's {other} > 60: not below sync_freq"
+        if load > multi - multi_diff:
+            wanted, why = optimal, why + ", load > 67: optimal_freq"
+        return ceil_opp(N5, wanted), why
+
+    for khz in [300000, 729600, 960000, 1574400, 2265600]:
+        for load in [10, 66, 67, 68, 70, 71, 80, 90, 91]:
+            for others in [(0, 300000), (60, 960000), (61, 960000), (80, 960000), (81, 960000), (40, 2265600)]:
+                # All combinations are too many: near the thresholds, and one frequency of each kind.
+                if others[0] in (60, 61, 80) and load not in (10, 68, 80) or others[0] == 40 and load not in (10, 68, 71):
+                    continue
+                if others[0] == 0 and khz == 2265600 and load in (66, 67, 80):
+                    continue
+                new, why = sample(load, khz, others)
+                if khz == 729600 and others[0] in (60, 61):
+                    continue
+                name = f"msm {load} from {khz} beside {others[0]} at {others[1]}"
+                o.add(name, f"ondemand-legacy{{{set_}}}", "nexus5", khz, [line(window(50000, load))], why,
+                      [(50000, new)] if new != khz else [], others=others)
+    # The same as a property of the scenario; two of them, the larger one counts.
+    for own, scenario in [((0, 300000), (81, 960000)), ((81, 960000), (10, 300000)), ((10, 300000), (40, 2265600))]:
+        other = (max(own[0], scenario[0]), max(own[1], scenario[1]))
+        new, why = sample(10, 1574400, other)
+        o.add(f"msm others of the scenario {scenario[0]} at {scenario[1]} and of the replay {own[0]}",
+              f"ondemand-legacy{{{set_},others_load={scenario[0]},others_freq={scenario[1]}}}", "nexus5", 1574400,
+              [line(window(50000, 10))], why, [(50000, new)] if new != 1574400 else [], others=own)
+    # Another core's load is the higher one of its last two samples: of two cores with one clock.
+    o.add("msm another core's load of the sample before", f"ondemand-legacy{{{set_}}}", "nexus5", 1574400,
+          [line(*[window(50000, 10)] * 3), line(window(50000, 85), window(50000, 10), window(50000, 10))],
+          "50 ms: the other core has 85: held. 100 ms: 10, but 85 before: held. 150 ms: 10: 10 x 1574400 / 80 -> 300000",
+          [(150000, 300000)])
+    # Without other cores and without the two frequencies none of these rules are there.
+    o.add("msm none of it without other cores", f"ondemand-legacy{{{set_}}}", "nexus5", 1574400,
+          [line(window(50000, 71))], "one core: 71 x 1574400 / 80 = 1397280 -> 1497600", [(50000, 1497600)])
+    o.add("msm none of it without its frequencies",
+          "ondemand-legacy{up_threshold=90,down_differential=10,sampling_rate=50000,up_threshold_multi_core=70}", "nexus5",
+          1574400, [line(window(50000, 71))], "mainline's kernel: 71 x 1574400 / 80 = 1397280 -> 1497600",
+          [(50000, 1497600)], others=(85, 960000))
+
+
+def sync(o):
+    """Interactive's rule of Qualcomm's kernels, with the settings of an MSM8974 phone."""
+    set_ = ('above_hispeed_delay="20000 1400000:40000 1700000:20000",go_hispeed_load=90,hispeed_freq=1190400,'
+            'target_loads="85 1500000:90 1800000:70",min_sample_time=0,io_is_busy=1,timer_slack=-1,sync_freq=1036800,'
+            "up_threshold_any_cpu_load=50,up_threshold_any_cpu_freq=1190400")
+    for khz in [300000, 960000, 1190400]:
+        for load in [20, 60, 84, 90]:
+            for others in [(49, 2265600), (50, 1267200), (50, 1190400), (100, 300000)]:
+                fit = fits(load, khz)
+                if fit is None:
+                    continue
+                if load >= 90:
+                    new = 1190400 if khz < 1190400 else max(fit, 1190400)
+                    why = "load 90: hispeed_freq 1190400 at least"
+                elif fit < 1036800:
+                    busy = others[0] >= 50 and others[1] > 1190400
+                    new = 1036800 if busy else fit
+                    why = f"choice {fit} < sync_freq 1036800; other core {others[0]}% at {others[1]}: " + (
+                        "at least 50 and above 1190400: sync_freq" if busy else "not both at least 50 and above 1190400")
+                else:
+                    new, why = (1190400 if khz < 1190400 < fit else fit), f"choice {fit} is not below sync_freq"
+                # At or above hispeed_freq, raising waits 20 ms since 0, which have passed.
+                o.add(f"interactive sync {load} from {khz} beside {others[0]} at {others[1]}", f"interactive{{{set_}}}",
+                      "nexus6", khz, [line(window(20000, load))], why, [(20000, new)] if new != khz else [], others=others)
+    for scenario in [(50, 1267200), (49, 1267200)]:
+        new = 1036800 if scenario[0] >= 50 else 300000
+        o.add(f"interactive sync with the scenario's {scenario[0]}",
+              f"interactive{{{set_},others_load={scenario[0]},others_freq={scenario[1]}}}", "nexus6", 960000,
+              [line(window(20000, 20))], "choice 300000: sync_freq where the scenario's core has at least 50",
+              [(20000, new)])
 
 
 def conservative(o):
@@ -734,7 +823,7 @@ def schedutil(o):
 
 
 def main():
-    for make in [fixed, ondemand, legacy, conservative, interactive, ticks, schedutil]:
+    for make in [fixed, ondemand, legacy, msm, sync, conservative, interactive, ticks, schedutil]:
         out = Out(make.__name__)
         make(out)
         out.write()

@@ -34,6 +34,8 @@ const POWERSAVE_BIAS: Tunable = tunable("powersave_bias", "thousandths", "0");
 const KERNEL: Tunable = tunable("kernel", "version", "6.12");
 const HZ: Tunable = tunable("hz", "ticks a second", "the device's, else 250");
 const OLD_HZ: Tunable = tunable("hz", "ticks a second", "the device's, else 100");
+const OTHERS_LOAD: Tunable = tunable("others_load", "% of cores without a thread", "0");
+const OTHERS_FREQ: Tunable = tunable("others_freq", "kHz of cores without a thread", "0");
 const RATE: &str = "by kernel, transition latency and hz, at least two ticks";
 const OLD_RATE: &str = "1000 x the transition latency, at least 10000";
 
@@ -92,6 +94,9 @@ pub const GOVERNORS: [About; 10] = [
             tunable("optimal_freq", "kHz, 0: off", "0"),
             tunable("sync_freq", "kHz, 0: off", "0"),
             OLD_HZ,
+            tunable("down_differential_multi_core", "%", "3"),
+            OTHERS_LOAD,
+            OTHERS_FREQ,
         ],
     },
     About { name: "conservative", about: "Samples the load, and moves up and down in steps.", tunables: &CONSERVATIVE },
@@ -117,6 +122,11 @@ pub const GOVERNORS: [About; 10] = [
             IO_IS_BUSY,
             tunable("sampling_down_factor", "us, 0: off", "0"),
             OLD_HZ,
+            tunable("sync_freq", "kHz, 0: off", "0"),
+            tunable("up_threshold_any_cpu_load", "%", "0"),
+            tunable("up_threshold_any_cpu_freq", "kHz", "0"),
+            OTHERS_LOAD,
+            OTHERS_FREQ,
         ],
     },
     About {

@@ -11,6 +11,10 @@
 //! 3. Lowering below the floor waits until min_sample_time has passed since the floor was set; every evaluation
 //!    that gets here sets it, but for boosts that keep at hispeed_freq or below.
 //! 4. The timer is armed again, but at the maximum: there it is off until the core idles.
+//! 5. Qualcomm's, without load and boost of rule 1: a choice below sync_freq becomes sync_freq where another core's last
+//!    load is at least up_threshold_any_cpu_load and the highest target of such cores is above
+//!    up_threshold_any_cpu_freq; hispeed_freq caps only choices from sync_freq on. What cores do that a replay has no
+//!    thread for is the scenario's: others_load and others_freq.
 //!
 //! A core that idles above the minimum gets its timer armed if it is off. Above the minimum a second timer wakes
 //! the core timer_slack after the first (-1: never), which so runs although the core idles. At the end of idling
@@ -39,6 +43,9 @@
 //! | boostpulse_duration | us | 80000 |
 //! | io_is_busy | 0 or 1 | 0 |
 //! | sampling_down_factor | us | 0 (off) |
+//! | sync_freq | kHz | 0 (off) |
+//! | up_threshold_any_cpu_load, up_threshold_any_cpu_freq | %, kHz | 0 |
+//! | others_load, others_freq | %, kHz; the scenario's | 0 |
 //! | hz | ticks a second; not in sysfs | the device's, else 100 |
 
 use pocketstone_core::{Error, Result};
@@ -46,7 +53,7 @@ use pocketstone_core::{Error, Result};
 use super::choose::choose;
 use super::kernel::Wheel;
 use super::tunables::{Steps, Tunables};
-use super::{Decision, Domain, Governor, Moment, TimerRequest, at_least};
+use super::{Decision, Domain, Governor, Moment, Others, TimerRequest, at_least};
 
 /// Names of the tunables.
 pub(super) const TUNABLES: &[&str] = &[
@@ -63,6 +70,11 @@ pub(super) const TUNABLES: &[&str] = &[
     "io_is_busy",
     "sampling_down_factor",
     "hz",
+    "sync_freq",
+    "up_threshold_any_cpu_load",
+    "up_threshold_any_cpu_freq",
+    "others_load",
+    "others_freq",
 ];
 
 /// The governor.
@@ -91,6 +103,10 @@ struct Settings {
     boostpulse_ns: u64,
     io_is_busy: bool,
     sampling_down_ns: u64,
+    sync_khz: u64,
+    any_cpu_load: u64,
+    any_cpu_khz: u64,
+    others: Others,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -108,6 +124,8 @@ struct Core {
     work: u128,
     /// Busy (and iowait) time at the last moment.
     worked_ns: u64,
+    /// Load of the last evaluation in per cent.
+    last_load: u64,
 }
 
 impl Core {
@@ -135,7 +153,8 @@ impl Interactive {
                 Error::user(e.message().to_owned()).hint("give microseconds, or -1 for a timer that never wakes a core")
             })?),
         };
-        let hispeed = tunables.number("hispeed_freq", 0, 0, u64::from(u32::MAX))?;
+        let khz = |name| tunables.number(name, 0, 0, u64::from(u32::MAX));
+        let hispeed = khz("hispeed_freq")?;
         let mut pulses_ns: Vec<u64> = tunables.list("boostpulse")?.iter().map(|us| us.saturating_mul(1000)).collect();
         pulses_ns.sort_unstable();
         pulses_ns.reverse();
@@ -153,6 +172,14 @@ impl Interactive {
                 boostpulse_ns: tunables.time_ns("boostpulse_duration", 80_000, 0)?,
                 io_is_busy: tunables.switch("io_is_busy", false)?,
                 sampling_down_ns: tunables.time_ns("sampling_down_factor", 0, 0)?,
+                sync_khz: khz("sync_freq")?,
+                any_cpu_load: tunables.number("up_threshold_any_cpu_load", 0, 0, 100)?,
+                any_cpu_khz: khz("up_threshold_any_cpu_freq")?,
+                others: Others {
+                    cores: 0,
+                    load: tunables.number("others_load", 0, 0, 100)?,
+                    khz: khz("others_freq")? as u32,
+                },
             },
             pulses_ns,
             boosted_until_ns: 0,
@@ -209,6 +236,7 @@ impl Interactive {
         let (lowest, highest) = (all[0], all[all.len() - 1]);
         let hispeed = self.hispeed_khz(domain);
         let boosted = self.settings.boost || now < self.boosted_until_ns;
+        let others = self.others_sync(at, domain);
         let (settings, core) = (&self.settings, &mut self.cores[at]);
         let window_ns = now - core.window_from_ns;
         if window_ns == 0 {
@@ -219,9 +247,14 @@ impl Interactive {
         let mut next = choose(all, domain.khz, work, &settings.target_loads);
         if load >= settings.go_hispeed_load || boosted {
             next = if core.target_khz < hispeed { hispeed } else { next.max(hispeed) };
+        } else if u64::from(next) < settings.sync_khz {
+            if others {
+                next = at_least(all, settings.sync_khz);
+            }
         } else if next > hispeed && core.target_khz < hispeed {
             next = hispeed;
         }
+        core.last_load = load;
         let delay_ns = settings.above_hispeed_delay_us.at(u64::from(core.target_khz)) * 1000;
         if core.target_khz >= hispeed && next > core.target_khz && now - core.hispeed_since_ns < delay_ns {
             return core.arm(now, lowest, settings);
@@ -242,6 +275,16 @@ impl Interactive {
         } else {
             core.arm(now, lowest, settings);
         }
+    }
+
+    /// Whether another core is busy and fast enough for rule 5.
+    fn others_sync(&self, at: usize, domain: &Domain<'_>) -> bool {
+        let settings = &self.settings;
+        let of_domain =
+            self.cores.iter().enumerate().filter(|(n, _)| *n != at).map(|(_, c)| (c.last_load, c.target_khz));
+        let elsewhere = [(domain.others.load, domain.others.khz), (settings.others.load, settings.others.khz)];
+        let busy = of_domain.chain(elsewhere).filter(|(load, _)| *load >= settings.any_cpu_load);
+        busy.map(|(_, khz)| u64::from(khz)).max().is_some_and(|khz| khz > settings.any_cpu_khz)
     }
 
     fn answer(&mut self, domain: &Domain<'_>) -> Decision {
@@ -290,5 +333,9 @@ impl Governor for Interactive {
             }
         }
         self.answer(domain)
+    }
+
+    fn load(&self) -> u64 {
+        self.cores.iter().map(|c| c.last_load).max().unwrap_or(0)
     }
 }

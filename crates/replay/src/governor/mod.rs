@@ -28,6 +28,11 @@ pub trait Governor {
     /// Its answer to a moment.
     fn decide(&mut self, moment: Moment, domain: &Domain<'_>) -> Decision;
 
+    /// The load of its busiest core that governors of other domains see, in per cent; 0 for those that tell none.
+    fn load(&self) -> u64 {
+        0
+    }
+
     /// Whether it wants to be told [`Moment::Tick`] while a core is busy, and how often.
     fn tick_ns(&self) -> Option<u64> {
         None
@@ -85,6 +90,19 @@ pub struct Domain<'a> {
     pub frequencies_khz: &'a [u32],
     /// The domain's cores.
     pub cores: &'a [CoreTimes],
+    /// What is known of the cores of other domains.
+    pub others: Others,
+}
+
+/// What governors of other domains told of their cores.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Cores on-line that are not the domain's.
+    pub cores: u32,
+    /// The highest load of one, in per cent.
+    pub load: u64,
+    /// The highest frequency of one; 0 where there is none.
+    pub khz: u32,
 }
 
 /// What a core did since the replay's start.

@@ -17,7 +17,10 @@ pub(super) struct Sampler {
 #[derive(Debug, Clone, Copy, Default)]
 struct Core {
     worked_ns: u64,
+    /// Load of the last window; 0 once it stood for another one's.
     last_load: u64,
+    /// The higher one of the last two windows' loads.
+    recent_load: u64,
 }
 
 /// What a window was like.
@@ -115,7 +118,7 @@ impl Sampler {
     /// Starts a window.
     pub(super) fn start(&mut self, domain: &Domain<'_>, io_is_busy: bool) {
         self.at_ns = domain.now_ns;
-        let core = |c| Core { worked_ns: worked_ns(c, io_is_busy), last_load: 0 };
+        let core = |c| Core { worked_ns: worked_ns(c, io_is_busy), ..Core::default() };
         self.cores = domain.cores.iter().map(core).collect();
     }
 
@@ -142,12 +145,19 @@ impl Sampler {
             let load = if idled_long.is_some() && core.last_load != 0 {
                 std::mem::take(&mut core.last_load)
             } else {
-                core.last_load = 100 * in_window / wall_ns;
-                core.last_load
+                let load = 100 * in_window / wall_ns;
+                core.recent_load = load.max(core.last_load);
+                core.last_load = load;
+                load
             };
             highest = highest.max(load);
         }
         Some(Window { load: highest, idle_periods })
+    }
+
+    /// The highest load of a core from that number on, each the higher one of its last two windows.
+    pub(super) fn recent_load(&self, from: usize) -> u64 {
+        self.cores.iter().skip(from).map(|c| c.recent_load).max().unwrap_or(0)
     }
 }
 

@@ -156,8 +156,8 @@ fn a_device_s_ticks_hold_unless_the_braces_say_others() {
     let device = Device { hz: Some(128), ..device(&[]) };
     let timer = |text: &str| {
         let mut governor = text.parse::<Spec>().unwrap().build(&device, &device.clusters[0]).unwrap();
-        let cores = [crate::governor::CoreTimes::default()];
-        let domain = crate::governor::Domain { now_ns: 0, khz: 1000, frequencies_khz: &[1000], cores: &cores };
+        let (cores, others) = ([crate::governor::CoreTimes::default()], crate::governor::Others::default());
+        let domain = crate::governor::Domain { now_ns: 0, khz: 1000, frequencies_khz: &[1000], cores: &cores, others };
         governor.decide(crate::governor::Moment::Start, &domain).timer
     };
     let at = |at_ns, tick_ns| crate::governor::TimerRequest::At { at_ns, deferrable: true, tick_ns };

@@ -1,6 +1,6 @@
 //! A frequency domain: its governor, its frequency and the change that is under way.
 
-use crate::governor::{CoreTimes, Decision, Domain, Governor, Moment, TimerRequest};
+use crate::governor::{CoreTimes, Decision, Domain, Governor, Moment, Others, TimerRequest};
 use pocketstone_core::{Error, Result};
 
 /// A change of frequency that is under way.
@@ -29,7 +29,7 @@ pub(super) struct Clock {
     /// The operating point in force.
     pub(super) point: usize,
     /// The one decided for.
-    wanted: usize,
+    pub(super) wanted: usize,
     change: Option<Change>,
     timer: Option<Timer>,
     latency_ns: u64,
@@ -43,9 +43,15 @@ impl Clock {
     }
 
     /// Asks the governor. Whether another frequency is in force at once.
-    pub(super) fn decide(&mut self, moment: Moment, now_ns: u64, frequencies_khz: &[u32]) -> Result<bool> {
+    pub(super) fn decide(
+        &mut self,
+        moment: Moment,
+        now_ns: u64,
+        frequencies_khz: &[u32],
+        others: Others,
+    ) -> Result<bool> {
         let khz = frequencies_khz[self.wanted];
-        let domain = Domain { now_ns, khz, frequencies_khz, cores: &self.times };
+        let domain = Domain { now_ns, khz, frequencies_khz, cores: &self.times, others };
         let Decision { khz, timer } = self.governor.decide(moment, &domain);
         match timer {
             TimerRequest::Keep => {}

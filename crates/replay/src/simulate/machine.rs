@@ -5,7 +5,7 @@ use super::meters::Meters;
 use super::thread::{Next, Replaying, Work};
 use crate::activity::Activity;
 use crate::device::{Cluster, Device};
-use crate::governor::{Governor, Moment};
+use crate::governor::{Governor, Moment, Others};
 use crate::levers::{Levers, kind_index};
 use crate::outcome::{FrequencyChange, Replayed};
 use pocketstone_core::{Error, Result};
@@ -415,11 +415,24 @@ impl<'a> Machine<'a> {
     }
 
     fn decide(&mut self, domain: usize, moment: Moment) -> Result<()> {
-        if self.domains[domain].decide(moment, self.now_ns, &self.frequencies_khz)? {
+        let others = self.others(domain);
+        if self.domains[domain].decide(moment, self.now_ns, &self.frequencies_khz, others)? {
             self.transitions += 1;
             self.note_frequency(domain);
         }
         Ok(())
+    }
+
+    /// What the governor of a domain can know of the cores that are not its own.
+    fn others(&self, domain: usize) -> Others {
+        let all = self.cores.len() as u64 + self.unused;
+        let cores = all.saturating_sub(self.domains[domain].times.len() as u64) as u32;
+        let rest = self.domains.iter().enumerate().filter(|(n, _)| *n != domain).map(|(_, d)| d);
+        rest.fold(Others { cores, ..Others::default() }, |others, d| Others {
+            load: others.load.max(d.governor.load()),
+            khz: others.khz.max(self.frequencies_khz[d.wanted]),
+            ..others
+        })
     }
 
     fn note_frequency(&mut self, domain: usize) {

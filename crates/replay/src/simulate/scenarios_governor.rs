@@ -4,7 +4,7 @@ use super::simulate_with;
 use super::testing::{FAST, MIDDLE, SLOW, activity, compute, device, governed, io, one_core, operation, pinned, to};
 use crate::activity::IoKind;
 use crate::device::Device;
-use crate::governor::{CoreTimes, Decision, Domain, Governor, Moment, TimerRequest};
+use crate::governor::{CoreTimes, Decision, Domain, Governor, Moment, Others, TimerRequest};
 use crate::levers::Levers;
 use crate::outcome::{FrequencyChange, Residency};
 use pocketstone_core::ErrorKind;
@@ -100,6 +100,36 @@ fn a_deferrable_timer_waits_for_a_busy_core_and_another_one_does_not() {
     let start = (0, Moment::Start);
     assert_eq!(timer_moments(true), [start, (5_000, exit), (5_000, starts), (5_000, Moment::Timer), ends]);
     assert_eq!(timer_moments(false), [start, (1_000, Moment::Timer), (5_000, exit), (5_000, starts), ends]);
+}
+
+#[test]
+fn governors_of_other_domains_tell_their_load_and_frequency() {
+    let mut device = device();
+    (device.clusters[0].cores, device.clusters[0].clock_per_core) = (4, true);
+    let one = [operation(0, &[compute(1_000)])];
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let script = {
+        let seen = Rc::clone(&seen);
+        move |moment, domain: &Domain<'_>| {
+            seen.borrow_mut().push(domain.others);
+            to(FAST, moment == Moment::Start)
+        }
+    };
+    governed(&activity(&[&one, &one]), &device, &Levers { cores: Some(3), ..Levers::default() }, None, script);
+    // Three cores on-line, two with a thread; at the first domain's start the second one is at its lowest still.
+    let others = |khz| Others { cores: 2, load: 77, khz };
+    assert_eq!(seen.borrow()[..3], [others(SLOW), others(FAST), others(FAST)]);
+    seen.borrow_mut().clear();
+    let script = {
+        let seen = Rc::clone(&seen);
+        move |_, domain: &Domain<'_>| {
+            seen.borrow_mut().push(domain.others);
+            Decision::default()
+        }
+    };
+    device.clusters[0].clock_per_core = false;
+    governed(&activity(&[&one, &one]), &device, &Levers::default(), None, script);
+    assert!(seen.borrow().iter().all(|o| *o == Others::default()), "all cores are the domain's");
 }
 
 #[test]

@@ -79,6 +79,10 @@ impl Governor for Scripted {
     fn tick_ns(&self) -> Option<u64> {
         self.tick_ns
     }
+
+    fn load(&self) -> u64 {
+        77
+    }
 }
 
 /// Replays under a governor; gives also what it was told.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::device::{IdleState, OperatingPoint};
-use crate::governor::CoreTimes;
+use crate::governor::{CoreTimes, Others};
 use pocketstone_core::hint::clamp_of;
 
 /// Decides what it is told to, as schedutil would from utilisation.
@@ -46,7 +46,13 @@ fn follow(governor: &mut DatabaseInformed, moments: &[(u64, Moment, bool)]) -> V
     let mut khz = 300_000;
     let answers = moments.iter().map(|(now_us, moment, busy)| {
         let cores = [CoreTimes { busy: *busy, ..CoreTimes::default() }];
-        let domain = Domain { now_ns: now_us * 1_000, khz, frequencies_khz: &frequencies_khz, cores: &cores };
+        let domain = Domain {
+            now_ns: now_us * 1_000,
+            khz,
+            frequencies_khz: &frequencies_khz,
+            cores: &cores,
+            others: Others::default(),
+        };
         let decision = governor.decide(*moment, &domain);
         khz = decision.khz.unwrap_or(khz);
         decision.khz
