@@ -55,8 +55,8 @@ pub fn errors<'a>(checks: impl IntoIterator<Item = &'a Check>) -> Option<(f64, &
 /// Predicts the rows of a table that the model is not calibrated with. `governor` is the phone's own one.
 ///
 /// # Errors
-/// `ErrorKind::User` for a table that is not understood, with the line, or that lacks a row which the model is
-/// calibrated with; otherwise as [`simulate`].
+/// `ErrorKind::User` for a table that is not understood, with the line, that lacks a row which the model is calibrated
+/// with, or of which no workload is known ([`unknown_workloads`]); otherwise as [`simulate`].
 pub fn checks(file: &str, text: &str, device: &Device, governor: &Spec) -> Result<Vec<Check>> {
     let table = Table::read(file, text)?;
     match table.head[..] {
@@ -64,6 +64,28 @@ pub fn checks(file: &str, text: &str, device: &Device, governor: &Spec) -> Resul
         ["cluster", "n_cpus", "policy", ..] => fixed_work(&table, device),
         _ => Err(table.error(1, "not a table of measurements that the model supports")),
     }
+}
+
+/// Workloads of a table of databases that the model has no recipe of, each once: [`checks`] leaves their rows out.
+///
+/// # Errors
+/// As [`checks`] for a table that is not understood.
+pub fn unknown_workloads(file: &str, text: &str) -> Result<Vec<String>> {
+    let table = Table::read(file, text)?;
+    let mut unknown = Vec::new();
+    if table.head.starts_with(&["workload", "delay", "governor"]) {
+        for (_, cells) in &table.rows {
+            if writers(cells[0]).is_none() && !unknown.iter().any(|known| known == cells[0]) {
+                unknown.push(cells[0].to_owned());
+            }
+        }
+    }
+    Ok(unknown)
+}
+
+/// Operations of a published workload that write.
+fn writers(workload: &str) -> Option<usize> {
+    WRITERS.iter().find(|(known, _)| *known == workload).map(|(_, n)| *n)
 }
 
 /// Lines of cells.
@@ -116,7 +138,11 @@ struct Run<'a> {
 fn databases(table: &Table<'_>, device: &Device, governor: &Spec) -> Result<Vec<Check>> {
     let mut runs: Vec<Run<'_>> = Vec::new();
     let engines = || table.head.iter().filter_map(|column| column.strip_suffix("_cpu_s"));
-    for (line, cells) in &table.rows {
+    if !table.rows.is_empty() && table.rows.iter().all(|(_, cells)| writers(cells[0]).is_none()) {
+        let (line, cells) = &table.rows[0];
+        return Err(table.error(*line, format!("unknown published workload `{}`: use A, B, C or E", cells[0])));
+    }
+    for (line, cells) in table.rows.iter().filter(|(_, cells)| writers(cells[0]).is_some()) {
         let delay = match cells[1] {
             "0ms" => Delay::None,
             "1ms" => Delay::Fixed { ns: 1_000_000 },
@@ -153,7 +179,7 @@ fn databases(table: &Table<'_>, device: &Device, governor: &Spec) -> Result<Vec<
 
 /// What a pinned run without delays did.
 fn activity(reference: &Run<'_>, device: &Device) -> Result<Activity> {
-    let writers = WRITERS.iter().find(|(w, _)| *w == reference.workload).map(|(_, n)| *n).ok_or_else(|| {
+    let writers = writers(reference.workload).ok_or_else(|| {
         Error::user(format!("unknown published workload `{}`", reference.workload)).hint("use A, B, C or E")
     })?;
     let khz = device.highest_khz()?;

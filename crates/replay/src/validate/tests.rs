@@ -56,5 +56,15 @@ fn what_is_wrong_with_a_table_is_named_with_its_line() {
     }
     let unknown = format!("{HEAD}Z,0ms,clean,1,1.1\nZ,1ms,real,1,2\n");
     let error = checks("t.csv", &unknown, &device(), &"powersave".parse().unwrap()).unwrap_err();
-    assert!(error.chain().contains("`Z`"), "{}", error.chain());
+    assert!(error.chain().contains("`Z`") && error.cure().is_some(), "{}", error.chain());
+}
+
+#[test]
+fn an_unknown_workload_leaves_the_known_ones_and_is_named_once() {
+    let known = "C,0ms,clean,1,1.1\nC,1ms,real,1,2\n";
+    let table = format!("{HEAD}Z,0ms,clean,1,1.1\n{known}Z,7ms,real,1,2\nY,1ms,real,1,2\n");
+    let found = checks("t.csv", &table, &device(), &"powersave".parse().unwrap()).unwrap();
+    assert_eq!(found, checks("t.csv", &format!("{HEAD}{known}"), &device(), &"powersave".parse().unwrap()).unwrap());
+    assert_eq!((found.len(), unknown_workloads("t.csv", &table).unwrap()), (2, vec!["Z".to_owned(), "Y".to_owned()]));
+    assert!(unknown_workloads("t.csv", "cluster,n_cpus,policy\nbig,1,fixed30\n").unwrap().is_empty());
 }

@@ -12,7 +12,7 @@ pub(crate) mod texts;
 pub use charts::{AxisSpec, ChartKind, ChartSpec, FrequencySpec, Scale};
 pub use figures::{FigureSpec, PaperSeries, Show};
 pub use matrix::{Compare, Experiment, Traced};
-pub use modelled::{BOUND, Calibration, Choice, FlashEnergySpec, ReadAheadModelSpec, ReplaySpec, ValidationSpec};
+pub use modelled::{BOUND, Calibration, Choice, FlashEnergySpec, OWN, ReadAheadModelSpec, ReplaySpec, ValidationSpec};
 
 use crate::specification::metric::{self, Better, Source};
 use place::Locator;

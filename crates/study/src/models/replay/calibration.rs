@@ -3,7 +3,7 @@
 use super::{Devices, cells, recorded};
 use crate::results::store::{Store, StoredCell};
 use crate::specification::factor::{Point, Value};
-use crate::specification::study::{Calibration, ReplaySpec, Study};
+use crate::specification::study::{Calibration, OWN, ReplaySpec, Study};
 use pocketstone_core::database::Delay;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::activity::{Activity, Segment};
@@ -62,12 +62,16 @@ impl<'a> References<'a> {
     }
 
     /// What a device's cycles are multiplied by so that the calibration's run takes its time on a core at the
-    /// highest frequency: of recorded runs that differ from the cell in workload, delay and seed alone, the mean.
+    /// highest frequency: of recorded runs that differ from the cell in workload, delay (unless it is the cell's own)
+    /// and seed alone, the mean.
     fn scale(&mut self, store: &Store, calibration: &Calibration, cell: &StoredCell, device: &Device) -> Result<f64> {
-        let delay = calibration.delay.parse::<Delay>()?.to_string();
+        let delay = match calibration.delay.as_str() {
+            OWN => None,
+            other => Some(other.parse::<Delay>()?.to_string()),
+        };
         let like = |name: &str, value: &Value, point: &Point| match name {
             "workload" => *value == calibration.workload,
-            "delay" => *value == delay,
+            "delay" => delay.as_ref().map_or(point.get(name) == Some(value), |delay| *value == *delay),
             "engine" if calibration.engine.is_some() => calibration.engine.as_deref() == value.as_str(),
             "workload_file" => true,
             _ => point.get(name) == Some(value),

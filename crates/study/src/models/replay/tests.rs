@@ -221,7 +221,20 @@ fn a_calibration_scales_cycles_so_that_its_run_takes_the_published_time() {
     let both = Devices::from([("small".into(), device()), ("slow".into(), slow)]);
     refreshed(&mut store, &study(&STUDY.replace("[[flash_energy]]", &two)), &both);
     assert_eq!(median(&store, "performance", "busy_ns"), Some((2, 2e6)));
-    // Without the reference run nothing is made up.
+    // Without the reference run nothing is made up; a cell's own delay needs no run with another one.
+    let (other, folder) = (line.replace("source", "delay = \"1ms\", source"), tempfile::tempdir().unwrap());
+    let own = line.replace("source", "delay = \"own\", source");
+    let mut apart = Store::create(folder.path(), []).unwrap();
+    let mut point = database_point("pocketdata-c");
+    point["delay"] = json!("2ms");
+    put(&mut apart, "e", point, 0, true);
+    for (line, found) in [(other, None), (own, Some(4e6))] {
+        refreshed(&mut apart, &study(&STUDY.replace("[[flash_energy]]", &line)), &devices());
+        let sql = "SELECT max(median) FROM replay_summary WHERE recorded_delay = '2ms' AND delay = 'recorded' AND
+                   governor = 'performance' AND metric = 'busy_ns'";
+        let busy_ns: Vec<Option<f64>> = apart.rows(sql, [], |r| r.get(0)).unwrap();
+        assert_eq!(busy_ns, [found], "{line}");
+    }
     let line = line.replace("pocketdata-c", "pocketdata-a");
     refreshed(&mut store, &study(&STUDY.replace("[[flash_energy]]", &line)), &devices());
     let left: Vec<String> = store.rows("SELECT why FROM left_out", [], |r| r.get(0)).unwrap();

@@ -27,7 +27,16 @@ pub(in crate::models) fn refresh(
     for spec in &study.validations {
         let name = spec.name.get_ref();
         match checks(spec, devices, folder) {
-            Ok(checks) => put(store, name, &checks)?,
+            Ok((checks, unknown)) => {
+                put(store, name, &checks)?;
+                if !unknown.is_empty() {
+                    store.leave_out(&LeftOut {
+                        what: format!("rows of validation `{name}`"),
+                        why: format!("no published workload is known as {}", unknown.join(", ")),
+                        cure: "none: the model predicts A, B, C and E, and those rows are there".to_owned(),
+                    })?;
+                }
+            }
             Err(error) => {
                 let kept: i64 =
                     store.rows("SELECT count(*) FROM validation WHERE name = ?1", [name], |r| r.get(0))?.remove(0);
@@ -44,14 +53,15 @@ pub(in crate::models) fn refresh(
     Ok(())
 }
 
-fn checks(spec: &ValidationSpec, devices: &Devices, folder: Option<&Path>) -> Result<Vec<Check>> {
+fn checks(spec: &ValidationSpec, devices: &Devices, folder: Option<&Path>) -> Result<(Vec<Check>, Vec<String>)> {
     let table = spec.table.get_ref();
     let cure = || format!("set {REFERENCE} to the folder with the published {table}");
     let folder = folder.ok_or_else(|| Error::user(format!("{REFERENCE} is not set")).hint(cure()))?;
     let path = folder.join(table);
     let text = std::fs::read_to_string(&path)
         .map_err(|e| Error::user(format!("cannot read {}", path.display())).because(e).hint(cure()))?;
-    validate::checks(table, &text, &devices[spec.device.get_ref()], spec.governor.get_ref())
+    let checks = validate::checks(table, &text, &devices[spec.device.get_ref()], spec.governor.get_ref())?;
+    Ok((checks, validate::unknown_workloads(table, &text)?))
 }
 
 fn put(store: &mut Store, name: &str, checks: &[Check]) -> Result<()> {
@@ -118,6 +128,11 @@ governor = "powersave"
         assert!(found.len() == 2 && found[0].1 == "cpu_s" && (found[0].2 - 7.552).abs() < 0.01, "{found:?}");
         refresh(&mut store, &study, &devices, None).unwrap();
         assert!(rows(&store) == found && left_out(&store).is_empty());
+        // A workload that nobody knows leaves the others as they are, and is named.
+        std::fs::write(folder.path().join("t.csv"), format!("{table}X,0ms,clean,1,1\nX,1ms,real,7,9\n")).unwrap();
+        refresh(&mut store, &study, &devices, Some(folder.path())).unwrap();
+        let (why, _) = left_out(&store).remove(0);
+        assert!(rows(&store) == found && why.ends_with("as X"), "{why}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl std::fmt::Display for Choice {
 pub struct Calibration {
     /// Workload of the recorded run that is held against it.
     pub workload: String,
-    /// Its delay.
+    /// Its delay; [`OWN`] for the delay of the cell that is replayed.
     #[serde(default = "none")]
     pub delay: String,
     /// Its engine; without it, the engine of the cell that is replayed.
@@ -68,6 +68,9 @@ pub struct Calibration {
     /// Where the number is from.
     pub source: String,
 }
+
+/// A calibration's delay that is the one of the cell that is replayed.
+pub const OWN: &str = "own";
 
 fn none() -> String {
     "none".into()
@@ -232,7 +235,9 @@ fn calibration(at: &Locator<'_>, raw: Spanned<Calibration>) -> Result<Calibratio
             .hint("specify the run's time in seconds, more than 0");
         return Err(at.error(span, error));
     }
-    found.delay.parse::<Delay>().map_err(|e| at.error(span, e))?;
+    if found.delay != OWN {
+        found.delay.parse::<Delay>().map_err(|e| at.error(span, e))?;
+    }
     Ok(found)
 }
 
