@@ -299,6 +299,9 @@ pub struct Configuration {
     pub page_bytes: Option<u64>,
     /// Cache size in bytes.
     pub cache_bytes: Option<u64>,
+    /// How long a connection waits for a lock that another one holds, in milliseconds: at least 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy_timeout_ms: Option<u64>,
 }
 
 words! {

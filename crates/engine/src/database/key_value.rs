@@ -113,13 +113,15 @@ fn table(text: &str) -> Option<String> {
 /// # Errors
 /// `ErrorKind::User` for the first unsupported setting, which it names.
 pub(super) fn refuse(engine: DatabaseEngine, configuration: &Configuration, known: &[&str]) -> Result<()> {
-    let Configuration { journal_mode, synchronous, locking_mode, page_bytes, cache_bytes } = configuration;
+    let Configuration { journal_mode, synchronous, locking_mode, page_bytes, cache_bytes, busy_timeout_ms } =
+        configuration;
     let set = [
         ("journal_mode", journal_mode.is_some()),
         ("synchronous", synchronous.is_some()),
         ("locking_mode", locking_mode.is_some()),
         ("page_bytes", page_bytes.is_some()),
         ("cache_bytes", cache_bytes.is_some()),
+        ("busy_timeout_ms", busy_timeout_ms.is_some()),
     ];
     match set.into_iter().find(|(name, set)| *set && !known.contains(name)) {
         Some((name, _)) => Err(Error::user(format!("{} has no {name}", engine.name()))

@@ -16,7 +16,9 @@ const LARGEST_PAGE_BYTES: u64 = 65_536;
 /// # Errors
 /// `ErrorKind::User` for an unknown word or number, or if a different value is in force afterwards.
 pub(super) fn configure(connection: &Connection, configuration: &Configuration) -> Result<()> {
-    let Configuration { journal_mode, synchronous, locking_mode, page_bytes, cache_bytes } = configuration;
+    // The time to wait for locks is in force from the opening on.
+    let Configuration { journal_mode, synchronous, locking_mode, page_bytes, cache_bytes, busy_timeout_ms: _ } =
+        configuration;
     // The page size counts until the first table is made; exclusive locking is what lets WAL do without
     // shared memory, so it comes before the journal.
     if let Some(bytes) = page_bytes {

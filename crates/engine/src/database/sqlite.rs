@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 
-/// How long a connection waits for a lock that another one holds, in ms.
+/// How long a connection waits for a lock that another one holds, in ms, unless it is configured.
 const BUSY_TIMEOUT_MS: c_int = if cfg!(test) { 300 } else { 10_000 };
 
 /// One connection to a database file.
@@ -21,6 +21,8 @@ pub(super) struct Connection {
     /// The engine's name in messages, and the file's.
     pub(super) engine: &'static str,
     pub(super) file: String,
+    /// How long it waits for a lock, in ms.
+    busy_timeout_ms: c_int,
 }
 
 // SAFETY: a connection and its statements may be used by any one thread at a time (it is opened with
@@ -47,13 +49,15 @@ impl Connection {
         // SAFETY: the name ends with a zero byte, and `db` is written.
         let code = unsafe { (api.open_v2)(name.as_ptr(), &mut db, flags, ptr::null()) };
         // From here on, dropping the connection closes it, also after a failure, as SQLite wants it.
-        let connection = Connection { api, db, engine, file };
+        let configured = configuration.busy_timeout_ms.map(|ms| c_int::try_from(ms).unwrap_or(c_int::MAX));
+        let busy_timeout_ms = configured.unwrap_or(BUSY_TIMEOUT_MS);
+        let connection = Connection { api, db, engine, file, busy_timeout_ms };
         if db.is_null() {
             return Err(Error::board(format!("{engine} has no memory to open {}", connection.file)));
         }
         connection.check(code).map_err(|e| Error::board("the database cannot be opened").because(e))?;
         // SAFETY: the connection is open.
-        connection.check(unsafe { (api.busy_timeout)(db, BUSY_TIMEOUT_MS) })?;
+        connection.check(unsafe { (api.busy_timeout)(db, busy_timeout_ms) })?;
         pragma::configure(&connection, configuration)?;
         Ok(connection)
     }
@@ -102,8 +106,9 @@ impl Connection {
         let error = Error::board(format!("{}: {message} ({}, result code {extended})", self.file, self.engine));
         match code & 0xff {
             api::BUSY | api::LOCKED => error.hint(format!(
-                "another process or connection holds the database for more than {} s: stop it, or use one thread",
-                BUSY_TIMEOUT_MS / 1000
+                "another process or connection holds the database for more than {} ms: stop it, use one thread, or set a \
+                 longer busy_timeout_ms",
+                self.busy_timeout_ms
             )),
             api::FULL => error.hint("the volume is full: free space on it, or prepare fewer records"),
             api::IO_ERROR => error.hint("I/O error on the volume: see the kernel's messages (dmesg)"),

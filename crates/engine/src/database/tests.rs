@@ -95,8 +95,9 @@ fn configured(set: impl FnOnce(&mut Configuration)) -> DatabaseSpec {
 
 #[test]
 fn settings_are_in_force_while_operations_run() {
-    let settings =
-        ["PRAGMA page_size", "PRAGMA journal_mode", "PRAGMA synchronous", "PRAGMA locking_mode", "PRAGMA cache_size"];
+    let settings = ["page_size", "journal_mode", "synchronous", "locking_mode", "cache_size", "busy_timeout"];
+    let settings = settings.map(|name| format!("PRAGMA {name}"));
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let trace = texts(1, &[&["CREATE TABLE t (k)"], &settings[..]].concat());
     let spec = configured(|c| {
         c.page_bytes = Some(1024);
@@ -104,6 +105,7 @@ fn settings_are_in_force_while_operations_run() {
         c.synchronous = Some("off".into());
         c.locking_mode = Some("exclusive".into());
         c.cache_bytes = Some(512 << 10);
+        c.busy_timeout_ms = Some(1234);
     });
     let digest = expected(&[
         Ok(&[&[Value::Integer(1024)]]),
@@ -111,6 +113,7 @@ fn settings_are_in_force_while_operations_run() {
         Ok(&[&[Value::Integer(0)]]),
         Ok(&[&[Value::Text("exclusive")]]),
         Ok(&[&[Value::Integer(-512)]]),
+        Ok(&[&[Value::Integer(1234)]]),
     ]);
     assert_eq!(run(&spec, &trace).unwrap().digest, digest);
 }
@@ -181,9 +184,21 @@ fn a_locked_database_is_named_with_who_may_hold_it() {
     let error = waits.run().unwrap_err();
     assert!(error.chain().starts_with("operation 0 failed: INSERT INTO t VALUES (1): "), "{}", error.chain());
     assert!(error.chain().contains("data.sqlite: database is locked"), "{}", error.chain());
-    assert!(error.cure().unwrap().contains("another process"));
+    assert!(error.cure().unwrap().contains("another process") && error.cure().unwrap().contains("300 ms"));
     drop(holds);
     waits.run().unwrap();
+    // With a time to wait that the holder does not take, it is no failure.
+    let trace = texts(0, &["INSERT INTO t VALUES (2)"]);
+    let mut holds = Session::open(&spec, folder.path(), texts(0, &["BEGIN EXCLUSIVE"])).unwrap();
+    let patient = configured(|c| c.busy_timeout_ms = Some(60_000));
+    let mut waits = Session::open(&patient, folder.path(), trace).unwrap();
+    holds.run().unwrap();
+    std::thread::scope(|scope| {
+        let waited = scope.spawn(move || waits.run().map(|_| ()));
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        drop(holds);
+        waited.join().unwrap().unwrap();
+    });
 }
 
 #[test]

@@ -94,6 +94,15 @@ const CACHE_BYTES: Factor<OrDefault<Bytes>> = Factor::new("cache_bytes", "size o
         false => Err(Error::user(format!("a cache cannot have {bytes} bytes"))
             .hint("cache_bytes must be a multiple of 1024, at least 1024")),
     });
+const BUSY_TIMEOUT_MS: Factor<OrDefault<Count>> =
+    Factor::new("busy_timeout_ms", "milliseconds that a connection waits for another one's lock")
+        .default("default")
+        .checked(|ms| match (1..=86_400_000).contains(&ms) {
+            true => Ok(()),
+            false => Err(Error::user(format!("a connection cannot wait {ms} ms for a lock"))
+                .hint("busy_timeout_ms must be from 1 to 86400000, a day")),
+        })
+        .quiet();
 const RECORDS: Factor<Count> = Factor::new("records", "records before the first operation").default("500");
 const FIELDS: Factor<Count> = Factor::new("fields", "fields of a record in addition to its key").default("10");
 const FIELD_BYTES: Factor<Count> = Factor::new("field_bytes", "characters of a field").default("100");
@@ -123,7 +132,7 @@ const DELAY: Factor<DelayOrOwn> = Factor::new("delay", "delay between two operat
 pub type Has = fn(DatabaseWorkload) -> bool;
 
 /// What a study can vary of a database workload, beside the volume, and which of them have it.
-pub const DATABASE_FACTORS: [(AnyFactor, Has); 23] = [
+pub const DATABASE_FACTORS: [(AnyFactor, Has); 24] = [
     (WORKLOAD_FILE.any(), |workload| matches!(workload, DatabaseWorkload::File)),
     (SQL.any(), |_| true),
     (JOURNAL_MODE.any(), |_| true),
@@ -131,6 +140,7 @@ pub const DATABASE_FACTORS: [(AnyFactor, Has); 23] = [
     (LOCKING_MODE.any(), |_| true),
     (PAGE_BYTES.any(), |_| true),
     (CACHE_BYTES.any(), |_| true),
+    (BUSY_TIMEOUT_MS.any(), |_| true),
     (RECORDS.any(), |_| true),
     (FIELDS.any(), |_| true),
     (FIELD_BYTES.any(), |_| true),
@@ -193,6 +203,7 @@ pub(crate) fn of_point(
             locking_mode: point.of(&LOCKING_MODE)?.map(|mode| mode.name().to_owned()),
             page_bytes: point.of(&PAGE_BYTES)?,
             cache_bytes: point.of(&CACHE_BYTES)?,
+            busy_timeout_ms: point.of(&BUSY_TIMEOUT_MS)?,
         },
         threads: point.of(&THREADS)? as u32,
         waiting: point.of(&WAITING)?,
