@@ -32,6 +32,7 @@ use pocketstone_study::results::store::Store;
 use pocketstone_study::run::costs::Costs;
 use pocketstone_study::run::{Request, select_cells};
 use pocketstone_study::specification::traces::Traces;
+use pocketstone_study::views::model::LeftOut;
 use std::path::Path;
 use std::process::ExitCode;
 use studies::{read_study, study_folder, study_of, write_report};
@@ -108,7 +109,12 @@ fn check(file: &Path, many_cells: bool) -> Result<u8> {
             chip_bytes: own.chip_bytes().filter(|_| is_own),
             most_cells: run::most_cells(many_cells),
         };
-        let (cells, _) = select_cells(&request, kind.name, None, &mut Traces::checked(study_folder(file)))?;
+        let (cells, unable) = select_cells(&request, kind.name, None, &mut Traces::checked(study_folder(file)))?;
+        if is_own {
+            for LeftOut { what, why, cure } in unable {
+                say!("{}", screen::lines(&format!("{}: left out: {what}; why: {why}; fix: {cure}", file.display()), 2));
+            }
+        }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (usual, parallel) = (kind.usual, if kind.one_at_a_time { 1 } else { cores });
         let (time, known) = costs.expect(if is_own { &own.name } else { usual }, &cells, parallel);

@@ -8,6 +8,8 @@ use pocketstone_core::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The settings that H2 has.
+pub(super) const SETTINGS: &[&str] = &["cache_bytes", "synchronous"];
 /// Names the jar, where it is not beside the binary.
 const JAR_VARIABLE: &str = "POCKETSTONE_H2_JAR";
 /// The jar, within the folder of a build.

@@ -69,7 +69,10 @@ fn row(trace: &Trace, step: &Step, key: &mut Vec<u8>, record: &mut Vec<u8>) -> R
 }
 
 /// Refuses a workload that is more than key-value operations on one table.
-fn check(engine: DatabaseEngine, trace: &Trace, steps: &[Step]) -> Result<()> {
+///
+/// # Errors
+/// `ErrorKind::User`, which says what of it is more.
+pub(super) fn check(engine: DatabaseEngine, trace: &Trace, steps: &[Step]) -> Result<()> {
     let name = engine.name();
     let only = |what: String| {
         Error::user(format!("{name} supports only key-value operations; {what}"))

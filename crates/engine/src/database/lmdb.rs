@@ -17,6 +17,9 @@ const MAP_BYTES: usize = 512 << 20;
 
 type Table = heed::Database<Bytes, Bytes>;
 
+/// The settings that it has.
+pub(super) const SETTINGS: &[&str] = &["synchronous"];
+
 /// An environment; threads have clones of it.
 #[derive(Clone)]
 pub(super) struct Lmdb {
@@ -36,7 +39,7 @@ impl Lmdb {
     /// # Errors
     /// `ErrorKind::User` for an unsupported setting; `ErrorKind::Board` if it cannot be opened.
     pub(super) fn open(directory: &Path, configuration: &Configuration) -> Result<Lmdb> {
-        refuse(DatabaseEngine::Lmdb, configuration, &["synchronous"])?;
+        refuse(DatabaseEngine::Lmdb, configuration, SETTINGS)?;
         let sync = match configuration.synchronous.as_deref() {
             None | Some("full") => EnvFlags::empty(),
             Some("normal") => EnvFlags::NO_META_SYNC,

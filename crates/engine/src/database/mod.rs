@@ -30,9 +30,9 @@ pub use serve::{serve, serve_informing};
 pub use session::{Session, failing, load, reference};
 pub use task::{Task, TaskResult, Work};
 
-use pocketstone_core::Result;
-use pocketstone_core::database::DatabaseEngine;
-use pocketstone_workload::database::{ResultDigest, Step};
+use pocketstone_core::database::{Configuration, DatabaseEngine};
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::database::{ResultDigest, Step, Trace};
 use std::ffi::CStr;
 use std::path::Path;
 use std::process::Command;
@@ -77,6 +77,34 @@ pub fn available(engine: DatabaseEngine) -> Result<String> {
     }
 }
 
+/// Refuses a configuration that an engine does not have. What SQLite and Berkeley DB take is known only once they run.
+///
+/// # Errors
+/// `ErrorKind::User` for the first setting that it does not have, which it names.
+pub fn accepts(engine: DatabaseEngine, configuration: &Configuration) -> Result<()> {
+    match engine {
+        DatabaseEngine::Lmdb => key_value::refuse(engine, configuration, lmdb::SETTINGS),
+        DatabaseEngine::Redb => key_value::refuse(engine, configuration, redb::SETTINGS),
+        DatabaseEngine::H2 => key_value::refuse(engine, configuration, java::SETTINGS),
+        DatabaseEngine::Sqlite | DatabaseEngine::Bdb | DatabaseEngine::Null => Ok(()),
+    }
+}
+
+/// Refuses a workload that an engine cannot run: SQL on one without it, a SQLite database file on another one.
+///
+/// # Errors
+/// `ErrorKind::User`, which says what of the workload it is.
+pub fn runs(engine: DatabaseEngine, trace: &Trace) -> Result<()> {
+    match engine {
+        DatabaseEngine::Lmdb | DatabaseEngine::Redb => key_value::check(engine, trace, trace.measured()),
+        DatabaseEngine::Bdb | DatabaseEngine::H2 if !trace.image.is_empty() => {
+            Err(Error::user(format!("{} cannot start from a SQLite database file", engine.name()))
+                .hint("use engine = \"sqlite\" for this workload"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The command that starts an engine's process for the task in a file; `runner` is the program
 /// `pocketstone-runner`, which serves the engines that are libraries.
 ///
@@ -98,8 +126,7 @@ use bdb::{api as bdb_api, version as bdb_version};
 
 #[cfg(not(all(feature = "bdb", not(target_feature = "crt-static"))))]
 fn bdb_api() -> Result<&'static sqlite_api::SqliteApi> {
-    Err(pocketstone_core::Error::board("this program is statically linked and cannot load Berkeley DB")
-        .hint("use engine = \"sqlite\""))
+    Err(Error::board("this program is statically linked and cannot load Berkeley DB").hint("use engine = \"sqlite\""))
 }
 
 #[cfg(not(all(feature = "bdb", not(target_feature = "crt-static"))))]

@@ -14,6 +14,9 @@ pub(super) const VERSION: &str = "redb 2.6";
 
 const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("rows");
 
+/// The settings that it has.
+pub(super) const SETTINGS: &[&str] = &["synchronous", "cache_bytes"];
+
 /// A database; threads have clones of it.
 #[derive(Clone)]
 pub(super) struct Redb {
@@ -27,7 +30,7 @@ impl Redb {
     /// # Errors
     /// `ErrorKind::User` for an unsupported setting; `ErrorKind::Board` if it cannot be opened.
     pub(super) fn open(path: &Path, configuration: &Configuration) -> Result<Redb> {
-        refuse(DatabaseEngine::Redb, configuration, &["synchronous", "cache_bytes"])?;
+        refuse(DatabaseEngine::Redb, configuration, SETTINGS)?;
         let durability = match configuration.synchronous.as_deref() {
             None | Some("full") => Durability::Immediate,
             Some("normal") => Durability::Eventual,

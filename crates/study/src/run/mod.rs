@@ -13,9 +13,10 @@ use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::units::format_bytes;
 use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::database::accepts;
 use pocketstone_workload::Data;
 use pocketstone_workload::plan::Step;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -76,6 +77,7 @@ pub fn select_cells(
                 .hint("list the cells with --dry-run"));
         }
     }
+    leave_out_what_cannot_run(&mut cells, &mut left_out, traces);
     let Some(board) = board else { return Ok((cells, left_out)) };
     for volume in volumes(&cells) {
         let on = |c: &Cell| bare(&c.plan.volume) == volume;
@@ -106,6 +108,27 @@ pub fn select_cells(
         lacks(&mut left_out, &format!("cells on {}", volume.name()), board.offers(&volume));
     }
     Ok((cells, left_out))
+}
+
+/// Leaves out what an engine cannot run, whatever the board: settings that it does not have, and workloads of files.
+fn leave_out_what_cannot_run(cells: &mut Vec<Cell>, left_out: &mut BTreeSet<LeftOut>, traces: &Traces) {
+    // Each pair is looked at once: a workload's file is read for it.
+    let mut configured = BTreeMap::new();
+    let mut prepared = BTreeMap::new();
+    cells.retain(|cell| {
+        let Some(spec) = database(cell) else { return true };
+        let name = spec.engine.name();
+        let settings = format!("{:?}", spec.configuration);
+        let refused = *configured.entry((name, settings)).or_insert_with(|| {
+            lacks(left_out, &format!("cells with {name}"), accepts(spec.engine, &spec.configuration))
+        });
+        let file = spec.recipe.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+        let what = format!("cells with {name} and {file}");
+        let unable = *prepared
+            .entry((name, file))
+            .or_insert_with(|| lacks(left_out, &what, traces.runs(spec.engine, &spec.recipe)));
+        !refused && !unable
+    });
 }
 
 /// Refuses files that the board's chip has no room for. What is compressed may take less.

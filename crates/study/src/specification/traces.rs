@@ -60,6 +60,17 @@ impl Traces {
         Ok(())
     }
 
+    /// Refuses a workload of a file that an engine cannot run. Those that the lab makes run on every engine.
+    ///
+    /// # Errors
+    /// `ErrorKind::User`, which says what of the workload it is, or if the file cannot be read.
+    pub fn runs(&self, engine: DatabaseEngine, recipe: &Recipe) -> Result<()> {
+        match recipe.workload {
+            DatabaseWorkload::File => pocketstone_engine::database::runs(engine, &self.make(recipe, 0)?),
+            _ => Ok(()),
+        }
+    }
+
     fn put(&self, trace: &Trace) -> Result<String> {
         let file = trace.encode();
         let digest = Trace::digest(&file);
