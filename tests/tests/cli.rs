@@ -117,6 +117,29 @@ fn a_mistake_in_a_study_is_shown_where_it_stands() {
 }
 
 #[test]
+fn study_check_tells_each_thing_that_an_engine_cannot_run_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workload = r#"{"init": [{"sql": "CREATE TABLE t (k int)"}, {"sql": "INSERT INTO t VALUES (1)"}],
+                       "benchmark": [{"op": "query", "sql": "SELECT * FROM t"}]}"#;
+    std::fs::write(folder.path().join("w.json"), workload).expect("a workload");
+    let factors = "[experiment.factors]\nfile_system = \"directory\"\nengine = [\"sqlite\", \"lmdb\", \"h2\"]\n";
+    let study = format!(
+        "title = \"t\"\nboard = \"host\"\n[[experiment]]\nname = \"e\"\n{factors}workload = \"prepared\"\n\
+         workload_file = \"w.json\"\ndelay = [\"none\", \"1ms\"]\n[[experiment]]\nname = \"j\"\n{factors}\
+         workload = \"pocketdata-c\"\njournal_mode = [\"default\", \"wal\"]\n"
+    );
+    std::fs::write(folder.path().join("s.toml"), study).expect("a study");
+    let checked = lab(folder.path(), &["study", "check", "s.toml"]);
+    // 2 of 3 engines run the file with 2 delays; of 6 cells with a journal mode or none, 4 are left. Each traced, too.
+    let checked = checked.ends_with(0).says(&[
+        "left out: cells with lmdb and w.json; why: lmdb supports only key-value operations",
+        "left out: some cells with lmdb; why: lmdb has no journal_mode; fix: omit journal_mode",
+        "left out: some cells with h2; why: h2 has no journal_mode",
+    ]);
+    assert_eq!(checked.out.matches("left out:").count(), 3, "{}", checked.out);
+}
+
+#[test]
 fn a_study_that_is_not_there_is_named() {
     lab(&project(), &["study", "check", "studies/nothing.toml"])
         .ends_with(1)

@@ -197,6 +197,35 @@ fn h2_returns_what_sqlite_returns_in_both_forms_of_statements() {
     }
 }
 
+#[test]
+fn h2_calculates_with_texts_as_sqlite_does() {
+    or_skip!(h2());
+    let mut trace = Trace::default();
+    let mut sql = |text: &str| trace.add_statement(text, StatementKind::Sql, 0);
+    let table = sql("CREATE TABLE YCSBDATA(key int, DAT_INT_0 int, DAT_STR_0 varchar(60))");
+    let insert = sql("INSERT INTO YCSBDATA VALUES (?, ?, ?)");
+    let update =
+        sql("UPDATE YCSBDATA SET DAT_STR_0 = DAT_STR_0 + 5, DAT_INT_0 = 2*DAT_STR_0 - DAT_INT_0 WHERE key = 3");
+    let all = sql("SELECT key, DAT_INT_0, DAT_STR_0, dat_str_0 * 3 FROM YCSBDATA ORDER BY key");
+    trace.load(table, &[]).unwrap();
+    // Texts without a number, with one in front, with spaces and a sign, and none.
+    let texts = [Some("under the quiet"), Some("12 asymptotes"), Some("  -7x"), Some("40"), Some(""), None];
+    for (n, text) in texts.into_iter().enumerate() {
+        let text = text.map_or(Value::Null, Value::Text);
+        trace.load(insert, &[Value::Integer(n as i64), Value::Integer(10), text]).unwrap();
+    }
+    trace.measure(0, all, &[], false).unwrap();
+    trace.measure(0, update, &[], false).unwrap();
+    trace.measure(0, all, &[], false).unwrap();
+    let expected = by_sqlite(&trace);
+    for form in [SqlForm::Prepared, SqlForm::Text] {
+        let folder = tempfile::tempdir().unwrap();
+        process(folder.path(), Work::Load, &trace, spec(form).loading());
+        let result = process(folder.path(), Work::Measure, &trace, spec(form)).result;
+        assert_eq!((result.digest.unwrap(), result.rows), expected, "{form:?}");
+    }
+}
+
 /// For who reads the tests' output: what start-up costs, and how late operations start.
 fn say_times(sql: SqlForm, times: &[u64; 8], calls: &[u64]) {
     let after = |n: usize| (times[n] - times[0]) / 1000;

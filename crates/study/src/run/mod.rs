@@ -120,7 +120,7 @@ fn leave_out_what_cannot_run(cells: &mut Vec<Cell>, left_out: &mut BTreeSet<Left
         let name = spec.engine.name();
         let settings = format!("{:?}", spec.configuration);
         let refused = *configured.entry((name, settings)).or_insert_with(|| {
-            lacks(left_out, &format!("cells with {name}"), accepts(spec.engine, &spec.configuration))
+            lacks(left_out, &format!("some cells with {name}"), accepts(spec.engine, &spec.configuration))
         });
         let file = spec.recipe.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
         let what = format!("cells with {name} and {file}");

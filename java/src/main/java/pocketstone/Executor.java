@@ -6,6 +6,8 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.sql.Types;
+import java.util.Set;
+import java.util.stream.IntStream;
 
 /** Executes steps of a workload on one connection. */
 final class Executor {
@@ -19,6 +21,8 @@ final class Executor {
     /** By step, of those that were made ready: the text, or the values. */
     private final String[] texts;
     private final Object[][] values;
+    /** Names in upper case of the columns of text that the workload makes. */
+    private final Set<String> textColumns;
 
     Executor(Connection connection, Trace trace, Task task) throws SQLException {
         this.connection = connection;
@@ -30,6 +34,7 @@ final class Executor {
         prepared = new PreparedStatement[trace.statements()];
         texts = new String[trace.steps()];
         values = new Object[trace.steps()][];
+        textColumns = Sql.texts(IntStream.range(0, trace.statements()).mapToObj(trace::statementText).toList());
     }
 
     /** Does ahead of time what can be done without executing the step: its text or its values, its statement. */
@@ -48,13 +53,13 @@ final class Executor {
     }
 
     private String sql(int step) throws Failure {
-        return Sql.withValues(Sql.forH2(trace.statementText(trace.statement(step))), trace.values(step));
+        return Sql.withValues(Sql.forH2(trace.statementText(trace.statement(step)), textColumns), trace.values(step));
     }
 
     private PreparedStatement prepare(int step) throws SQLException {
         int n = trace.statement(step);
         if (prepared[n] == null) {
-            prepared[n] = connection.prepareStatement(Sql.forH2(trace.statementText(n)));
+            prepared[n] = connection.prepareStatement(Sql.forH2(trace.statementText(n), textColumns));
         }
         return prepared[n];
     }

@@ -1,5 +1,8 @@
 package pocketstone;
 
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -23,6 +26,9 @@ final class Sql {
 
     /** What starts a constraint of a table, where a column's name would be. */
     private static final Set<String> CONSTRAINTS = Set.of("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN");
+
+    /** What calculates with the values beside it. */
+    private static final Set<String> OPERATORS = Set.of("+", "-", "*", "/", "%");
 
     private Sql() {
     }
@@ -64,11 +70,78 @@ final class Sql {
         return named ? "CAST('" + value + "' AS DOUBLE PRECISION)" : value.toString();
     }
 
-    /** {@code sql}; if it creates a table, with the types of its columns in H2's words (see the table above). */
-    static String forH2(String sql) {
-        if (!sql.strip().toUpperCase(Locale.ROOT).matches("(?s)CREATE\\s+TABLE\\b.*")) {
+    /**
+     * {@code sql}; if it creates a table, with the types of its columns in H2's words (see the table above), else with a
+     * cast of each of {@code texts}, names of columns of text in upper case, that is calculated with.
+     *
+     * <p>SQLite takes the number that a text begins with, or 0; H2 refuses a text that is no number. The cast takes the
+     * whole number that a text begins with, or 0, as H2's expressions have one type.
+     */
+    static String forH2(String sql, Set<String> texts) {
+        return makesTable(sql) ? withTypes(sql) : withCasts(sql, texts);
+    }
+
+    /** The names in upper case of the columns of text that statements make. */
+    static Set<String> texts(Iterable<String> statements) {
+        Set<String> texts = new HashSet<>();
+        for (String sql : statements) {
+            if (makesTable(sql)) {
+                List<String> tokens = tokens(sql);
+                for (int n = 1; n < tokens.size(); n++) {
+                    String type = tokens.get(n).toUpperCase(Locale.ROOT);
+                    boolean first = "(,".contains(n < 2 ? " " : tokens.get(n - 2));
+                    if (first && (type.contains("CHAR") || type.contains("CLOB") || type.contains("TEXT"))) {
+                        texts.add(tokens.get(n - 1).toUpperCase(Locale.ROOT));
+                    }
+                }
+            }
+        }
+        return texts;
+    }
+
+    private static boolean makesTable(String sql) {
+        return sql.strip().toUpperCase(Locale.ROOT).matches("(?s)CREATE\\s+TABLE\\b.*");
+    }
+
+    /** The tokens but spaces and comments. */
+    private static List<String> tokens(String sql) {
+        List<String> tokens = new ArrayList<>();
+        for (int at = 0; at < sql.length(); at = tokenEnd(sql, at)) {
+            String token = sql.substring(at, tokenEnd(sql, at));
+            if (!token.isBlank() && !token.startsWith("--") && !token.startsWith("/*")) {
+                tokens.add(token);
+            }
+        }
+        return tokens;
+    }
+
+    private static String withCasts(String sql, Set<String> texts) {
+        List<String> tokens = texts.isEmpty() ? List.of() : tokens(sql);
+        if (tokens.stream().noneMatch(token -> texts.contains(token.toUpperCase(Locale.ROOT)))) {
             return sql;
         }
+        StringBuilder text = new StringBuilder(sql.length() + 128);
+        int n = 0;
+        for (int at = 0; at < sql.length(); ) {
+            int end = tokenEnd(sql, at);
+            String token = sql.substring(at, end);
+            if (n < tokens.size() && token.equals(tokens.get(n))) {
+                String before = n == 0 ? "" : tokens.get(n - 1);
+                String behind = n + 1 == tokens.size() ? "" : tokens.get(n + 1);
+                boolean calculated = OPERATORS.contains(before) || OPERATORS.contains(behind);
+                if (calculated && texts.contains(token.toUpperCase(Locale.ROOT))) {
+                    token = "CASE WHEN " + token + " IS NULL THEN NULL ELSE COALESCE(CAST(REGEXP_SUBSTR(" + token
+                            + ", '^\\s*[-+]?[0-9]+') AS BIGINT), 0) END";
+                }
+                n++;
+            }
+            text.append(token);
+            at = end;
+        }
+        return text.toString();
+    }
+
+    private static String withTypes(String sql) {
         StringBuilder text = new StringBuilder(sql.length() + 32);
         int depth = 0;
         // Words of the column's definition so far: its name, its type, the rest.

@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.List;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 class SqlTest {
@@ -29,15 +31,28 @@ class SqlTest {
         assertEquals("create table T(key BIGINT, text VARCHAR not null, a DOUBLE PRECISION, b decimal(9, 4),"
                         + " c varchar(60), \"real\"\"\" DOUBLE PRECISION, PRIMARY KEY (key, text))",
                 Sql.forH2("create table T(key int, text TEXT not null, a decimal, b decimal(9, 4),"
-                        + " c varchar(60), \"real\"\"\" real, PRIMARY KEY (key, text))"));
+                        + " c varchar(60), \"real\"\"\" real, PRIMARY KEY (key, text))", Set.of()));
         assertEquals("CREATE TABLE t (k BIGINT PRIMARY KEY, v VARBINARY DEFAULT (int), w VARCHAR)",
-                Sql.forH2("CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB DEFAULT (int), w text)"));
+                Sql.forH2("CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB DEFAULT (int), w text)", Set.of()));
     }
 
     @Test
     void other_statements_stay_as_they_are() {
         for (String sql : new String[] {"SELECT text, int FROM real", "CREATE INDEX i ON t(a int)", ""}) {
-            assertEquals(sql, Sql.forH2(sql));
+            assertEquals(sql, Sql.forH2(sql, Set.of("S")));
+        }
+    }
+
+    @Test
+    void texts_that_are_calculated_with_are_cast_to_the_number_that_they_begin_with() {
+        List<String> made = List.of("CREATE TABLE t (k int, s varchar(60), \"u\" TEXT, d decimal(9, 4))", "SELECT varchar");
+        Set<String> texts = Sql.texts(made);
+        assertEquals(Set.of("S", "\"U\""), texts);
+        String cast = "CASE WHEN s IS NULL THEN NULL ELSE COALESCE(CAST(REGEXP_SUBSTR(s, '^\\s*[-+]?[0-9]+') AS BIGINT), 0) END";
+        assertEquals("UPDATE t SET s = " + cast + " + 5 /* + s */, k=2*" + cast + " WHERE s = 's + 1'",
+                Sql.forH2("UPDATE t SET s = s + 5 /* + s */, k=2*s WHERE s = 's + 1'", texts));
+        for (String sql : new String[] {"SELECT s, k + 1 FROM t", "SELECT * FROM t ORDER BY s", "SELECT s || s FROM t"}) {
+            assertEquals(sql, Sql.forH2(sql, texts));
         }
     }
 }
