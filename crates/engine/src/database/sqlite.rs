@@ -106,8 +106,8 @@ impl Connection {
         let error = Error::board(format!("{}: {message} ({}, result code {extended})", self.file, self.engine));
         match code & 0xff {
             api::BUSY | api::LOCKED => error.hint(format!(
-                "another process or connection holds the database for more than {} ms: stop it, use one thread, or set a \
-                 longer busy_timeout_ms",
+                "another process or connection holds the database for more than {} ms: stop it, use one thread, or \
+                 set a longer busy_timeout_ms",
                 self.busy_timeout_ms
             )),
             api::FULL => error.hint("the volume is full: free space on it, or prepare fewer records"),

@@ -1,7 +1,8 @@
 //! The conservative governor: up and down in steps, in both of its revisions.
 //!
 //! Once in a sampling period, by a timer that an idle domain defers (the old revision's runs on the ticks that are
-//! multiples of the period, or on the first one after idling), it takes the load of the busiest core. It keeps a wanted frequency of its own, which starts at the current one and need not be an operating point.
+//! multiples of the period, or on the first one after idling), it takes the load of the busiest core. It keeps a
+//! wanted frequency of its own, which starts at the current one and need not be an operating point.
 //!
 //! 1. load > up_threshold: the wanted frequency rises by a step, freq_step per cent of the maximum, and it goes to
 //!    the highest operating point that is at most that.

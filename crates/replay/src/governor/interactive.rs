@@ -11,8 +11,8 @@
 //! 3. Lowering below the floor waits until min_sample_time has passed since the floor was set; every evaluation
 //!    that gets here sets it, but for boosts that keep at hispeed_freq or below.
 //! 4. The timer is armed again, but at the maximum: there it is off until the core idles.
-//! 5. Qualcomm's, without load and boost of rule 1: a choice below sync_freq becomes sync_freq where another core's last
-//!    load is at least up_threshold_any_cpu_load and the highest target of such cores is above
+//! 5. Qualcomm's, without load and boost of rule 1: a choice below sync_freq becomes sync_freq where another core's
+//!    last load is at least up_threshold_any_cpu_load and the highest target of such cores is above
 //!    up_threshold_any_cpu_freq; hispeed_freq caps only choices from sync_freq on. What cores do that a replay has no
 //!    thread for is the scenario's: others_load and others_freq.
 //!

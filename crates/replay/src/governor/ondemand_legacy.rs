@@ -1,7 +1,8 @@
 //! The ondemand governor of the phone era, with what Qualcomm's kernels added to it.
 //!
 //! Once in a sampling period, by a timer that runs on ticks (of several cores all on the same ones, the multiples of
-//! the period) and that an idle domain defers to the first tick on which it is busy, it takes the load of the busiest core:
+//! the period) and that an idle domain defers to the first tick on which it is busy, it takes the load of the busiest
+//! core:
 //!
 //! 1. load > up_threshold: to the maximum; coming from below it, the next samples are sampling_down_factor periods
 //!    apart until the frequency is lowered.

@@ -1,8 +1,8 @@
 //! Per-entity load tracking (PELT): how much of the recent past a core was busy, with the older past counting less.
 //!
 //! Time is cut into periods of 1024 units of 1024 ns: kernels divide by shifting, and call such a unit a microsecond.
-//! A period's busy time counts by `y^n` when it is n periods ago, where `y^32 = 1/2`; the period that is not over counts
-//! as it is. Utilisation is that sum over the sum of a core that was always busy, times 1024: after n periods of
+//! A period's busy time counts by `y^n` when it is n periods ago, where `y^32 = 1/2`; the period that is not over
+//! counts as it is. Utilisation is that sum over the sum of a core that was always busy, times 1024: after n periods of
 //! busyness, `1024 (1 - y^n)`. Kernels work it out anew only when a period has ended ("decayed").
 //!
 //! Frequency-invariant tracking lets the clock run at frequency over maximum while the core is busy. What it falls

@@ -108,8 +108,8 @@ impl Spec {
         Err(Error::user(format!("the governor {} has no tunable {tunable:?}", self.name())).hint(hint))
     }
 
-    /// The governor for a domain of a cluster: its own defaults, then the device's ticks and settings, then those in braces.
-    /// A user error if a tunable is unknown, or out of its range.
+    /// The governor for a domain of a cluster: its own defaults, then the device's ticks and settings, then those in
+    /// braces. A user error if a tunable is unknown, or out of its range.
     pub fn build(&self, device: &Device, cluster: &Cluster) -> Result<Box<dyn Governor>> {
         let name = self.name();
         let mut values = device.tunables.get(&name).cloned().unwrap_or_default();
