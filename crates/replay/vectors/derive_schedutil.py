@@ -174,7 +174,7 @@ def schedutil(o):
             "work w: util = 1024 (1 - y^(w / 1.048576 ms)); w grows by f/fmax; looked at on ticks in a new period", rate=rate)
     for hz in [100, 300, 1000]:
         add(f"{hz} ticks a second", "busy 100ms", f"as with 250, at {hz} ticks a second", rate=0, hz=hz)
-    for version in [(4, 16), (5, 0), (5, 13), (5, 14), (6, 7), (6, 8)]:
+    for version in [(4, 16), (5, 0), (5, 1), (5, 13), (5, 14), (6, 7), (6, 8)]:
         add(f"busy from the lowest on kernel {version[0]}.{version[1]}", "busy 200ms",
             "before 5.1 time is as it is and util is scaled by f/fmax; headroom (f + f/4) u, f (u + u/4), at most 1024",
             version=version)
@@ -186,7 +186,7 @@ def schedutil(o):
                 "6.8 on 1.25 x current x min(1.25 x util, 1024) / 1024", start=960000, rate=0, version=version,
                 invariant=False)
     # A job, then sleep, then its wake-up: without an estimate what is left of util, with one what the job had.
-    for version in [(4, 16), (4, 17), (5, 5), (6, 12)]:
+    for version in [(4, 16), (4, 17), (5, 4), (5, 5), (6, 12)]:
         for busy, idle in [(60, 1), (60, 20), (60, 200), (150, 50), (300, 300), (20, 20)]:
             add(f"woken after {busy} ms and {idle} ms asleep on kernel {version[0]}.{version[1]}",
                 f"busy {busy}ms, idle {idle}ms, busy 2ms, idle {idle}ms, busy 2ms",
@@ -232,6 +232,11 @@ def schedutil(o):
                   f"schedutil{{hz=50,kernel={name}}}", "nexus6", 300000, cores,
                   f"the limit is {limit} us; the boost of 128 at 2 ms, 256 at the first wake-up after the limit",
                   [(t // 1000, khz) for t, khz in run], latency_ns=latency_us * 1000)
+    # Who leaves a core with a shared clock, which nothing holds: its estimate counts until 5.10.
+    for version in [(5, 10), (5, 11)]:
+        add(f"the estimate of who leaves on kernel {version[0]}.{version[1]}",
+            ["busy 120ms, idle 100ms, busy 3900us, idle 1ms", "idle 1ms"],
+            "woken to its estimate; at the idle entry before the next tick util alone is low: lowered from 5.11 on", version=version)
     # Android's limits.
     for up, down in [(500, 20000), (0, 20000), (5000, 500), (4000, 8000)]:
         add(f"up limit {up}, down limit {down}",
