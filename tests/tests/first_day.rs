@@ -198,6 +198,36 @@ fn a_comparison_is_of_the_cells_that_both_have() {
     less.complains(&["4 cells of the first run are missing or failed in the second"]);
 }
 
+/// Read by a parser that is not ours.
+#[test]
+fn claims_and_failed_cells_are_told_to_ci_servers() {
+    let python = or_skip!(program("python3", "python3"));
+    let folder = folder();
+    let more = "[[claim]]\nname = 'too-much'\ntext = 'A & B < \"C\"'\nvalue = 'SELECT 1'\nunit = 'number'\n\
+                at_least = 2\nrequired = true\n[[claim]]\nname = 'nothing'\ntext = 'Nothing'\n\
+                value = 'SELECT value FROM metric WHERE 0'\nunit = 'number'\nat_least = 2\n";
+    write(folder.path(), "s.toml", &format!("{SMALL}{more}"));
+    lab(folder.path(), &["run", "s.toml", "--directory", "files", "--output", "a"]).ends_with(3);
+    results::change(&folder.path().join("a"))
+        .execute(
+            "UPDATE cell SET status = 'failed', message = 'it \u{1} broke' || char(10) || '<here>' WHERE id = 1",
+            [],
+        )
+        .expect("a failed cell");
+    lab(folder.path(), &["report", "a", "--junit", "a.xml"]).ends_with(0);
+    let script = "import sys, xml.etree.ElementTree as e\nt = e.parse('a.xml').getroot()\n\
+                  print(t.get('name'), t.get('tests'), t.get('failures'), t.get('errors'), t.get('skipped'))\n\
+                  for c in t: print(c.get('classname'), '|', c.get('name')[:24], '|', c[0].tag, '|', c[0].get('message'))";
+    let read = run(Command::new(python).args(["-c", script]).current_dir(folder.path())).ends_with(0);
+    let lines: Vec<&str> = read.out.lines().collect();
+    assert_eq!(lines[0], "s 4 1 1 1", "{read}");
+    assert!(lines[1].starts_with("s.claims | time-passes: Reads take") && lines[1].contains("system-out"), "{read}");
+    assert!(lines[2].starts_with("s.claims | too-much: A & B < \"C\" | failure"), "{read}");
+    assert!(lines[3].starts_with("s.claims | nothing: Nothing | skipped | unavailable"), "{read}");
+    assert!(lines[4].starts_with("s.cells | small: ") && lines[4].ends_with("| error | it  broke"), "{read}");
+    assert_eq!(lines[5], "<here>");
+}
+
 #[test]
 fn a_regression_is_judged_by_the_studys_metrics_and_told_apart_from_noise() {
     let folder = folder();
@@ -219,6 +249,20 @@ fn a_regression_is_judged_by_the_studys_metrics_and_told_apart_from_noise() {
     slower.says(&["operations_per_s: 1000 -> 500 (pairs -50.0 %; 93.7% interval: -50.0 to -50.0), smaller"]);
     let faster = compare("five-500", "five-1000").ends_with(0).says(&["operations_per_s: 500 -> 1000"]);
     assert!(!faster.out.contains("total_ns"), "{faster}");
+    // The same for programs, and for the summary of a CI job.
+    let told = |form: &str| {
+        lab(folder.path(), &["compare", "five-1000", "five-500", "--max-regression", "20", form]).ends_with(3).out
+    };
+    let json: serde_json::Value = serde_json::from_str(&told("--json")).expect("JSON");
+    assert_eq!(json["faults"], serde_json::json!(["4 medians are worse by more than 20 %"]));
+    let rows = json["rows"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["metric"] == "operations_per_s" && row["change"] == -0.5), "{json}");
+    assert_eq!((rows.len(), &rows[0]["regression"], &rows[0]["verdict"]), (4, &0.5.into(), &"smaller".into()));
+    let page = told("--markdown");
+    assert!(page.contains("**Failed**: 4 medians are worse by more than 20 %."), "{page}");
+    let line = page.lines().find(|line| line.contains("operations_per_s")).expect("a row");
+    assert!(line.ends_with("| smaller |") && line.contains("| 1000 | 500 | -50.0 %"), "{line}");
+    assert_eq!(line.matches('|').count(), 7, "{line}");
     // One run each of a machine that does not repeat to the bit says nothing.
     let one = compare("one-1000", "one-500").ends_with(0);
     one.says(&[

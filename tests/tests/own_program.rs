@@ -197,6 +197,14 @@ fn a_program_of_ones_own_runs_on_the_board_down_to_flash_operations() {
     assert_eq!(results::value::<String>(&home.path().join("a"), output), "board with seed 0\n");
     results::repeats(home.path(), "file_system = 'jffs2'");
 
+    // Nothing there is noise: one per cent is caught, and what has not changed passes.
+    let gate = |limit: &str| lab(home.path(), &["compare", "b", "a", "--max-regression", limit, "--markdown"]);
+    gate("0.01").ends_with(0).says(&["**Passed**"]);
+    let slower = "UPDATE metric SET value = 1.01 * value WHERE name = 'total_ns'";
+    results::change(&home.path().join("a")).execute(slower, []).unwrap();
+    gate("0.9").ends_with(3).says(&["**Failed**", "total_ns", "+1.0 %", "larger"]);
+    gate("1.1").ends_with(0);
+
     // A program for another processor.
     let wrong = changed(STUDY, "\"./app board\"", "\"./wrong\"");
     let wrong = changed(&changed(&wrong, "\"app\"", "\"wrong\""), "[\"jffs2\", \"yaffs2\"]", "\"jffs2\"");

@@ -31,6 +31,9 @@ pub enum Command {
         /// The run's folder
         #[arg(value_name = "DIR")]
         folder: PathBuf,
+        /// Also write the claims and failed cells as a JUnit file, for CI
+        #[arg(long, value_name = "FILE.xml")]
+        junit: Option<PathBuf>,
     },
     /// Add a bench meter's recording to a run: the energy of each cell
     Energy(EnergyArguments),
@@ -167,6 +170,12 @@ pub struct CompareArguments {
     /// if the second run lacks a cell of the first one
     #[arg(long, value_name = "PERCENT")]
     pub max_regression: Option<f64>,
+    /// Print as JSON, unchanged metrics included
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print as Markdown, for the summary of a CI job
+    #[arg(long)]
+    pub markdown: bool,
 }
 
 /// Arguments of `import`.

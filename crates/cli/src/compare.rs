@@ -1,13 +1,16 @@
 //! `pocketstone compare`.
 
 use crate::arguments::CompareArguments;
+use pocketstone_cli::print_json;
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::results::compare::{
     ComparedPoint, Comparison, Verdict, compare as compare_runs, differing_facts,
 };
+use pocketstone_study::results::stats::Spread;
 use pocketstone_study::results::store::Store;
 use pocketstone_study::specification::metric::Unit;
+use serde_json::Value;
 
 /// Compares two runs.
 ///
@@ -26,25 +29,43 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8> {
     if comparison.identical + comparison.different.len() == 0 {
         return Err(Error::user("the runs have no cells in common"));
     }
+    let faults = arguments.max_regression.map(|limit| faults(&comparison, limit)).unwrap_or_default();
+    match (arguments.json, arguments.markdown) {
+        (true, _) => print_json(&json(arguments, &comparison, &faults))?,
+        (_, true) => say!("{}", markdown(arguments, &comparison, &faults)),
+        _ => print(&comparison),
+    }
+    if faults.is_empty() {
+        return Ok(0);
+    }
+    if !arguments.json && !arguments.markdown {
+        comparison.lost.iter().take(SHOWN).for_each(|cell| say!("  lost: {cell}"));
+    }
+    Err(Error::new(ErrorKind::Threshold, faults.join(", and ")))
+}
+
+/// Cells that are listed at most.
+const SHOWN: usize = 10;
+
+fn print(comparison: &Comparison) {
     let cells = comparison.identical + comparison.different.len();
     match comparison.different.is_empty() {
         true => say!("identical: the logs of all {cells} common cells are bit-identical"),
         false => {
             say!("different: the logs of {} of {cells} common cells differ", comparison.different.len());
-            comparison.different.iter().take(10).for_each(|cell| say!("  {cell}"));
+            comparison.different.iter().take(SHOWN).for_each(|cell| say!("  {cell}"));
         }
     }
     if comparison.unmatched > 0 {
         say!("{} cells are in only one of the runs", comparison.unmatched);
     }
     for row in comparison.rows.iter().filter(|r| r.verdict() != Verdict::Same) {
-        let write = |v: f64| if row.metric.unit == Unit::Nanoseconds { format_ns(v) } else { format!("{v:.0}") };
         say!(
             "{} {}: {} -> {} (pairs {:+.1} %{}), {}",
             row.point,
             row.metric.name,
-            write(row.a),
-            write(row.b),
+            shown(row, row.a),
+            shown(row, row.b),
             100.0 * row.change(),
             spread(row),
             row.verdict().words()
@@ -52,16 +73,76 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8> {
     }
     let unknown = comparison.rows.iter().filter(|r| r.verdict() == Verdict::CannotTell).count();
     if unknown > 0 {
-        say!(
-            "{unknown} medians cannot be distinguished from noise: runs on this machine are not bit-identical, and a \
-                median"
+        say!("{unknown} {CANNOT_TELL}");
+    }
+}
+
+/// Why nothing can be said of some medians.
+const CANNOT_TELL: &str = "medians cannot be distinguished from noise: runs on this machine are not bit-identical, and \
+    a median\nof fewer than 5 cells has no 90 % interval; use more `repetitions`";
+
+fn shown(row: &ComparedPoint, value: f64) -> String {
+    if row.metric.unit == Unit::Nanoseconds { format_ns(value) } else { format!("{value:.0}") }
+}
+
+/// The whole comparison, for programs. A change and its ends are fractions of the first run.
+fn json(arguments: &CompareArguments, comparison: &Comparison, faults: &[String]) -> Value {
+    let row = |row: &ComparedPoint| {
+        let spread = row.ratio.spread;
+        let (coverage, n) = match spread {
+            Spread::Interval { coverage, .. } => (Some(coverage), None),
+            Spread::Range { n, .. } => (None, Some(n)),
+        };
+        serde_json::json!({
+            "point": row.point, "metric": row.metric.name, "a": row.a, "b": row.b, "change": row.change(),
+            "low": spread.low() - 1.0, "high": spread.high() - 1.0, "coverage": coverage, "range_of": n,
+            "verdict": row.verdict().words(), "regression": row.regression(),
+        })
+    };
+    serde_json::json!({
+        "format": 1, "a": arguments.a, "b": arguments.b, "identical_cells": comparison.identical,
+        "different_cells": comparison.different, "cells_in_one_run": comparison.unmatched,
+        "lost_cells": comparison.lost, "rows": comparison.rows.iter().map(row).collect::<Vec<_>>(),
+        "max_regression_percent": arguments.max_regression, "faults": faults,
+    })
+}
+
+/// The comparison as a page: what was asked for first, then what has changed.
+fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[String]) -> String {
+    let cells = comparison.identical + comparison.different.len();
+    let mut text = format!("### {} and {}\n\n", arguments.a.display(), arguments.b.display());
+    text += &match (arguments.max_regression, faults.is_empty()) {
+        (Some(limit), true) => format!("**Passed**: nothing is worse by more than {limit} %.\n\n"),
+        (Some(_), false) => format!("**Failed**: {}.\n\n", faults.join(", and ")),
+        (None, _) => String::new(),
+    };
+    text += &match comparison.different.len() {
+        0 => format!("The logs of all {cells} common cells are bit-identical.\n"),
+        n => format!("The logs of {n} of {cells} common cells differ.\n"),
+    };
+    if comparison.unmatched > 0 {
+        text += &format!("{} cells are in only one of the runs.\n", comparison.unmatched);
+    }
+    let changed: Vec<&ComparedPoint> = comparison.rows.iter().filter(|r| r.verdict() != Verdict::Same).collect();
+    if !changed.is_empty() {
+        text += "\n| | Metric | Before | After | Change | |\n| --- | --- | ---: | ---: | ---: | --- |\n";
+    }
+    for row in &changed {
+        let words = [row.point.as_str(), row.metric.name].map(|word| word.replace('|', "\\|"));
+        let (a, b, change) = (shown(row, row.a), shown(row, row.b), 100.0 * row.change());
+        text += &format!(
+            "| {} | {} | {a} | {b} | {change:+.1} %{} | {} |\n",
+            words[0],
+            words[1],
+            spread(row),
+            row.verdict().words()
         );
-        say!("of fewer than 5 cells has no 90 % interval; use more `repetitions`");
     }
-    match arguments.max_regression {
-        Some(limit) => judge(&comparison, limit),
-        None => Ok(0),
+    if changed.iter().any(|row| row.verdict() == Verdict::CannotTell) {
+        text += &format!("\nSome {CANNOT_TELL}.\n");
     }
+    comparison.lost.iter().take(SHOWN).for_each(|cell| text += &format!("\n- lost: {cell}"));
+    text
 }
 
 /// What the ends of a median's change are, in words; nothing of one cell.
@@ -73,19 +154,15 @@ fn spread(row: &ComparedPoint) -> String {
         .map_or(String::new(), |name| format!("; {name}: {} to {}", percent(spread.low()), percent(spread.high())))
 }
 
-/// Fails where the second run is worse by more than `limit` per cent, or lacks what the first one has.
-fn judge(comparison: &Comparison, limit: f64) -> Result<u8> {
+/// Why the second run fails: it is worse by more than `limit` per cent, or lacks what the first one has.
+fn faults(comparison: &Comparison, limit: f64) -> Vec<String> {
     let mut faults = Vec::new();
     let worse = comparison.rows.iter().filter(|r| 100.0 * r.regression() > limit).count();
     if worse > 0 {
         faults.push(format!("{worse} medians are worse by more than {limit} %"));
     }
     if !comparison.lost.is_empty() {
-        comparison.lost.iter().take(10).for_each(|cell| say!("  lost: {cell}"));
         faults.push(format!("{} cells of the first run are missing or failed in the second", comparison.lost.len()));
     }
-    match faults.is_empty() {
-        true => Ok(0),
-        false => Err(Error::new(ErrorKind::Threshold, faults.join(", and "))),
-    }
+    faults
 }

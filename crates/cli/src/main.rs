@@ -14,6 +14,7 @@ mod boards_add;
 mod compare;
 mod energy;
 mod huge_pages;
+mod junit;
 mod logs;
 mod own_program;
 mod progress;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<u8> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
-        Command::Report { folder } => {
+        Command::Report { folder, junit } => {
             let study = study_of(&Store::open(&folder, false)?)?;
             let models = study.has_models();
             let mut store = Store::open(&folder, models)?;
@@ -56,6 +57,10 @@ fn dispatch(command: Command) -> Result<u8> {
                 done?;
             }
             say!("{}", write_report(&store, &study)?.display());
+            if let Some(file) = junit {
+                let model = pocketstone_study::views::report_model::model(&store, &study)?;
+                junit::write(&model, &study.name, &file)?;
+            }
             Ok(0)
         }
         Command::Energy(arguments) => energy::energy(&arguments),
