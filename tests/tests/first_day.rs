@@ -198,6 +198,41 @@ fn a_comparison_is_of_the_cells_that_both_have() {
     less.complains(&["4 cells of the first run are missing or failed in the second"]);
 }
 
+/// What is exported is what the results have, as others read it.
+#[test]
+fn tables_are_exported_for_other_programs() {
+    let python = or_skip!(program("python3", "python3"));
+    let folder = folder();
+    write(folder.path(), "s.toml", SMALL);
+    lab(folder.path(), &["run", "s.toml", "--directory", "files", "--output", "a"]).ends_with(0);
+    results::change(&folder.path().join("a"))
+        .execute("UPDATE run SET value = 'a \"b\", c' || char(10) || 'd' WHERE name = 'host.kernel'", [])
+        .expect("a text that is not plain");
+    lab(folder.path(), &["export", "a", "--csv", "tables"]).ends_with(0).says(&["tables/calls.csv"]);
+    lab(folder.path(), &["export", "a", "--json", "tables"]).ends_with(0).says(&["tables/calls.json"]);
+    let script = r#"
+import csv, json, sqlite3
+db = sqlite3.connect('a/results.sqlite')
+queries = {'run': 'SELECT name, value FROM run ORDER BY name', 'calls': 'SELECT * FROM call ORDER BY cell, number',
+           'metrics': 'SELECT cell, name, value FROM metric ORDER BY cell, name',
+           'cells': 'SELECT * FROM cells ORDER BY id', 'statistics': 'SELECT * FROM summary'}
+for name, sql in queries.items():
+    rows = db.execute(sql).fetchall()
+    with open('tables/%s.csv' % name, newline='') as file: of_csv = list(csv.reader(file))[1:]
+    of_json = [list(row.values()) for row in json.load(open('tables/%s.json' % name))]
+    assert rows and of_json == [list(row) for row in rows], name
+    same = lambda text, value: text == '' if value is None else \
+        text == value if isinstance(value, str) else float(text) == value
+    assert len(of_csv) == len(rows), name
+    assert all(same(text, value) for a, b in zip(of_csv, rows) for text, value in zip(a, b)), name
+print('equal')
+"#;
+    run(Command::new(python).args(["-c", script]).current_dir(folder.path())).ends_with(0).says(&["equal"]);
+    lab(folder.path(), &["export", "a"]).ends_with(2).complains(&["--csv"]);
+    lab(folder.path(), &["export", "a", "--csv", "x", "--json", "y"]).ends_with(2);
+    lab(folder.path(), &["export", "a", "--csv", "x", "--only", "1"]).ends_with(2).complains(&["--only"]);
+}
+
 /// Read by a parser that is not ours.
 #[test]
 fn claims_and_failed_cells_are_told_to_ci_servers() {
@@ -217,7 +252,8 @@ fn claims_and_failed_cells_are_told_to_ci_servers() {
     lab(folder.path(), &["report", "a", "--junit", "a.xml"]).ends_with(0);
     let script = "import sys, xml.etree.ElementTree as e\nt = e.parse('a.xml').getroot()\n\
                   print(t.get('name'), t.get('tests'), t.get('failures'), t.get('errors'), t.get('skipped'))\n\
-                  for c in t: print(c.get('classname'), '|', c.get('name')[:24], '|', c[0].tag, '|', c[0].get('message'))";
+                  for c in t: print(c.get('classname'), '|', c.get('name')[:24], '|', c[0].tag, '|', \
+                  c[0].get('message'))";
     let read = run(Command::new(python).args(["-c", script]).current_dir(folder.path())).ends_with(0);
     let lines: Vec<&str> = read.out.lines().collect();
     assert_eq!(lines[0], "s 4 1 1 1", "{read}");

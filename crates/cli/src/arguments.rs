@@ -44,7 +44,7 @@ pub enum Command {
     /// Work with prepared workloads
     #[command(subcommand)]
     Workload(WorkloadCommand),
-    /// Export a traced cell of a run for a trace viewer
+    /// Export a traced cell of a run for a trace viewer, or all tables for other programs
     Export(ExportArguments),
     /// Summarize kernel traces (ftrace text, for example from a phone): the runs between NAME_START and NAME_END
     Trace {
@@ -272,16 +272,24 @@ fn parse_workload(text: &str) -> Result<DatabaseWorkload, String> {
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("form").required(true).args(["perfetto", "csv", "json"])))]
 pub struct ExportArguments {
     /// The run's folder
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
     /// Write a Perfetto trace (open it at ui.perfetto.dev)
-    #[arg(long, value_name = "FILE", required = true)]
-    pub perfetto: PathBuf,
-    /// SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced match is exported
-    #[arg(long, value_name = "EXPR", default_value = "1")]
-    pub only: String,
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
+    /// Write all tables of the run into a folder, as NAME.csv
+    #[arg(long, value_name = "FOLDER")]
+    pub csv: Option<PathBuf>,
+    /// The same as NAME.json
+    #[arg(long, value_name = "FOLDER")]
+    pub json: Option<PathBuf>,
+    /// With --perfetto: SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced match is
+    /// exported [default: 1]
+    #[arg(long, value_name = "EXPR", conflicts_with_all = ["csv", "json"])]
+    pub only: Option<String>,
 }
 
 /// Commands that advise.

@@ -22,13 +22,14 @@ mod run;
 mod screen;
 mod studies;
 mod summary;
+mod tables;
 mod traces;
 mod workloads;
 
 use arguments::{AdviseCommand, Arguments, BoardCommand, Command, StudyCommand};
 use clap::{CommandFactory, Parser};
 use pocketstone_board::{Cache, KINDS};
-use pocketstone_core::Result;
+use pocketstone_core::{Error, Result};
 use pocketstone_study::results::store::Store;
 use pocketstone_study::run::costs::Costs;
 use pocketstone_study::run::{Request, select_cells};
@@ -67,7 +68,12 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Import(arguments) => workloads::import(&arguments),
         Command::Workload(command) => workloads::workload(&command),
-        Command::Export(arguments) => traces::export(&arguments),
+        Command::Export(arguments) => match (&arguments.perfetto, &arguments.csv, &arguments.json) {
+            (Some(file), ..) => traces::export(&arguments, file),
+            (_, Some(folder), _) => tables::export(&arguments.folder, tables::Form::Csv, folder),
+            (.., Some(folder)) => tables::export(&arguments.folder, tables::Form::Json, folder),
+            _ => Err(Error::user("nothing to export to").hint("--perfetto FILE, --csv FOLDER or --json FOLDER")),
+        },
         Command::Trace { file, json } => logs::show(&file, json),
         Command::Advise(AdviseCommand::Governor(arguments)) => advise::governor(&arguments),
         Command::Advise(AdviseCommand::Readahead(arguments)) => advise::read_ahead(&arguments),

@@ -8,14 +8,15 @@ use pocketstone_study::results::layers::Layers;
 use pocketstone_study::results::store::Store;
 use pocketstone_study::specification::factor::describe;
 use std::io::{BufWriter, Write};
+use std::path::Path;
 
 /// Writes a traced cell of a run as a Perfetto trace.
 ///
 /// # Errors
 /// `ErrorKind::User` if there is no such cell, it lacks required data, or the file cannot be written.
-pub fn export(arguments: &ExportArguments) -> Result<u8> {
+pub fn export(arguments: &ExportArguments, path: &Path) -> Result<u8> {
     let store = Store::open(&arguments.folder, false)?;
-    let cell = store.traced_cell(&arguments.only)?;
+    let cell = store.traced_cell(arguments.only.as_deref().unwrap_or("1"))?;
     let layers = Layers::of(&store, cell.id)?;
     let names: Vec<String> = layers.sql.iter().map(|sql| first_words(sql)).collect();
     let queries: Vec<PerfettoQuery<'_>> = layers
@@ -42,7 +43,6 @@ pub fn export(arguments: &ExportArguments) -> Result<u8> {
         flash: Some(&layers.flash).filter(|log| !log.ops.is_empty()),
         frequencies: &[],
     };
-    let path = &arguments.perfetto;
     let failed = || format!("cannot write {}", path.display());
     let temporary = path.with_extension("new");
     let mut out = BufWriter::new(std::fs::File::create(&temporary).user(failed)?);

@@ -1,5 +1,6 @@
 //! The results of one run: a folder with one SQLite file.
 
+pub mod dump;
 mod file_cost;
 mod lock;
 mod origin;

@@ -1,0 +1,97 @@
+//! `pocketstone export --csv` and `--json`: a run's tables for other programs.
+
+use pocketstone_core::Result;
+use pocketstone_core::error::Context;
+use pocketstone_study::results::store::Store;
+use pocketstone_study::results::store::dump::{Field, TABLES};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// The form of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Comma-separated values, with a line of names; what is unavailable is empty.
+    Csv,
+    /// An array of objects; what is unavailable is null.
+    Json,
+}
+
+/// Writes each table of a run into a folder, `NAME.csv` or `NAME.json`; a file of that name is replaced when the new
+/// one is whole.
+///
+/// # Errors
+/// `ErrorKind::User` if the results cannot be read, or a file cannot be written.
+pub fn export(results: &Path, form: Form, folder: &Path) -> Result<u8> {
+    let store = Store::open(results, false)?;
+    fs::create_dir_all(folder).user(|| format!("cannot make {}", folder.display()))?;
+    for (name, sql) in TABLES {
+        let path = folder.join(format!("{name}.{}", if form == Form::Csv { "csv" } else { "json" }));
+        let failed = || format!("cannot write {}", path.display());
+        let temporary = tempfile::NamedTempFile::new_in(folder).user(failed)?;
+        let out = BufWriter::new(temporary.as_file().try_clone().user(failed)?);
+        let rows = match form {
+            Form::Csv => csv(&store, sql, out, &path),
+            Form::Json => json(&store, sql, out, &path),
+        }?;
+        // As the user's own files, not as a temporary one.
+        fs::File::create_new(&path).map(drop).or_else(|e| if path.is_file() { Ok(()) } else { Err(e) }).user(failed)?;
+        let mode = fs::metadata(&path).user(failed)?.permissions();
+        fs::set_permissions(temporary.path(), mode).user(failed)?;
+        temporary.persist(&path).map_err(|e| e.error).user(failed)?;
+        say!("{rows:>9} {}", path.display());
+    }
+    Ok(0)
+}
+
+/// Writes a query's rows; how many.
+fn csv(store: &Store, sql: &str, out: BufWriter<File>, path: &Path) -> Result<u64> {
+    let failed = || format!("cannot write {}", path.display());
+    let out = std::cell::RefCell::new(csv::Writer::from_writer(out));
+    let mut rows = 0;
+    let text = |field: &Field<'_>| match field {
+        Field::Nothing => String::new(),
+        Field::Integer(n) => n.to_string(),
+        Field::Real(x) => x.to_string(),
+        Field::Text(text) => (*text).to_owned(),
+    };
+    store.dump(
+        sql,
+        |names| out.borrow_mut().write_record(names).user(failed),
+        |fields| {
+            rows += 1;
+            out.borrow_mut().write_record(fields.iter().map(text)).user(failed)
+        },
+    )?;
+    out.into_inner().flush().user(failed)?;
+    Ok(rows)
+}
+
+fn json(store: &Store, sql: &str, mut out: BufWriter<File>, path: &Path) -> Result<u64> {
+    let failed = || format!("cannot write {}", path.display());
+    let (mut rows, names) = (0, std::cell::RefCell::new(Vec::new()));
+    let value = |field: &Field<'_>| match field {
+        Field::Nothing => Value::Null,
+        Field::Integer(n) => Value::from(*n),
+        Field::Real(x) => Value::from(*x),
+        Field::Text(text) => Value::from(*text),
+    };
+    store.dump(
+        sql,
+        |columns| {
+            names.borrow_mut().extend(columns.iter().map(|name| (*name).to_owned()));
+            Ok(())
+        },
+        |fields| {
+            let object: serde_json::Map<String, Value> =
+                names.borrow().iter().cloned().zip(fields.iter().map(value)).collect();
+            let before = if rows == 0 { "[\n" } else { ",\n" };
+            rows += 1;
+            out.write_all(before.as_bytes()).user(failed)?;
+            serde_json::to_writer(&mut out, &object).user(failed)
+        },
+    )?;
+    out.write_all(if rows == 0 { b"[]\n" } else { b"\n]\n" }).and_then(|()| out.flush()).user(failed)?;
+    Ok(rows)
+}
