@@ -198,6 +198,30 @@ fn a_comparison_is_of_the_cells_that_both_have() {
     less.complains(&["4 cells of the first run are missing or failed in the second"]);
 }
 
+#[test]
+fn a_new_study_is_one_whatever_its_workload() {
+    let folder = folder();
+    let new = |arguments: &[&str]| lab(folder.path(), &[&["study", "new"][..], arguments].concat());
+    for workload in ["read", "files", "postmark", "app-start", "iozone", "lookup", "command", "ycsb-a", "contacts"] {
+        let file = format!("{workload}.toml");
+        new(&[&file, "--workload", workload, "--board", "host"]).ends_with(0).says(&["cells on a host board", "ok"]);
+        // A line for each factor, and nothing that is not wanted.
+        let text = fs::read_to_string(folder.path().join(&file)).expect("a study");
+        assert!(text.contains("\n# ") && text.contains("file_system = \"directory\""), "{text}");
+    }
+    let more = ["many.toml", "--workload", "read", "--file-systems", "jffs2,ubifs", "--set", "requests=16,64"];
+    new(&[&more[..], &["--set", "read_ahead_bytes=0,128KiB", "--repetitions", "2"]].concat()).ends_with(0);
+    lab(folder.path(), &["run", "many.toml", "--dry-run"]).ends_with(0).says(&["32 cells on the board virt-nand"]);
+    // It runs as it is.
+    lab(folder.path(), &["run", "files.toml", "--only", "seed = 0", "--directory", "x"]).ends_with(0);
+    new(&["files.toml"]).ends_with(1).complains(&["files.toml exists"]);
+    new(&["wrong.toml", "--workload", "none"]).ends_with(1).complains(&["unknown workload `none`", "ycsb-a"]);
+    new(&["wrong.toml", "--set", "requests=a"]).ends_with(1).complains(&["requests", "wrong.toml:"]);
+    new(&["wrong.toml", "--set", "requests"]).ends_with(1).complains(&["sets nothing"]);
+    new(&["wrong.toml", "--board", "none"]).ends_with(1).complains(&["unknown board"]);
+    assert!(!folder.path().join("wrong.toml").exists());
+}
+
 /// What is exported is what the results have, as others read it.
 #[test]
 fn tables_are_exported_for_other_programs() {

@@ -375,6 +375,8 @@ pub struct AdviseHugePagesArguments {
 /// Commands on studies.
 #[derive(Debug, Subcommand)]
 pub enum StudyCommand {
+    /// Write a commented study to begin with; what is not said is asked for on a terminal
+    New(StudyNewArguments),
     /// Check a study file without running it
     Check {
         /// The study's TOML file
@@ -384,6 +386,29 @@ pub enum StudyCommand {
         #[arg(long)]
         many_cells: bool,
     },
+}
+
+/// Arguments of `study new`.
+#[derive(Debug, Args)]
+pub struct StudyNewArguments {
+    /// The file to write
+    #[arg(value_name = "FILE.toml")]
+    pub file: PathBuf,
+    /// The board [default: virt-nand]
+    #[arg(long, value_name = "NAME")]
+    pub board: Option<String>,
+    /// The workload [default: read]
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+    /// The file systems, separated by commas
+    #[arg(long, value_name = "NAME,...")]
+    pub file_systems: Option<String>,
+    /// A factor of docs/studies.md and its values, such as requests=16,64; repeatable
+    #[arg(long, value_name = "FACTOR=VALUE,...")]
+    pub set: Vec<String>,
+    /// Number of seeds of each combination [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repetitions: Option<u32>,
 }
 
 /// Commands on boards.

@@ -21,6 +21,7 @@ mod progress;
 mod run;
 mod screen;
 mod studies;
+mod study_new;
 mod summary;
 mod tables;
 mod traces;
@@ -78,6 +79,10 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Advise(AdviseCommand::Governor(arguments)) => advise::governor(&arguments),
         Command::Advise(AdviseCommand::Readahead(arguments)) => advise::read_ahead(&arguments),
         Command::Advise(AdviseCommand::HugePages(arguments)) => huge_pages::advise(&arguments),
+        Command::Study(StudyCommand::New(arguments)) => {
+            study_new::new(&arguments)?;
+            check(&arguments.file, false)
+        }
         Command::Study(StudyCommand::Check { file, many_cells }) => check(&file, many_cells),
         Command::Board(command) => match command {
             BoardCommand::List => boards::list(),

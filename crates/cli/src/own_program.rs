@@ -81,7 +81,7 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
 }
 
 /// A value as it stands in a study.
-fn value(text: &str) -> toml::Value {
+pub fn value(text: &str) -> toml::Value {
     let number = text.parse::<i64>().map(toml::Value::from);
     number.or_else(|_| text.parse::<bool>().map(toml::Value::from)).unwrap_or_else(|_| text.into())
 }

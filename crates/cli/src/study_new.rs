@@ -1,0 +1,130 @@
+//! `pocketstone study new`: a commented study to begin with.
+
+use crate::arguments::StudyNewArguments;
+use crate::{boards, own_program};
+use pocketstone_core::error::Context;
+use pocketstone_core::words::Word;
+use pocketstone_core::{Error, Result};
+use pocketstone_study::Study;
+use pocketstone_workload::factor::{AnyFactor, Kind};
+use pocketstone_workload::table::Name;
+use std::fmt::Write as _;
+use std::io::{BufRead, IsTerminal, Write as _};
+use std::path::Path;
+
+/// Writes a study into a new file. What the user did not say is asked for on a terminal, and has a usual value
+/// elsewhere.
+///
+/// # Errors
+/// `ErrorKind::User` if the file exists, a word is unknown, or what was said makes no valid study: nothing is written
+/// then.
+pub fn new(arguments: &StudyNewArguments) -> Result<()> {
+    let file = &arguments.file;
+    if file.exists() {
+        return Err(Error::user(format!("{} exists", file.display())).hint("choose another name, or remove it"));
+    }
+    let board = said(&arguments.board, "board (`pocketstone board list`)", "virt-nand")?;
+    let profile = boards::profile(&board)?;
+    let workload = said(&arguments.workload, "workload (read, files, postmark, ycsb-a, command, ...)", "read")?;
+    let name = Name::of_word(&workload).ok_or_else(|| {
+        Error::user(format!("unknown workload `{workload}`")).hint(format!("workloads: {}", Name::WORDS.join(", ")))
+    })?;
+    let usual = if profile.kind().one_at_a_time { "directory" } else { "jffs2" };
+    let file_systems = said(&arguments.file_systems, "file systems, separated by commas", usual)?;
+    let text = text(file, &board, &workload, name, &file_systems, arguments)?;
+    // Whatever is wrong is said before there is a file.
+    Study::parse(&file.display().to_string(), &text)?;
+    std::fs::write(file, &text).user(|| format!("cannot write {}", file.display()))
+}
+
+/// What the user said, or says now, or the usual.
+fn said(option: &Option<String>, what: &str, usual: &str) -> Result<String> {
+    if let Some(said) = option {
+        return Ok(said.clone());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Ok(usual.to_owned());
+    }
+    let mut out = std::io::stdout();
+    let _ = write!(out, "{what} [{usual}]: ").and_then(|()| out.flush());
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).user(|| "cannot read what you say".into())?;
+    Ok(if line.trim().is_empty() { usual.to_owned() } else { line.trim().to_owned() })
+}
+
+fn text(
+    file: &Path,
+    board: &str,
+    workload: &str,
+    name: Name,
+    file_systems: &str,
+    arguments: &StudyNewArguments,
+) -> Result<String> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let list = |values: &str| -> String {
+        let values: Vec<String> = values.split(',').map(|v| own_program::value(v.trim()).to_string()).collect();
+        if values.len() == 1 { values[0].clone() } else { format!("[{}]", values.join(", ")) }
+    };
+    let mut text = format!(
+        "# Check it: pocketstone study check {file}\n# Run it:   pocketstone run {file}\n\
+         # All keys and factors: docs/studies.md\n\ntitle = {}\nboard = {}\n\
+         # Seeds of each combination. A median of 5 or more has a confidence interval.\nrepetitions = {}\n\n\
+         [[experiment]]\nname = {}\n[experiment.factors]\n# A list of values is measured value by value, in all \
+         combinations.\nfile_system = {}\nworkload = {}\n",
+        quoted(&stem),
+        quoted(board),
+        arguments.repetitions.unwrap_or(5),
+        quoted(workload),
+        list(file_systems),
+        quoted(workload),
+        file = file.display(),
+    );
+    let mut set: Vec<(&str, &str)> = Vec::new();
+    for said in &arguments.set {
+        set.push(
+            said.split_once('=').ok_or_else(|| {
+                Error::user(format!("`--set {said}` sets nothing")).hint("such as --set requests=16,64")
+            })?,
+        );
+    }
+    for factor in name.factors() {
+        let given = set.iter().position(|(name, _)| *name == factor.name).map(|at| set.remove(at).1);
+        let _ = writeln!(text, "# {}{}", factor.about, values(factor));
+        let _ = match (given, factor.default) {
+            (Some(values), _) => writeln!(text, "{} = {}", factor.name, list(values)),
+            (None, Some(default)) => writeln!(text, "# {} = {}", factor.name, own_program::value(default)),
+            (None, None) => writeln!(text, "{} = {}", factor.name, usual(factor)),
+        };
+    }
+    for (name, values) in set {
+        let _ = writeln!(text, "{name} = {}", list(values));
+    }
+    text += "\n# To compare two values of a factor:\n# [experiment.compare]\n# factor = \"read_ahead_bytes\"\n\
+             # baseline = \"128KiB\"\n# candidate = 0\n";
+    let experiment = quoted(workload);
+    let _ = write!(
+        text,
+        "\n[[figure]]\nname = \"time\"\ntitle = \"Total time\"\ncaption = \"Medians over the seeds.\"\n\
+         experiment = {experiment}\nmetric = \"total_ns\"\nshow = \"value\"\nx = \"file_system\"\nseries = []\n"
+    );
+    Ok(text)
+}
+
+/// The words that a factor may be.
+fn values(factor: &AnyFactor) -> String {
+    let default = if factor.or_default { ", or default" } else { "" };
+    match factor.kind {
+        Kind::Word(words) if words.len() <= 12 => format!(": {}{default}", words.join(", ")),
+        _ => String::new(),
+    }
+}
+
+/// A value to begin with, of a factor that needs one.
+fn usual(factor: &AnyFactor) -> &'static str {
+    match factor.kind {
+        Kind::Bytes => "\"1MiB\"",
+        Kind::Text => "\"true\"",
+        _ => "64",
+    }
+}
