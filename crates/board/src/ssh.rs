@@ -212,6 +212,7 @@ impl Transport for Ssh {
     }
 
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
+        self.context.check()?;
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_none() {
             *kept = Some(self.connect().map_err(|error| Failed { lost: true, ..Failed::from(error) })?);
@@ -240,8 +241,10 @@ impl Transport for Ssh {
 
     fn lost(&self, attempt: u32, error: &Error) {
         (self.context.progress)(&format!("{} was lost ({attempt}): {}; trying again", self.name, error.message()));
-        // A board that restarts is not there at once.
-        std::thread::sleep(BEAT);
+        // A board that restarts is not there at once; a user who wants to stop does not wait for it.
+        if self.context.check().is_ok() {
+            std::thread::sleep(BEAT);
+        }
     }
 
     fn clean(&self, plan: &Plan) {

@@ -5,8 +5,9 @@ use pocketstone_core::error::Context;
 use pocketstone_core::frame::{Frame, Frames};
 use pocketstone_core::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::fs;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,6 +28,10 @@ pub struct Connection {
     from: ChildStdout,
     frames: Frames,
     heard: Instant,
+    /// When the runner was last told that the lab is there.
+    told: Instant,
+    /// What the client says of its own.
+    errors: File,
 }
 
 impl Connection {
@@ -35,15 +40,20 @@ impl Connection {
     /// # Errors
     /// `ErrorKind::Board` if it does not; `ErrorKind::Interrupted` if the user interrupts.
     pub fn open(mut command: Command, context: &BoardContext) -> Result<Connection> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let failed = || "cannot make a temporary file".to_owned();
+        let errors = tempfile::tempfile().board(failed)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.try_clone().board(failed)?);
+        // Ctrl-C is the lab's: it ends the connection when it has put things in order.
+        command.process_group(0);
         pocketstone_engine::end_with_this_process(&mut command);
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().board(|| format!("cannot start {program}"))?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::bug("a child has no pipes"));
         };
-        let mut connection = Connection { child, to, from, frames: Frames::default(), heard: Instant::now() };
         let begin = Instant::now();
+        let frames = Frames::default();
+        let mut connection = Connection { child, to, from, frames, heard: begin, told: begin, errors };
         loop {
             match connection.frames.take()? {
                 Some(Frame::Hello(_)) => return Ok(connection),
@@ -71,10 +81,10 @@ impl Connection {
             let path = entry.board(failed)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let bytes = fs::read(&path).board(failed)?;
-            Frame::File(name, bytes).send(&mut self.to).map_err(|_| self.lost())?;
+            Frame::File(name, bytes).send(&mut self.to).map_err(|_| self.refused())?;
         }
-        Frame::Go.send(&mut self.to).map_err(|_| self.lost())?;
-        self.heard = Instant::now();
+        Frame::Go.send(&mut self.to).map_err(|_| self.refused())?;
+        (self.heard, self.told) = (Instant::now(), Instant::now());
         loop {
             match self.frames.take().map_err(|_| self.lost())? {
                 Some(Frame::File(name, bytes)) => {
@@ -87,8 +97,13 @@ impl Connection {
                 Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),
                 None if self.heard.elapsed() >= SILENCE => return Err(self.lost()),
                 None => {
-                    if !self.wait(context)? || Frame::Beat.send(&mut self.to).is_err() {
+                    if !self.wait(context)? {
                         return Err(self.lost());
+                    }
+                    // Not with all that comes: a runner that sends its reply does not listen meanwhile.
+                    if self.told.elapsed() >= BEAT {
+                        Frame::Beat.send(&mut self.to).map_err(|_| self.lost())?;
+                        self.told = Instant::now();
                     }
                 }
             }
@@ -113,6 +128,18 @@ impl Connection {
         self.frames.hear(&mut self.from)
     }
 
+    /// Why a runner that takes nothing more has ended, if it says so; else it is lost.
+    fn refused(&mut self) -> Failed {
+        loop {
+            match self.frames.take() {
+                Ok(Some(Frame::Failed(why))) => return Error::board(why).into(),
+                Ok(Some(_)) => {}
+                Ok(None) if self.frames.hear(&mut self.from).is_ok_and(|more| more) => {}
+                Ok(None) | Err(_) => return self.lost(),
+            }
+        }
+    }
+
     fn lost(&mut self) -> Failed {
         let error = self.ended("is not there any more");
         Failed { lost: true, ..error.into() }
@@ -120,11 +147,15 @@ impl Connection {
 
     /// The error of a board that is gone, with what its client says of that.
     fn ended(&mut self, how: &str) -> Error {
-        let _ = self.child.kill();
-        let mut said = String::new();
-        if let Some(errors) = &mut self.child.stderr {
-            let _ = errors.take(1 << 20).read_to_string(&mut said);
+        // It may be about to say why.
+        let until = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
         }
+        let _ = self.child.kill();
+        let mut said = Vec::new();
+        let _ = self.errors.seek(SeekFrom::Start(0)).and_then(|_| (&self.errors).take(1 << 20).read_to_end(&mut said));
+        let said = String::from_utf8_lossy(&said);
         let said = said.trim();
         let start = said.char_indices().rev().take(SHOWN_BYTES).last().map_or(0, |(at, _)| at);
         let words = if said.is_empty() { String::new() } else { format!(": {}", &said[start..]) };

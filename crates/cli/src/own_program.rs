@@ -2,6 +2,7 @@
 
 use crate::again::quote;
 use crate::arguments::RunArguments;
+use crate::boards::profile;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::Study;
 use std::path::Path;
@@ -50,7 +51,9 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
         let values: Vec<toml::Value> = values.split(',').map(value).collect();
         factors.insert(factor.into(), values.into());
     }
-    factors.entry("file_system").or_insert_with(|| usual_file_systems(arguments.board.as_deref()).into());
+    if !factors.contains_key("file_system") {
+        factors.insert("file_system".into(), usual_file_system(arguments.board.as_deref())?.into());
+    }
     let varied: Vec<&str> = factors
         .iter()
         .filter(|(_, v)| v.as_array().is_some_and(|v| v.len() > 1))
@@ -86,12 +89,10 @@ pub fn value(text: &str) -> toml::Value {
     number.or_else(|_| text.parse::<bool>().map(toml::Value::from)).unwrap_or_else(|_| text.into())
 }
 
-/// The file system where the user names none: the board's own, or that of this machine's directory.
-fn usual_file_systems(board: Option<&str>) -> &'static str {
-    match board {
-        None | Some("host") => "directory",
-        Some(_) => "jffs2",
-    }
+/// The file system where the user names none: that of a directory, or the one that boards of ours have first.
+fn usual_file_system(board: Option<&str>) -> Result<&'static str> {
+    let directory = board.is_none_or(|board| board == "host") || profile(board.unwrap_or("host"))?.kind().one_at_a_time;
+    Ok(if directory { "directory" } else { "jffs2" })
 }
 
 /// What the runs took: a line for each quantity that was measured.

@@ -7,6 +7,7 @@ use pocketstone_study::results::store::dump::{Field, TABLES};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The form of the files.
@@ -29,16 +30,14 @@ pub fn export(results: &Path, form: Form, folder: &Path) -> Result<u8> {
     for (name, sql) in TABLES {
         let path = folder.join(format!("{name}.{}", if form == Form::Csv { "csv" } else { "json" }));
         let failed = || format!("cannot write {}", path.display());
-        let temporary = tempfile::NamedTempFile::new_in(folder).user(failed)?;
+        // As the user's own files are, not as a temporary one.
+        let mode = fs::Permissions::from_mode(0o666);
+        let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(folder).user(failed)?;
         let out = BufWriter::new(temporary.as_file().try_clone().user(failed)?);
         let rows = match form {
             Form::Csv => csv(&store, sql, out, &path),
             Form::Json => json(&store, sql, out, &path),
         }?;
-        // As the user's own files, not as a temporary one.
-        fs::File::create_new(&path).map(drop).or_else(|e| if path.is_file() { Ok(()) } else { Err(e) }).user(failed)?;
-        let mode = fs::metadata(&path).user(failed)?.permissions();
-        fs::set_permissions(temporary.path(), mode).user(failed)?;
         temporary.persist(&path).map_err(|e| e.error).user(failed)?;
         say!("{rows:>9} {}", path.display());
     }
