@@ -102,6 +102,14 @@ fn a_program_that_fails_is_no_measurement_and_says_what_it_said() {
     ]);
     run_it(&["--", "sh", "-c", "kill -9 $$"]).ends_with(4).says(&["status 137", "Killed"]);
     run_it(&["--", "no-such-program"]).ends_with(4).says(&["status 127", "command_files"]);
+    // A trial that fails is recorded, and the others go on; a run that goes on tries it again.
+    let half = ["--output", "half", "--set", "file_system=tmpfs", "--", "sh", "-c", "test $POCKETSTONE_SEED = 0"];
+    let half = lab(home.path(), &[&["run", "--repetitions", "3"][..], &half].concat());
+    half.ends_with(4).says(&["2 cells measured, 2 failed", "seed=1", "seed=2"]);
+    let status = "SELECT group_concat(seed || ' ' || status) FROM (SELECT * FROM cell ORDER BY seed, traced)";
+    let found: String = results::value(&home.path().join("half"), status);
+    assert_eq!(found, "0 done,0 done,1 failed,2 failed");
+    lab(home.path(), &["run", "--resume", "half"]).ends_with(4).says(&["2 failed"]);
     // What is wrong is said before anything runs.
     run_it(&["--", "./none"]).ends_with(1).complains(&["there is no file ./none", "--files"]);
     run_it(&["--files", "none", "--", "true"]).ends_with(1).complains(&["cannot read", "none"]);
