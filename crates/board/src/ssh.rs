@@ -118,7 +118,7 @@ impl Ssh {
         })
     }
 
-    /// Puts a program on the board, by its digest, unless it is there; others are removed.
+    /// Puts a program on the board, by its digest, unless it is there.
     fn push(&self, program: &Path) -> Result<String> {
         let bytes = fs::read(program).board(|| format!("cannot read {}", program.display()))?;
         let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -127,8 +127,7 @@ impl Ssh {
         // It is obeyed by whoever runs it: nobody else may have put it there.
         let line = format!(
             "umask 077; mkdir -p {folder} && test -O {folder} && \
-             if echo '{digest}  {path}' | sha256sum -c > /dev/null 2>&1; then echo there; else \
-             rm -f {folder}/runner-*; fi"
+             if echo '{digest}  {path}' | sha256sum -c > /dev/null 2>&1; then echo there; fi"
         );
         let there = self.ask(&line, Stdio::null()).map_err(|e| {
             e.hint(format!("{folder} must be a folder of the user that logs in; set `folder` in the board's profile"))

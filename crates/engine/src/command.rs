@@ -10,7 +10,9 @@ use pocketstone_core::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -21,6 +23,9 @@ const KEPT_BYTES: u64 = 64 << 10;
 /// Lines and bytes of it that a message shows at most.
 const SHOWN_LINES: usize = 8;
 const SHOWN_BYTES: usize = 2000;
+
+/// How long a process may take until it waits.
+const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// The runner's word for a process that waits in front of a command.
 pub const GATE: &str = "gate";
@@ -34,6 +39,10 @@ pub struct Waiting {
     child: Child,
     guard: Child,
     output: PathBuf,
+    /// What it waits at: it is let go by a byte.
+    gate: Option<UnixStream>,
+    /// What starting the process in front of it has used.
+    before: Usage,
     /// Its status was taken, and its number may be another's.
     taken: bool,
 }
@@ -65,17 +74,28 @@ impl Waiting {
     ) -> Result<Waiting> {
         let failed = || format!("cannot make {}", output.display());
         let file = File::create(output).board(failed)?;
+        let (gate, its_side) = UnixStream::pair().board(|| "cannot make a pair of sockets".into())?;
         let mut command = Command::new(runner);
         command.args([GATE, line]).current_dir(folder).envs(variables.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::piped()).stdout(file.try_clone().board(failed)?).stderr(file).process_group(0);
+        command.stdin(OwnedFd::from(its_side)).stdout(file.try_clone().board(failed)?).stderr(file).process_group(0);
         crate::end_with_this_process(&mut command);
         let child = command.spawn().board(|| format!("cannot start the command in {}", folder.display()))?;
         let mut guard = Command::new(runner);
         guard.args([GUARD, &child.id().to_string()]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // What a terminal sends to all is not for it.
         let guard = guard.process_group(0).spawn().board(|| "cannot start the command's guard".into());
+        // Its side is the process's alone: whoever waits for it hears of its end.
+        drop(command);
         match guard {
-            Ok(guard) => Ok(Waiting { child, guard, output: output.to_owned(), taken: false }),
+            Ok(guard) => {
+                let (output, before) = (output.to_owned(), Usage::default());
+                let mut waiting = Waiting { child, guard, output, gate: None, before, taken: false };
+                waiting.before = ready(&gate).ok_or_else(|| {
+                    Error::board(format!("the process in front of the command did not start{}", waiting.said()))
+                })?;
+                waiting.gate = Some(gate);
+                Ok(waiting)
+            }
             Err(error) => {
                 let mut child = child;
                 let _ = child.kill();
@@ -98,7 +118,7 @@ impl Waiting {
         let failed = || "cannot wait for the command".to_owned();
         let end = pidfd_open(pid(&self.child)?, PidfdFlags::empty()).board(failed)?;
         let start_ns = now_ns();
-        if let Some(mut gate) = self.child.stdin.take() {
+        if let Some(mut gate) = self.gate.take() {
             gate.write_all(b"\n").board(|| "the process in front of the command has ended".into())?;
         }
         let limit_spec = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
@@ -143,6 +163,8 @@ impl Waiting {
             });
         }
         let (output, output_bytes) = self.output(KEPT_BYTES)?;
+        // What is kept of it is here; it may be as long as its disk.
+        let _ = std::fs::remove_file(&self.output);
         Ok(Ended { usage, output, output_bytes })
     }
 
@@ -159,7 +181,7 @@ impl Waiting {
         let _ = kill_process_group(pid, Signal::KILL);
         // SAFETY: all of its bytes may be 0, and the kernel has filled it in.
         let used = unsafe { used.assume_init() };
-        Ok((ExitStatus::from_raw(status), usage(&used)))
+        Ok((ExitStatus::from_raw(status), less(&usage(&used), &self.before)))
     }
 
     /// The end of its output, and how much there is in all.
@@ -241,12 +263,47 @@ fn usage(used: &libc::rusage) -> Usage {
     }
 }
 
+/// What a process has used since it had used something.
+fn less(now: &Usage, before: &Usage) -> Usage {
+    let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
+    Usage {
+        on_core_ns: less(now.on_core_ns, before.on_core_ns),
+        kernel_ns: less(now.kernel_ns, before.kernel_ns),
+        voluntary_switches: less(now.voluntary_switches, before.voluntary_switches),
+        involuntary_switches: less(now.involuntary_switches, before.involuntary_switches),
+        read_calls: None,
+        write_calls: None,
+        device_read_bytes: less(now.device_read_bytes, before.device_read_bytes),
+        device_write_bytes: less(now.device_write_bytes, before.device_write_bytes),
+        major_faults: less(now.major_faults, before.major_faults),
+    }
+}
+
+/// What the process in front of a command says that it has used when it is about to wait; `None` if it does not.
+fn ready(gate: &UnixStream) -> Option<Usage> {
+    gate.set_read_timeout(Some(READY_LIMIT)).ok()?;
+    let mut line = String::new();
+    BufReader::new(gate).read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
+}
+
 /// The process in front of a command: waits for a byte, and becomes the shell that runs the command line. It returns
 /// only if that fails, or nobody lets it go.
 ///
 /// # Errors
 /// `ErrorKind::Board` if there is no shell; `ErrorKind::Interrupted` if nobody is left who might let it go.
 pub fn gate(line: &str) -> Result<()> {
+    let mut so_far = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the place is written to; all of its bytes may be 0.
+    let so_far = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, so_far.as_mut_ptr());
+        so_far.assume_init()
+    };
+    let mut used = usage(&so_far);
+    // It is about to give its core up once more.
+    used.voluntary_switches = used.voluntary_switches.map(|switches| switches + 1);
+    let said = serde_json::to_string(&used).map_err(|e| Error::bug("no JSON").because(e))? + "\n";
+    rustix::io::write(std::io::stdin(), said.as_bytes()).board(|| "nobody is there to let the command go".into())?;
     let let_go = std::io::stdin().read(&mut [0]).board(|| "cannot wait".into())?;
     if let_go == 0 {
         return Err(Error::new(pocketstone_core::ErrorKind::Interrupted, "nobody lets the command go"));

@@ -77,6 +77,7 @@ impl Lab {
 fn orders(lab: &mut Lab, folder: &Path) -> Result<()> {
     // What a runner that was killed has set is put back before anything else.
     restore_left(&own_folder(&std::env::temp_dir(), "pocketstone-settings")?)?;
+    remove_others(folder)?;
     Frame::Hello(concat!("pocketstone-runner ", env!("CARGO_PKG_VERSION")).into()).send(&mut lab.to)?;
     let cell = folder.join("cell");
     loop {
@@ -89,6 +90,21 @@ fn orders(lab: &mut Lab, folder: &Path) -> Result<()> {
         }
     }
     fs::remove_dir_all(&cell).board(|| format!("cannot remove {}", cell.display()))
+}
+
+/// Removes the runners of earlier versions: under the lock, nobody uses them.
+fn remove_others(folder: &Path) -> Result<()> {
+    let failed = || format!("cannot list {}", folder.display());
+    let own = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
+    for entry in fs::read_dir(folder).board(failed)? {
+        let path = entry.board(failed)?.path();
+        // One that is being copied has the copying shell's number behind a point.
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with("runner-") && !name.contains('.') && path.file_name() != own.file_name() {
+            let _ = fs::remove_file(path);
+        }
+    }
+    Ok(())
 }
 
 fn empty(folder: &Path) -> Result<()> {

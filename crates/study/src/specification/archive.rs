@@ -52,10 +52,13 @@ fn pack_folder(folder: &Path, into: &Path) -> Result<String> {
     fs::create_dir_all(into).board(failed)?;
     let packed = tempfile::NamedTempFile::new_in(into).board(failed)?;
     // The folder itself is not packed: its permissions are nobody's concern.
+    let listed = || format!("cannot list {}", folder.display());
+    let mut entries = fs::read_dir(folder).user(listed)?.collect::<std::io::Result<Vec<_>>>().user(listed)?;
+    // tar sorts what is in folders, and not what it is told.
+    entries.sort_by_key(fs::DirEntry::file_name);
     let mut names = tempfile::NamedTempFile::new().board(failed)?;
-    for entry in fs::read_dir(folder).user(|| format!("cannot list {}", folder.display()))? {
-        let name = entry.user(|| format!("cannot list {}", folder.display()))?.file_name();
-        names.write_all(&[b"./", name.as_encoded_bytes(), b"\0"].concat()).board(failed)?;
+    for entry in entries {
+        names.write_all(&[b"./", entry.file_name().as_encoded_bytes(), b"\0"].concat()).board(failed)?;
     }
     let mut pack = Command::new("tar");
     pack.args(THE_SAME_EACH_TIME).arg("-cf").arg(packed.path()).arg("-C").arg(folder);
