@@ -11,6 +11,7 @@
 mod copy;
 pub mod crash;
 mod heap;
+mod locked;
 mod mapped;
 pub mod mapping;
 mod medium;

@@ -1,6 +1,7 @@
 //! A region mapped from a file, a memory device, or anonymous memory.
 
 use crate::copy::copy;
+use crate::locked::LockedFile;
 use crate::open::{self, Backing, MapOptions, Source};
 use crate::present::Present;
 use crate::space::{Space, can_map, largest_free};
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 pub struct Mapped {
     // Declared before the file: unmapped first, so that the lock covers every mapping.
     space: Space,
-    file: File,
+    file: LockedFile,
     backing: Backing,
     bytes: AtomicU64,
     growing: Mutex<()>,
@@ -77,7 +78,8 @@ impl Mapped {
         let rounded = bytes.max(1).checked_next_multiple_of(map_bytes).filter(|&b| i64::try_from(b).is_ok());
         let bytes = rounded.ok_or_else(|| Error::refused(format!("{bytes} bytes are more than any memory")))?;
         open::lengthen(&file, &Backing::Anonymous, map_bytes, 0, bytes)?;
-        let source = Source { file, backing: Backing::Anonymous, bytes, map_bytes, zeroed: true };
+        let source =
+            Source { file: LockedFile::new(file), backing: Backing::Anonymous, bytes, map_bytes, zeroed: true };
         Mapped::map(source, &MapOptions::default())
     }
 

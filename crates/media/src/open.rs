@@ -1,8 +1,9 @@
 //! What a mapping is made of: opening, locking and filling files, and knowing what they lie on.
 
+use crate::locked::LockedFile;
 use crate::{Error, Result};
 use pocketstone_vfs::Context;
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs, statfs};
+use rustix::fs::{FallocateFlags, fallocate, fstatfs, statfs};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -55,7 +56,7 @@ impl Backing {
 
 /// An open and locked medium.
 pub(crate) struct Source {
-    pub(crate) file: File,
+    pub(crate) file: LockedFile,
     pub(crate) backing: Backing,
     pub(crate) bytes: u64,
     pub(crate) map_bytes: u64,
@@ -95,8 +96,7 @@ pub(crate) fn open(path: &Path, options: &MapOptions) -> Result<Source> {
         .write(options.writable)
         .open(path)
         .refused(|| format!("cannot open {}", path.display()))?;
-    lock(&file, path, options.writable)?;
-    let source = inspect(file, path)?;
+    let source = inspect(lock(file, path, options.writable)?, path)?;
     if source.bytes == 0 {
         return Err(Error::refused(format!("{} is empty", path.display())).hint("create a volume in it first"));
     }
@@ -125,7 +125,7 @@ pub(crate) fn create(path: &Path, bytes: u64, options: &MapOptions) -> Result<So
         }
         Err(error) => return Err(Error::refused(wrong()).because(error)),
     };
-    let made = lock(&file, path, true).and_then(|()| inspect(file, path)).and_then(|s| fill(s, bytes, options));
+    let made = lock(file, path, true).and_then(|file| inspect(file, path)).and_then(|s| fill(s, bytes, options));
     if made.is_err() && new {
         // Nothing of value: this call made it. The error says what matters.
         let _ = std::fs::remove_file(path);
@@ -243,16 +243,17 @@ fn fill_holes(source: &Source) -> Result<()> {
     }
 }
 
-fn lock(file: &File, path: &Path, writable: bool) -> Result<()> {
-    let how = if writable { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
-    flock(file, how).map_err(|error| match error {
+fn lock(file: File, path: &Path, writable: bool) -> Result<LockedFile> {
+    let file = LockedFile::new(file);
+    file.lock(writable).map_err(|error| match error {
         Errno::WOULDBLOCK => Error::refused(format!("{} is in use (is it mounted?)", path.display()))
             .hint(format!("unmount it, or stop the process shown by `fuser -v {}`", path.display())),
         error => Error::failed(format!("cannot lock {}", path.display())).because(error),
-    })
+    })?;
+    Ok(file)
 }
 
-fn inspect(file: File, path: &Path) -> Result<Source> {
+fn inspect(file: LockedFile, path: &Path) -> Result<Source> {
     let wrong = || format!("cannot examine {}", path.display());
     let facts = file.metadata().failed(wrong)?;
     let path = path.to_path_buf();
@@ -267,7 +268,7 @@ fn inspect(file: File, path: &Path) -> Result<Source> {
             Error::refused(message).hint("for a block device, mount its file system with `-o dax`, and use a file")
         );
     }
-    let system = fstatfs(&file).failed(wrong)?;
+    let system = fstatfs(&*file).failed(wrong)?;
     let magic = system.f_type as u32;
     let map_bytes = if magic == HUGETLBFS { system.f_bsize as u64 } else { rustix::param::page_size() as u64 };
     let backing = Backing::File { path, system: system_name(magic) };

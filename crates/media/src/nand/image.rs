@@ -10,9 +10,9 @@ pub mod tags;
 mod tests;
 
 use super::{Fault, Geometry, Nand, Verdict};
+use crate::locked::LockedFile;
 use crate::{Error, Result};
 use pocketstone_vfs::Context;
-use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -80,7 +80,7 @@ impl ImageLayout {
 /// A chip in an image file.
 pub struct ImageNand {
     path: String,
-    file: File,
+    file: LockedFile,
     layout: ImageLayout,
     blocks: u32,
     /// The file's length in whole pages. Pages behind it are erased.
@@ -107,7 +107,7 @@ impl ImageNand {
         if !metadata.is_file() {
             return Err(Error::refused(format!("{name} is not a file")).hint("specify an image file"));
         }
-        lock(&file, read_only, &name)?;
+        let file = lock(file, read_only, &name)?;
         let bytes = metadata.len();
         let (layout, found) = match layout {
             Some(layout) => (*layout, None),
@@ -140,8 +140,7 @@ impl ImageNand {
         let name = path.display().to_string();
         let blocks = block_count(u64::from(blocks), layout, &name)?;
         let file = File::options().read(true).write(true).create_new(true).open(path);
-        let file = file.refused(|| format!("cannot create {name}"))?;
-        lock(&file, false, &name)?;
+        let file = lock(file.refused(|| format!("cannot create {name}"))?, false, &name)?;
         let (layout, read_only, found) = (*layout, false, None);
         let (bytes, cut_bytes) = (0, 0);
         let mut nand =
@@ -229,11 +228,11 @@ impl ImageNand {
     }
 }
 
-fn lock(file: &File, read_only: bool, name: &str) -> Result<()> {
-    let how = if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
-    match flock(file, how) {
+fn lock(file: File, read_only: bool, name: &str) -> Result<LockedFile> {
+    let file = LockedFile::new(file);
+    match file.lock(!read_only) {
         // Not every file system has locks: then there is none.
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(file),
         Err(Errno::WOULDBLOCK) => {
             Err(Error::refused(format!("{name} is in use")).hint("unmount it, or stop the command that uses it"))
         }
