@@ -1,17 +1,15 @@
 //! This machine.
 
-use crate::orders::{put, read_response};
+use crate::orders::{OURS, introduced, introduction, put, read_response};
 use crate::transport::{Offer, Transport};
 use crate::{BoardContext, Cache, Failed, HostProfile, child};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
-use pocketstone_core::database::DATABASE_FOLDER;
 use pocketstone_core::error::Context;
-use pocketstone_core::outcome::{Facts, Response};
-use pocketstone_core::volume::{FileSystem, Medium, Volume};
+use pocketstone_core::outcome::Facts;
+use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::own_folder;
-use pocketstone_workload::plan::{Order, Plan, Request, Step};
-use pocketstone_workload::population::{FILES_FOLDER, FILLER_FILE, TARGET_FILE};
+use pocketstone_workload::plan::{Plan, Request, Step};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -95,18 +93,12 @@ impl Transport for Here {
     }
 
     fn facts(&self) -> Result<Facts> {
-        // Any order that succeeds makes the runner say what the machine is; the profile's directory is
-        // not made for that, because --directory may name another.
+        // The profile's directory is not made for that, because --directory may name another.
         let folder = self.folder()?;
-        let directory = Some(folder.path().join("empty"));
-        let volume = Volume { directory, ..Volume::usual(FileSystem::Directory) };
-        let order = Order::Prepare { step: Step::Format { volume } };
+        let order = introduction(folder.path().join("empty"));
         put(&Request { board: self.describe(), order }, folder.path(), self.cache())?;
         self.run(folder.path())?;
-        match read_response(folder.path())? {
-            Response::Ready { facts } => Ok(facts),
-            other => Err(Error::bug(format!("the runner's first reply is {other:?}"))),
-        }
+        introduced(read_response(folder.path())?)
     }
 
     fn offers(&self, volume: &Volume) -> Result<Offer> {
@@ -153,11 +145,8 @@ impl Transport for Here {
     fn clean(&self, plan: &Plan) {
         // The directory may be anyone's, so its own files only.
         let Some(directory) = &plan.volume.directory else { return };
-        for name in [TARGET_FILE, FILLER_FILE] {
-            let _ = std::fs::remove_file(directory.join(name));
-        }
-        for name in [FILES_FOLDER, DATABASE_FOLDER] {
-            let _ = std::fs::remove_dir_all(directory.join(name));
+        for path in OURS.map(|name| directory.join(name)) {
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Orders and replies: what a board's runner finds in its folder, and what it leaves there.
 
 use crate::{Cache, Measured, squashfs};
+use pocketstone_core::database::DATABASE_FOLDER;
 use pocketstone_core::error::Context;
-use pocketstone_core::outcome::{OUTCOME_FORMAT, Response};
+use pocketstone_core::outcome::{Facts, OUTCOME_FORMAT, Response};
+use pocketstone_core::volume::{FileSystem, Volume};
 use pocketstone_core::{Error, Result};
-use pocketstone_workload::plan::{ARCHIVE_FILE, Request, TRACE_FILE};
+use pocketstone_workload::plan::{ARCHIVE_FILE, Order, Request, Step, TRACE_FILE};
+use pocketstone_workload::population::{FILES_FOLDER, FILLER_FILE, TARGET_FILE};
 use std::path::{Path, PathBuf};
 
 /// Name of an order's file.
@@ -46,6 +49,24 @@ fn put_kept(kept: Option<PathBuf>, beside: &Path) -> Result<()> {
         .map(|_| ())
         .board(|| format!("{} is missing", kept.display()))
         .map_err(|e| e.hint("rerun the study: workloads are prepared when its cells are created"))
+}
+
+/// What a cell leaves in a directory that may be anyone's: our own files only.
+pub(crate) const OURS: [&str; 4] = [TARGET_FILE, FILLER_FILE, FILES_FOLDER, DATABASE_FOLDER];
+
+/// The order by which a board introduces itself: any that succeeds makes its runner say what the machine is. `empty` is
+/// a directory that may be made there.
+pub(crate) fn introduction(empty: PathBuf) -> Order {
+    let volume = Volume { directory: Some(empty), ..Volume::usual(FileSystem::Directory) };
+    Order::Prepare { step: Step::Format { volume } }
+}
+
+/// What the machine is, from the reply to [`introduction`].
+pub(crate) fn introduced(reply: Response) -> Result<Facts> {
+    match reply {
+        Response::Ready { facts } => Ok(facts),
+        other => Err(Error::bug(format!("the runner's first reply is {other:?}"))),
+    }
 }
 
 /// Reads a runner's reply and its logs from a folder.

@@ -1,19 +1,18 @@
 //! A Linux board that ssh reaches.
 
 use crate::here::runner_beside_command;
-use crate::orders::{put, read_response};
+use crate::orders::{OURS, introduced, introduction, put, read_response};
 use crate::profile::SshProfile;
 use crate::transport::{Offer, Transport};
-use crate::wire::{BEAT, Connection};
+use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
-use pocketstone_core::database::DATABASE_FOLDER;
 use pocketstone_core::error::Context;
+use pocketstone_core::frame::BEAT;
 use pocketstone_core::outcome::{Facts, Response};
-use pocketstone_core::volume::{FileSystem, Medium, Volume};
+use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
-use pocketstone_workload::population::{FILES_FOLDER, FILLER_FILE, TARGET_FILE};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -176,21 +175,11 @@ impl Transport for Ssh {
     }
 
     fn facts(&self) -> Result<Facts> {
-        // Any order that succeeds makes the runner say what the machine is.
-        let directory = Some(Path::new(&self.profile.folder).join("empty"));
-        let volume = Volume { directory, ..Volume::usual(FileSystem::Directory) };
-        match self.simple(Order::Prepare { step: Step::Format { volume } })? {
-            Response::Ready { mut facts } => {
-                let beat = BEAT.as_secs().to_string();
-                for (name, value) in
-                    [("board.name", &self.name), ("board.host", &self.profile.host), ("board.heartbeat_s", &beat)]
-                {
-                    facts.insert(name.into(), value.clone());
-                }
-                Ok(facts)
-            }
-            other => Err(Error::bug(format!("the runner's first reply is {other:?}"))),
-        }
+        let mut facts = introduced(self.simple(introduction(Path::new(&self.profile.folder).join("empty")))?)?;
+        let beat = BEAT.as_secs().to_string();
+        let own = [("board.name", &self.name), ("board.host", &self.profile.host), ("board.heartbeat_s", &beat)];
+        facts.extend(own.map(|(name, value)| (name.to_owned(), value.clone())));
+        Ok(facts)
     }
 
     fn offers(&self, volume: &Volume) -> Result<Offer> {
@@ -248,7 +237,7 @@ impl Transport for Ssh {
 
     fn clean(&self, plan: &Plan) {
         let Some(directory) = &plan.volume.directory else { return };
-        let ours = [TARGET_FILE, FILLER_FILE, FILES_FOLDER, DATABASE_FOLDER].map(|name| directory.join(name));
+        let ours = OURS.map(|name| directory.join(name));
         let argv = ["rm", "-rf", "--"].into_iter().map(PathBuf::from).chain(ours);
         let argv = argv.map(|word| word.to_string_lossy().into_owned()).collect();
         // The next cell's preparation would do it as well.

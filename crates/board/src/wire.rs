@@ -2,7 +2,7 @@
 
 use crate::{BoardContext, Failed};
 use pocketstone_core::error::Context;
-use pocketstone_core::frame::{Frame, Frames};
+use pocketstone_core::frame::{BEAT, Frame, Frames, SILENCE};
 use pocketstone_core::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{self, File};
@@ -12,10 +12,6 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often each side says that it is there while an order is carried out.
-pub const BEAT: Duration = Duration::from_secs(5);
-/// How long the runner may be silent before it counts as lost.
-const SILENCE: Duration = Duration::from_secs(30);
 /// How long a connection may take to be there: a shell may read much before it starts anything.
 const HELLO_LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of the client's last words that a message shows at most.

@@ -3,12 +3,13 @@
 use crate::again::quote;
 use crate::arguments::RunArguments;
 use crate::boards::profile;
+use pocketstone_board::Profile;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::Study;
 use std::path::Path;
 
 /// Seeds of a point where the user does not say how many: as many as an interval of a median needs.
-const REPETITIONS: u32 = 5;
+pub const REPETITIONS: u32 = 5;
 
 /// A file's name as the program knows it: from its folder on, and what its output is written to.
 const FILE: &str = "CASE WHEN file IS NULL THEN 'unnamed' WHEN file LIKE '%/command-output' THEN 'its output' \
@@ -44,23 +45,20 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
         factors.insert("command_files".into(), files.to_string_lossy().into_owned().into());
     }
     for set in &arguments.set {
-        let (factor, values) =
-            set.split_once('=').filter(|(name, values)| !name.is_empty() && !values.is_empty()).ok_or_else(|| {
-                Error::user(format!("`--set {set}` sets nothing")).hint("such as --set file_system=jffs2,ubifs")
-            })?;
+        let (factor, values) = factor_and_values(set)?;
         let values: Vec<toml::Value> = values.split(',').map(value).collect();
         factors.insert(factor.into(), values.into());
     }
     if !factors.contains_key("file_system") {
-        factors.insert("file_system".into(), usual_file_system(arguments.board.as_deref())?.into());
+        let board = profile(arguments.board.as_deref().unwrap_or("host"))?;
+        factors.insert("file_system".into(), usual_file_system(&board).into());
     }
     let varied: Vec<&str> = factors
         .iter()
         .filter(|(_, v)| v.as_array().is_some_and(|v| v.len() > 1))
         .map(|(name, _)| name.as_str())
         .collect();
-    let head = toml::toml! { title = "" board = "" repetitions = 1 };
-    let mut text = head;
+    let mut text = toml::Table::new();
     text.insert("title".into(), line.into());
     text.insert("board".into(), arguments.board.clone().unwrap_or_else(|| "host".into()).into());
     text.insert("repetitions".into(), i64::from(arguments.repetitions.unwrap_or(REPETITIONS)).into());
@@ -89,16 +87,31 @@ pub fn value(text: &str) -> toml::Value {
     number.or_else(|_| text.parse::<bool>().map(toml::Value::from)).unwrap_or_else(|_| text.into())
 }
 
+/// The two sides of `FACTOR=VALUE,...`.
+///
+/// # Errors
+/// `ErrorKind::User` if one is missing.
+pub fn factor_and_values(set: &str) -> Result<(&str, &str)> {
+    set.split_once('=')
+        .filter(|(name, values)| !name.is_empty() && !values.is_empty())
+        .ok_or_else(|| Error::user(format!("`--set {set}` sets nothing")).hint("such as --set file_system=jffs2,ubifs"))
+}
+
 /// The file system where the user names none: that of a directory, or the one that boards of ours have first.
-fn usual_file_system(board: Option<&str>) -> Result<&'static str> {
-    let directory = board.is_none_or(|board| board == "host") || profile(board.unwrap_or("host"))?.kind().one_at_a_time;
-    Ok(if directory { "directory" } else { "jffs2" })
+pub fn usual_file_system(board: &Profile) -> &'static str {
+    if board.kind().one_at_a_time { "directory" } else { "jffs2" }
+}
+
+/// Factors as columns with names in words, and as terms to order by, each with its comma; `of` is what stands before
+/// their names.
+fn columns(varied: &[&str], of: &str) -> [String; 2] {
+    let column = |name: &&str| format!("{of}{name} AS \"{}\", ", name.replace('_', " "));
+    [varied.iter().map(column).collect(), varied.iter().map(|name| format!("{of}{name}, ")).collect()]
 }
 
 /// What the runs took: a line for each quantity that was measured.
 fn took(varied: &[&str]) -> toml::Table {
-    let columns: String = varied.iter().map(|name| format!("{name} AS \"{}\", ", name.replace('_', " "))).collect();
-    let order: String = varied.iter().map(|name| format!("{name}, ")).collect();
+    let [columns, order] = columns(varied, "");
     table(
         "took",
         "What it took",
@@ -131,8 +144,7 @@ fn took(varied: &[&str]) -> toml::Table {
 
 /// Which files the calls of the first seed's traced run were on.
 fn files_used(varied: &[&str]) -> toml::Table {
-    let columns: String = varied.iter().map(|name| format!("c.{name} AS \"{}\", ", name.replace('_', " "))).collect();
-    let order: String = varied.iter().map(|name| format!("c.{name}, ")).collect();
+    let [columns, order] = columns(varied, "c.");
     table(
         "files",
         "Its files",
@@ -152,7 +164,7 @@ fn files_used(varied: &[&str]) -> toml::Table {
 
 /// The end of what it wrote.
 fn output(varied: &[&str]) -> toml::Table {
-    let columns: String = varied.iter().map(|name| format!("c.{name} AS \"{}\", ", name.replace('_', " "))).collect();
+    let [columns, _] = columns(varied, "c.");
     table(
         "output",
         "Its output",

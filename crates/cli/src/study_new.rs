@@ -29,7 +29,7 @@ pub fn new(arguments: &StudyNewArguments) -> Result<()> {
     let name = Name::of_word(&workload).ok_or_else(|| {
         Error::user(format!("unknown workload `{workload}`")).hint(format!("workloads: {}", Name::WORDS.join(", ")))
     })?;
-    let usual = if profile.kind().one_at_a_time { "directory" } else { "jffs2" };
+    let usual = own_program::usual_file_system(&profile);
     let file_systems = said(&arguments.file_systems, "file systems, separated by commas", usual)?;
     let text = text(file, &board, &workload, name, &file_systems, arguments)?;
     // Whatever is wrong is said before there is a file.
@@ -74,20 +74,14 @@ fn text(
          combinations.\nfile_system = {}\nworkload = {}\n",
         quoted(&stem),
         quoted(board),
-        arguments.repetitions.unwrap_or(5),
+        arguments.repetitions.unwrap_or(own_program::REPETITIONS),
         quoted(workload),
         list(file_systems),
         quoted(workload),
         file = file.display(),
     );
-    let mut set: Vec<(&str, &str)> = Vec::new();
-    for said in &arguments.set {
-        set.push(
-            said.split_once('=').ok_or_else(|| {
-                Error::user(format!("`--set {said}` sets nothing")).hint("such as --set requests=16,64")
-            })?,
-        );
-    }
+    let set = arguments.set.iter().map(|set| own_program::factor_and_values(set));
+    let mut set: Vec<(&str, &str)> = set.collect::<Result<_>>()?;
     for factor in name.factors() {
         let given = set.iter().position(|(name, _)| *name == factor.name).map(|at| set.remove(at).1);
         let _ = writeln!(text, "# {}{}", factor.about, values(factor));

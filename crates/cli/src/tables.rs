@@ -3,7 +3,7 @@
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use pocketstone_study::results::store::Store;
-use pocketstone_study::results::store::dump::{Field, TABLES};
+use pocketstone_study::results::store::dump::{Field, Line, TABLES};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -47,50 +47,46 @@ pub fn export(results: &Path, form: Form, folder: &Path) -> Result<u8> {
 /// Writes a query's rows; how many.
 fn csv(store: &Store, sql: &str, out: BufWriter<File>, path: &Path) -> Result<u64> {
     let failed = || format!("cannot write {}", path.display());
-    let out = std::cell::RefCell::new(csv::Writer::from_writer(out));
-    let mut rows = 0;
+    let (mut out, mut rows) = (csv::Writer::from_writer(out), 0);
     let text = |field: &Field<'_>| match field {
         Field::Nothing => String::new(),
         Field::Integer(n) => n.to_string(),
         Field::Real(x) => x.to_string(),
         Field::Text(text) => (*text).to_owned(),
     };
-    store.dump(
-        sql,
-        |names| out.borrow_mut().write_record(names).user(failed),
-        |fields| {
+    store.dump(sql, |line| match line {
+        Line::Names(names) => out.write_record(names).user(failed),
+        Line::Fields(fields) => {
             rows += 1;
-            out.borrow_mut().write_record(fields.iter().map(text)).user(failed)
-        },
-    )?;
-    out.into_inner().flush().user(failed)?;
+            out.write_record(fields.iter().map(text)).user(failed)
+        }
+    })?;
+    out.flush().user(failed)?;
     Ok(rows)
 }
 
 fn json(store: &Store, sql: &str, mut out: BufWriter<File>, path: &Path) -> Result<u64> {
     let failed = || format!("cannot write {}", path.display());
-    let (mut rows, names) = (0, std::cell::RefCell::new(Vec::new()));
+    let (mut rows, mut names) = (0, Vec::new());
     let value = |field: &Field<'_>| match field {
         Field::Nothing => Value::Null,
         Field::Integer(n) => Value::from(*n),
         Field::Real(x) => Value::from(*x),
         Field::Text(text) => Value::from(*text),
     };
-    store.dump(
-        sql,
-        |columns| {
-            names.borrow_mut().extend(columns.iter().map(|name| (*name).to_owned()));
+    store.dump(sql, |line| match line {
+        Line::Names(columns) => {
+            names = columns.iter().map(|name| (*name).to_owned()).collect();
             Ok(())
-        },
-        |fields| {
-            let object: serde_json::Map<String, Value> =
-                names.borrow().iter().cloned().zip(fields.iter().map(value)).collect();
+        }
+        Line::Fields(fields) => {
+            let object: serde_json::Map<String, Value> = names.iter().cloned().zip(fields.iter().map(value)).collect();
             let before = if rows == 0 { "[\n" } else { ",\n" };
             rows += 1;
             out.write_all(before.as_bytes()).user(failed)?;
             serde_json::to_writer(&mut out, &object).user(failed)
-        },
-    )?;
+        }
+    })?;
     out.write_all(if rows == 0 { b"[]\n" } else { b"\n]\n" }).and_then(|()| out.flush()).user(failed)?;
     Ok(rows)
 }

@@ -13,6 +13,12 @@
 use crate::error::Context;
 use crate::{Error, Result};
 use std::io::{Read, Write};
+use std::time::Duration;
+
+/// How often each side says that it is there while an order is carried out.
+pub const BEAT: Duration = Duration::from_secs(5);
+/// How long one may be silent then before the other one takes it for gone.
+pub const SILENCE: Duration = Duration::from_secs(30);
 
 /// What a frame begins with.
 const MAGIC: [u8; 8] = *b"PKSTFRM1";

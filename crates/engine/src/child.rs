@@ -2,8 +2,8 @@
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use std::io::Error;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 
 /// Has the kernel kill what `command` starts as soon as the thread that starts it ends: at the latest with this
 /// process, however that ends. What is started after that ends before it has begun.
@@ -20,6 +20,25 @@ pub fn end_with_this_process(command: &mut Command) {
     // SAFETY: between fork and exec it makes system calls that are async-signal-safe, allocates nothing and takes no
     // lock.
     unsafe { command.pre_exec(die_with_parent) };
+}
+
+/// Lines and bytes of a program's output that a message shows at most.
+const SHOWN_LINES: usize = 8;
+const SHOWN_BYTES: usize = 2000;
+
+/// The last lines of what a program wrote, for a message; `None` if it wrote nothing.
+pub(crate) fn last_words(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(&output[output.len().saturating_sub(SHOWN_BYTES)..]);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    (!lines.is_empty()).then(|| lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / "))
+}
+
+/// How a program ended, in words.
+pub(crate) fn how_it_ended(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was killed by signal {signal}"),
+        (None, code) => format!("exited with status {}", code.unwrap_or(-1)),
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! The process is there, with its number, before the command runs: probes are armed for it. It is the runner's program
 //! until it is let go, and then, by exec(2), the shell that runs the command line.
 
+use crate::child::{how_it_ended, last_words};
 use crate::clock::now_ns;
 use pocketstone_core::database::Usage;
 use pocketstone_core::error::Context;
@@ -20,9 +21,6 @@ use std::time::Duration;
 
 /// Bytes of the end of its output that are kept.
 const KEPT_BYTES: u64 = 64 << 10;
-/// Lines and bytes of it that a message shows at most.
-const SHOWN_LINES: usize = 8;
-const SHOWN_BYTES: usize = 2000;
 
 /// How long a process may take until it waits.
 const READY_LIMIT: Duration = Duration::from_secs(60);
@@ -37,7 +35,7 @@ pub const GUARD: &str = "guard";
 /// if this process is killed, its guard does.
 pub struct Waiting {
     child: Child,
-    guard: Child,
+    guard: Option<Child>,
     output: PathBuf,
     /// What it waits at: it is let go by a byte.
     gate: Option<UnixStream>,
@@ -80,29 +78,21 @@ impl Waiting {
         command.stdin(OwnedFd::from(its_side)).stdout(file.try_clone().board(failed)?).stderr(file).process_group(0);
         crate::end_with_this_process(&mut command);
         let child = command.spawn().board(|| format!("cannot start the command in {}", folder.display()))?;
-        let mut guard = Command::new(runner);
-        guard.args([GUARD, &child.id().to_string()]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // What a terminal sends to all is not for it.
-        let guard = guard.process_group(0).spawn().board(|| "cannot start the command's guard".into());
         // Its side is the process's alone: whoever waits for it hears of its end.
         drop(command);
-        match guard {
-            Ok(guard) => {
-                let (output, before) = (output.to_owned(), Usage::default());
-                let mut waiting = Waiting { child, guard, output, gate: None, before, taken: false };
-                waiting.before = ready(&gate).ok_or_else(|| {
-                    Error::board(format!("the process in front of the command did not start{}", waiting.said()))
-                })?;
-                waiting.gate = Some(gate);
-                Ok(waiting)
-            }
-            Err(error) => {
-                let mut child = child;
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(error)
-            }
-        }
+        // Dropped by whatever fails from here on.
+        let (output, before) = (output.to_owned(), Usage::default());
+        let mut waiting = Waiting { child, guard: None, output, gate: None, before, taken: false };
+        let mut guard = Command::new(runner);
+        guard.args([GUARD, &waiting.pid().to_string()]);
+        // What a terminal sends to all is not for it.
+        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        waiting.guard = Some(guard.spawn().board(|| "cannot start the command's guard".into())?);
+        waiting.before = ready(&gate).ok_or_else(|| {
+            Error::board(format!("the process in front of the command did not start{}", waiting.said()))
+        })?;
+        waiting.gate = Some(gate);
+        Ok(waiting)
     }
 
     /// Its process number, before and after it is let go.
@@ -147,11 +137,7 @@ impl Waiting {
     pub fn finish(mut self) -> Result<Ended> {
         let (status, usage) = self.take()?;
         if !status.success() {
-            let how = match (status.signal(), status.code()) {
-                (Some(signal), _) => format!("was killed by signal {signal}"),
-                (None, code) => format!("exited with status {}", code.unwrap_or(-1)),
-            };
-            let error = Error::board(format!("the command {how}{}", self.said()));
+            let error = Error::board(format!("the command {}{}", how_it_ended(status), self.said()));
             return Err(match status.code() {
                 Some(126 | 127) => error.hint(
                     "it is run by the board's shell in a folder of the volume: name the files that it needs there \
@@ -197,12 +183,9 @@ impl Waiting {
 
     /// Its last words, for messages.
     fn said(&self) -> String {
-        let (text, _) = self.output(SHOWN_BYTES as u64).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        match lines.is_empty() {
-            true => "; it wrote nothing".to_owned(),
-            false => format!("; its last output: {}", lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ")),
-        }
+        let (text, _) = self.output(KEPT_BYTES).unwrap_or_default();
+        let words = last_words(text.as_bytes());
+        words.map_or("; it wrote nothing".to_owned(), |words| format!("; its last output: {words}"))
     }
 }
 
@@ -216,10 +199,10 @@ impl Drop for Waiting {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-        if let Some(mut guard) = self.guard.stdin.take() {
-            let _ = guard.write_all(RELIEVED);
+        if let Some(mut guard) = self.guard.take() {
+            let _ = guard.stdin.take().map(|mut guard| guard.write_all(RELIEVED));
+            let _ = guard.wait();
         }
-        let _ = self.guard.wait();
     }
 }
 

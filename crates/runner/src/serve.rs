@@ -4,7 +4,7 @@
 //! it whatever it has set.
 
 use pocketstone_core::error::Context;
-use pocketstone_core::frame::{Frame, Frames};
+use pocketstone_core::frame::{BEAT, Frame, Frames, SILENCE};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::own_folder;
 use pocketstone_probe::settings::restore_left;
@@ -18,11 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often each side says that it is there while an order is carried out.
-const BEAT: Duration = Duration::from_secs(5);
-/// How long a lab may be silent while its order is carried out.
-const LEASE: Duration = Duration::from_secs(30);
-/// How long it may be silent otherwise: a lab that comes back later connects anew.
+/// How long a lab may be silent between its orders: a lab that comes back later connects anew.
 const IDLE: Duration = Duration::from_secs(600);
 
 /// Carries out a lab's orders in a folder, one after the other, until the lab is gone.
@@ -165,7 +161,7 @@ fn carry_out(lab: &mut Lab, cell: &Path) -> Result<Option<Result<(), String>>> {
                 return Err(Error::board(format!("the lab says what it must not during an order: {frame:?}")));
             }
         }
-        if lab.heard.elapsed() >= LEASE {
+        if lab.heard.elapsed() >= SILENCE {
             return Ok(None);
         }
         if said.elapsed() >= BEAT {

@@ -170,14 +170,13 @@ impl Plan {
         }
         let volume = self.volume.clone();
         let filled = match &self.workload {
-            Workload::Command(spec) => Step::Unpack { volume: volume.clone(), files: spec.files.clone() },
-            Workload::Database(spec) => Step::Load { volume: volume.clone(), database: Box::new(spec.loading()) },
-            files => match files.on_files() {
-                Some(files) => Step::Populate { volume: volume.clone(), population: files.population(self.seed) },
-                None => return vec![Step::Format { volume }],
-            },
+            Workload::Command(spec) => Some(Step::Unpack { volume: volume.clone(), files: spec.files.clone() }),
+            Workload::Database(spec) => Some(Step::Load { volume: volume.clone(), database: Box::new(spec.loading()) }),
+            others => others
+                .on_files()
+                .map(|files| Step::Populate { volume: volume.clone(), population: files.population(self.seed) }),
         };
-        vec![Step::Format { volume }, filled]
+        [Step::Format { volume }].into_iter().chain(filled).collect()
     }
 }
 

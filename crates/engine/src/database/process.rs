@@ -1,11 +1,11 @@
 //! An engine's process, from the side of who started it; the protocol is in `task.rs`.
 
 use super::{Task, TaskResult, command};
+use crate::child::{how_it_ended, last_words};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -13,9 +13,6 @@ use std::time::{Duration, Instant};
 /// Files that are made in the folder of a process.
 const TASK_FILE: &str = "task.json";
 const STDERR_FILE: &str = "stderr.txt";
-/// Lines and bytes of its standard error that a message shows at most.
-const SHOWN_LINES: usize = 8;
-const SHOWN_BYTES: usize = 2000;
 /// How long a process that has said all may take to write its logs and end.
 const END_LIMIT: Duration = Duration::from_secs(60);
 /// How long one that closed its output may take to end.
@@ -187,10 +184,9 @@ impl Process {
             Some(TaskResult { failure: Some(failure), .. }) => Err(failure.into()),
             Some(result) if status.success() => Ok(result),
             _ => {
-                let how = match (status.signal(), status.code()) {
-                    (Some(signal), _) => format!("was killed by signal {signal}"),
-                    (None, Some(0)) => "exited without a result".to_owned(),
-                    (None, code) => format!("exited with status {}", code.unwrap_or(-1)),
+                let how = match status.success() {
+                    true => "exited without a result".to_owned(),
+                    false => how_it_ended(status),
                 };
                 Err(Error::board(format!("{} {how} {}{}", self.name(), self.stage(), self.words())))
             }
@@ -236,12 +232,7 @@ impl Process {
     /// The last lines of its standard error.
     fn words(&self) -> String {
         let bytes = std::fs::read(&self.stderr).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(SHOWN_BYTES)..]).into_owned();
-        let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-        match lines.is_empty() {
-            true => String::new(),
-            false => format!("; its last output: {}", lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ")),
-        }
+        last_words(&bytes).map_or(String::new(), |words| format!("; its last output: {words}"))
     }
 }
 

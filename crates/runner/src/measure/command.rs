@@ -1,18 +1,16 @@
 //! A command of the user's: a process below the cell's, in a folder of the volume.
 
-use super::{Work, read_ahead, sequence, settings};
+use super::{Work, chill_folder, programs_read_ahead, sequence, settings};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
-use crate::volume::{self, Home, Opened, empty_folder};
+use crate::volume::{Home, Opened, empty_folder};
 use pocketstone_core::error::Context as _;
 use pocketstone_core::log::{Call, encode_calls};
 use pocketstone_core::outcome::{CommandOutcome, Outcome};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::command::Waiting;
-use pocketstone_engine::{KernelTree, Tree};
 use pocketstone_workload::CommandSpec;
 use pocketstone_workload::command::SEED_VARIABLE;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,12 +57,7 @@ pub fn measure(context: &Context<'_>, spec: &CommandSpec, opened: &Opened) -> Re
     }
     let mut unavailable = Vec::new();
     let mut settings = settings(context, context.plan.read_ahead.is_some())?;
-    let mut missing = Vec::new();
-    let in_force = read_ahead(context, &opened.home, &mut settings, &mut missing)?;
-    // Only who asks for read-ahead misses it where there is none.
-    if context.plan.read_ahead.is_some() {
-        unavailable.append(&mut missing);
-    }
+    let in_force = programs_read_ahead(context, &opened.home, &mut settings, &mut unavailable)?;
     let mut work = OnCommand { context, spec, folder, process: None, took_ns: (0, 0) };
     sequence(context, &mut work, in_force, unavailable)
 }
@@ -90,11 +83,7 @@ impl Work for OnCommand<'_> {
     }
 
     fn chill(&mut self) -> Result<()> {
-        match (self.spec.cold, self.context.board.capabilities.disposable) {
-            (false, _) => Ok(()),
-            (true, true) => volume::drop_caches("1"),
-            (true, false) => evict(&self.folder),
-        }
+        if self.spec.cold { chill_folder(self.context, &self.folder) } else { Ok(()) }
     }
 
     fn go(&mut self) -> Result<()> {
@@ -122,21 +111,4 @@ impl Work for OnCommand<'_> {
         });
         Ok(())
     }
-}
-
-/// Makes the files of a folder, and of those in it, leave the page cache.
-fn evict(folder: &Path) -> Result<()> {
-    let failed = || format!("cannot list {}", folder.display());
-    let tree = KernelTree::open(folder)?;
-    for entry in fs::read_dir(folder).board(failed)? {
-        let entry = entry.board(failed)?;
-        let kind = entry.file_type().board(failed)?;
-        if kind.is_dir() {
-            evict(&entry.path())?;
-        } else if kind.is_file() {
-            let name = std::ffi::CString::new(entry.file_name().into_encoded_bytes()).board(failed)?;
-            tree.evict(&name)?;
-        }
-    }
-    Ok(())
 }

@@ -1,16 +1,14 @@
 //! Work on databases: the engine runs in processes of its own, one that loads and one that is measured.
 
-use super::{Work, read_ahead, sequence, settings, speed};
+use super::{Work, chill_folder, programs_read_ahead, sequence, settings, speed};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
-use crate::volume::{self, Home, Opened, empty_folder};
+use crate::volume::{Home, Opened, empty_folder};
 use pocketstone_core::database::{Condition, Conditions, DatabaseEngine, DatabaseOutcome, DatabaseSpec, Usage};
 use pocketstone_core::error::Context as _;
 use pocketstone_core::log::decode_calls;
 use pocketstone_core::outcome::{Failure, Outcome, Quantity, Response, Unavailable};
 use pocketstone_core::{Error, Result};
-use pocketstone_engine::KernelTree;
-use pocketstone_engine::Tree;
 use pocketstone_engine::database::Work as Job;
 use pocketstone_engine::database::{Process, Task, available};
 use pocketstone_workload::database::Trace;
@@ -95,12 +93,7 @@ pub fn measure(context: &Context<'_>, spec: &DatabaseSpec, opened: &Opened) -> R
         let what = Quantity::Other(format!("{} {}", missed.name, missed.asked));
         unavailable.push(Unavailable { what, why: missed.why.clone(), cure: String::new() });
     }
-    // Only who asks for read-ahead misses it where there is none.
-    let mut missing = Vec::new();
-    let in_force = read_ahead(context, &opened.home, &mut settings, &mut missing)?;
-    if context.plan.read_ahead.is_some() {
-        unavailable.append(&mut missing);
-    }
+    let in_force = programs_read_ahead(context, &opened.home, &mut settings, &mut unavailable)?;
     let mut work = OnDatabase {
         context,
         spec,
@@ -148,12 +141,10 @@ impl Work for OnDatabase<'_> {
     }
 
     fn chill(&mut self) -> Result<()> {
-        match (self.spec.cold, self.context.board.capabilities.disposable) {
-            (false, _) => Ok(()),
-            // The kernel caches nothing of a volume in process.
-            (true, _) if self.directory.is_file() => Ok(()),
-            (true, true) => volume::drop_caches("1"),
-            (true, false) => evict(&self.directory),
+        // The kernel caches nothing of a volume in process.
+        match self.spec.cold && !self.directory.is_file() {
+            true => chill_folder(self.context, &self.directory),
+            false => Ok(()),
         }
     }
 
@@ -195,18 +186,4 @@ fn delays(trace: &Path) -> Result<Duration> {
     let file = fs::read(trace).board(|| format!("cannot read {}", trace.display()))?;
     let trace = Trace::decode(&file)?;
     Ok(trace.measured().iter().map(|step| Duration::from_nanos(step.pause_ns)).sum())
-}
-
-/// Makes the files of a database leave the page cache.
-fn evict(directory: &Path) -> Result<()> {
-    let failed = || format!("cannot list {}", directory.display());
-    let tree = KernelTree::open(directory)?;
-    for entry in fs::read_dir(directory).board(failed)? {
-        let entry = entry.board(failed)?;
-        if entry.path().is_file() {
-            let name = std::ffi::CString::new(entry.file_name().into_encoded_bytes()).board(failed)?;
-            tree.evict(&name)?;
-        }
-    }
-    Ok(())
 }

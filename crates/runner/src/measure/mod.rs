@@ -16,6 +16,7 @@ use crate::volume::{self, Home};
 use pocketstone_core::error::Context as _;
 use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::{KernelTree, Tree};
 use pocketstone_probe::facts::gather;
 use pocketstone_probe::flashmon::first_nand;
 use pocketstone_probe::settings::{JOURNAL_ENDING, restore_left};
@@ -23,6 +24,9 @@ use pocketstone_probe::{Settings, own_folder};
 use pocketstone_workload::Workload;
 use pocketstone_workload::plan::PLAN_FORMAT;
 use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fs;
+use std::path::Path;
 
 pub use command::unpack;
 pub use database::{engines, load};
@@ -121,6 +125,46 @@ fn settings(context: &Context<'_>, asked: bool) -> Result<Settings> {
     restore_left(&folder)?;
     let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
     Settings::guarded(&program, &folder.join(format!("{}.{JOURNAL_ENDING}", std::process::id())))
+}
+
+/// The same for a program under test: only who asks for read-ahead misses it where there is none.
+fn programs_read_ahead(
+    context: &Context<'_>,
+    home: &Home,
+    settings: &mut Settings,
+    unavailable: &mut Vec<Unavailable>,
+) -> Result<ReadAheadInForce> {
+    let mut missing = Vec::new();
+    let in_force = read_ahead(context, home, settings, &mut missing)?;
+    if context.plan.read_ahead.is_some() {
+        unavailable.append(&mut missing);
+    }
+    Ok(in_force)
+}
+
+/// Makes the files of a program under test leave the page cache, all of it on a board that is thrown away.
+fn chill_folder(context: &Context<'_>, folder: &Path) -> Result<()> {
+    match context.board.capabilities.disposable {
+        true => volume::drop_caches("1"),
+        false => evict(folder),
+    }
+}
+
+/// Makes the files of a folder, and of those in it, leave the page cache.
+fn evict(folder: &Path) -> Result<()> {
+    let failed = || format!("cannot list {}", folder.display());
+    let tree = KernelTree::open(folder)?;
+    for entry in fs::read_dir(folder).board(failed)? {
+        let entry = entry.board(failed)?;
+        let kind = entry.file_type().board(failed)?;
+        if kind.is_dir() {
+            evict(&entry.path())?;
+        } else if kind.is_file() {
+            let name = CString::new(entry.file_name().into_encoded_bytes()).board(failed)?;
+            tree.evict(&name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Sets read-ahead as the plan asks for, for the kernel's files of a volume.

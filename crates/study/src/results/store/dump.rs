@@ -33,21 +33,25 @@ pub const TABLES: [(&str, &str); 10] = [
     ("left_out", "SELECT what, why, cure FROM left_out ORDER BY what, why"),
 ];
 
+/// A line of a table.
+#[derive(Debug, Clone, Copy)]
+pub enum Line<'a> {
+    /// The first one: the names of the columns.
+    Names(&'a [&'a str]),
+    /// A row.
+    Fields(&'a [Field<'a>]),
+}
+
 impl Store {
-    /// Tells the columns of a query of [`TABLES`], and then each of its rows.
+    /// Tells the lines of a query of [`TABLES`].
     ///
     /// # Errors
-    /// `ErrorKind::User` if the results cannot be read; the errors of `head` and `row`.
-    pub fn dump(
-        &self,
-        sql: &str,
-        head: impl FnOnce(&[&str]) -> Result<()>,
-        mut row: impl FnMut(&[Field<'_>]) -> Result<()>,
-    ) -> Result<()> {
+    /// `ErrorKind::User` if the results cannot be read; the errors of `tell`.
+    pub fn dump(&self, sql: &str, mut tell: impl FnMut(Line<'_>) -> Result<()>) -> Result<()> {
         let failed = || format!("cannot read {}", self.folder.join(FILE).display());
         let mut statement = self.db.prepare(sql).user(failed)?;
         let columns = statement.column_count();
-        head(&statement.column_names())?;
+        tell(Line::Names(&statement.column_names()))?;
         let mut rows = statement.query([]).user(failed)?;
         while let Some(found) = rows.next().user(failed)? {
             let mut fields = Vec::with_capacity(columns);
@@ -59,7 +63,7 @@ impl Store {
                     ValueRef::Null | ValueRef::Blob(_) => Field::Nothing,
                 });
             }
-            row(&fields)?;
+            tell(Line::Fields(&fields))?;
         }
         Ok(())
     }
