@@ -4,6 +4,7 @@ use pocketstone_testing::wait::until;
 use pocketstone_testing::{Skip, or_skip, program};
 use pocketstone_tests::command::{Process, Ran, lab, pocketstone, run, write};
 use pocketstone_tests::results;
+use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,25 @@ operations = 40
 /// A folder with a profile `far.toml` of a board that is this machine, reached by ssh.
 struct Far {
     home: TempDir,
+    /// Holds its network, so that boards of other tests are other machines; where this user may make one.
+    network: Option<Child>,
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        if let Some(network) = &mut self.network {
+            let _ = network.kill();
+            let _ = network.wait();
+        }
+    }
+}
+
+/// A process with a network of its own.
+fn network() -> Child {
+    let child = Command::new("unshare").args(["--net", "sleep", "1000"]).spawn().expect("unshare runs");
+    let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    until("the network is there", || of(&child.id().to_string()).is_some_and(|net| Some(net) != of("self")));
+    child
 }
 
 impl Far {
@@ -63,7 +83,10 @@ impl Far {
             ),
         );
         let user = String::from_utf8(Command::new("id").arg("-un").output().expect("id").stdout).expect("a name");
-        let proxy = format!("{} -i -f {at}/sshd.config -E {at}/sshd.log", sshd.display());
+        let network = rustix::process::geteuid().is_root().then(network);
+        let enter = network.as_ref().map(|child| format!("nsenter --net=/proc/{}/ns/net ", child.id()));
+        let enter = enter.unwrap_or_default();
+        let proxy = format!("{enter}{} -i -f {at}/sshd.config -E {at}/sshd.log", sshd.display());
         write(
             folder,
             "ssh.config",
@@ -73,7 +96,7 @@ impl Far {
                 user.trim()
             ),
         );
-        let far = Far { home };
+        let far = Far { home, network };
         far.profile("far.toml", &far.folder());
         Ok(far)
     }
@@ -117,6 +140,11 @@ impl Far {
     fn sleeping(&self) -> Option<Process> {
         self.processes().into_iter().find(|process| process.name == "sleep")
     }
+}
+
+fn signal(process: &Process, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(process.pid as i32).expect("a number");
+    let _ = rustix::process::kill_process(pid, signal);
 }
 
 #[test]
@@ -185,16 +213,27 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
         let victims: Vec<Process> = all.into_iter().filter(of).collect();
         assert!(!victims.is_empty());
         for process in &victims {
-            let _ = rustix::process::kill_process(
-                rustix::process::Pid::from_raw(process.pid as i32).unwrap(),
-                rustix::process::Signal::KILL,
-            );
+            signal(process, Signal::KILL);
         }
         until("the program of the lost attempt has ended", || !program.runs());
         assert!(child.wait().unwrap().success(), "{output}");
         // The plain cell was lost and tried again; its traced twin was not.
         assert_eq!(attempts(output), "2 done,1 done", "{output}");
     }
+
+    // The client is killed while the runner cannot hear of it: the next one waits until it does.
+    let mut child = begun("stopped", "3");
+    until("the program runs", || far.sleeping().is_some());
+    let runners: Vec<Process> = far.processes().into_iter().filter(|p| p.name.starts_with("runner-")).collect();
+    runners.iter().for_each(|runner| signal(runner, Signal::STOP));
+    let clients = |pid: u32| Process::descendants(pid).into_iter().filter(|p| p.name == "ssh").collect::<Vec<_>>();
+    clients(child.id()).iter().for_each(|client| signal(client, Signal::KILL));
+    let all = || far.processes().iter().filter(|p| p.name.starts_with("runner-")).count();
+    until("the next runner waits", || all() > runners.len());
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    runners.iter().for_each(|runner| signal(runner, Signal::CONT));
+    assert!(child.wait().unwrap().success());
+    assert_eq!(attempts("stopped"), "2 done,1 done");
 
     // The lab is killed: the end of its input is enough for the runner.
     let mut child = begun("killed", "1000");
@@ -210,6 +249,30 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
     resumed.says(&["sleep 1000"]);
 }
 
+/// The board goes away in the middle of a cell and does not come back: that says nothing about the cell.
+#[test]
+fn a_board_that_is_lost_for_good_ends_the_run_which_goes_on_when_it_is_back() {
+    let far = or_skip!(Far::new());
+    let arguments = "run --output lost --board ./far.toml --repetitions 1 --set file_system=tmpfs -- sleep 2";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let child = pocketstone(far.path(), &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the program runs", || far.sleeping().is_some());
+    fs::rename(far.path().join("host_key"), far.path().join("hidden")).unwrap();
+    let clients = Process::descendants(child.id());
+    clients.iter().filter(|p| p.name == "ssh").for_each(|client| signal(client, Signal::KILL));
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("run --resume lost"), "{said}");
+    let statuses = || -> String {
+        results::value(&far.path().join("lost"), "SELECT group_concat(traced || ' ' || status) FROM cell")
+    };
+    assert_eq!(statuses(), "0 lost");
+    fs::rename(far.path().join("hidden"), far.path().join("host_key")).unwrap();
+    far.lab(&["run", "--resume", "lost"]).ends_with(0);
+    assert_eq!(statuses(), "0 done,1 done");
+}
+
 #[test]
 fn a_board_that_cannot_be_used_says_why_and_what_would_help() {
     let far = or_skip!(Far::new());
@@ -222,6 +285,23 @@ fn a_board_that_cannot_be_used_says_why_and_what_would_help() {
     exec("./full.toml").ends_with(4).complains(&["/proc/none", "`folder`"]);
     write(far.path(), "unknown.toml", "kind = \"ssh\"\nhost = \"board\"\nhots = 1\n");
     exec("./unknown.toml").ends_with(1).complains(&["hots"]);
+    write(far.path(), "option.toml", "kind = \"ssh\"\nhost = \"-oProxyCommand=true\"\n");
+    exec("./option.toml").ends_with(1).complains(&["`host`", "`options`"]);
+    // A folder that others may write to, and a link.
+    let (open, link) = (far.path().join("open"), far.path().join("link"));
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::symlink(far.path(), &link).unwrap();
+    for folder in [open, link] {
+        far.profile("others.toml", &folder);
+        exec("./others.toml").ends_with(4).complains(&["others may write to it", "`folder`"]);
+    }
+    // Words that a shell would take apart.
+    far.profile("become.toml", &far.folder());
+    let profile = fs::read_to_string(far.path().join("become.toml")).unwrap();
+    write(far.path(), "become.toml", &format!("{profile}become = [\"env\", \"WORDS=a b; 'c'\"]\n"));
+    let said = far.lab(&["board", "exec", "./become.toml", "printenv", "WORDS"]);
+    said.ends_with(0).says(&["a b; 'c'"]);
     // Another host key than that which is known.
     write(
         far.path(),

@@ -8,7 +8,7 @@ use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
 use pocketstone_core::error::Context;
-use pocketstone_core::frame::BEAT;
+use pocketstone_core::frame::{BEAT, SILENCE};
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, Result};
@@ -18,10 +18,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// ssh itself asks nobody anything, and notices a board that is gone within 15 s.
-const OPTIONS: [&str; 11] = [
+/// ssh itself asks nobody anything, notices a board that is gone within 15 s, and has a connection of its own: one
+/// that is shared ends when its owner wants.
+const OPTIONS: [&str; 15] = [
     "-T",
     "-o",
     "BatchMode=yes",
@@ -33,6 +35,10 @@ const OPTIONS: [&str; 11] = [
     "ServerAliveCountMax=3",
     "-o",
     "LogLevel=ERROR",
+    "-o",
+    "ControlMaster=no",
+    "-o",
+    "ControlPath=none",
 ];
 
 /// The way to a board.
@@ -42,7 +48,15 @@ pub struct Ssh {
     context: BoardContext,
     /// The runner's path there.
     runner: String,
-    connection: Mutex<Option<Connection>>,
+    connection: Mutex<Kept>,
+}
+
+/// The connection that the next order takes.
+#[derive(Default)]
+struct Kept {
+    open: Option<Connection>,
+    /// The last one was lost: its runner may be there yet.
+    lost: bool,
 }
 
 impl Ssh {
@@ -58,12 +72,16 @@ impl Ssh {
             return Err(Error::user(format!("`folder` of {name} is {folder:?}"))
                 .hint("name a folder on the board from its root, of letters, digits and ./_-+@ only"));
         }
+        if profile.host.starts_with('-') {
+            let error = Error::user(format!("`host` of {name} is {:?}", profile.host));
+            return Err(error.hint("name a host as ssh_config(5) knows it; options of ssh go into `options`"));
+        }
         let mut ssh = Ssh {
             name: name.to_owned(),
             profile: profile.clone(),
             context: context.clone(),
             runner: String::new(),
-            connection: Mutex::new(None),
+            connection: Mutex::default(),
         };
         ssh.runner = ssh.place()?;
         Ok(ssh)
@@ -123,13 +141,17 @@ impl Ssh {
         let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let folder = &self.profile.folder;
         let path = format!("{folder}/runner-{digest}");
-        // It is obeyed by whoever runs it: nobody else may have put it there.
+        // It is obeyed by whoever runs it: nobody else may have put it there, nor be able to.
         let line = format!(
             "umask 077; mkdir -p {folder} && test -O {folder} && \
+             case \"$(ls -ld {folder})\" in d????-??-*) ;; *) echo 'others may write to it' >&2; exit 1;; esac && \
              if echo '{digest}  {path}' | sha256sum -c > /dev/null 2>&1; then echo there; fi"
         );
         let there = self.ask(&line, Stdio::null()).map_err(|e| {
-            e.hint(format!("{folder} must be a folder of the user that logs in; set `folder` in the board's profile"))
+            e.hint(format!(
+                "{folder} must be a folder of the user that logs in, which nobody else may write to; set `folder` in \
+                 the board's profile"
+            ))
         })?;
         if there.lines().last() != Some("there") {
             (self.context.progress)(&format!("copying the runner to {}", self.profile.host));
@@ -138,15 +160,21 @@ impl Ssh {
                  mv {path}.$$ {path} || {{ rm -f {path}.$$; exit 1; }}"
             );
             let input = File::open(program).board(|| format!("cannot read {}", program.display()))?;
-            self.ask(&line, input.into())
-                .map_err(|e| e.hint(format!("{folder} on the board needs {} MB", (bytes.len() >> 20) + 1)))?;
+            self.ask(&line, input.into()).map_err(|e| {
+                e.hint(format!(
+                    "{folder} on the board must be writable and have {} MB left; set `folder` in its profile",
+                    (bytes.len() >> 20) + 1
+                ))
+            })?;
         }
         Ok(path)
     }
 
-    fn connect(&self) -> Result<Connection> {
-        let words: Vec<&str> = self.profile.r#become.iter().map(String::as_str).collect();
-        let line = format!("exec {} {} serve {}", words.join(" "), self.runner, self.profile.folder);
+    /// Has a runner serve, which waits for the end of another one for so long.
+    fn connect(&self, patience: Duration) -> Result<Connection, Failed> {
+        let words: Vec<String> = self.profile.r#become.iter().map(|word| quoted(word)).collect();
+        let serve = format!("{} serve {} {}", self.runner, self.profile.folder, patience.as_secs());
+        let line = format!("exec {} {serve}", words.join(" "));
         Connection::open(self.command(&line), &self.context)
     }
 
@@ -202,20 +230,17 @@ impl Transport for Ssh {
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
         self.context.check()?;
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.is_none() {
-            *kept = Some(self.connect().map_err(|error| Failed { lost: true, ..Failed::from(error) })?);
+        // The runner of a connection that was cut takes this lab for gone by then.
+        let patience = if kept.lost { SILENCE + BEAT } else { Duration::ZERO };
+        let done = match kept.open.take() {
+            Some(connection) => Ok(connection),
+            None => self.connect(patience),
         }
-        let Some(connection) = kept.as_mut() else { return Err(Error::bug("there is no connection").into()) };
-        let done = connection.order(folder, &self.context);
+        .and_then(|mut connection| connection.order(folder, &self.context).map(|()| connection));
         // Whatever went wrong, nobody knows what the other side still says of it.
-        if done.is_err() {
-            *kept = None;
-        }
-        done
-    }
-
-    fn alone(&self) -> Result<Option<File>> {
-        self.context.cache.lock(&format!("board-{}", self.name)).map(Some)
+        kept.lost = done.as_ref().is_err_and(|failed| failed.lost);
+        kept.open = Some(done?);
+        Ok(())
     }
 
     fn resolve(&self, volume: &Volume) -> Result<Volume> {
@@ -230,8 +255,9 @@ impl Transport for Ssh {
     fn lost(&self, attempt: u32, error: &Error) {
         (self.context.progress)(&format!("{} was lost ({attempt}): {}; trying again", self.name, error.message()));
         // A board that restarts is not there at once; a user who wants to stop does not wait for it.
-        if self.context.check().is_ok() {
-            std::thread::sleep(BEAT);
+        let (begin, wait) = (Instant::now(), if attempt == 1 { BEAT } else { SILENCE });
+        while begin.elapsed() < wait && self.context.check().is_ok() {
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 
@@ -243,4 +269,9 @@ impl Transport for Ssh {
         // The next cell's preparation would do it as well.
         let _ = self.simple(Order::Exec { argv });
     }
+}
+
+/// A word as the board's shell takes it as it is.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }

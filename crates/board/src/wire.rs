@@ -2,7 +2,7 @@
 
 use crate::{BoardContext, Failed};
 use pocketstone_core::error::Context;
-use pocketstone_core::frame::{BEAT, Frame, Frames, SILENCE};
+use pocketstone_core::frame::{BEAT, Frame, Frames, Inbox, SILENCE, pieces};
 use pocketstone_core::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{self, File};
@@ -10,22 +10,27 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a connection may take to be there: a shell may read much before it starts anything.
 const HELLO_LIMIT: Duration = Duration::from_secs(60);
+/// What became of a board that was there.
+const GONE: &str = "is not there any more";
 /// Bytes of the client's last words that a message shows at most.
 const SHOWN_BYTES: usize = 1000;
 
 /// A connection to a runner. Dropping it ends the runner's lease.
 pub struct Connection {
     child: Child,
-    to: ChildStdin,
+    to: Arc<Mutex<ChildStdin>>,
     from: ChildStdout,
     frames: Frames,
     heard: Instant,
-    /// When the runner was last told that the lab is there.
-    told: Instant,
+    /// Tells the runner that the lab is there, until it is dropped.
+    beats: Option<(Sender<()>, JoinHandle<()>)>,
     /// What the client says of its own.
     errors: File,
 }
@@ -34,8 +39,9 @@ impl Connection {
     /// Starts a command whose other end is a runner that serves, and waits until it says so.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if it does not; `ErrorKind::Interrupted` if the user interrupts.
-    pub fn open(mut command: Command, context: &BoardContext) -> Result<Connection> {
+    /// A failure with `lost` set if there is no answer; `ErrorKind::Board` if the runner says why it does not serve;
+    /// `ErrorKind::Interrupted` if the user interrupts.
+    pub fn open(mut command: Command, context: &BoardContext) -> Result<Connection, Failed> {
         let failed = || "cannot make a temporary file".to_owned();
         let errors = tempfile::tempfile().board(failed)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.try_clone().board(failed)?);
@@ -45,25 +51,27 @@ impl Connection {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().board(|| format!("cannot start {program}"))?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Error::bug("a child has no pipes"));
+            return Err(Error::bug("a child has no pipes").into());
         };
         let begin = Instant::now();
-        let frames = Frames::default();
-        let mut connection = Connection { child, to, from, frames, heard: begin, told: begin, errors };
+        let (to, frames) = (Arc::new(Mutex::new(to)), Frames::default());
+        let mut connection = Connection { child, to, from, frames, heard: begin, beats: None, errors };
         loop {
             match connection.frames.take()? {
-                Some(Frame::Hello(_)) => return Ok(connection),
-                Some(Frame::Failed(why)) => return Err(Error::board(why)),
+                Some(Frame::Hello(_)) => break,
+                Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
                 Some(Frame::Beat) => {}
-                Some(_) => return Err(Error::board("the runner does not say hello")),
-                None if begin.elapsed() >= HELLO_LIMIT => return Err(connection.ended("said nothing")),
+                Some(_) => return Err(Error::board("the runner does not say hello").into()),
+                None if begin.elapsed() >= HELLO_LIMIT => return Err(connection.lost("said nothing")),
                 None => {
                     if !connection.wait(context)? {
-                        return Err(connection.ended("ended the connection before it was ready"));
+                        return Err(connection.lost("ended the connection before it was ready"));
                     }
                 }
             }
         }
+        connection.beats = Some(beats(&connection.to));
+        Ok(connection)
     }
 
     /// Has the runner carry out the order in `folder`, with the files beside it; what it leaves is in the folder then.
@@ -74,36 +82,35 @@ impl Connection {
     pub fn order(&mut self, folder: &Path, context: &BoardContext) -> Result<(), Failed> {
         let failed = || format!("cannot read {}", folder.display());
         for entry in fs::read_dir(folder).board(failed)? {
-            let path = entry.board(failed)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let bytes = fs::read(&path).board(failed)?;
-            Frame::File(name, bytes).send(&mut self.to).map_err(|_| self.refused())?;
+            for piece in pieces(&entry.board(failed)?.path())? {
+                context.check()?;
+                self.tell(&piece?)?;
+            }
         }
-        Frame::Go.send(&mut self.to).map_err(|_| self.refused())?;
-        (self.heard, self.told) = (Instant::now(), Instant::now());
+        self.tell(&Frame::Go)?;
+        self.heard = Instant::now();
+        let mut inbox = Inbox::new(folder);
         loop {
-            match self.frames.take().map_err(|_| self.lost())? {
-                Some(Frame::File(name, bytes)) => {
-                    let path = folder.join(name);
-                    fs::write(&path, bytes).board(|| format!("cannot write {}", path.display()))?;
-                }
-                Some(Frame::Done) => return Ok(()),
-                Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
-                Some(Frame::Beat) => {}
-                Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),
-                None if self.heard.elapsed() >= SILENCE => return Err(self.lost()),
+            match self.frames.take().map_err(|_| self.lost(GONE))? {
+                Some(frame) => match inbox.take(frame)? {
+                    None | Some(Frame::Beat) => {}
+                    Some(Frame::Done) => return Ok(()),
+                    Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
+                    Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),
+                },
+                None if self.heard.elapsed() >= SILENCE => return Err(self.lost(GONE)),
                 None => {
                     if !self.wait(context)? {
-                        return Err(self.lost());
-                    }
-                    // Not with all that comes: a runner that sends its reply does not listen meanwhile.
-                    if self.told.elapsed() >= BEAT {
-                        Frame::Beat.send(&mut self.to).map_err(|_| self.lost())?;
-                        self.told = Instant::now();
+                        return Err(self.lost(GONE));
                     }
                 }
             }
         }
+    }
+
+    fn tell(&mut self, frame: &Frame) -> Result<(), Failed> {
+        let sent = frame.send(&mut *own(&self.to));
+        sent.map_err(|_| self.refused())
     }
 
     /// Waits until the runner says something, or it is time for a beat; whether it is still there.
@@ -131,18 +138,13 @@ impl Connection {
                 Ok(Some(Frame::Failed(why))) => return Error::board(why).into(),
                 Ok(Some(_)) => {}
                 Ok(None) if self.frames.hear(&mut self.from).is_ok_and(|more| more) => {}
-                Ok(None) | Err(_) => return self.lost(),
+                Ok(None) | Err(_) => return self.lost(GONE),
             }
         }
     }
 
-    fn lost(&mut self) -> Failed {
-        let error = self.ended("is not there any more");
-        Failed { lost: true, ..error.into() }
-    }
-
-    /// The error of a board that is gone, with what its client says of that.
-    fn ended(&mut self, how: &str) -> Error {
+    /// The failure of a board that is gone, with what its client says of that.
+    fn lost(&mut self, how: &str) -> Failed {
         // It may be about to say why.
         let until = Instant::now() + Duration::from_secs(1);
         while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
@@ -155,8 +157,26 @@ impl Connection {
         let said = said.trim();
         let start = said.char_indices().rev().take(SHOWN_BYTES).last().map_or(0, |(at, _)| at);
         let words = if said.is_empty() { String::new() } else { format!(": {}", &said[start..]) };
-        Error::board(format!("the board {how}{words}"))
+        Failed { lost: true, ..Error::board(format!("the board {how}{words}")).into() }
     }
+}
+
+fn own(to: &Mutex<ChildStdin>) -> MutexGuard<'_, ChildStdin> {
+    to.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Beats from a thread of its own: the lab may be busy with other things for long.
+fn beats(to: &Arc<Mutex<ChildStdin>>) -> (Sender<()>, JoinHandle<()>) {
+    let ((end, ends), to) = (channel(), to.clone());
+    let thread = std::thread::spawn(move || {
+        while let Err(RecvTimeoutError::Timeout) = ends.recv_timeout(BEAT) {
+            // That there is nobody to hear it is noticed by who waits for a reply.
+            if Frame::Beat.send(&mut *own(&to)).is_err() {
+                return;
+            }
+        }
+    });
+    (end, thread)
 }
 
 impl Drop for Connection {
@@ -164,5 +184,9 @@ impl Drop for Connection {
         // The end of its input would do; a client that hangs does not hear of it.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some((end, thread)) = self.beats.take() {
+            drop(end);
+            let _ = thread.join();
+        }
     }
 }

@@ -127,12 +127,15 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     }
     let result = result.and_then(|()| boards::replay(&study, store, &context, &mut progress));
     progress::clear();
-    if result.is_err() && context.check().is_err() {
+    if let Err(error) = result {
         let (command, folder) = (again::this_command(), again::quote(&store.folder().to_string_lossy()));
-        return Err(Error::new(ErrorKind::Interrupted, "interrupted")
-            .hint(format!("finished cells are kept; resume with: {command} run --resume {folder}")));
+        let resume = format!("finished cells are kept; resume with: {command} run --resume {folder}");
+        return Err(match error.kind() {
+            _ if context.check().is_err() => Error::new(ErrorKind::Interrupted, "interrupted").hint(resume),
+            ErrorKind::Board => Error::board("the run has ended early").because(error).hint(resume),
+            _ => error,
+        });
     }
-    result?;
     let report = write_report(store, &study)?;
     let model = pocketstone_study::views::report_model::model(store, &study)?;
     match arguments.json {

@@ -13,6 +13,7 @@ mod stop;
 mod volume;
 
 use measure::informs;
+use pocketstone_core::Error;
 use pocketstone_engine::command::{GATE, GUARD, gate, guard};
 use pocketstone_engine::database::serve_informing;
 use pocketstone_probe::command::{self, Options};
@@ -20,10 +21,11 @@ use pocketstone_probe::settings::watchdog_main;
 use say::print;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
-       pocketstone-runner serve FOLDER (takes \
-    orders from a lab on another machine, over standard input and output)
+       pocketstone-runner serve FOLDER PATIENCE_S (takes \
+    orders from a lab on another machine, over standard input and output; waits so long for the end of another one)
        pocketstone-runner serve MEDIUM BYTES \
     REGION DIRECTORY (creates and mounts an SCMFS volume, for its cell)
        pocketstone-runner \
@@ -54,8 +56,10 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
-        ["serve", folder] => {
-            ExitCode::from(serve::serve(Path::new(folder)).map_or_else(|e| e.kind().exit_code(), |()| 0))
+        ["serve", folder, patience_s] => {
+            let Ok(patience_s) = patience_s.parse() else { return exit(Err(Error::user("PATIENCE_S is no number"))) };
+            let served = serve::serve(Path::new(folder), Duration::from_secs(patience_s));
+            ExitCode::from(served.map_or_else(|e| e.kind().exit_code(), |()| 0))
         }
         ["serve", medium, bytes, region, directory] => {
             exit(volume::serve_scmfs(medium, bytes, region, Path::new(directory), print))

@@ -1,80 +1,69 @@
 //! Orders from a lab on another machine, over standard input and output.
 //!
-//! Standard input is the lease: its end, or silence of the lab while an order is carried out, ends the order, and with
-//! it whatever it has set.
+//! Standard input is the lease: its end, or a lab that says nothing for a while, ends the order, and with it whatever
+//! it has set.
 
+mod lab;
+
+use lab::{Event, Lab};
 use pocketstone_core::error::Context;
-use pocketstone_core::frame::{BEAT, Frame, Frames, SILENCE};
+use pocketstone_core::frame::{Frame, Inbox, pieces};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::own_folder;
 use pocketstone_probe::settings::restore_left;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::FlockOperation;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{Stdout, stdin, stdout};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a lab may be silent between its orders: a lab that comes back later connects anew.
-const IDLE: Duration = Duration::from_secs(600);
+/// How often a lock that another runner has is tried again.
+const AGAIN: Duration = Duration::from_millis(200);
+/// Bytes of a runner's last words that are told at most.
+const TOLD_BYTES: usize = 64 << 10;
 
-/// Carries out a lab's orders in a folder, one after the other, until the lab is gone.
+/// Carries out a lab's orders in a folder, one after the other, until the lab is gone. If another lab is at work on the
+/// board, `patience` is how long its end is waited for.
 ///
 /// # Errors
-/// `ErrorKind::Board` if the folder cannot be used, or what comes from the lab is damaged.
-pub fn serve(folder: &Path) -> Result<()> {
-    let mut lab = Lab { frames: Frames::default(), to: stdout(), heard: Instant::now() };
-    let served = alone(folder).and_then(|_lock| orders(&mut lab, folder));
+/// `ErrorKind::Board` if the folder cannot be used, another lab is at work, or what comes from the lab is damaged.
+pub fn serve(folder: &Path, patience: Duration) -> Result<()> {
+    let served = alone(patience).and_then(|_lock| {
+        // What a runner that was killed has set is put back before anything else.
+        restore_left(&own_folder(&std::env::temp_dir(), "pocketstone-settings")?)?;
+        remove_others(folder)?;
+        Lab::greet().and_then(|mut lab| orders(&mut lab, folder))
+    });
     if let Err(error) = &served {
         let hint = error.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
-        let _ = Frame::Failed(format!("{}{hint}", error.chain())).send(&mut lab.to);
+        let _ = Frame::Failed(format!("{}{hint}", error.chain())).send(&mut std::io::stdout());
     }
     served
 }
 
-/// The lock that keeps a second lab away, as long as the file is open.
-fn alone(folder: &Path) -> Result<File> {
-    let path = folder.join("lock");
-    let lock = File::create(&path).board(|| format!("cannot use the folder {}", folder.display()))?;
-    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
-        .board(|| "another lab is at work on this board".into())
-        .map_err(|e| e.hint("wait until it has ended"))?;
-    Ok(lock)
-}
-
-struct Lab {
-    frames: Frames,
-    to: Stdout,
-    heard: Instant,
-}
-
-impl Lab {
-    /// Waits for bytes of the lab, or for something else to happen; whether the lab is still there.
-    fn wait(&mut self, other: Option<&rustix::fd::OwnedFd>, limit: Duration) -> Result<bool> {
-        let from = stdin();
-        let mut polled = vec![PollFd::new(&from, PollFlags::IN)];
-        polled.extend(other.map(|other| PollFd::new(other, PollFlags::IN)));
-        let limit = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
-        match poll(&mut polled, Some(&limit)) {
-            Err(rustix::io::Errno::INTR) => return Ok(true),
-            ready => drop(ready.board(|| "cannot wait for the lab".into())?),
+/// What keeps a second lab away, whatever folder it has: the kernel lets a process have a name, and nobody else the
+/// same until it ends.
+fn alone(patience: Duration) -> Result<UnixListener> {
+    let failed = || "cannot get the name that keeps others away".to_owned();
+    let name = SocketAddr::from_abstract_name("pocketstone-board").board(failed)?;
+    let begin = Instant::now();
+    loop {
+        match UnixListener::bind_addr(&name) {
+            Ok(lock) => return Ok(lock),
+            Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
+                return Err(Error::board(failed()).because(error));
+            }
+            Err(_) if begin.elapsed() < patience => std::thread::sleep(AGAIN),
+            Err(_) => {
+                return Err(Error::board("another lab is at work on this board").hint("wait until it has ended"));
+            }
         }
-        if polled[0].revents().is_empty() {
-            return Ok(true);
-        }
-        self.heard = Instant::now();
-        self.frames.hear(&mut from.lock())
     }
 }
 
 fn orders(lab: &mut Lab, folder: &Path) -> Result<()> {
-    // What a runner that was killed has set is put back before anything else.
-    restore_left(&own_folder(&std::env::temp_dir(), "pocketstone-settings")?)?;
-    remove_others(folder)?;
-    Frame::Hello(concat!("pocketstone-runner ", env!("CARGO_PKG_VERSION")).into()).send(&mut lab.to)?;
     let cell = folder.join("cell");
     loop {
         empty(&cell)?;
@@ -82,13 +71,13 @@ fn orders(lab: &mut Lab, folder: &Path) -> Result<()> {
         let Some(replied) = carry_out(lab, &cell)? else { break };
         match replied {
             Ok(()) => reply(lab, &cell, &given)?,
-            Err(why) => Frame::Failed(why).send(&mut lab.to)?,
+            Err(why) => lab.tell(&Frame::Failed(why))?,
         }
     }
     fs::remove_dir_all(&cell).board(|| format!("cannot remove {}", cell.display()))
 }
 
-/// Removes the runners of earlier versions: under the lock, nobody uses them.
+/// Removes the runners of earlier versions: while others are kept away, nobody uses them.
 fn remove_others(folder: &Path) -> Result<()> {
     let failed = || format!("cannot list {}", folder.display());
     let own = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
@@ -110,23 +99,22 @@ fn empty(folder: &Path) -> Result<()> {
 
 /// Takes the files of an order; their names, or `None` if the lab is gone.
 fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
-    let mut given = BTreeSet::new();
+    let (mut given, mut inbox) = (BTreeSet::new(), Inbox::new(cell));
     loop {
-        match lab.frames.take()? {
-            Some(Frame::File(name, bytes)) => {
-                let path = cell.join(&name);
-                fs::write(&path, bytes).board(|| format!("cannot write {}", path.display()))?;
-                given.insert(name);
-            }
+        let Some(event) = lab.next() else { continue };
+        let frame = match event {
+            Event::Said(frame) => frame?,
+            Event::Gone => return Ok(None),
+            Event::Ended => return Err(Error::bug("an order ended that nobody gave")),
+        };
+        if let Frame::File(name, _) = &frame {
+            given.insert(name.clone());
+        }
+        match inbox.take(frame)? {
+            // Files that come slowly, or are written slowly, are no silence.
+            None => lab.beat()?,
             Some(Frame::Go) => return Ok(Some(given)),
-            Some(Frame::Beat) => {}
             Some(other) => return Err(Error::board(format!("the lab says what only a runner may: {other:?}"))),
-            None if lab.heard.elapsed() >= IDLE => return Ok(None),
-            None => {
-                if !lab.wait(None, IDLE)? {
-                    return Ok(None);
-                }
-            }
         }
     }
 }
@@ -142,31 +130,23 @@ fn carry_out(lab: &mut Lab, cell: &Path) -> Result<Option<Result<(), String>>> {
     command.stdout(log.try_clone().board(|| "cannot share a file".into())?).stderr(log);
     pocketstone_engine::end_with_this_process(&mut command);
     let mut child = Ending(command.spawn().board(|| "cannot start the runner for an order".into())?);
-    let end = pidfd_open(Pid::from_child(&child.0), PidfdFlags::empty()).board(|| "cannot wait for an order".into())?;
-    let mut said = Instant::now();
-    lab.heard = said;
+    lab.await_end(&child.0);
     loop {
-        if let Some(status) = child.0.try_wait().board(|| "cannot wait for an order".into())? {
-            let why = || fs::read_to_string(&errors).unwrap_or_default();
-            return Ok(Some(match status.success() {
-                true => Ok(()),
-                false => Err(format!("the runner ended with {status}: {}", why().trim())),
-            }));
-        }
-        if !lab.wait(Some(&end), BEAT)? {
-            return Ok(None);
-        }
-        while let Some(frame) = lab.frames.take()? {
-            if frame != Frame::Beat {
-                return Err(Error::board(format!("the lab says what it must not during an order: {frame:?}")));
+        match lab.next() {
+            None => lab.beat()?,
+            Some(Event::Gone) => return Ok(None),
+            Some(Event::Ended) => {
+                let status = child.0.wait().board(|| "cannot wait for an order".into())?;
+                let words = fs::read(&errors).unwrap_or_default();
+                let words = String::from_utf8_lossy(&words[words.len().saturating_sub(TOLD_BYTES)..]).into_owned();
+                return Ok(Some(match status.success() {
+                    true => Ok(()),
+                    false => Err(format!("the runner ended with {status}: {}", words.trim())),
+                }));
             }
-        }
-        if lab.heard.elapsed() >= SILENCE {
-            return Ok(None);
-        }
-        if said.elapsed() >= BEAT {
-            Frame::Beat.send(&mut lab.to)?;
-            said = Instant::now();
+            Some(Event::Said(frame)) => {
+                return Err(Error::board(format!("the lab says what it must not during an order: {:?}", frame?)));
+            }
         }
     }
 }
@@ -187,17 +167,15 @@ fn reply(lab: &mut Lab, cell: &Path, given: &BTreeSet<String>) -> Result<()> {
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(cell).board(failed)? {
         let entry = entry.board(failed)?;
-        if entry.file_type().board(failed)?.is_file() {
+        if entry.file_type().board(failed)?.is_file() && !given.contains(&*entry.file_name().to_string_lossy()) {
             files.push(entry.path());
         }
     }
     files.sort();
     for path in files {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !given.contains(&name) {
-            let bytes = fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
-            Frame::File(name, bytes).send(&mut lab.to)?;
+        for piece in pieces(&path)? {
+            lab.tell(&piece?)?;
         }
     }
-    Frame::Done.send(&mut lab.to)
+    lab.tell(&Frame::Done)
 }

@@ -14,7 +14,7 @@ CREATE TABLE cell (
     repetition INTEGER NOT NULL,
     seed INTEGER NOT NULL,
     traced INTEGER NOT NULL,        -- 1: a traced twin, whose latencies are not used
-    status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
+    status TEXT NOT NULL CHECK (status IN ('done', 'failed', 'lost')),
     plan TEXT NOT NULL,             -- JSON, what the board was told
     outcome TEXT,                   -- JSON, what the board answered
     digest TEXT,                    -- SHA-256 of the logs of calls, flash operations and kernel events

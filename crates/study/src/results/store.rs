@@ -401,7 +401,10 @@ impl Store {
                           host_ms, message, hint, console) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)";
             let (status, outcome, digest, failure, console) = match result {
                 Ok(m) => ("done", serde_json::to_string(&m.outcome).ok(), Some(log_digest(m)), None, None),
-                Err(f) => ("failed", None, None, Some(Failure::from(&f.error)), f.console.clone()),
+                Err(f) => {
+                    let status = if f.lost { "lost" } else { "failed" };
+                    (status, None, None, Some(Failure::from(&f.error)), f.console.clone())
+                }
             };
             let (message, hint) = failure.map_or((None, None), |f| (Some(f.message), f.hint));
             transaction.execute(

@@ -187,7 +187,8 @@ fn only_elsewhere(study: &Study, kind: &str) -> Vec<Volume> {
 
 /// Measures the cells that the store does not have yet, then computes statistics.
 ///
-/// A failed cell is stored, and the others continue. Cell costs are read from `costs` and added to it.
+/// A failed cell is stored, and the others continue; one whose board is lost for good is stored and ends the run. Cell
+/// costs are read from `costs` and added to it.
 ///
 /// # Errors
 /// `ErrorKind::Interrupted` if the user interrupts, with finished cells kept; `ErrorKind::User` if the results cannot
@@ -277,7 +278,11 @@ pub fn run(
             }
             left.cell(cell, host_ms, result.is_ok());
             observer.cell(cell, &result, left.time());
-            Ok(())
+            // The others would be lost as well: they are simply not done.
+            match result {
+                Err(failed) if failed.lost => Err(failed.into()),
+                _ => Ok(()),
+            }
         },
         context,
     );

@@ -108,11 +108,14 @@ fn summary(store: &Store, model: &Model) -> Result<String> {
         let sql = format!("SELECT count(*) FROM cell WHERE {condition}");
         Ok(store.rows(&sql, [], |r| r.get(0))?.first().copied().unwrap_or(0))
     };
-    let (done, failed) = (count("status = 'done'")?, count("status = 'failed'")?);
+    let (done, failed, lost) = (count("status = 'done'")?, count("status = 'failed'")?, count("status = 'lost'")?);
     let verdicts = |v: Verdict| model.claims.iter().filter(|c| c.verdict == v).count();
     let mut text = format!("{done} cells measured");
     if failed > 0 {
         text += &format!(", {failed} failed");
+    }
+    if lost > 0 {
+        text += &format!(", {lost} lost with the board");
     }
     if let Some(board) = store.fact("board")? {
         text += &format!(" on the board {board}");
@@ -128,7 +131,7 @@ fn summary(store: &Store, model: &Model) -> Result<String> {
 }
 
 fn failures(store: &Store) -> Result<Vec<FailedCell>> {
-    let sql = "SELECT experiment, point, seed, message, hint, console FROM cell WHERE status = 'failed' ORDER BY id";
+    let sql = "SELECT experiment, point, seed, message, hint, console FROM cell WHERE status <> 'done' ORDER BY id";
     store.rows(sql, [], |r| {
         let point: Factors = serde_json::from_str(&r.get::<_, String>(1)?).unwrap_or_default();
         let names: Vec<&str> = point.keys().map(String::as_str).collect();

@@ -108,6 +108,9 @@ pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Res
     if !steps.is_empty() {
         db.execute_batch(&format!("BEGIN; {steps} COMMIT;")).user(failed)?;
     }
+    if write {
+        allow_lost(db).user(failed)?;
+    }
     if version < VERSION {
         let compute = || -> rusqlite::Result<()> {
             let study = study(db)?;
@@ -119,6 +122,25 @@ pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Res
         compute().user(failed)?;
     }
     Ok(names)
+}
+
+/// Lets results have lost cells, which those of earlier versions forbid: as sqlite.org/lang_altertable.html has it for
+/// constraints that are loosened, in the text of the table's definition.
+fn allow_lost(db: &Connection) -> rusqlite::Result<()> {
+    const OLD: &str = "CHECK (status IN ('done', 'failed'))";
+    const NEW: &str = "CHECK (status IN ('done', 'failed', 'lost'))";
+    let old = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'cell' AND instr(sql, ?1)";
+    if db.query_row(old, [OLD], |r| r.get::<_, u32>(0))? == 0 {
+        return Ok(());
+    }
+    let version: u32 = db.query_row("PRAGMA main.schema_version", [], |r| r.get(0))?;
+    let (old, new) = (OLD.replace('\'', "''"), NEW.replace('\'', "''"));
+    db.execute_batch(&format!(
+        "BEGIN; PRAGMA writable_schema = ON;
+         UPDATE main.sqlite_schema SET sql = replace(sql, '{old}', '{new}') WHERE name = 'cell';
+         PRAGMA main.schema_version = {}; PRAGMA writable_schema = OFF; COMMIT;",
+        version + 1
+    ))
 }
 
 /// The study that results have.
@@ -269,6 +291,26 @@ mod tests {
             assert_eq!(rows(&Store::open(folder.path(), true).unwrap()), expected);
             assert!(std::fs::read(&file).unwrap() == before);
         }
+    }
+
+    #[test]
+    fn results_that_forbid_lost_cells_allow_them_once_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        old(folder.path(), 6);
+        let db = Connection::open(folder.path().join(FILE)).unwrap();
+        let set = |sql: &str| {
+            let sql = format!("PRAGMA writable_schema = ON; UPDATE sqlite_schema SET {sql} WHERE name = 'cell'");
+            db.execute_batch(&format!("{sql}; PRAGMA writable_schema = RESET")).unwrap();
+        };
+        set("sql = replace(sql, ', ''lost''', '')");
+        let lose = |db: &Connection| db.execute("UPDATE cell SET status = 'lost' WHERE seed = 0", []);
+        assert!(lose(&db).is_err());
+        drop(Store::open(folder.path(), true).unwrap());
+        let db = Connection::open(folder.path().join(FILE)).unwrap();
+        assert_eq!(lose(&db).unwrap(), 2);
+        assert!(db.execute("UPDATE cell SET status = 'other'", []).is_err());
+        let whole: String = db.query_row("PRAGMA integrity_check", [], |r| r.get(0)).unwrap();
+        assert_eq!(whole, "ok");
     }
 
     #[test]

@@ -10,22 +10,27 @@
 //! Numbers are little-endian. What comes before the first frame is skipped: a shell that starts the runner may say
 //! something. After it, whatever is no frame is an error.
 
+mod files;
+
 use crate::error::Context;
 use crate::{Error, Result};
+pub use files::{Inbox, pieces};
 use std::io::{Read, Write};
 use std::time::Duration;
 
-/// How often each side says that it is there while an order is carried out.
+/// How often each side says that it is there: the lab as long as it is connected, the runner while it is at work.
 pub const BEAT: Duration = Duration::from_secs(5);
-/// How long one may be silent then before the other one takes it for gone.
+/// How long one may be silent before the other one takes it for gone.
 pub const SILENCE: Duration = Duration::from_secs(30);
 
 /// What a frame begins with.
 const MAGIC: [u8; 8] = *b"PKSTFRM1";
 /// Bytes in front of the content.
 const HEAD_BYTES: usize = 24;
-/// The longest content: a board's log of a cell, or a volume's image.
-const MOST_BYTES: u64 = 4 << 30;
+/// Bytes of a file in a frame at most.
+const PIECE_BYTES: usize = 256 << 10;
+/// The longest content: a piece of a file and its name, or why there is no reply.
+const MOST_BYTES: u64 = 1 << 20;
 /// Bytes that may come before the first frame.
 const MOST_NOISE_BYTES: usize = 1 << 20;
 
@@ -36,8 +41,10 @@ pub enum Frame {
     Hello(String),
     /// The sender is there.
     Beat,
-    /// A file for the folder of the order, or from it: its name, without any folder, and its content.
+    /// A file for the folder of the order, or from it: its name, without any folder, and what it begins with.
     File(String, Vec<u8>),
+    /// What follows in that file.
+    More(Vec<u8>),
     /// To the runner: all files are there, carry out the order.
     Go,
     /// From the runner: the order is carried out, and all files of the reply were sent.
@@ -55,6 +62,7 @@ impl Frame {
             Frame::Go => 4,
             Frame::Done => 5,
             Frame::Failed(_) => 6,
+            Frame::More(_) => 7,
         }
     }
 
@@ -65,6 +73,7 @@ impl Frame {
     pub fn send(&self, to: &mut impl Write) -> Result<()> {
         let content = match self {
             Frame::Hello(text) | Frame::Failed(text) => text.clone().into_bytes(),
+            Frame::More(bytes) => bytes.clone(),
             Frame::Beat | Frame::Go | Frame::Done => Vec::new(),
             Frame::File(name, bytes) => {
                 let mut content = Vec::with_capacity(4 + name.len() + bytes.len());
@@ -156,6 +165,7 @@ impl Frames {
             (4, empty) if empty.is_empty() => Frame::Go,
             (5, empty) if empty.is_empty() => Frame::Done,
             (6, text) => Frame::Failed(String::from_utf8(text).map_err(|_| damaged())?),
+            (7, bytes) => Frame::More(bytes),
             _ => return Err(damaged()),
         }))
     }
@@ -187,6 +197,7 @@ mod tests {
             Frame::Go,
             Frame::Beat,
             Frame::File("calls.bin".into(), (0..=255).cycle().take(100_000).collect()),
+            Frame::More(vec![7; 300]),
             Frame::Done,
             Frame::Failed("no".into()),
         ]

@@ -1,0 +1,109 @@
+//! The lab that gives orders: what it says, and whether it is still there.
+
+use pocketstone_core::Result;
+use pocketstone_core::frame::{BEAT, Frame, Frames, SILENCE};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use std::io::{stdin, stdout};
+use std::process::Child;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// How long what is being done may take to end when the lab is gone: it may wait to be heard by nobody.
+const GRACE: Duration = Duration::from_secs(5);
+/// Frames that may wait to be taken: pieces of files, of which a small board must not hold many.
+const WAITING: usize = 4;
+
+/// What happens to a runner that serves.
+pub enum Event {
+    /// The lab says something, or what comes from it is damaged.
+    Said(Result<Frame>),
+    /// The lab is not there any more.
+    Gone,
+    /// The child has ended that was to be awaited.
+    Ended,
+}
+
+/// The lab at the other end of standard input and output.
+pub struct Lab {
+    events: Receiver<Event>,
+    sender: SyncSender<Event>,
+    /// When the lab was last told that this side is there.
+    told: Instant,
+}
+
+impl Lab {
+    /// Says hello, and listens from then on.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if nobody is there.
+    pub fn greet() -> Result<Lab> {
+        Frame::Hello(concat!("pocketstone-runner ", env!("CARGO_PKG_VERSION")).into()).send(&mut stdout())?;
+        let (sender, events) = sync_channel(WAITING);
+        let heard = sender.clone();
+        std::thread::spawn(move || {
+            listen(&heard);
+            // Unless this process is waiting for somebody to read what it writes, it has ended by then.
+            std::thread::sleep(GRACE);
+            std::process::exit(1);
+        });
+        Ok(Lab { events, sender, told: Instant::now() })
+    }
+
+    /// The next event; `None` if there is none until the next beat.
+    pub fn next(&self) -> Option<Event> {
+        self.events.recv_timeout(BEAT.saturating_sub(self.told.elapsed())).ok()
+    }
+
+    /// Says something to the lab.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if nobody is there.
+    pub fn tell(&mut self, frame: &Frame) -> Result<()> {
+        self.told = Instant::now();
+        frame.send(&mut stdout())
+    }
+
+    /// Says that this side is there, if it is time for that.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if nobody is there.
+    pub fn beat(&mut self) -> Result<()> {
+        if self.told.elapsed() >= BEAT { self.tell(&Frame::Beat) } else { Ok(()) }
+    }
+
+    /// Has the end of a child be an event. The child remains to be waited for.
+    pub fn await_end(&self, child: &Child) {
+        // Not by a descriptor of the process: kernels of many boards are older than these.
+        let (child, ended) = (Pid::from_child(child), self.sender.clone());
+        std::thread::spawn(move || {
+            let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(child), how) {}
+            let _ = ended.send(Event::Ended);
+        });
+    }
+}
+
+/// Passes on what the lab says, until it is gone.
+fn listen(events: &SyncSender<Event>) {
+    let (from, mut frames) = (stdin(), Frames::default());
+    let limit = Timespec { tv_sec: SILENCE.as_secs() as _, tv_nsec: 0 };
+    loop {
+        let there = match poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&limit)) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Ok(0) | Err(_) => false,
+            Ok(_) => frames.hear(&mut from.lock()).is_ok_and(|more| more),
+        };
+        while let Some(frame) = frames.take().transpose() {
+            // Beats have done what they are for.
+            let (beat, damaged) = (matches!(frame, Ok(Frame::Beat)), frame.is_err());
+            if !beat && events.send(Event::Said(frame)).is_err() || damaged {
+                return;
+            }
+        }
+        if !there {
+            let _ = events.send(Event::Gone);
+            return;
+        }
+    }
+}
