@@ -202,6 +202,11 @@ fn a_comparison_is_of_the_cells_that_both_have() {
 fn a_new_study_is_one_whatever_its_workload() {
     let folder = folder();
     let new = |arguments: &[&str]| lab(folder.path(), &[&["study", "new"][..], arguments].concat());
+    let line = "sort -t, -k2,2 names.csv";
+    let one = ["line.toml", "--board", "host", "--workload", "command", "--set", &format!("command={line}")];
+    new(&one).ends_with(0);
+    let written: toml::Table = fs::read_to_string(folder.path().join("line.toml")).unwrap().parse().unwrap();
+    assert_eq!(written["experiment"][0]["factors"]["command"].as_str(), Some(line));
     for workload in ["read", "files", "postmark", "app-start", "iozone", "lookup", "command", "ycsb-a", "contacts"] {
         let file = format!("{workload}.toml");
         new(&[&file, "--workload", workload, "--board", "host"]).ends_with(0).says(&["cells on a host board", "ok"]);

@@ -46,8 +46,7 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
     }
     for set in &arguments.set {
         let (factor, values) = factor_and_values(set)?;
-        let values: Vec<toml::Value> = values.split(',').map(value).collect();
-        factors.insert(factor.into(), values.into());
+        factors.insert(factor.into(), values_of(factor, values).into());
     }
     if !factors.contains_key("file_system") {
         let board = profile(arguments.board.as_deref().unwrap_or("host"))?;
@@ -85,6 +84,14 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
 pub fn value(text: &str) -> toml::Value {
     let number = text.parse::<i64>().map(toml::Value::from);
     number.or_else(|_| text.parse::<bool>().map(toml::Value::from)).unwrap_or_else(|_| text.into())
+}
+
+/// The values of a factor that are separated by commas; a command line is one, whatever is in it.
+pub fn values_of(factor: &str, values: &str) -> Vec<toml::Value> {
+    match factor {
+        "command" => vec![values.into()],
+        _ => values.split(',').map(|text| value(text.trim())).collect(),
+    }
 }
 
 /// The two sides of `FACTOR=VALUE,...`.

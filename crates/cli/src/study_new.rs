@@ -9,6 +9,7 @@ use pocketstone_study::Study;
 use pocketstone_workload::factor::{AnyFactor, Kind};
 use pocketstone_workload::table::Name;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{BufRead, IsTerminal, Write as _};
 use std::path::Path;
 
@@ -34,7 +35,9 @@ pub fn new(arguments: &StudyNewArguments) -> Result<()> {
     let text = text(file, &board, &workload, name, &file_systems, arguments)?;
     // Whatever is wrong is said before there is a file.
     Study::parse(&file.display().to_string(), &text)?;
-    std::fs::write(file, &text).user(|| format!("cannot write {}", file.display()))
+    // It may be there by now: nothing is overwritten.
+    let written = File::create_new(file).and_then(|mut new| new.write_all(text.as_bytes()));
+    written.user(|| format!("cannot write {}", file.display()))
 }
 
 /// What the user said, or says now, or the usual.
@@ -62,8 +65,8 @@ fn text(
 ) -> Result<String> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let quoted = |text: &str| toml::Value::from(text).to_string();
-    let list = |values: &str| -> String {
-        let values: Vec<String> = values.split(',').map(|v| own_program::value(v.trim()).to_string()).collect();
+    let list = |factor: &str, values: &str| -> String {
+        let values: Vec<String> = own_program::values_of(factor, values).iter().map(toml::Value::to_string).collect();
         if values.len() == 1 { values[0].clone() } else { format!("[{}]", values.join(", ")) }
     };
     let mut text = format!(
@@ -76,7 +79,7 @@ fn text(
         quoted(board),
         arguments.repetitions.unwrap_or(own_program::REPETITIONS),
         quoted(workload),
-        list(file_systems),
+        list("file_system", file_systems),
         quoted(workload),
         file = file.display(),
     );
@@ -86,13 +89,13 @@ fn text(
         let given = set.iter().position(|(name, _)| *name == factor.name).map(|at| set.remove(at).1);
         let _ = writeln!(text, "# {}{}", factor.about, values(factor));
         let _ = match (given, factor.default) {
-            (Some(values), _) => writeln!(text, "{} = {}", factor.name, list(values)),
+            (Some(values), _) => writeln!(text, "{} = {}", factor.name, list(factor.name, values)),
             (None, Some(default)) => writeln!(text, "# {} = {}", factor.name, own_program::value(default)),
             (None, None) => writeln!(text, "{} = {}", factor.name, usual(factor)),
         };
     }
     for (name, values) in set {
-        let _ = writeln!(text, "{name} = {}", list(values));
+        let _ = writeln!(text, "{name} = {}", list(name, values));
     }
     text += "\n# To compare two values of a factor:\n# [experiment.compare]\n# factor = \"read_ahead_bytes\"\n\
              # baseline = \"128KiB\"\n# candidate = 0\n";

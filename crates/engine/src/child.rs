@@ -1,9 +1,10 @@
 //! Processes that must not outlive the one that starts them.
 
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use crate::clock::now_ns;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid};
 use std::io::Error;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 
 /// Has the kernel kill what `command` starts as soon as the thread that starts it ends: at the latest with this
 /// process, however that ends. What is started after that ends before it has begun.
@@ -20,6 +21,18 @@ pub fn end_with_this_process(command: &mut Command) {
     // SAFETY: between fork and exec it makes system calls that are async-signal-safe, allocates nothing and takes no
     // lock.
     unsafe { command.pre_exec(die_with_parent) };
+}
+
+/// Has `then` called in a thread of its own when a child has ended, with the time in ns of CLOCK_MONOTONIC. The child
+/// remains to be waited for.
+pub fn at_end(child: &Child, then: impl FnOnce(u64) + Send + 'static) {
+    // Not by a descriptor of the process: kernels of many boards are older than these.
+    let child = Pid::from_child(child);
+    std::thread::spawn(move || {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(child), how) {}
+        then(now_ns());
+    });
 }
 
 /// Lines and bytes of a program's output that a message shows at most.
@@ -50,6 +63,16 @@ mod tests {
         let mut command = Command::new("true");
         end_with_this_process(&mut command);
         assert!(command.status().unwrap().success());
+    }
+
+    #[test]
+    fn the_end_of_a_child_is_told_and_the_child_is_there_yet() {
+        let mut child = Command::new("sleep").arg("0.2").spawn().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let begin = now_ns();
+        at_end(&child, move |end_ns| tell.send(end_ns).unwrap());
+        assert!(told.recv().unwrap() - begin >= 100_000_000);
+        assert!(child.wait().unwrap().success());
     }
 
     #[test]

@@ -3,13 +3,12 @@
 //! The process is there, with its number, before the command runs: probes are armed for it. It is the runner's program
 //! until it is let go, and then, by exec(2), the shell that runs the command line.
 
-use crate::child::{how_it_ended, last_words};
+use crate::child::{at_end, how_it_ended, last_words};
 use crate::clock::now_ns;
 use pocketstone_core::database::Usage;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
@@ -17,6 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// Bytes of the end of its output that are kept.
@@ -105,28 +105,23 @@ impl Waiting {
     /// # Errors
     /// `ErrorKind::Board` if it takes longer than `limit`: it is killed then.
     pub fn go(&mut self, limit: Duration) -> Result<(u64, u64)> {
-        let failed = || "cannot wait for the command".to_owned();
-        let end = pidfd_open(pid(&self.child)?, PidfdFlags::empty()).board(failed)?;
+        let (tell, ended) = channel();
+        // Nobody may be interested any more when it has been killed.
+        at_end(&self.child, move |end_ns| {
+            let _ = tell.send(end_ns);
+        });
         let start_ns = now_ns();
         if let Some(mut gate) = self.gate.take() {
             gate.write_all(b"\n").board(|| "the process in front of the command has ended".into())?;
         }
-        let limit_spec = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
-        let ready = loop {
-            match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&limit_spec)) {
-                Err(rustix::io::Errno::INTR) => {}
-                ready => break ready.board(failed)?,
+        match ended.recv_timeout(limit) {
+            Ok(end_ns) => Ok((start_ns, end_ns)),
+            Err(_) => {
+                let (seconds, said) = (limit.as_secs(), self.said());
+                let error = Error::board(format!("the command did not end within {seconds} s and was killed{said}"));
+                Err(error.hint("give it less to do"))
             }
-        };
-        if ready == 0 {
-            let seconds = limit.as_secs();
-            return Err(Error::board(format!(
-                "the command did not end within {seconds} s and was killed{}",
-                self.said()
-            ))
-            .hint("give it less to do"));
         }
-        Ok((start_ns, now_ns()))
     }
 
     /// What it did. Whatever it left running in its process group is killed.

@@ -15,7 +15,7 @@ mod populate;
 mod run;
 mod tree;
 
-pub use child::end_with_this_process;
+pub use child::{at_end, end_with_this_process};
 pub use clock::now_ns;
 pub use executor::Executor;
 pub use in_process::{InProcess, ScmfsMap, ScmfsTree, VolumeFile, VolumeTree, Yaffs2Tree, open_scmfs};

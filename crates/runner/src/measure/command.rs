@@ -29,7 +29,7 @@ pub fn unpack(home: &Home, archive: Option<&Path>) -> Result<()> {
     empty_folder(&folder)?;
     let Some(archive) = archive else { return Ok(()) };
     // A virtual board has it as a part of busybox alone.
-    let tar = |program: &mut Command| program.arg("-xf").arg(archive).arg("-C").arg(&folder).output();
+    let tar = |program: &mut Command| program.arg("-xpf").arg(archive).arg("-C").arg(&folder).output();
     let done = match tar(&mut Command::new("tar")) {
         Err(error) if error.kind() == ErrorKind::NotFound => tar(Command::new("/bin/busybox").arg("tar")),
         done => done,

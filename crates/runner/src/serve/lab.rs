@@ -3,7 +3,6 @@
 use pocketstone_core::Result;
 use pocketstone_core::frame::{BEAT, Frame, Frames, SILENCE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io::{stdin, stdout};
 use std::process::Child;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -74,13 +73,9 @@ impl Lab {
 
     /// Has the end of a child be an event. The child remains to be waited for.
     pub fn await_end(&self, child: &Child) {
-        // Not by a descriptor of the process: kernels of many boards are older than these.
-        let (child, ended) = (Pid::from_child(child), self.sender.clone());
-        std::thread::spawn(move || {
-            let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(child), how) {}
-            let _ = ended.send(Event::Ended);
-        });
+        let ended = self.sender.clone();
+        // The runner itself may be about to end.
+        pocketstone_engine::at_end(child, move |_| drop(ended.send(Event::Ended)));
     }
 }
 
