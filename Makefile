@@ -65,10 +65,12 @@ setup-run:
 setup-test:
 	@scripts/setup test
 	@scripts/suites
+	@scripts/phone
 
 setup-torture:
 	@scripts/setup torture
 	@scripts/suites
+	@scripts/phone
 
 build:
 	$(call beside_java,cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner -p pocketstone-preload)

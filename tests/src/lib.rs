@@ -3,6 +3,7 @@
 pub mod command;
 pub mod jffs2;
 pub mod mounted;
+pub mod network;
 pub mod results;
 pub mod suites;
 

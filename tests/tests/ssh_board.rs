@@ -3,6 +3,7 @@
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Skip, or_skip, program};
 use pocketstone_tests::command::{Process, Ran, lab, pocketstone, run, write};
+use pocketstone_tests::network::Network;
 use pocketstone_tests::results;
 use rustix::process::Signal;
 use std::fs;
@@ -36,24 +37,7 @@ operations = 40
 struct Far {
     home: TempDir,
     /// Holds its network, so that boards of other tests are other machines; where this user may make one.
-    network: Option<Child>,
-}
-
-impl Drop for Far {
-    fn drop(&mut self) {
-        if let Some(network) = &mut self.network {
-            let _ = network.kill();
-            let _ = network.wait();
-        }
-    }
-}
-
-/// A process with a network of its own.
-fn network() -> Child {
-    let child = Command::new("unshare").args(["--net", "sleep", "1000"]).spawn().expect("unshare runs");
-    let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-    until("the network is there", || of(&child.id().to_string()).is_some_and(|net| Some(net) != of("self")));
-    child
+    _network: Option<Network>,
 }
 
 impl Far {
@@ -83,8 +67,8 @@ impl Far {
             ),
         );
         let user = String::from_utf8(Command::new("id").arg("-un").output().expect("id").stdout).expect("a name");
-        let network = rustix::process::geteuid().is_root().then(network);
-        let enter = network.as_ref().map(|child| format!("nsenter --net=/proc/{}/ns/net ", child.id()));
+        let network = rustix::process::geteuid().is_root().then(Network::new);
+        let enter = network.as_ref().map(|network| format!("{} ", network.enter()));
         let enter = enter.unwrap_or_default();
         let proxy = format!("{enter}{} -i -f {at}/sshd.config -E {at}/sshd.log", sshd.display());
         write(
@@ -96,7 +80,7 @@ impl Far {
                 user.trim()
             ),
         );
-        let far = Far { home, network };
+        let far = Far { home, _network: network };
         far.profile("far.toml", &far.folder());
         Ok(far)
     }

@@ -127,11 +127,14 @@ impl Board {
                     self.transport.lost(attempt, &failed.error);
                     attempt += 1;
                 }
-                Ok(mut measured) if attempt > 1 => {
-                    measured.outcome.facts.insert("board.attempt".into(), attempt.to_string());
+                Ok(mut measured) => {
+                    if attempt > 1 {
+                        measured.outcome.facts.insert("board.attempt".into(), attempt.to_string());
+                    }
+                    measured.outcome.facts.extend(self.transport.conditions());
                     break Ok(measured);
                 }
-                done => break done,
+                failed => break failed,
             }
         };
         self.transport.clean(&plan);
@@ -147,6 +150,7 @@ impl Board {
             }
             after = &[];
         }
+        self.transport.await_fitness()?;
         self.ordered(after, Order::Measure { plan: Box::new(plan.clone()) }, read_measured)
     }
 

@@ -1,5 +1,5 @@
 //! Boards: machines that execute plans. A [`Board`] uses a [`transport`]: to this machine, to one in
-//! QEMU, or to one that ssh reaches.
+//! QEMU, or to one that ssh or adb reaches.
 
 mod board;
 mod cache;
@@ -11,8 +11,8 @@ mod measured;
 mod orders;
 mod profile;
 mod qemu;
+mod remote;
 mod squashfs;
-mod ssh;
 pub mod transport;
 mod wire;
 
@@ -22,12 +22,14 @@ pub use compiled::{Compiled, compiler_for};
 pub use context::BoardContext;
 pub use measured::{Console, Failed, Measured};
 pub use orders::{TRACES, archive_file, trace_file};
-pub use profile::{HostProfile, KINDS, Kind, NandProfile, Profile, ProfileKind, SshProfile, VirtualProfile, list};
+pub use profile::{
+    AdbProfile, HostProfile, KINDS, Kind, NandProfile, Profile, ProfileKind, SshProfile, VirtualProfile, list,
+};
 
 use here::Here;
 use pocketstone_core::Result;
 use qemu::Qemu;
-use ssh::Ssh;
+use remote::Remote;
 use transport::Transport;
 
 /// Opens the board of a profile. With `cold`, every state is recreated from a boot.
@@ -37,7 +39,8 @@ use transport::Transport;
 pub fn open(profile: &Profile, cold: bool, context: &BoardContext) -> Result<Board> {
     let transport: Box<dyn Transport> = match &profile.kind {
         ProfileKind::Host(host) => Box::new(Here::open(host, context)?),
-        ProfileKind::Ssh(board) => Box::new(Ssh::open(&profile.name, board, context)?),
+        ProfileKind::Ssh(board) => Box::new(Remote::by_ssh(&profile.name, board, context)?),
+        ProfileKind::Adb(phone) => Box::new(Remote::by_adb(&profile.name, phone, context)?),
         ProfileKind::Virtual(machine) => Box::new(Qemu::open(&profile.name, machine, cold, context)?),
     };
     Board::new(&profile.name, transport)

@@ -27,6 +27,8 @@ pub enum ProfileKind {
     Host(HostProfile),
     /// A machine that ssh reaches.
     Ssh(SshProfile),
+    /// A phone that adb reaches.
+    Adb(AdbProfile),
     /// A machine in QEMU.
     Virtual(Box<VirtualProfile>),
 }
@@ -76,9 +78,9 @@ pub struct SshProfile {
     /// Options for ssh in front of it, such as `["-F", "/home/me/lab.config"]`.
     #[serde(default)]
     pub options: Vec<String>,
-    /// The folder on the board for the runner and its files.
-    #[serde(default = "usual_folder")]
-    pub folder: String,
+    /// The folder on the board for the runner and its files; `None`: one in /var/tmp.
+    #[serde(default)]
+    pub folder: Option<String>,
     /// What the runner is started with to have more rights, such as `["sudo", "-n"]`.
     #[serde(default)]
     pub r#become: Vec<String>,
@@ -87,8 +89,56 @@ pub struct SshProfile {
     pub directory: Option<PathBuf>,
 }
 
-fn usual_folder() -> String {
-    "/var/tmp/pocketstone-runner".to_owned()
+/// Settings of a phone that adb reaches.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdbProfile {
+    #[serde(rename = "kind", skip_serializing)]
+    _kind: String,
+    #[serde(rename = "description", default, skip_serializing)]
+    _description: String,
+    /// The phone, as `adb devices` has it, or HOST:PORT of one that is reached by the network.
+    pub serial: String,
+    /// The folder on the phone for the runner and its files; `None`: one in /data/local/tmp.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// What the runner is started with to have more rights, such as `["su", "0"]`.
+    #[serde(default)]
+    pub r#become: Vec<String>,
+    /// Directory on the phone of target files; `None`: a folder in `folder`.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// Cells wait until the battery is at least so full.
+    #[serde(default)]
+    pub battery_least_percent: Option<u32>,
+    /// Cells wait until the battery is at most so warm.
+    #[serde(default)]
+    pub temperature_most_c: Option<f64>,
+}
+
+/// Where the files of a board behind ssh or adb are, and with which rights they are used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Place {
+    /// The folder for the runner and its files; `None`: the usual one.
+    pub folder: Option<String>,
+    /// What the runner is started with to have more rights.
+    pub r#become: Vec<String>,
+    /// Directory of target files; `None`: a folder in that folder.
+    pub directory: Option<PathBuf>,
+}
+
+impl SshProfile {
+    /// Where its files are.
+    pub fn place(&self) -> Place {
+        Place { folder: self.folder.clone(), r#become: self.r#become.clone(), directory: self.directory.clone() }
+    }
+}
+
+impl AdbProfile {
+    /// Where its files are.
+    pub fn place(&self) -> Place {
+        Place { folder: self.folder.clone(), r#become: self.r#become.clone(), directory: self.directory.clone() }
+    }
 }
 
 /// Settings of a virtual board.
@@ -217,7 +267,7 @@ impl Profile {
         match self.kind {
             ProfileKind::Virtual(_) => &KINDS[0],
             // What a study says of this machine is right for any other that is no board of ours.
-            ProfileKind::Host(_) | ProfileKind::Ssh(_) => &KINDS[1],
+            ProfileKind::Host(_) | ProfileKind::Ssh(_) | ProfileKind::Adb(_) => &KINDS[1],
         }
     }
 
@@ -227,6 +277,7 @@ impl Profile {
             ProfileKind::Virtual(_) => "virtual",
             ProfileKind::Host(_) => "host",
             ProfileKind::Ssh(_) => "ssh",
+            ProfileKind::Adb(_) => "adb",
         }
     }
 
@@ -234,7 +285,7 @@ impl Profile {
     pub fn chip_bytes(&self) -> Option<u64> {
         match &self.kind {
             ProfileKind::Virtual(machine) => machine.nand.as_ref()?.bytes(),
-            ProfileKind::Host(_) | ProfileKind::Ssh(_) => None,
+            ProfileKind::Host(_) | ProfileKind::Ssh(_) | ProfileKind::Adb(_) => None,
         }
     }
 
@@ -277,6 +328,7 @@ impl Profile {
         let kind = match head.kind.as_str() {
             "host" => ProfileKind::Host(toml::from_str(text).map_err(read)?),
             "ssh" => ProfileKind::Ssh(toml::from_str(text).map_err(read)?),
+            "adb" => ProfileKind::Adb(toml::from_str(text).map_err(read)?),
             "virtual" => {
                 let machine: VirtualProfile = toml::from_str(text).map_err(read)?;
                 if machine.kernel.package.is_some() == machine.kernel.image.is_some() {
@@ -286,9 +338,11 @@ impl Profile {
             }
             "model" => {
                 let error = Error::user(format!("`{name}` is a device model, on which nothing runs"));
-                return Err(error.hint("use it as the device of a replay; a board has kind `host`, `ssh` or `virtual`"));
+                return Err(
+                    error.hint("use it as the device of a replay; a board has kind `host`, `ssh`, `adb` or `virtual`")
+                );
             }
-            other => return Err(Error::user(format!("kind `{other}` is none of `host`, `ssh` and `virtual`"))),
+            other => return Err(Error::user(format!("kind `{other}` is none of `host`, `ssh`, `adb` and `virtual`"))),
         };
         Ok(Profile { name: name.to_owned(), description: head.description, kind, text: text.to_owned() })
     }

@@ -86,6 +86,19 @@ pub trait Transport: Send + Sync {
         Ok(None)
     }
 
+    /// Waits until the machine is fit to be measured.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not become so, or does not answer; `ErrorKind::Interrupted`.
+    fn await_fitness(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Facts about the machine at the end of a cell.
+    fn conditions(&self) -> Facts {
+        Facts::new()
+    }
+
     /// Completes a volume with the machine's defaults.
     ///
     /// # Errors

@@ -454,18 +454,21 @@ pub struct BoardAddArguments {
     /// The name to give to it
     pub name: String,
     /// The host, as ssh and ~/.ssh/config know it, such as root@192.168.1.7
-    #[arg(long, value_name = "HOST")]
-    pub ssh: String,
+    #[arg(long, value_name = "HOST", required_unless_present = "adb")]
+    pub ssh: Option<String>,
+    /// The phone, as `adb devices` has it, or HOST:PORT
+    #[arg(long, value_name = "SERIAL", conflicts_with_all = ["ssh", "ssh_options"])]
+    pub adb: Option<String>,
     /// An option for ssh, such as -p2222; repeatable
     #[arg(long = "ssh-option", value_name = "OPTION", allow_hyphen_values = true)]
     pub ssh_options: Vec<String>,
-    /// Folder on the board for the runner [default: /var/tmp/pocketstone-runner]
+    /// Folder on the board for the runner [default: /var/tmp/pocketstone-runner, on phones in /data/local/tmp]
     #[arg(long, value_name = "DIR")]
     pub folder: Option<String>,
     /// Directory on the board whose file system is measured [default: a folder in that folder]
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// What starts the runner with more rights, such as "sudo -n"
+    /// What starts the runner with more rights, such as "sudo -n" or, on a rooted phone, "su 0"
     #[arg(long = "become", value_name = "COMMAND")]
     pub r#become: Option<String>,
     /// Replace an existing profile of that name

@@ -31,9 +31,13 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
         return Err(Error::user(format!("there is a board `{name}` already")).hint("choose another name, or --force"));
     }
     let mut profile = toml::Table::new();
-    profile.insert("kind".into(), "ssh".into());
-    profile.insert("description".into(), format!("{} by ssh", arguments.ssh).into());
-    profile.insert("host".into(), arguments.ssh.clone().into());
+    let (kind, key, value) = match (&arguments.ssh, &arguments.adb) {
+        (_, Some(serial)) => ("adb", "serial", serial.clone()),
+        (host, None) => ("ssh", "host", host.clone().unwrap_or_default()),
+    };
+    profile.insert("kind".into(), kind.into());
+    profile.insert("description".into(), format!("{value} by {kind}").into());
+    profile.insert(key.into(), value.into());
     if !arguments.ssh_options.is_empty() {
         profile.insert("options".into(), arguments.ssh_options.clone().into());
     }

@@ -99,16 +99,11 @@ pub fn abilities() -> BTreeMap<String, Option<Failure>> {
         Some(Unavailable { what: Quantity::Energy, why, cure }) => Err(Error::board(why).hint(cure)),
         _ => Ok(()),
     };
-    let caches = fs::OpenOptions::new().write(true).open("/proc/sys/vm/drop_caches");
-    let caches = caches.board(|| "caches are not this user's to drop".into()).map(drop).map_err(|e| {
-        e.hint("only pages of the measured files are evicted; log in as root, or set `become` in the board's profile")
-    });
     [
         ("flash operations", first_nand().map(drop)),
         ("kernel tracing", ensure_tracefs()),
         ("processor frequencies", frequencies),
         ("power meters", meters),
-        ("dropping all caches", caches),
     ]
     .map(|(name, attempt)| (name.to_owned(), attempt.err().as_ref().map(Failure::from)))
     .into()

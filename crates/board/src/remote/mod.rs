@@ -1,11 +1,16 @@
-//! A Linux board that ssh reaches.
+//! A board behind a program that runs commands there: ssh or adb.
+
+mod adb;
+mod client;
+mod ssh;
 
 use crate::here::runner_beside_command;
 use crate::orders::{OURS, introduced, introduction, put, read_response};
-use crate::profile::SshProfile;
+use crate::profile::{AdbProfile, Place, SshProfile};
 use crate::transport::{Offer, Transport};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
+use client::{Client, ask, quoted};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, SILENCE};
@@ -16,35 +21,17 @@ use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// ssh itself asks nobody anything, notices a board that is gone within 15 s, and has a connection of its own: one
-/// that is shared ends when its owner wants.
-const OPTIONS: [&str; 15] = [
-    "-T",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=10",
-    "-o",
-    "ServerAliveInterval=5",
-    "-o",
-    "ServerAliveCountMax=3",
-    "-o",
-    "LogLevel=ERROR",
-    "-o",
-    "ControlMaster=no",
-    "-o",
-    "ControlPath=none",
-];
-
 /// The way to a board.
-pub struct Ssh {
+pub struct Remote {
     name: String,
-    profile: SshProfile,
+    client: Box<dyn Client>,
+    /// Its folder for the runner and its files.
+    folder: String,
+    place: Place,
     context: BoardContext,
     /// The runner's path there.
     runner: String,
@@ -59,61 +46,59 @@ struct Kept {
     lost: bool,
 }
 
-impl Ssh {
+impl Remote {
+    /// A Linux board that ssh reaches.
+    ///
+    /// # Errors
+    /// As [`Remote::open`].
+    pub fn by_ssh(name: &str, profile: &SshProfile, context: &BoardContext) -> Result<Remote> {
+        Remote::open(name, Box::new(ssh::Ssh::new(name, profile)?), profile.place(), context)
+    }
+
+    /// An Android phone that adb reaches.
+    ///
+    /// # Errors
+    /// As [`Remote::open`].
+    pub fn by_adb(name: &str, profile: &AdbProfile, context: &BoardContext) -> Result<Remote> {
+        Remote::open(name, Box::new(adb::Adb::new(name, profile)?), profile.place(), context)
+    }
+
     /// The way to a board: puts the runner there, if it is not there yet.
     ///
     /// # Errors
     /// `ErrorKind::User` for a profile that cannot be; `ErrorKind::Board` if the board cannot be reached, or the runner
     /// cannot run there.
-    pub fn open(name: &str, profile: &SshProfile, context: &BoardContext) -> Result<Ssh> {
-        let folder = &profile.folder;
+    fn open(name: &str, client: Box<dyn Client>, place: Place, context: &BoardContext) -> Result<Remote> {
+        let folder = place.folder.clone().unwrap_or_else(|| client.folder().to_owned());
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
         if !folder.starts_with('/') || !folder.chars().all(plain) {
             return Err(Error::user(format!("`folder` of {name} is {folder:?}"))
                 .hint("name a folder on the board from its root, of letters, digits and ./_-+@ only"));
         }
-        if profile.host.starts_with('-') {
-            let error = Error::user(format!("`host` of {name} is {:?}", profile.host));
-            return Err(error.hint("name a host as ssh_config(5) knows it; options of ssh go into `options`"));
-        }
-        let mut ssh = Ssh {
+        let mut remote = Remote {
             name: name.to_owned(),
-            profile: profile.clone(),
+            client,
+            folder,
+            place,
             context: context.clone(),
             runner: String::new(),
             connection: Mutex::default(),
         };
-        ssh.runner = ssh.place()?;
-        Ok(ssh)
+        remote.runner = remote.put_runner()?;
+        Ok(remote)
     }
 
-    /// A command on the board; `line` is for its shell.
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new("ssh");
-        command.args(OPTIONS).args(&self.profile.options).arg(&self.profile.host).arg(line);
-        command
-    }
-
-    /// Runs a command on the board; its output.
-    fn ask(&self, line: &str, input: Stdio) -> Result<String> {
-        let output = self.command(line).stdin(input).output();
-        let output =
-            output.board(|| "cannot start ssh".into()).map_err(|e| e.hint("apt-get install openssh-client"))?;
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        match (output.status.success(), output.status.code()) {
-            (true, _) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            // What ssh itself fails with.
-            (false, Some(255)) => Err(Error::board(format!("cannot reach {}: {said}", self.profile.host))
-                .hint(format!("try it by hand: ssh {} true", self.profile.host))),
-            (false, _) => Err(Error::board(format!("a command on {} failed: {said}", self.profile.host))),
-        }
+    /// Runs a line in the board's shell; its output.
+    fn ask(&self, line: &str, input: Option<File>) -> Result<String> {
+        ask(&*self.client, line, input, &self.context)
     }
 
     /// Puts a runner on the board that runs there; its path.
-    fn place(&self) -> Result<String> {
-        (self.context.progress)(&format!("connecting to {}", self.profile.host));
+    fn put_runner(&self) -> Result<String> {
+        (self.context.progress)(&format!("connecting to {}", self.client.board()));
+        self.client.prepare(&self.context)?;
         // A shell may say something before: the last line counts.
-        let said = self.ask("uname -m", Stdio::null())?;
+        let said = self.ask("uname -m", None)?;
         let machine = said.lines().last().unwrap_or_default().trim().to_owned();
         // The one beside this command saves a compilation, where it runs.
         if machine == std::env::consts::ARCH {
@@ -127,9 +112,9 @@ impl Ssh {
     }
 
     fn runs(&self, path: &str) -> Result<()> {
-        let folder = &self.profile.folder;
-        self.ask(&format!("{path} version"), Stdio::null()).map(drop).map_err(|e| {
-            Error::board(format!("the runner does not run in {folder} on {}", self.profile.host))
+        let folder = &self.folder;
+        self.ask(&format!("{path} version"), None).map(drop).map_err(|e| {
+            Error::board(format!("the runner does not run in {folder} on {}", self.client.board()))
                 .because(e)
                 .hint("the folder's file system may be mounted noexec: set `folder` in the board's profile")
         })
@@ -139,25 +124,25 @@ impl Ssh {
     fn push(&self, program: &Path) -> Result<String> {
         let bytes = fs::read(program).board(|| format!("cannot read {}", program.display()))?;
         let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        let folder = &self.profile.folder;
+        let folder = &self.folder;
         let path = format!("{folder}/runner-{digest}");
         // It is obeyed by whoever runs it: nobody else may have put it there, nor be able to.
         let line = format!(
             "umask 077; mkdir -p {folder} && test -O {folder} && \
              case \"$(ls -ld {folder})\" in d????-??-*) ;; *) echo 'others may write to it' >&2; exit 1;; esac && \
-             if echo '{digest}  {path}' | sha256sum -c > /dev/null 2>&1; then echo there; fi"
+             case \"$(sha256sum < {path} 2>/dev/null)\" in {digest}*) echo there;; esac"
         );
-        let there = self.ask(&line, Stdio::null()).map_err(|e| {
+        let there = self.ask(&line, None).map_err(|e| {
             e.hint(format!(
                 "{folder} must be a folder of the user that logs in, which nobody else may write to; set `folder` in \
                  the board's profile"
             ))
         })?;
         if there.lines().last() != Some("there") {
-            (self.context.progress)(&format!("copying the runner to {}", self.profile.host));
+            (self.context.progress)(&format!("copying the runner to {}", self.client.board()));
             let line = format!(
-                "cat > {path}.$$ && echo \"{digest}  {path}.$$\" | sha256sum -c > /dev/null && chmod 700 {path}.$$ && \
-                 mv {path}.$$ {path} || {{ rm -f {path}.$$; exit 1; }}"
+                "cat > {path}.$$; case \"$(sha256sum < {path}.$$)\" in {digest}*) chmod 700 {path}.$$ && \
+                 mv {path}.$$ {path};; *) rm -f {path}.$$; exit 1;; esac"
             );
             let input = File::open(program).board(|| format!("cannot read {}", program.display()))?;
             self.ask(&line, input.into()).map_err(|e| {
@@ -172,10 +157,16 @@ impl Ssh {
 
     /// Has a runner serve, which waits for the end of another one for so long.
     fn connect(&self, patience: Duration) -> Result<Connection, Failed> {
-        let words: Vec<String> = self.profile.r#become.iter().map(|word| quoted(word)).collect();
-        let serve = format!("{} serve {} {}", self.runner, self.profile.folder, patience.as_secs());
+        if patience > Duration::ZERO {
+            self.client.prepare(&self.context)?;
+        }
+        let words: Vec<String> = self.place.r#become.iter().map(|word| quoted(word)).collect();
+        // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found.
+        let beside = Path::new(&self.folder).parent().unwrap_or(Path::new("/")).display();
+        let temporary = if self.client.has_tmp() { String::new() } else { format!("env TMPDIR={beside} ") };
+        let serve = format!("{temporary}{} serve {} {}", self.runner, self.folder, patience.as_secs());
         let line = format!("exec {} {serve}", words.join(" "));
-        Connection::open(self.command(&line), &self.context)
+        Connection::open(self.client.command(&line), &self.context)
     }
 
     /// Carries out an order that needs nothing beside it, and reads the reply.
@@ -187,7 +178,7 @@ impl Ssh {
     }
 }
 
-impl Transport for Ssh {
+impl Transport for Remote {
     fn describe(&self) -> Description {
         let capabilities = Capabilities {
             disposable: false,
@@ -203,10 +194,11 @@ impl Transport for Ssh {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let mut facts = introduced(self.simple(introduction(Path::new(&self.profile.folder).join("empty")))?)?;
+        let mut facts = introduced(self.simple(introduction(Path::new(&self.folder).join("empty")))?)?;
         let beat = BEAT.as_secs().to_string();
-        let own = [("board.name", &self.name), ("board.host", &self.profile.host), ("board.heartbeat_s", &beat)];
-        facts.extend(own.map(|(name, value)| (name.to_owned(), value.clone())));
+        let own = [("board.name", &*self.name), ("board.host", self.client.board()), ("board.heartbeat_s", &beat)];
+        facts.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        facts.extend(self.client.facts(&self.context)?);
         Ok(facts)
     }
 
@@ -214,7 +206,7 @@ impl Transport for Ssh {
         match volume.medium {
             Medium::Directory => Ok(Offer::Sure),
             _ if volume.volatile() => Ok(Offer::Try),
-            _ => Err(Error::board(format!("{} is not measured on boards that ssh reaches", volume.name()))
+            _ => Err(Error::board(format!("{} is not measured on boards that ssh or adb reaches", volume.name()))
                 .hint("mount it on the board and name its folder in the profile: directory = \"/mnt/flash\"")),
         }
     }
@@ -243,12 +235,21 @@ impl Transport for Ssh {
         Ok(())
     }
 
+    fn await_fitness(&self) -> Result<()> {
+        self.client.await_fitness(&self.context)
+    }
+
+    fn conditions(&self) -> Facts {
+        // What a board says beside its results is worth no result.
+        self.client.conditions(&self.context).unwrap_or_default()
+    }
+
     fn resolve(&self, volume: &Volume) -> Result<Volume> {
         if volume.medium != Medium::Directory {
             return Ok(volume.clone());
         }
-        let usual = || Path::new(&self.profile.folder).join("volume");
-        let named = volume.directory.clone().or_else(|| self.profile.directory.clone());
+        let usual = || Path::new(&self.folder).join("volume");
+        let named = volume.directory.clone().or_else(|| self.place.directory.clone());
         Ok(Volume { directory: Some(named.unwrap_or_else(usual)), ..volume.clone() })
     }
 
@@ -269,9 +270,4 @@ impl Transport for Ssh {
         // The next cell's preparation would do it as well.
         let _ = self.simple(Order::Exec { argv });
     }
-}
-
-/// A word as the board's shell takes it as it is.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

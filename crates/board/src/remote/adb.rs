@@ -1,0 +1,210 @@
+//! An Android phone that adb reaches.
+
+use super::client::{Client, ask, run};
+use crate::BoardContext;
+use crate::profile::AdbProfile;
+use pocketstone_core::outcome::Facts;
+use pocketstone_core::{Error, Result};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long adb's own server may take to answer.
+const SERVER_LIMIT: Duration = Duration::from_secs(20);
+/// How often a phone is looked at that is too warm or whose battery is too low, and how long altogether.
+const LOOK: Duration = Duration::from_secs(10);
+const UNFIT_LIMIT: Duration = Duration::from_secs(3600);
+/// What is asked of the phone, and the fact that it becomes.
+const PROPERTIES: [(&str, &str); 6] = [
+    ("ro.product.manufacturer", "android.manufacturer"),
+    ("ro.product.model", "android.model"),
+    ("ro.build.version.release", "android.release"),
+    ("ro.build.version.sdk", "android.api"),
+    ("ro.build.fingerprint", "android.fingerprint"),
+    ("ro.build.type", "android.build"),
+];
+const CURE: &str = "apt-get install adb";
+
+/// The system's adb.
+pub struct Adb {
+    profile: AdbProfile,
+}
+
+impl Adb {
+    /// The way to the phone `name`.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` for a profile that cannot be.
+    pub fn new(name: &str, profile: &AdbProfile) -> Result<Adb> {
+        if profile.serial.is_empty() || profile.serial.starts_with('-') {
+            let error = Error::user(format!("`serial` of {name} is {:?}", profile.serial));
+            return Err(error.hint("name the phone as `adb devices` does"));
+        }
+        Ok(Adb { profile: profile.clone() })
+    }
+
+    /// The battery, as `dumpsys battery` has it. A phone that does not say has none.
+    fn battery(&self, context: &BoardContext) -> Result<Battery> {
+        ask(self, "dumpsys battery 2>/dev/null || true", None, context).map(|text| Battery::parse(&text))
+    }
+
+    /// Why the phone is not fit to be measured now, if it is not.
+    fn unfit(&self, battery: &Battery) -> Option<String> {
+        let (least, most) = (self.profile.battery_least_percent, self.profile.temperature_most_c);
+        match (battery.level_percent, battery.temperature_c) {
+            (Some(level), _) if least.is_some_and(|least| level < least) => {
+                Some(format!("its battery is at {level} %"))
+            }
+            (_, Some(now)) if most.is_some_and(|most| now > most) => Some(format!("it is {now} °C warm")),
+            (None, _) if least.is_some() => Some("it does not tell how full its battery is".into()),
+            (_, None) if most.is_some() => Some("it does not tell how warm it is".into()),
+            _ => None,
+        }
+    }
+}
+
+impl Client for Adb {
+    fn board(&self) -> &str {
+        &self.profile.serial
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new("adb");
+        command.args(["-s", &self.profile.serial, "shell", "-T", line]);
+        command
+    }
+
+    fn cure(&self) -> &'static str {
+        CURE
+    }
+
+    fn by_hand(&self) -> String {
+        format!("adb -s {} shell true", self.profile.serial)
+    }
+
+    fn folder(&self) -> &'static str {
+        // In what alone adb's user may write to and run programs from.
+        "/data/local/tmp/pocketstone-runner"
+    }
+
+    fn has_tmp(&self) -> bool {
+        false
+    }
+
+    fn prepare(&self, context: &BoardContext) -> Result<()> {
+        let adb = |arguments: &[&str]| {
+            let mut command = Command::new("adb");
+            command.args(arguments);
+            run(command, None, SERVER_LIMIT, CURE, context)
+        };
+        // Not by the first command itself: a server that hangs is told apart.
+        adb(&["start-server"])?;
+        if self.profile.serial.contains(':') {
+            // By the network: a connection that has gone stale would stay so.
+            adb(&["disconnect", &self.profile.serial])?;
+            adb(&["connect", &self.profile.serial])?;
+        }
+        Ok(())
+    }
+
+    fn await_fitness(&self, context: &BoardContext) -> Result<()> {
+        if self.profile.battery_least_percent.is_none() && self.profile.temperature_most_c.is_none() {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        loop {
+            let Some(why) = self.unfit(&self.battery(context)?) else { return Ok(()) };
+            if begin.elapsed() >= UNFIT_LIMIT {
+                let error = Error::board(format!("{} is not fit to be measured: {why}", self.profile.serial));
+                return Err(error.hint(
+                    "charge it, let it cool, or change `battery_least_percent` and \
+                                       `temperature_most_c` in its profile",
+                ));
+            }
+            (context.progress)(&format!("waiting for {}: {why}", self.profile.serial));
+            let until = Instant::now() + LOOK;
+            while Instant::now() < until {
+                context.check()?;
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+
+    fn facts(&self, context: &BoardContext) -> Result<Facts> {
+        let line: Vec<String> = PROPERTIES.iter().map(|(name, _)| format!("echo \"$(getprop {name})\"")).collect();
+        let said = ask(self, &line.join("; "), None, context)?;
+        let facts = said.lines().map(str::trim).zip(PROPERTIES).filter(|(value, _)| !value.is_empty());
+        Ok(facts.map(|(value, (_, fact))| (fact.to_owned(), value.to_owned())).collect())
+    }
+
+    fn conditions(&self, context: &BoardContext) -> Result<Facts> {
+        let battery = self.battery(context)?;
+        let thermal = ask(self, "dumpsys thermalservice 2>/dev/null || true", None, context)?;
+        let values = [
+            ("battery.level_percent", battery.level_percent.map(|percent| percent.to_string())),
+            ("battery.temperature_c", battery.temperature_c.map(|c| c.to_string())),
+            ("battery.charging", battery.charging.map(|charging| charging.to_string())),
+            ("thermal.status", value(&thermal, "Thermal Status").map(str::to_owned)),
+        ];
+        Ok(values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+    }
+}
+
+/// What a phone says of its battery.
+#[derive(Debug, Default, PartialEq)]
+struct Battery {
+    level_percent: Option<u32>,
+    temperature_c: Option<f64>,
+    charging: Option<bool>,
+}
+
+impl Battery {
+    /// Source of the form: BatteryService.java of AOSP; the temperature is in tenths of a degree, and a status of 2 is
+    /// BatteryManager's BATTERY_STATUS_CHARGING.
+    fn parse(text: &str) -> Battery {
+        Battery {
+            level_percent: value(text, "level").and_then(|level| level.parse().ok()),
+            temperature_c: value(text, "temperature").and_then(|t| t.parse::<i32>().ok()).map(|t| f64::from(t) / 10.0),
+            charging: value(text, "status").map(|status| status == "2"),
+        }
+    }
+}
+
+/// The value of the first line `NAME: VALUE`.
+fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = text.lines().filter_map(|line| line.trim().split_once(':'));
+    lines.find(|(found, _)| *found == name).map(|(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In the form in which Android 13 says it, with the lines that might mislead.
+    const BATTERY: &str = "Current Battery Service state:\n  AC powered: false\n  USB powered: true\n  \
+         Max charging current: 500000\n  status: 2\n  health: 2\n  present: true\n  level: 85\n  scale: 100\n  \
+         voltage: 4301\n  temperature: 281\n  technology: Li-ion\n";
+
+    #[test]
+    fn a_battery_is_read_and_what_it_does_not_say_is_unknown() {
+        let read = Battery { level_percent: Some(85), temperature_c: Some(28.1), charging: Some(true) };
+        assert_eq!(Battery::parse(BATTERY), read);
+        assert_eq!(Battery::parse(&BATTERY.replace("status: 2", "status: 3")).charging, Some(false));
+        assert_eq!(Battery::parse("Can't find service: battery\n"), Battery::default());
+        assert_eq!(value("Thermal Status: 1\nCached temperatures:\n", "Thermal Status"), Some("1"));
+    }
+
+    #[test]
+    fn a_phone_is_fit_within_what_its_profile_allows() {
+        let text = "kind = \"adb\"\nserial = \"x\"\nbattery_least_percent = 30\ntemperature_most_c = 30\n";
+        let adb = Adb::new("x", &toml::from_str(text).unwrap()).unwrap();
+        let fit = |level_percent, temperature_c| {
+            let battery = Battery { level_percent, temperature_c, charging: None };
+            adb.unfit(&battery).is_none()
+        };
+        assert!(fit(Some(30), Some(30.0)));
+        assert!(!fit(Some(29), Some(25.0)) && !fit(Some(80), Some(30.1)));
+        assert!(!fit(None, Some(25.0)) && !fit(Some(80), None));
+        let free = Adb::new("x", &toml::from_str("kind = \"adb\"\nserial = \"x\"\n").unwrap()).unwrap();
+        assert_eq!(free.unfit(&Battery::default()), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! Programs that reach another machine.
+
+use crate::BoardContext;
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::Facts;
+use pocketstone_core::{Error, Result};
+use pocketstone_engine::{at_end, end_with_this_process};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// What the shell on the board says last, with the status of what it was asked. Nothing else tells a reply that is
+/// whole from one that was cut off: adb ends with status 0 when the connection is lost.
+const MARK: &str = "pocketstone-status ";
+/// How long a short command may take.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The slowest connection that a file is sent over.
+const BYTES_PER_S: u64 = 100_000;
+/// How often a user's Ctrl-C is looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A program that runs commands on another machine, as a process with pipes.
+pub trait Client: Send + Sync {
+    /// The board, as the program knows it.
+    fn board(&self) -> &str;
+
+    /// Its command for a line that the board's shell is to run.
+    fn command(&self, line: &str) -> Command;
+
+    /// What to install where it is missing.
+    fn cure(&self) -> &'static str;
+
+    /// A command for the user, to try the connection by hand.
+    fn by_hand(&self) -> String;
+
+    /// Folder for the runner, unless the profile names one.
+    fn folder(&self) -> &'static str;
+
+    /// Whether the board has a folder /tmp for everybody's temporary files.
+    fn has_tmp(&self) -> bool {
+        true
+    }
+
+    /// What has to be done before each connection.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if the program is missing or does not answer.
+    fn prepare(&self, context: &BoardContext) -> Result<()> {
+        let _ = context;
+        Ok(())
+    }
+
+    /// Waits until the board is fit to be measured.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not become so, or does not answer; `ErrorKind::Interrupted`.
+    fn await_fitness(&self, context: &BoardContext) -> Result<()> {
+        let _ = context;
+        Ok(())
+    }
+
+    /// Facts about the board that its runner does not know.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not answer.
+    fn facts(&self, context: &BoardContext) -> Result<Facts> {
+        let _ = context;
+        Ok(Facts::new())
+    }
+
+    /// Facts about the board at the end of a cell.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not answer.
+    fn conditions(&self, context: &BoardContext) -> Result<Facts> {
+        let _ = context;
+        Ok(Facts::new())
+    }
+}
+
+/// Has the board's shell run a line; its output.
+///
+/// # Errors
+/// `ErrorKind::Board` if the board cannot be reached, or the line fails; `ErrorKind::Interrupted`.
+pub fn ask(client: &dyn Client, line: &str, input: Option<File>, context: &BoardContext) -> Result<String> {
+    let bytes = input.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
+    let limit = LIMIT + Duration::from_secs(bytes / BYTES_PER_S);
+    // A shell of the user's choice may speak another language.
+    let asked = format!("exec sh -c {}", quoted(&format!("( {line}\n); echo \"{MARK}$?\"")));
+    let (output, errors) = run(client.command(&asked), input, limit, client.cure(), context)?;
+    let end = output.trim_end().rsplit('\n').next().unwrap_or_default();
+    match end.trim_end().strip_prefix(MARK) {
+        Some("0") => {
+            let said = output.trim_end();
+            Ok(said[..said.len() - end.len()].to_owned())
+        }
+        Some(_) => Err(Error::board(format!("a command on {} failed: {}", client.board(), errors.trim()))),
+        None => Err(Error::board(format!("cannot reach {}: {}", client.board(), errors.trim()))
+            .hint(format!("try it by hand: {}", client.by_hand()))),
+    }
+}
+
+/// Runs a program to its end, at the latest after `limit`: what it wrote to standard output and standard error.
+///
+/// # Errors
+/// `ErrorKind::Board` if it cannot be started, or takes too long; `ErrorKind::Interrupted`.
+pub fn run(
+    mut command: Command,
+    input: Option<File>,
+    limit: Duration,
+    cure: &str,
+    context: &BoardContext,
+) -> Result<(String, String)> {
+    let failed = || "cannot make a temporary file".to_owned();
+    // Files, not pipes: what a program leaves in the background would keep a pipe open.
+    let (output, errors) = (tempfile::tempfile().board(failed)?, tempfile::tempfile().board(failed)?);
+    command.stdin(input.map_or_else(Stdio::null, Stdio::from));
+    command.stdout(output.try_clone().board(failed)?).stderr(errors.try_clone().board(failed)?).process_group(0);
+    end_with_this_process(&mut command);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().board(|| format!("cannot start {program}")).map_err(|e| e.hint(cure))?;
+    let (tell, ended) = channel();
+    at_end(&child, move |_| {
+        let _ = tell.send(());
+    });
+    let begin = Instant::now();
+    let waited = loop {
+        match ended.recv_timeout(LOOK) {
+            Ok(()) => break Ok(()),
+            Err(RecvTimeoutError::Disconnected) => break Err(Error::bug("nobody waits for a child")),
+            Err(RecvTimeoutError::Timeout) if begin.elapsed() >= limit => {
+                let error = Error::board(format!("{program} did not end within {} s", limit.as_secs()));
+                break Err(error.hint("look for what it waits for: run it by hand"));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Err(interrupted) = context.check() {
+            break Err(interrupted);
+        }
+    };
+    if waited.is_err() {
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    waited?;
+    let text = |mut file: File| -> Result<String> {
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).board(failed)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    Ok((text(output)?, text(errors)?))
+}
+
+/// A word as the board's shell takes it as it is.
+pub fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
