@@ -11,6 +11,9 @@
 //! every access of a virtual machine.
 
 mod entries;
+pub mod join;
+pub mod marks;
+pub mod pages;
 mod processor;
 #[cfg(test)]
 mod tests;
@@ -24,6 +27,13 @@ use serde::{Deserialize, Serialize};
 pub const SMALL_PAGE_BITS: u32 = 12;
 /// Bits of an address within a page of 2 MiB.
 pub const HUGE_PAGE_BITS: u32 = 21;
+
+/// File of a processor's profile in the folder of a machine that the QEMU plugin watches.
+pub const PROCESSOR_FILE: &str = "tlb.toml";
+/// File of the kernel's page table there ([`pages`]); without it all pages are 4 KiB.
+pub const TABLE_FILE: &str = "tlb-table.bin";
+/// File of what was counted there ([`marks`]).
+pub const MARKS_FILE: &str = "tlb.bin";
 
 /// One touch of a page. It does not cross a page's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
