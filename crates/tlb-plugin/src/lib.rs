@@ -67,7 +67,8 @@ unsafe extern "C" fn translated(id: u64, block: *mut Block) {
         for index in 0..qemu::qemu_plugin_tb_n_insns(block) {
             let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
             let count = (&raw mut (*state).instructions).cast();
-            qemu::qemu_plugin_register_vcpu_insn_exec_inline(instruction, qemu::ADD, count, 1);
+            let by = arm::counts(qemu::qemu_plugin_insn_vaddr(instruction));
+            qemu::qemu_plugin_register_vcpu_insn_exec_inline(instruction, qemu::ADD, count, by);
             let (registers, which) = (qemu::NO_REGISTERS, qemu::LOADS_AND_STORES);
             qemu::qemu_plugin_register_vcpu_mem_cb(instruction, accessed, registers, which, state.cast());
             let call = match marked(instruction) {

@@ -5,7 +5,11 @@
 
 use crate::Counts;
 use crate::marks::{Mark, MarkKind};
+use pocketstone_core::events::{EventKind, EventLog, Window};
 use pocketstone_core::{Error, Result};
+
+/// The longest time from the event of a switch to the switch: the kernel writes the event first, then changes over.
+const SWITCHED_NS: u64 = 50_000;
 
 /// A clock that counts instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +27,45 @@ pub struct Joined {
     pub run: Counts,
     /// In each call, from its start to its end: by all that the machine did meanwhile.
     pub calls: Vec<Counts>,
-    /// Switches to another thread during the run.
-    pub switches: u64,
+    /// From the first call's start to the last one's end, on the machine's clock.
+    pub window: Window,
+    /// What was counted from the run's start to each switch to another thread during it, and when that was.
+    pub switches: Vec<(u64, Counts)>,
+}
+
+impl Joined {
+    /// What was counted while each of the threads had the processor, in their order, and while others had it. The
+    /// kernel's events say when one of them came and left. Their clock is the same, with a resolution of
+    /// `resolution_ns`.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if an event is no switch of the machine, or a thread leaves the processor which another one
+    /// has.
+    pub fn by_thread(&self, threads: &[u32], events: &EventLog, resolution_ns: u64) -> Result<(Vec<Counts>, Counts)> {
+        let (mut own, mut others) = (vec![Counts::default(); threads.len()], Counts::default());
+        let place = |thread: u32| threads.iter().position(|t| *t == thread);
+        let mut add = |thread: Option<u32>, counts: Counts| match thread.and_then(place) {
+            Some(place) => own[place].add(&counts),
+            None => others.add(&counts),
+        };
+        let mut switches = self.switches.iter().peekable();
+        let (mut before, mut on) = (Counts::default(), None);
+        for event in events.events.iter().filter(|event| self.window.holds(event.time_ns)) {
+            let EventKind::Switch { prev, next, .. } = event.kind else { continue };
+            // Switches between others are in no event.
+            while switches.next_if(|(at_ns, _)| at_ns + resolution_ns < event.time_ns).is_some() {}
+            let Some((_, counts)) = switches.next().filter(|(at_ns, _)| *at_ns <= event.time_ns + SWITCHED_NS) else {
+                return Err(Error::board(format!("the machine made no switch from thread {prev} to {next}")));
+            };
+            if on.is_some_and(|on| on != prev && place(on).is_some()) {
+                return Err(Error::board(format!("thread {prev} leaves the processor, which another one has")));
+            }
+            add(Some(prev), counts.since(&before));
+            (before, on) = (*counts, Some(next));
+        }
+        add(on, self.run.since(&before));
+        Ok((own, others))
+    }
 }
 
 /// Joins marks with calls, each by its start and end on the machine's clock, in any order.
@@ -57,16 +98,20 @@ pub fn join(marks: &[Mark], calls: &[(u64, u64)], clock: Clock) -> Result<Joined
     let between = |from: u64, to: u64| Ok(at(to)?.counts.since(&at(from)?.counts));
     let (begin, end) = (at(first)?.instructions, at(last)?.instructions);
     let is_switch = |m: &&Mark| m.kind == MarkKind::Switch && (begin..end).contains(&m.instructions);
+    let start = at(first)?.counts;
+    let switch = |m: &Mark| ((time(m) + the) as u64, m.counts.since(&start));
     Ok(Joined {
         run: between(first, last)?,
         calls: calls.iter().map(|(from, to)| between(*from, *to)).collect::<Result<_>>()?,
-        switches: marks.iter().filter(is_switch).count() as u64,
+        window: Window { start_ns: first, end_ns: last },
+        switches: marks.iter().filter(is_switch).map(switch).collect(),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pocketstone_core::events::Event;
 
     const CLOCK: Clock = Clock { instruction_ns: 2, tick_ns: 16 };
 
@@ -97,7 +142,23 @@ mod tests {
         let joined = join(&marks(), &calls, CLOCK).unwrap();
         let walks: Vec<u64> = joined.calls.iter().map(|c| c.walks).collect();
         assert_eq!(walks, [22, 50, 228]);
-        assert_eq!((joined.run.accesses, joined.run.walks, joined.switches), (3000, 300, 1));
+        assert_eq!((joined.run.accesses, joined.run.walks, joined.switches.len()), (3000, 300, 1));
+        let switch = |n: u64, prev, next| Event {
+            time_ns: shown(n),
+            cpu: 0,
+            pid: prev,
+            kind: EventKind::Switch { prev, state: b'R', next },
+        };
+        let log = |events: Vec<Event>| EventLog { events, ..EventLog::default() };
+        // Before the run, within it right before the machine's switch, and after it.
+        let events = log(vec![switch(500, 9, 7), switch(1590, 7, 8), switch(5000, 8, 9)]);
+        let split = |events: &EventLog| joined.by_thread(&[7, 8], events, 16);
+        let (own, others) = split(&events).unwrap();
+        assert_eq!((own[0].walks, own[1].walks, others.walks), (60, 240, 0));
+        let (own, others) = joined.by_thread(&[8], &events, 16).unwrap();
+        assert_eq!((own[0].walks, others.walks), (240, 60));
+        let more = log(vec![switch(1590, 7, 8), switch(1650, 8, 7)]);
+        assert!(split(&more).unwrap_err().chain().contains("no switch from thread 8 to 7"));
     }
 
     #[test]

@@ -63,6 +63,14 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Counts) {
+        self.accesses += other.accesses;
+        self.first_level_misses += other.first_level_misses;
+        self.walks += other.walks;
+        self.walk_loads += other.walk_loads;
+    }
+
     /// What was counted since `earlier`, which is an earlier value of the same counts.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
