@@ -24,7 +24,13 @@ pub fn project() -> PathBuf {
 /// A board's context with the user's cache.
 pub fn context() -> BoardContext {
     let cache = Cache::of_user().expect("a cache");
-    BoardContext { cache, progress: Arc::new(|_| {}), cancelled: Arc::default(), wakes: None }
+    BoardContext {
+        cache,
+        devices: project().join("devices"),
+        progress: Arc::new(|_| {}),
+        cancelled: Arc::default(),
+        wakes: None,
+    }
 }
 
 /// Whether this machine has what runs virtual boards. Nothing else is a reason to do without one: a board that
@@ -93,6 +99,7 @@ pub fn plan(file_system: FileSystem, pattern: Pattern, requests: u64, read_ahead
         read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: read_ahead_bytes }),
         trace: false,
         energy: false,
+        tlb: None,
     }
 }
 

@@ -332,7 +332,7 @@ fn thresholds_for_huge_pages_are_compared() {
     // 32 small pages until 128 KiB, then 50 huge ones.
     assert_eq!((&rows[1]["walks"], &rows[1]["threshold_bytes"]), (&(32 + 50 + 17).into(), &(128 << 10).into()));
     for (wrong, cure) in [
-        (["--processor", "z80"], "known: i5-750, "),
+        (["--processor", "z80"], "golden-cove, i5-750, "),
         (["--record", "5000"], "--record takes multiples of 4 KiB"),
         (["--file", "1K"], "--file takes 4 KiB to 4 GiB"),
     ] {

@@ -1,7 +1,7 @@
 //! A board: a machine that executes plans through a transport.
 
 use crate::measured::{Console, Failed, Measured};
-use crate::orders::{put, read_measured, read_response};
+use crate::orders::{put, read_measured, read_response, read_watched};
 use crate::transport::{Offer, Transport};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities};
 use pocketstone_core::database::DatabaseEngine;
@@ -12,7 +12,9 @@ use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::OnceLock;
+use tempfile::TempDir;
 
 /// Facts in which two runs must agree to be of the same machine.
 pub const SAME_MACHINE: [&str; 5] = ["image.digest", "kernel.release", "machine", "qemu.version", "qemu.arguments"];
@@ -151,7 +153,29 @@ impl Board {
             after = &[];
         }
         self.transport.await_fitness()?;
-        self.ordered(after, Order::Measure { plan: Box::new(plan.clone()) }, read_measured)
+        let Some(processor) = &plan.tlb else {
+            return self.ordered(after, Order::Measure { plan: Box::new(plan.clone()) }, read_measured);
+        };
+        // The board is told the plan without it: the machine must not do anything else than without.
+        let order = Order::Measure { plan: Box::new(Plan { tlb: None, ..plan.clone() }) };
+        let processor = self.transport.watches(processor)?;
+        let folder = self.put_order(order)?;
+        let clock = self.transport.carry_out_watched(after, folder.path(), &processor)?;
+        let read = |reply| {
+            let mut measured = read_measured(folder.path(), reply)?;
+            measured.tlb = Some(read_watched(folder.path(), &measured, clock)?);
+            measured.outcome.facts.insert("tlb.processor".into(), processor.to_text()?);
+            Ok(measured)
+        };
+        self.reply(folder.path(), read)
+    }
+
+    /// Refuses to model the data TLB of a processor, by its profile's name.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the reason, and the fix as its hint; `ErrorKind::User` if the profile is unknown.
+    pub fn models(&self, processor: &str) -> Result<()> {
+        self.transport.watches(processor).map(|_| ())
     }
 
     /// Runs a command on the board; returns its output and exit status. If states are saved, its changes are discarded.
@@ -194,13 +218,24 @@ impl Board {
         &self,
         after: &[Step],
         order: Order,
-        read: impl FnOnce(&std::path::Path, Response) -> Result<T>,
+        read: impl FnOnce(&Path, Response) -> Result<T>,
     ) -> Result<T, Failed> {
+        let folder = self.put_order(order)?;
+        self.transport.carry_out(after, folder.path())?;
+        self.reply(folder.path(), |reply| read(folder.path(), reply))
+    }
+
+    /// A folder with an order.
+    fn put_order(&self, order: Order) -> Result<TempDir> {
         let folder = self.transport.folder()?;
         let request = Request { board: self.description.clone(), order };
         put(&request, folder.path(), self.transport.cache())?;
-        self.transport.carry_out(after, folder.path())?;
-        let read = read_response(folder.path()).and_then(|reply| read(folder.path(), reply));
-        read.map_err(|error| Failed { console: self.transport.console_tail(folder.path()), ..Failed::from(error) })
+        Ok(folder)
+    }
+
+    /// Reads the reply of an order that was carried out.
+    fn reply<T>(&self, folder: &Path, read: impl FnOnce(Response) -> Result<T>) -> Result<T, Failed> {
+        let read = read_response(folder).and_then(read);
+        read.map_err(|error| Failed { console: self.transport.console_tail(folder), ..Failed::from(error) })
     }
 }

@@ -54,7 +54,13 @@ mod tests {
     fn context() -> BoardContext {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        BoardContext { cache, progress: Arc::new(|_| {}), cancelled: Arc::default(), wakes: None }
+        BoardContext {
+            cache,
+            devices: "devices".into(),
+            progress: Arc::new(|_| {}),
+            cancelled: Arc::default(),
+            wakes: None,
+        }
     }
 
     /// How often this thread has gone to sleep.

@@ -3,6 +3,7 @@
 use crate::Cache;
 use pocketstone_core::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct BoardContext {
     /// The cache.
     pub cache: Cache,
+    /// The folder of devices' profiles.
+    pub devices: PathBuf,
     /// Called with a short description of long-running work.
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
     /// Set when the user wants to stop.

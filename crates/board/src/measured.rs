@@ -4,6 +4,7 @@ use pocketstone_core::events::EventLog;
 use pocketstone_core::log::{Call, FlashLog};
 use pocketstone_core::outcome::Outcome;
 use pocketstone_core::{Error, ErrorKind};
+use pocketstone_tlb::join::Joined;
 
 /// What to run on a console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Measured {
     pub flash: Option<FlashLog>,
     /// Kernel events, if the cell was traced and has a database.
     pub events: Option<EventLog>,
+    /// Misses of the modelled data TLB, if the plan has one.
+    pub tlb: Option<Joined>,
 }
 
 /// Why an order failed, with the console's last lines.

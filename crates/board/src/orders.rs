@@ -6,6 +6,8 @@ use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, OUTCOME_FORMAT, Response};
 use pocketstone_core::volume::{FileSystem, Volume};
 use pocketstone_core::{Error, Result};
+use pocketstone_tlb::join::{Clock, Joined, join};
+use pocketstone_tlb::{MARKS_FILE, marks};
 use pocketstone_workload::plan::{ARCHIVE_FILE, Order, Request, Step, TRACE_FILE};
 use pocketstone_workload::population::{FILES_FOLDER, FILLER_FILE, TARGET_FILE};
 use std::path::{Path, PathBuf};
@@ -103,5 +105,16 @@ pub(crate) fn read_measured(folder: &Path, reply: Response) -> Result<Measured> 
         Ok(bytes) => Some(pocketstone_core::events_log::decode_events(&bytes)?),
         Err(_) => None,
     };
-    Ok(Measured { outcome: *outcome, calls, flash, events })
+    Ok(Measured { outcome: *outcome, calls, flash, events, tlb: None })
+}
+
+/// Reads what the model of a data TLB counted during a cell, from the cell's folder.
+pub(crate) fn read_watched(folder: &Path, measured: &Measured, clock: Clock) -> Result<Joined> {
+    let log = std::fs::read(folder.join(MARKS_FILE)).map_err(|e| {
+        Error::board("QEMU wrote no log of TLB misses")
+            .because(e)
+            .hint("it needs plugins, as Debian's QEMU 7.2 has them")
+    })?;
+    let calls: Vec<(u64, u64)> = measured.calls.iter().map(|c| (c.start_ns, c.start_ns + c.latency_ns)).collect();
+    join(&marks::decode(&log)?, &calls, clock)
 }

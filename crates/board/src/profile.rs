@@ -342,6 +342,10 @@ impl Profile {
                     error.hint("use it as the device of a replay; a board has kind `host`, `ssh`, `adb` or `virtual`")
                 );
             }
+            "tlb" => {
+                let error = Error::user(format!("`{name}` describes a data TLB, on which nothing runs"));
+                return Err(error.hint("use it as a --processor; a board has kind `host`, `ssh`, `adb` or `virtual`"));
+            }
             other => return Err(Error::user(format!("kind `{other}` is none of `host`, `ssh`, `adb` and `virtual`"))),
         };
         Ok(Profile { name: name.to_owned(), description: head.description, kind, text: text.to_owned() })
@@ -374,8 +378,8 @@ mod tests {
     #[test]
     fn every_shipped_profile_is_understood() {
         let texts = fs::read_dir(shipped()).unwrap().flatten().map(|e| fs::read_to_string(e.path()).unwrap());
-        let boards =
-            texts.filter(|text| !text.contains("\nkind = \"model\"\n") && !text.starts_with("kind = \"model\"\n"));
+        let kind = |text: &str, kind: &str| text.lines().any(|line| line == format!("kind = \"{kind}\""));
+        let boards = texts.filter(|text| !kind(text, "model") && !kind(text, "tlb"));
         assert_eq!(list(&shipped()).unwrap().len(), boards.count());
     }
 

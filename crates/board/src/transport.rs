@@ -6,6 +6,8 @@ use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
+use pocketstone_tlb::Processor;
+use pocketstone_tlb::join::Clock;
 use pocketstone_workload::plan::{Plan, Step};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -63,6 +65,26 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// The failure of the machine; a failed order is a reply.
     fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed>;
+
+    /// Refuses to watch orders with the model of a processor's data TLB, by its profile's name.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the reason, and the fix as its hint; `ErrorKind::User` if the profile is unknown.
+    fn watches(&self, processor: &str) -> Result<Processor> {
+        let error = Error::board(format!("the accesses of this board are not seen, so not those of {processor}'s TLB"));
+        Err(error.hint("choose a virtual board: pocketstone board list"))
+    }
+
+    /// As [`Transport::carry_out`], with every data access of the machine going through the model of a data TLB;
+    /// [`pocketstone_tlb::MARKS_FILE`] is in the folder then. Returns the machine's clock.
+    ///
+    /// # Errors
+    /// The failure of the machine, or of the model; a failed order is a reply.
+    fn carry_out_watched(&self, after: &[Step], folder: &Path, processor: &Processor) -> Result<Clock, Failed> {
+        let _ = (after, folder);
+        self.watches(&processor.name)?;
+        Err(Error::bug("a board that watches does not do it").into())
+    }
 
     /// Whether states are kept: orders then start from them, and what an order does to the machine is gone with it.
     fn keeps_states(&self) -> bool {

@@ -42,7 +42,13 @@ pub fn context() -> Result<BoardContext> {
             .board(failed)?;
     }
     let wakes = Some(Arc::new(wakes.into()));
-    Ok(BoardContext { cache: Cache::of_user()?, progress: progress::stage_line(), cancelled, wakes })
+    Ok(BoardContext {
+        cache: Cache::of_user()?,
+        devices: devices(),
+        progress: progress::stage_line(),
+        cancelled,
+        wakes,
+    })
 }
 
 /// Where it is kept what cells have cost on this machine; `None` where nothing can be kept.

@@ -1,10 +1,11 @@
 //! `pocketstone advise huge-pages`: TLB misses under SCMFS's thresholds.
 
 use crate::arguments::AdviseHugePagesArguments;
-use crate::screen;
+use crate::{boards, screen};
 use pocketstone_core::units::format_bytes;
 use pocketstone_core::{Error, Result};
-use pocketstone_replay::tlb::{self, Processor, Row, THRESHOLDS_BYTES};
+use pocketstone_replay::tlb::{self, Row, THRESHOLDS_BYTES};
+use pocketstone_tlb::{Processor, SMALL_PAGE_BITS};
 
 /// Lengths of records where none are given: IOZONE's.
 const RECORDS_BYTES: [u64; 13] = {
@@ -16,7 +17,7 @@ const RECORDS_BYTES: [u64; 13] = {
     }
     records
 };
-const SMALL_PAGE_BYTES: u64 = 1 << tlb::SMALL_PAGE_BITS;
+const SMALL_PAGE_BYTES: u64 = 1 << SMALL_PAGE_BITS;
 const LARGEST_FILE_BYTES: u64 = 4 << 30;
 
 /// Prints the walks of every pass under every threshold.
@@ -24,7 +25,7 @@ const LARGEST_FILE_BYTES: u64 = 4 << 30;
 /// # Errors
 /// `ErrorKind::User` if the processor is unknown, or a size is not possible.
 pub fn advise(arguments: &AdviseHugePagesArguments) -> Result<u8> {
-    let processor = Processor::named(&arguments.processor)?;
+    let processor = Processor::load(&boards::devices(), &arguments.processor)?;
     let file_bytes = arguments.file;
     if !(SMALL_PAGE_BYTES..=LARGEST_FILE_BYTES).contains(&file_bytes) {
         let range = format!("--file takes {} to {}", format_bytes(SMALL_PAGE_BYTES), format_bytes(LARGEST_FILE_BYTES));
@@ -39,13 +40,13 @@ pub fn advise(arguments: &AdviseHugePagesArguments) -> Result<u8> {
         true => RECORDS_BYTES.into_iter().filter(|r| *r <= file_bytes).collect(),
         false => arguments.record.clone(),
     };
-    let rows = tlb::passes(processor, file_bytes, &records);
+    let rows = tlb::passes(&processor, file_bytes, &records);
     match arguments.json {
         true => {
             let text = serde_json::to_string_pretty(&rows).map_err(|e| Error::bug("no JSON").because(e))?;
             say!("{text}");
         }
-        false => print(processor, file_bytes, &rows),
+        false => print(&processor, file_bytes, &rows),
     }
     Ok(0)
 }
@@ -56,7 +57,9 @@ fn print(processor: &Processor, file_bytes: u64, rows: &[Row]) {
         processor.description,
         format_bytes(file_bytes)
     );
-    say!("source of the TLB: {}", processor.source);
+    for array in processor.levels.iter().flat_map(|level| &level.arrays) {
+        say!("{} entries in {} ways: {}", array.entries, array.ways, array.source);
+    }
     let mut head = vec!["pass".to_owned(), "record".to_owned(), "4 KiB pages".to_owned()];
     head.extend(THRESHOLDS_BYTES.iter().flatten().map(|t| format!("above {}", format_bytes(*t))));
     let table: Vec<Vec<String>> = rows

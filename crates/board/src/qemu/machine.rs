@@ -55,6 +55,8 @@ pub struct Start<'a> {
     pub state: Option<&'a Path>,
     /// Its console.
     pub console: Console,
+    /// A plugin of QEMU's.
+    pub plugin: Option<&'a Path>,
 }
 
 /// A running machine.
@@ -135,9 +137,12 @@ impl Machine {
             Console::File => command.args(["-serial", "file:console.log"]),
             Console::Socket => command.args(["-serial", "unix:console.sock,server=on,wait=off"]),
         };
+        if let Some(plugin) = start.plugin {
+            command.arg("-plugin").arg(plugin);
+        }
         // Ctrl-C is for the lab, which then ends its machines in order.
         command.current_dir(folder).process_group(0);
-        let readable = [start.kernel.to_path_buf(), start.initramfs.to_path_buf()];
+        let readable = [start.kernel, start.initramfs].into_iter().chain(start.plugin).map(Path::to_path_buf).collect();
         let (process, keeper) = spawn_confined(command, folder.to_path_buf(), readable)?;
         let mut process = Some(process);
         let connected = Qmp::new(ours).and_then(|mut qmp| {
@@ -183,6 +188,28 @@ impl Machine {
                 .hint(
                     "raise cell_timeout_s or boot_timeout_s in the board's profile, or check the console's last lines",
                 )),
+        }
+    }
+
+    /// Dumps a part of the stopped machine's memory into a file of its folder.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if QEMU cannot do it.
+    pub fn dump_memory(&mut self, at: u32, bytes: usize, file: &str) -> Result<()> {
+        self.qmp.ask("pmemsave", json!({ "val": at, "size": bytes, "filename": file }), None).map(|_| ())
+    }
+
+    /// Ends QEMU in order, so that a plugin completes what it writes.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not end.
+    pub fn quit(mut self) -> Result<()> {
+        // It may be gone before it has answered.
+        let _ = self.qmp.ask("quit", json!({}), None);
+        let status = self.process.wait().board(|| format!("cannot wait for {QEMU}"))?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Error::board(format!("{QEMU} ended with {status}"))),
         }
     }
 
@@ -277,7 +304,7 @@ fn confined_command() -> Result<Command> {
 /// Landlock restricts the thread that asks for it and what that thread starts, so that the rest of
 /// this process stays free. The kernel kills QEMU when that thread ends, and so when this process
 /// does, by whatever signal.
-fn spawn_confined(mut command: Command, folder: PathBuf, readable: [PathBuf; 2]) -> Result<(Child, mpsc::Sender<()>)> {
+fn spawn_confined(mut command: Command, folder: PathBuf, readable: Vec<PathBuf>) -> Result<(Child, mpsc::Sender<()>)> {
     let (keeper, ended) = mpsc::channel::<()>();
     let (report, spawned) = mpsc::channel();
     pocketstone_engine::end_with_this_process(&mut command);

@@ -9,6 +9,7 @@ mod packages;
 mod qmp;
 mod runner;
 mod states;
+mod watch;
 
 pub(crate) use runner::build as static_runner;
 
@@ -23,6 +24,8 @@ use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
 use pocketstone_core::{Error, Result};
+use pocketstone_tlb::Processor;
+use pocketstone_tlb::join::Clock;
 use pocketstone_workload::plan::{Order, Request, Step};
 use std::fs;
 use std::io::{Read, Write};
@@ -57,7 +60,7 @@ impl Qemu {
     }
 
     fn start<'a>(&'a self, state: Option<&'a Path>, console: machine::Console) -> Start<'a> {
-        Start { kernel: &self.image.kernel, initramfs: &self.image.initramfs, state, console }
+        Start { kernel: &self.image.kernel, initramfs: &self.image.initramfs, state, console, plugin: None }
     }
 
     fn boot_limit(&self) -> Duration {
@@ -80,11 +83,11 @@ impl Qemu {
         }
     }
 
-    /// A machine in the state after `steps`, stopped.
-    fn machine_after(&self, steps: &[Step], folder: &Path) -> Result<Machine, Failed> {
+    /// A machine in the state after `steps`, stopped; with a plugin where one is given.
+    fn machine_after(&self, steps: &[Step], folder: &Path, plugin: Option<&Path>) -> Result<Machine, Failed> {
         let kept = self.context.cache.folder("states")?;
         let state = self.state_in(if self.cold { folder } else { &kept }, steps)?;
-        let start = self.start(Some(&state.path), machine::Console::File);
+        let start = Start { plugin, ..self.start(Some(&state.path), machine::Console::File) };
         Ok(Machine::start(&self.profile, &start, folder, &self.context)?)
     }
 
@@ -208,10 +211,18 @@ impl Transport for Qemu {
 
     fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed> {
         let run = || -> Result<(), Failed> {
-            let mut machine = self.machine_after(after, folder)?;
+            let mut machine = self.machine_after(after, folder, None)?;
             Ok(machine.run(self.cell_limit())?)
         };
         run().map_err(|failed| with_console(failed, folder))
+    }
+
+    fn watches(&self, processor: &str) -> Result<Processor> {
+        self.processor(processor)
+    }
+
+    fn carry_out_watched(&self, after: &[Step], folder: &Path, processor: &Processor) -> Result<Clock, Failed> {
+        self.carry_out_with_plugin(after, folder, processor).map_err(|failed| with_console(failed, folder))
     }
 
     fn keeps_states(&self) -> bool {

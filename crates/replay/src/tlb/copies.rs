@@ -1,8 +1,8 @@
 //! Addresses that calls of read() and write() touch when they copy between a program's buffer and a file that lies in
 //! memory, as SCMFS's do.
 
-use super::{Access, Counts, HUGE_PAGE_BITS, Processor, SMALL_PAGE_BITS, Tlb};
 use pocketstone_core::random::Twister;
+use pocketstone_tlb::{Access, Counts, HUGE_PAGE_BITS, Processor, SMALL_PAGE_BITS, Tlb};
 
 /// Bytes of a small page, which is also the step of a copy.
 const SMALL_PAGE_BYTES: u64 = 1 << SMALL_PAGE_BITS;
@@ -47,7 +47,7 @@ impl Copies {
     /// of allocation, page tables among it, is left out.
     ///
     /// `records` are the records' numbers in the order of the calls: [`Copies::in_order`] or [`Copies::permuted`].
-    pub fn count(&self, processor: &'static Processor, records: impl IntoIterator<Item = u64>) -> Counts {
+    pub fn count(&self, processor: &Processor, records: impl IntoIterator<Item = u64>) -> Counts {
         let mut tlb = Tlb::new(processor);
         let mut small_bytes = 0;
         for record in records {
@@ -85,20 +85,28 @@ impl Copies {
         match huge {
             true => {
                 for done in (0..std::mem::take(small_bytes)).step_by(SMALL_PAGE_BYTES as usize) {
-                    tlb.access(Access { address: FILE + done, page_bits: SMALL_PAGE_BITS, store: false });
-                    tlb.access(Access { address: HUGE_FILE + done, page_bits: HUGE_PAGE_BITS, store: true });
+                    tlb.access(small(FILE + done, false));
+                    tlb.access(touch(HUGE_FILE + done, HUGE_PAGE_BITS, true));
                 }
             }
             false => *small_bytes = end,
         }
         for n in 0..OTHER_PAGES_PER_CALL {
             let address = OTHER_PAGES + n * OTHER_PAGES_APART * SMALL_PAGE_BYTES;
-            tlb.access(Access { address, page_bits: SMALL_PAGE_BITS, store: false });
+            tlb.access(small(address, false));
         }
         for done in (0..self.record_bytes).step_by(SMALL_PAGE_BYTES as usize) {
             let stores = self.calls != Calls::Read;
-            tlb.access(Access { address: BUFFER + done, page_bits: SMALL_PAGE_BITS, store: !stores });
-            tlb.access(Access { address: file + offset + done, page_bits, store: stores });
+            tlb.access(small(BUFFER + done, !stores));
+            tlb.access(touch(file + offset + done, page_bits, stores));
         }
     }
+}
+
+fn touch(address: u64, page_bits: u32, store: bool) -> Access {
+    Access { address, space: 0, page_bits, store }
+}
+
+fn small(address: u64, store: bool) -> Access {
+    touch(address, SMALL_PAGE_BITS, store)
 }

@@ -1,6 +1,7 @@
 //! IOZONE's passes over a file under several thresholds, side by side.
 
-use super::{Calls, Copies, Counts, Processor};
+use super::{Calls, Copies};
+use pocketstone_tlb::{Counts, Processor};
 use serde::Serialize;
 
 /// Thresholds that the SCMFS thesis compares, in bytes; `None`: small pages alone.
@@ -51,7 +52,7 @@ pub struct Row {
 
 /// Every pass over a file of `file_bytes` with every length of records under every threshold of
 /// [`THRESHOLDS_BYTES`], in that order of nesting.
-pub fn passes(processor: &'static Processor, file_bytes: u64, records_bytes: &[u64]) -> Vec<Row> {
+pub fn passes(processor: &Processor, file_bytes: u64, records_bytes: &[u64]) -> Vec<Row> {
     let mut rows = Vec::new();
     for pass in Pass::ALL {
         for record_bytes in records_bytes {

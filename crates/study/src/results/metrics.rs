@@ -28,6 +28,7 @@ pub(crate) fn put_metrics(
             of_plain(measured).into_iter().chain(programs).collect()
         }
     };
+    metrics.extend(of_tlb(measured));
     metrics.retain(|(_, value)| value.is_some());
     let mut insert = db.prepare_cached("INSERT INTO main.metric VALUES (?1, ?2, ?3)")?;
     for (name, value) in metrics {
@@ -75,6 +76,17 @@ fn of_plain(measured: &Measured) -> Metrics {
     metrics.extend(of_process(&measured.outcome));
     metrics.extend(of_energy(&measured.outcome));
     metrics
+}
+
+/// Misses of the modelled data TLB from the first call's start to the last one's end.
+fn of_tlb(measured: &Measured) -> Metrics {
+    let Some(run) = measured.tlb.as_ref().map(|tlb| tlb.run) else { return Metrics::new() };
+    vec![
+        ("tlb_accesses", Some(run.accesses as f64)),
+        ("tlb_first_level_misses", Some(run.first_level_misses as f64)),
+        ("tlb_walks", Some(run.walks as f64)),
+        ("tlb_walk_loads", Some(run.walk_loads as f64)),
+    ]
 }
 
 /// Energy by the machine's own meters of the widest scope.
@@ -289,6 +301,7 @@ mod tests {
             read_ahead: None,
             trace: false,
             energy: false,
+            tlb: None,
         };
         // A byte takes a nanosecond in read(), any other call a microsecond: each file has 1e9 bytes per second.
         let operations = plan.workload.files().unwrap().operations(1).filter(Operation::is_logged);
@@ -327,6 +340,7 @@ mod tests {
             read_ahead: None,
             trace: false,
             energy: false,
+            tlb: None,
         };
         let found = of_postmark(&plan, &calls);
         let (theirs_s, all_s) = ((left - pool) as f64 * 0.01, (left - pool) as f64 * 0.01 + (pool + 2) as f64 * 0.001);
@@ -363,6 +377,7 @@ mod tests {
                 read_ahead: None,
                 trace: false,
                 energy: false,
+                tlb: None,
             };
             of_iozone(&plan, &calls)
         };

@@ -1,6 +1,6 @@
 //! Cells: one point of a matrix, one seed, traced or not.
 
-use crate::specification::factor::{self, ENERGY, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, describe};
+use crate::specification::factor::{self, ENERGY, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe};
 use crate::specification::study::{Experiment, Study, Traced};
 use crate::specification::traces::Traces;
 use pocketstone_core::database::DatabaseWorkload;
@@ -134,7 +134,8 @@ fn plan(
     refuse_what_cannot_be(&volume, &workload)?;
     refuse_read_ahead(&volume, &workload, read_ahead)?;
     volume.directory = directory.filter(|_| volume.file_system == FileSystem::Directory).map(Path::to_path_buf);
-    Ok(Plan { format: PLAN_FORMAT, seed, volume, workload, read_ahead, trace, energy: point.of(&ENERGY)? })
+    let (energy, tlb) = (point.of(&ENERGY)?, point.of(&TLB)?);
+    Ok(Plan { format: PLAN_FORMAT, seed, volume, workload, read_ahead, trace, energy, tlb })
 }
 
 /// Refuses a workload that a volume cannot carry.

@@ -6,7 +6,7 @@ use pocketstone_core::units::{format_bytes, format_ns, parse_bytes, parse_ns};
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result, words};
-use pocketstone_workload::factor::{Bytes, Factor, Flag, Impossible, OrDefault, VolumeName, blame};
+use pocketstone_workload::factor::{Bytes, Factor, Flag, Impossible, OrDefault, Text, VolumeName, blame};
 use pocketstone_workload::plan::ReadAheadBy;
 use pocketstone_workload::table::{Name, WORKLOAD};
 use std::sync::LazyLock;
@@ -49,6 +49,13 @@ pub const BULK_READ: Factor<Flag> =
 /// Whether energy is measured.
 pub const ENERGY: Factor<Flag> =
     Factor::new("energy", "read the machine's power meters, after a second of rest before each run").default("false");
+/// The modelled data TLB.
+pub const TLB: Factor<OrDefault<Text>> = Factor::new(
+    "tlb",
+    "count misses of this processor's data TLB by a model of every access: a profile of kind tlb; default counts none",
+)
+.default("default")
+.quiet();
 /// Where read-ahead is set.
 pub const READ_AHEAD_BY: Factor<ReadAheadBy> =
     Factor::new("read_ahead_by", "set through the bdi of the mount, or by posix_fadvise on the file").default("mount");
@@ -63,8 +70,8 @@ pub const READ_AHEAD_BYTES: Factor<OrDefault<Bytes>> =
         });
 
 /// Those of every volume.
-const OF_VOLUME: [AnyFactor; 6] =
-    [FILE_SYSTEM.any(), MEDIUM.any(), VOLUME_ACCESS.any(), COMPRESSION.any(), BULK_READ.any(), ENERGY.any()];
+const OF_VOLUME: [AnyFactor; 7] =
+    [FILE_SYSTEM.any(), MEDIUM.any(), VOLUME_ACCESS.any(), COMPRESSION.any(), BULK_READ.any(), ENERGY.any(), TLB.any()];
 /// Those of workloads whose page cache is cold, or can be.
 const OF_CACHED: [AnyFactor; 2] = [READ_AHEAD_BY.any(), READ_AHEAD_BYTES.any()];
 

@@ -112,6 +112,8 @@ pub enum Source {
     Runs,
     /// A model, computed from what was measured.
     Model,
+    /// The model of a data TLB, from every access of a run.
+    Tlb,
 }
 
 impl Source {
@@ -127,6 +129,7 @@ impl Source {
             Source::Events => "events",
             Source::Runs => "runs",
             Source::Model => "model",
+            Source::Tlb => "tlb-model",
         }
     }
 }
@@ -149,7 +152,10 @@ pub struct Metric {
 impl Metric {
     /// Whether its values are measured or a model's.
     pub fn origin(&self) -> Origin {
-        if self.source == Source::Model { Origin::Modelled } else { Origin::Measured }
+        match self.source {
+            Source::Model | Source::Tlb => Origin::Modelled,
+            _ => Origin::Measured,
+        }
     }
 
     /// Its label with the unit.
@@ -174,11 +180,11 @@ const fn metric(name: &'static str, unit: Unit, better: Better, source: Source, 
 }
 
 use Better::{Less, More, Neither};
-use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, TracedCalls};
+use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, Tlb, TracedCalls};
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 77] = [
+pub static METRICS: [Metric; 81] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -261,6 +267,11 @@ pub static METRICS: [Metric; 77] = [
     metric("modelled_cpu_mj", Millijoules, Less, Model, "modelled energy of the processor above idle"),
     metric("modelled_memory_mj", Millijoules, Less, Model, "modelled energy of memory and flash above idle"),
     metric("modelled_power_mw", Milliwatts, Less, Model, "modelled power above idle"),
+    // Of a modelled data TLB, over the run of its calls.
+    metric("tlb_accesses", Count, Neither, Tlb, "data accesses"),
+    metric("tlb_first_level_misses", Count, Less, Tlb, "accesses that miss the first level of the data TLB"),
+    metric("tlb_walks", Count, Less, Tlb, "page walks of data accesses"),
+    metric("tlb_walk_loads", Count, Less, Tlb, "entries of page tables that those walks read"),
 ];
 
 #[cfg(test)]
@@ -285,7 +296,8 @@ mod tests {
             assert!(metric.name.ends_with(unit), "{}", metric.name);
             let rate = matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond);
             assert_eq!(rate, metric.better == Better::More, "{}: only rates are better when larger", metric.name);
-            assert_eq!(metric.name.starts_with("modelled_"), metric.origin() == Origin::Modelled, "{}", metric.name);
+            let modelled = metric.name.starts_with("modelled_") || metric.name.starts_with("tlb_");
+            assert_eq!(modelled, metric.origin() == Origin::Modelled, "{}", metric.name);
         }
     }
 

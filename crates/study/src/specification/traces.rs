@@ -219,7 +219,7 @@ mod tests {
             conditions: Vec::new(),
         };
         let outcome = Outcome { database: Some(database), ..nothing(0, 0) };
-        Measured { outcome, calls: Vec::new(), flash: None, events: None }
+        Measured { outcome, calls: Vec::new(), flash: None, events: None, tlb: None }
     }
 
     #[test]

@@ -169,7 +169,7 @@ pub fn module(cache: &Cache, progress: &dyn Fn(&str)) -> Result<Vec<u8>> {
     let module = Compiled {
         what: "the replay for browsers",
         folder: "browser-modules",
-        rooms: &["vfs", "random", "core", "workload", "replay"],
+        rooms: &["vfs", "random", "core", "tlb", "workload", "replay"],
         toolchain: &toolchain,
         target: TARGET,
         profile: "browser",

@@ -1,10 +1,21 @@
 //! Entries of one TLB array or page-walk cache, with their replacement.
 
-use super::Replacement;
+use crate::Replacement;
+
+/// What an entry translates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tag {
+    /// Number of the page, which also chooses the set: the number modulo the number of sets.
+    pub number: u64,
+    /// Its size: arrays shared by several sizes must not take one size's page for another's.
+    pub bits: u32,
+    /// Its address space.
+    pub space: u64,
+}
 
 /// A set-associative array of translations, empty at first.
 #[derive(Debug, Clone)]
-pub(super) struct Entries {
+pub(crate) struct Entries {
     sets: Vec<Set>,
     ways: usize,
     replacement: Replacement,
@@ -13,7 +24,7 @@ pub(super) struct Entries {
 #[derive(Debug, Clone, Default)]
 struct Set {
     /// Least recently used: from the most recently used one. Tree: by way, in the order of filling.
-    tags: Vec<u64>,
+    tags: Vec<Tag>,
     /// Tree: bit `n` of node `n` (root 1) says which half is next to go: set for the right one.
     tree: u128,
 }
@@ -21,14 +32,14 @@ struct Set {
 impl Entries {
     /// `entries` translations, `ways` to a set; `ways` divides `entries`, and is a power of two of at most 64 for a
     /// tree.
-    pub(super) fn new(entries: usize, ways: usize, replacement: Replacement) -> Self {
+    pub fn new(entries: usize, ways: usize, replacement: Replacement) -> Self {
         Self { sets: vec![Set::default(); entries / ways], ways, replacement }
     }
 
-    /// Whether the array holds `tag`, whose set is `number` modulo the number of sets; it has then been used.
-    pub(super) fn holds(&mut self, number: u64, tag: u64) -> bool {
+    /// Whether the array holds `tag`; it has then been used.
+    pub fn holds(&mut self, tag: Tag) -> bool {
         let (ways, replacement) = (self.ways, self.replacement);
-        let set = self.set(number);
+        let set = self.set(tag.number);
         match set.tags.iter().position(|t| *t == tag) {
             Some(way) => {
                 set.used(way, ways, replacement);
@@ -39,9 +50,9 @@ impl Entries {
     }
 
     /// Takes `tag` in, in the place of the one that the replacement gives up.
-    pub(super) fn fill(&mut self, number: u64, tag: u64) {
+    pub fn fill(&mut self, tag: Tag) {
         let (ways, replacement) = (self.ways, self.replacement);
-        let set = self.set(number);
+        let set = self.set(tag.number);
         let way = match set.tags.len() < ways {
             true => {
                 set.tags.push(tag);
