@@ -1,5 +1,7 @@
 //! The one executor of file operations: on every way to a volume, for every workload on files.
 
+mod archive;
+
 use crate::populate::c_name;
 use crate::tree::whole;
 use crate::{Engine, Touch, Tree};
@@ -205,6 +207,12 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 self.write_all(&open, bytes)?;
                 self.sync(&open)?;
                 return Ok(bytes);
+            }
+            Operation::Archive { first, files, into } => {
+                let names = self.names.clone();
+                let (packed, into) = (names.get(first as usize..(first + files) as usize), self.name(into)?.clone());
+                let packed = packed.ok_or_else(|| Error::bug("a file of an archive has no name"))?;
+                return archive::archive(self.tree, packed, &into, &mut self.buffer);
             }
             Operation::Delete { file } => self.tree.unlink(self.name(file)?)?,
             Operation::Rename { file, to } => self.tree.rename(self.name(file)?, self.name(to)?)?,

@@ -3,9 +3,10 @@
 //!
 //! The same specification and seed give the same operations and the same file contents on every
 //! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`],
-//! [`lookup`]; those on databases in [`database`]): its factors, what a point of a study makes of it, its files and its
+//! [`lookup`], [`androsh`]; those on databases in [`database`]): its factors, what a point of a study makes of it, its files and its
 //! operations. [`table`] has a line for each.
 
+pub mod androsh;
 pub mod app_start;
 pub mod command;
 mod content;
@@ -24,7 +25,9 @@ pub mod read;
 pub mod table;
 #[cfg(test)]
 mod testing;
+pub mod tree;
 
+pub use androsh::AndroshSpec;
 pub use app_start::AppStartSpec;
 pub use command::CommandSpec;
 pub use content::{Content, Data, filler_bytes};

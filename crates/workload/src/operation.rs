@@ -141,6 +141,15 @@ pub enum Operation {
         /// Its new size.
         bytes: u64,
     },
+    /// Create a file, write to it what `tar` makes of files and `gzip -6` of that, close it.
+    Archive {
+        /// Number of the first file that goes into it.
+        first: u32,
+        /// How many files do.
+        files: u32,
+        /// Number of the file that is created.
+        into: u32,
+    },
     /// Make a directory.
     MakeDirectory {
         /// Number of the directory.
@@ -173,5 +182,14 @@ impl Operation {
     /// Whether a run's log of calls has it.
     pub fn is_logged(&self) -> bool {
         !matches!(self, Operation::Pause { .. } | Operation::Evict { .. } | Operation::Prefetch { .. })
+    }
+
+    /// Bytes that it moves, as far as it says: reading a file whole does not.
+    pub fn bytes(&self) -> u64 {
+        match *self {
+            Operation::Read { bytes, .. } | Operation::Write { bytes, .. } | Operation::Append { bytes, .. } => bytes,
+            Operation::WriteFile { bytes, .. } => bytes,
+            _ => 0,
+        }
     }
 }

@@ -4,10 +4,12 @@ use pocketstone_core::pattern::Pattern;
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_workload::androsh::{Media, Script};
 use pocketstone_workload::postmark::program::ProgramSpec;
+use pocketstone_workload::tree::Tree as Folders;
 use pocketstone_workload::{
-    AppStartSpec, Data, FileOperation, FilesSpec, IozoneSpec, LookupSpec, NamesAre, Passes, PostmarkSpec, ReadSpec,
-    Sync, file_name,
+    AndroshSpec, AppStartSpec, Data, FileOperation, FilesSpec, IozoneSpec, LookupSpec, NamesAre, Passes, PostmarkSpec,
+    ReadSpec, Sync, file_name,
 };
 use pocketstone_yaffs2::SharedVolume;
 use std::collections::BTreeMap;
@@ -123,6 +125,26 @@ fn whole_programs_do_too() {
     for workload in programs.into_iter().chain([&read as &dyn FileWorkload]) {
         let kernel = on_kernel(workload);
         assert_eq!((outcome(&scmfs(), workload), outcome(&yaffs2(), workload)), (kernel, kernel));
+    }
+}
+
+#[test]
+fn scripts_do_the_same_on_every_way_to_a_volume() {
+    for script in Script::ALL {
+        let tree = if script == Script::ReadTree { Folders::Nested } else { Folders::Root };
+        let androsh = AndroshSpec {
+            script,
+            media: Media::Song,
+            tree,
+            tree_file_bytes: 70_000,
+            names_are: NamesAre::Cached,
+            rounds: Some(2),
+            scale: 32,
+            request_bytes: 64 << 10,
+            data: Data::Compressible,
+        };
+        let kernel = on_kernel(&androsh);
+        assert_eq!((outcome(&scmfs(), &androsh), outcome(&yaffs2(), &androsh)), (kernel, kernel), "{script:?}");
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn put_metrics(
     let mut metrics = match traced {
         true => of_traced(measured, analysis),
         false => {
-            let programs = of_postmark(plan, &measured.calls).into_iter().chain(of_iozone(plan, &measured.calls));
+            let programs = [of_postmark, of_iozone, of_androsh].into_iter().flat_map(|of| of(plan, &measured.calls));
             of_plain(measured).into_iter().chain(programs).collect()
         }
     };
@@ -181,6 +181,16 @@ fn of_iozone(plan: &Plan, calls: &[Call]) -> Metrics {
         (name, ns.map(|ns| spec.pass_bytes() as f64 * 1e9 / ns))
     };
     spec.timed_operations().into_iter().map(rate).collect()
+}
+
+/// Bytes that a script moves over the time in its calls; the deletion of what an earlier round left is not part of it.
+fn of_androsh(plan: &Plan, calls: &[Call]) -> Metrics {
+    let Workload::Androsh(spec) = &plan.workload else { return Metrics::new() };
+    let operations = spec.operations(plan.seed).filter(Operation::is_logged);
+    let of_data = operations.zip(calls).filter(|(operation, _)| !matches!(operation, Operation::Delete { .. }));
+    let ns: f64 = of_data.map(|(_, call)| call.latency_ns as f64).sum();
+    let bytes = spec.throughput_bytes(plan.seed).filter(|_| ns > 0.0);
+    vec![("moved_bytes_per_s", bytes.map(|bytes| bytes as f64 * 1e9 / ns))]
 }
 
 /// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
@@ -372,6 +382,47 @@ mod tests {
         assert_eq!(values(spec(Passes::All, false)), [written, written, read, read, read, written]);
         assert_eq!(values(spec(Passes::All, true)), [closed, closed, written, written, written, closed]);
         assert_eq!(found(spec(Passes::RandomRead, false)), [("iozone_random_read_bytes_per_s", read)]);
+    }
+
+    #[test]
+    fn a_script_has_the_rate_of_all_calls_but_deletions() {
+        use pocketstone_core::volume::{FileSystem, Volume};
+        use pocketstone_workload::androsh::{Media, Script};
+        use pocketstone_workload::plan::*;
+        use pocketstone_workload::*;
+        let found = |script| {
+            let spec = AndroshSpec {
+                script,
+                media: Media::Video,
+                tree: tree::Tree::Root,
+                tree_file_bytes: 4096,
+                names_are: NamesAre::Cached,
+                rounds: Some(2),
+                scale: 100,
+                request_bytes: 1 << 20,
+                data: Data::Random,
+            };
+            let call = |operation: &Operation| Call {
+                start_ns: 0,
+                latency_ns: if matches!(operation, Operation::Delete { .. }) { 1_000_000 } else { 250 },
+                intended_ns: 0,
+            };
+            let calls: Vec<Call> = spec.operations(1).map(|operation| call(&operation)).collect();
+            let plan = Plan {
+                format: PLAN_FORMAT,
+                seed: 1,
+                volume: Volume::usual(FileSystem::Scmfs),
+                workload: Workload::Androsh(spec),
+                read_ahead: None,
+                trace: false,
+                energy: false,
+            };
+            of_androsh(&plan, &calls)
+        };
+        // Twice 1 MiB: creating, opening (a copy is open from its creation), a call and closing, 250 ns each.
+        assert_eq!(found(Script::SequentialWrite), [("moved_bytes_per_s", Some(2_097_152.0 * 1e9 / 2000.0))]);
+        assert_eq!(found(Script::Copy), [("moved_bytes_per_s", Some(2_097_152.0 * 1e9 / 1500.0))]);
+        assert_eq!(found(Script::CompressOne), [("moved_bytes_per_s", None)], "its result is a time");
     }
 
     #[test]

@@ -394,6 +394,28 @@ mod tests {
     }
 
     #[test]
+    fn scripts_are_on_every_volume_and_name_what_is_wrong_with_their_factors() {
+        let of = |more: &str| {
+            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='androsh'\n\
+                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4', 'yaffs2-in-process', 'jffs2']\n";
+            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
+        };
+        assert_eq!(of("script='copy'\nmedia=['photo', 'video']\nscale=[1, 4]").unwrap().len(), 24);
+        let wrong = |more: &str| {
+            let error = of(more).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        assert!(wrong("script='format'").contains("one of sequential-write, sequential-read"));
+        assert!(wrong("script='copy'\nmedia='film'").contains("one of photo, song, audio, video"));
+        assert!(wrong("media='video'").contains("it is for copy, copy-tree, compress-one: omit it"));
+        assert!(wrong("script='read-tree'\ntree='oak'").contains("one of root, folders, nested"));
+        assert!(wrong("tree_file_bytes='64KiB'").contains("it is for read-tree"));
+        assert!(wrong("scale=2000").contains("scale must be from 1 to 1024"));
+        assert!(wrong("rounds=1001").contains("rounds must be from 1 to 1000"));
+        assert!(wrong("script='compress-one'").contains("at least 65536"));
+    }
+
+    #[test]
     fn energy_and_bounds_of_the_frequency_go_into_the_plan() {
         let factors = "file_system='directory'\nworkload='ycsb-c'\nrecords=5\noperations=5\nenergy=true\n\
                        frequency=['default', 'fixed:50']\n";
