@@ -41,6 +41,15 @@ impl<'t, T: Tree> Executor<'t, T> {
     /// `ErrorKind::Board` if the volume refuses, or contains other files than the workload's.
     pub fn all(tree: &'t T, workload: &dyn FileWorkload, seed: u64) -> Result<Vec<Self>> {
         let names: Arc<[CString]> = workload.names(seed).iter().map(|name| c_name(name)).collect::<Result<_>>()?;
+        let population = workload.population(seed);
+        if population.caches != Caches::Cold {
+            for (file, name) in population.list().iter().zip(names.iter()) {
+                let bytes = tree.stat(name).board(|| format!("cannot find {}", file.name))?;
+                if bytes != file.bytes {
+                    return Err(Error::board(format!("{} has {bytes} bytes, not {}", file.name, file.bytes)));
+                }
+            }
+        }
         (0..workload.threads()).map(|_| Self::new(tree, names.clone(), workload, seed)).collect()
     }
 
@@ -52,22 +61,15 @@ impl<'t, T: Tree> Executor<'t, T> {
         Content::new(population.data, seed ^ 2).fill(&mut buffer);
         let sync = workload.sync_each();
         let mut made = Executor { tree, names, slots, buffer, written: 0, sync, prefetched: None };
-        if population.caches != Caches::Cold {
-            for (file, name) in population.list().iter().zip(made.names.iter()) {
-                let bytes = tree.stat(name).board(|| format!("cannot find {}", file.name))?;
-                if bytes != file.bytes {
-                    return Err(Error::board(format!("{} has {bytes} bytes, not {}", file.name, file.bytes)));
-                }
-            }
-        }
         for operation in workload.setup() {
             made.execute(&operation).board(|| format!("{operation:?} failed"))?;
         }
-        if population.caches == Caches::Warm {
-            let mut part = vec![0; PART_BYTES.min(population.file_bytes as usize)];
-            for file in made.slots.iter().filter_map(|slot| slot.open.as_ref()) {
-                for offset in (0..population.file_bytes).step_by(PART_BYTES) {
-                    let bytes = (population.file_bytes - offset).min(PART_BYTES as u64) as usize;
+        if population.caches == Caches::Warm && made.slots.iter().any(|slot| slot.open.is_some()) {
+            let mut part = vec![0; PART_BYTES];
+            for (file, new) in made.slots.iter().zip(population.list()) {
+                let Some(file) = &file.open else { continue };
+                for offset in (0..new.bytes).step_by(PART_BYTES) {
+                    let bytes = (new.bytes - offset).min(PART_BYTES as u64) as usize;
                     whole(tree.read(file, &mut part[..bytes], offset)?, bytes, "a read")?;
                 }
             }
@@ -109,17 +111,6 @@ impl<'t, T: Tree> Executor<'t, T> {
         if self.sync { self.tree.sync(file) } else { Ok(()) }
     }
 
-    /// Reads a file from its start to its end.
-    fn read_all(&mut self, file: &T::File<'_>) -> Result<u64> {
-        let mut offset = 0;
-        loop {
-            match self.tree.read(file, &mut self.buffer, offset)? {
-                0 => return Ok(offset),
-                got => offset += got as u64,
-            }
-        }
-    }
-
     fn write_all(&mut self, file: &T::File<'_>, bytes: u64) -> Result<()> {
         let mut offset = 0;
         while offset < bytes {
@@ -129,6 +120,17 @@ impl<'t, T: Tree> Executor<'t, T> {
             offset += part;
         }
         Ok(())
+    }
+}
+
+/// Reads a file from its start to its end, by calls that ask for as much as fits the buffer, until one finds nothing.
+fn read_all<T: Tree>(tree: &T, file: &T::File<'_>, buffer: &mut [u8]) -> Result<u64> {
+    let mut offset = 0;
+    loop {
+        match tree.read(file, buffer, offset)? {
+            0 => return Ok(offset),
+            got => offset += got as u64,
+        }
     }
 }
 
@@ -198,9 +200,13 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 self.tree.truncate(open, bytes)?;
                 self.sync(open)?;
             }
+            Operation::ReadOpen { file } => {
+                let open = Self::open_file(&self.slots, file)?;
+                return read_all(self.tree, open, &mut self.buffer);
+            }
             Operation::ReadFile { file } => {
                 let open = self.tree.open(self.name(file)?, Purpose::Read)?;
-                return self.read_all(&open);
+                return read_all(self.tree, &open, &mut self.buffer);
             }
             Operation::WriteFile { file, bytes } => {
                 let open = self.tree.open_anew(self.name(file)?)?;
@@ -232,7 +238,9 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 self.prefetched = Some(Prefetched { latency_ns, resident_pages });
                 return Ok(bytes);
             }
-            Operation::Pause { .. } => return Err(Error::bug("a pause cannot be executed")),
+            Operation::Pause { .. } | Operation::Turn { .. } => {
+                return Err(Error::bug(format!("{operation:?} cannot be executed")));
+            }
         }
         Ok(0)
     }

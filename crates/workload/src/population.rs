@@ -2,6 +2,7 @@
 
 use crate::content::{Content, Data, filler_bytes};
 use crate::database::Lognormal;
+use crate::fileset::{FileSet, NewFile};
 use crate::tree::Tree;
 use pocketstone_core::random::Random;
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,8 @@ pub enum Sizes {
         /// The number.
         divided_by: u64,
     },
+    /// The files of a set that are there: `files` is how many the set has in all, `file_bytes` their mean size.
+    Set(FileSet),
     /// All have `file_bytes` and lie in the folders of a tree, which are all there, with files or without.
     Tree {
         /// The tree.
@@ -100,15 +103,6 @@ pocketstone_core::words! {
         /// Nothing, as after the machine's start.
         Cold = "cold",
     }
-}
-
-/// A file of a population.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewFile {
-    /// Its name; a folder's name stands before a slash.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
 }
 
 impl Population {
@@ -152,6 +146,7 @@ impl Population {
                 let choices = self.file_bytes - least_bytes + 1;
                 numbers.map(|n| named(n, least_bytes + random.below(choices))).collect()
             }
+            Sizes::Set(set) => set.made(self.files, self.file_bytes, self.seed).there(),
             Sizes::Small { divided_by } => numbers.map(|n| named(n, small_size(&mut random) / divided_by)).collect(),
             Sizes::Application { libraries } => {
                 let small = numbers.map(|n| NewFile { name: in_folder(n), bytes: small_size(&mut random) });
@@ -167,6 +162,7 @@ impl Population {
     pub fn folders(&self) -> Vec<String> {
         match self.sizes {
             Sizes::Tree { tree } => tree.folders().collect(),
+            Sizes::Set(set) => set.made(self.files, self.file_bytes, self.seed).folders,
             Sizes::Same | Sizes::Target | Sizes::Uniform { .. } => Vec::new(),
             Sizes::Application { .. } | Sizes::Small { .. } => Vec::new(),
         }
@@ -176,7 +172,7 @@ impl Population {
     pub fn bytes(&self) -> u64 {
         match self.sizes {
             Sizes::Same | Sizes::Target | Sizes::Tree { .. } => self.files.saturating_mul(self.file_bytes),
-            Sizes::Uniform { .. } | Sizes::Application { .. } | Sizes::Small { .. } => {
+            Sizes::Uniform { .. } | Sizes::Application { .. } | Sizes::Small { .. } | Sizes::Set(_) => {
                 self.list().iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes))
             }
         }

@@ -4,7 +4,9 @@ use crate::command;
 use crate::database::{DATABASE_FACTORS, Prepares};
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point};
-use crate::{AndroshSpec, AppStartSpec, CommandSpec, FilesSpec, IozoneSpec, LookupSpec, PostmarkSpec, ReadSpec};
+use crate::{
+    AndroshSpec, AppStartSpec, CommandSpec, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec, PostmarkSpec, ReadSpec,
+};
 use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
@@ -77,6 +79,8 @@ workloads! {
     Lookup(LookupSpec) = "lookup",
     /// AndroSH's scripts, as operations of one process.
     Androsh(AndroshSpec) = "androsh",
+    /// Filebench's servers.
+    Filebench(FilebenchSpec) = "filebench",
 }
 
 /// The factor that says which workload it is.
@@ -153,8 +157,9 @@ impl Name {
 
     /// Whether the page cache may have nothing of its files before the first operation.
     pub fn may_be_cold(self) -> bool {
-        // `files` is always warm: it is for what is not of the medium. IOZONE and AndroSH read what was just written.
-        ![FilesSpec::NAME, IozoneSpec::NAME, AndroshSpec::NAME].contains(&self.word())
+        // `files` is always warm: it is for what is not of the medium. IOZONE, AndroSH and Filebench use what was just
+        // written.
+        ![FilesSpec::NAME, IozoneSpec::NAME, AndroshSpec::NAME, FilebenchSpec::NAME].contains(&self.word())
     }
 }
 

@@ -24,7 +24,8 @@ pub(crate) fn put_metrics(
     let mut metrics = match traced {
         true => of_traced(measured, analysis),
         false => {
-            let programs = [of_postmark, of_iozone, of_androsh].into_iter().flat_map(|of| of(plan, &measured.calls));
+            let programs =
+                [of_postmark, of_iozone, of_androsh, of_filebench].into_iter().flat_map(|of| of(plan, &measured.calls));
             of_plain(measured).into_iter().chain(programs).collect()
         }
     };
@@ -191,6 +192,17 @@ fn of_androsh(plan: &Plan, calls: &[Call]) -> Metrics {
     let ns: f64 = of_data.map(|(_, call)| call.latency_ns as f64).sum();
     let bytes = spec.throughput_bytes(plan.seed).filter(|_| ns > 0.0);
     vec![("moved_bytes_per_s", bytes.map(|bytes| bytes as f64 * 1e9 / ns))]
+}
+
+/// Bytes that a server's threads read and write over the run's time, as Filebench reports them.
+fn of_filebench(plan: &Plan, calls: &[Call]) -> Metrics {
+    let Workload::Filebench(spec) = &plan.workload else { return Metrics::new() };
+    let start_ns = calls.iter().map(|call| call.start_ns).min();
+    let end_ns = calls.iter().map(|call| call.start_ns + call.latency_ns).max();
+    let run_ns = start_ns.zip(end_ns).map(|(start, end)| end - start).filter(|ns| *ns > 0);
+    let totals = spec.totals(plan.seed);
+    let bytes = (totals.read_bytes + totals.written_bytes) as f64;
+    vec![("moved_bytes_per_s", run_ns.map(|ns| bytes * 1e9 / ns as f64))]
 }
 
 /// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
@@ -423,6 +435,48 @@ mod tests {
         assert_eq!(found(Script::SequentialWrite), [("moved_bytes_per_s", Some(2_097_152.0 * 1e9 / 2000.0))]);
         assert_eq!(found(Script::Copy), [("moved_bytes_per_s", Some(2_097_152.0 * 1e9 / 1500.0))]);
         assert_eq!(found(Script::CompressOne), [("moved_bytes_per_s", None)], "its result is a time");
+    }
+
+    #[test]
+    fn a_server_has_the_rate_of_its_run() {
+        use pocketstone_core::volume::{FileSystem, Volume};
+        use pocketstone_workload::filebench::{Personality, Picks};
+        use pocketstone_workload::plan::*;
+        use pocketstone_workload::*;
+        let spec = FilebenchSpec {
+            personality: Personality::Webserver,
+            files: 10,
+            file_bytes: 1000,
+            distribution: fileset::Distribution::Gamma,
+            directory_width: 20,
+            threads: 2,
+            picks: Picks::Rotating,
+            loops: 1,
+            request_bytes: 1 << 20,
+            data: Data::Random,
+        };
+        let operations: Vec<Operation> = spec.operations(1).collect();
+        // A file has the same size whenever it is read; the log's appends are in the operations. The second thread may
+        // not have finished its loop.
+        let numbers: Vec<u64> = spec.population(1).list().iter().map(|file| file.bytes).collect();
+        let bytes = |operation: &Operation| match operation {
+            Operation::ReadOpen { file } => numbers[*file as usize],
+            other => other.bytes(),
+        };
+        let moved: u64 = operations.iter().map(bytes).sum();
+        let plan = Plan {
+            format: PLAN_FORMAT,
+            seed: 1,
+            volume: Volume::usual(FileSystem::Scmfs),
+            workload: Workload::Filebench(spec),
+            read_ahead: None,
+            trace: false,
+            energy: false,
+        };
+        let call = |start_ns, latency_ns| Call { start_ns, latency_ns, intended_ns: start_ns };
+        // Two threads at once: the run takes 3 us.
+        let found = of_filebench(&plan, &[call(1000, 2500), call(1200, 10), call(2000, 2000)]);
+        assert_eq!(found, [("moved_bytes_per_s", Some(moved as f64 * 1e9 / 3000.0))]);
     }
 
     #[test]

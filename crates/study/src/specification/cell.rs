@@ -416,6 +416,30 @@ mod tests {
     }
 
     #[test]
+    fn servers_are_on_every_volume_and_name_what_is_wrong_with_their_factors() {
+        let of = |more: &str| {
+            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='filebench'\n\
+                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4', 'yaffs2-in-process', 'jffs2']\n\
+                        requests=10\nrequest_bytes='1MiB'\n";
+            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
+        };
+        let set = "files=1000\nfile_bytes='16KiB'\n";
+        let found = of(&format!("{set}threads=[1, 100]\ndirectory_width=[20, 1000000]\npicks='rotating'")).unwrap();
+        assert_eq!(found.len(), 24);
+        let wrong = |more: &str| {
+            let error = of(&format!("{set}{more}")).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        assert!(wrong("personality='mongo'").contains("one of varmail, fileserver, webproxy, webserver"));
+        assert!(wrong("distribution='normal'").contains("one of gamma, lognormal"));
+        assert!(wrong("picks='first'").contains("one of uniform, rotating"));
+        assert!(wrong("directory_width=1").contains("directory_width must be 2 or more"));
+        assert!(wrong("threads=101").contains("threads must be from 1 to 100"));
+        assert!(wrong("pass='all'").contains("pass"), "it has none");
+        assert!(of("files=3000000\nfile_bytes='16KiB'").unwrap_err().cure().unwrap().contains("files must be from 1 "));
+    }
+
+    #[test]
     fn energy_and_bounds_of_the_frequency_go_into_the_plan() {
         let factors = "file_system='directory'\nworkload='ycsb-c'\nrecords=5\noperations=5\nenergy=true\n\
                        frequency=['default', 'fixed:50']\n";
