@@ -362,7 +362,7 @@ impl AndroshSpec {
         }
     }
 
-    /// Half of the uses read a file whole; a quarter make a new one, a quarter delete one, as a cache that is full does.
+    /// Half of the uses read a file whole; a quarter make a new one, a quarter delete one, as a full cache does.
     fn uses_of_cache(&self, seed: u64, random: &mut Random) -> Vec<Operation> {
         let mut there: Vec<u32> = (0..CACHE_FILES as u32).collect();
         let sizes = Population { files: self.new_files(), seed: seed ^ 3, ..self.population(seed) }.list();

@@ -21,8 +21,8 @@ pub const MOST_THREADS: u32 = 100;
 const APPEND_BYTES: u64 = 16 << 10;
 
 /// The `filebench` workload: a personality of Filebench 1.4.9.1, with threads that share one set of files. As there, a
-/// file has its size drawn once, an append is of 0 to 16,383 bytes, a whole read goes by calls of `request_bytes`, and a
-/// file that another thread has open is not deleted.
+/// file has its size drawn once, an append is of 0 to 16,383 bytes, a whole read goes by calls of `request_bytes`, and
+/// a file that another thread has open is not deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilebenchSpec {

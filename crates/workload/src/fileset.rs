@@ -157,7 +157,7 @@ mod tests {
         }
         // 20 in a folder on average, a little more as none has 0; the reference says "some 50".
         assert!((45..=53).contains(&(folders / 200)), "{}", folders / 200);
-        // Folders lie at depth 2 where their own greatest depth is below 3: seven of ten do. A deep one has many beside it.
+        // Seven of ten folders lie at depth 2, as their own greatest depth is below 3. A deep one has many beside it.
         let depth = deep as f64 / 200_000.0;
         assert!((1.5..3.5).contains(&depth), "mean number of folders above a file: {depth}");
         let flat = set(1_000_000).made(1000, 16_384, 1);

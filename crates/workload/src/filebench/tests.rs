@@ -16,8 +16,8 @@ fn spec(personality: Personality, threads: u32, loops: u64) -> FilebenchSpec {
     }
 }
 
-/// Seeds that [`steady`] takes the mean of: the sizes that files have of their own are drawn once for each, and the mean
-/// of a thousand of them has a standard deviation of 2.6 %.
+/// Seeds that [`steady`] takes the mean of: the sizes that files have of their own are drawn once for each, and the
+/// mean of a thousand of them has a standard deviation of 2.6 %.
 const SEEDS: u64 = 12;
 
 /// Of runs that have left their start behind: mean size of the files that are there, the share of numbers that are,
@@ -74,8 +74,8 @@ fn rotating_picks_come_to_the_sizes_of_the_reference() {
     near(present, 0.8, 0.1);
 }
 
-/// With uniform picks a file that is there has the size that a deletion takes away, and in the steady state that is what
-/// a loop adds: the mean of an append is 8,191.5 bytes, that of a drawn size 16,384.
+/// With uniform picks a file that is there has the size that a deletion takes away, and in the steady state that is
+/// what a loop adds: the mean of an append is 8,191.5 bytes, that of a drawn size 16,384.
 #[test]
 fn uniform_picks_keep_the_balance_of_what_comes_and_goes() {
     let of =
