@@ -202,7 +202,7 @@ fn a_comparison_is_of_the_cells_that_both_have() {
 fn a_new_study_is_one_whatever_its_workload() {
     let folder = folder();
     let new = |arguments: &[&str]| lab(folder.path(), &[&["study", "new"][..], arguments].concat());
-    let on_files = ["read", "files", "postmark", "app-start", "iozone", "lookup", "androsh", "filebench"];
+    let on_files = ["read", "files", "postmark", "app-start", "iozone", "lookup", "androsh", "filebench", "capacity"];
     for workload in on_files.into_iter().chain(["command", "ycsb-a", "contacts"]) {
         let file = format!("{workload}.toml");
         new(&[&file, "--workload", workload, "--board", "host"]).ends_with(0).says(&["cells on a host board", "ok"]);

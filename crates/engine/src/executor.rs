@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Bytes moved at a time when files are read to warm caches.
 const PART_BYTES: usize = 1 << 20;
 
+/// The smallest call that is tried when a volume is nearly full.
+const LEAST_PART_BYTES: u64 = 4096;
+
 /// What a thread of a workload holds: files that are open and mapped, a buffer.
 pub struct Executor<'t, T: Tree + 't> {
     tree: &'t T,
@@ -24,6 +27,7 @@ pub struct Executor<'t, T: Tree + 't> {
     written: u64,
     sync: bool,
     prefetched: Option<Prefetched>,
+    filled_bytes: Option<u64>,
 }
 
 /// A file of the workload, by its number.
@@ -60,7 +64,8 @@ impl<'t, T: Tree> Executor<'t, T> {
         let mut buffer = vec![0xa5; workload.request_bytes() as usize];
         Content::new(population.data, seed ^ 2).fill(&mut buffer);
         let sync = workload.sync_each();
-        let mut made = Executor { tree, names, slots, buffer, written: 0, sync, prefetched: None };
+        let (prefetched, filled_bytes) = (None, None);
+        let mut made = Executor { tree, names, slots, buffer, written: 0, sync, prefetched, filled_bytes };
         for operation in workload.setup() {
             made.execute(&operation).board(|| format!("{operation:?} failed"))?;
         }
@@ -80,6 +85,33 @@ impl<'t, T: Tree> Executor<'t, T> {
     /// What the call before the first request did, where there was one.
     pub fn prefetched(&self) -> Option<Prefetched> {
         self.prefetched
+    }
+
+    /// Bytes that fitted the volume, where it was filled.
+    pub fn filled_bytes(&self) -> Option<u64> {
+        self.filled_bytes
+    }
+
+    /// Writes until a file has so many bytes more, or nothing fits any more; the bytes written.
+    fn fill(&mut self, file: u32, bytes: u64) -> Result<u64> {
+        let open = Self::open_file(&self.slots, file)?;
+        let mut filled = 0;
+        while filled < bytes {
+            let mut part = (bytes - filled).min(self.buffer.len() as u64);
+            stamp(&mut self.buffer, &mut self.written, part);
+            let taken = loop {
+                match self.tree.append_what_fits(open, &self.buffer[..part as usize])? as u64 {
+                    // What does not fit as a whole may fit in part.
+                    0 if part > LEAST_PART_BYTES => part = (part / 2).max(LEAST_PART_BYTES),
+                    taken => break taken,
+                }
+            };
+            if taken == 0 {
+                break;
+            }
+            filled += taken;
+        }
+        Ok(filled)
     }
 
     /// Says of all files that are open that they are read at random, or in no special order.
@@ -195,6 +227,11 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 self.slot(file)?.map = Some(map);
             }
             Operation::Sync { file } => self.tree.sync(Self::open_file(&self.slots, file)?)?,
+            Operation::Fill { file, bytes } => {
+                let filled = self.fill(file, bytes)?;
+                self.filled_bytes = Some(self.filled_bytes.unwrap_or(0) + filled);
+                return Ok(filled);
+            }
             Operation::Truncate { file, bytes } => {
                 let open = Self::open_file(&self.slots, file)?;
                 self.tree.truncate(open, bytes)?;

@@ -57,8 +57,8 @@ fn main() -> ExitCode {
         ["serve", folder] => {
             ExitCode::from(serve::serve(Path::new(folder)).map_or_else(|e| e.kind().exit_code(), |()| 0))
         }
-        ["serve", medium, bytes, region, directory] => {
-            exit(volume::serve_scmfs(medium, bytes, region, Path::new(directory), print))
+        ["serve", medium, bytes, region, setup, directory] => {
+            exit(volume::serve_scmfs([medium, bytes, region, setup], Path::new(directory), print))
         }
         ["serve-yaffs2-anonymous", bytes, directory] => {
             exit(volume::serve_yaffs2_anonymous(bytes, Path::new(directory), print))

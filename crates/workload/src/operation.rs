@@ -115,6 +115,13 @@ pub enum Operation {
         /// Number of the file.
         file: u32,
     },
+    /// Write to the end of a file that is open until it has so many bytes more, or the volume is full.
+    Fill {
+        /// Number of the file.
+        file: u32,
+        /// Most bytes written.
+        bytes: u64,
+    },
     /// Give a file that is open another size.
     Truncate {
         /// Number of the file.
@@ -198,14 +205,14 @@ impl Operation {
 
     /// The one file that it is about.
     pub fn file(&self) -> Option<u32> {
-        use Operation::{Append, Close, Create, CreateFile, Delete, LookUp, Open, Read, ReadFile, ReadOpen};
+        use Operation::{Append, Close, Create, CreateFile, Delete, Fill, LookUp, Open, Read, ReadFile, ReadOpen};
         use Operation::{Archive, Evict, List, MakeDirectory, Map, Pause, Prefetch, Rename, Sync, Touch, Truncate};
         use Operation::{Turn, Write, WriteFile};
         match *self {
             Read { file, .. } | Write { file, .. } | Append { file, .. } | Truncate { file, .. } => Some(file),
             Create { file } | CreateFile { file } | Delete { file } | LookUp { file } | Close { file } => Some(file),
             Open { file, .. } | Map { file } | Touch { file, .. } | Sync { file } | Evict { file } => Some(file),
-            ReadFile { file } | ReadOpen { file } | WriteFile { file, .. } => Some(file),
+            Fill { file, .. } | ReadFile { file } | ReadOpen { file } | WriteFile { file, .. } => Some(file),
             Archive { .. } | Rename { .. } | MakeDirectory { .. } | List => None,
             Prefetch { .. } | Turn { .. } | Pause { .. } => None,
         }

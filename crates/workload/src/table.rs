@@ -5,7 +5,8 @@ use crate::database::{DATABASE_FACTORS, Prepares};
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point};
 use crate::{
-    AndroshSpec, AppStartSpec, CommandSpec, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec, PostmarkSpec, ReadSpec,
+    AndroshSpec, AppStartSpec, CapacitySpec, CommandSpec, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec,
+    PostmarkSpec, ReadSpec,
 };
 use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
 use pocketstone_core::words::Word;
@@ -81,6 +82,8 @@ workloads! {
     Androsh(AndroshSpec) = "androsh",
     /// Filebench's servers.
     Filebench(FilebenchSpec) = "filebench",
+    /// Files that fit a volume.
+    Capacity(CapacitySpec) = "capacity",
 }
 
 /// The factor that says which workload it is.
@@ -157,9 +160,9 @@ impl Name {
 
     /// Whether the page cache may have nothing of its files before the first operation.
     pub fn may_be_cold(self) -> bool {
-        // `files` is always warm: it is for what is not of the medium. IOZONE, AndroSH and Filebench use what was just
-        // written.
-        ![FilesSpec::NAME, IozoneSpec::NAME, AndroshSpec::NAME, FilebenchSpec::NAME].contains(&self.word())
+        // `files` is always warm: it is for what is not of the medium. The others use what was just written.
+        let warm = [FilesSpec::NAME, IozoneSpec::NAME, AndroshSpec::NAME, FilebenchSpec::NAME, CapacitySpec::NAME];
+        !warm.contains(&self.word())
     }
 }
 

@@ -10,8 +10,8 @@ use pocketstone_workload::fileset::Distribution;
 use pocketstone_workload::postmark::program::ProgramSpec;
 use pocketstone_workload::tree::Tree as Folders;
 use pocketstone_workload::{
-    AndroshSpec, AppStartSpec, Data, FileOperation, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec, NamesAre, Passes,
-    PostmarkSpec, ReadSpec, Sync, file_name,
+    AndroshSpec, AppStartSpec, CapacitySpec, Data, FileOperation, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec,
+    NamesAre, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
 };
 use pocketstone_yaffs2::SharedVolume;
 use std::collections::BTreeMap;
@@ -148,6 +148,28 @@ fn scripts_do_the_same_on_every_way_to_a_volume() {
         let kernel = on_kernel(&androsh);
         assert_eq!((outcome(&scmfs(), &androsh), outcome(&yaffs2(), &androsh)), (kernel, kernel), "{script:?}");
     }
+}
+
+#[test]
+fn a_volume_is_filled_until_nothing_fits() {
+    fn filled<T: Tree>(tree: &T, spec: &CapacitySpec) -> u64 {
+        populate(tree, &spec.population(3)).unwrap();
+        let operations: Vec<Operation> = spec.operations(3).collect();
+        let mut executors = Executor::all(tree, spec, 3).unwrap();
+        run(&mut executors, &operations).unwrap();
+        let sizes = spec.names(3).into_iter().map(|name| tree.stat(&c_name(&name).unwrap()).unwrap());
+        let bytes = executors[0].filled_bytes().unwrap();
+        assert_eq!(sizes.sum::<u64>(), bytes);
+        bytes
+    }
+    let spec = CapacitySpec { files: 100, file_bytes: 1 << 20, request_bytes: 65_536, data: Data::Random };
+    // Volumes of 64 and 32 MiB: nearly all of it is the files', and no more than there is.
+    assert!((50 << 20..64 << 20).contains(&filled(&scmfs(), &spec)));
+    assert!((20 << 20..32 << 20).contains(&filled(&yaffs2(), &spec)));
+    let few = CapacitySpec { files: 3, ..spec };
+    assert_eq!(filled(&scmfs(), &few), 3 << 20);
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(filled(&KernelTree::open(folder.path()).unwrap(), &few), 3 << 20);
 }
 
 fn server(personality: Personality, threads: u32) -> FilebenchSpec {

@@ -26,7 +26,8 @@ pub(crate) fn put_metrics(
         false => {
             let programs =
                 [of_postmark, of_iozone, of_androsh, of_filebench].into_iter().flat_map(|of| of(plan, &measured.calls));
-            of_plain(measured).into_iter().chain(programs).collect()
+            let filled = of_capacity(plan, &measured.outcome);
+            of_plain(measured).into_iter().chain(programs).chain(filled).collect()
         }
     };
     metrics.retain(|(_, value)| value.is_some());
@@ -203,6 +204,13 @@ fn of_filebench(plan: &Plan, calls: &[Call]) -> Metrics {
     let totals = spec.totals(plan.seed);
     let bytes = (totals.read_bytes + totals.written_bytes) as f64;
     vec![("moved_bytes_per_s", run_ns.map(|ns| bytes * 1e9 / ns as f64))]
+}
+
+/// Bytes that fitted, and the whole files they are: the last file may have a part of its size.
+fn of_capacity(plan: &Plan, outcome: &Outcome) -> Metrics {
+    let (Workload::Capacity(spec), Some(bytes)) = (&plan.workload, outcome.filled_bytes) else { return Metrics::new() };
+    let files = bytes / spec.file_bytes;
+    vec![("filled_bytes", Some(bytes as f64)), ("filled_files", Some(files as f64))]
 }
 
 /// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
@@ -477,6 +485,25 @@ mod tests {
         // Two threads at once: the run takes 3 us.
         let found = of_filebench(&plan, &[call(1000, 2500), call(1200, 10), call(2000, 2000)]);
         assert_eq!(found, [("moved_bytes_per_s", Some(moved as f64 * 1e9 / 3000.0))]);
+    }
+
+    #[test]
+    fn what_fits_is_counted_in_whole_files() {
+        use pocketstone_core::volume::{FileSystem, Volume};
+        use pocketstone_workload::plan::*;
+        use pocketstone_workload::*;
+        let spec = CapacitySpec { files: 9, file_bytes: 1000, request_bytes: 100, data: Data::Random };
+        let plan = Plan {
+            format: PLAN_FORMAT,
+            seed: 1,
+            volume: Volume::usual(FileSystem::Scmfs),
+            workload: Workload::Capacity(spec),
+            read_ahead: None,
+            trace: false,
+            energy: false,
+        };
+        let outcome = Outcome { filled_bytes: Some(3999), ..crate::testing::nothing(0, 1) };
+        assert_eq!(of_capacity(&plan, &outcome), [("filled_bytes", Some(3999.0)), ("filled_files", Some(3.0))]);
     }
 
     #[test]

@@ -440,6 +440,29 @@ mod tests {
     }
 
     #[test]
+    fn only_scmfs_has_thresholds_and_only_volumes_in_memory_have_a_size() {
+        let of = |more: &str| {
+            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='capacity'\n\
+                        files=3\nfile_bytes='2MiB'\n";
+            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
+        };
+        let volumes = "file_system=['scmfs', 'scmfs-fuse', 'ext4']\n";
+        // Two volumes with five thresholds, ext4 with none.
+        let thresholds = "threshold=['default', 'never', '128KiB', '512KiB', '2MiB']";
+        assert_eq!(of(&format!("{volumes}{thresholds}\nvolume_bytes='1GiB'")).unwrap().len(), 11);
+        let null_files = "null_files=['none', 64]\ncollector=[false, true]";
+        assert_eq!(of(&format!("{volumes}{null_files}")).unwrap().len(), 8);
+        let found = of("file_system='scmfs'\nnull_files='none'\ncollector=true\nvolume_bytes='1GiB'").unwrap();
+        let setup = &found[0].plan.volume.setup;
+        assert_eq!((setup.bytes, setup.null_files, setup.collector), (Some(1 << 30), Some(0), true));
+        let wrong = |more: &str| {
+            let error = of(more).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        assert!(wrong("file_system='jffs2'\nvolume_bytes='1GiB'").contains("omit volume_bytes"));
+    }
+
+    #[test]
     fn energy_and_bounds_of_the_frequency_go_into_the_plan() {
         let factors = "file_system='directory'\nworkload='ycsb-c'\nrecords=5\noperations=5\nenergy=true\n\
                        frequency=['default', 'fixed:50']\n";
