@@ -207,7 +207,8 @@ fn a_new_study_is_one_whatever_its_workload() {
     new(&one).ends_with(0);
     let written: toml::Table = fs::read_to_string(folder.path().join("line.toml")).unwrap().parse().unwrap();
     assert_eq!(written["experiment"][0]["factors"]["command"].as_str(), Some(line));
-    for workload in ["read", "files", "postmark", "app-start", "iozone", "lookup", "command", "ycsb-a", "contacts"] {
+    let on_files = ["read", "files", "postmark", "app-start", "iozone", "lookup", "androsh", "filebench", "capacity"];
+    for workload in on_files.into_iter().chain(["command", "ycsb-a", "contacts"]) {
         let file = format!("{workload}.toml");
         new(&[&file, "--workload", workload, "--board", "host"]).ends_with(0).says(&["cells on a host board", "ok"]);
         // A line for each factor, and nothing that is not wanted.

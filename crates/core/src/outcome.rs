@@ -97,6 +97,9 @@ pub struct Outcome {
     /// Result of the prefetch call, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetched: Option<Prefetched>,
+    /// Bytes that fitted the volume, if the workload fills it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled_bytes: Option<u64>,
     /// Output of the database process, for a database workload.
     #[serde(default)]
     pub database: Option<crate::database::DatabaseOutcome>,

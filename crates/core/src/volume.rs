@@ -1,5 +1,9 @@
 //! Volumes: which file system, on which medium, and by which way programs get at it.
 
+mod setup;
+
+pub use setup::{Setup, Threshold};
+
 use crate::database::DatabaseEngine;
 use crate::{Error, Result, words};
 use serde::{Deserialize, Serialize};
@@ -19,6 +23,9 @@ pub struct Volume {
     pub options: Vec<String>,
     /// The directory to work in, on [`Medium::Directory`].
     pub directory: Option<PathBuf>,
+    /// How it is made, where that differs from the usual.
+    #[serde(skip_serializing_if = "Setup::is_usual")]
+    pub setup: Setup,
 }
 
 words! {
@@ -127,7 +134,7 @@ impl Volume {
     /// A file system on its usual medium, reached in its usual way.
     pub fn usual(file_system: FileSystem) -> Volume {
         let (medium, access) = (file_system.media()[0], file_system.accesses()[0]);
-        Volume { file_system, medium, access, options: Vec::new(), directory: None }
+        Volume { file_system, medium, access, options: Vec::new(), directory: None, setup: Setup::default() }
     }
 
     /// Every volume that can be, without options, in the order they are shown.
@@ -188,7 +195,7 @@ impl Volume {
             let error = Error::user(format!("{name} does not support the access `{}`", access.name()));
             return Err(error.hint(format!("set volume_access = {}", ways.join(" or "))));
         }
-        Ok(())
+        self.setup.check(self)
     }
 
     /// Whether it is made for one cell by the process that measures, and gone with it.
@@ -236,6 +243,8 @@ struct Stored {
     options: Vec<String>,
     #[serde(default)]
     directory: Option<PathBuf>,
+    #[serde(default)]
+    setup: Setup,
 }
 
 impl TryFrom<Stored> for Volume {
@@ -243,9 +252,9 @@ impl TryFrom<Stored> for Volume {
 
     fn try_from(stored: Stored) -> std::result::Result<Volume, String> {
         let named = Volume::named(&stored.file_system).map_err(|e| e.chain())?;
-        let Stored { medium, access, options, directory, .. } = stored;
+        let Stored { medium, access, options, directory, setup, .. } = stored;
         let (medium, access) = (medium.unwrap_or(named.medium), access.unwrap_or(named.access));
-        let volume = Volume { file_system: named.file_system, medium, access, options, directory };
+        let volume = Volume { file_system: named.file_system, medium, access, options, directory, setup };
         volume.check().map(|()| volume).map_err(|e| e.chain())
     }
 }
@@ -306,5 +315,16 @@ mod tests {
             cure(Volume { access: Access::Kernel, ..of(FileSystem::Scmfs) }).contains("\"in-process\" or \"fuse\"")
         );
         assert!(cure(Volume { access: Access::Fuse, ..of(FileSystem::Tmpfs) }).contains("volume_access = \"kernel\""));
+        let large = Setup { bytes: Some(1 << 30), ..Setup::default() };
+        assert!(cure(Volume { setup: large.clone(), ..of(FileSystem::Jffs2) }).contains("omit volume_bytes"));
+        let never = Setup { threshold: Some(Threshold::Never), ..large.clone() };
+        assert!(cure(Volume { setup: never.clone(), ..of(FileSystem::Ext4) }).contains("omit threshold"));
+        for volume in
+            [Volume { setup: large, ..of(FileSystem::Ext4) }, Volume { setup: never, ..of(FileSystem::Scmfs) }]
+        {
+            volume.check().unwrap();
+            let text = serde_json::to_string(&volume).unwrap();
+            assert_eq!(serde_json::from_str::<Volume>(&text).unwrap(), volume);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The one executor of file operations: on every way to a volume, for every workload on files.
 
+mod archive;
+
 use crate::populate::c_name;
 use crate::tree::whole;
 use crate::{Engine, Touch, Tree};
@@ -13,6 +15,9 @@ use std::sync::Arc;
 /// Bytes moved at a time when files are read to warm caches.
 const PART_BYTES: usize = 1 << 20;
 
+/// The smallest call that is tried when a volume is nearly full.
+const LEAST_PART_BYTES: u64 = 4096;
+
 /// What a thread of a workload holds: files that are open and mapped, a buffer.
 pub struct Executor<'t, T: Tree + 't> {
     tree: &'t T,
@@ -22,6 +27,7 @@ pub struct Executor<'t, T: Tree + 't> {
     written: u64,
     sync: bool,
     prefetched: Option<Prefetched>,
+    filled_bytes: Option<u64>,
 }
 
 /// A file of the workload, by its number.
@@ -39,6 +45,15 @@ impl<'t, T: Tree> Executor<'t, T> {
     /// `ErrorKind::Board` if the volume refuses, or contains other files than the workload's.
     pub fn all(tree: &'t T, workload: &dyn FileWorkload, seed: u64) -> Result<Vec<Self>> {
         let names: Arc<[CString]> = workload.names(seed).iter().map(|name| c_name(name)).collect::<Result<_>>()?;
+        let population = workload.population(seed);
+        if population.caches != Caches::Cold {
+            for (file, name) in population.list().iter().zip(names.iter()) {
+                let bytes = tree.stat(name).board(|| format!("cannot find {}", file.name))?;
+                if bytes != file.bytes {
+                    return Err(Error::board(format!("{} has {bytes} bytes, not {}", file.name, file.bytes)));
+                }
+            }
+        }
         (0..workload.threads()).map(|_| Self::new(tree, names.clone(), workload, seed)).collect()
     }
 
@@ -49,23 +64,17 @@ impl<'t, T: Tree> Executor<'t, T> {
         let mut buffer = vec![0xa5; workload.request_bytes() as usize];
         Content::new(population.data, seed ^ 2).fill(&mut buffer);
         let sync = workload.sync_each();
-        let mut made = Executor { tree, names, slots, buffer, written: 0, sync, prefetched: None };
-        if population.caches != Caches::Cold {
-            for (file, name) in population.list().iter().zip(made.names.iter()) {
-                let bytes = tree.stat(name).board(|| format!("cannot find {}", file.name))?;
-                if bytes != file.bytes {
-                    return Err(Error::board(format!("{} has {bytes} bytes, not {}", file.name, file.bytes)));
-                }
-            }
-        }
+        let (prefetched, filled_bytes) = (None, None);
+        let mut made = Executor { tree, names, slots, buffer, written: 0, sync, prefetched, filled_bytes };
         for operation in workload.setup() {
             made.execute(&operation).board(|| format!("{operation:?} failed"))?;
         }
-        if population.caches == Caches::Warm {
-            let mut part = vec![0; PART_BYTES.min(population.file_bytes as usize)];
-            for file in made.slots.iter().filter_map(|slot| slot.open.as_ref()) {
-                for offset in (0..population.file_bytes).step_by(PART_BYTES) {
-                    let bytes = (population.file_bytes - offset).min(PART_BYTES as u64) as usize;
+        if population.caches == Caches::Warm && made.slots.iter().any(|slot| slot.open.is_some()) {
+            let mut part = vec![0; PART_BYTES];
+            for (file, new) in made.slots.iter().zip(population.list()) {
+                let Some(file) = &file.open else { continue };
+                for offset in (0..new.bytes).step_by(PART_BYTES) {
+                    let bytes = (new.bytes - offset).min(PART_BYTES as u64) as usize;
                     whole(tree.read(file, &mut part[..bytes], offset)?, bytes, "a read")?;
                 }
             }
@@ -76,6 +85,33 @@ impl<'t, T: Tree> Executor<'t, T> {
     /// What the call before the first request did, where there was one.
     pub fn prefetched(&self) -> Option<Prefetched> {
         self.prefetched
+    }
+
+    /// Bytes that fitted the volume, where it was filled.
+    pub fn filled_bytes(&self) -> Option<u64> {
+        self.filled_bytes
+    }
+
+    /// Writes until a file has so many bytes more, or nothing fits any more; the bytes written.
+    fn fill(&mut self, file: u32, bytes: u64) -> Result<u64> {
+        let open = Self::open_file(&self.slots, file)?;
+        let mut filled = 0;
+        while filled < bytes {
+            let mut part = (bytes - filled).min(self.buffer.len() as u64);
+            stamp(&mut self.buffer, &mut self.written, part);
+            let taken = loop {
+                match self.tree.append_what_fits(open, &self.buffer[..part as usize])? as u64 {
+                    // What does not fit as a whole may fit in part.
+                    0 if part > LEAST_PART_BYTES => part = (part / 2).max(LEAST_PART_BYTES),
+                    taken => break taken,
+                }
+            };
+            if taken == 0 {
+                break;
+            }
+            filled += taken;
+        }
+        Ok(filled)
     }
 
     /// Says of all files that are open that they are read at random, or in no special order.
@@ -107,17 +143,6 @@ impl<'t, T: Tree> Executor<'t, T> {
         if self.sync { self.tree.sync(file) } else { Ok(()) }
     }
 
-    /// Reads a file from its start to its end.
-    fn read_all(&mut self, file: &T::File<'_>) -> Result<u64> {
-        let mut offset = 0;
-        loop {
-            match self.tree.read(file, &mut self.buffer, offset)? {
-                0 => return Ok(offset),
-                got => offset += got as u64,
-            }
-        }
-    }
-
     fn write_all(&mut self, file: &T::File<'_>, bytes: u64) -> Result<()> {
         let mut offset = 0;
         while offset < bytes {
@@ -127,6 +152,17 @@ impl<'t, T: Tree> Executor<'t, T> {
             offset += part;
         }
         Ok(())
+    }
+}
+
+/// Reads a file from its start to its end, by calls that ask for as much as fits the buffer, until one finds nothing.
+fn read_all<T: Tree>(tree: &T, file: &T::File<'_>, buffer: &mut [u8]) -> Result<u64> {
+    let mut offset = 0;
+    loop {
+        match tree.read(file, buffer, offset)? {
+            0 => return Ok(offset),
+            got => offset += got as u64,
+        }
     }
 }
 
@@ -191,20 +227,35 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 self.slot(file)?.map = Some(map);
             }
             Operation::Sync { file } => self.tree.sync(Self::open_file(&self.slots, file)?)?,
+            Operation::Fill { file, bytes } => {
+                let filled = self.fill(file, bytes)?;
+                self.filled_bytes = Some(self.filled_bytes.unwrap_or(0) + filled);
+                return Ok(filled);
+            }
             Operation::Truncate { file, bytes } => {
                 let open = Self::open_file(&self.slots, file)?;
                 self.tree.truncate(open, bytes)?;
                 self.sync(open)?;
             }
+            Operation::ReadOpen { file } => {
+                let open = Self::open_file(&self.slots, file)?;
+                return read_all(self.tree, open, &mut self.buffer);
+            }
             Operation::ReadFile { file } => {
                 let open = self.tree.open(self.name(file)?, Purpose::Read)?;
-                return self.read_all(&open);
+                return read_all(self.tree, &open, &mut self.buffer);
             }
             Operation::WriteFile { file, bytes } => {
                 let open = self.tree.open_anew(self.name(file)?)?;
                 self.write_all(&open, bytes)?;
                 self.sync(&open)?;
                 return Ok(bytes);
+            }
+            Operation::Archive { first, files, into } => {
+                let names = self.names.clone();
+                let (packed, into) = (names.get(first as usize..(first + files) as usize), self.name(into)?.clone());
+                let packed = packed.ok_or_else(|| Error::bug("a file of an archive has no name"))?;
+                return archive::archive(self.tree, packed, &into, &mut self.buffer);
             }
             Operation::Delete { file } => self.tree.unlink(self.name(file)?)?,
             Operation::Rename { file, to } => self.tree.rename(self.name(file)?, self.name(to)?)?,
@@ -224,7 +275,9 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 self.prefetched = Some(Prefetched { latency_ns, resident_pages });
                 return Ok(bytes);
             }
-            Operation::Pause { .. } => return Err(Error::bug("a pause cannot be executed")),
+            Operation::Pause { .. } | Operation::Turn { .. } => {
+                return Err(Error::bug(format!("{operation:?} cannot be executed")));
+            }
         }
         Ok(0)
     }

@@ -34,10 +34,10 @@ pub trait InProcess: Operations<Handle: Send> + Send + Sync + Sized + 'static {
 ///
 /// # Errors
 /// `ErrorKind::Board` if it cannot be mapped, is in use, or is no volume.
-pub fn open_scmfs(path: &Path) -> Result<pocketstone_scmfs::Volume> {
+pub fn open_scmfs(path: &Path, options: &OpenOptions) -> Result<pocketstone_scmfs::Volume> {
     let region = Mapped::open(path, &MapOptions::default())?;
     region.touch(0, region.bytes());
-    Ok(pocketstone_scmfs::Volume::open(Box::new(region), &OpenOptions::default())?)
+    Ok(pocketstone_scmfs::Volume::open(Box::new(region), options)?)
 }
 
 /// An open volume, from its root directory on.
@@ -104,6 +104,13 @@ impl<V: InProcess> Tree for VolumeTree<V> {
     #[inline]
     fn append(&self, file: &VolumeFile<'_, V>, from: &[u8]) -> Result<usize> {
         Ok(self.0.append(file, from).board(|| "the volume cannot append".into())?.0)
+    }
+
+    fn append_what_fits(&self, file: &VolumeFile<'_, V>, from: &[u8]) -> Result<usize> {
+        match self.0.append(file, from) {
+            Err(pocketstone_vfs::Error::NoSpace) => Ok(0),
+            other => Ok(other.board(|| "the volume cannot append".into())?.0),
+        }
     }
 
     fn truncate(&self, file: &VolumeFile<'_, V>, bytes: u64) -> Result<()> {

@@ -69,6 +69,13 @@ impl Tree for KernelTree {
         rustix::io::write(file, from).board(|| "write() failed".into())
     }
 
+    fn append_what_fits(&self, file: &OwnedFd, from: &[u8]) -> Result<usize> {
+        match rustix::io::write(file, from) {
+            Err(rustix::io::Errno::NOSPC) => Ok(0),
+            other => other.board(|| "write() failed".into()),
+        }
+    }
+
     fn truncate(&self, file: &OwnedFd, bytes: u64) -> Result<()> {
         rustix::fs::ftruncate(file, bytes).board(|| "ftruncate() failed".into())
     }

@@ -5,6 +5,7 @@ use crate::tree::whole;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::{Content, NewFile, Population};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 
 pub(crate) fn c_name(name: &str) -> Result<CString> {
@@ -21,16 +22,25 @@ pub fn populate<T: Tree>(tree: &T, population: &Population) -> Result<()> {
     if let Some((filler, content)) = population.filler() {
         make(tree, population, &filler, content, &mut buffer).board(|| "cannot create the filler".into())?;
     }
-    let mut folder = "";
+    let mut folders = BTreeSet::new();
+    let mut make_folders = |path: &str| {
+        // Those above it come first.
+        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+        let new: Vec<&str> =
+            ends.map(|end| &path[..end]).filter(|folder| folders.insert((*folder).to_owned())).collect();
+        new.into_iter().try_for_each(|folder| tree.mkdir(&c_name(folder)?))
+    };
     for (number, (new, content)) in files.iter().zip(population.contents()).enumerate() {
         let failed = || format!("cannot create the file {} of {}", number + 1, files.len());
-        if let Some((its, _)) = new.name.rsplit_once('/').filter(|(its, _)| *its != folder) {
-            tree.mkdir(&c_name(its)?).board(failed)?;
-            folder = its;
+        if let Some((folder, _)) = new.name.rsplit_once('/') {
+            make_folders(folder).board(failed)?;
         }
         make(tree, population, new, content, &mut buffer).board(failed)?;
     }
-    Ok(())
+    population
+        .folders()
+        .iter()
+        .try_for_each(|folder| make_folders(folder).board(|| format!("cannot create the folder {folder}")))
 }
 
 fn make<T: Tree>(

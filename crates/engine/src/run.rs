@@ -1,5 +1,8 @@
 //! The measured loop.
 
+mod shares;
+
+use self::shares::{InOrder, Shares};
 use crate::Engine;
 use crate::clock::{now_ns, sleep_until};
 use pocketstone_core::log::Call;
@@ -19,7 +22,8 @@ pub struct Recording {
 }
 
 /// Executes all operations and times every one that is logged ([`Operation::is_logged`]). Of several engines each has
-/// a thread: engine `t` of `n` has the logged operations `t`, `t + n`, ..., each with what stands before it.
+/// a thread: engine `t` of `n` has the logged operations `t`, `t + n`, ..., each with what stands before it, or what it
+/// has by [`Operation::Turn`].
 ///
 /// The operations are expected in memory and the calls are stored without allocating, so that
 /// beyond the engine's work a call costs two readings of the clock.
@@ -29,7 +33,7 @@ pub struct Recording {
 pub fn run<E: Engine + Send>(engines: &mut [E], operations: &[Operation]) -> Result<Recording> {
     match engines {
         [] => Err(Error::bug("no thread executes the operations")),
-        [engine] => of_one(engine, operations).map_err(|(number, error)| failed(number, operations, error)),
+        [engine] => of_one(engine, operations, &AtOnce).map_err(|(number, error)| failed(number, operations, error)),
         engines => of_many(engines, operations),
     }
 }
@@ -40,21 +44,47 @@ fn failed(number: usize, operations: &[Operation], error: Error) -> Error {
     Error::board(format!("operation {number}{what} failed")).because(error)
 }
 
+/// When a thread may begin its operations.
+trait Order {
+    /// Waits until the operation of this number may begin; false if it never may.
+    fn may_begin(&self, number: usize) -> bool;
+
+    /// The operation of this number is done, or has failed.
+    fn ended(&self, number: usize, failed: bool);
+}
+
+/// Whenever its turn comes.
+struct AtOnce;
+
+impl Order for AtOnce {
+    #[inline]
+    fn may_begin(&self, _number: usize) -> bool {
+        true
+    }
+
+    #[inline]
+    fn ended(&self, _number: usize, _failed: bool) {}
+}
+
 /// An error has the number of logged operations before it.
-fn of_one(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recording, (usize, Error)> {
+fn of_one(engine: &mut impl Engine, operations: &[Operation], order: &impl Order) -> Result<Recording, (usize, Error)> {
     let mut calls = Vec::with_capacity(operations.len());
     let start_ns = now_ns();
     let mut last_ns = start_ns;
     let mut intended_ns = start_ns;
-    for operation in operations {
+    for (number, operation) in operations.iter().enumerate() {
         if let Operation::Pause { ns } = operation {
             intended_ns = last_ns + ns;
             sleep_until(intended_ns);
             continue;
         }
+        if !order.may_begin(number) {
+            break;
+        }
         let start = if operation.is_logged() { now_ns() } else { last_ns };
         let result = engine.execute(operation);
         last_ns = now_ns();
+        order.ended(number, result.is_err());
         if let Err(error) = result {
             return Err((calls.len(), error));
         }
@@ -71,31 +101,29 @@ fn of_one(engine: &mut impl Engine, operations: &[Operation]) -> Result<Recordin
 
 fn of_many<E: Engine + Send>(engines: &mut [E], operations: &[Operation]) -> Result<Recording> {
     let number = engines.len();
-    let mut shares: Vec<Vec<Operation>> = vec![Vec::with_capacity(operations.len() / number + 1); number];
-    let mut logged = 0;
-    for operation in operations {
-        shares[logged % number].push(*operation);
-        logged += usize::from(operation.is_logged());
-    }
+    let shares = Shares::of(operations, number)?;
     let together = Barrier::new(number);
     let recordings = std::thread::scope(|scope| {
         let mut threads = Vec::with_capacity(number);
-        for (engine, share) in engines.iter_mut().zip(&shares) {
-            let together = &together;
+        for (engine, share) in engines.iter_mut().zip(&shares.of_threads) {
+            let (together, shares) = (&together, &shares);
             threads.push(scope.spawn(move || {
                 together.wait();
-                of_one(engine, share)
+                match shares.in_turns {
+                    true => of_one(engine, &share.operations, &InOrder { share, shares }),
+                    false => of_one(engine, &share.operations, &AtOnce),
+                }
             }));
         }
         let ended = threads.into_iter().map(|thread| thread.join());
         ended.collect::<std::thread::Result<Vec<_>>>().map_err(|_| Error::bug("a thread of the workload panicked"))
     })?;
     let of_all = |(thread, recording): (usize, Result<Recording, (usize, Error)>)| {
-        recording.map_err(|(at, error)| failed(at * number + thread, operations, error))
+        recording.map_err(|(at, error)| failed(shares.number(thread, at), operations, error))
     };
     let recordings: Vec<Recording> = recordings.into_iter().enumerate().map(of_all).collect::<Result<_>>()?;
-    let mut shares: Vec<_> = recordings.iter().map(|recording| recording.calls.iter()).collect();
-    let calls = (0..logged).filter_map(|call| shares[call % number].next().copied()).collect();
+    let mut calls: Vec<_> = recordings.iter().map(|recording| recording.calls.iter()).collect();
+    let calls = shares.owners.iter().filter_map(|owner| calls[*owner as usize].next().copied()).collect();
     let start_ns = recordings.iter().map(|r| r.start_ns).min().unwrap_or(0);
     let end_ns = recordings.iter().map(|r| r.end_ns).max().unwrap_or(0);
     Ok(Recording { calls, start_ns, end_ns })
@@ -104,6 +132,7 @@ fn of_many<E: Engine + Send>(engines: &mut [E], operations: &[Operation]) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
 
     struct Counting(u64);
 
@@ -154,6 +183,72 @@ mod tests {
             second.latency_ns < 20_000_000 && second.start_ns - second.intended_ns < 20_000_000
         };
         assert!((0..TRIES).any(|_| is_quick()));
+    }
+
+    /// Notes what is executed; a file's creation takes long.
+    struct Noting<'a>(u32, &'a Mutex<Vec<(u32, Operation)>>);
+
+    impl Engine for Noting<'_> {
+        fn execute(&mut self, operation: &Operation) -> Result<u64> {
+            if matches!(operation, Operation::CreateFile { .. }) {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            self.1.lock().unwrap().push((self.0, *operation));
+            match operation {
+                Operation::ReadFile { file: 13 } => Err(Error::board("bad sector")),
+                _ => Ok(0),
+            }
+        }
+    }
+
+    #[test]
+    fn turns_choose_threads_and_a_name_is_there_before_it_is_used() {
+        use Operation::{CreateFile, Delete, ReadFile, Turn};
+        let turn = |thread| Turn { thread };
+        let operations = [
+            turn(0),
+            CreateFile { file: 7 },
+            turn(1),
+            ReadFile { file: 7 },
+            ReadFile { file: 8 },
+            turn(2),
+            ReadFile { file: 7 },
+            turn(1),
+            ReadFile { file: 9 },
+            turn(0),
+            Delete { file: 7 },
+        ];
+        let noted = Mutex::new(Vec::new());
+        let mut engines = [0, 1, 2].map(|thread| Noting(thread, &noted));
+        let recording = run(&mut engines, &operations).unwrap();
+        assert_eq!(recording.calls.len(), 6);
+        let of_thread = |thread| -> Vec<Operation> {
+            let those = noted.lock().unwrap();
+            those.iter().filter(|(of, _)| *of == thread).map(|(_, operation)| *operation).collect()
+        };
+        assert_eq!(of_thread(1), [7, 8, 9].map(|file| ReadFile { file }));
+        assert_eq!(of_thread(2), [ReadFile { file: 7 }]);
+        let on_seven: Vec<Operation> =
+            noted.lock().unwrap().iter().map(|(_, o)| *o).filter(|o| o.file() == Some(7)).collect();
+        let read = ReadFile { file: 7 };
+        assert_eq!(on_seven, [CreateFile { file: 7 }, read, read, Delete { file: 7 }]);
+        // Waiting is no part of a call: only the creation is slow.
+        assert!(recording.calls[0].latency_ns >= 20_000_000);
+        assert!(recording.calls[1].start_ns >= recording.calls[0].start_ns + 20_000_000);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_failed() {
+        use Operation::{Delete, ReadFile, Turn};
+        let operations =
+            [Turn { thread: 0 }, ReadFile { file: 13 }, Turn { thread: 1 }, ReadFile { file: 1 }, Delete { file: 13 }];
+        let noted = Mutex::new(Vec::new());
+        let mut engines = [0, 1].map(|thread| Noting(thread, &noted));
+        let error = run(&mut engines, &operations).unwrap_err();
+        assert!(error.chain().starts_with("operation 0 (ReadFile { file: 13 })"), "{}", error.chain());
+        assert!(!noted.lock().unwrap().iter().any(|(_, operation)| *operation == Delete { file: 13 }));
+        let wrong = run(&mut engines, &[Turn { thread: 2 }, ReadFile { file: 1 }]).unwrap_err();
+        assert!(wrong.chain().contains("there is no thread 2"));
     }
 
     #[test]

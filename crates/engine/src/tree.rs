@@ -37,6 +37,9 @@ pub trait Tree: Send + Sync {
     /// Writes at the end; the number of bytes taken.
     fn append(&self, file: &Self::File<'_>, from: &[u8]) -> Result<usize>;
 
+    /// Writes at the end; the number of bytes taken, 0 where the file system is full.
+    fn append_what_fits(&self, file: &Self::File<'_>, from: &[u8]) -> Result<usize>;
+
     /// Gives an open file another size.
     fn truncate(&self, file: &Self::File<'_>, bytes: u64) -> Result<()>;
 

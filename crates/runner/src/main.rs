@@ -61,8 +61,8 @@ fn main() -> ExitCode {
             let served = serve::serve(Path::new(folder), Duration::from_secs(patience_s));
             ExitCode::from(served.map_or_else(|e| e.kind().exit_code(), |()| 0))
         }
-        ["serve", medium, bytes, region, directory] => {
-            exit(volume::serve_scmfs(medium, bytes, region, Path::new(directory), print))
+        ["serve", medium, bytes, region, setup, directory] => {
+            exit(volume::serve_scmfs([medium, bytes, region, setup], Path::new(directory), print))
         }
         ["serve-yaffs2-anonymous", bytes, directory] => {
             exit(volume::serve_yaffs2_anonymous(bytes, Path::new(directory), print))

@@ -31,6 +31,7 @@ mod testing {
             chip: None,
             flash: None,
             prefetched: None,
+            filled_bytes: None,
             database: None,
             command: None,
             energy: Vec::new(),

@@ -30,6 +30,8 @@ pub enum Kind {
     Flag,
     /// A number from 0 to 10, or the word `none`.
     TenthsOrNone,
+    /// A number of things, at least 1, or the word `none`.
+    CountOrNone,
 }
 
 /// A value of a factor.
@@ -174,6 +176,11 @@ meanings! {
     TenthsOrNone: Kind::TenthsOrNone => Option<u64>, |value| match value {
         Value::Text(none) if none == "none" => Some(None),
         value => value.as_u64().filter(|tenths| *tenths <= 10).map(Some),
+    };
+    /// A number of things; 0 for `none`.
+    CountOrNone: Kind::CountOrNone => u64, |value| match value {
+        Value::Text(none) if none == "none" => Some(0),
+        value => value.as_u64(),
     };
     /// Any text.
     Text: Kind::Text => String, |value| value.as_str().map(str::to_owned);

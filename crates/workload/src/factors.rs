@@ -30,3 +30,6 @@ pub const REQUESTS: Factor<Count> = Factor::new("requests", "number of requests;
 /// The pause between two requests.
 pub const INTER_ARRIVAL_NS: Factor<Nanoseconds> =
     Factor::new("inter_arrival_ns", "pause between two requests").default("0");
+
+/// How many threads.
+pub const THREADS: Factor<Count> = Factor::new("threads", "threads that share the requests").default("1").quiet();

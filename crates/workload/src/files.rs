@@ -1,8 +1,8 @@
 //! The `files` workload: one kind of operation on a folder of files.
 
 use crate::definition::{Defined, FileWorkload};
-use crate::factor::{AnyFactor, Count, Factor, Impossible, Point, blame};
-use crate::factors::{DATA, FILE_BYTES, FILES, INTER_ARRIVAL_NS, PATTERN, REQUEST_BYTES, REQUESTS};
+use crate::factor::{AnyFactor, Factor, Impossible, Point, blame};
+use crate::factors::{DATA, FILE_BYTES, FILES, INTER_ARRIVAL_NS, PATTERN, REQUEST_BYTES, REQUESTS, THREADS};
 use crate::population::{Caches, Population, Sizes};
 use crate::{Data, Operation, Purpose};
 use pocketstone_core::pattern::Pattern;
@@ -91,7 +91,6 @@ words! {
 const OPERATION: Factor<FileOperation> = Factor::new("operation", "the operation of a request").default("read");
 const SYNC: Factor<Sync> =
     Factor::new("sync", "fsync never, or at the end of each request that changes a file").default("none");
-const THREADS: Factor<Count> = Factor::new("threads", "threads that share the requests").default("1").quiet();
 
 impl Defined for FilesSpec {
     const NAME: &'static str = "files";

@@ -3,17 +3,21 @@
 //!
 //! The same specification and seed give the same operations and the same file contents on every
 //! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`],
-//! [`lookup`]; those on databases in [`database`]): its factors, what a point of a study makes of it, its files and its
-//! operations. [`table`] has a line for each.
+//! [`lookup`], [`androsh`], [`filebench`], [`capacity`]; those on databases in [`database`]): its factors, what a point
+//! of a study makes of it, its files and its operations. [`table`] has a line for each.
 
+pub mod androsh;
 pub mod app_start;
+pub mod capacity;
 pub mod command;
 mod content;
 pub mod database;
 pub mod definition;
 pub mod factor;
 pub mod factors;
+pub mod filebench;
 pub mod files;
+pub mod fileset;
 pub mod iozone;
 pub mod lookup;
 mod operation;
@@ -24,16 +28,21 @@ pub mod read;
 pub mod table;
 #[cfg(test)]
 mod testing;
+pub mod tree;
 
+pub use androsh::AndroshSpec;
 pub use app_start::AppStartSpec;
+pub use capacity::CapacitySpec;
 pub use command::CommandSpec;
 pub use content::{Content, Data, filler_bytes};
 pub use definition::FileWorkload;
+pub use filebench::FilebenchSpec;
 pub use files::{FileOperation, FilesSpec, Sync};
+pub use fileset::NewFile;
 pub use iozone::{IozoneSpec, Pass, Passes};
 pub use lookup::{LookupSpec, NamesAre};
 pub use operation::{Operation, Prefetch, Purpose};
-pub use population::{Caches, NewFile, Population, Sizes, directory_name, file_name};
+pub use population::{Caches, Population, Sizes, directory_name, file_name};
 pub use postmark::PostmarkSpec;
 pub use read::{ReadAccess, ReadSpec, read_operations};
 pub use table::{Definition, Workload};

@@ -43,7 +43,8 @@ const FOLDER_NAMES: Factor<Count> =
                 .hint(format!("folder_names must be from {least} to {most}"))),
         }
     });
-const NAMES_ARE: Factor<NamesAre> =
+/// Whether names are in the kernel's cache.
+pub const NAMES_ARE: Factor<NamesAre> =
     Factor::new("names_are", "whether the kernel's cache has the names before the first look-up").default("cached");
 
 impl Defined for LookupSpec {

@@ -115,6 +115,13 @@ pub enum Operation {
         /// Number of the file.
         file: u32,
     },
+    /// Write to the end of a file that is open until it has so many bytes more, or the volume is full.
+    Fill {
+        /// Number of the file.
+        file: u32,
+        /// Most bytes written.
+        bytes: u64,
+    },
     /// Give a file that is open another size.
     Truncate {
         /// Number of the file.
@@ -129,6 +136,11 @@ pub enum Operation {
         /// Number that it has from then on.
         to: u32,
     },
+    /// Read all of a file that is open, from its start to its end.
+    ReadOpen {
+        /// Number of the file.
+        file: u32,
+    },
     /// Open a file, read all of it, close it.
     ReadFile {
         /// Number of the file.
@@ -140,6 +152,15 @@ pub enum Operation {
         file: u32,
         /// Its new size.
         bytes: u64,
+    },
+    /// Create a file, write to it what `tar` makes of files and `gzip -6` of that, close it.
+    Archive {
+        /// Number of the first file that goes into it.
+        first: u32,
+        /// How many files do.
+        files: u32,
+        /// Number of the file that is created.
+        into: u32,
     },
     /// Make a directory.
     MakeDirectory {
@@ -162,6 +183,12 @@ pub enum Operation {
         /// How much.
         bytes: u64,
     },
+    /// What follows is the work of this thread, until another one's turn. Where an operation gives a file its name or
+    /// takes it away, operations on the same file stay in their order, whichever threads they are of.
+    Turn {
+        /// Number of the thread.
+        thread: u32,
+    },
     /// Do nothing for a while.
     Pause {
         /// How long.
@@ -172,6 +199,35 @@ pub enum Operation {
 impl Operation {
     /// Whether a run's log of calls has it.
     pub fn is_logged(&self) -> bool {
-        !matches!(self, Operation::Pause { .. } | Operation::Evict { .. } | Operation::Prefetch { .. })
+        use Operation::{Evict, Pause, Prefetch, Turn};
+        !matches!(self, Pause { .. } | Evict { .. } | Prefetch { .. } | Turn { .. })
+    }
+
+    /// The one file that it is about.
+    pub fn file(&self) -> Option<u32> {
+        use Operation::{Append, Close, Create, CreateFile, Delete, Fill, LookUp, Open, Read, ReadFile, ReadOpen};
+        use Operation::{Archive, Evict, List, MakeDirectory, Map, Pause, Prefetch, Rename, Sync, Touch, Truncate};
+        use Operation::{Turn, Write, WriteFile};
+        match *self {
+            Read { file, .. } | Write { file, .. } | Append { file, .. } | Truncate { file, .. } => Some(file),
+            Create { file } | CreateFile { file } | Delete { file } | LookUp { file } | Close { file } => Some(file),
+            Open { file, .. } | Map { file } | Touch { file, .. } | Sync { file } | Evict { file } => Some(file),
+            Fill { file, .. } | ReadFile { file } | ReadOpen { file } | WriteFile { file, .. } => Some(file),
+            Archive { .. } | Rename { .. } | MakeDirectory { .. } | List => None,
+            Prefetch { .. } | Turn { .. } | Pause { .. } => None,
+        }
+    }
+
+    /// Whether it gives a file its name, or takes it away.
+    pub fn changes_a_name(&self) -> bool {
+        matches!(self, Operation::Create { .. } | Operation::CreateFile { .. } | Operation::Delete { .. })
+    }
+    /// Bytes that it moves, as far as it says: reading a file whole does not.
+    pub fn bytes(&self) -> u64 {
+        match *self {
+            Operation::Read { bytes, .. } | Operation::Write { bytes, .. } | Operation::Append { bytes, .. } => bytes,
+            Operation::WriteFile { bytes, .. } => bytes,
+            _ => 0,
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::content::{Content, Data, filler_bytes};
 use crate::database::Lognormal;
+use crate::fileset::{FileSet, NewFile};
+use crate::tree::Tree;
 use pocketstone_core::random::Random;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +79,18 @@ pub enum Sizes {
         /// Number of libraries, after the small files.
         libraries: u64,
     },
+    /// As an application's small files, but in one folder, and divided by a number.
+    Small {
+        /// The number.
+        divided_by: u64,
+    },
+    /// The files of a set that are there: `files` is how many the set has in all, `file_bytes` their mean size.
+    Set(FileSet),
+    /// All have `file_bytes` and lie in the folders of a tree, which are all there, with files or without.
+    Tree {
+        /// The tree.
+        tree: Tree,
+    },
 }
 
 pocketstone_core::words! {
@@ -89,15 +103,6 @@ pocketstone_core::words! {
         /// Nothing, as after the machine's start.
         Cold = "cold",
     }
-}
-
-/// A file of a population.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewFile {
-    /// Its name; a folder's name stands before a slash.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
 }
 
 impl Population {
@@ -133,20 +138,18 @@ impl Population {
         match self.sizes {
             Sizes::Same => numbers.map(|n| named(n, self.file_bytes)).collect(),
             Sizes::Target => vec![NewFile { name: TARGET_FILE.into(), bytes: self.file_bytes }],
+            Sizes::Tree { tree } => {
+                let path = |n| tree.path(n, &file_name(n as u32));
+                numbers.map(|n| NewFile { name: path(n), bytes: self.file_bytes }).collect()
+            }
             Sizes::Uniform { least_bytes } => {
                 let choices = self.file_bytes - least_bytes + 1;
                 numbers.map(|n| named(n, least_bytes + random.below(choices))).collect()
             }
+            Sizes::Set(set) => set.made(self.files, self.file_bytes, self.seed).there(),
+            Sizes::Small { divided_by } => numbers.map(|n| named(n, small_size(&mut random) / divided_by)).collect(),
             Sizes::Application { libraries } => {
-                let sizes = Lognormal::new(SMALL_FILE_MEAN_BYTES, SMALL_FILE_SIGMA);
-                let (least, most) = SMALL_FILE_BYTES;
-                let mut size = || loop {
-                    let bytes = sizes.draw(&mut random);
-                    if (least..=most).contains(&bytes) {
-                        return bytes;
-                    }
-                };
-                let small = numbers.map(|n| NewFile { name: in_folder(n), bytes: size() });
+                let small = numbers.map(|n| NewFile { name: in_folder(n), bytes: small_size(&mut random) });
                 let library = |n| NewFile { name: format!("lib/library-{n:02}"), bytes: LIBRARY_BYTES };
                 let mut files: Vec<NewFile> = small.collect();
                 files.extend((0..libraries).map(library));
@@ -155,13 +158,35 @@ impl Population {
         }
     }
 
+    /// Folders that are there whether files lie in them or not; others are there for their files.
+    pub fn folders(&self) -> Vec<String> {
+        match self.sizes {
+            Sizes::Tree { tree } => tree.folders().collect(),
+            Sizes::Set(set) => set.made(self.files, self.file_bytes, self.seed).folders,
+            Sizes::Same | Sizes::Target | Sizes::Uniform { .. } => Vec::new(),
+            Sizes::Application { .. } | Sizes::Small { .. } => Vec::new(),
+        }
+    }
+
     /// Bytes of all files together.
     pub fn bytes(&self) -> u64 {
         match self.sizes {
-            Sizes::Same | Sizes::Target => self.files.saturating_mul(self.file_bytes),
-            Sizes::Uniform { .. } | Sizes::Application { .. } => {
+            Sizes::Same | Sizes::Target | Sizes::Tree { .. } => self.files.saturating_mul(self.file_bytes),
+            Sizes::Uniform { .. } | Sizes::Application { .. } | Sizes::Small { .. } | Sizes::Set(_) => {
                 self.list().iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes))
             }
+        }
+    }
+}
+
+/// Size of one of an application's small files in bytes.
+fn small_size(random: &mut Random) -> u64 {
+    let sizes = Lognormal::new(SMALL_FILE_MEAN_BYTES, SMALL_FILE_SIGMA);
+    let (least, most) = SMALL_FILE_BYTES;
+    loop {
+        let bytes = sizes.draw(random);
+        if (least..=most).contains(&bytes) {
+            return bytes;
         }
     }
 }

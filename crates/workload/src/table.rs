@@ -4,7 +4,10 @@ use crate::command;
 use crate::database::{DATABASE_FACTORS, Prepares};
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point};
-use crate::{AppStartSpec, CommandSpec, FilesSpec, IozoneSpec, LookupSpec, PostmarkSpec, ReadSpec};
+use crate::{
+    AndroshSpec, AppStartSpec, CapacitySpec, CommandSpec, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec,
+    PostmarkSpec, ReadSpec,
+};
 use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
@@ -75,6 +78,12 @@ workloads! {
     Iozone(IozoneSpec) = "iozone",
     /// Look-ups of names in one folder.
     Lookup(LookupSpec) = "lookup",
+    /// AndroSH's scripts, as operations of one process.
+    Androsh(AndroshSpec) = "androsh",
+    /// Filebench's servers.
+    Filebench(FilebenchSpec) = "filebench",
+    /// Files that fit a volume.
+    Capacity(CapacitySpec) = "capacity",
 }
 
 /// The factor that says which workload it is.
@@ -151,8 +160,9 @@ impl Name {
 
     /// Whether the page cache may have nothing of its files before the first operation.
     pub fn may_be_cold(self) -> bool {
-        // `files` is always warm: it is for what is not of the medium. What IOZONE reads it has just written.
-        ![FilesSpec::NAME, IozoneSpec::NAME].contains(&self.word())
+        // `files` is always warm: it is for what is not of the medium. The others use what was just written.
+        let warm = [FilesSpec::NAME, IozoneSpec::NAME, AndroshSpec::NAME, FilebenchSpec::NAME, CapacitySpec::NAME];
+        !warm.contains(&self.word())
     }
 }
 

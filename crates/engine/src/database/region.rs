@@ -4,6 +4,7 @@ use crate::open_scmfs;
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_scmfs::OpenOptions;
 use pocketstone_scmfs::{Meta, Operations, ROOT};
 use pocketstone_sqlite::{Attached, Host, attach, register};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ impl InRegion {
             return Err(Error::user(format!("{} cannot use a volume in process", engine.name()))
                 .hint("set volume_access = \"fuse\""));
         }
-        let volume = open_scmfs(region)?;
+        let volume = open_scmfs(region, &OpenOptions::default())?;
         if !image.is_empty() {
             let file = volume.create_file(ROOT, FILE.as_bytes(), &Meta::file(0o644));
             let written = file.and_then(|file| file.write_at(image, 0));

@@ -4,10 +4,14 @@ use pocketstone_core::pattern::Pattern;
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_workload::androsh::{Media, Script};
+use pocketstone_workload::filebench::{Personality, Picks};
+use pocketstone_workload::fileset::Distribution;
 use pocketstone_workload::postmark::program::ProgramSpec;
+use pocketstone_workload::tree::Tree as Folders;
 use pocketstone_workload::{
-    AppStartSpec, Data, FileOperation, FilesSpec, IozoneSpec, LookupSpec, NamesAre, Passes, PostmarkSpec, ReadSpec,
-    Sync, file_name,
+    AndroshSpec, AppStartSpec, CapacitySpec, Data, FileOperation, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec,
+    NamesAre, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
 };
 use pocketstone_yaffs2::SharedVolume;
 use std::collections::BTreeMap;
@@ -123,6 +127,93 @@ fn whole_programs_do_too() {
     for workload in programs.into_iter().chain([&read as &dyn FileWorkload]) {
         let kernel = on_kernel(workload);
         assert_eq!((outcome(&scmfs(), workload), outcome(&yaffs2(), workload)), (kernel, kernel));
+    }
+}
+
+#[test]
+fn scripts_do_the_same_on_every_way_to_a_volume() {
+    for script in Script::ALL {
+        let tree = if script == Script::ReadTree { Folders::Nested } else { Folders::Root };
+        let androsh = AndroshSpec {
+            script,
+            media: Media::Song,
+            tree,
+            tree_file_bytes: 70_000,
+            names_are: NamesAre::Cached,
+            rounds: Some(2),
+            scale: 32,
+            request_bytes: 64 << 10,
+            data: Data::Compressible,
+        };
+        let kernel = on_kernel(&androsh);
+        assert_eq!((outcome(&scmfs(), &androsh), outcome(&yaffs2(), &androsh)), (kernel, kernel), "{script:?}");
+    }
+}
+
+#[test]
+fn a_volume_is_filled_until_nothing_fits() {
+    fn filled<T: Tree>(tree: &T, spec: &CapacitySpec) -> u64 {
+        populate(tree, &spec.population(3)).unwrap();
+        let operations: Vec<Operation> = spec.operations(3).collect();
+        let mut executors = Executor::all(tree, spec, 3).unwrap();
+        run(&mut executors, &operations).unwrap();
+        let sizes = spec.names(3).into_iter().map(|name| tree.stat(&c_name(&name).unwrap()).unwrap());
+        let bytes = executors[0].filled_bytes().unwrap();
+        assert_eq!(sizes.sum::<u64>(), bytes);
+        bytes
+    }
+    let spec = CapacitySpec { files: 100, file_bytes: 1 << 20, request_bytes: 65_536, data: Data::Random };
+    // Volumes of 64 and 32 MiB: nearly all of it is the files', and no more than there is.
+    assert!((50 << 20..64 << 20).contains(&filled(&scmfs(), &spec)));
+    assert!((20 << 20..32 << 20).contains(&filled(&yaffs2(), &spec)));
+    let few = CapacitySpec { files: 3, ..spec };
+    assert_eq!(filled(&scmfs(), &few), 3 << 20);
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(filled(&KernelTree::open(folder.path()).unwrap(), &few), 3 << 20);
+}
+
+fn server(personality: Personality, threads: u32) -> FilebenchSpec {
+    FilebenchSpec {
+        personality,
+        files: 200,
+        file_bytes: 4096,
+        distribution: Distribution::Lognormal,
+        directory_width: 20,
+        threads,
+        picks: Picks::Uniform,
+        loops: 200,
+        request_bytes: 64 << 10,
+        data: Data::Random,
+    }
+}
+
+#[test]
+fn servers_do_the_same_on_every_way_to_a_volume() {
+    for personality in Personality::ALL {
+        let one = server(personality, 1);
+        let kernel = on_kernel(&one);
+        assert_eq!((outcome(&scmfs(), &one), outcome(&yaffs2(), &one)), (kernel, kernel), "{personality:?}");
+    }
+}
+
+#[test]
+fn threads_of_a_server_leave_the_files_that_its_operations_say() {
+    fn left<T: Tree>(tree: &T, spec: &FilebenchSpec) -> (u64, u64) {
+        populate(tree, &spec.population(3)).unwrap();
+        let operations: Vec<Operation> = spec.operations(3).collect();
+        let recording = run(&mut Executor::all(tree, spec, 3).unwrap(), &operations).unwrap();
+        assert_eq!(recording.calls.len(), operations.iter().filter(|o| o.is_logged()).count());
+        let names = spec.names(3);
+        let sizes = names.iter().filter(|name| *name != "log").flat_map(|name| tree.stat(&c_name(name).unwrap()));
+        sizes.fold((0, 0), |(files, sum), bytes| (files + 1, sum + bytes))
+    }
+    for personality in Personality::ALL {
+        let spec = server(personality, 30);
+        let totals = spec.totals(3);
+        let expected = (totals.present, totals.present_bytes);
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(left(&KernelTree::open(folder.path()).unwrap(), &spec), expected, "{personality:?}");
+        assert_eq!((left(&scmfs(), &spec), left(&yaffs2(), &spec)), (expected, expected), "{personality:?}");
     }
 }
 

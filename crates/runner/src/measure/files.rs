@@ -119,6 +119,7 @@ impl<T: Tree> Work for OnFiles<'_, T> {
         (outcome.start_ns, outcome.end_ns) = (recording.start_ns, recording.end_ns);
         outcome.calls = recording.calls.len() as u64;
         outcome.prefetched = self.executors.first().and_then(Executor::prefetched);
+        outcome.filled_bytes = self.executors.iter().map(Executor::filled_bytes).sum();
         outcome.read_ahead.resident_pages_before = self.resident_pages;
         self.executors.clear();
         Ok(())

@@ -98,6 +98,7 @@ fn sequence(
         chip: first_nand().ok(),
         flash: None,
         prefetched: None,
+        filled_bytes: None,
         database: None,
         command: None,
         energy: Vec::new(),

@@ -8,14 +8,14 @@
 use super::{Home, loop_device, served};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
-use pocketstone_core::volume::{Access, FileSystem, Medium, Volume as Asked};
+use pocketstone_core::volume::{Access, FileSystem, Medium, Setup, Volume as Asked};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{ScmfsTree, Yaffs2Tree, end_with_this_process, open_scmfs};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, WearMap};
 use pocketstone_mount::{MountOptions, mount_yaffs2};
-use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_scmfs::{CreateOptions, OpenOptions, Threshold, Volume};
 use pocketstone_yaffs2 as yaffs2;
 use procfs::process::{MMapPath, Process};
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 
-/// Size of every file system here, where the machine has the memory.
+/// Size of a file system here that is to have the usual one, where the machine has the memory.
 const VOLUME_BYTES: u64 = 256 << 20;
 /// A volume smaller than this is not worth measuring.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -47,6 +47,8 @@ struct Backing {
     bytes: u64,
     /// The file that is mapped; `None`: memory that no file stands for.
     file: Option<PathBuf>,
+    /// What is unusual about the volume.
+    setup: Setup,
     /// Keeps a file that has no name.
     _memory: Option<OwnedFd>,
 }
@@ -65,7 +67,8 @@ pub fn make(asked: &Asked, folder: &Path, for_engine: bool) -> Result<(Home, Mad
         ))
         .hint("omit compression and bulk_read for it"));
     }
-    let bytes = volume_bytes(&fs::read_to_string("/proc/meminfo").board(|| "cannot read /proc/meminfo".into())?)?;
+    let meminfo = fs::read_to_string("/proc/meminfo").board(|| "cannot read /proc/meminfo".into())?;
+    let bytes = volume_bytes(asked.setup.bytes, &meminfo)?;
     enter_own_namespace()?;
     let facts = Facts::from([
         ("volume.bytes".to_owned(), bytes.to_string()),
@@ -109,7 +112,8 @@ impl Made {
     }
 
     fn scmfs(&mut self, asked: &Asked, folder: &Path, bytes: u64, for_engine: bool) -> Result<Home> {
-        let mut backing = Backing { medium: asked.medium, bytes, file: None, _memory: None };
+        let setup = asked.setup.clone();
+        let mut backing = Backing { medium: asked.medium, bytes, file: None, setup, _memory: None };
         match asked.medium {
             Medium::Tmpfs => backing.file = Some(self.tmpfs(folder, bytes + UNIT_BYTES)?.join("region")),
             Medium::Hugetlbfs => backing.file = Some(mount_hugetlbfs(&folder.join("memory"), bytes)?.join("region")),
@@ -125,7 +129,8 @@ impl Made {
             // Without a name the file is the server's own.
             let region = backing.file.as_deref().map_or(Some(""), Path::to_str);
             let region = region.ok_or_else(|| Error::user("a folder's name is not UTF-8"))?;
-            let words = ["serve", backing.medium.word(), &bytes.to_string(), region];
+            let setup = serde_json::to_string(&backing.setup).board(|| "a volume's setup has no text".into())?;
+            let words = ["serve", backing.medium.word(), &bytes.to_string(), region, &setup];
             let server = Server(served::spawn(&words, &mounted, end_with_this_process)?);
             let process = Process::new(server.0.id() as i32).ok();
             self.note_huge_pages(process, backing.file.as_deref());
@@ -133,7 +138,11 @@ impl Made {
             return Ok(Home::Kernel(mounted));
         }
         if let Some(file) = backing.file.as_ref().filter(|_| for_engine) {
-            make_volume(file, bytes, false)?;
+            if asked.setup.null_files.is_some() || asked.setup.collector {
+                let error = Error::user("an engine's process opens the volume with null files and collector as usual");
+                return Err(error.hint("omit null_files and collector, or set volume_access = \"fuse\""));
+            }
+            make_volume(file, bytes, false, &backing.setup)?;
             return Ok(Home::Region(file.clone()));
         }
         let (volume, wear) = make_scmfs(&mut backing)?;
@@ -173,9 +182,8 @@ fn anonymous_yaffs2(bytes: u64) -> Result<yaffs2::Volume> {
 fn make_scmfs(backing: &mut Backing) -> Result<(Volume, Option<WearMap>)> {
     if backing.medium == Medium::Pcm {
         let (memory, wear) = Pcm::new(backing.bytes, &PcmOptions::default());
-        let create = CreateOptions { zeroed: true, ..CreateOptions::default() };
-        Volume::create(Box::new(memory.region()?), &create)?;
-        return Ok((Volume::open(Box::new(memory.region()?), &OpenOptions::default())?, Some(wear)));
+        Volume::create(Box::new(memory.region()?), &creation(&backing.setup, true))?;
+        return Ok((Volume::open(Box::new(memory.region()?), &opening(&backing.setup))?, Some(wear)));
     }
     let path = match &backing.file {
         Some(path) => path.clone(),
@@ -189,15 +197,33 @@ fn make_scmfs(backing: &mut Backing) -> Result<(Volume, Option<WearMap>)> {
             path
         }
     };
-    make_volume(&path, backing.bytes, backing._memory.is_some())?;
-    Ok((open_scmfs(&path)?, None))
+    make_volume(&path, backing.bytes, backing._memory.is_some(), &backing.setup)?;
+    Ok((open_scmfs(&path, &opening(&backing.setup))?, None))
 }
 
-/// The size of a volume on a machine with that /proc/meminfo: at most half of what it has to spare.
-fn volume_bytes(meminfo: &str) -> Result<u64> {
+fn creation(setup: &Setup, zeroed: bool) -> CreateOptions {
+    let usual = CreateOptions::default();
+    let threshold = setup.threshold.map(|threshold| threshold.bytes().map_or(Threshold::Never, Threshold::Bytes));
+    CreateOptions { zeroed, threshold: threshold.unwrap_or(usual.threshold), ..usual }
+}
+
+fn opening(setup: &Setup) -> OpenOptions {
+    let usual = OpenOptions::default();
+    let null_files = setup.null_files.unwrap_or(usual.null_files);
+    OpenOptions { null_files, background: setup.collector, ..usual }
+}
+
+/// The size of a volume on a machine with that /proc/meminfo: at most half of what it has to spare. One that is asked
+/// for is not made smaller.
+fn volume_bytes(asked: Option<u64>, meminfo: &str) -> Result<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let available = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1024;
-    let bytes = VOLUME_BYTES.min(available / 2) / UNIT_BYTES * UNIT_BYTES;
+    let most = available / 2 / UNIT_BYTES * UNIT_BYTES;
+    if let Some(asked) = asked.map(|bytes| bytes / UNIT_BYTES * UNIT_BYTES).filter(|bytes| *bytes > most) {
+        let error = Error::board(format!("a volume of {asked} bytes leaves too little of {available} bytes of memory"));
+        return Err(error.hint(format!("set volume_bytes to at most {most}")));
+    }
+    let bytes = asked.unwrap_or(VOLUME_BYTES).min(most) / UNIT_BYTES * UNIT_BYTES;
     match bytes >= LEAST_BYTES {
         true => Ok(bytes),
         false => Err(Error::board(format!("{available} bytes of free memory are too few for a volume in memory"))
@@ -257,13 +283,13 @@ fn mount_hugetlbfs(at: &Path, bytes: u64) -> Result<PathBuf> {
 }
 
 /// A file with room for every byte, and a volume in it.
-fn make_volume(path: &Path, bytes: u64, there: bool) -> Result<()> {
+fn make_volume(path: &Path, bytes: u64, there: bool, setup: &Setup) -> Result<()> {
     let region = match there {
         true => Mapped::open(path, &MapOptions::default())?,
         false => Mapped::create(path, bytes, &MapOptions::default())?,
     };
     let zeroed = there || region.zeroed();
-    Ok(Volume::create(Box::new(region), &CreateOptions { zeroed, ..CreateOptions::default() })?)
+    Ok(Volume::create(Box::new(region), &creation(setup, zeroed))?)
 }
 
 /// How much of a mapped file is mapped by huge pages in a process.
@@ -309,16 +335,18 @@ impl Drop for Server {
     }
 }
 
-/// Makes an SCMFS volume, mounts it and serves it until it is unmounted. An empty `region` is memory of this process.
+/// Makes an SCMFS volume, mounts it and serves it until it is unmounted. An empty `region` is memory of this process;
+/// `setup` is JSON.
 ///
 /// # Errors
 /// `ErrorKind::Bug` for an unknown medium; `ErrorKind::User` if `bytes` is not a number, or the region does not fit;
 /// `ErrorKind::Board` if memory is short, or serving fails; otherwise as [`pocketstone_mount::mount`].
-pub fn serve_scmfs(medium: &str, bytes: &str, region: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
+pub fn serve_scmfs([medium, bytes, region, setup]: [&str; 4], at: &Path, say: impl Fn(&str)) -> Result<()> {
+    let setup = serde_json::from_str(setup).user(|| format!("`{setup}` is no setup of a volume"))?;
     let medium = Medium::of_word(medium).ok_or_else(|| Error::bug(format!("`{medium}` is not a medium")))?;
     let bytes = bytes.parse().user(|| format!("`{bytes}` is not a number of bytes"))?;
     let file = (!region.is_empty()).then(|| PathBuf::from(region));
-    let (volume, _) = make_scmfs(&mut Backing { medium, bytes, file, _memory: None })?;
+    let (volume, _) = make_scmfs(&mut Backing { medium, bytes, file, setup, _memory: None })?;
     let mounted = pocketstone_mount::mount(Arc::new(volume), at, &MountOptions::default())?;
     say(&format!("{}\n", served::READY));
     mounted.wait()
@@ -342,11 +370,16 @@ mod tests {
 
     #[test]
     fn a_volume_is_as_large_as_memory_allows() {
-        let on =
-            |kilobytes: u64| volume_bytes(&format!("MemTotal: 9 kB\nMemAvailable:   {kilobytes} kB\nBuffers: 1 kB\n"));
+        let on = |kilobytes: u64| {
+            volume_bytes(None, &format!("MemTotal: 9 kB\nMemAvailable:   {kilobytes} kB\nBuffers: 1 kB\n"))
+        };
         assert_eq!(on(24 << 20).unwrap(), 256 << 20);
         assert_eq!(on((400 << 10) + 5).unwrap(), 200 << 20);
         assert!(on(100 << 10).unwrap_err().cure().unwrap().contains("134217728"));
-        assert!(volume_bytes("").is_err());
+        assert!(volume_bytes(None, "").is_err());
+        let asked = |bytes| volume_bytes(Some(bytes), "MemAvailable: 4194304 kB\n");
+        assert_eq!((asked(1 << 30).unwrap(), asked((2 << 30) + 7).unwrap()), (1 << 30, 2 << 30));
+        assert!(asked(3 << 30).unwrap_err().cure().unwrap().contains("at most 2147483648"));
+        assert!(asked(1 << 20).is_err(), "too small to be worth it");
     }
 }

@@ -24,8 +24,10 @@ pub(crate) fn put_metrics(
     let mut metrics = match traced {
         true => of_traced(measured, analysis),
         false => {
-            let programs = of_postmark(plan, &measured.calls).into_iter().chain(of_iozone(plan, &measured.calls));
-            of_plain(measured).into_iter().chain(programs).collect()
+            let programs =
+                [of_postmark, of_iozone, of_androsh, of_filebench].into_iter().flat_map(|of| of(plan, &measured.calls));
+            let filled = of_capacity(plan, &measured.outcome);
+            of_plain(measured).into_iter().chain(programs).chain(filled).collect()
         }
     };
     metrics.extend(of_tlb(measured));
@@ -193,6 +195,34 @@ fn of_iozone(plan: &Plan, calls: &[Call]) -> Metrics {
         (name, ns.map(|ns| spec.pass_bytes() as f64 * 1e9 / ns))
     };
     spec.timed_operations().into_iter().map(rate).collect()
+}
+
+/// Bytes that a script moves over the time in its calls; the deletion of what an earlier round left is not part of it.
+fn of_androsh(plan: &Plan, calls: &[Call]) -> Metrics {
+    let Workload::Androsh(spec) = &plan.workload else { return Metrics::new() };
+    let operations = spec.operations(plan.seed).filter(Operation::is_logged);
+    let of_data = operations.zip(calls).filter(|(operation, _)| !matches!(operation, Operation::Delete { .. }));
+    let ns: f64 = of_data.map(|(_, call)| call.latency_ns as f64).sum();
+    let bytes = spec.throughput_bytes(plan.seed).filter(|_| ns > 0.0);
+    vec![("moved_bytes_per_s", bytes.map(|bytes| bytes as f64 * 1e9 / ns))]
+}
+
+/// Bytes that a server's threads read and write over the run's time, as Filebench reports them.
+fn of_filebench(plan: &Plan, calls: &[Call]) -> Metrics {
+    let Workload::Filebench(spec) = &plan.workload else { return Metrics::new() };
+    let start_ns = calls.iter().map(|call| call.start_ns).min();
+    let end_ns = calls.iter().map(|call| call.start_ns + call.latency_ns).max();
+    let run_ns = start_ns.zip(end_ns).map(|(start, end)| end - start).filter(|ns| *ns > 0);
+    let totals = spec.totals(plan.seed);
+    let bytes = (totals.read_bytes + totals.written_bytes) as f64;
+    vec![("moved_bytes_per_s", run_ns.map(|ns| bytes * 1e9 / ns as f64))]
+}
+
+/// Bytes that fitted, and the whole files they are: the last file may have a part of its size.
+fn of_capacity(plan: &Plan, outcome: &Outcome) -> Metrics {
+    let (Workload::Capacity(spec), Some(bytes)) = (&plan.workload, outcome.filled_bytes) else { return Metrics::new() };
+    let files = bytes / spec.file_bytes;
+    vec![("filled_bytes", Some(bytes as f64)), ("filled_files", Some(files as f64))]
 }
 
 /// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
@@ -387,6 +417,108 @@ mod tests {
         assert_eq!(values(spec(Passes::All, false)), [written, written, read, read, read, written]);
         assert_eq!(values(spec(Passes::All, true)), [closed, closed, written, written, written, closed]);
         assert_eq!(found(spec(Passes::RandomRead, false)), [("iozone_random_read_bytes_per_s", read)]);
+    }
+
+    #[test]
+    fn a_script_has_the_rate_of_all_calls_but_deletions() {
+        use pocketstone_core::volume::{FileSystem, Volume};
+        use pocketstone_workload::androsh::{Media, Script};
+        use pocketstone_workload::plan::*;
+        use pocketstone_workload::*;
+        let found = |script| {
+            let spec = AndroshSpec {
+                script,
+                media: Media::Video,
+                tree: tree::Tree::Root,
+                tree_file_bytes: 4096,
+                names_are: NamesAre::Cached,
+                rounds: Some(2),
+                scale: 100,
+                request_bytes: 1 << 20,
+                data: Data::Random,
+            };
+            let call = |operation: &Operation| Call {
+                start_ns: 0,
+                latency_ns: if matches!(operation, Operation::Delete { .. }) { 1_000_000 } else { 250 },
+                intended_ns: 0,
+            };
+            let calls: Vec<Call> = spec.operations(1).map(|operation| call(&operation)).collect();
+            let plan = Plan {
+                format: PLAN_FORMAT,
+                seed: 1,
+                volume: Volume::usual(FileSystem::Scmfs),
+                workload: Workload::Androsh(spec),
+                read_ahead: None,
+                trace: false,
+                energy: false,
+            };
+            of_androsh(&plan, &calls)
+        };
+        // Twice 1 MiB: creating, opening (a copy is open from its creation), a call and closing, 250 ns each.
+        assert_eq!(found(Script::SequentialWrite), [("moved_bytes_per_s", Some(2_097_152.0 * 1e9 / 2000.0))]);
+        assert_eq!(found(Script::Copy), [("moved_bytes_per_s", Some(2_097_152.0 * 1e9 / 1500.0))]);
+        assert_eq!(found(Script::CompressOne), [("moved_bytes_per_s", None)], "its result is a time");
+    }
+
+    #[test]
+    fn a_server_has_the_rate_of_its_run() {
+        use pocketstone_core::volume::{FileSystem, Volume};
+        use pocketstone_workload::filebench::{Personality, Picks};
+        use pocketstone_workload::plan::*;
+        use pocketstone_workload::*;
+        let spec = FilebenchSpec {
+            personality: Personality::Webserver,
+            files: 10,
+            file_bytes: 1000,
+            distribution: fileset::Distribution::Gamma,
+            directory_width: 20,
+            threads: 2,
+            picks: Picks::Rotating,
+            loops: 1,
+            request_bytes: 1 << 20,
+            data: Data::Random,
+        };
+        let operations: Vec<Operation> = spec.operations(1).collect();
+        // A file has the same size whenever it is read; the log's appends are in the operations. The second thread may
+        // not have finished its loop.
+        let numbers: Vec<u64> = spec.population(1).list().iter().map(|file| file.bytes).collect();
+        let bytes = |operation: &Operation| match operation {
+            Operation::ReadOpen { file } => numbers[*file as usize],
+            other => other.bytes(),
+        };
+        let moved: u64 = operations.iter().map(bytes).sum();
+        let plan = Plan {
+            format: PLAN_FORMAT,
+            seed: 1,
+            volume: Volume::usual(FileSystem::Scmfs),
+            workload: Workload::Filebench(spec),
+            read_ahead: None,
+            trace: false,
+            energy: false,
+        };
+        let call = |start_ns, latency_ns| Call { start_ns, latency_ns, intended_ns: start_ns };
+        // Two threads at once: the run takes 3 us.
+        let found = of_filebench(&plan, &[call(1000, 2500), call(1200, 10), call(2000, 2000)]);
+        assert_eq!(found, [("moved_bytes_per_s", Some(moved as f64 * 1e9 / 3000.0))]);
+    }
+
+    #[test]
+    fn what_fits_is_counted_in_whole_files() {
+        use pocketstone_core::volume::{FileSystem, Volume};
+        use pocketstone_workload::plan::*;
+        use pocketstone_workload::*;
+        let spec = CapacitySpec { files: 9, file_bytes: 1000, request_bytes: 100, data: Data::Random };
+        let plan = Plan {
+            format: PLAN_FORMAT,
+            seed: 1,
+            volume: Volume::usual(FileSystem::Scmfs),
+            workload: Workload::Capacity(spec),
+            read_ahead: None,
+            trace: false,
+            energy: false,
+        };
+        let outcome = Outcome { filled_bytes: Some(3999), ..crate::testing::nothing(0, 1) };
+        assert_eq!(of_capacity(&plan, &outcome), [("filled_bytes", Some(3999.0)), ("filled_files", Some(3.0))]);
     }
 
     #[test]

@@ -395,6 +395,75 @@ mod tests {
     }
 
     #[test]
+    fn scripts_are_on_every_volume_and_name_what_is_wrong_with_their_factors() {
+        let of = |more: &str| {
+            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='androsh'\n\
+                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4', 'yaffs2-in-process', 'jffs2']\n";
+            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
+        };
+        assert_eq!(of("script='copy'\nmedia=['photo', 'video']\nscale=[1, 4]").unwrap().len(), 24);
+        let wrong = |more: &str| {
+            let error = of(more).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        assert!(wrong("script='format'").contains("one of sequential-write, sequential-read"));
+        assert!(wrong("script='copy'\nmedia='film'").contains("one of photo, song, audio, video"));
+        assert!(wrong("media='video'").contains("it is for copy, copy-tree, compress-one: omit it"));
+        assert!(wrong("script='read-tree'\ntree='oak'").contains("one of root, folders, nested"));
+        assert!(wrong("tree_file_bytes='64KiB'").contains("it is for read-tree"));
+        assert!(wrong("scale=2000").contains("scale must be from 1 to 1024"));
+        assert!(wrong("rounds=1001").contains("rounds must be from 1 to 1000"));
+        assert!(wrong("script='compress-one'").contains("at least 65536"));
+    }
+
+    #[test]
+    fn servers_are_on_every_volume_and_name_what_is_wrong_with_their_factors() {
+        let of = |more: &str| {
+            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='filebench'\n\
+                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4', 'yaffs2-in-process', 'jffs2']\n\
+                        requests=10\nrequest_bytes='1MiB'\n";
+            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
+        };
+        let set = "files=1000\nfile_bytes='16KiB'\n";
+        let found = of(&format!("{set}threads=[1, 100]\ndirectory_width=[20, 1000000]\npicks='rotating'")).unwrap();
+        assert_eq!(found.len(), 24);
+        let wrong = |more: &str| {
+            let error = of(&format!("{set}{more}")).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        assert!(wrong("personality='mongo'").contains("one of varmail, fileserver, webproxy, webserver"));
+        assert!(wrong("distribution='normal'").contains("one of gamma, lognormal"));
+        assert!(wrong("picks='first'").contains("one of uniform, rotating"));
+        assert!(wrong("directory_width=1").contains("directory_width must be 2 or more"));
+        assert!(wrong("threads=101").contains("threads must be from 1 to 100"));
+        assert!(wrong("pass='all'").contains("pass"), "it has none");
+        assert!(of("files=3000000\nfile_bytes='16KiB'").unwrap_err().cure().unwrap().contains("files must be from 1 "));
+    }
+
+    #[test]
+    fn only_scmfs_has_thresholds_and_only_volumes_in_memory_have_a_size() {
+        let of = |more: &str| {
+            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='capacity'\n\
+                        files=3\nfile_bytes='2MiB'\n";
+            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
+        };
+        let volumes = "file_system=['scmfs', 'scmfs-fuse', 'ext4']\n";
+        // Two volumes with five thresholds, ext4 with none.
+        let thresholds = "threshold=['default', 'never', '128KiB', '512KiB', '2MiB']";
+        assert_eq!(of(&format!("{volumes}{thresholds}\nvolume_bytes='1GiB'")).unwrap().len(), 11);
+        let null_files = "null_files=['none', 64]\ncollector=[false, true]";
+        assert_eq!(of(&format!("{volumes}{null_files}")).unwrap().len(), 8);
+        let found = of("file_system='scmfs'\nnull_files='none'\ncollector=true\nvolume_bytes='1GiB'").unwrap();
+        let setup = &found[0].plan.volume.setup;
+        assert_eq!((setup.bytes, setup.null_files, setup.collector), (Some(1 << 30), Some(0), true));
+        let wrong = |more: &str| {
+            let error = of(more).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        assert!(wrong("file_system='jffs2'\nvolume_bytes='1GiB'").contains("omit volume_bytes"));
+    }
+
+    #[test]
     fn energy_and_bounds_of_the_frequency_go_into_the_plan() {
         let factors = "file_system='directory'\nworkload='ycsb-c'\nrecords=5\noperations=5\nenergy=true\n\
                        frequency=['default', 'fixed:50']\n";

@@ -3,10 +3,10 @@
 
 use pocketstone_core::database::Delay;
 use pocketstone_core::units::{format_bytes, format_ns, parse_bytes, parse_ns};
-use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
+use pocketstone_core::volume::{Access, FileSystem, Medium, Threshold, Volume};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result, words};
-use pocketstone_workload::factor::{Bytes, Factor, Flag, Impossible, OrDefault, Text, VolumeName, blame};
+use pocketstone_workload::factor::{Bytes, CountOrNone, Factor, Flag, Impossible, OrDefault, Text, VolumeName, blame};
 use pocketstone_workload::plan::ReadAheadBy;
 use pocketstone_workload::table::{Name, WORKLOAD};
 use std::sync::LazyLock;
@@ -46,6 +46,32 @@ pub const COMPRESSION: Factor<OrDefault<Compression>> = Factor::new(
 pub const BULK_READ: Factor<Flag> =
     Factor::new("bulk_read", "UBIFS's own read-ahead (mount option bulk_read); other file systems support only false")
         .default("false");
+/// The size of a volume in memory.
+pub const VOLUME_BYTES: Factor<OrDefault<Bytes>> =
+    Factor::new("volume_bytes", "size of a volume in memory; default is 256 MiB, or less where memory is short")
+        .default("default")
+        .quiet()
+        .checked(|bytes| match bytes {
+            0 => Err(Error::user("a volume of 0 bytes holds nothing").hint("set volume_bytes = \"1GiB\", or omit it")),
+            _ => Ok(()),
+        });
+/// When SCMFS's files move to huge pages.
+pub const THRESHOLD: Factor<OrDefault<Threshold>> =
+    Factor::new("threshold", "size beyond which a file of SCMFS moves to huge pages; other file systems have none")
+        .default("default")
+        .quiet();
+/// SCMFS's null files.
+pub const NULL_FILES: Factor<OrDefault<CountOrNone>> =
+    Factor::new("null_files", "null files that SCMFS keeps ready; other file systems have none")
+        .default("default")
+        .quiet();
+/// SCMFS's collector.
+pub const COLLECTOR: Factor<Flag> =
+    Factor::new("collector", "whether SCMFS collects garbage in a thread of its own; other file systems do not")
+        .default("false")
+        .quiet();
+/// Those that only SCMFS has.
+pub const OF_SCMFS: [AnyFactor; 3] = [THRESHOLD.any(), NULL_FILES.any(), COLLECTOR.any()];
 /// Whether energy is measured.
 pub const ENERGY: Factor<Flag> =
     Factor::new("energy", "read the machine's power meters, after a second of rest before each run").default("false");
@@ -70,8 +96,19 @@ pub const READ_AHEAD_BYTES: Factor<OrDefault<Bytes>> =
         });
 
 /// Those of every volume.
-const OF_VOLUME: [AnyFactor; 7] =
-    [FILE_SYSTEM.any(), MEDIUM.any(), VOLUME_ACCESS.any(), COMPRESSION.any(), BULK_READ.any(), ENERGY.any(), TLB.any()];
+const OF_VOLUME: [AnyFactor; 11] = [
+    FILE_SYSTEM.any(),
+    MEDIUM.any(),
+    VOLUME_ACCESS.any(),
+    COMPRESSION.any(),
+    BULK_READ.any(),
+    ENERGY.any(),
+    VOLUME_BYTES.any(),
+    THRESHOLD.any(),
+    NULL_FILES.any(),
+    COLLECTOR.any(),
+    TLB.any(),
+];
 /// Those of workloads whose page cache is cold, or can be.
 const OF_CACHED: [AnyFactor; 2] = [READ_AHEAD_BY.any(), READ_AHEAD_BYTES.any()];
 
@@ -146,6 +183,9 @@ fn read_any(factor: &AnyFactor, value: &toml::Value) -> Result<Value> {
         (Kind::TenthsOrNone, toml::Value::String(text)) if text == "none" => Ok(text.clone().into()),
         (Kind::TenthsOrNone, toml::Value::Integer(n @ 0..=10)) => Ok((*n as u64).into()),
         (Kind::TenthsOrNone, _) => Err(wrong("a number from 0 to 10, or \"none\"")),
+        (Kind::CountOrNone, toml::Value::String(text)) if text == "none" => Ok(text.clone().into()),
+        (Kind::CountOrNone, toml::Value::Integer(n @ 1..)) => Ok((*n as u64).into()),
+        (Kind::CountOrNone, _) => Err(wrong("a number of at least 1, or \"none\"")),
         (Kind::Delay, toml::Value::String(text)) if text == "own" => Ok(text.clone().into()),
         (Kind::Delay, toml::Value::String(text)) => Ok(text.parse::<Delay>()?.to_string().into()),
         (Kind::Delay, _) => Err(wrong("a delay, such as \"none\", \"1ms\" or \"lognormal:6ms\"")),
@@ -221,6 +261,14 @@ pub fn volume(point: &Point) -> Result<Volume, Impossible> {
     if point.of(&BULK_READ)? {
         volume.options.push("bulk_read".to_owned());
     }
+    volume.setup.bytes = point.of(&VOLUME_BYTES)?;
+    volume.check().map_err(blame(VOLUME_BYTES.name()))?;
+    volume.setup.threshold = point.of(&THRESHOLD)?;
+    let null_files = point.of(&NULL_FILES)?.map(u32::try_from).transpose();
+    let many = |e| Error::user("so many null files are not supported").because(e).hint("null_files = 64 is usual");
+    volume.setup.null_files = null_files.map_err(many).map_err(blame(NULL_FILES.name()))?;
+    volume.setup.collector = point.of(&COLLECTOR)?;
+    volume.check().map_err(blame(FILE_SYSTEM.name()))?;
     Ok(volume)
 }
 
@@ -251,6 +299,11 @@ mod tests {
         assert!(read("page_bytes", 1000.into()).unwrap_err().cure().unwrap().contains("power of two"));
         assert!(read("file_system", "ntfs".into()).unwrap_err().cure().unwrap().contains("jffs2"));
         assert!(read("governor", "default".into()).is_ok() && read("engine", "default".into()).is_err());
+        assert!(read("null_files", "none".into()).is_ok() && read("null_files", 64.into()).is_ok());
+        assert!(read("null_files", 0.into()).unwrap_err().to_string().contains("at least 1, or \"none\", or"));
+        assert!(read("threshold", "1KiB".into()).unwrap_err().to_string().contains("never, 128KiB, 512KiB, 2MiB"));
+        assert!(read("collector", "on".into()).unwrap_err().to_string().contains("true or false"));
+        assert!(read("volume_bytes", 0.into()).unwrap_err().cure().unwrap().contains("1GiB"));
         assert!(named("requets").unwrap_err().cure().unwrap().contains("requests"));
     }
 
@@ -271,5 +324,7 @@ mod tests {
         assert_eq!(name(&[("file_system", "tmpfs"), ("volume_access", "fuse")]).unwrap_err().0, "volume_access");
         assert_eq!(of(&[("file_system", "jffs2"), ("compression", "none")]).unwrap().options, ["compr=none"]);
         assert!(of(&[("file_system", "yaffs2"), ("compression", "none")]).unwrap().options.is_empty());
+        let setup = of(&[("file_system", "scmfs"), ("threshold", "never"), ("null_files", "none")]).unwrap().setup;
+        assert_eq!((setup.threshold, setup.null_files, setup.bytes), (Some(Threshold::Never), Some(0), None));
     }
 }

@@ -184,7 +184,7 @@ use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, Tlb,
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 81] = [
+pub static METRICS: [Metric; 84] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -208,6 +208,9 @@ pub static METRICS: [Metric; 81] = [
     metric("iozone_reread_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's reread"),
     metric("iozone_random_read_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's random read"),
     metric("iozone_random_write_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's random write"),
+    metric("moved_bytes_per_s", BytesPerSecond, More, Calls, "bytes moved per second"),
+    metric("filled_bytes", Bytes, Neither, Calls, "bytes that fit the volume"),
+    metric("filled_files", Count, Neither, Calls, "whole files that fit the volume"),
     metric("prefetch_ns", Nanoseconds, Less, Calls, "time of the prefetch call"),
     metric("prefetched_pages", Count, Neither, Calls, "pages in the page cache after the prefetch call"),
     // What the process under test used.

@@ -140,10 +140,29 @@ impl Lognormal {
 
     /// One of them in the mean's unit, whole; what does not fit 64 bits is their largest number.
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {
-        // Box and Muller; the logarithm is of a number in (0, 1].
-        let radius = (-2.0 * libm::log(1.0 - random.unit())).sqrt();
-        let normal = radius * libm::cos(std::f64::consts::TAU * random.unit());
-        libm::round(libm::exp(self.mu + self.sigma * normal)) as u64
+        libm::round(libm::exp(self.mu + self.sigma * normal(random))) as u64
+    }
+}
+
+/// A normal number of mean 0 and standard deviation 1, by Box and Muller.
+fn normal(random: &mut Random) -> f64 {
+    // The logarithm is of a number in (0, 1].
+    let radius = (-2.0 * libm::log(1.0 - random.unit())).sqrt();
+    radius * libm::cos(std::f64::consts::TAU * random.unit())
+}
+
+/// A number of the gamma distribution of that mean and shape, which is at least 1: Marsaglia and Tsang, "A simple
+/// method for generating gamma variables" (ACM TOMS 26, 2000).
+pub(crate) fn gamma(mean: f64, shape: f64, random: &mut Random) -> f64 {
+    let d = shape - 1.0 / 3.0;
+    let c = 1.0 / (9.0 * d).sqrt();
+    loop {
+        let x = normal(random);
+        let v = 1.0 + c * x;
+        let v = v * v * v;
+        if v > 0.0 && libm::log(1.0 - random.unit()) < 0.5 * x * x + d - d * v + d * libm::log(v) {
+            return d * v * mean / shape;
+        }
     }
 }
 

@@ -17,7 +17,7 @@ mod trace;
 mod ycsb;
 
 pub use delays::delays;
-pub(crate) use distribution::Lognormal;
+pub(crate) use distribution::{Lognormal, gamma};
 pub use import::{Imported, from_sql_log, import};
 pub(crate) use point::PAGE_CACHE;
 pub(crate) use point::of_point;

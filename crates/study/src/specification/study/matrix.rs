@@ -1,8 +1,9 @@
 //! The experiments of a study: factors, their values, and comparisons.
 
 use super::place::Locator;
-use crate::specification::factor::{self, BULK_READ, FACTORS, Point, Value};
+use crate::specification::factor::{self, BULK_READ, FACTORS, FILE_SYSTEM, OF_SCMFS, Point, Value};
 use pocketstone_board::KINDS;
+use pocketstone_core::volume::{FileSystem, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::factor::AnyFactor;
 use pocketstone_workload::table::{Name, ON_FILES, WORKLOAD};
@@ -223,7 +224,8 @@ impl Experiment {
 }
 
 /// The factors of a volume that decide whether a combination exists, and whether it has a traced twin.
-const DECIDING: [&str; 5] = ["workload", "file_system", "medium", "volume_access", "bulk_read"];
+const DECIDING: [&str; 8] =
+    ["workload", "file_system", "medium", "volume_access", "bulk_read", "threshold", "null_files", "collector"];
 
 /// Every combination that exists; the last factor varies fastest.
 fn points(values: &[(&'static AnyFactor, Vec<Value>)]) -> Vec<Point> {
@@ -258,9 +260,14 @@ fn points(values: &[(&'static AnyFactor, Vec<Value>)]) -> Vec<Point> {
     }
 }
 
-/// Whether a combination exists: only UBIFS has bulk_read, and workloads have rules of their own.
+/// Whether a combination exists: only UBIFS has bulk_read, only SCMFS a threshold, null files and a collector, and
+/// workloads have rules of their own.
 fn exists(point: &Point) -> bool {
     let is = |name: &str, value: &str| point.get(name).is_some_and(|v| v == value);
     let bulk_read = !point.of(&BULK_READ).unwrap_or(false) || is("file_system", "ubifs");
-    bulk_read && point.of(&WORKLOAD).is_ok_and(|name: Name| name.exists(point))
+    // They are there only where they are not the default. A name that is none is refused where its plan is made.
+    let of_scmfs = OF_SCMFS.iter().any(|factor| point.contains_key(factor.name));
+    let named = point.of(&FILE_SYSTEM).ok().and_then(|name| Volume::named(&name).ok());
+    let scmfs = !of_scmfs || named.is_none_or(|volume| volume.file_system == FileSystem::Scmfs);
+    bulk_read && scmfs && point.of(&WORKLOAD).is_ok_and(|name: Name| name.exists(point))
 }

@@ -177,3 +177,18 @@ fn the_published_delays_are_rounded_logarithms() {
     // The sum of the published 1799: 11.544 s.
     assert_eq!((1..=1799).map(published_log_ns).sum::<u64>(), 11_544_000_000);
 }
+
+#[test]
+fn gamma_numbers_have_their_mean_variance_and_share_below_the_mean() {
+    let mut random = Random::labelled(1, "gamma");
+    let numbers: Vec<f64> = (0..100_000).map(|_| gamma(16_384.0, 1.5, &mut random)).collect();
+    let count = numbers.len() as f64;
+    let mean = numbers.iter().sum::<f64>() / count;
+    // Variance is mean^2 / shape: the mean's standard deviation is 16384 / sqrt(1.5 * 100000) = 42.3; five of them.
+    assert!((mean - 16_384.0).abs() < 212.0, "{mean}");
+    let variance = numbers.iter().map(|n| (n - mean) * (n - mean)).sum::<f64>() / count;
+    assert!((variance / (16_384.0 * 16_384.0 / 1.5) - 1.0).abs() < 0.05, "{variance}");
+    // P(1.5, 1.5) = erf(sqrt(1.5)) - 2 sqrt(1.5 / pi) exp(-1.5) = 0.91674 - 0.30837 = 0.60837; 5 * 0.00154.
+    let below = numbers.iter().filter(|n| **n < 16_384.0).count() as f64 / count;
+    assert!((below - 0.608_37).abs() < 0.0078, "{below}");
+}

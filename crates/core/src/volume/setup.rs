@@ -1,0 +1,74 @@
+//! How a volume in memory is made, where that differs from the usual.
+
+use super::{FileSystem, Volume};
+use crate::{Error, Result, words};
+use serde::{Deserialize, Serialize};
+
+/// What is unusual about a volume in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    /// Its size in bytes; `None`: what the machine's memory suggests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// SCMFS: when files move to huge pages; `None`: its own default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Threshold>,
+    /// SCMFS: null files that it keeps ready; `None`: its own default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub null_files: Option<u32>,
+    /// SCMFS: whether the collector has a thread of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub collector: bool,
+}
+
+words! {
+    /// The size beyond which a file of SCMFS moves to huge pages.
+    Threshold {
+        /// It never does.
+        Never = "never",
+        /// 128 KiB.
+        Kib128 = "128KiB",
+        /// 512 KiB.
+        Kib512 = "512KiB",
+        /// 2 MiB.
+        Mib2 = "2MiB",
+    }
+}
+
+impl Threshold {
+    /// The size in bytes; `None`: never.
+    pub fn bytes(self) -> Option<u64> {
+        match self {
+            Threshold::Never => None,
+            Threshold::Kib128 => Some(128 << 10),
+            Threshold::Kib512 => Some(512 << 10),
+            Threshold::Mib2 => Some(2 << 20),
+        }
+    }
+}
+
+impl Setup {
+    /// Whether nothing is unusual.
+    pub fn is_usual(&self) -> bool {
+        *self == Setup::default()
+    }
+
+    /// Checks that the volume can be made so.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if it is not in memory, or is no SCMFS where only that can.
+    pub(super) fn check(&self, volume: &Volume) -> Result<()> {
+        let name = volume.name();
+        if !self.is_usual() && !volume.volatile() {
+            let error = Error::user(format!("{name} is not made for the cell: it is as it is"));
+            return Err(error.hint("omit volume_bytes, threshold, null_files and collector for it"));
+        }
+        let of_scmfs = Setup { bytes: None, ..self.clone() };
+        if !of_scmfs.is_usual() && volume.file_system != FileSystem::Scmfs {
+            let error = Error::user(format!("{name} has no threshold, null files or collector"));
+            return Err(error.hint("omit threshold, null_files and collector for it"));
+        }
+        Ok(())
+    }
+}

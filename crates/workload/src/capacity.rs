@@ -1,0 +1,93 @@
+//! What fits a volume.
+
+use crate::definition::{Defined, FileWorkload};
+use crate::factor::{AnyFactor, Impossible, Point, blame};
+use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES};
+use crate::population::{Caches, Population, Sizes};
+use crate::{Data, Operation, Purpose};
+use pocketstone_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The `capacity` workload: fills a volume with files of one size, until it has no room or all files have theirs. They
+/// are there from the start, empty, so that nothing but their content is missing at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CapacitySpec {
+    /// Most files.
+    pub files: u64,
+    /// Size of each in bytes.
+    pub file_bytes: u64,
+    /// Bytes of a call.
+    pub request_bytes: u64,
+    /// What is written.
+    pub data: Data,
+}
+
+impl Defined for CapacitySpec {
+    const NAME: &'static str = "capacity";
+    const ABOUT: &'static str = "files of one size, as many as fit the volume";
+    const FACTORS: &'static [AnyFactor] = &[DATA.any(), FILES.any(), FILE_BYTES.any(), REQUEST_BYTES.any()];
+
+    fn of_point(point: &Point) -> Result<Self, Impossible> {
+        let spec = CapacitySpec {
+            files: point.of(&FILES)?,
+            file_bytes: point.of(&FILE_BYTES)?,
+            request_bytes: point.of(&REQUEST_BYTES)?,
+            data: point.of(&DATA)?,
+        };
+        spec.check().map(|()| spec).map_err(blame(FILE_BYTES.name()))
+    }
+}
+
+impl FileWorkload for CapacitySpec {
+    fn check(&self) -> Result<()> {
+        let CapacitySpec { files, file_bytes, request_bytes, .. } = *self;
+        if file_bytes == 0 || request_bytes == 0 {
+            return Err(Error::user("files of 0 bytes, or calls of 0 bytes, fill nothing")
+                .hint("file_bytes and request_bytes must be 1 or more"));
+        }
+        match (1..=10_000_000).contains(&files) {
+            true => Ok(()),
+            false => {
+                Err(Error::user(format!("{files} files are not supported")).hint("files must be from 1 to 10000000"))
+            }
+        }
+    }
+
+    fn population(&self, seed: u64) -> Population {
+        let (sizes, caches) = (Sizes::Same, Caches::Warm);
+        Population { files: self.files, file_bytes: 0, data: self.data, seed, sizes, caches }
+    }
+
+    fn operations(&self, _seed: u64) -> Box<dyn Iterator<Item = Operation>> {
+        let bytes = self.file_bytes;
+        let of_file = move |file| {
+            let open = Operation::Open { file, purpose: Purpose::Append };
+            [open, Operation::Fill { file, bytes }, Operation::Close { file }]
+        };
+        Box::new((0..self.files as u32).flat_map(of_file))
+    }
+
+    fn request_bytes(&self) -> u64 {
+        self.request_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_filled_once() {
+        let spec = CapacitySpec { files: 2, file_bytes: 2 << 20, request_bytes: 4096, data: Data::Random };
+        let of = |file| {
+            let open = Operation::Open { file, purpose: Purpose::Append };
+            [open, Operation::Fill { file, bytes: 2 << 20 }, Operation::Close { file }]
+        };
+        assert_eq!(spec.operations(1).collect::<Vec<_>>(), [of(0), of(1)].concat());
+        assert_eq!((spec.population(1).files, spec.population(1).bytes()), (2, 0));
+        let cure = |spec: CapacitySpec| spec.check().unwrap_err().cure().unwrap().to_owned();
+        assert!(cure(CapacitySpec { file_bytes: 0, ..spec.clone() }).contains("1 or more"));
+        assert!(cure(CapacitySpec { files: 10_000_001, ..spec }).contains("from 1 to 10000000"));
+    }
+}
