@@ -191,6 +191,8 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 self.slot(file)?.map = Some(map);
             }
             Operation::Sync { file } => self.tree.sync(Self::open_file(&self.slots, file)?)?,
+            Operation::SyncData { file } => self.tree.sync_data(Self::open_file(&self.slots, file)?)?,
+            Operation::SyncFolder => self.tree.sync_folder()?,
             Operation::Truncate { file, bytes } => {
                 let open = Self::open_file(&self.slots, file)?;
                 self.tree.truncate(open, bytes)?;

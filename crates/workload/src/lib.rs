@@ -3,10 +3,11 @@
 //!
 //! The same specification and seed give the same operations and the same file contents on every
 //! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`],
-//! [`lookup`]; those on databases in [`database`]): its factors, what a point of a study makes of it, its files and its
+//! [`lookup`], [`calls`]; those on databases in [`database`]): its factors, what a point of a study makes of it, its files and its
 //! operations. [`table`] has a line for each.
 
 pub mod app_start;
+pub mod calls;
 pub mod command;
 mod content;
 pub mod database;
@@ -26,6 +27,7 @@ pub mod table;
 mod testing;
 
 pub use app_start::AppStartSpec;
+pub use calls::CallsSpec;
 pub use command::CommandSpec;
 pub use content::{Content, Data, filler_bytes};
 pub use definition::FileWorkload;

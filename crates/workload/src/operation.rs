@@ -27,15 +27,18 @@ impl Prefetch {
     }
 }
 
-/// What a file is opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Reading alone.
-    Read,
-    /// Reading, and writing at offsets.
-    Write,
-    /// Reading, and writing at its end.
-    Append,
+words! {
+    /// What a file is opened for.
+    Purpose {
+        /// Reading alone.
+        Read = "read",
+        /// Reading, and writing at offsets.
+        Write = "write",
+        /// Reading, and writing at its end.
+        Append = "append",
+        /// As `Write`, of a file that this makes.
+        New = "new",
+    }
 }
 
 /// One operation of a workload.
@@ -115,6 +118,13 @@ pub enum Operation {
         /// Number of the file.
         file: u32,
     },
+    /// Make what a file holds durable, and of its attributes what reading it back needs, as fdatasync() does.
+    SyncData {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Open the folder that the files are in, make its names durable, close it.
+    SyncFolder,
     /// Give a file that is open another size.
     Truncate {
         /// Number of the file.
@@ -122,7 +132,7 @@ pub enum Operation {
         /// The size.
         bytes: u64,
     },
-    /// Give a file the name of another number, which no file has.
+    /// Give a file the name of another number; what had that name is gone.
     Rename {
         /// Number of the file.
         file: u32,

@@ -58,7 +58,7 @@ pub struct Population {
 }
 
 /// Sizes of the files of a population.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "sizes", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sizes {
     /// All have `file_bytes`.
@@ -77,6 +77,11 @@ pub enum Sizes {
         /// Number of libraries, after the small files.
         libraries: u64,
     },
+    /// Each its own name and size.
+    Listed {
+        /// The files, as many as `files` says.
+        list: Vec<NewFile>,
+    },
 }
 
 pocketstone_core::words! {
@@ -92,7 +97,8 @@ pocketstone_core::words! {
 }
 
 /// A file of a population.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NewFile {
     /// Its name; a folder's name stands before a slash.
     pub name: String,
@@ -130,12 +136,12 @@ impl Population {
         let mut random = Random::labelled(self.seed, "file sizes");
         let named = |number: u64, bytes| NewFile { name: file_name(number as u32), bytes };
         let numbers = 0..self.files;
-        match self.sizes {
+        match &self.sizes {
             Sizes::Same => numbers.map(|n| named(n, self.file_bytes)).collect(),
             Sizes::Target => vec![NewFile { name: TARGET_FILE.into(), bytes: self.file_bytes }],
             Sizes::Uniform { least_bytes } => {
-                let choices = self.file_bytes - least_bytes + 1;
-                numbers.map(|n| named(n, least_bytes + random.below(choices))).collect()
+                let choices = self.file_bytes - *least_bytes + 1;
+                numbers.map(|n| named(n, *least_bytes + random.below(choices))).collect()
             }
             Sizes::Application { libraries } => {
                 let sizes = Lognormal::new(SMALL_FILE_MEAN_BYTES, SMALL_FILE_SIGMA);
@@ -149,9 +155,10 @@ impl Population {
                 let small = numbers.map(|n| NewFile { name: in_folder(n), bytes: size() });
                 let library = |n| NewFile { name: format!("lib/library-{n:02}"), bytes: LIBRARY_BYTES };
                 let mut files: Vec<NewFile> = small.collect();
-                files.extend((0..libraries).map(library));
+                files.extend((0..*libraries).map(library));
                 files
             }
+            Sizes::Listed { list } => list.clone(),
         }
     }
 
@@ -159,7 +166,7 @@ impl Population {
     pub fn bytes(&self) -> u64 {
         match self.sizes {
             Sizes::Same | Sizes::Target => self.files.saturating_mul(self.file_bytes),
-            Sizes::Uniform { .. } | Sizes::Application { .. } => {
+            Sizes::Uniform { .. } | Sizes::Application { .. } | Sizes::Listed { .. } => {
                 self.list().iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes))
             }
         }
