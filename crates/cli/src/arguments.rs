@@ -210,7 +210,7 @@ pub struct ImportArguments {
 pub enum WorkloadCommand {
     /// Prepare one of the built-in workloads
     Make(MakeArguments),
-    /// Summarize a prepared workload or a published JSON file
+    /// Summarize a prepared workload, a published JSON file, or recorded calls (strace, fio, a file of calls)
     Show {
         /// The file
         #[arg(value_name = "FILE")]
@@ -218,6 +218,9 @@ pub enum WorkloadCommand {
         /// Print the first operations, too
         #[arg(long, value_name = "N", default_value_t = 0)]
         operations: usize,
+        /// Of recorded calls, only those on files below this folder
+        #[arg(long, value_name = "FOLDER")]
+        below: Option<String>,
     },
     /// Write a prepared workload in PocketData's published JSON format
     Export {
@@ -272,7 +275,7 @@ fn parse_workload(text: &str) -> Result<DatabaseWorkload, String> {
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("form").required(true).args(["perfetto", "csv", "json"])))]
+#[command(group(clap::ArgGroup::new("form").required(true).args(["perfetto", "calls", "csv", "json"])))]
 pub struct ExportArguments {
     /// The run's folder
     #[arg(value_name = "DIR")]
@@ -280,13 +283,16 @@ pub struct ExportArguments {
     /// Write a Perfetto trace (open it at ui.perfetto.dev)
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
+    /// Write a traced cell's calls on files, to be replayed by the workload `calls`
+    #[arg(long, value_name = "FILE")]
+    pub calls: Option<PathBuf>,
     /// Write all tables of the run into a folder, as NAME.csv
     #[arg(long, value_name = "FOLDER")]
     pub csv: Option<PathBuf>,
     /// The same as NAME.json
     #[arg(long, value_name = "FOLDER")]
     pub json: Option<PathBuf>,
-    /// With --perfetto: SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced match is
+    /// With --perfetto or --calls: SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced match is
     /// exported [default: 1]
     #[arg(long, value_name = "EXPR", conflicts_with_all = ["csv", "json"])]
     pub only: Option<String>,

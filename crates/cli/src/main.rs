@@ -11,6 +11,7 @@ mod again;
 mod arguments;
 mod boards;
 mod boards_add;
+mod calls;
 mod compare;
 mod energy;
 mod huge_pages;
@@ -27,7 +28,7 @@ mod tables;
 mod traces;
 mod workloads;
 
-use arguments::{AdviseCommand, Arguments, BoardCommand, Command, StudyCommand};
+use arguments::{AdviseCommand, Arguments, BoardCommand, Command, ExportArguments, StudyCommand};
 use clap::{CommandFactory, Parser};
 use pocketstone_board::{Cache, KINDS};
 use pocketstone_core::{Error, Result};
@@ -69,12 +70,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Import(arguments) => workloads::import(&arguments),
         Command::Workload(command) => workloads::workload(&command),
-        Command::Export(arguments) => match (&arguments.perfetto, &arguments.csv, &arguments.json) {
-            (Some(file), ..) => traces::export(&arguments, file),
-            (_, Some(folder), _) => tables::export(&arguments.folder, tables::Form::Csv, folder),
-            (.., Some(folder)) => tables::export(&arguments.folder, tables::Form::Json, folder),
-            _ => Err(Error::user("nothing to export to").hint("--perfetto FILE, --csv FOLDER or --json FOLDER")),
-        },
+        Command::Export(arguments) => export(&arguments),
         Command::Trace { file, json } => logs::show(&file, json),
         Command::Advise(AdviseCommand::Governor(arguments)) => advise::governor(&arguments),
         Command::Advise(AdviseCommand::Readahead(arguments)) => advise::read_ahead(&arguments),
@@ -143,4 +139,19 @@ fn check(file: &Path, many_cells: bool) -> Result<u8> {
     pocketstone_study::models::replay::check(&study, &devices)?;
     say!("{}: ok, {} figures, {} claims", file.display(), study.figures.len(), study.claims.len());
     Ok(0)
+}
+
+/// Writes what of a run the arguments name.
+fn export(arguments: &ExportArguments) -> Result<u8> {
+    let tables = [(&arguments.csv, tables::Form::Csv), (&arguments.json, tables::Form::Json)];
+    if let Some(file) = &arguments.perfetto {
+        return traces::export(arguments, file);
+    }
+    if let Some(file) = &arguments.calls {
+        return calls::export(arguments, file);
+    }
+    match tables.into_iter().find_map(|(folder, form)| Some((folder.as_ref()?, form))) {
+        Some((folder, form)) => tables::export(&arguments.folder, form, folder),
+        None => Err(Error::user("nothing to export to").hint("--perfetto FILE, --calls FILE, --csv or --json FOLDER")),
+    }
 }

@@ -1,7 +1,7 @@
 //! `pocketstone import` and `pocketstone workload`.
 
-use crate::again;
 use crate::arguments::{ImportArguments, MakeArguments, WorkloadCommand};
+use crate::{again, calls};
 use pocketstone_core::database::Recipe;
 use pocketstone_core::error::Context;
 use pocketstone_core::pattern::Pattern;
@@ -128,7 +128,10 @@ fn toml_string(text: &str) -> String {
 pub fn workload(command: &WorkloadCommand) -> Result<u8> {
     match command {
         WorkloadCommand::Make(arguments) => make(arguments)?,
-        WorkloadCommand::Show { file, operations } => show(&open(file)?, *operations),
+        WorkloadCommand::Show { file, operations, below } => match (from_prepared(file), below) {
+            (Some(trace), None) => show(&trace?, *operations),
+            _ => calls::show(file, *operations, below.as_deref())?,
+        },
         WorkloadCommand::Export { file, json } => {
             let text = to_published(&open(file)?)?;
             std::fs::write(json, text).user(|| format!("cannot write {}", json.display()))?;
@@ -153,6 +156,13 @@ fn make(arguments: &MakeArguments) -> Result<()> {
     write(&arguments.output, &trace)?;
     show(&trace, 0);
     Ok(())
+}
+
+/// A prepared workload or one published as JSON; `None`: the file is neither.
+fn from_prepared(file: &Path) -> Option<Result<Trace>> {
+    let start = std::fs::read(file).ok()?;
+    let json = start.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'{');
+    (json || start.starts_with(b"PKTTRACE")).then(|| open(file))
 }
 
 fn open(file: &Path) -> Result<Trace> {

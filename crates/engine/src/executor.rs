@@ -232,6 +232,8 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 self.filled_bytes = Some(self.filled_bytes.unwrap_or(0) + filled);
                 return Ok(filled);
             }
+            Operation::SyncData { file } => self.tree.sync_data(Self::open_file(&self.slots, file)?)?,
+            Operation::SyncFolder => self.tree.sync_folder()?,
             Operation::Truncate { file, bytes } => {
                 let open = Self::open_file(&self.slots, file)?;
                 self.tree.truncate(open, bytes)?;

@@ -82,8 +82,11 @@ impl<V: InProcess> Tree for VolumeTree<V> {
         Ok(Held::new(&self.0, made.board(|| "the volume cannot create a file".into())?))
     }
 
-    fn open(&self, path: &CStr, _purpose: Purpose) -> Result<VolumeFile<'_, V>> {
-        self.find(path)
+    fn open(&self, path: &CStr, purpose: Purpose) -> Result<VolumeFile<'_, V>> {
+        match purpose {
+            Purpose::New => self.create(path),
+            Purpose::Read | Purpose::Write | Purpose::Append => self.find(path),
+        }
     }
 
     fn open_anew(&self, path: &CStr) -> Result<VolumeFile<'_, V>> {
@@ -121,6 +124,11 @@ impl<V: InProcess> Tree for VolumeTree<V> {
         self.0.sync(file).board(|| "the volume cannot sync".into())
     }
 
+    fn sync_folder(&self) -> Result<()> {
+        let folder = Held::open(&self.0, ROOT).board(|| "the volume cannot open its folder".into())?;
+        self.sync(&folder)
+    }
+
     fn unlink(&self, path: &CStr) -> Result<()> {
         let (directory, name) = self.parent(path)?;
         self.0.unlink(directory, name).board(|| "the volume cannot delete".into())
@@ -128,7 +136,7 @@ impl<V: InProcess> Tree for VolumeTree<V> {
 
     fn rename(&self, from: &CStr, to: &CStr) -> Result<()> {
         let ((from, old), (to, new)) = (self.parent(from)?, self.parent(to)?);
-        self.0.rename(from, old, to, new, Rename::NoReplace).board(|| "the volume cannot rename".into())
+        self.0.rename(from, old, to, new, Rename::Replace).board(|| "the volume cannot rename".into())
     }
 
     fn stat(&self, path: &CStr) -> Result<u64> {

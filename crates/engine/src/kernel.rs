@@ -46,6 +46,7 @@ impl Tree for KernelTree {
                 Purpose::Read => OFlags::RDONLY,
                 Purpose::Write => OFlags::RDWR,
                 Purpose::Append => OFlags::RDWR | OFlags::APPEND,
+                Purpose::New => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
             },
         )
     }
@@ -82,6 +83,15 @@ impl Tree for KernelTree {
 
     fn sync(&self, file: &OwnedFd) -> Result<()> {
         rustix::fs::fsync(file).board(|| "fsync() failed".into())
+    }
+
+    fn sync_data(&self, file: &OwnedFd) -> Result<()> {
+        rustix::fs::fdatasync(file).board(|| "fdatasync() failed".into())
+    }
+
+    fn sync_folder(&self) -> Result<()> {
+        let folder = self.open_with(c".", OFlags::RDONLY | OFlags::DIRECTORY)?;
+        rustix::fs::fsync(&folder).board(|| "fsync() of the folder failed".into())
     }
 
     fn unlink(&self, path: &CStr) -> Result<()> {

@@ -46,10 +46,18 @@ pub trait Tree: Send + Sync {
     /// Makes a file durable, as fsync() does.
     fn sync(&self, file: &Self::File<'_>) -> Result<()>;
 
+    /// Makes what a file holds durable, as fdatasync() does.
+    fn sync_data(&self, file: &Self::File<'_>) -> Result<()> {
+        self.sync(file)
+    }
+
+    /// Makes the folder's names durable, as opening it and fsync() do.
+    fn sync_folder(&self) -> Result<()>;
+
     /// Deletes a file.
     fn unlink(&self, path: &CStr) -> Result<()>;
 
-    /// Renames a file; nothing has the new name.
+    /// Renames a file; what had the new name is gone.
     fn rename(&self, from: &CStr, to: &CStr) -> Result<()>;
 
     /// Asks for a file's attributes by its name; its size.

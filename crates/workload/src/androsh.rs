@@ -1,5 +1,6 @@
 //! AndroSH: the shell scripts of the SCMFS thesis, as operations of one process.
 
+use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Bytes, Count, Factor, Impossible, OrDefault, Point, blame};
 use crate::factors::{DATA, REQUEST_BYTES};
@@ -156,7 +157,7 @@ impl Defined for AndroshSpec {
         REQUEST_BYTES.any(),
     ];
 
-    fn of_point(point: &Point) -> Result<Self, Impossible> {
+    fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
         let script = point.of(&SCRIPT)?;
         for (factor, scripts) in OF_SCRIPTS {
             let said = point.get(factor.name).is_some_and(|value| Some(value) != factor.default_value().as_ref());
@@ -318,7 +319,7 @@ impl AndroshSpec {
         let (file, bytes) = (0, self.request_bytes);
         let call = |offset| match purpose {
             Purpose::Read => Operation::Read { file, offset, bytes },
-            Purpose::Write | Purpose::Append => Operation::Write { file, offset, bytes },
+            Purpose::Write | Purpose::Append | Purpose::New => Operation::Write { file, offset, bytes },
         };
         let calls = offsets.into_iter().map(call);
         [Operation::Open { file, purpose }].into_iter().chain(calls).chain([Operation::Close { file }]).collect()

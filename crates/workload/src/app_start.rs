@@ -1,5 +1,6 @@
 //! The reads of a starting application.
 
+use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Count, Factor, Impossible, Point, blame};
 use crate::factors::{DATA, FILES, REQUEST_BYTES};
@@ -34,7 +35,7 @@ impl Defined for AppStartSpec {
     const ABOUT: &'static str = "the start of an application";
     const FACTORS: &'static [AnyFactor] = &[DATA.any(), FILES.any(), LIBRARIES.any(), REQUEST_BYTES.any()];
 
-    fn of_point(point: &Point) -> Result<Self, Impossible> {
+    fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
         let spec = AppStartSpec {
             files: point.of(&FILES)?,
             libraries: point.of(&LIBRARIES)?,

@@ -1,5 +1,6 @@
 //! What fits a volume.
 
+use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Impossible, Point, blame};
 use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES};
@@ -28,7 +29,7 @@ impl Defined for CapacitySpec {
     const ABOUT: &'static str = "files of one size, as many as fit the volume";
     const FACTORS: &'static [AnyFactor] = &[DATA.any(), FILES.any(), FILE_BYTES.any(), REQUEST_BYTES.any()];
 
-    fn of_point(point: &Point) -> Result<Self, Impossible> {
+    fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
         let spec = CapacitySpec {
             files: point.of(&FILES)?,
             file_bytes: point.of(&FILE_BYTES)?,

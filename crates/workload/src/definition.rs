@@ -1,6 +1,7 @@
 //! The definition of a workload, for studies and for boards.
 
 use crate::Operation;
+use crate::database::Prepares;
 use crate::factor::{AnyFactor, Impossible, Point};
 use crate::population::{Population, file_name};
 use pocketstone_core::Result;
@@ -16,11 +17,11 @@ pub trait Defined: Sized {
     /// The factors that decide whether a combination exists.
     const DECIDING: &'static [&'static str] = &[];
 
-    /// Converts a point of a study.
+    /// Converts a point of a study; what has to be made or read for it, `prepares` does.
     ///
     /// # Errors
-    /// `Impossible` if the values contradict each other.
-    fn of_point(point: &Point) -> Result<Self, Impossible>;
+    /// `Impossible` if the values contradict each other, or a file that they name cannot be read.
+    fn of_point(point: &Point, prepares: &mut dyn Prepares) -> Result<Self, Impossible>;
 
     /// Whether a combination of values is valid; invalid ones have no cells.
     fn exists(point: &Point) -> bool {

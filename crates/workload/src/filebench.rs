@@ -3,6 +3,7 @@
 mod bench;
 
 use self::bench::Bench;
+use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Count, Factor, Impossible, Point, blame};
 use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES, REQUESTS, THREADS};
@@ -104,7 +105,7 @@ impl Defined for FilebenchSpec {
         PICKS.any(),
     ];
 
-    fn of_point(point: &Point) -> Result<Self, Impossible> {
+    fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
         let spec = FilebenchSpec {
             personality: point.of(&PERSONALITY)?,
             files: point.of(&FILES)?,

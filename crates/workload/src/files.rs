@@ -1,5 +1,6 @@
 //! The `files` workload: one kind of operation on a folder of files.
 
+use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point, blame};
 use crate::factors::{DATA, FILE_BYTES, FILES, INTER_ARRIVAL_NS, PATTERN, REQUEST_BYTES, REQUESTS, THREADS};
@@ -108,7 +109,7 @@ impl Defined for FilesSpec {
         THREADS.any(),
     ];
 
-    fn of_point(point: &Point) -> Result<Self, Impossible> {
+    fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
         let spec = FilesSpec {
             operation: point.of(&OPERATION)?,
             pattern: point.of(&PATTERN)?,

@@ -24,7 +24,8 @@ words! {
 }
 
 /// A file that is there at the start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NewFile {
     /// Its name; a folder's name stands before a slash.
     pub name: String,

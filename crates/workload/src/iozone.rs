@@ -1,5 +1,6 @@
 //! IOZONE's six passes over one file.
 
+use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Flag, Impossible, Point, blame};
 use crate::factors::{DATA, FILE_BYTES, REQUEST_BYTES};
@@ -108,7 +109,7 @@ impl Defined for IozoneSpec {
     const FACTORS: &'static [AnyFactor] =
         &[DATA.any(), FILE_BYTES.any(), REQUEST_BYTES.any(), PASS.any(), TIMED_FSYNC.any(), TIMED_CLOSE.any()];
 
-    fn of_point(point: &Point) -> Result<Self, Impossible> {
+    fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
         let spec = IozoneSpec {
             pass: point.of(&PASS)?,
             file_bytes: point.of(&FILE_BYTES)?,

@@ -3,11 +3,12 @@
 //!
 //! The same specification and seed give the same operations and the same file contents on every
 //! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`],
-//! [`lookup`], [`androsh`], [`filebench`], [`capacity`]; those on databases in [`database`]): its factors, what a point
-//! of a study makes of it, its files and its operations. [`table`] has a line for each.
+//! [`lookup`], [`androsh`], [`filebench`], [`capacity`], [`calls`]; those on databases in [`database`]): its factors, what
+//! a point of a study makes of it, its files and its operations. [`table`] has a line for each.
 
 pub mod androsh;
 pub mod app_start;
+pub mod calls;
 pub mod capacity;
 pub mod command;
 mod content;
@@ -32,6 +33,7 @@ pub mod tree;
 
 pub use androsh::AndroshSpec;
 pub use app_start::AppStartSpec;
+pub use calls::CallsSpec;
 pub use capacity::CapacitySpec;
 pub use command::CommandSpec;
 pub use content::{Content, Data, filler_bytes};

@@ -1,5 +1,6 @@
 //! Look-ups of names in one folder.
 
+use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Count, Factor, Impossible, Point, blame};
 use crate::factors::REQUESTS;
@@ -52,7 +53,7 @@ impl Defined for LookupSpec {
     const ABOUT: &'static str = "look-ups of names in one folder";
     const FACTORS: &'static [AnyFactor] = &[REQUESTS.any(), FOLDER_NAMES.any(), NAMES_ARE.any()];
 
-    fn of_point(point: &Point) -> Result<Self, Impossible> {
+    fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
         let spec = LookupSpec {
             names: point.of(&FOLDER_NAMES)?,
             requests: point.of(&REQUESTS)?,

@@ -27,15 +27,18 @@ impl Prefetch {
     }
 }
 
-/// What a file is opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Reading alone.
-    Read,
-    /// Reading, and writing at offsets.
-    Write,
-    /// Reading, and writing at its end.
-    Append,
+words! {
+    /// What a file is opened for.
+    Purpose {
+        /// Reading alone.
+        Read = "read",
+        /// Reading, and writing at offsets.
+        Write = "write",
+        /// Reading, and writing at its end.
+        Append = "append",
+        /// As `Write`, of a file that this makes.
+        New = "new",
+    }
 }
 
 /// One operation of a workload.
@@ -122,6 +125,13 @@ pub enum Operation {
         /// Most bytes written.
         bytes: u64,
     },
+    /// Make what a file holds durable, and of its attributes what reading it back needs, as fdatasync() does.
+    SyncData {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Open the folder that the files are in, make its names durable, close it.
+    SyncFolder,
     /// Give a file that is open another size.
     Truncate {
         /// Number of the file.
@@ -129,7 +139,7 @@ pub enum Operation {
         /// The size.
         bytes: u64,
     },
-    /// Give a file the name of another number, which no file has.
+    /// Give a file the name of another number; what had that name is gone.
     Rename {
         /// Number of the file.
         file: u32,
@@ -207,13 +217,14 @@ impl Operation {
     pub fn file(&self) -> Option<u32> {
         use Operation::{Append, Close, Create, CreateFile, Delete, Fill, LookUp, Open, Read, ReadFile, ReadOpen};
         use Operation::{Archive, Evict, List, MakeDirectory, Map, Pause, Prefetch, Rename, Sync, Touch, Truncate};
-        use Operation::{Turn, Write, WriteFile};
+        use Operation::{SyncData, SyncFolder, Turn, Write, WriteFile};
         match *self {
             Read { file, .. } | Write { file, .. } | Append { file, .. } | Truncate { file, .. } => Some(file),
             Create { file } | CreateFile { file } | Delete { file } | LookUp { file } | Close { file } => Some(file),
             Open { file, .. } | Map { file } | Touch { file, .. } | Sync { file } | Evict { file } => Some(file),
+            SyncData { file } => Some(file),
             Fill { file, .. } | ReadFile { file } | ReadOpen { file } | WriteFile { file, .. } => Some(file),
-            Archive { .. } | Rename { .. } | MakeDirectory { .. } | List => None,
+            Archive { .. } | Rename { .. } | MakeDirectory { .. } | List | SyncFolder => None,
             Prefetch { .. } | Turn { .. } | Pause { .. } => None,
         }
     }

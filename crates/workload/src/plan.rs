@@ -62,7 +62,7 @@ impl Order {
     pub fn trace(&self) -> Option<&str> {
         match self {
             Order::Prepare { step: Step::Load { database, .. } } => Some(&database.trace),
-            Order::Measure { plan } => plan.workload.database().map(|database| database.trace.as_str()),
+            Order::Measure { plan } => plan.workload.trace(),
             Order::Prepare { .. } | Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => None,
         }
     }

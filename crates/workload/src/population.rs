@@ -60,7 +60,7 @@ pub struct Population {
 }
 
 /// Sizes of the files of a population.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "sizes", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sizes {
     /// All have `file_bytes`.
@@ -90,6 +90,11 @@ pub enum Sizes {
     Tree {
         /// The tree.
         tree: Tree,
+    },
+    /// Each its own name and size.
+    Listed {
+        /// The files, as many as `files` says.
+        list: Vec<NewFile>,
     },
 }
 
@@ -135,7 +140,7 @@ impl Population {
         let mut random = Random::labelled(self.seed, "file sizes");
         let named = |number: u64, bytes| NewFile { name: file_name(number as u32), bytes };
         let numbers = 0..self.files;
-        match self.sizes {
+        match &self.sizes {
             Sizes::Same => numbers.map(|n| named(n, self.file_bytes)).collect(),
             Sizes::Target => vec![NewFile { name: TARGET_FILE.into(), bytes: self.file_bytes }],
             Sizes::Tree { tree } => {
@@ -143,8 +148,8 @@ impl Population {
                 numbers.map(|n| NewFile { name: path(n), bytes: self.file_bytes }).collect()
             }
             Sizes::Uniform { least_bytes } => {
-                let choices = self.file_bytes - least_bytes + 1;
-                numbers.map(|n| named(n, least_bytes + random.below(choices))).collect()
+                let choices = self.file_bytes - *least_bytes + 1;
+                numbers.map(|n| named(n, *least_bytes + random.below(choices))).collect()
             }
             Sizes::Set(set) => set.made(self.files, self.file_bytes, self.seed).there(),
             Sizes::Small { divided_by } => numbers.map(|n| named(n, small_size(&mut random) / divided_by)).collect(),
@@ -152,9 +157,10 @@ impl Population {
                 let small = numbers.map(|n| NewFile { name: in_folder(n), bytes: small_size(&mut random) });
                 let library = |n| NewFile { name: format!("lib/library-{n:02}"), bytes: LIBRARY_BYTES };
                 let mut files: Vec<NewFile> = small.collect();
-                files.extend((0..libraries).map(library));
+                files.extend((0..*libraries).map(library));
                 files
             }
+            Sizes::Listed { list } => list.clone(),
         }
     }
 
@@ -164,7 +170,7 @@ impl Population {
             Sizes::Tree { tree } => tree.folders().collect(),
             Sizes::Set(set) => set.made(self.files, self.file_bytes, self.seed).folders,
             Sizes::Same | Sizes::Target | Sizes::Uniform { .. } => Vec::new(),
-            Sizes::Application { .. } | Sizes::Small { .. } => Vec::new(),
+            Sizes::Application { .. } | Sizes::Small { .. } | Sizes::Listed { .. } => Vec::new(),
         }
     }
 
@@ -172,9 +178,11 @@ impl Population {
     pub fn bytes(&self) -> u64 {
         match self.sizes {
             Sizes::Same | Sizes::Target | Sizes::Tree { .. } => self.files.saturating_mul(self.file_bytes),
-            Sizes::Uniform { .. } | Sizes::Application { .. } | Sizes::Small { .. } | Sizes::Set(_) => {
-                self.list().iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes))
-            }
+            Sizes::Uniform { .. }
+            | Sizes::Application { .. }
+            | Sizes::Small { .. }
+            | Sizes::Set(_)
+            | Sizes::Listed { .. } => self.list().iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes)),
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod program;
 
 use self::program::ProgramSpec;
+use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload, usual_names};
 use crate::factor::{AnyFactor, Bytes, Count, Factor, Flag, Impossible, OrDefault, Point, TenthsOrNone, blame};
 use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES, REQUESTS};
@@ -99,7 +100,7 @@ impl Defined for PostmarkSpec {
         BUFFERED.any(),
     ];
 
-    fn of_point(point: &Point) -> Result<Self, Impossible> {
+    fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
         let program = match point.of(&PHASES)? {
             Phases::All => Some(ProgramSpec {
                 write_bytes: match point.of(&WRITE_BYTES)? {

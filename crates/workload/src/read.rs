@@ -1,5 +1,6 @@
 //! The `read` workload, that of the read-ahead study.
 
+use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point, blame};
 use crate::factors::{DATA, FILE_BYTES, INTER_ARRIVAL_NS, PATTERN, REQUEST_BYTES, REQUESTS};
@@ -79,7 +80,7 @@ impl Defined for ReadSpec {
         PREFETCH.any(),
     ];
 
-    fn of_point(point: &Point) -> Result<Self, Impossible> {
+    fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
         let spec = ReadSpec {
             pattern: point.of(&PATTERN)?,
             requests: point.of(&REQUESTS)?,

@@ -5,7 +5,7 @@ use crate::database::{DATABASE_FACTORS, Prepares};
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point};
 use crate::{
-    AndroshSpec, AppStartSpec, CapacitySpec, CommandSpec, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec,
+    AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, CommandSpec, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec,
     PostmarkSpec, ReadSpec,
 };
 use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
@@ -26,7 +26,7 @@ pub struct Definition {
     pub deciding: &'static [&'static str],
     /// Whether a combination of values is one at all.
     pub exists: fn(&Point) -> bool,
-    of_point: fn(&Point) -> Result<Workload, Impossible>,
+    of_point: fn(&Point, &mut dyn Prepares) -> Result<Workload, Impossible>,
 }
 
 macro_rules! workloads {
@@ -59,7 +59,7 @@ macro_rules! workloads {
             factors: <$spec as Defined>::FACTORS,
             deciding: <$spec as Defined>::DECIDING,
             exists: <$spec as Defined>::exists,
-            of_point: |point| <$spec as Defined>::of_point(point).map(Workload::$variant),
+            of_point: |point, prepares| <$spec as Defined>::of_point(point, prepares).map(Workload::$variant),
         },)*];
     };
 }
@@ -84,6 +84,8 @@ workloads! {
     Filebench(FilebenchSpec) = "filebench",
     /// Files that fit a volume.
     Capacity(CapacitySpec) = "capacity",
+    /// An application's recorded calls.
+    Calls(CallsSpec) = "calls",
 }
 
 /// The factor that says which workload it is.
@@ -173,7 +175,7 @@ impl Workload {
     /// `Impossible` if its values contradict each other, or a database workload cannot be prepared.
     pub fn of_point(point: &Point, seed: u64, prepares: &mut dyn Prepares) -> Result<Workload, Impossible> {
         match point.of(&WORKLOAD)? {
-            Name::OnFiles(number) => (ON_FILES[number].of_point)(point),
+            Name::OnFiles(number) => (ON_FILES[number].of_point)(point, prepares),
             Name::Command => CommandSpec::of_point(point, prepares).map(Workload::Command),
             Name::Database(workload) => crate::database::of_point(workload, point, seed, prepares)
                 .map(|spec| Workload::Database(Box::new(spec))),
@@ -188,12 +190,29 @@ impl Workload {
         }
     }
 
+    /// Digest of the file that it was prepared as, where it is a database's or recorded calls.
+    pub fn trace(&self) -> Option<&str> {
+        match self {
+            Workload::Database(spec) => Some(&spec.trace),
+            Workload::Calls(spec) => Some(&spec.trace),
+            _ => None,
+        }
+    }
+
     /// As one on files.
     ///
     /// # Errors
     /// `ErrorKind::Bug` for one that a program of its own does.
     pub fn files(&self) -> Result<&dyn FileWorkload> {
         self.on_files().ok_or_else(|| Error::bug("a program's workload has no file operations"))
+    }
+
+    /// As recorded calls.
+    pub fn calls(&self) -> Option<&CallsSpec> {
+        match self {
+            Workload::Calls(spec) => Some(spec),
+            _ => None,
+        }
     }
 
     /// As a command.
@@ -235,6 +254,9 @@ mod tests {
             }
             if name == command::NAME {
                 point.insert("command".into(), "true".into());
+            }
+            if name == CallsSpec::NAME {
+                point.insert("calls_file".into(), "calls".into());
             }
             // Nothing but defaults: a workload from a file needs one.
             let made = Workload::of_point(&point, 1, &mut crate::testing::Unprepared);

@@ -1,5 +1,6 @@
 //! What tests share.
 
+use crate::calls::{Calls, KeptCalls, Selection};
 use crate::database::Prepares;
 use crate::{Operation, Purpose};
 use pocketstone_core::Result;
@@ -26,5 +27,10 @@ impl Prepares for Unprepared {
 
     fn files(&mut self, path: &str) -> Result<String> {
         Ok(format!("digest of {path}"))
+    }
+
+    fn calls(&mut self, path: &str, _selection: &Selection) -> Result<KeptCalls> {
+        let calls = Calls { threads: 1, ..Calls::default() };
+        Ok(KeptCalls { digest: format!("digest of {path}"), calls: calls.into() })
     }
 }

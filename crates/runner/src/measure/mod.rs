@@ -63,6 +63,10 @@ pub fn measure(context: &Context<'_>) -> Result<Outcome> {
     let mut outcome = match &plan.workload {
         Workload::Database(spec) => database::measure(context, spec, &opened)?,
         Workload::Command(spec) => command::measure(context, spec, &opened)?,
+        Workload::Calls(spec) => {
+            let file = std::fs::read(context.trace).board(|| format!("cannot read {}", context.trace.display()))?;
+            files::measure(context, &spec.with(&file)?, &opened)?
+        }
         on_files => files::measure(context, on_files.files()?, &opened)?,
     };
     outcome.facts.extend(opened.facts());

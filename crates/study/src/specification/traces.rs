@@ -6,6 +6,7 @@ use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload,
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::Workload;
+use pocketstone_workload::calls::{self, KeptCalls, Selection};
 use pocketstone_workload::database::{Prepares, Trace, check, from_file, prepare};
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,6 +24,8 @@ pub struct Traces {
     made: BTreeMap<(String, u64), (String, String)>,
     /// Digests of archives, by the folder or file that was packed.
     packed: BTreeMap<PathBuf, String>,
+    /// Recorded calls, by their file and what of it is replayed.
+    recorded: BTreeMap<(PathBuf, Selection), KeptCalls>,
     /// What a workload must return, by its digest.
     expected: Mutex<BTreeMap<String, Option<String>>>,
 }
@@ -36,8 +39,8 @@ impl Traces {
     /// Checks recipes, and files named in them, and makes nothing: for cells that are counted or listed. Digests are
     /// empty texts.
     pub fn checked(base: &Path) -> Self {
-        let (made, packed) = Default::default();
-        Traces { folder: None, base: base.to_owned(), made, packed, expected: Mutex::default() }
+        let (made, packed, recorded) = Default::default();
+        Traces { folder: None, base: base.to_owned(), made, packed, recorded, expected: Mutex::default() }
     }
 
     fn folder(&self) -> Result<&Path> {
@@ -73,13 +76,17 @@ impl Traces {
 
     fn put(&self, trace: &Trace) -> Result<String> {
         let file = trace.encode();
-        let digest = Trace::digest(&file);
+        self.put_file(&file, Trace::digest(&file))
+    }
+
+    /// Keeps a prepared workload's file under its digest.
+    fn put_file(&self, file: &[u8], digest: String) -> Result<String> {
         let folder = self.folder()?;
         let path = trace_file(folder, &digest);
         if !path.exists() {
             fs::create_dir_all(folder).board(|| format!("cannot create {}", folder.display()))?;
             let temporary = folder.join(format!("{digest}.{}", std::process::id()));
-            fs::write(&temporary, &file).board(|| format!("cannot write {}", temporary.display()))?;
+            fs::write(&temporary, file).board(|| format!("cannot write {}", temporary.display()))?;
             fs::rename(&temporary, &path).board(|| format!("cannot store {}", path.display()))?;
         }
         Ok(digest)
@@ -90,9 +97,9 @@ impl Traces {
     /// # Errors
     /// `ErrorKind::User` if it cannot be written.
     pub fn keep(&self, workload: &Workload, run: &Path) -> Result<()> {
-        let database = workload.database().map(|spec| (spec.trace.as_str(), trace_file as fn(&Path, &str) -> PathBuf));
+        let prepared = workload.trace().map(|trace| (trace, trace_file as fn(&Path, &str) -> PathBuf));
         let files = || Some((workload.command()?.files.as_deref()?, archive_file as fn(&Path, &str) -> PathBuf));
-        let Some((digest, file)) = database.or_else(files) else { return Ok(()) };
+        let Some((digest, file)) = prepared.or_else(files) else { return Ok(()) };
         let folder = run.join("workloads");
         let path = file(&folder, digest);
         if path.exists() {
@@ -178,6 +185,28 @@ impl Prepares for Traces {
         let digest = archive::pack(&path, folder)?;
         self.packed.insert(path, digest.clone());
         Ok(digest)
+    }
+
+    fn calls(&mut self, path: &str, selection: &Selection) -> Result<KeptCalls> {
+        let key = (self.base.join(path), selection.clone());
+        if let Some(kept) = self.recorded.get(&key) {
+            return Ok(kept.clone());
+        }
+        let path = &key.0;
+        let file = fs::read(path)
+            .user(|| format!("cannot read the recorded calls {}", path.display()))
+            .map_err(|e| e.hint("calls_file is relative to the study's folder"))?;
+        let calls = Arc::new(calls::read(&file, &path.display().to_string(), selection)?);
+        let digest = match &self.folder {
+            Some(_) => {
+                let text = calls::text::encode(&calls);
+                self.put_file(text.as_bytes(), calls::text::digest(&text))?
+            }
+            None => String::new(),
+        };
+        let kept = KeptCalls { digest, calls };
+        self.recorded.insert(key, kept.clone());
+        Ok(kept)
     }
 }
 

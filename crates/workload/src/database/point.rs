@@ -1,5 +1,6 @@
 //! Converts a point of a study to a database workload.
 
+use crate::calls::{KeptCalls, Selection};
 use crate::factor::{AnyFactor, Bytes, Count, DelayOrOwn, Factor, Impossible, OrDefault, Point, Text, blame};
 use crate::factors::PATTERN;
 use pocketstone_core::database::*;
@@ -19,6 +20,12 @@ pub trait Prepares {
     /// # Errors
     /// `ErrorKind::User` if there is no such folder or file, it cannot be read, or the archive cannot be stored.
     fn files(&mut self, path: &str) -> Result<String>;
+
+    /// Reads recorded calls and keeps them, unless that is done.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if there is no such file, or it is not understood; the message has the line.
+    fn calls(&mut self, path: &str, selection: &Selection) -> Result<KeptCalls>;
 }
 
 words! {

@@ -1,0 +1,229 @@
+//! Recorded file calls as a workload: what an application did to its files, done again on any volume.
+//!
+//! Calls come from a text of strace ([`strace`]), the lab's own recording ([`events`]) or a file of calls ([`text`]),
+//! which is also the form they are kept in.
+
+pub mod events;
+mod recorded;
+pub mod strace;
+mod summary;
+pub mod text;
+
+use crate::database::{PAGE_CACHE, PageCache, Prepares};
+use crate::definition::{Defined, FileWorkload};
+use crate::factor::{AnyFactor, Factor, Impossible, Point, Text, blame};
+use crate::factors::DATA;
+use crate::fileset::NewFile;
+use crate::population::{Caches, Population, Sizes};
+use crate::{Data, Operation};
+use pocketstone_core::{Error, Result, words};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What was recorded, ready to be done again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Threads that share the operations, 1 or more.
+    pub threads: u32,
+    /// The files that there are before the first operation; their numbers are their places.
+    pub files: Vec<NewFile>,
+    /// Names of the numbers behind those: files that are made, and further descriptors of a file.
+    pub names: Vec<String>,
+    /// The operations.
+    pub operations: Vec<Operation>,
+    /// How many calls are not among them, by their name or by why.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+/// Which of a recording's calls are replayed, and how.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Selection {
+    /// Only files below this folder; empty: all but those of the system.
+    pub below: String,
+    /// Whether the pauses between calls are kept.
+    pub pauses: bool,
+}
+
+words! {
+    /// Whether pauses between recorded calls are kept.
+    Pauses {
+        /// As they were recorded, as far as they were.
+        Own = "own",
+        /// None: each call follows the one before it.
+        None = "none",
+    }
+}
+
+const CALLS_FILE: Factor<Text> = Factor::new(
+    "calls_file",
+    "the recorded calls: a text of strace, an fio job file or a file of calls, relative to the study",
+);
+const CALLS_BELOW: Factor<Text> =
+    Factor::new("calls_below", "only files below this folder are replayed; default: all but those of the system")
+        .default("");
+const CALLS_PAUSES: Factor<Pauses> =
+    Factor::new("calls_pauses", "whether the pauses between recorded calls are kept").default("own");
+
+/// The `calls` workload: recorded calls on files that are made as the recording says they were.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallsSpec {
+    /// Digest of the file with the calls, which whoever executes it has beside the order.
+    pub trace: String,
+    /// The files that there are before the first operation.
+    pub files: Vec<NewFile>,
+    /// Names of further numbers.
+    pub names: Vec<String>,
+    /// Most bytes of one call.
+    pub request_bytes: u64,
+    /// Whether anything is changed.
+    pub writes: bool,
+    /// Threads that share the operations.
+    pub threads: u32,
+    /// The files' contents, and what is written.
+    pub data: Data,
+    /// Whether caches have nothing of the files before the first operation.
+    pub cold: bool,
+    /// The operations, once they have been read.
+    #[serde(skip)]
+    operations: Option<Arc<[Operation]>>,
+}
+
+impl CallsSpec {
+    /// The workload of calls that are kept under a digest, without the operations themselves.
+    pub fn new(calls: &Calls, trace: String, data: Data, cold: bool) -> CallsSpec {
+        let moved = calls.operations.iter().filter_map(moved_bytes);
+        CallsSpec {
+            trace,
+            files: calls.files.clone(),
+            names: calls.names.clone(),
+            request_bytes: moved.max().unwrap_or(0),
+            writes: calls.operations.iter().any(writes),
+            threads: calls.threads,
+            data,
+            cold,
+            operations: None,
+        }
+    }
+
+    /// With the operations of the file that has them.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if it is no file of calls.
+    pub fn with(&self, file: &[u8]) -> Result<CallsSpec> {
+        let text = std::str::from_utf8(file).map_err(|e| Error::user("a file of calls is no text").because(e))?;
+        let calls = text::decode(text, "the workload's file")?;
+        Ok(CallsSpec { operations: Some(calls.operations.into()), ..self.clone() })
+    }
+}
+
+fn moved_bytes(operation: &Operation) -> Option<u64> {
+    match *operation {
+        Operation::Read { bytes, .. } | Operation::Write { bytes, .. } | Operation::Append { bytes, .. } => Some(bytes),
+        _ => None,
+    }
+}
+
+fn writes(operation: &Operation) -> bool {
+    use crate::Purpose;
+    !matches!(
+        operation,
+        Operation::Read { .. }
+            | Operation::Open { purpose: Purpose::Read | Purpose::Write | Purpose::Append, .. }
+            | Operation::Close { .. }
+            | Operation::LookUp { .. }
+            | Operation::List
+            | Operation::Pause { .. }
+    )
+}
+
+impl Defined for CallsSpec {
+    const NAME: &'static str = "calls";
+    const ABOUT: &'static str = "an application's recorded calls on files";
+    const FACTORS: &'static [AnyFactor] =
+        &[CALLS_FILE.any(), CALLS_BELOW.any(), CALLS_PAUSES.any(), DATA.any(), PAGE_CACHE.any()];
+
+    fn of_point(point: &Point, prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
+        let selection = Selection { below: point.of(&CALLS_BELOW)?, pauses: point.of(&CALLS_PAUSES)? == Pauses::Own };
+        let kept = prepares.calls(&point.of(&CALLS_FILE)?, &selection).map_err(blame(CALLS_FILE.name()))?;
+        let cold = point.of(&PAGE_CACHE)? == PageCache::Cold;
+        Ok(CallsSpec::new(&kept.calls, kept.digest, point.of(&DATA)?, cold))
+    }
+}
+
+/// Reads calls from what a file holds; `name` is the file's.
+///
+/// # Errors
+/// `ErrorKind::User` with the file and the line if it is not understood, or has no call on a selected file.
+pub fn read(file: &[u8], name: &str, selection: &Selection) -> Result<Calls> {
+    let text = std::str::from_utf8(file).map_err(|e| {
+        Error::user(format!("{name} is no text"))
+            .because(e)
+            .hint("calls_file is a text of `strace -f -T`, an fio job file, or a file of calls")
+    })?;
+    if !text.starts_with(text::HEAD) {
+        return strace::calls(text, name, selection);
+    }
+    if !selection.below.is_empty() {
+        return Err(Error::user(format!("the files of {name} lie in no folders")).hint("omit calls_below"));
+    }
+    let mut calls = text::decode(text, name)?;
+    if !selection.pauses {
+        calls.operations.retain(|operation| !matches!(operation, Operation::Pause { .. }));
+    }
+    Ok(calls)
+}
+
+/// Calls that are kept.
+#[derive(Debug, Clone, Default)]
+pub struct KeptCalls {
+    /// Digest of their file.
+    pub digest: String,
+    /// The calls.
+    pub calls: Arc<Calls>,
+}
+
+impl FileWorkload for CallsSpec {
+    fn check(&self) -> Result<()> {
+        match self.operations.is_some() {
+            true => Ok(()),
+            false => Err(Error::bug("recorded calls are measured without their file")),
+        }
+    }
+
+    fn population(&self, seed: u64) -> Population {
+        Population {
+            files: self.files.len() as u64,
+            file_bytes: self.files.iter().map(|file| file.bytes).max().unwrap_or(0),
+            data: self.data,
+            seed,
+            sizes: Sizes::Listed { list: self.files.clone() },
+            caches: if self.cold { Caches::Cold } else { Caches::Warm },
+        }
+    }
+
+    fn operations(&self, _seed: u64) -> Box<dyn Iterator<Item = Operation>> {
+        let operations = self.operations.clone().unwrap_or_default();
+        Box::new((0..operations.len()).map(move |n| operations[n]))
+    }
+
+    fn request_bytes(&self) -> u64 {
+        self.request_bytes
+    }
+
+    fn writes(&self) -> bool {
+        self.writes
+    }
+
+    fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    fn names(&self, _seed: u64) -> Vec<String> {
+        self.files.iter().map(|file| file.name.clone()).chain(self.names.iter().cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

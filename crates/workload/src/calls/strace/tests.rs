@@ -1,0 +1,183 @@
+use super::*;
+use crate::calls::text::{decode, encode};
+use crate::population::NewFile;
+use crate::{Operation, Purpose};
+
+fn of(text: &str, below: &str, pauses: bool) -> Result<Calls> {
+    calls(text, "app.strace", &Selection { below: below.into(), pauses })
+}
+
+/// What is replayed of a text, as a file of calls has it, without its head.
+fn replayed(text: &str) -> String {
+    let made = of(text, "", false).unwrap();
+    let encoded = encode(&made);
+    assert_eq!(decode(&encoded, "its own").unwrap(), made, "a file of calls is read as what was written");
+    encoded.lines().skip(2).filter(|line| !line.starts_with("left-out")).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn a_journal_is_made_written_and_removed_beside_its_database() {
+    // SQLite's calls of one transaction, as strace 6.1 writes them with -f -T -ttt -y -o.
+    let text = r#"24570 1795455934.000100 openat(AT_FDCWD</d>, "/d/t.db", O_RDWR|O_CREAT|O_NOFOLLOW|O_CLOEXEC, 0644) = 3</d/t.db> <0.000050>
+24570 1795455934.000200 pread64(3</d/t.db>, "SQLite format 3\0\20\0"..., 100, 0) = 100 <0.000010>
+24570 1795455934.000300 newfstatat(AT_FDCWD</d>, "/d/t.db-journal", 0x7fff4c94aac0, 0) = -1 ENOENT (No such file or directory) <0.000010>
+24570 1795455934.000400 newfstatat(3</d/t.db>, "", {st_mode=S_IFREG|0644, st_size=8192, ...}, AT_EMPTY_PATH) = 0 <0.000009>
+24570 1795455934.000500 openat(AT_FDCWD</d>, "/d/t.db-journal", O_RDWR|O_CREAT|O_CLOEXEC, 0644) = 4</d/t.db-journal> <0.000050>
+24570 1795455934.000600 pwrite64(4</d/t.db-journal>, "a, \"b\" (c) = 5"..., 512, 0) = 512 <0.000010>
+24570 1795455934.000700 fdatasync(4</d/t.db-journal>) = 0 <0.000200>
+24570 1795455934.000950 openat(AT_FDCWD</d>, "/d", O_RDONLY|O_CLOEXEC) = 5</d> <0.000010>
+24570 1795455934.001000 fdatasync(5</d>) = 0 <0.000040>
+24570 1795455934.001100 close(5</d>)     = 0 <0.000010>
+24570 1795455934.001200 pwrite64(3</d/t.db>, "..", 4096, 8192) = 4096 <0.000010>
+24570 1795455934.001300 fsync(3</d/t.db>) = 0 <0.000100>
+24570 1795455934.001500 close(4</d/t.db-journal>) = 0 <0.000010>
+24570 1795455934.001600 unlink("/d/t.db-journal") = 0 <0.000100>
+24570 1795455934.001800 write(1</tmp/out>, "30\n", 3) = 3 <0.000010>
+24570 1795455934.001900 exit_group(0)   = ?
+24570 1795455934.002000 +++ exited with 0 +++
+"#;
+    let expected = "file 8192 t.db; name t.db-journal; open 0 write; read 0 0 100; open 1 new; write 1 0 512; \
+                    sync-data 1; sync-folder; write 0 8192 4096; sync 0; close 1; delete 1; close 0";
+    assert_eq!(replayed(text), expected);
+    let made = of(text, "/d", true).unwrap();
+    let pauses: Vec<u64> = made
+        .operations
+        .iter()
+        .filter_map(|operation| match operation {
+            Operation::Pause { ns } => Some(*ns),
+            _ => None,
+        })
+        .collect();
+    // From the end of each call to the start of the next that is replayed: 150 to 200 us, 210 to 500, and so on. The
+    // folder's open is a part of sync-folder's pause, from 900 to 1000.
+    let expected = [50, 290, 50, 90, 100, 160, 90, 100, 90, 300];
+    assert_eq!(pauses[..9], expected.map(|us| us * 1000)[..9]);
+    assert_eq!(made.left_out["calls that failed"], 1);
+}
+
+#[test]
+fn lines_that_other_threads_cut_are_put_together() {
+    let text = "[pid 11] 10:00:00.000000 openat(AT_FDCWD, \"/d/a\", O_RDONLY <unfinished ...>\n\
+                [pid 12] 10:00:00.000010 openat(AT_FDCWD, \"/d/b\", O_RDONLY) = 3 <0.000002>\n\
+                [pid 11] 10:00:00.000020 <... openat resumed>) = 4 <0.000020>\n\
+                [pid 12] 10:00:00.000030 read(3,  <unfinished ...>\n\
+                [pid 11] 10:00:00.000040 read(4, \"y\", 4096) = 700 <0.000002>\n\
+                [pid 12] 10:00:00.000050 <... read resumed>\"x\", 4096) = 4096 <0.000020>\n\
+                [pid 12] 10:00:00.000060 --- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED} ---\n\
+                [pid 12] 10:00:00.000070 read(3, \"\", 4096) = 0 <0.000002>\n";
+    let expected = "file 4096 b; file 700 a; open 0 read; open 1 read; read 1 0 700; read 0 0 4096; read 0 4096 0";
+    assert_eq!(replayed(text), expected);
+}
+
+#[test]
+fn descriptors_are_doubled_inherited_shared_and_closed_by_exec() {
+    let text = "1 openat(AT_FDCWD, \"/d/log\", O_WRONLY|O_CREAT|O_APPEND|O_CLOEXEC, 0600) = 3\n\
+                1 openat(AT_FDCWD, \"/d/x\", O_RDWR|O_CREAT|O_TRUNC, 0600) = 4\n\
+                1 dup2(4, 9) = 9\n\
+                1 clone(child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD, child_tidptr=0x7f) = 2\n\
+                1 close(4) = 0\n\
+                2 write(9, \"1234\", 4) = 4\n\
+                1 write(9, \"567\", 3) = 3\n\
+                2 lseek(4, 1, SEEK_SET) = 1\n\
+                2 read(4, \"234567\", 100) = 6\n\
+                2 execve(\"/bin/true\", [\"true\"], 0x7f /* 3 vars */) = 0\n\
+                1 write(3, \"line\", 4) = 4\n\
+                2 write(3, \"gone\", 4) = -1 EBADF (Bad file descriptor)\n\
+                2 +++ exited with 0 +++\n\
+                1 close(9) = 0\n\
+                1 rename(\"/d/x\", \"/d/y\") = 0\n\
+                1 unlink(\"/d/log\") = 0\n";
+    let expected = "name log; name x; name y; create 0; open 1 new; write 1 0 4; write 1 4 3; read 1 1 6; append 0 4; \
+                    close 1; rename 1 2; delete 0";
+    assert_eq!(replayed(text), expected);
+}
+
+#[test]
+fn threads_share_descriptors_and_what_is_relative_has_its_folder() {
+    let text = "7 chdir(\"/d/in\") = 0\n\
+                7 clone3({flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_THREAD, child_tid=0x7f} <unfinished ...>\n\
+                8 openat(AT_FDCWD, \"../a\\40b\\\"\", O_RDWR) = 5\n\
+                7 <... clone3 resumed> => {parent_tid=[8]}, 88) = 8\n\
+                7 pwritev(5, [{iov_base=\"a\", iov_len=10}, {iov_base=\"b\", iov_len=20}], 2, 100) = 30\n\
+                7 stat(\"other\", {st_mode=S_IFREG|0600, st_size=77, ...}) = 0\n\
+                7 stat(\"folder\", {st_mode=S_IFDIR|0700, st_size=4096, ...}) = 0\n\
+                7 stat(\"null\", {st_mode=S_IFCHR|0666, st_rdev=makedev(0x1, 0x3), ...}) = 0\n";
+    let expected = "file 0 a b\"; file 77 in%other; open 0 write; write 0 100 30; look-up 1";
+    assert_eq!(replayed(text), expected);
+}
+
+#[test]
+fn sizes_are_those_that_nothing_in_the_trace_made() {
+    let one = |lines: &str| {
+        let text = format!("open(\"/d/f\", O_RDWR) = 3\n{lines}");
+        of(&text, "", false).unwrap().files[0].bytes
+    };
+    assert_eq!(one("pread64(3, \"\", 10, 990) = 10\n"), 1000);
+    assert_eq!(one("lseek(3, 0, SEEK_END) = 5000\n"), 5000);
+    assert_eq!(one("fstat(3, {st_mode=S_IFREG|0644, st_size=123, ...}) = 0\n"), 123);
+    // What was written first was not there.
+    assert_eq!(one("pwrite64(3, \"\", 100, 0) = 100\npread64(3, \"\", 50, 0) = 50\n"), 0);
+    assert_eq!(one("pwrite64(3, \"\", 100, 0) = 100\npread64(3, \"\", 100, 50) = 100\n"), 150);
+    assert_eq!(one("ftruncate(3, 10) = 0\nfstat(3, {st_mode=S_IFREG|0644, st_size=10, ...}) = 0\n"), 0);
+    // Open for creation alone does not say whether there is a file; a size does.
+    let open = "open(\"/d/f\", O_RDWR|O_CREAT, 0600) = 3\n";
+    let with = |lines: &str| replayed(&format!("{open}{lines}"));
+    assert_eq!(with("read(3, \"\", 10) = 0\n"), "name f; open 0 new; read 0 0 0");
+    assert_eq!(with("read(3, \"\", 10) = 10\n"), "file 10 f; open 0 write; read 0 0 10");
+}
+
+#[test]
+fn the_systems_files_are_left_out_and_a_folder_can_be_chosen() {
+    let text = "openat(AT_FDCWD, \"/etc/ld.so.cache\", O_RDONLY|O_CLOEXEC) = 3\nread(3, \"\", 9) = 9\nclose(3) = 0\n\
+                openat(AT_FDCWD, \"/home/a/f\", O_RDONLY) = 3\nread(3, \"\", 8) = 8\nclose(3) = 0\n\
+                openat(AT_FDCWD, \"/home/ab/f\", O_RDONLY) = 3\nread(3, \"\", 7) = 7\n";
+    let names = |below: &str| {
+        let calls = of(text, below, false)?;
+        Ok::<_, Error>(
+            calls.files.into_iter().map(|NewFile { name, bytes }| format!("{name} {bytes}")).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(names("").unwrap(), ["a%f 8", "ab%f 7"]);
+    assert_eq!(names("/home/a").unwrap(), ["f 8"]);
+    assert_eq!(names("/etc").unwrap(), ["ld.so.cache 9"]);
+    let error = names("/srv").unwrap_err();
+    assert!(error.chain().contains("no recorded call is on a file below /srv"), "{}", error.chain());
+}
+
+#[test]
+fn a_file_that_is_open_twice_has_two_numbers() {
+    let text = "open(\"/d/f\", O_RDWR) = 3\nopen(\"/d/f\", O_RDONLY) = 4\nwrite(3, \"\", 10) = 10\n\
+                read(4, \"\", 10) = 10\nclose(3) = 0\nopen(\"/d/f\", O_RDONLY) = 3\nread(3, \"\", 5) = 5\n";
+    let expected = "file 0 f; name f; open 0 write; open 1 read; write 0 0 10; read 1 0 10; close 0; open 0 read; \
+                    read 0 0 5";
+    assert_eq!(replayed(text), expected);
+}
+
+#[test]
+fn what_is_wrong_is_named_by_file_and_line() {
+    let good = "open(\"/d/f\", O_RDONLY) = 3\n";
+    for (wrong, why) in [
+        ("this is a text\n", "app.strace line 2: it is no system call"),
+        ("read(3, \"abc\n", "app.strace line 2: a text has no end"),
+        ("read(3, \"abc\", 3) 3\n", "app.strace line 2: the call has no result"),
+        ("read(3, \"abc\", 3) = three\n", "app.strace line 2: the result is not understood"),
+        ("open(\"/d/very\"..., O_RDONLY) = 4\n", "app.strace line 2: a path is cut off"),
+        ("12:00:00.12x read(3, \"abc\", 3) = 3\n", "app.strace line 2: the time is not understood"),
+    ] {
+        let error = of(&format!("{good}{wrong}{good}"), "", true).unwrap_err();
+        assert!(error.chain().contains(why) && error.cure().is_some_and(|c| c.contains("-ttt")), "{}", error.chain());
+    }
+    // The recorder was killed.
+    assert_eq!(replayed(&format!("{good}read(3, \"abc\", 3) = 3\nread(3, \"ab")), "file 3 f; open 0 read; read 0 0 3");
+    assert!(of("", "", true).unwrap_err().message().contains("line 1"));
+}
+
+#[test]
+fn times_of_day_go_on_after_midnight_and_without_times_there_are_no_pauses() {
+    let text = "23:59:59.999000 open(\"/d/f\", O_RDONLY) = 3 <0.000100>\n00:00:00.001000 close(3) = 0 <0.000010>\n";
+    let operations = of(text, "", true).unwrap().operations;
+    assert_eq!(operations[1], Operation::Pause { ns: 1_900_000 });
+    let untimed = of("open(\"/d/f\", O_RDONLY) = 3 <0.000100>\nclose(3) = 0 <0.000010>\n", "", true).unwrap();
+    let expected = [Operation::Open { file: 0, purpose: Purpose::Read }, Operation::Close { file: 0 }];
+    assert_eq!(untimed.operations, expected);
+}

@@ -1,0 +1,166 @@
+//! The file of calls: a line for each fact, to be read by people and programs. docs/workload-format.md describes it.
+
+use super::Calls;
+use crate::fileset::NewFile;
+use crate::{Operation, Purpose};
+use pocketstone_core::words::Word;
+use pocketstone_core::{Error, Result};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// The first line.
+pub const HEAD: &str = "pocketstone-calls 1";
+
+/// Most files and descriptors that a file of calls may have.
+const MOST_FILES: usize = 1 << 20;
+
+/// The text of calls; the same calls make the same text.
+pub fn encode(calls: &Calls) -> String {
+    let mut text = format!("{HEAD}\nthreads {}\n", calls.threads);
+    // Writing to a text cannot fail.
+    calls.files.iter().for_each(|file| _ = writeln!(text, "file {} {}", file.bytes, file.name));
+    calls.names.iter().for_each(|name| _ = writeln!(text, "name {name}"));
+    calls.left_out.iter().for_each(|(what, times)| _ = writeln!(text, "left-out {times} {what}"));
+    for operation in &calls.operations {
+        _ = match *operation {
+            Operation::Pause { ns } => writeln!(text, "pause {ns}"),
+            Operation::Open { file, purpose } => writeln!(text, "open {file} {}", purpose.word()),
+            Operation::Create { file } => writeln!(text, "create {file}"),
+            Operation::Close { file } => writeln!(text, "close {file}"),
+            Operation::Read { file, offset, bytes } => writeln!(text, "read {file} {offset} {bytes}"),
+            Operation::Write { file, offset, bytes } => writeln!(text, "write {file} {offset} {bytes}"),
+            Operation::Append { file, bytes } => writeln!(text, "append {file} {bytes}"),
+            Operation::Sync { file } => writeln!(text, "sync {file}"),
+            Operation::SyncData { file } => writeln!(text, "sync-data {file}"),
+            Operation::SyncFolder => writeln!(text, "sync-folder"),
+            Operation::Truncate { file, bytes } => writeln!(text, "truncate {file} {bytes}"),
+            Operation::Delete { file } => writeln!(text, "delete {file}"),
+            Operation::Rename { file, to } => writeln!(text, "rename {file} {to}"),
+            Operation::LookUp { file } => writeln!(text, "look-up {file}"),
+            Operation::MakeDirectory { directory } => writeln!(text, "make-folder {directory}"),
+            Operation::List => writeln!(text, "list"),
+            // No recording makes these: they are other workloads'.
+            Operation::CreateFile { .. }
+            | Operation::Map { .. }
+            | Operation::Touch { .. }
+            | Operation::ReadFile { .. }
+            | Operation::WriteFile { .. }
+            | Operation::Fill { .. }
+            | Operation::ReadOpen { .. }
+            | Operation::Archive { .. }
+            | Operation::Turn { .. }
+            | Operation::Evict { .. }
+            | Operation::Prefetch { .. } => Ok(()),
+        };
+    }
+    text
+}
+
+/// The digest that a file of calls is kept under: SHA-256 of its bytes.
+pub fn digest(file: &str) -> String {
+    Sha256::digest(file).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads a file of calls and checks that it can be executed: numbers have names, and what is used is open.
+///
+/// # Errors
+/// `ErrorKind::User` with `name` and the line.
+pub fn decode(text: &str, name: &str) -> Result<Calls> {
+    let mut lines = text.lines().enumerate();
+    if lines.next().is_none_or(|(_, line)| line != HEAD) {
+        return Err(Error::user(format!("{name} line 1: it is not `{HEAD}`"))
+            .hint("docs/workload-format.md describes files of calls"));
+    }
+    let mut calls = Calls { threads: 1, ..Calls::default() };
+    for (number, line) in lines {
+        decode_line(&mut calls, line).map_err(|why| {
+            Error::user(format!("{name} line {}: `{line}` {why}", number + 1))
+                .hint("docs/workload-format.md describes files of calls")
+        })?;
+    }
+    Ok(calls)
+}
+
+fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let mut words = rest.split_terminator(' ');
+    let mut number = |what| words.next().and_then(|word| word.parse::<u64>().ok()).ok_or(what);
+    let named = (calls.files.len() + calls.names.len()) as u64;
+    let file = |number: u64| (number < named).then_some(number as u32).ok_or("has a file that has no name");
+    match word {
+        "" => return Ok(()),
+        "threads" => {
+            calls.threads = u32::try_from(number("has no number of threads")?).unwrap_or(0);
+            return (1..=1024).contains(&calls.threads).then_some(()).ok_or("is not from 1 to 1024 threads");
+        }
+        "file" | "name" | "left-out" if !calls.operations.is_empty() => return Err("comes after the first call"),
+        "file" | "name" => {
+            let place = if word == "file" { rest.split_once(' ').ok_or("has no size and name")? } else { ("0", rest) };
+            let bytes = place.0.parse().map_err(|_| "has no size in bytes")?;
+            if place.1.is_empty()
+                || place.1.len() > 255
+                || place.1.contains(['/', '\0'])
+                || [".", ".."].contains(&place.1)
+            {
+                return Err("has no name of a file");
+            }
+            if named as usize == MOST_FILES {
+                return Err("is one file too many");
+            }
+            match word {
+                "file" if calls.names.is_empty() => calls.files.push(NewFile { name: place.1.to_owned(), bytes }),
+                "file" => return Err("comes after a name"),
+                _ => calls.names.push(place.1.to_owned()),
+            }
+            return Ok(());
+        }
+        "left-out" => {
+            let (times, what) = rest.split_once(' ').ok_or("has no number and reason")?;
+            calls.left_out.insert(what.to_owned(), times.parse().map_err(|_| "has no number")?);
+            return Ok(());
+        }
+        _ => {}
+    }
+    let of = "has no file's number";
+    let operation = match word {
+        "pause" => Operation::Pause { ns: number("has no nanoseconds")? },
+        "sync-folder" => Operation::SyncFolder,
+        "list" => Operation::List,
+        "make-folder" => {
+            Operation::MakeDirectory { directory: u32::try_from(number(of)?).map_err(|_| "has too large a number")? }
+        }
+        "open" => {
+            let (file, word) = (file(number(of)?)?, words.next().unwrap_or_default());
+            Operation::Open { file, purpose: Purpose::of_word(word).ok_or("is not for read, write, append or new")? }
+        }
+        "create" => Operation::Create { file: file(number(of)?)? },
+        "close" => Operation::Close { file: file(number(of)?)? },
+        "sync" => Operation::Sync { file: file(number(of)?)? },
+        "sync-data" => Operation::SyncData { file: file(number(of)?)? },
+        "delete" => Operation::Delete { file: file(number(of)?)? },
+        "look-up" => Operation::LookUp { file: file(number(of)?)? },
+        "rename" => Operation::Rename { file: file(number(of)?)?, to: file(number(of)?)? },
+        "truncate" => Operation::Truncate { file: file(number(of)?)?, bytes: number("has no size")? },
+        "append" => Operation::Append { file: file(number(of)?)?, bytes: moved(number("has no bytes")?)? },
+        "read" | "write" => {
+            let (file, offset) = (file(number(of)?)?, number("has no offset")?);
+            let bytes = moved(number("has no bytes")?)?;
+            match word {
+                "read" => Operation::Read { file, offset, bytes },
+                _ => Operation::Write { file, offset, bytes },
+            }
+        }
+        _ => return Err("is no call"),
+    };
+    if words.next().is_some() {
+        return Err("has words behind it");
+    }
+    calls.operations.push(operation);
+    Ok(())
+}
+
+/// Bytes of a call: the buffer is as large as the largest.
+fn moved(bytes: u64) -> Result<u64, &'static str> {
+    // Linux moves at most so many at once (MAX_RW_COUNT with pages of 4 KiB).
+    (bytes <= 0x7fff_f000).then_some(bytes).ok_or("moves more than one call can")
+}
