@@ -325,10 +325,8 @@ impl Processes {
                 let gone: Vec<i64> = gone.map(|(number, _)| *number).collect();
                 gone.into_iter().for_each(|number| self.close(pid, number, None));
             }
-            "mmap" | "mmap2" => {
-                if call.arguments.get(4).is_some_and(|file| self.file(pid, file).is_some()) {
-                    self.recorded.leave_out("mmap of a file: what is read or written through it is in no trace");
-                }
+            "mmap" | "mmap2" if call.arguments.get(4).is_some_and(|file| self.file(pid, file).is_some()) => {
+                self.recorded.leave_out("mmap of a file: what is read or written through it is in no trace");
             }
             "sync" | "syncfs" | "sync_file_range" | "msync" | "fallocate" | "link" | "linkat" | "symlink"
             | "symlinkat" | "rmdir" | "splice" | "io_submit" | "io_uring_enter" => self.recorded.leave_out(call.name),
