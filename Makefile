@@ -4,6 +4,8 @@ BINARY := target/release/pocketstone
 # The checks compile once: tests, and the commands that they run, with assertions on.
 CHECKED := target/debug/pocketstone
 LOCKED := $(if $(CI),--locked)
+# Where packages are put.
+PACKAGES := target/packages
 BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls c-calls transactions perfetto replay \
   validation published
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
@@ -15,7 +17,7 @@ export POCKETSTONE_BIN := $(CURDIR)/$(BINARY)
 # Where tests and scripts count what they skip.
 export POCKETSTONE_SKIPPED := $(CURDIR)/target/skipped.tsv
 
-.PHONY: help run test bench torture build checked clean setup-run setup-test setup-torture format lint licences unit
+.PHONY: help run test bench torture build deb static container checked clean setup-run setup-test setup-torture format lint licences unit
 .NOTPARALLEL: # prerequisites are made in the order in which they are written
 
 help:
@@ -24,6 +26,8 @@ help:
 	@echo 'make bench     the benchmarks'
 	@echo 'make torture   the long tests'
 	@echo 'make build     only $(BINARY)'
+	@echo 'make deb       a Debian package, in $(PACKAGES)'
+	@echo 'make static    a static build for x86-64, in $(PACKAGES); make container: a container image of it'
 	@echo 'make clean     remove target/ and .cache/; keep results'
 	@echo
 	@echo 'BOARD=NAME     (with run) measure on that board; BOARD=host: this machine, no QEMU or ARM compiler'
@@ -43,8 +47,9 @@ bench: setup-run build
 	  $(foreach bench,$(BENCHES),--bench $(bench))
 
 torture: setup-torture build licences
+	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-sqlite-extension
 	@scripts/skipped begin
-	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test scmfs_suites --test scmfs_preload \
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test package --test scmfs_suites --test scmfs_preload \
 	  --test scmfs_xfstests --test yaffs2_suites --test readahead_advice \
 	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
@@ -74,6 +79,16 @@ setup-torture:
 
 build:
 	$(call beside_java,cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner -p pocketstone-preload)
+
+# The extension is a library for the SQLite of others.
+deb: build
+	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-sqlite-extension && scripts/deb $(PACKAGES)
+
+static:
+	@$(RUST) scripts/java && scripts/static $(PACKAGES)
+
+container: static
+	buildah build -t pocketstone -f packaging/Containerfile $(PACKAGES)/static
 
 format:
 	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && \

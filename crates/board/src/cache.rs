@@ -39,6 +39,11 @@ impl Cache {
         Ok(Cache { root })
     }
 
+    /// The folder that all is in.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A folder in the cache, created where it is missing.
     ///
     /// # Errors
@@ -79,6 +84,21 @@ impl Cache {
             total -= bytes;
         }
     }
+}
+
+/// The files below `folder`, and whatever else is no folder, by their names from `root` on.
+pub(crate) fn files_below(root: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = || format!("cannot list {}", folder.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).board(failed)? {
+        let entry = entry.board(failed)?;
+        let path = entry.path();
+        match entry.file_type().board(failed)?.is_dir() {
+            true => found.extend(files_below(root, &path)?),
+            false => found.push(path.strip_prefix(root).unwrap_or(&path).to_owned()),
+        }
+    }
+    Ok(found)
 }
 
 /// The first 16 hexadecimal digits of the SHA-256 of all parts, each with its length before it.

@@ -4,6 +4,7 @@ use crate::Cache;
 use crate::cache::digest;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::installed;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,12 +39,7 @@ impl Compiled<'_> {
     /// # Errors
     /// `ErrorKind::Board` if the sources are missing or cannot be compiled.
     pub fn make(&self, cache: &Cache, progress: &dyn Fn(&str), adjust: impl Fn(&mut Command)) -> Result<PathBuf> {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let sources = fs::canonicalize(&sources).map_err(|e| {
-            Error::board(format!("pocketstone's sources are not at {}", sources.display()))
-                .because(e)
-                .hint(format!("build pocketstone in its source tree: {} is compiled from it", self.what))
-        })?;
+        let sources = installed::checkout(self.what)?;
         let key = digest(&[&content(&sources, self.rooms)?, self.toolchain.as_bytes()]);
         let kept = cache.folder(self.folder)?.join(&key);
         if kept.exists() {

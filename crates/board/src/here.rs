@@ -8,6 +8,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::installed::Installed;
 use pocketstone_probe::own_folder;
 use pocketstone_workload::plan::{Plan, Request, Step};
 use std::fs::File;
@@ -59,9 +60,12 @@ impl Here {
     }
 }
 
-/// The runner that was built beside this command.
+/// The runner that was built beside this command, or installed with it.
 pub(crate) fn runner_beside_command() -> Result<PathBuf> {
     let command = std::env::current_exe().board(|| "cannot find the path of this command".into())?;
+    if let Some(installed) = Installed::of(&command) {
+        return installed.program("pocketstone-runner", "the runner of this machine");
+    }
     // Tests run from target/*/deps.
     let candidates = command.ancestors().skip(1).take(2).map(|folder| folder.join("pocketstone-runner"));
     candidates.into_iter().find(|path| path.exists()).ok_or_else(|| {

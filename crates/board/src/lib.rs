@@ -6,6 +6,7 @@ mod cache;
 mod child;
 mod compiled;
 mod context;
+pub mod exchange;
 mod here;
 mod measured;
 mod orders;
@@ -25,6 +26,7 @@ pub use orders::{TRACES, archive_file, trace_file};
 pub use profile::{
     AdbProfile, HostProfile, KINDS, Kind, NandProfile, Profile, ProfileKind, SshProfile, VirtualProfile, list,
 };
+pub use qemu::{architectures as runner_architectures, static_runner};
 
 use here::Here;
 use pocketstone_core::Result;

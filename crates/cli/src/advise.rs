@@ -20,7 +20,7 @@ pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
     let question = Question {
         only: arguments.only.as_deref().unwrap_or("1"),
         device: &device,
-        devices: &boards::devices(),
+        devices: &boards::devices()?,
         levers: &arguments.levers,
         budget: arguments.budget,
         governors: &arguments.governors,
@@ -104,7 +104,7 @@ fn device(name: &str) -> Result<Device> {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             Device::load(path.parent().unwrap_or(Path::new("")), &stem)
         }
-        false => Device::load(&boards::devices(), name),
+        false => Device::load(&boards::devices()?, name),
     }
 }
 

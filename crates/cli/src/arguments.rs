@@ -1,6 +1,8 @@
 //! The command line; help, man pages and completions come from these definitions.
 
+use crate::names;
 use clap::{Args, Parser, Subcommand};
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use pocketstone_cli::{LONG_VERSION, parse_bytes};
 use pocketstone_core::database::{DatabaseWorkload, Delay};
 use pocketstone_replay::advise::Budget;
@@ -70,7 +72,14 @@ pub enum Command {
     /// Print a completion script for a shell
     Completions {
         /// The shell
-        shell: clap_complete::Shell,
+        shell: pocketstone_cli::Shell,
+    },
+    /// Compile what packages carry for other processors: the runners of boards, and the replay for browsers
+    #[command(hide = true)]
+    Prebuild {
+        /// Destination folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
     /// Write man pages
     Man {
@@ -83,11 +92,13 @@ pub enum Command {
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// The study's TOML file (not needed with --resume, nor with a program)
-    #[arg(value_name = "STUDY.toml", required_unless_present_any = ["resume", "program"])]
+    /// The study's TOML file, or the name of one that came with pocketstone (not needed with --resume, nor with a
+    /// program)
+    #[arg(value_name = "STUDY", required_unless_present_any = ["resume", "program"],
+        add = ArgValueCompleter::new(names::studies))]
     pub study: Option<PathBuf>,
     /// Board to run on, instead of the study's: a name in devices/ or a profile file
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(names::boards))]
     pub board: Option<String>,
     /// Resume an earlier run: measure only cells that are missing or failed
     #[arg(long, value_name = "DIR")]
@@ -316,7 +327,7 @@ pub struct AdviseGovernorArguments {
     #[arg(value_name = "RUN|LOG")]
     pub folder: PathBuf,
     /// The device: a name in devices/ or a profile file
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "D", add = ArgValueCandidates::new(names::devices))]
     pub device: String,
     /// Maximum mean latency: a time such as 2ms, or a percentage above the fastest governor's
     #[arg(long, value_name = "BUDGET", default_value = "10%")]
@@ -383,10 +394,12 @@ pub struct AdviseHugePagesArguments {
 pub enum StudyCommand {
     /// Write a commented study to begin with; what is not said is asked for on a terminal
     New(StudyNewArguments),
+    /// List the studies that came with pocketstone
+    List,
     /// Check a study file without running it
     Check {
-        /// The study's TOML file
-        #[arg(value_name = "FILE")]
+        /// The study's TOML file, or the name of one that came with pocketstone
+        #[arg(value_name = "STUDY", add = ArgValueCompleter::new(names::studies))]
         file: PathBuf,
         /// Accept more than 100,000 cells
         #[arg(long)]
@@ -401,10 +414,10 @@ pub struct StudyNewArguments {
     #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
     /// The board [default: virt-nand]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(names::boards))]
     pub board: Option<String>,
     /// The workload [default: read]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(names::workloads))]
     pub workload: Option<String>,
     /// The file systems, separated by commas
     #[arg(long, value_name = "NAME,...")]
@@ -427,30 +440,50 @@ pub enum BoardCommand {
     /// Say what a board can measure and what not, why, and what would help
     Doctor {
         /// The board
+        #[arg(add = ArgValueCandidates::new(names::boards))]
         name: String,
     },
     /// Build a virtual board's kernel, runner, initramfs and saved state
     Build {
         /// The board
+        #[arg(add = ArgValueCandidates::new(names::boards))]
         name: String,
     },
     /// Cold-boot a virtual board and show its console until it is ready
     Start {
         /// The board
+        #[arg(add = ArgValueCandidates::new(names::boards))]
         name: String,
     },
     /// Open a shell on a virtual board
     Shell {
         /// The board
+        #[arg(add = ArgValueCandidates::new(names::boards))]
         name: String,
     },
     /// Run a command on a freshly started virtual board
     Exec {
         /// The board
+        #[arg(add = ArgValueCandidates::new(names::boards))]
         name: String,
         /// Program and arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
+    },
+    /// Write a virtual board's packages and saved states into one archive, for a machine without network
+    Export {
+        /// The board
+        #[arg(add = ArgValueCandidates::new(names::boards))]
+        name: String,
+        /// The archive to write
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Put what `board export` wrote into this machine's cache
+    Import {
+        /// The archive
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
     },
 }
 

@@ -4,28 +4,32 @@ use crate::progress;
 use pocketstone_board::{Board, BoardContext, Cache, Console, Profile};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::installed;
 use pocketstone_study::Study;
 use pocketstone_study::models::replay::REFERENCE;
 use pocketstone_study::results::store::Store;
 use pocketstone_study::run::{Observer, Sources};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The folder of board profiles: `devices` here, else the one of the sources.
-pub fn devices() -> PathBuf {
+/// The folder of board profiles: `devices` here, else the one that came with the command.
+///
+/// # Errors
+/// `ErrorKind::Board` if there is none.
+pub fn devices() -> Result<PathBuf> {
     let here = PathBuf::from("devices");
     match here.is_dir() {
-        true => here,
-        false => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../devices"),
+        true => Ok(here),
+        false => installed::data("devices"),
     }
 }
 
 /// Brings a run's models up to date, with the profiles of [`devices`] and the published tables that the user names.
 pub fn replay(study: &Study, store: &mut Store, context: &BoardContext, observer: &mut dyn Observer) -> Result<()> {
     let tables = std::env::var_os(REFERENCE).map(PathBuf::from);
-    let sources = Sources { devices: &devices(), tables: tables.as_deref() };
+    let sources = Sources { devices: &devices()?, tables: tables.as_deref() };
     pocketstone_study::run::replay(study, sources, store, context, observer)
 }
 
@@ -70,9 +74,10 @@ pub fn own_boards() -> Option<PathBuf> {
 /// As [`Profile::load`].
 pub fn profile(name: &str) -> Result<Profile> {
     let own = own_boards().map(|folder| folder.join(format!("{name}.toml")));
-    match own.filter(|own| own.is_file() && !devices().join(format!("{name}.toml")).exists()) {
-        Some(own) => Profile::load(&devices(), &own.to_string_lossy()),
-        None => Profile::load(&devices(), name),
+    let devices = devices()?;
+    match own.filter(|own| own.is_file() && !devices.join(format!("{name}.toml")).exists()) {
+        Some(own) => Profile::load(&devices, &own.to_string_lossy()),
+        None => Profile::load(&devices, name),
     }
 }
 
@@ -84,7 +89,7 @@ fn open(name: &str) -> Result<Board> {
 pub fn list() -> Result<u8> {
     let own =
         own_boards().filter(|folder| folder.is_dir()).map(|folder| pocketstone_board::list(&folder)).transpose()?;
-    for profile in pocketstone_board::list(&devices())?.into_iter().chain(own.unwrap_or_default()) {
+    for profile in pocketstone_board::list(&devices()?)?.into_iter().chain(own.unwrap_or_default()) {
         say!("{:<12} {:<8} {}", profile.name, profile.way(), profile.description);
     }
     Ok(0)

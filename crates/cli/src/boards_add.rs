@@ -27,7 +27,7 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
     }
     let folder = own_boards().ok_or_else(|| Error::user("HOME is not set").hint("set HOME or XDG_CONFIG_HOME"))?;
     let path = folder.join(format!("{name}.toml"));
-    if (path.exists() || crate::boards::devices().join(format!("{name}.toml")).exists()) && !arguments.force {
+    if (path.exists() || crate::boards::devices()?.join(format!("{name}.toml")).exists()) && !arguments.force {
         return Err(Error::user(format!("there is a board `{name}` already")).hint("choose another name, or --force"));
     }
     let mut profile = toml::Table::new();

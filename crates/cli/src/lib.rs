@@ -58,10 +58,42 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Prints a completion script.
-pub fn completions(mut command: clap::Command, shell: clap_complete::Shell) {
-    let name = command.get_name().to_owned();
-    clap_complete::generate(shell, &mut command, name, &mut std::io::stdout());
+/// Shells that can complete the commands' words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Shell {
+    /// Bash 4.4 or newer.
+    Bash,
+    /// Zsh.
+    Zsh,
+    /// Fish.
+    Fish,
+    /// Elvish.
+    Elvish,
+}
+
+/// The variable by which a completion script asks a command.
+const ASKED_BY: &str = "POCKETSTONE_COMPLETE";
+
+/// Answers the shell and ends the process, if it was started by a script of [`completions`]. To be called before
+/// anything else.
+pub fn complete(command: impl Fn() -> clap::Command) {
+    clap_complete::CompleteEnv::with_factory(command).var(ASKED_BY).complete();
+}
+
+/// Prints a completion script. It asks the command itself, so it knows what boards and studies there are now.
+///
+/// # Errors
+/// `ErrorKind::Bug` if the library does not know the shell.
+pub fn completions(command: &clap::Command, shell: Shell) -> Result<()> {
+    let (name, word) = (command.get_name(), format!("{shell:?}").to_lowercase());
+    let shells = clap_complete::env::Shells::builtins();
+    let script = shells.completer(&word).ok_or_else(|| Error::bug(format!("no completions for {word}")))?;
+    let mut text = Vec::new();
+    script
+        .write_registration(ASKED_BY, name, name, name, &mut text)
+        .map_err(|e| Error::bug("cannot write a completion script").because(e))?;
+    say!("{}", String::from_utf8_lossy(&text).trim_end());
+    Ok(())
 }
 
 /// Writes a command's man pages to a folder and returns the first one's path.

@@ -11,13 +11,16 @@ mod again;
 mod arguments;
 mod boards;
 mod boards_add;
+mod boards_exchange;
 mod calls;
 mod compare;
 mod energy;
 mod huge_pages;
 mod junit;
 mod logs;
+mod names;
 mod own_program;
+mod prebuild;
 mod progress;
 mod run;
 mod screen;
@@ -42,12 +45,16 @@ use std::process::ExitCode;
 use studies::{read_study, study_folder, study_of, write_report};
 
 fn main() -> ExitCode {
+    pocketstone_cli::complete(Arguments::command);
     pocketstone_cli::finish(dispatch(Arguments::parse().command))
 }
 
 fn dispatch(command: Command) -> Result<u8> {
     match command {
-        Command::Run(arguments) => run::run(&arguments),
+        Command::Run(mut arguments) => {
+            arguments.study = arguments.study.map(|study| studies::find(&study)).transpose()?;
+            run::run(&arguments)
+        }
         Command::Report { folder, junit } => {
             let study = study_of(&Store::open(&folder, false)?)?;
             let models = study.has_models();
@@ -79,7 +86,8 @@ fn dispatch(command: Command) -> Result<u8> {
             study_new::new(&arguments)?;
             check(&arguments.file, false)
         }
-        Command::Study(StudyCommand::Check { file, many_cells }) => check(&file, many_cells),
+        Command::Study(StudyCommand::Check { file, many_cells }) => check(&studies::find(&file)?, many_cells),
+        Command::Study(StudyCommand::List) => studies::list(),
         Command::Board(command) => match command {
             BoardCommand::List => boards::list(),
             BoardCommand::Add(arguments) => boards_add::add(&arguments),
@@ -88,6 +96,8 @@ fn dispatch(command: Command) -> Result<u8> {
             BoardCommand::Start { name } => boards::start(&name),
             BoardCommand::Shell { name } => boards::shell(&name),
             BoardCommand::Exec { name, command } => boards::exec(&name, &command),
+            BoardCommand::Export { name, file } => boards_exchange::export(&name, &file),
+            BoardCommand::Import { file } => boards_exchange::import(&file),
         },
         Command::Flashmon(a) => {
             let options = pocketstone_probe::command::Options { summary: a.summary, log: a.log, command: a.command };
@@ -96,9 +106,10 @@ fn dispatch(command: Command) -> Result<u8> {
             Ok(status)
         }
         Command::Completions { shell } => {
-            pocketstone_cli::completions(Arguments::command(), shell);
+            pocketstone_cli::completions(&Arguments::command(), shell)?;
             Ok(0)
         }
+        Command::Prebuild { folder } => prebuild::prebuild(&folder),
         Command::Man { folder } => {
             say!("{}", pocketstone_cli::man(Arguments::command(), &folder)?.display());
             Ok(0)
@@ -135,7 +146,7 @@ fn check(file: &Path, many_cells: bool) -> Result<u8> {
         say!("{}", screen::lines(&format!("{file}: {number} cells on a {} board, about {time}{guess}", kind.name), 2));
     }
     pocketstone_study::views::check::check_queries(&study)?;
-    let devices = pocketstone_study::models::replay::devices(&study, &boards::devices(), None)?;
+    let devices = pocketstone_study::models::replay::devices(&study, &boards::devices()?, None)?;
     pocketstone_study::models::replay::check(&study, &devices)?;
     say!("{}: ok, {} figures, {} claims", file.display(), study.figures.len(), study.claims.len());
     Ok(0)

@@ -59,7 +59,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     }
 
     // What replays need is checked before anything is measured.
-    let models = pocketstone_study::models::replay::devices(&study, &devices(), store.as_ref())?;
+    let models = pocketstone_study::models::replay::devices(&study, &devices()?, store.as_ref())?;
     pocketstone_study::models::replay::check(&study, &models)?;
     let context = context()?;
     let mut traces = Traces::new(&context.cache.folder(TRACES)?, &base);
@@ -72,7 +72,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
             let cure = error.cure().unwrap_or_default().to_owned();
             left_out.push(LeftOut { what: format!("the board {name}"), why: error.chain(), cure });
             let host = KINDS.iter().find(|kind| kind.everywhere).map_or("", |kind| kind.usual);
-            let host = Profile::load(&devices(), host)?;
+            let host = Profile::load(&devices()?, host)?;
             let board = pocketstone_board::open(&host, false, &context)?;
             (host, board)
         }

@@ -3,6 +3,7 @@
 use crate::{boards, progress};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_engine::installed;
 use pocketstone_study::Study;
 use pocketstone_study::results::store::Store;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,51 @@ use std::path::{Path, PathBuf};
 /// The folder that paths in a study count from.
 pub fn study_folder(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
+}
+
+/// The file of a study that the user names: a path, or the name of one that came with the command.
+///
+/// # Errors
+/// `ErrorKind::User` if there is neither; the hint names those that there are.
+pub fn find(named: &Path) -> Result<PathBuf> {
+    if named.exists() || named.components().count() != 1 {
+        return Ok(named.to_owned());
+    }
+    let shipped = shipped()?;
+    let stem = named.file_stem().filter(|_| named.extension().is_none_or(|extension| extension == "toml"));
+    match shipped.iter().find(|path| path.file_stem() == stem) {
+        Some(path) => Ok(path.clone()),
+        None => {
+            let names: Vec<_> = shipped.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
+            Err(Error::user(format!(
+                "no study `{0}`: there is no such file here, and none came with pocketstone",
+                named.display()
+            ))
+            .hint(format!("the studies that did: {}", names.join(", "))))
+        }
+    }
+}
+
+/// The studies that came with the command, by name.
+///
+/// # Errors
+/// `ErrorKind::Board` if their folder is missing.
+pub fn shipped() -> Result<Vec<PathBuf>> {
+    let folder = installed::data("studies")?;
+    let entries = std::fs::read_dir(&folder).board(|| format!("cannot list {}", folder.display()))?;
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    Ok(files)
+}
+
+/// `study list`: names and titles.
+pub fn list() -> Result<u8> {
+    for file in shipped()? {
+        let study = read_study(&file)?;
+        say!("{:<20} {}", file.file_stem().unwrap_or_default().to_string_lossy(), study.title);
+    }
+    Ok(0)
 }
 
 /// Reads a study's file.
@@ -33,7 +79,7 @@ pub fn write_report(store: &Store, study: &Study) -> Result<PathBuf> {
     if !study.replays.is_empty() {
         let tell = progress::stage_line();
         let module = || pocketstone_study::views::explorer::module(&pocketstone_board::Cache::of_user()?, &*tell);
-        pocketstone_study::views::explorer::add(&mut model, store, study, &boards::devices(), module);
+        pocketstone_study::views::explorer::add(&mut model, store, study, &boards::devices()?, module);
         progress::clear();
     }
     let path = store.folder().join("report.html");

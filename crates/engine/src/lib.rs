@@ -9,6 +9,7 @@ pub mod command;
 pub mod database;
 mod executor;
 mod in_process;
+pub mod installed;
 mod kernel;
 mod mapping;
 mod populate;

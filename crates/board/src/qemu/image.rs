@@ -22,6 +22,8 @@ pub struct Image {
     pub initramfs: PathBuf,
     /// Digest of both.
     pub digest: String,
+    /// Files and folders that it was made from, and itself; those in the cache are what another machine needs.
+    pub parts: Vec<PathBuf>,
     /// Where they come from.
     pub facts: Facts,
 }
@@ -59,7 +61,8 @@ impl Image {
         let mut facts = Facts::new();
         facts.insert("image.kernel".into(), kernel.origin);
         facts.insert("image.digest".into(), key.clone());
-        Ok(Image { kernel: kernel.image, initramfs: path, digest: key, facts })
+        let parts = vec![kernel.image.clone(), kernel.modules, busybox, runner, path.clone()];
+        Ok(Image { kernel: kernel.image, initramfs: path, digest: key, parts, facts })
     }
 }
 

@@ -11,8 +11,9 @@ mod runner;
 mod states;
 mod watch;
 
-pub(crate) use runner::build as static_runner;
+pub use runner::{architectures, build as static_runner};
 
+use crate::cache::files_below;
 use crate::orders::{put, read_response};
 use crate::transport::{Offer, Transport};
 use crate::{BoardContext, Cache, Console, Failed, VirtualProfile, squashfs};
@@ -29,7 +30,7 @@ use pocketstone_tlb::join::Clock;
 use pocketstone_workload::plan::{Order, Request, Step};
 use std::fs;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -57,6 +58,36 @@ impl Qemu {
         let image = Image::build(profile, context)?;
         let (name, profile, context) = (name.to_owned(), profile.clone(), context.clone());
         Ok(Qemu { name, profile, image, qemu_version, cold, context })
+    }
+
+    /// What QEMU says of its version.
+    pub(crate) fn version(&self) -> &str {
+        &self.qemu_version
+    }
+
+    /// Digest of kernel and initramfs.
+    pub(crate) fn image_digest(&self) -> &str {
+        &self.image.digest
+    }
+
+    /// The files of the cache that this board is started from, by their names there: packages, a compiled runner, the
+    /// initramfs, the states; at least the state after the boot.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not boot, or the cache cannot be read.
+    pub(crate) fn kept(&self) -> Result<Vec<PathBuf>> {
+        self.state(&[]).map_err(Error::from)?;
+        let root = self.context.cache.root();
+        let mut all = self.kept_states()?;
+        for part in self.image.parts.iter().filter(|part| part.starts_with(root)) {
+            match part.is_dir() {
+                true => all.extend(files_below(root, part)?),
+                false => all.push(part.strip_prefix(root).unwrap_or(part).to_owned()),
+            }
+        }
+        // Links, such as from modules to their sources, are of no use to a board.
+        all.retain(|name| fs::symlink_metadata(root.join(name)).is_ok_and(|found| found.is_file()));
+        Ok(all)
     }
 
     fn start<'a>(&'a self, state: Option<&'a Path>, console: machine::Console) -> Start<'a> {

@@ -1,10 +1,12 @@
-//! The runner for another processor: built from this project's own sources, kept by their content.
+//! The runner for another processor: installed with the command, or else built from this project's own sources and kept
+//! by their content.
 
 use super::packages::{self, Apt};
 use crate::compiled::{Compiled, compiler_for};
 use crate::{BoardContext, Cache};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::installed::Installed;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,6 +49,11 @@ const TARGETS: [Target; 3] = [
     },
 ];
 
+/// The processors that there are runners for: as Rust names them, and as Debian does.
+pub fn architectures() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TARGETS.iter().map(|target| (target.triple, target.debian))
+}
+
 /// The rooms that the runner is made of.
 const ROOMS: [&str; 13] = [
     "vfs", "random", "core", "media", "lease", "workload", "scmfs", "sqlite", "yaffs2", "mount", "engine", "probe",
@@ -61,6 +68,9 @@ pub fn build(architecture: &str, cache: &Cache, context: &BoardContext) -> Resul
     let is = |target: &&Target| target.debian == architecture || target.machines.contains(&architecture);
     let target = TARGETS.iter().find(is);
     let target = target.ok_or_else(|| Error::board(format!("{architecture} is not supported by the runner")))?;
+    if let Some(installed) = Installed::of_this_program() {
+        return installed.program(&format!("runners/{}", target.triple), &format!("the runner for {architecture}"));
+    }
     let toolchain = Toolchain::choose(target, cache, context)?;
     let upper = target.triple.to_uppercase().replace('-', "_");
     let runner = Compiled {

@@ -43,6 +43,27 @@ impl Qemu {
         Ok(digest(&parts))
     }
 
+    fn image_fact(&self) -> (String, String) {
+        ("image.digest".into(), self.image.digest.clone())
+    }
+
+    /// The files of all states that were saved of this image, by their names in the cache.
+    pub(super) fn kept_states(&self) -> Result<Vec<PathBuf>> {
+        let folder = self.context.cache.folder("states")?;
+        let entries = fs::read_dir(&folder).board(|| format!("cannot list {}", folder.display()))?;
+        let (name, digest) = self.image_fact();
+        let mut files = Vec::new();
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.with_extension("json") == *path) {
+            let facts = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Facts>(&text).ok());
+            let state = path.with_extension("state");
+            if facts.is_some_and(|facts| facts.get(&name) == Some(&digest)) && state.is_file() {
+                let names = [path, state].map(|file| Path::new("states").join(file.file_name().unwrap_or_default()));
+                files.extend(names);
+            }
+        }
+        Ok(files)
+    }
+
     /// The saved state after `steps`, made from the one before its last step where it is missing.
     ///
     /// # Errors
@@ -106,6 +127,8 @@ impl Qemu {
             if moved_on_ns <= before.as_ref().map_or(0, |b| b.moved_on_ns) {
                 return Ok(false);
             }
+            // By this it is known later which image a state is of.
+            let facts: Facts = facts.into_iter().chain([self.image_fact()]).collect();
             let facts = serde_json::to_vec(&facts).map_err(|e| Error::bug("facts are not valid JSON").because(e))?;
             fs::write(&facts_path, facts).board(|| format!("cannot write {}", facts_path.display()))?;
             fs::rename(&temporary, &path).board(|| format!("cannot store {}", path.display()))?;

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     if ["mount.scmfs", "mount.fuse.scmfs"].iter().any(|helper| name.to_string_lossy().ends_with(helper)) {
         return pocketstone_cli::finish(helper::parse(given).and_then(|arguments| serve::mount(&arguments)));
     }
+    pocketstone_cli::complete(Arguments::command);
     pocketstone_cli::finish(dispatch(Arguments::parse().command))
 }
 
@@ -51,7 +52,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Gc { target } => target::gc(&target),
         Command::Run(arguments) => run::run(&arguments),
         Command::Completions { shell } => {
-            pocketstone_cli::completions(Arguments::command(), shell);
+            pocketstone_cli::completions(&Arguments::command(), shell)?;
             Ok(0)
         }
         Command::Man { folder } => {

@@ -94,7 +94,7 @@ pub enum Command {
     /// Print a completion script for a shell
     Completions {
         /// The shell
-        shell: clap_complete::Shell,
+        shell: pocketstone_cli::Shell,
     },
     /// Write man pages
     Man {

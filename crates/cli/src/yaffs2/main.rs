@@ -27,6 +27,7 @@ fn main() -> ExitCode {
     if ["mount.yaffs2", "mount.fuse.yaffs2"].iter().any(|helper| name.to_string_lossy().ends_with(helper)) {
         return pocketstone_cli::finish(serve::parse(given).and_then(|arguments| serve::mount(&arguments)));
     }
+    pocketstone_cli::complete(Arguments::command);
     pocketstone_cli::finish(dispatch(Arguments::parse().command))
 }
 
@@ -44,7 +45,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Stat { chip, path, json } => inspect::stat(&chip, path.as_deref(), json),
         Command::Dump { chip, block, summary } => inspect::dump(&chip, block, summary),
         Command::Completions { shell } => {
-            pocketstone_cli::completions(Arguments::command(), shell);
+            pocketstone_cli::completions(&Arguments::command(), shell)?;
             Ok(0)
         }
         Command::Man { folder } => {

@@ -3,6 +3,7 @@
 //! It runs with Java's own defaults (heap, garbage collector, compilers), as a program on this machine
 //! would find them. Its start-up is that of a Java program: nothing is made ready ahead of time.
 
+use crate::installed::Installed;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::process::Command;
 pub(super) const SETTINGS: &[&str] = &["cache_bytes", "synchronous"];
 /// Names the jar, where it is not beside the binary.
 const JAR_VARIABLE: &str = "POCKETSTONE_H2_JAR";
-/// The jar, within the folder of a build.
+/// The jar, within the folder of a build or of an installation's data.
 const JAR: &str = "java/pocketstone-h2.jar";
 /// Folders to look in, from the binary's own on: `target/release/deps`, `target/release`, `target`.
 const FOLDERS: usize = 3;
@@ -82,10 +83,11 @@ fn find_jar(named: Option<PathBuf>, program: &Path) -> Result<PathBuf> {
                 .hint(format!("set it to pocketstone-h2.jar, or unset it; scripts/java builds target/{JAR}"))),
         };
     }
-    let folders = program.ancestors().skip(1).take(FOLDERS);
+    let installed = Installed::of(program).map(|installed| installed.share());
+    let folders = program.ancestors().skip(1).take(FOLDERS).map(Path::to_owned).chain(installed);
     folders.map(|folder| folder.join(JAR)).find(|jar| jar.is_file()).ok_or_else(|| {
         Error::board(format!("the engine h2 was not built: {JAR} is in no folder above {}", program.display()))
-            .hint("build it: scripts/java")
+            .hint("build it in a checkout: scripts/java; or install a package of pocketstone that has it")
     })
 }
 
@@ -105,6 +107,12 @@ mod tests {
         std::fs::write(&jar, "").unwrap();
         assert_eq!(find_jar(None, &program).unwrap(), jar);
         assert_eq!(find_jar(None, &folder.path().join("target/release/pocketstone")).unwrap(), jar);
+        // An installed runner finds the installation's.
+        let runner = folder.path().join("usr/lib/pocketstone/pocketstone-runner");
+        let installed = folder.path().join("usr/share/pocketstone/java/pocketstone-h2.jar");
+        std::fs::create_dir_all(installed.parent().unwrap()).unwrap();
+        std::fs::write(&installed, "").unwrap();
+        assert_eq!(find_jar(None, &runner).unwrap(), installed);
         // Not from just anywhere above.
         assert!(find_jar(None, &folder.path().join("target/release/a/b/tests")).is_err());
 

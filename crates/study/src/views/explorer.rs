@@ -10,6 +10,7 @@ use crate::views::model::{BoundRow, Explorer, ExplorerGovernor, ExplorerRun, Gri
 use pocketstone_board::{Cache, Compiled, compiler_for};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::installed::Installed;
 use pocketstone_replay::activity::Activity;
 use pocketstone_replay::browser::{Answer, front, levers, pack, shortened};
 use pocketstone_replay::device::{Device, list};
@@ -157,11 +158,15 @@ fn operations(activity: &Activity) -> u64 {
     activity.threads.iter().filter(|t| !t.background).map(|t| t.operations.len() as u64).sum()
 }
 
-/// The replay as a WebAssembly module, from the cache or compiled now.
+/// The replay as a WebAssembly module: the installed one, or from the cache or compiled now.
 ///
 /// # Errors
 /// `ErrorKind::Board` if this machine's compiler cannot build it; the hint is the fix.
 pub fn module(cache: &Cache, progress: &dyn Fn(&str)) -> Result<Vec<u8>> {
+    if let Some(installed) = Installed::of_this_program() {
+        let path = installed.program("replay.wasm", "the replay for browsers")?;
+        return std::fs::read(&path).board(|| format!("cannot read {}", path.display()));
+    }
     let cure = "rustup target add wasm32-unknown-unknown, then regenerate the report: `pocketstone report DIR`";
     let toolchain = compiler_for(TARGET).ok_or_else(|| {
         Error::board("this machine's Rust compiler has no standard library for WebAssembly").hint(cure)

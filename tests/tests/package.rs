@@ -1,0 +1,261 @@
+//! The commands away from their checkout: installed, as a Debian package, and as a static build; and the names that a
+//! shell completes.
+
+use pocketstone_testing::{Need, Skip, or_skip, program, root};
+use pocketstone_tests::command::{Ran, binary, copy_program, run};
+use pocketstone_tests::project;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A prefix with the commands, profiles and studies, and a folder to work in that has none of them.
+struct Prefix(tempfile::TempDir);
+
+impl Prefix {
+    fn new() -> Self {
+        let prefix = Prefix(tempfile::tempdir().expect("a temporary folder"));
+        let (bin, share) = (prefix.path("bin"), prefix.path("share/pocketstone"));
+        for folder in [&bin, &share, &prefix.path("work"), &prefix.path("home")] {
+            fs::create_dir_all(folder).expect("a folder");
+        }
+        copy_program(binary(), &bin.join("pocketstone"));
+        for folder in ["devices", "studies"] {
+            run(Command::new("cp").arg("-r").arg(project().join(folder)).arg(&share)).ends_with(0);
+        }
+        prefix
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs the installed command in the folder for work.
+    fn lab(&self, arguments: &[&str]) -> Ran {
+        let mut command = Command::new(self.path("bin/pocketstone"));
+        command.current_dir(self.path("work")).env("HOME", self.path("home")).env_remove("XDG_CONFIG_HOME");
+        run(command.env("POCKETSTONE_CACHE", self.path("cache")).args(arguments))
+    }
+}
+
+#[test]
+fn an_installed_command_reads_what_is_installed_and_not_its_checkout() {
+    let prefix = Prefix::new();
+    prefix.lab(&["board", "list"]).ends_with(0).says(&["virt-nand", "host"]);
+    prefix.lab(&["study", "list"]).ends_with(0).says(&["readahead-quick", "governors"]);
+    prefix.lab(&["run", "readahead-quick", "--dry-run"]).ends_with(0).says(&["104 cells on the board virt-nand"]);
+    prefix.lab(&["study", "check", "scmfs-quick.toml"]).ends_with(0);
+    prefix.lab(&["run", "no-such-study", "--dry-run"]).ends_with(1).complains(&["no-such-study", "readahead-quick"]);
+    // What is only in the checkout is not used.
+    let runner = prefix.path("lib/pocketstone/pocketstone-runner");
+    prefix
+        .lab(&["board", "build", "host"])
+        .ends_with(4)
+        .complains(&[&format!("there is no {}", runner.display()), "hint: install the package again"]);
+    fs::remove_dir_all(prefix.path("share/pocketstone/devices")).expect("the folder");
+    prefix.lab(&["board", "list"]).ends_with(4).complains(&["there is no folder", "hint: install the package again"]);
+}
+
+/// What bash offers after `words`, of which the last one is being written.
+fn bash_offers(prefix: &Prefix, words: &[&str]) -> Vec<String> {
+    let script = r#"
+        set -u
+        eval "$(pocketstone completions bash)"
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9 COMPREPLY=()
+        function=$(complete -p pocketstone | sed 's/.*-F \([^ ]*\).*/\1/')
+        "$function" pocketstone "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}" 2>/dev/null
+        printf '%s\n' "${COMPREPLY[@]-}"
+    "#;
+    let path = format!("{}:{}", prefix.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", script, "bash", "pocketstone"]).args(words).env("PATH", path);
+    bash.env("HOME", prefix.path("home")).env_remove("XDG_CONFIG_HOME").current_dir(prefix.path("work"));
+    let ran = run(&mut bash).ends_with(0);
+    let mut offers: Vec<String> = ran.out.lines().map(|line| line.trim().to_owned()).collect();
+    offers.retain(|offer| !offer.is_empty());
+    offers.sort();
+    offers
+}
+
+#[test]
+fn bash_completes_boards_devices_and_studies_that_there_are_now() {
+    or_skip!(program("bash", "bash"));
+    let prefix = Prefix::new();
+    assert_eq!(bash_offers(&prefix, &["board", "exp"]), ["export"]);
+    assert_eq!(bash_offers(&prefix, &["board", "export", "virt"]), ["virt-nand"]);
+    assert_eq!(bash_offers(&prefix, &["run", "readahead-q"]), ["readahead-quick"]);
+    assert_eq!(bash_offers(&prefix, &["advise", "governor", "run", "--device", "nexus"]), ["nexus-5", "nexus-6"]);
+    assert_eq!(bash_offers(&prefix, &["run", "governors", "--board", ""]), ["host", "virt-nand"]);
+    assert_eq!(bash_offers(&prefix, &["study", "new", "s.toml", "--workload", "postm"]), ["postmark"]);
+    // A board of the user's, and a study in this folder, from now on.
+    let own = prefix.path("home/.config/pocketstone/boards");
+    fs::create_dir_all(&own).expect("a folder");
+    fs::write(own.join("bench-7.toml"), "kind = \"ssh\"\ndescription = \"by ssh\"\nhost = \"bench\"\n")
+        .expect("a file");
+    fs::write(prefix.path("work/readahead-mine.toml"), "").expect("a file");
+    assert_eq!(bash_offers(&prefix, &["run", "s", "--board", "be"]), ["bench-7"]);
+    let studies = ["readahead", "readahead-calls", "readahead-mine.toml", "readahead-quick"];
+    assert_eq!(bash_offers(&prefix, &["study", "check", "readah"]), studies);
+}
+
+#[test]
+fn zsh_and_fish_complete_the_same_names() {
+    let prefix = Prefix::new();
+    let path = format!("{}:{}", prefix.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    or_skip!(program("fish", "fish"));
+    let script = "pocketstone completions fish | source; complete -C 'pocketstone board shell virt'";
+    let mut fish = Command::new("fish");
+    fish.args(["--no-config", "-c", script]).env("PATH", &path).env("HOME", prefix.path("home"));
+    run(fish.current_dir(prefix.path("work"))).ends_with(0).says(&["virt-nand\t"]);
+    or_skip!(program("zsh", "zsh"));
+    // Its widgets need a terminal: the script is read by zsh, and asked what it would offer.
+    let script = r#"autoload -U compinit && compinit -u -D && eval "$(pocketstone completions zsh)"
+        compadd() { print -l -- "$@"; }; _describe() { shift 2; print -l -- ${(P)1}; }
+        words=(pocketstone board shell virt) CURRENT=4; _clap_dynamic_completer_pocketstone"#;
+    let mut zsh = Command::new("zsh");
+    zsh.args(["-f", "-c", script]).env("PATH", &path).env("HOME", prefix.path("home"));
+    run(zsh.current_dir(prefix.path("work"))).says(&["virt-nand"]);
+}
+
+/// A fresh Debian with the package in it.
+struct Debian {
+    root: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Debian {
+    /// # Errors
+    /// A counted skip where none can be made.
+    fn with_package() -> Result<Self, Skip> {
+        root()?;
+        for (name, package) in [("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux"), ("dpkg-shlibdeps", "dpkg-dev")]
+        {
+            program(name, package)?;
+        }
+        let folder = tempfile::tempdir_in("/var/tmp").expect("a temporary folder");
+        let root = folder.path().join("root");
+        // What mmdebstrap calls in the root may need to read it, whoever made the folder.
+        run(Command::new("chmod").arg("755").arg(folder.path())).ends_with(0);
+        let built = binary();
+        let mut make = Command::new(project().join("scripts/deb"));
+        let made = run(make.arg(folder.path()).arg(built.parent().expect("a folder"))).ends_with(0);
+        let package = PathBuf::from(made.out.lines().last().expect("the package's path"));
+        let mut debootstrap = Command::new("mmdebstrap");
+        debootstrap.args(["--quiet", "--mode=root", "--variant=apt", "bookworm"]).arg(&root);
+        if !run(&mut debootstrap).status.is_some_and(|status| status == 0) {
+            return Err(Need::Programs.lacks("mmdebstrap makes no Debian here (is there network?)"));
+        }
+        run(Command::new("cp").arg(&package).arg(root.join("package.deb"))).ends_with(0);
+        let debian = Debian { root, _folder: folder };
+        let install = "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+            --no-install-recommends /package.deb qemu-system-arm squashfs-tools >/dev/null";
+        debian.run(true, install).ends_with(0);
+        Ok(debian)
+    }
+
+    /// Runs a shell's command in it, as root, with the machine's network or with none.
+    fn run(&self, network: bool, command: &str) -> Ran {
+        let inside = r#"
+            mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" &&
+            { [ -z "$2" ] || cp -L /etc/resolv.conf "$0/etc/resolv.conf"; } &&
+            exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$0" sh -c "cd /root && $1""#;
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "--pid", "--fork"]).args((!network).then_some("--net"));
+        run(unshare.args(["sh", "-c", inside]).arg(&self.root).args([command, if network { "yes" } else { "" }]))
+    }
+}
+
+/// The facts and medians of a run, as JSON that two runs of the same study on the same board share.
+fn medians(results: &Path) -> Vec<(String, f64)> {
+    let store = rusqlite::Connection::open(results.join("results.sqlite")).expect("the results");
+    let query = "SELECT c.experiment || c.point || c.repetition || m.name, m.value FROM metric m JOIN cell c \
+        ON c.id = m.cell WHERE m.name IN ('total_ns', 'page_senses') ORDER BY 1";
+    let mut statement = store.prepare(query).expect("the metrics");
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("the metrics");
+    rows.map(|row| row.expect("a metric")).collect()
+}
+
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn the_quick_study_runs_from_the_package_in_a_fresh_debian_also_without_a_network() {
+    let debian = or_skip!(Debian::with_package());
+    debian.run(true, "pocketstone run readahead-quick --board virt-nand --output first").ends_with(0);
+    debian.run(true, "pocketstone board export virt-nand board.tar.gz").ends_with(0).says(&["saved state"]);
+
+    // Another machine of that kind: nothing of the board, and no network.
+    fs::remove_dir_all(debian.root.join("root/.cache")).expect("the cache");
+    let without = debian.run(false, "pocketstone board build virt-nand").ends_with(4);
+    without.complains(&["is the network up?"]);
+    let imported = debian.run(false, "pocketstone board import board.tar.gz").ends_with(0);
+    assert_eq!(imported.err, "", "the states fit");
+    let begin = fs::read_dir(debian.root.join("root/.cache/pocketstone/states")).expect("the states").count();
+    debian.run(false, "pocketstone run readahead-quick --board virt-nand --output second").ends_with(0);
+    let end = fs::read_dir(debian.root.join("root/.cache/pocketstone/states")).expect("the states").count();
+    assert_eq!(begin, end, "no state was made again");
+
+    let [first, second] = ["first", "second"].map(|name| medians(&debian.root.join("root").join(name)));
+    assert!(first.len() > 100, "{} metrics", first.len());
+    assert_eq!(first, second);
+}
+
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn the_package_pleases_lintian() {
+    or_skip!(program("lintian", "lintian"));
+    or_skip!(program("dpkg-shlibdeps", "dpkg-dev"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let built = binary();
+    let mut make = Command::new(project().join("scripts/deb"));
+    let made = run(make.arg(folder.path()).arg(built.parent().expect("a folder"))).ends_with(0);
+    let package = made.out.lines().last().expect("the package's path").to_owned();
+    let said = run(Command::new("lintian").args(["--allow-root", "--fail-on=error,warning"]).arg(&package));
+    said.ends_with(0);
+}
+
+/// A study of this machine that takes a second.
+const SMALL: &str = r#"title = "A small file"
+board = "host"
+seed = 1
+
+[[experiment]]
+name = "small"
+[experiment.factors]
+file_system = "directory"
+file_bytes = "1MiB"
+requests = 8
+read_ahead_by = "file"
+"#;
+
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn a_container_of_the_static_build_and_nothing_else_measures_this_machine() {
+    or_skip!(root());
+    or_skip!(program("buildah", "buildah"));
+    or_skip!(program("readelf", "binutils"));
+    let folder = tempfile::tempdir_in("/var/tmp").expect("a temporary folder");
+    let profile = if binary().parent().is_some_and(|built| built.ends_with("debug")) { "dev" } else { "release" };
+    run(Command::new(project().join("scripts/static")).arg(folder.path()).arg(profile)).ends_with(0);
+    let work = folder.path().join("work");
+    fs::create_dir(&work).expect("a folder");
+    fs::write(work.join("small.toml"), SMALL).expect("a study");
+    // Kept apart from the images of this machine's user.
+    let buildah = |arguments: &[&str]| {
+        let mut command = Command::new("buildah");
+        command.arg("--root").arg(folder.path().join("images")).arg("--runroot").arg(folder.path().join("state"));
+        run(command.args(["--storage-driver", "vfs"]).args(arguments)).ends_with(0)
+    };
+    let file = project().join("packaging/Containerfile").to_string_lossy().into_owned();
+    let context = folder.path().join("static").to_string_lossy().into_owned();
+    buildah(&["build", "--isolation", "chroot", "-t", "pocketstone-test", "-f", &file, &context]);
+    let container = buildah(&["from", "--pull-never", "pocketstone-test"]).out.trim().to_owned();
+    let volume = format!("{}:/work", work.display());
+    let lab = |words: &[&str]| {
+        let before = ["run", "--isolation", "chroot", "-v", &volume, &container, "--"];
+        buildah(&[&before, words].concat())
+    };
+    lab(&["/bin/pocketstone", "study", "list"]).says(&["readahead-quick"]);
+    lab(&["/bin/yaffs2", "--version"]).says(&["yaffs2"]);
+    lab(&["/bin/pocketstone", "run", "small.toml", "--output", "results"]);
+    assert!(work.join("results/report.html").is_file());
+    buildah(&["rm", &container]);
+    buildah(&["rmi", "pocketstone-test"]);
+}
