@@ -24,6 +24,7 @@ mod studies;
 mod study_new;
 mod summary;
 mod tables;
+mod tlb;
 mod traces;
 mod workloads;
 
@@ -99,6 +100,7 @@ fn dispatch(command: Command) -> Result<u8> {
             say!("{}", report.trim_end());
             Ok(status)
         }
+        Command::Tlb(arguments) => tlb::tlb(&arguments),
         Command::Completions { shell } => {
             pocketstone_cli::completions(Arguments::command(), shell);
             Ok(0)
