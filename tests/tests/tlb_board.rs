@@ -60,7 +60,7 @@ fn misses_are_split_among_threads_by_the_kernels_switches() {
     let measured = measure(&board, &plan);
     let (tlb, events) = (measured.tlb.expect("counts"), measured.events.expect("events"));
     let of_command = measured.outcome.command.expect("a command").threads;
-    let (own, others) = tlb.by_thread(&of_command, &events, 1000).unwrap();
+    let (own, others) = tlb.by_thread(&of_command, &events).unwrap();
     println!(
         "{} threads, {} switches, {} walks, {} of others",
         own.len(),

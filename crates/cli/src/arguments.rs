@@ -69,6 +69,8 @@ pub enum Command {
     Board(BoardCommand),
     /// Count the raw NAND operations that a command causes on this machine (requires root)
     Flashmon(FlashmonArguments),
+    /// Count the misses of a processor's data TLB while a command runs on a virtual board, by a model of every access
+    Tlb(TlbArguments),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -370,6 +372,33 @@ pub struct AdviseReadaheadArguments {
     /// Print all of them as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `tlb`.
+#[derive(Debug, Args)]
+pub struct TlbArguments {
+    /// The virtual board
+    #[arg(long, value_name = "NAME", default_value = "virt-nand")]
+    pub board: String,
+    /// The processor: a profile of kind tlb in devices/, or its file; repeatable
+    #[arg(long, value_name = "P", default_value = "cortex-a15")]
+    pub processor: Vec<String>,
+    /// Files to put beside the command on the volume before it runs, a folder or a tar file. Without it, a program that
+    /// is named by its path is put there itself
+    #[arg(long, value_name = "PATH")]
+    pub files: Option<PathBuf>,
+    /// A factor of docs/studies.md and its value, such as file_system=ubifs; repeatable
+    #[arg(long, value_name = "FACTOR=VALUE")]
+    pub set: Vec<String>,
+    /// Split the misses among the command's threads, in a run that is traced
+    #[arg(long)]
+    pub threads: bool,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The command. It runs on the board, in an empty folder of the volume
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub program: Vec<String>,
 }
 
 /// Arguments of `advise huge-pages`.

@@ -28,6 +28,7 @@ mod studies;
 mod study_new;
 mod summary;
 mod tables;
+mod tlb;
 mod traces;
 mod workloads;
 
@@ -105,6 +106,7 @@ fn dispatch(command: Command) -> Result<u8> {
             say!("{}", report.trim_end());
             Ok(status)
         }
+        Command::Tlb(arguments) => tlb::tlb(&arguments),
         Command::Completions { shell } => {
             pocketstone_cli::completions(&Arguments::command(), shell)?;
             Ok(0)

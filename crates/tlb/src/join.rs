@@ -8,6 +8,9 @@ use crate::marks::{Mark, MarkKind};
 use pocketstone_core::events::{EventKind, EventLog, Window};
 use pocketstone_core::{Error, Result};
 
+/// Resolution of the times in the kernel's trace, which is a text.
+const TRACE_RESOLUTION_NS: u64 = 1000;
+
 /// The longest time from the event of a switch to the switch: the kernel writes the event first, then changes over.
 const SWITCHED_NS: u64 = 50_000;
 
@@ -35,13 +38,12 @@ pub struct Joined {
 
 impl Joined {
     /// What was counted while each of the threads had the processor, in their order, and while others had it. The
-    /// kernel's events say when one of them came and left. Their clock is the same, with a resolution of
-    /// `resolution_ns`.
+    /// kernel's events say when one of them came and left. Their clock is the same.
     ///
     /// # Errors
     /// `ErrorKind::Board` if an event is no switch of the machine, or a thread leaves the processor which another one
     /// has.
-    pub fn by_thread(&self, threads: &[u32], events: &EventLog, resolution_ns: u64) -> Result<(Vec<Counts>, Counts)> {
+    pub fn by_thread(&self, threads: &[u32], events: &EventLog) -> Result<(Vec<Counts>, Counts)> {
         let (mut own, mut others) = (vec![Counts::default(); threads.len()], Counts::default());
         let place = |thread: u32| threads.iter().position(|t| *t == thread);
         let mut add = |thread: Option<u32>, counts: Counts| match thread.and_then(place) {
@@ -53,7 +55,7 @@ impl Joined {
         for event in events.events.iter().filter(|event| self.window.holds(event.time_ns)) {
             let EventKind::Switch { prev, next, .. } = event.kind else { continue };
             // Switches between others are in no event.
-            while switches.next_if(|(at_ns, _)| at_ns + resolution_ns < event.time_ns).is_some() {}
+            while switches.next_if(|(at_ns, _)| at_ns + TRACE_RESOLUTION_NS < event.time_ns).is_some() {}
             let Some((_, counts)) = switches.next().filter(|(at_ns, _)| *at_ns <= event.time_ns + SWITCHED_NS) else {
                 return Err(Error::board(format!("the machine made no switch from thread {prev} to {next}")));
             };
@@ -152,10 +154,10 @@ mod tests {
         let log = |events: Vec<Event>| EventLog { events, ..EventLog::default() };
         // Before the run, within it right before the machine's switch, and after it.
         let events = log(vec![switch(500, 9, 7), switch(1590, 7, 8), switch(5000, 8, 9)]);
-        let split = |events: &EventLog| joined.by_thread(&[7, 8], events, 16);
+        let split = |events: &EventLog| joined.by_thread(&[7, 8], events);
         let (own, others) = split(&events).unwrap();
         assert_eq!((own[0].walks, own[1].walks, others.walks), (60, 240, 0));
-        let (own, others) = joined.by_thread(&[8], &events, 16).unwrap();
+        let (own, others) = joined.by_thread(&[8], &events).unwrap();
         assert_eq!((own[0].walks, others.walks), (240, 60));
         let more = log(vec![switch(1590, 7, 8), switch(1650, 8, 7)]);
         assert!(split(&more).unwrap_err().chain().contains("no switch from thread 8 to 7"));

@@ -82,11 +82,18 @@ fn of_plain(measured: &Measured) -> Metrics {
 
 /// Misses of the modelled data TLB from the first call's start to the last one's end.
 fn of_tlb(measured: &Measured) -> Metrics {
-    let Some(run) = measured.tlb.as_ref().map(|tlb| tlb.run) else { return Metrics::new() };
+    let Some(tlb) = &measured.tlb else { return Metrics::new() };
+    let run = tlb.run;
+    // Where the events are not the switches of the machine, only what all did is known.
+    let own = measured.events.as_ref().zip(measured.outcome.process()).and_then(|(events, process)| {
+        let (own, _) = tlb.by_thread(process.threads, events).ok()?;
+        Some(own.iter().map(|counts| counts.walks as f64).sum())
+    });
     vec![
         ("tlb_accesses", Some(run.accesses as f64)),
         ("tlb_first_level_misses", Some(run.first_level_misses as f64)),
         ("tlb_walks", Some(run.walks as f64)),
+        ("tlb_own_walks", own),
         ("tlb_walk_loads", Some(run.walk_loads as f64)),
     ]
 }

@@ -184,7 +184,7 @@ use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, Tlb,
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 84] = [
+pub static METRICS: [Metric; 85] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -274,6 +274,7 @@ pub static METRICS: [Metric; 84] = [
     metric("tlb_accesses", Count, Neither, Tlb, "data accesses"),
     metric("tlb_first_level_misses", Count, Less, Tlb, "accesses that miss the first level of the data TLB"),
     metric("tlb_walks", Count, Less, Tlb, "page walks of data accesses"),
+    metric("tlb_own_walks", Count, Less, Tlb, "page walks while the process under test was on core"),
     metric("tlb_walk_loads", Count, Less, Tlb, "entries of page tables that those walks read"),
 ];
 
