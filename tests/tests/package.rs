@@ -141,7 +141,7 @@ impl Debian {
         let package = PathBuf::from(made.out.lines().last().expect("the package's path"));
         let mut debootstrap = Command::new("mmdebstrap");
         debootstrap.args(["--quiet", "--mode=root", "--variant=apt", "bookworm"]).arg(&root);
-        if !run(&mut debootstrap).status.is_some_and(|status| status == 0) {
+        if run(&mut debootstrap).status.is_none_or(|status| status != 0) {
             return Err(Need::Programs.lacks("mmdebstrap makes no Debian here (is there network?)"));
         }
         run(Command::new("cp").arg(&package).arg(root.join("package.deb"))).ends_with(0);

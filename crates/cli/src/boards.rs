@@ -48,7 +48,7 @@ pub fn context() -> Result<BoardContext> {
     let wakes = Some(Arc::new(wakes.into()));
     Ok(BoardContext {
         cache: Cache::of_user()?,
-        devices: devices(),
+        devices: devices()?,
         progress: progress::stage_line(),
         cancelled,
         wakes,

@@ -25,7 +25,7 @@ const LARGEST_FILE_BYTES: u64 = 4 << 30;
 /// # Errors
 /// `ErrorKind::User` if the processor is unknown, or a size is not possible.
 pub fn advise(arguments: &AdviseHugePagesArguments) -> Result<u8> {
-    let processor = Processor::load(&boards::devices(), &arguments.processor)?;
+    let processor = Processor::load(&boards::devices()?, &arguments.processor)?;
     let file_bytes = arguments.file;
     if !(SMALL_PAGE_BYTES..=LARGEST_FILE_BYTES).contains(&file_bytes) {
         let range = format!("--file takes {} to {}", format_bytes(SMALL_PAGE_BYTES), format_bytes(LARGEST_FILE_BYTES));

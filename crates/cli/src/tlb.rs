@@ -60,7 +60,7 @@ fn count(board: &Board, plan: &Plan, processor: &str) -> Result<Counted> {
         let (own, others) = tlb.by_thread(&command.threads, &events)?;
         let name = |thread: &u32| format!("{thread} {}", events.task(*thread).unwrap_or_default());
         threads = command.threads.iter().map(name).zip(own).collect();
-        threads.sort_by(|(_, a), (_, b)| b.walks.cmp(&a.walks));
+        threads.sort_by_key(|(_, counted)| std::cmp::Reverse(counted.walks));
         threads.push(("others, and the kernel's".into(), others));
     }
     Ok(Counted { run: tlb.run, threads, output: command.output })
