@@ -138,7 +138,7 @@ impl FileWorkload for FilebenchSpec {
         }
         if !(1..=MOST_MEAN_BYTES).contains(&file_bytes) {
             return Err(Error::user(format!("files of {file_bytes} bytes on average are not supported"))
-                .hint(format!("file_bytes must be from 1 to {MOST_MEAN_BYTES} (512 KiB)")));
+                .hint(format!("file_bytes must be from 1 to {MOST_MEAN_BYTES} (1 MiB)")));
         }
         match loops > 10_000_000 {
             true => Err(Error::user(format!("{loops} loops are too many")).hint("requests must be at most 10000000")),
@@ -179,8 +179,8 @@ impl FileWorkload for FilebenchSpec {
     }
 }
 
-/// Largest mean size: log-normal sizes end at 1 MiB.
-const MOST_MEAN_BYTES: u64 = 512 << 10;
+/// Largest mean size, the end of log-normal sizes.
+const MOST_MEAN_BYTES: u64 = 1 << 20;
 
 impl FilebenchSpec {
     fn set(&self) -> FileSet {

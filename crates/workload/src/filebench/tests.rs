@@ -211,7 +211,7 @@ fn what_makes_no_sense_is_refused_with_the_fix() {
     assert!(cure(FilebenchSpec { threads: 101, ..usual() }).contains("from 1 to 100"));
     assert!(cure(FilebenchSpec { request_bytes: 0, ..usual() }).contains("1 or more"));
     assert!(cure(FilebenchSpec { files: 0, ..usual() }).contains("from 1 to 1000000"));
-    assert!(cure(FilebenchSpec { file_bytes: 0, ..usual() }).contains("from 1 to 524288"));
+    assert!(cure(FilebenchSpec { file_bytes: 0, ..usual() }).contains("from 1 to 1048576"));
     assert!(cure(FilebenchSpec { directory_width: 1, ..usual() }).contains("2 or more"));
     assert!(cure(FilebenchSpec { loops: 10_000_001, ..usual() }).contains("at most 10000000"));
 }
