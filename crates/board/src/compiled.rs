@@ -33,6 +33,11 @@ pub struct Compiled<'a> {
 }
 
 impl Compiled<'_> {
+    /// The name in the cache of what comes out of these sources: the same ones are compiled for several processors.
+    fn key(&self, content: &[u8]) -> String {
+        digest(&[content, self.toolchain.as_bytes(), self.target.as_bytes()])
+    }
+
     /// The compiled file, from the cache or made now, without the network where that works; `adjust` sets what the
     /// command needs beyond.
     ///
@@ -40,7 +45,7 @@ impl Compiled<'_> {
     /// `ErrorKind::Board` if the sources are missing or cannot be compiled.
     pub fn make(&self, cache: &Cache, progress: &dyn Fn(&str), adjust: impl Fn(&mut Command)) -> Result<PathBuf> {
         let sources = installed::checkout(self.what)?;
-        let key = digest(&[&content(&sources, self.rooms)?, self.toolchain.as_bytes()]);
+        let key = self.key(&content(&sources, self.rooms)?);
         let kept = cache.folder(self.folder)?.join(&key);
         if kept.exists() {
             return Ok(kept);
@@ -138,6 +143,19 @@ mod tests {
         assert_ne!(project("fn a() {}"), project("fn b() {}"));
         let text = String::from_utf8(project("fn a() {}")).unwrap();
         assert_eq!(text.matches("fn a() {}").count(), 1, "the other room does not count: {text}");
+    }
+
+    #[test]
+    fn the_same_sources_for_another_processor_are_another_file() {
+        let runner = |target: &'static str, toolchain: &'static str| {
+            let (what, folder, profile, file, cure) = ("a runner", "runners", "board", "runner", "none");
+            Compiled { what, folder, rooms: &[], toolchain, target, profile, arguments: &[], file, cure }
+                .key(b"fn a() {}")
+        };
+        let arm = runner("armv7-unknown-linux-gnueabihf", "rustc 1.85");
+        assert_eq!(arm, runner("armv7-unknown-linux-gnueabihf", "rustc 1.85"));
+        assert_ne!(arm, runner("aarch64-unknown-linux-gnu", "rustc 1.85"));
+        assert_ne!(arm, runner("armv7-unknown-linux-gnueabihf", "rustc 1.86"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The names that a shell completes: of boards, devices, studies and workloads. Where one cannot be read there are none:
-//! a shell that completes has no place for an error.
+//! The names that a shell completes: of boards, devices, studies and workloads. Where one cannot be read there are
+//! none: a shell that completes has no place for an error.
 
 use crate::{boards, studies};
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
