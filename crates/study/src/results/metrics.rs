@@ -458,6 +458,7 @@ mod tests {
                 read_ahead: None,
                 trace: false,
                 energy: false,
+                tlb: None,
             };
             of_androsh(&plan, &calls)
         };
@@ -502,6 +503,7 @@ mod tests {
             read_ahead: None,
             trace: false,
             energy: false,
+            tlb: None,
         };
         let call = |start_ns, latency_ns| Call { start_ns, latency_ns, intended_ns: start_ns };
         // Two threads at once: the run takes 3 us.
@@ -523,6 +525,7 @@ mod tests {
             read_ahead: None,
             trace: false,
             energy: false,
+            tlb: None,
         };
         let outcome = Outcome { filled_bytes: Some(3999), ..crate::testing::nothing(0, 1) };
         assert_eq!(of_capacity(&plan, &outcome), [("filled_bytes", Some(3999.0)), ("filled_files", Some(3.0))]);
