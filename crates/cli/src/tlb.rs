@@ -14,8 +14,8 @@ use std::path::Path;
 /// Runs the command once for each processor and prints what its data TLB would have missed.
 ///
 /// # Errors
-/// `ErrorKind::User` for an unknown processor, board or factor; `ErrorKind::Board` if the board cannot be watched or the
-/// command fails.
+/// `ErrorKind::User` for an unknown processor, board or factor; `ErrorKind::Board` if the board cannot be watched or
+/// the command fails.
 pub fn tlb(arguments: &TlbArguments) -> Result<u8> {
     let study = own_program::study(&run_arguments(arguments))?;
     let context = boards::context()?;

@@ -25,6 +25,7 @@ mod stores;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod timing;
 mod token;
+mod watched;
 mod window;
 
 pub use heap::Heap;
@@ -33,6 +34,7 @@ pub use medium::Medium;
 pub use open::{MapOptions, map_bytes_at};
 pub use pcm::{Hot, Pcm, PcmOptions, PcmRegion, WearMap, WearSummary};
 pub use token::{Dirty, Durable, Flushed};
+pub use watched::{Observer, Touch, Watched};
 
 pub use pocketstone_vfs::MediumError as Error;
 use std::os::fd::BorrowedFd;

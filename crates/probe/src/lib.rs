@@ -5,6 +5,7 @@ pub mod analysis;
 pub mod bench_meter;
 pub mod command;
 pub mod conditions;
+pub mod counters;
 pub mod facts;
 pub mod flashmon;
 pub mod ftrace;

@@ -25,6 +25,7 @@ mod short;
 mod sums;
 mod support;
 mod threads;
+mod tlb;
 mod torn_copies;
 mod upgrade;
 mod wear;

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 /// Bits of an address within a page of 4 KiB.
 pub const SMALL_PAGE_BITS: u32 = 12;
+const SMALL_PAGE_BYTES: u64 = 1 << SMALL_PAGE_BITS;
 /// Bits of an address within a page of 2 MiB.
 pub const HUGE_PAGE_BITS: u32 = 21;
 
@@ -124,6 +125,29 @@ impl Tlb {
             if let Some((array, tag)) = self.array(level, access) {
                 array.fill(tag);
             }
+        }
+    }
+
+    /// Accesses to a range of addresses, one for each 4 KiB of them. `page_bits` says how large the page of an address
+    /// is.
+    pub fn touch(&mut self, address: u64, bytes: u64, store: bool, page_bits: impl Fn(u64) -> u32) {
+        let mut done = 0;
+        while done < bytes {
+            let at = address + done;
+            self.access(Access { address: at, space: 0, page_bits: page_bits(at), store });
+            done += SMALL_PAGE_BYTES - at % SMALL_PAGE_BYTES;
+        }
+    }
+
+    /// A copy, from its beginning to its end: by turns a load and a store, for each piece that ends where one side's
+    /// 4 KiB do.
+    pub fn copy(&mut self, from: u64, to: u64, bytes: u64, page_bits: impl Fn(u64) -> u32) {
+        let mut done = 0;
+        while done < bytes {
+            let (load, store) = (from + done, to + done);
+            self.access(Access { address: load, space: 0, page_bits: page_bits(load), store: false });
+            self.access(Access { address: store, space: 0, page_bits: page_bits(store), store: true });
+            done += SMALL_PAGE_BYTES - (load % SMALL_PAGE_BYTES).max(store % SMALL_PAGE_BYTES);
         }
     }
 

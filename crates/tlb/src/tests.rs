@@ -91,6 +91,21 @@ fn the_same_address_in_another_space_is_another_page() {
     assert_eq!((tlb.counts().accesses, tlb.counts().walks), (4, 2));
 }
 
+#[test]
+fn a_copy_touches_both_sides_by_turns_and_every_page_of_them() {
+    let mut tlb = Tlb::new(&processor("cortex-a76"));
+    // Two pages and a half, both sides begin in the middle of a page: three pieces.
+    tlb.copy(0x1_0800, 0x8_0800, 0x2000 + 0x400, |_| SMALL_PAGE_BITS);
+    assert_eq!((tlb.counts().accesses, tlb.counts().walks), (6, 6));
+    // Ends at different places: 0x400 bytes to the one's end, 0x800 to the other's, and so on.
+    tlb.copy(0x1_0c00, 0x8_0800, 0x1000, |_| SMALL_PAGE_BITS);
+    assert_eq!((tlb.counts().accesses, tlb.counts().walks), (6 + 6, 6));
+    tlb.touch(0x4f_fff0, 0x20, true, |_| SMALL_PAGE_BITS);
+    assert_eq!((tlb.counts().accesses, tlb.counts().walks), (12 + 2, 6 + 2));
+    tlb.copy(0x1_0000, 0x8_0000, 0, |_| SMALL_PAGE_BITS);
+    assert_eq!(tlb.counts().accesses, 14);
+}
+
 /// By hand: after a, b, c, d and a again the tree points to the other half, and there to the way used longer ago: c.
 #[test]
 fn a_tree_of_bits_gives_up_the_way_it_points_to() {

@@ -13,6 +13,7 @@ use pocketstone_core::error::Context as _;
 use pocketstone_core::outcome::{Failure, Outcome, Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::conditions::Machine;
+use pocketstone_probe::counters::data_tlb_counters;
 use pocketstone_probe::ensure_tracefs;
 use pocketstone_probe::flashmon::first_nand;
 use pocketstone_probe::meters::Found;
@@ -104,6 +105,7 @@ pub fn abilities() -> BTreeMap<String, Option<Failure>> {
         ("kernel tracing", ensure_tracefs()),
         ("processor frequencies", frequencies),
         ("power meters", meters),
+        ("misses of the data TLB", data_tlb_counters()),
     ]
     .map(|(name, attempt)| (name.to_owned(), attempt.err().as_ref().map(Failure::from)))
     .into()

@@ -178,7 +178,7 @@ fn what_makes_no_sense_is_refused_with_the_fix() {
     assert!(cure(record).contains("at most 102400"));
     let of = |values: &[(&str, &str)]| {
         let point: Point = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-        AndroshSpec::of_point(&point)
+        AndroshSpec::of_point(&point, &mut crate::testing::Unprepared)
     };
     let refused = of(&[("script", "copy"), ("tree", "nested")]).unwrap_err();
     assert_eq!(refused.factor, "tree");

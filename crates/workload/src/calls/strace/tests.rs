@@ -1,6 +1,6 @@
 use super::*;
 use crate::calls::text::{decode, encode};
-use crate::population::NewFile;
+use crate::fileset::NewFile;
 use crate::{Operation, Purpose};
 
 fn of(text: &str, below: &str, pauses: bool) -> Result<Calls> {
