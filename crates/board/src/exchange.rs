@@ -93,7 +93,10 @@ pub fn import(file: &Path, cache: &Cache) -> Result<Manifest> {
     let failed = || format!("cannot unpack {}", file.display());
     let unpacked = tempfile::Builder::new().prefix("import-").tempdir_in(cache.root()).user(failed)?;
     File::open(file).user(|| format!("cannot open {}", file.display()))?;
-    tar(Command::new("tar").arg("-xf").arg(file).arg("--no-same-owner").arg("-C").arg(unpacked.path()), file)?;
+    tar(
+        Command::new("tar").args(["--force-local", "--no-same-owner", "-xf"]).arg(file).arg("-C").arg(unpacked.path()),
+        file,
+    )?;
     let manifest = checked(file, unpacked.path())?;
     let (mut packages, mut others) = (Vec::new(), Vec::new());
     for name in manifest.files.keys() {
@@ -153,7 +156,9 @@ fn pack(manifest: &Manifest, root: &Path, file: &Path) -> Result<()> {
     let new = new.user(failed)?;
     let mut command = Command::new("tar");
     // States are gigabytes, and shrink little further with more effort.
-    command.args(["--format=gnu", "--owner=0", "--group=0", "--numeric-owner", "-I", "gzip -1", "-cf"]).arg(new.path());
+    command
+        .args(["--force-local", "--format=gnu", "--owner=0", "--group=0", "--numeric-owner", "-I", "gzip -1", "-cf"])
+        .arg(new.path());
     command.arg("-C").arg(lists.path()).arg(MANIFEST).arg("-C").arg(root);
     command.args(["--null", "--verbatim-files-from", "-T"]).arg(lists.path().join("names"));
     tar(&mut command, file)?;
