@@ -9,7 +9,6 @@ use pocketstone_study::specification::cell::cells;
 use pocketstone_study::specification::traces::Traces;
 use pocketstone_tlb::Counts;
 use pocketstone_workload::plan::Plan;
-use std::path::Path;
 
 /// Runs the command once for each processor and prints what its data TLB would have missed.
 ///
@@ -110,7 +109,7 @@ fn run_arguments(arguments: &TlbArguments) -> RunArguments {
         cold: false,
         directory: None,
         output: None,
-        files: arguments.files.as_deref().map(Path::to_path_buf),
+        files: arguments.files.clone(),
         set: arguments.set.clone(),
         repetitions: Some(1),
         program: arguments.program.clone(),

@@ -71,8 +71,8 @@ pub fn kernel_table(memory: &[u8], memory_at: u32) -> Result<&[u8]> {
         let first = entries(table).nth(FIRST_OF_KERNEL).unwrap_or(0);
         below.all(|entry| entry == 0) && first & SECTION != 0 && first & 0xfff0_0000 == memory_at
     };
-    let tables = TABLE_AT.iter().filter_map(|at| memory.get(*at..*at + TABLE_BYTES));
-    tables.into_iter().find(is_it).ok_or_else(|| {
+    let mut tables = TABLE_AT.iter().filter_map(|at| memory.get(*at..*at + TABLE_BYTES));
+    tables.find(is_it).ok_or_else(|| {
         Error::board("the kernel's page table is not where 32-bit ARM kernels without LPAE have it")
             .hint("TLB misses are counted with Debian's linux-image-armmp")
     })
