@@ -305,8 +305,8 @@ pub struct ExportArguments {
     /// The same as NAME.json
     #[arg(long, value_name = "FOLDER")]
     pub json: Option<PathBuf>,
-    /// With --perfetto or --calls: SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced match is
-    /// exported [default: 1]
+    /// With --perfetto or --calls: SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced
+    /// match is exported [default: 1]
     #[arg(long, value_name = "EXPR", conflicts_with_all = ["csv", "json"])]
     pub only: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! What the files hold: bytes that do or do not compress, from a seed.
 
 use pocketstone_core::random::Random;
+use serde::{Deserialize, Serialize};
 
 pocketstone_core::words! {
     /// What a file holds.
@@ -10,6 +11,16 @@ pocketstone_core::words! {
         /// Text-like bytes that compress to about half.
         Compressible = "compressible",
     }
+}
+
+/// A file that is there at the start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewFile {
+    /// Its name; a folder's name stands before a slash.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
 }
 
 /// A stream of file content.

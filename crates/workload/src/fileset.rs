@@ -1,5 +1,6 @@
 //! Sets of files as Filebench makes them: sizes and folders drawn once, some of the files there.
 
+use crate::content::NewFile;
 use crate::database::{Lognormal, gamma};
 use pocketstone_core::random::Random;
 use pocketstone_core::words;
@@ -21,16 +22,6 @@ words! {
         /// are drawn again.
         Lognormal = "lognormal",
     }
-}
-
-/// A file that is there at the start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NewFile {
-    /// Its name; a folder's name stands before a slash.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
 }
 
 /// How a set of files is made.

@@ -3,8 +3,8 @@
 //!
 //! The same specification and seed give the same operations and the same file contents on every
 //! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`],
-//! [`lookup`], [`androsh`], [`filebench`], [`capacity`], [`calls`]; those on databases in [`database`]): its factors, what
-//! a point of a study makes of it, its files and its operations. [`table`] has a line for each.
+//! [`lookup`], [`androsh`], [`filebench`], [`capacity`], [`calls`]; those on databases in [`database`]): its factors,
+//! what a point of a study makes of it, its files and its operations. [`table`] has a line for each.
 
 pub mod androsh;
 pub mod app_start;
@@ -26,6 +26,7 @@ pub mod plan;
 pub mod population;
 pub mod postmark;
 pub mod read;
+pub mod recording;
 pub mod table;
 #[cfg(test)]
 mod testing;
@@ -36,11 +37,10 @@ pub use app_start::AppStartSpec;
 pub use calls::CallsSpec;
 pub use capacity::CapacitySpec;
 pub use command::CommandSpec;
-pub use content::{Content, Data, filler_bytes};
+pub use content::{Content, Data, NewFile, filler_bytes};
 pub use definition::FileWorkload;
 pub use filebench::FilebenchSpec;
 pub use files::{FileOperation, FilesSpec, Sync};
-pub use fileset::NewFile;
 pub use iozone::{IozoneSpec, Pass, Passes};
 pub use lookup::{LookupSpec, NamesAre};
 pub use operation::{Operation, Prefetch, Purpose};

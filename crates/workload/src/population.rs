@@ -1,8 +1,8 @@
 //! The files that a workload starts with: their names, sizes and contents, from a seed.
 
-use crate::content::{Content, Data, filler_bytes};
+use crate::content::{Content, Data, NewFile, filler_bytes};
 use crate::database::Lognormal;
-use crate::fileset::{FileSet, NewFile};
+use crate::fileset::FileSet;
 use crate::tree::Tree;
 use pocketstone_core::random::Random;
 use serde::{Deserialize, Serialize};

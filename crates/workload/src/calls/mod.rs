@@ -9,41 +9,17 @@ pub mod strace;
 mod summary;
 pub mod text;
 
+use crate::content::NewFile;
 use crate::database::{PAGE_CACHE, PageCache, Prepares};
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point, Text, blame};
 use crate::factors::DATA;
-use crate::fileset::NewFile;
 use crate::population::{Caches, Population, Sizes};
+pub use crate::recording::{Calls, KeptCalls, Selection};
 use crate::{Data, Operation};
 use pocketstone_core::{Error, Result, words};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What was recorded, ready to be done again.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Calls {
-    /// Threads that share the operations, 1 or more.
-    pub threads: u32,
-    /// The files that there are before the first operation; their numbers are their places.
-    pub files: Vec<NewFile>,
-    /// Names of the numbers behind those: files that are made, and further descriptors of a file.
-    pub names: Vec<String>,
-    /// The operations.
-    pub operations: Vec<Operation>,
-    /// How many calls are not among them, by their name or by why.
-    pub left_out: BTreeMap<String, u64>,
-}
-
-/// Which of a recording's calls are replayed, and how.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Selection {
-    /// Only files below this folder; empty: all but those of the system.
-    pub below: String,
-    /// Whether the pauses between calls are kept.
-    pub pauses: bool,
-}
 
 words! {
     /// Whether pauses between recorded calls are kept.
@@ -173,15 +149,6 @@ pub fn read(file: &[u8], name: &str, selection: &Selection) -> Result<Calls> {
         calls.operations.retain(|operation| !matches!(operation, Operation::Pause { .. }));
     }
     Ok(calls)
-}
-
-/// Calls that are kept.
-#[derive(Debug, Clone, Default)]
-pub struct KeptCalls {
-    /// Digest of their file.
-    pub digest: String,
-    /// The calls.
-    pub calls: Arc<Calls>,
 }
 
 impl FileWorkload for CallsSpec {

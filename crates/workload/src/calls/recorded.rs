@@ -1,7 +1,7 @@
 //! From what a recorder saw to calls that can be done again: which files there were, how large, under which numbers.
 
 use super::{Calls, Selection};
-use crate::fileset::NewFile;
+use crate::content::NewFile;
 use crate::{Operation, Purpose};
 use pocketstone_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,7 +1,7 @@
 //! The file of calls: a line for each fact, to be read by people and programs. docs/workload-format.md describes it.
 
 use super::Calls;
-use crate::fileset::NewFile;
+use crate::content::NewFile;
 use crate::{Operation, Purpose};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};

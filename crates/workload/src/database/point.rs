@@ -1,8 +1,8 @@
 //! Converts a point of a study to a database workload.
 
-use crate::calls::{KeptCalls, Selection};
 use crate::factor::{AnyFactor, Bytes, Count, DelayOrOwn, Factor, Impossible, OrDefault, Point, Text, blame};
 use crate::factors::PATTERN;
+use crate::recording::{KeptCalls, Selection};
 use pocketstone_core::database::*;
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::{Error, Result, words};

@@ -1,6 +1,6 @@
 use super::*;
 use crate::calls::text::{decode, encode};
-use crate::fileset::NewFile;
+use crate::content::NewFile;
 use crate::{Operation, Purpose};
 
 fn of(text: &str, below: &str, pauses: bool) -> Result<Calls> {
@@ -18,23 +18,23 @@ fn replayed(text: &str) -> String {
 #[test]
 fn a_journal_is_made_written_and_removed_beside_its_database() {
     // SQLite's calls of one transaction, as strace 6.1 writes them with -f -T -ttt -y -o.
-    let text = r#"24570 1795455934.000100 openat(AT_FDCWD</d>, "/d/t.db", O_RDWR|O_CREAT|O_NOFOLLOW|O_CLOEXEC, 0644) = 3</d/t.db> <0.000050>
-24570 1795455934.000200 pread64(3</d/t.db>, "SQLite format 3\0\20\0"..., 100, 0) = 100 <0.000010>
-24570 1795455934.000300 newfstatat(AT_FDCWD</d>, "/d/t.db-journal", 0x7fff4c94aac0, 0) = -1 ENOENT (No such file or directory) <0.000010>
-24570 1795455934.000400 newfstatat(3</d/t.db>, "", {st_mode=S_IFREG|0644, st_size=8192, ...}, AT_EMPTY_PATH) = 0 <0.000009>
-24570 1795455934.000500 openat(AT_FDCWD</d>, "/d/t.db-journal", O_RDWR|O_CREAT|O_CLOEXEC, 0644) = 4</d/t.db-journal> <0.000050>
-24570 1795455934.000600 pwrite64(4</d/t.db-journal>, "a, \"b\" (c) = 5"..., 512, 0) = 512 <0.000010>
-24570 1795455934.000700 fdatasync(4</d/t.db-journal>) = 0 <0.000200>
-24570 1795455934.000950 openat(AT_FDCWD</d>, "/d", O_RDONLY|O_CLOEXEC) = 5</d> <0.000010>
-24570 1795455934.001000 fdatasync(5</d>) = 0 <0.000040>
-24570 1795455934.001100 close(5</d>)     = 0 <0.000010>
-24570 1795455934.001200 pwrite64(3</d/t.db>, "..", 4096, 8192) = 4096 <0.000010>
-24570 1795455934.001300 fsync(3</d/t.db>) = 0 <0.000100>
-24570 1795455934.001500 close(4</d/t.db-journal>) = 0 <0.000010>
-24570 1795455934.001600 unlink("/d/t.db-journal") = 0 <0.000100>
-24570 1795455934.001800 write(1</tmp/out>, "30\n", 3) = 3 <0.000010>
-24570 1795455934.001900 exit_group(0)   = ?
-24570 1795455934.002000 +++ exited with 0 +++
+    let text = r#"24570 5.000100 openat(AT_FDCWD</d>, "/d/t.db", O_RDWR|O_CREAT|O_CLOEXEC, 0644) = 3</d/t.db> <0.000050>
+24570 5.000200 pread64(3</d/t.db>, "SQLite format 3\0\20\0"..., 100, 0) = 100 <0.000010>
+24570 5.000300 newfstatat(AT_FDCWD</d>, "/d/t.db-journal", 0x7f, 0) = -1 ENOENT (No such file or directory) <0.000010>
+24570 5.000400 newfstatat(3</d/t.db>, "", {st_mode=S_IFREG|0644, st_size=8192, ...}, AT_EMPTY_PATH) = 0 <0.000009>
+24570 5.000500 openat(AT_FDCWD</d>, "/d/t.db-journal", O_RDWR|O_CREAT|O_CLOEXEC, 0644) = 4</d/t.db-journal> <0.000050>
+24570 5.000600 pwrite64(4</d/t.db-journal>, "a, \"b\" (c) = 5"..., 512, 0) = 512 <0.000010>
+24570 5.000700 fdatasync(4</d/t.db-journal>) = 0 <0.000200>
+24570 5.000950 openat(AT_FDCWD</d>, "/d", O_RDONLY|O_CLOEXEC) = 5</d> <0.000010>
+24570 5.001000 fdatasync(5</d>) = 0 <0.000040>
+24570 5.001100 close(5</d>)     = 0 <0.000010>
+24570 5.001200 pwrite64(3</d/t.db>, "..", 4096, 8192) = 4096 <0.000010>
+24570 5.001300 fsync(3</d/t.db>) = 0 <0.000100>
+24570 5.001500 close(4</d/t.db-journal>) = 0 <0.000010>
+24570 5.001600 unlink("/d/t.db-journal") = 0 <0.000100>
+24570 5.001800 write(1</tmp/out>, "30\n", 3) = 3 <0.000010>
+24570 5.001900 exit_group(0)   = ?
+24570 5.002000 +++ exited with 0 +++
 "#;
     let expected = "file 8192 t.db; name t.db-journal; open 0 write; read 0 0 100; open 1 new; write 1 0 512; \
                     sync-data 1; sync-folder; write 0 8192 4096; sync 0; close 1; delete 1; close 0";
