@@ -125,6 +125,11 @@ pub enum Operation {
     },
     /// Open the folder that the files are in, make its names durable, close it.
     SyncFolder,
+    /// Give a file that is open the owner that it has: what the file system writes for a change of attributes.
+    SetOwner {
+        /// Number of the file.
+        file: u32,
+    },
     /// Give a file that is open another size.
     Truncate {
         /// Number of the file.
