@@ -233,6 +233,7 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 return Ok(filled);
             }
             Operation::SyncData { file } => self.tree.sync_data(Self::open_file(&self.slots, file)?)?,
+            Operation::SetOwner { file } => self.tree.set_owner(Self::open_file(&self.slots, file)?)?,
             Operation::SyncFolder => self.tree.sync_folder()?,
             Operation::Truncate { file, bytes } => {
                 let open = Self::open_file(&self.slots, file)?;

@@ -5,7 +5,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_scmfs::OpenOptions;
-use pocketstone_vfs::{Held, Ino, Meta, Operations, ROOT, Rename};
+use pocketstone_vfs::{Held, Ino, Meta, Operations, ROOT, Rename, SetAttr};
 use pocketstone_workload::Purpose;
 use std::ffi::CStr;
 use std::path::Path;
@@ -122,6 +122,13 @@ impl<V: InProcess> Tree for VolumeTree<V> {
 
     fn sync(&self, file: &VolumeFile<'_, V>) -> Result<()> {
         self.0.sync(file).board(|| "the volume cannot sync".into())
+    }
+
+    fn set_owner(&self, file: &VolumeFile<'_, V>) -> Result<()> {
+        // What this process makes in a volume is root's.
+        let change = SetAttr { uid: Some(0), gid: Some(0), ..SetAttr::default() };
+        let changed = self.0.set_attributes(self.0.ino(file), &change);
+        changed.map(drop).board(|| "the volume cannot change attributes".into())
     }
 
     fn sync_folder(&self) -> Result<()> {

@@ -89,6 +89,11 @@ impl Tree for KernelTree {
         rustix::fs::fdatasync(file).board(|| "fdatasync() failed".into())
     }
 
+    fn set_owner(&self, file: &OwnedFd) -> Result<()> {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        rustix::fs::fchown(file, Some(uid), Some(gid)).board(|| "fchown() failed".into())
+    }
+
     fn sync_folder(&self) -> Result<()> {
         let folder = self.open_with(c".", OFlags::RDONLY | OFlags::DIRECTORY)?;
         rustix::fs::fsync(&folder).board(|| "fsync() of the folder failed".into())

@@ -51,6 +51,9 @@ pub trait Tree: Send + Sync {
         self.sync(file)
     }
 
+    /// Gives an open file the owner of this process, who made it: its attributes are written.
+    fn set_owner(&self, file: &Self::File<'_>) -> Result<()>;
+
     /// Makes the folder's names durable, as opening it and fsync() do.
     fn sync_folder(&self) -> Result<()>;
 

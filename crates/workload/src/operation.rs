@@ -132,6 +132,11 @@ pub enum Operation {
     },
     /// Open the folder that the files are in, make its names durable, close it.
     SyncFolder,
+    /// Give a file that is open the owner that it has: what the file system writes for a change of attributes.
+    SetOwner {
+        /// Number of the file.
+        file: u32,
+    },
     /// Give a file that is open another size.
     Truncate {
         /// Number of the file.
@@ -217,12 +222,12 @@ impl Operation {
     pub fn file(&self) -> Option<u32> {
         use Operation::{Append, Close, Create, CreateFile, Delete, Fill, LookUp, Open, Read, ReadFile, ReadOpen};
         use Operation::{Archive, Evict, List, MakeDirectory, Map, Pause, Prefetch, Rename, Sync, Touch, Truncate};
-        use Operation::{SyncData, SyncFolder, Turn, Write, WriteFile};
+        use Operation::{SetOwner, SyncData, SyncFolder, Turn, Write, WriteFile};
         match *self {
             Read { file, .. } | Write { file, .. } | Append { file, .. } | Truncate { file, .. } => Some(file),
             Create { file } | CreateFile { file } | Delete { file } | LookUp { file } | Close { file } => Some(file),
             Open { file, .. } | Map { file } | Touch { file, .. } | Sync { file } | Evict { file } => Some(file),
-            SyncData { file } => Some(file),
+            SyncData { file } | SetOwner { file } => Some(file),
             Fill { file, .. } | ReadFile { file } | ReadOpen { file } | WriteFile { file, .. } => Some(file),
             Archive { .. } | Rename { .. } | MakeDirectory { .. } | List | SyncFolder => None,
             Prefetch { .. } | Turn { .. } | Pause { .. } => None,

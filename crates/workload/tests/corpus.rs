@@ -1,8 +1,10 @@
-//! Replays the inputs of the fuzz targets `workload_trace` and `workload_text`.
+//! Replays the inputs of the fuzz targets `workload_trace`, `workload_text` and `recorded_calls`.
 
 mod support;
 
 use pocketstone_testing::corpus;
+use proptest::collection::vec;
+use proptest::proptest;
 
 #[test]
 fn workloads_in_the_corpus_are_read_where_they_are_whole() {
@@ -24,5 +26,34 @@ fn texts_in_the_corpus_are_read_as_what_they_are() {
         assert!(json || !name.starts_with("json-"), "{name}");
         assert!(log || !name.starts_with("log-"), "{name}");
         assert!(!name.starts_with("wrong-") || !(json || log), "{name}");
+    }
+}
+
+#[test]
+fn recorded_calls_in_the_corpus_can_be_executed() {
+    let inputs = corpus("recorded_calls");
+    for kind in ["strace-", "calls-", "wrong-"] {
+        assert!(inputs.iter().any(|(name, _)| name.starts_with(kind)), "{kind}");
+    }
+    for (name, data) in inputs {
+        assert_eq!(support::calls(&data), !name.starts_with("wrong-"), "{name}");
+    }
+}
+
+proptest! {
+    /// Lines lost, said twice and in another order are another recording, which can be executed, too.
+    #[test]
+    fn lines_of_recordings_in_any_order_can_be_executed(chosen in vec((0usize..400, 0usize..4), 0..60)) {
+        let texts = corpus("recorded_calls");
+        let texts = texts.iter().filter(|(name, _)| name.starts_with("strace-"));
+        let lines: Vec<Vec<u8>> =
+            texts.flat_map(|(_, data)| data.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec)).collect();
+        let mut text = Vec::new();
+        for (line, times) in chosen {
+            for _ in 0..times {
+                text.extend(&lines[line % lines.len()]);
+            }
+        }
+        support::calls(&text);
     }
 }

@@ -5,13 +5,14 @@ use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use pocketstone_workload::androsh::{Media, Script};
+use pocketstone_workload::calls::Selection;
 use pocketstone_workload::filebench::{Personality, Picks};
 use pocketstone_workload::fileset::Distribution;
 use pocketstone_workload::postmark::program::ProgramSpec;
 use pocketstone_workload::tree::Tree as Folders;
 use pocketstone_workload::{
-    AndroshSpec, AppStartSpec, CapacitySpec, Data, FileOperation, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec,
-    NamesAre, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
+    AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, Data, FileOperation, FilebenchSpec, FilesSpec, IozoneSpec,
+    LookupSpec, NamesAre, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
 };
 use pocketstone_yaffs2::SharedVolume;
 use std::collections::BTreeMap;
@@ -309,4 +310,27 @@ fn an_application_starts_and_what_is_not_there_is_named() {
     std::fs::remove_file(folder.path().join("part-0001/file-00000033")).unwrap();
     let error = measured().unwrap_err();
     assert!(error.chain().contains("Open { file: 33, purpose: Read }"), "{}", error.chain());
+}
+
+#[test]
+fn recorded_calls_do_the_same_on_every_way_to_a_volume() {
+    // Every call that a file of calls has.
+    let text = "pocketstone-calls 1\nfile 9000 a\nfile 100 b\nname new\nname log\nname a\nopen 0 write\nopen 4 read\n\
+                write 0 8990 500\nread 4 9000 490\nread 4 9490 0\nsync-data 0\nopen 2 new\nwrite 2 20 30\nclose 2\n\
+                create 3\nappend 3 70\nsync 3\nclose 3\nopen 3 append\nappend 3 5\nset-owner 3\nsync-folder\ntruncate 0 9100\n\
+                rename 2 1\nopen 1 read\nread 1 0 50\nclose 1\nlook-up 0\nmake-folder 7\nlist\ndelete 3\nread 3 0 75\n\
+                close 0\nclose 4\n";
+    let selection = Selection { below: String::new(), pauses: true };
+    let calls = pocketstone_workload::calls::read(text.as_bytes(), "t", &selection).unwrap();
+    let spec = CallsSpec::new(&calls, String::new(), Data::Random, false).with(text.as_bytes()).unwrap();
+    let kernel = on_kernel(&spec);
+    assert_eq!((outcome(&scmfs(), &spec), outcome(&yaffs2(), &spec)), (kernel, kernel));
+    let folder = tempfile::tempdir().unwrap();
+    outcome(&KernelTree::open(folder.path()).unwrap(), &spec);
+    let names =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut found: Vec<String> = names.collect();
+    found.sort();
+    assert_eq!(found, ["a", "b", "directory-00000007"]);
+    assert_eq!((bytes_of(&folder.path().join("a")), bytes_of(&folder.path().join("b"))), (9100, 50));
 }

@@ -123,9 +123,9 @@ fn label(study: &Study, spec: &FigureSpec, metric: &Metric) -> String {
     let workload = experiment.and_then(|e| e.factors.get("workload")).and_then(|w| w.first()).and_then(|w| w.as_str());
     let calls = match workload {
         None | Some("read") => "read()",
-        Some("files" | "postmark" | "app-start" | "iozone" | "lookup" | "androsh" | "filebench" | "capacity") => {
-            "a request"
-        }
+        Some(
+            "files" | "postmark" | "app-start" | "iozone" | "lookup" | "androsh" | "filebench" | "capacity" | "calls",
+        ) => "a request",
         Some(_) => "an operation",
     };
     metric.label.replace("in read()", &format!("in {calls}")).replace("read()", calls)

@@ -1,6 +1,7 @@
 //! The lab's own recording as calls: kernel events that name the file of each call.
 
 use super::recorded::{AT_END, Act, OpenId, Opening, Recorded, Span};
+use super::text::MOST_CALL_BYTES;
 use super::{Calls, Selection};
 use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall};
 use pocketstone_core::{Error, Result};
@@ -33,7 +34,7 @@ pub fn calls(log: &EventLog, selection: &Selection) -> Result<Calls> {
                     continue;
                 };
                 let EventKind::Enter { file, offset, .. } = enter.kind else { continue };
-                let (Some(file), true) = (file, result >= 0) else {
+                let (Some(file), true) = (file, (0..=MOST_CALL_BYTES as i64).contains(&result)) else {
                     // What opens a file has no name yet: the file is opened where it is first used.
                     if call == SystemCall::Open && result >= 0 {
                         continue;

@@ -50,6 +50,8 @@ pub enum Act {
     Write(OpenId, u64, u64),
     /// A file, or its data alone (`true`), was made durable.
     Sync(OpenId, bool),
+    /// A file got an owner, permissions or times.
+    SetAttributes(OpenId),
     /// A file got a size.
     Truncate(OpenId, u64),
     /// The last descriptor was closed.
@@ -438,6 +440,10 @@ impl<'a> Making<'a> {
                 Some(_) => self.add(Operation::SyncFolder),
                 None => {}
             },
+            Act::SetAttributes(open) => {
+                let Some((file, _)) = self.file(open) else { return };
+                self.add(Operation::SetOwner { file });
+            }
             Act::Truncate(open, bytes) => {
                 let Some((file, thing)) = self.file(open) else { return };
                 self.sizes[thing] = bytes;
@@ -540,9 +546,12 @@ impl Names {
         let files = (0..kept.len()).filter(|path| kept[*path] && !recorded.folders.contains(path));
         let mut folders = files.map(|path| recorded.text(path).rsplit_once('/').map_or("", |(folder, _)| folder));
         let first = folders.next().unwrap_or_default();
+        let below = |folder: &str, above: &str| {
+            folder.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         let common = folders.fold(first, |common, folder| {
             let mut common = common;
-            while !(folder == common || folder.strip_prefix(common).is_some_and(|rest| rest.starts_with('/'))) {
+            while !common.is_empty() && !below(folder, common) {
                 common = common.rsplit_once('/').map_or("", |(above, _)| above);
             }
             common

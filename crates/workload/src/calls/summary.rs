@@ -29,6 +29,7 @@ impl Calls {
                 Operation::Rename { .. } => ("rename", 0),
                 Operation::LookUp { .. } => ("look-up", 0),
                 Operation::MakeDirectory { .. } => ("make-folder", 0),
+                Operation::SetOwner { .. } => ("set-owner", 0),
                 Operation::List => ("list", 0),
                 _ => continue,
             };

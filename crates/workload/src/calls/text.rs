@@ -11,6 +11,9 @@ use std::fmt::Write;
 /// The first line.
 pub const HEAD: &str = "pocketstone-calls 1";
 
+/// Most bytes that one call moves: Linux's MAX_RW_COUNT with pages of 4 KiB.
+pub(super) const MOST_CALL_BYTES: u64 = 0x7fff_f000;
+
 /// Most files and descriptors that a file of calls may have.
 const MOST_FILES: usize = 1 << 20;
 
@@ -32,6 +35,7 @@ pub fn encode(calls: &Calls) -> String {
             Operation::Append { file, bytes } => writeln!(text, "append {file} {bytes}"),
             Operation::Sync { file } => writeln!(text, "sync {file}"),
             Operation::SyncData { file } => writeln!(text, "sync-data {file}"),
+            Operation::SetOwner { file } => writeln!(text, "set-owner {file}"),
             Operation::SyncFolder => writeln!(text, "sync-folder"),
             Operation::Truncate { file, bytes } => writeln!(text, "truncate {file} {bytes}"),
             Operation::Delete { file } => writeln!(text, "delete {file}"),
@@ -137,6 +141,7 @@ fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
         "close" => Operation::Close { file: file(number(of)?)? },
         "sync" => Operation::Sync { file: file(number(of)?)? },
         "sync-data" => Operation::SyncData { file: file(number(of)?)? },
+        "set-owner" => Operation::SetOwner { file: file(number(of)?)? },
         "delete" => Operation::Delete { file: file(number(of)?)? },
         "look-up" => Operation::LookUp { file: file(number(of)?)? },
         "rename" => Operation::Rename { file: file(number(of)?)?, to: file(number(of)?)? },
@@ -161,6 +166,5 @@ fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
 
 /// Bytes of a call: the buffer is as large as the largest.
 fn moved(bytes: u64) -> Result<u64, &'static str> {
-    // Linux moves at most so many at once (MAX_RW_COUNT with pages of 4 KiB).
-    (bytes <= 0x7fff_f000).then_some(bytes).ok_or("moves more than one call can")
+    (bytes <= MOST_CALL_BYTES).then_some(bytes).ok_or("moves more than one call can")
 }

@@ -1,7 +1,12 @@
 //! What the fuzz targets check; the corpus test replays it.
 
+use pocketstone_workload::calls::{self, Selection, read};
 use pocketstone_workload::database::{Trace, from_file, from_published, from_sql_log, to_published};
+use pocketstone_workload::{Operation, Purpose};
 use sha2::{Digest, Sha256};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Prepared workloads: whatever is read is written as the same bytes. `data` is a file without its magic,
 /// format and digest, which nothing made at random would get past; returns whether it was read.
@@ -36,4 +41,51 @@ pub fn text(data: &[u8]) -> (bool, bool) {
         assert!(Trace::decode(&trace.encode()).is_ok_and(|read| read == *trace), "its file reads as another workload");
     }
     (published.is_ok(), log.is_some())
+}
+
+/// Recorded calls: what is read comes back from its file, and every call is on a file that has a name and is open, within
+/// what the file has. Returns whether it was read.
+pub fn calls(data: &[u8]) -> bool {
+    let selection = Selection { below: String::new(), pauses: true };
+    let Ok(calls) = read(data, "fuzz", &selection) else { return false };
+    let again = calls::text::decode(&calls::text::encode(&calls), "its file").expect("it reads what it writes");
+    assert_eq!(again, calls);
+    if data.starts_with(calls::text::HEAD.as_bytes()) {
+        // People may write what cannot be executed; a recording makes nothing of that kind.
+        return true;
+    }
+    let mut names: Vec<String> = calls.files.iter().map(|file| file.name.clone()).collect();
+    names.extend(calls.names.iter().cloned());
+    let mut sizes: HashMap<String, Rc<Cell<u64>>> =
+        calls.files.iter().map(|file| (file.name.clone(), Rc::new(Cell::new(file.bytes)))).collect();
+    let mut open: HashMap<u32, Rc<Cell<u64>>> = HashMap::new();
+    for operation in &calls.operations {
+        match *operation {
+            Operation::Open { file, purpose: Purpose::New } | Operation::Create { file } => {
+                let made = Rc::new(Cell::new(0));
+                assert!(sizes.insert(names[file as usize].clone(), made.clone()).is_none(), "it is there already");
+                open.insert(file, made);
+            }
+            Operation::Open { file, .. } => _ = open.insert(file, sizes[&names[file as usize]].clone()),
+            Operation::Close { file } => _ = open.remove(&file).expect("it is open"),
+            Operation::Read { file, offset, bytes } => {
+                assert!(bytes == 0 || offset + bytes <= open[&file].get(), "it has so many bytes");
+            }
+            Operation::Write { file, offset, bytes } => {
+                let size = &open[&file];
+                size.set(size.get().max(offset.saturating_add(bytes)));
+            }
+            Operation::Append { file, bytes } => open[&file].set(open[&file].get().saturating_add(bytes)),
+            Operation::Truncate { file, bytes } => open[&file].set(bytes),
+            Operation::Sync { file } | Operation::SyncData { file } => assert!(open.contains_key(&file)),
+            Operation::Delete { file } => _ = sizes.remove(&names[file as usize]).expect("it is there"),
+            Operation::LookUp { file } => assert!(sizes.contains_key(&names[file as usize])),
+            Operation::Rename { file, to } => {
+                let moved = sizes.remove(&names[file as usize]).expect("it is there");
+                sizes.insert(names[to as usize].clone(), moved);
+            }
+            _ => {}
+        }
+    }
+    true
 }

@@ -1,6 +1,7 @@
 //! Processes, their descriptors and folders, and what their calls do to files.
 
 use super::super::recorded::{AT_END, Act, OpenId, Opening, Recorded, Span};
+use super::super::text::MOST_CALL_BYTES;
 use super::line::{AT_CWD, Call, descriptor, field, number, string};
 use std::collections::{BTreeMap, HashMap};
 
@@ -171,6 +172,7 @@ impl Processes {
 
     /// A path from the folder that a call names, or the process is in.
     fn resolve(&mut self, pid: u32, folder: &str, path: &str) -> Option<String> {
+        self.learn_folder(pid, folder);
         if path.starts_with('/') {
             return Some(plain(path));
         }
@@ -185,6 +187,13 @@ impl Processes {
         Some(plain(&format!("{from}/{path}")))
     }
 
+    /// With `-y` calls say which folder the process is in; others start from there without saying so.
+    fn learn_folder(&mut self, pid: u32, folder: &str) {
+        if let Some((AT_CWD, Some(said))) = descriptor(folder) {
+            said.clone_into(&mut self.process(pid).folder);
+        }
+    }
+
     /// Adds what a call did.
     ///
     /// # Errors
@@ -195,6 +204,10 @@ impl Processes {
         let Some(result) = call.result else { return Ok(()) };
         if result < 0 {
             return self.failed(pid, call);
+        }
+        let moves = ["read", "write", "send", "copy_file"].iter().any(|word| call.name.contains(word));
+        if moves && result as u64 > MOST_CALL_BYTES {
+            return Err("a call cannot move so many bytes");
         }
         match call.name {
             "open" => self.opened(pid, call, "AT_FDCWD", 0, argument(1)?, span)?,
@@ -233,6 +246,11 @@ impl Processes {
             "fsync" | "fdatasync" => {
                 if let Some(file) = self.file(pid, argument(0)?) {
                     self.recorded.push(span, Act::Sync(self.files[file].open, call.name == "fdatasync"));
+                }
+            }
+            "fchown" | "fchown32" | "fchmod" => {
+                if let Some(file) = self.file(pid, argument(0)?) {
+                    self.recorded.push(span, Act::SetAttributes(self.files[file].open));
                 }
             }
             "ftruncate" | "ftruncate64" => {
@@ -328,8 +346,9 @@ impl Processes {
             "mmap" | "mmap2" if call.arguments.get(4).is_some_and(|file| self.file(pid, file).is_some()) => {
                 self.recorded.leave_out("mmap of a file: what is read or written through it is in no trace");
             }
-            "sync" | "syncfs" | "sync_file_range" | "msync" | "fallocate" | "link" | "linkat" | "symlink"
-            | "symlinkat" | "rmdir" | "splice" | "io_submit" | "io_uring_enter" => self.recorded.leave_out(call.name),
+            "chown" | "chmod" | "fchownat" | "fchmodat" | "utimensat" | "sync" | "syncfs" | "sync_file_range"
+            | "msync" | "fallocate" | "link" | "linkat" | "symlink" | "symlinkat" | "rmdir" | "splice"
+            | "io_submit" | "io_uring_enter" => self.recorded.leave_out(call.name),
             _ => {}
         }
         Ok(())
@@ -369,6 +388,7 @@ impl Processes {
         span: Span,
     ) -> Result<(), &'static str> {
         let number = call.result.unwrap_or(-1);
+        self.learn_folder(pid, folder);
         let path = match call.result_path.filter(|path| path.starts_with('/')) {
             Some(path) => path.to_owned(),
             None => self.named(pid, call, folder, at)?,

@@ -18,24 +18,7 @@ fn replayed(text: &str) -> String {
 #[test]
 fn a_journal_is_made_written_and_removed_beside_its_database() {
     // SQLite's calls of one transaction, as strace 6.1 writes them with -f -T -ttt -y -o.
-    let text = r#"24570 5.000100 openat(AT_FDCWD</d>, "/d/t.db", O_RDWR|O_CREAT|O_CLOEXEC, 0644) = 3</d/t.db> <0.000050>
-24570 5.000200 pread64(3</d/t.db>, "SQLite format 3\0\20\0"..., 100, 0) = 100 <0.000010>
-24570 5.000300 newfstatat(AT_FDCWD</d>, "/d/t.db-journal", 0x7f, 0) = -1 ENOENT (No such file or directory) <0.000010>
-24570 5.000400 newfstatat(3</d/t.db>, "", {st_mode=S_IFREG|0644, st_size=8192, ...}, AT_EMPTY_PATH) = 0 <0.000009>
-24570 5.000500 openat(AT_FDCWD</d>, "/d/t.db-journal", O_RDWR|O_CREAT|O_CLOEXEC, 0644) = 4</d/t.db-journal> <0.000050>
-24570 5.000600 pwrite64(4</d/t.db-journal>, "a, \"b\" (c) = 5"..., 512, 0) = 512 <0.000010>
-24570 5.000700 fdatasync(4</d/t.db-journal>) = 0 <0.000200>
-24570 5.000950 openat(AT_FDCWD</d>, "/d", O_RDONLY|O_CLOEXEC) = 5</d> <0.000010>
-24570 5.001000 fdatasync(5</d>) = 0 <0.000040>
-24570 5.001100 close(5</d>)     = 0 <0.000010>
-24570 5.001200 pwrite64(3</d/t.db>, "..", 4096, 8192) = 4096 <0.000010>
-24570 5.001300 fsync(3</d/t.db>) = 0 <0.000100>
-24570 5.001500 close(4</d/t.db-journal>) = 0 <0.000010>
-24570 5.001600 unlink("/d/t.db-journal") = 0 <0.000100>
-24570 5.001800 write(1</tmp/out>, "30\n", 3) = 3 <0.000010>
-24570 5.001900 exit_group(0)   = ?
-24570 5.002000 +++ exited with 0 +++
-"#;
+    let text = include_str!("journal.strace");
     let expected = "file 8192 t.db; name t.db-journal; open 0 write; read 0 0 100; open 1 new; write 1 0 512; \
                     sync-data 1; sync-folder; write 0 8192 4096; sync 0; close 1; delete 1; close 0";
     assert_eq!(replayed(text), expected);
@@ -107,6 +90,13 @@ fn threads_share_descriptors_and_what_is_relative_has_its_folder() {
 }
 
 #[test]
+fn a_path_without_a_folder_starts_where_other_calls_say_that_the_process_is() {
+    let text = "openat(AT_FDCWD</d/in>, \"new\", O_RDWR|O_CREAT, 0600) = 3</d/in/new>\nclose(3</d/in/new>) = 0\n\
+                rename(\"new\", \"../other\") = 0\nunlink(\"/d/other\") = 0\n";
+    assert_eq!(replayed(text), "name in%new; name other; open 0 new; close 0; rename 0 1; delete 1");
+}
+
+#[test]
 fn sizes_are_those_that_nothing_in_the_trace_made() {
     let one = |lines: &str| {
         let text = format!("open(\"/d/f\", O_RDWR) = 3\n{lines}");
@@ -140,6 +130,9 @@ fn the_systems_files_are_left_out_and_a_folder_can_be_chosen() {
     assert_eq!(names("").unwrap(), ["a%f 8", "ab%f 7"]);
     assert_eq!(names("/home/a").unwrap(), ["f 8"]);
     assert_eq!(names("/etc").unwrap(), ["ld.so.cache 9"]);
+    let relative = format!("{text}open(\"g\", O_RDONLY) = 9\nread(9, \"\", 6) = 6\n");
+    let files = of(&relative, "", false).unwrap().files.into_iter().map(|file| file.name);
+    assert_eq!(files.collect::<Vec<_>>(), ["home%a%f", "home%ab%f", ".%g"]);
     let error = names("/srv").unwrap_err();
     assert!(error.chain().contains("no recorded call is on a file below /srv"), "{}", error.chain());
 }
