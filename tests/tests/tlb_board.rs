@@ -31,11 +31,6 @@ fn counting_changes_no_time_and_gives_the_same_counts_each_time() {
     let begin = Instant::now();
     let counted = cell(&board, false, Some("cortex-a15"));
     let (counted_s, tlb) = (begin.elapsed().as_secs_f64(), counted.tlb.clone().expect("counts"));
-    println!(
-        "{plain_s:.2} s without, {counted_s:.2} s with the plugin; {:?}, {} switches",
-        tlb.run,
-        tlb.switches.len()
-    );
     assert_eq!(log_digest(&counted), log_digest(&plain));
     assert!(counted_s < 20.0 * plain_s, "{plain_s} s, {counted_s} s");
     for run in 0..amount(2, 20) {
@@ -61,13 +56,6 @@ fn misses_are_split_among_threads_by_the_kernels_switches() {
     let (tlb, events) = (measured.tlb.expect("counts"), measured.events.expect("events"));
     let of_command = measured.outcome.command.expect("a command").threads;
     let (own, others) = tlb.by_thread(&of_command, &events).unwrap();
-    println!(
-        "{} threads, {} switches, {} walks, {} of others",
-        own.len(),
-        tlb.switches.len(),
-        tlb.run.walks,
-        others.walks
-    );
     let mut sum = others;
     own.iter().for_each(|counts| sum.add(counts));
     assert_eq!(sum, tlb.run);

@@ -317,7 +317,8 @@ fn recorded_calls_do_the_same_on_every_way_to_a_volume() {
     // Every call that a file of calls has.
     let text = "pocketstone-calls 1\nfile 9000 a\nfile 100 b\nname new\nname log\nname a\nopen 0 write\nopen 4 read\n\
                 write 0 8990 500\nread 4 9000 490\nread 4 9490 0\nsync-data 0\nopen 2 new\nwrite 2 20 30\nclose 2\n\
-                create 3\nappend 3 70\nsync 3\nclose 3\nopen 3 append\nappend 3 5\nset-owner 3\nsync-folder\ntruncate 0 9100\n\
+                create 3\nappend 3 70\nsync 3\nclose 3\nopen 3 append\nappend 3 5\nset-owner 3\n\
+                sync-folder\ntruncate 0 9100\n\
                 rename 2 1\nopen 1 read\nread 1 0 50\nclose 1\nlook-up 0\nmake-folder 7\nlist\ndelete 3\nread 3 0 75\n\
                 close 0\nclose 4\n";
     let selection = Selection { below: String::new(), pauses: true };

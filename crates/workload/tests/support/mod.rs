@@ -43,8 +43,8 @@ pub fn text(data: &[u8]) -> (bool, bool) {
     (published.is_ok(), log.is_some())
 }
 
-/// Recorded calls: what is read comes back from its file, and every call is on a file that has a name and is open, within
-/// what the file has. Returns whether it was read.
+/// Recorded calls: what is read comes back from its file, and every call is on a file that has a name and is open,
+/// within what the file has. Returns whether it was read.
 pub fn calls(data: &[u8]) -> bool {
     let selection = Selection { below: String::new(), pauses: true };
     let Ok(calls) = read(data, "fuzz", &selection) else { return false };
