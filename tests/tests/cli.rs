@@ -281,7 +281,12 @@ fn every_command_has_help() {
 fn completions_are_scripts_that_shells_read() {
     let folder = folder();
     for shell in ["bash", "zsh", "fish"] {
-        lab(folder.path(), &["completions", shell]).ends_with(0).says(&["dry-run", "flashmon", "max-regression"]);
+        lab(folder.path(), &["completions", shell]).ends_with(0).says(&["POCKETSTONE_COMPLETE", "pocketstone"]);
+    }
+    // What the scripts ask, in the form that is the simplest to ask without a shell.
+    for (words, offered) in [("run --dry", "--dry-run"), ("flash", "flashmon"), ("compare --max", "--max-regression")] {
+        let asked: Vec<&str> = ["--", "pocketstone"].into_iter().chain(words.split(' ')).collect();
+        run(pocketstone(folder.path(), &asked).env("POCKETSTONE_COMPLETE", "fish")).ends_with(0).says(&[offered]);
     }
     let script = lab(folder.path(), &["completions", "bash"]).out;
     let path = write(folder.path(), "pocketstone.bash", &script);
