@@ -439,6 +439,10 @@ impl Processes {
     }
 
     fn doubled(&mut self, pid: u32, argument: &str, number: i64, closed_by_exec: bool) {
+        // dup2 of a descriptor onto itself leaves it as it is.
+        if descriptor(argument).is_some_and(|(from, _)| from == number) {
+            return;
+        }
         if let Some(file) = self.file(pid, argument) {
             self.give(pid, number, Descriptor { file, closed_by_exec });
         } else {

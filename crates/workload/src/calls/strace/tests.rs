@@ -59,6 +59,7 @@ fn descriptors_are_doubled_inherited_shared_and_closed_by_exec() {
                 1 dup2(4, 9) = 9\n\
                 1 clone(child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD, child_tidptr=0x7f) = 2\n\
                 1 close(4) = 0\n\
+                1 dup2(9, 9) = 9\n\
                 2 write(9, \"1234\", 4) = 4\n\
                 1 write(9, \"567\", 3) = 3\n\
                 2 lseek(4, 1, SEEK_SET) = 1\n\
