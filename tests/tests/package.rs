@@ -218,6 +218,9 @@ fn the_package_has_a_runner_for_each_processor_and_pleases_lintian() {
         };
         assert_eq!(u16::from_le_bytes([runner[18], runner[19]]), machine, "{triple}");
     }
+    for study in ["androsh.toml", "androsh/androsh.sh"] {
+        assert!(folder.path().join("usr/share/pocketstone/studies").join(study).is_file(), "{study}");
+    }
     let said = run(Command::new("lintian").args(["--allow-root", "--fail-on=error,warning"]).arg(&package));
     said.ends_with(0);
 }

@@ -56,10 +56,10 @@ fn lines_that_other_threads_cut_are_put_together() {
 fn descriptors_are_doubled_inherited_shared_and_closed_by_exec() {
     let text = "1 openat(AT_FDCWD, \"/d/log\", O_WRONLY|O_CREAT|O_APPEND|O_CLOEXEC, 0600) = 3\n\
                 1 openat(AT_FDCWD, \"/d/x\", O_RDWR|O_CREAT|O_TRUNC, 0600) = 4\n\
+                1 dup2(4, 4) = 4\n\
                 1 dup2(4, 9) = 9\n\
                 1 clone(child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD, child_tidptr=0x7f) = 2\n\
                 1 close(4) = 0\n\
-                1 dup2(9, 9) = 9\n\
                 2 write(9, \"1234\", 4) = 4\n\
                 1 write(9, \"567\", 3) = 3\n\
                 2 lseek(4, 1, SEEK_SET) = 1\n\
