@@ -1,6 +1,7 @@
 //! Results: the store, the metrics of a cell, statistics over cells, and comparison of runs.
 
 pub mod compare;
+pub mod dip;
 pub mod energy;
 pub mod layers;
 pub mod left_out;

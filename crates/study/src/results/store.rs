@@ -2,6 +2,7 @@
 
 pub mod dump;
 mod file_cost;
+mod functions;
 mod lock;
 mod origin;
 mod replay_views;

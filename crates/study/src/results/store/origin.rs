@@ -2,6 +2,7 @@
 //! holds values of one kind alone. Nothing depends on the text of a query, or on what an author has to remember.
 
 use super::Store;
+use super::functions;
 use super::schema::Names;
 use crate::specification::metric;
 use crate::specification::origin::Origin;
@@ -70,9 +71,10 @@ impl Seen {
     }
 }
 
-/// Puts views over the tables of metrics, for this connection alone: their values note where they come from. The other
-/// views are made again on top of them.
+/// Gives this connection what queries of studies use beside the tables: functions, and views over the tables of
+/// metrics, whose values note where they come from. The other views are made again on top of them.
 pub(super) fn watch(db: &Connection, names: &Names, views: &str) -> rusqlite::Result<Seen> {
+    functions::add(db)?;
     let seen = Seen::default();
     let noted = seen.clone();
     db.create_scalar_function("noted", 2, FunctionFlags::SQLITE_UTF8, move |values| {
