@@ -109,8 +109,30 @@ pub struct Outcome {
     /// Readings of the machine's power meters, if energy was requested and meters exist.
     #[serde(default)]
     pub energy: Vec<EnergyReading>,
+    /// What other programs did meanwhile, on a machine that has others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<Others>,
     /// Requested but unavailable quantities.
     pub unavailable: Vec<Unavailable>,
+}
+
+/// What other programs did on a machine while a cell was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Others {
+    /// Time of the machine's processors that the cell's own program did not use.
+    pub busy_ns: u64,
+    /// How long the cell's work took.
+    pub over_ns: u64,
+    /// What the first of them may be wrong by: the kernel counts in ticks.
+    pub within_ns: u64,
+}
+
+impl Others {
+    /// The part of one processor that other programs used for certain; more than 1 where they used several.
+    pub fn load(&self) -> Option<f64> {
+        let busy_ns = self.busy_ns.saturating_sub(self.within_ns);
+        (self.over_ns > 0).then(|| busy_ns as f64 / self.over_ns as f64)
+    }
 }
 
 impl Outcome {

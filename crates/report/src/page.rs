@@ -232,6 +232,7 @@ fn tally(claims: &[ClaimResult]) -> Vec<Tally> {
     let all = [
         tally(Verdict::Holds, "claim holds", "claims hold"),
         tally(Verdict::Fails, "claim does not hold", "claims do not hold"),
+        tally(Verdict::CannotTell, "claim cannot be judged", "claims cannot be judged"),
         tally(Verdict::Unavailable, "claim unavailable", "claims unavailable"),
     ];
     all.into_iter().filter(|t| t.count > 0).collect()
@@ -241,7 +242,7 @@ fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::Fails => "fails",
-        Verdict::Unavailable => "unavailable",
+        Verdict::CannotTell | Verdict::Unavailable => "unavailable",
     }
 }
 

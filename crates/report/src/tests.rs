@@ -146,13 +146,15 @@ fn every_text_of_the_model_is_escaped() {
 
 #[test]
 fn a_verdict_is_shown_by_its_word_with_detail_paper_and_query() {
-    let claims = [Verdict::Holds, Verdict::Fails, Verdict::Unavailable].map(|v| claim("Off is faster", v)).to_vec();
+    let claims = [Verdict::Holds, Verdict::Fails, Verdict::CannotTell, Verdict::Unavailable];
+    let claims = claims.map(|v| claim("Off is faster", v)).to_vec();
     let page = html(&Model { claims, ..Model::default() }).unwrap();
-    for text in ["<span>holds</span>", "<span>does not hold</span>", "<span>unavailable</span>", "about a third"] {
+    for text in ["<span>holds</span>", "<span>cannot tell</span>", "<span>unavailable</span>", "about a third"] {
         assert!(page.contains(text), "{text}");
     }
-    assert_eq!(page.matches("<pre>select 1</pre>").count(), 3);
-    assert!(page.contains("<b>1</b> claim does not hold"));
+    assert_eq!(page.matches("<pre>select 1</pre>").count(), 4);
+    assert!(page.contains("<span>does not hold</span>") && page.contains("<b>1</b> claim does not hold"));
+    assert!(page.contains("<b>1</b> claim cannot be judged"));
 }
 
 #[test]

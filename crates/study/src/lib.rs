@@ -35,6 +35,7 @@ mod testing {
             database: None,
             command: None,
             energy: Vec::new(),
+            others: None,
             unavailable: Vec::new(),
         }
     }

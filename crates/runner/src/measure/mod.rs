@@ -106,6 +106,7 @@ fn sequence(
         database: None,
         command: None,
         energy: Vec::new(),
+        others: None,
         unavailable,
     };
     let mut gathered = Gathered { outcome, threads: BTreeSet::from([program.pid]), folder: context.folder.to_owned() };

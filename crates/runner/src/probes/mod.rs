@@ -6,6 +6,7 @@
 mod energy;
 mod events;
 mod flash;
+mod others;
 mod usage;
 
 use crate::context::Context;
@@ -122,6 +123,7 @@ pub fn all(context: &Context<'_>) -> Result<Vec<Box<dyn Probe>>> {
         events::Events::of(context).map(boxed),
         // It collects behind the one that knows more of the workload's threads.
         flash::Flash::of(context).map(boxed),
+        others::Others::of(context).map(boxed),
     ];
     Ok(probes.into_iter().flatten().collect())
 }

@@ -31,6 +31,8 @@ pub(crate) fn put_metrics(
         }
     };
     metrics.extend(of_tlb(measured));
+    let others_load = if traced { "traced_others_load" } else { "others_load" };
+    metrics.push((others_load, measured.outcome.others.and_then(|others| others.load())));
     metrics.retain(|(_, value)| value.is_some());
     let mut insert = db.prepare_cached("INSERT INTO main.metric VALUES (?1, ?2, ?3)")?;
     for (name, value) in metrics {

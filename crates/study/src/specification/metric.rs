@@ -184,7 +184,7 @@ use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, Tlb,
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 85] = [
+pub static METRICS: [Metric; 87] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -227,6 +227,7 @@ pub static METRICS: [Metric; 85] = [
     metric("device_read_bytes", Bytes, Less, Process, "bytes read from the device"),
     metric("device_write_bytes", Bytes, Less, Process, "bytes written to the device"),
     metric("major_faults", Count, Less, Process, "major page faults"),
+    metric("others_load", Share, Neither, Process, "load by other programs, of one processor"),
     metric("rows", Count, Neither, Process, "rows returned"),
     metric("output_bytes", Bytes, Neither, Process, "written to standard output and standard error"),
     // Energy, by the machine's own meters and by one beside it.
@@ -248,6 +249,7 @@ pub static METRICS: [Metric; 85] = [
     metric("block_erases", Count, Less, Flash, "flash block erases"),
     metric("background_page_senses", Count, Less, Flash, "flash page senses of other tasks"),
     metric("traced_on_core_ns", Nanoseconds, Less, Events, "on core while tracing"),
+    metric("traced_others_load", Share, Neither, Events, "load by other programs while tracing, of one processor"),
     metric("traced_off_core_ns", Nanoseconds, Neither, Events, "off core while tracing"),
     metric("runnable_ns", Nanoseconds, Less, Events, "runnable, waiting for a core"),
     metric("switches", Count, Less, Events, "context switches"),

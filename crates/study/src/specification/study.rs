@@ -138,6 +138,8 @@ pub struct ClaimSpec {
     /// Whether the command fails (exit code 3) when it does not hold.
     #[serde(default)]
     pub required: bool,
+    /// The experiment whose cells need a quiet machine for this claim to be judged.
+    pub quiet: Option<Spanned<String>>,
 }
 
 /// How a claim's number is written.
@@ -255,6 +257,11 @@ impl Study {
         charts::frequencies(&at, &raw.frequency, &replays)?;
         figures::check(&at, &raw.figure, &experiments)?;
         for claim in &raw.claim {
+            if let Some(quiet) = claim.quiet.as_ref().filter(|q| experiments.iter().all(|e| e.name != *q.get_ref())) {
+                let names: Vec<&str> = experiments.iter().map(|e| e.name.as_str()).collect();
+                let error = Error::user(format!("no experiment is named `{}`", quiet.get_ref()));
+                return Err(at.error(quiet.span(), error.hint(format!("available: {}", names.join(", ")))));
+            }
             if claim.at_least.is_none() && claim.at_most.is_none() {
                 let error = Error::user(format!("claim `{}` has neither at_least nor at_most", claim.name));
                 return Err(at.error(claim.value.span(), error));

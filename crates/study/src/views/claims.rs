@@ -52,12 +52,18 @@ fn judge_one(store: &Store, study: &Study, claim: &ClaimSpec) -> Result<ClaimRes
         (None, Some(high)) => format!("at most {}", write(high)),
         (None, None) => String::new(),
     };
+    let quiet = claim.quiet.as_ref().map(|experiment| Quiet::of(store, experiment.get_ref())).transpose()?;
     let (verdict, detail) = match value {
         None => (Verdict::Unavailable, "the results it needs are not in this run".to_owned()),
         Some(v) => {
             let holds = claim.at_least.is_none_or(|low| v >= low) && claim.at_most.is_none_or(|high| v <= high);
-            let verdict = if holds { Verdict::Holds } else { Verdict::Fails };
-            (verdict, format!("{} is {}{bound}", write(v), if holds { "" } else { "not " }))
+            let verdict = match &quiet {
+                _ if holds => Verdict::Holds,
+                Some(quiet) if quiet.disturbed > 0 => Verdict::CannotTell,
+                _ => Verdict::Fails,
+            };
+            let found = quiet.map(|quiet| format!("; {}", quiet.words())).unwrap_or_default();
+            (verdict, format!("{} is {}{bound}{found}", write(v), if holds { "" } else { "not " }))
         }
     };
     Ok(ClaimResult {
@@ -72,6 +78,46 @@ fn judge_one(store: &Store, study: &Study, claim: &ClaimSpec) -> Result<ClaimRes
         query: query.clone(),
         required: claim.required,
     })
+}
+
+/// The part of one processor that other programs may use on a machine that counts as quiet.
+const QUIET: f64 = 0.1;
+
+/// How quiet the machine was while an experiment was measured.
+struct Quiet {
+    /// Cells of which it is known.
+    known: i64,
+    /// Those with more load by other programs than [`QUIET`].
+    disturbed: i64,
+    /// The largest load.
+    largest: Option<f64>,
+}
+
+impl Quiet {
+    fn of(store: &Store, experiment: &str) -> Result<Quiet> {
+        let sql = "SELECT count(*), count(*) FILTER (WHERE value > ?2), max(value) \
+                   FROM main.metric m JOIN cell c ON c.id = m.cell \
+                   WHERE c.experiment = ?1 AND m.name IN ('others_load', 'traced_others_load')";
+        let found =
+            |row: &rusqlite::Row<'_>| Ok(Quiet { known: row.get(0)?, disturbed: row.get(1)?, largest: row.get(2)? });
+        let none = || Quiet { known: 0, disturbed: 0, largest: None };
+        Ok(store.rows(sql, rusqlite::params![experiment, QUIET], found)?.pop().unwrap_or_else(none))
+    }
+
+    fn words(&self) -> String {
+        let percent = |load: f64| format!("{:.0} % of a processor", 100.0 * load);
+        let Some(largest) = self.largest.map(percent) else {
+            return "how quiet the machine was is not known".to_owned();
+        };
+        if self.disturbed == 0 {
+            return format!("the machine was quiet: other programs used at most {largest}");
+        }
+        let Quiet { known, disturbed, .. } = self;
+        let quiet = percent(QUIET);
+        format!(
+            "the machine was not quiet: in {disturbed} of {known} cells others used more than {quiet}, up to {largest}"
+        )
+    }
 }
 
 impl Unit {

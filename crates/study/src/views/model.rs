@@ -87,6 +87,8 @@ pub enum Verdict {
     Holds,
     /// They do not.
     Fails,
+    /// They do not, on a machine that was too busy to tell.
+    CannotTell,
     /// The results it needs are not there.
     Unavailable,
 }
@@ -97,6 +99,7 @@ impl Verdict {
         match self {
             Verdict::Holds => "holds",
             Verdict::Fails => "does not hold",
+            Verdict::CannotTell => "cannot tell",
             Verdict::Unavailable => "unavailable",
         }
     }

@@ -122,6 +122,10 @@ fn summary(store: &Store, model: &Model) -> Result<String> {
     }
     if !model.claims.is_empty() {
         text += &format!("; {} of {} claims hold", verdicts(Verdict::Holds), model.claims.len());
+        let unjudged = verdicts(Verdict::CannotTell);
+        if unjudged > 0 {
+            text += &format!(", {unjudged} cannot be judged");
+        }
         let unavailable = verdicts(Verdict::Unavailable);
         if unavailable > 0 {
             text += &format!(", {unavailable} unavailable");

@@ -112,6 +112,40 @@ fn a_claim_that_does_not_hold_says_why_and_a_modelled_one_that_it_is() {
 }
 
 #[test]
+fn on_a_busy_machine_a_claim_that_needs_a_quiet_one_cannot_be_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let study = |at_least: &str| {
+        let quiet = "[[claim]]\nname = \"measured\"\nquiet = \"e\"";
+        let text = STUDY.replace("[[claim]]\nname = \"measured\"", quiet);
+        Study::parse("s.toml", &text.replacen("at_least = 0.9", at_least, 1)).unwrap()
+    };
+    let load = |load: f64| {
+        let sql = "INSERT INTO main.metric VALUES (1, 'others_load', ?1) ON CONFLICT DO UPDATE SET value = ?1";
+        store.db.execute(sql, [load]).unwrap();
+    };
+    let judged = |at_least: &str| {
+        let claim = judge(&store, &study(at_least)).unwrap().remove(0);
+        (claim.verdict, claim.deviation.is_some(), claim.detail)
+    };
+    let (verdict, _, detail) = judged("at_least = 0.9");
+    assert!(verdict == Verdict::Fails && detail.ends_with("how quiet the machine was is not known"), "{detail}");
+    load(0.1);
+    let (verdict, why, detail) = judged("at_least = 0.9");
+    assert!(verdict == Verdict::Fails && why, "a quiet machine excuses nothing");
+    assert!(detail.ends_with("quiet: other programs used at most 10 % of a processor"), "{detail}");
+    load(1.4);
+    let (verdict, why, detail) = judged("at_least = 0.9");
+    assert!(verdict == Verdict::CannotTell && !why, "{verdict:?}");
+    assert!(detail.contains("in 1 of 1 cells") && detail.ends_with("up to 140 % of a processor"), "{detail}");
+    // What holds in spite of it holds.
+    assert_eq!(judged("at_least = 0.5").0, Verdict::Holds);
+    let error = Study::parse("s.toml", &study("at_least = 0.9").text.replace("quiet = \"e\"", "quiet = \"f\""));
+    let error = error.unwrap_err().chain();
+    assert!(error.contains("no experiment is named `f`") && error.contains("s.toml:"), "{error}");
+}
+
+#[test]
 fn three_seeds_have_a_range_and_one_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = results(folder.path());
