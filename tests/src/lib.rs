@@ -1,6 +1,7 @@
 //! What the whole-system tests share.
 
 pub mod command;
+pub mod handles;
 pub mod jffs2;
 pub mod mounted;
 pub mod network;

@@ -3,10 +3,10 @@
 use crate::cases;
 use crate::ground::*;
 use crate::groups::Case;
-use crate::system::{handle_of, open_handle};
 use pocketstone_testing::Need;
 use pocketstone_testing::wait::retry;
 use pocketstone_tests::command::copy_program;
+use pocketstone_tests::handles::{handle_of, open_handle};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};

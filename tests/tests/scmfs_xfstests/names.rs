@@ -5,6 +5,7 @@ use crate::ground::*;
 use crate::groups::Case;
 use crate::system;
 use pocketstone_testing::wait::LONG;
+use pocketstone_tests::handles;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -381,7 +382,7 @@ fn generic_477_handles_of_what_is_gone(g: &Ground) -> Done {
     let held = g.file("held", b"held")?;
     fs::write(g.at("moved"), b"moved")?;
     fs::write(g.at("gone"), b"gone")?;
-    let handle = |name: &str| system::handle_of(&g.at(name));
+    let handle = |name: &str| handles::handle_of(&g.at(name));
     let handles = match (handle("held"), handle("moved"), handle("gone")) {
         (Ok(held), Ok(moved), Ok(gone)) => [held, moved, gone],
         (Err(error), ..) => return Err(error.into()),
@@ -391,10 +392,10 @@ fn generic_477_handles_of_what_is_gone(g: &Ground) -> Done {
     fs::rename(g.at("moved"), g.at("new"))?;
     fs::remove_file(g.at("gone"))?;
     let mut text = String::new();
-    system::open_handle(&top, &handles[0], libc::O_RDONLY)?.read_to_string(&mut text)?;
-    system::open_handle(&top, &handles[1], libc::O_RDONLY)?.read_to_string(&mut text)?;
+    handles::open_handle(&top, &handles[0], libc::O_RDONLY)?.read_to_string(&mut text)?;
+    handles::open_handle(&top, &handles[1], libc::O_RDONLY)?.read_to_string(&mut text)?;
     assert_eq!(text, "heldmoved");
-    fails(system::open_handle(&top, &handles[2], libc::O_RDONLY), Errno::STALE);
+    fails(handles::open_handle(&top, &handles[2], libc::O_RDONLY), Errno::STALE);
     drop(held);
     Ok(())
 }

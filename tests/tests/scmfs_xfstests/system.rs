@@ -1,20 +1,14 @@
 //! Calls of the kernel that no crate of ours wraps, behind safe functions.
 
-use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::ptr;
 
 /// What a call of libc returned, as a result.
 fn result(returned: i64) -> io::Result<i64> {
     if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
-}
-
-fn c_string(path: &Path) -> io::Result<std::ffi::CString> {
-    Ok(std::ffi::CString::new(path.as_os_str().as_bytes())?)
 }
 
 /// Memory that the kernel shows a file in, or anonymous memory. Every access is a volatile one, for the
@@ -198,34 +192,6 @@ pub fn lease(file: impl AsFd, kind: Option<i32>) -> io::Result<i32> {
         None => unsafe { libc::fcntl(fd, libc::F_GETLEASE) },
     };
     result(done.into()).map(|kind| kind as i32)
-}
-
-/// What an inode can be opened by without a name.
-#[repr(C, align(8))]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Handle {
-    bytes: u32,
-    kind: i32,
-    data: [u8; 128],
-}
-
-/// The handle of a file.
-pub fn handle_of(path: &Path) -> io::Result<Handle> {
-    let (path, mut mount) = (c_string(path)?, 0i32);
-    let mut handle = Handle { bytes: 128, kind: 0, data: [0; 128] };
-    let (at, to) = (libc::AT_FDCWD, ptr::from_mut(&mut handle));
-    // SAFETY: the structure is laid out as the kernel's, with room for the bytes that it says.
-    result(unsafe { libc::syscall(libc::SYS_name_to_handle_at, at, path.as_ptr(), to, &mut mount, 0) })?;
-    Ok(handle)
-}
-
-/// Opens by a handle.
-pub fn open_handle(mount: impl AsFd, handle: &Handle, flags: i32) -> io::Result<File> {
-    let (mount, handle) = (mount.as_fd().as_raw_fd(), ptr::from_ref(handle));
-    // SAFETY: as above; the kernel only reads it.
-    let fd = result(unsafe { libc::syscall(libc::SYS_open_by_handle_at, mount, handle, flags) })?;
-    // SAFETY: the number is that of a file just opened, which nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) }.into())
 }
 
 /// An entry of a directory.

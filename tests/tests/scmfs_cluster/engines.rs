@@ -1,0 +1,45 @@
+//! The scripts of `tests/cluster`.
+
+use pocketstone_testing::{Need, Skip, or_skip, program, seed};
+use pocketstone_tests::command::{binary, run};
+use pocketstone_tests::project;
+use pocketstone_tests::suites::{command, tell};
+
+/// The script's words for what is missing.
+const SKIPPED: Option<i32> = Some(77);
+
+/// Runs a script on an engine, with these arguments after the common ones, to its good end.
+#[track_caller]
+fn runs(script: &str, engine: &str, more: &[&str]) -> Result<(), Skip> {
+    pocketstone_testing::fuse()?;
+    let python = program("python3", "python3")?;
+    program("ip", "iproute2")?;
+    let packages = project().join(".cache/cluster").join(engine);
+    if !packages.is_dir() {
+        return Err(Need::Programs.lacks(format_args!("there is no {engine}: scripts/cluster {engine}")));
+    }
+    let mut command = command(python);
+    command.arg(project().join("tests/cluster").join(script)).arg(packages).arg(binary().with_file_name("scmfs"));
+    let ran = run(command.args(more));
+    if ran.status == SKIPPED {
+        let why = ran.out.lines().find_map(|line| line.strip_prefix("skip: kernel: "));
+        return Err(Need::Kernel.lacks(why.unwrap_or_else(|| panic!("a skip that does not say why: {ran}"))));
+    }
+    tell(ran.ends_with(0).out.trim_end());
+    Ok(())
+}
+
+fn nfs(kills: u32) -> Result<(), Skip> {
+    runs("nfs.py", "nfs", &[&seed(1).to_string(), &kills.to_string()])
+}
+
+#[test]
+fn clients_of_nfs_go_on_after_the_server_of_the_volume_was_killed() {
+    or_skip!(nfs(2));
+}
+
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn clients_of_nfs_go_on_after_twenty_kills() {
+    or_skip!(nfs(20));
+}
