@@ -76,6 +76,26 @@ fn every_command_stands_in_a_block_that_says_so() {
     }
 }
 
+/// Rows of the page are written by a script: none may be missing, nor be of a claim that is no more.
+#[test]
+fn the_page_of_papers_has_every_claim_that_a_paper_makes() {
+    let page = fs::read_to_string(project().join("docs/reproduction.md")).expect("the page");
+    let studies = ["readahead", "saturation", "pocketdata", "delays", "governors", "scmfs"];
+    let mut wanted = Vec::new();
+    for study in studies {
+        let text = fs::read_to_string(project().join(format!("studies/{study}.toml"))).expect("a study");
+        let parsed: toml::Table = text.parse().expect("TOML");
+        let of_papers = parsed["claim"].as_array().expect("claims").iter().filter(|claim| claim.get("paper").is_some());
+        let name = |claim: &toml::Value| claim["name"].as_str().expect("a name").to_owned();
+        wanted.extend(of_papers.map(|claim| format!("| `{study} / {}` |", name(claim))));
+    }
+    assert!(wanted.len() > 100, "{}", wanted.len());
+    let has: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let missing: Vec<_> = wanted.iter().filter(|row| !has.iter().any(|line| line.starts_with(row.as_str()))).collect();
+    assert!(missing.is_empty(), "run scripts/reproduction > docs/reproduction.md: {missing:?}");
+    assert_eq!(has.len(), wanted.len(), "the page has rows of claims that are no more");
+}
+
 /// A checkout with what was built.
 fn checkout() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -4,8 +4,8 @@
 //! Two tables are known, by their first lines:
 //!
 //! - `workload,delay,governor,ENGINE_cpu_s,ENGINE_wall_s,...`: databases on a phone. Calibrated with the pinned runs
-//!   without delays, it predicts the runs under the phone's own governor with delays. All operations of a run
-//!   compute alike, and those that write share its I/O evenly; where none writes, all do.
+//!   without delays, it predicts the runs under the phone's own governor, without delays and with them. All operations
+//!   of a run compute alike, and those that write share its I/O evenly; where none writes, all do.
 //! - `cluster,n_cpus,policy,runtime_s,energy_uAh_fixed75s_window,energy_uAh_to_completion`: fixed work on processors
 //!   of a phone. Fitted to the rows of one processor ([`crate::fit::fixed_work`]), it predicts those of more.
 
@@ -161,7 +161,7 @@ fn databases(table: &Table<'_>, device: &Device, governor: &Spec) -> Result<Vec<
         }
     }
     let mut checks = Vec::new();
-    for run in runs.iter().filter(|r| !r.pinned && r.delay != Delay::None) {
+    for run in runs.iter().filter(|r| !r.pinned) {
         let like = |r: &&Run<'_>| (r.workload, r.engine) == (run.workload, run.engine);
         let reference = runs.iter().filter(like).find(|r| r.pinned && r.delay == Delay::None).ok_or_else(|| {
             table.error(1, format!("{} on {} has no pinned run without delays", run.workload, run.engine))

@@ -86,7 +86,7 @@ fn one_processor_of_the_pixel_2_predicts_two() {
 #[test]
 fn both_tables_are_predicted_as_well_as_aimed_at() {
     let tables = [
-        ("measured_msm8974.csv", "nexus-5", "ondemand-legacy", ["cpu_s", "wall_s"], 36, 0.15),
+        ("measured_msm8974.csv", "nexus-5", "ondemand-legacy", ["cpu_s", "wall_s"], 54, 0.15),
         ("pixel2_fixed_work.csv", "msm8998", "schedutil", ["runtime_s", "energy_uah"], 36, 0.10),
     ];
     for (file, device, governor, quantities, rows, aim) in tables {

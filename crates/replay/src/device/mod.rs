@@ -6,6 +6,7 @@ mod profile;
 mod raw;
 #[cfg(test)]
 mod tests;
+mod variant;
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -148,11 +149,14 @@ impl Device {
         profile::parse(name, text)
     }
 
-    /// Reads the profile `name`: a file's path that ends in `.toml`, or a name in `folder`.
+    /// Reads the profile `name`: a file's path that ends in `.toml`, or a name in `folder`. Times in braces behind it
+    /// are assumed instead of the profile's: `nexus-6{transition_stall_ns=2000000}`.
     ///
     /// # Errors
     /// `ErrorKind::User` if there is none of that name, or it is not understood.
     pub fn load(folder: &Path, name: &str) -> Result<Self> {
+        let whole = name;
+        let (name, assumed) = variant::split(whole)?;
         let path = match name.ends_with(".toml") {
             true => PathBuf::from(name),
             false => folder.join(format!("{name}.toml")),
@@ -163,8 +167,15 @@ impl Device {
                 .because(e)
                 .hint(format!("available devices: {names}"))
         })?;
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        stem += &whole[name.len()..];
+        let text = variant::assume(&text, &assumed)?;
         Self::parse(&stem, &text).user(|| format!("{} is not a device profile", path.display()))
+    }
+
+    /// The profile of a device, which is all of its name but the times that are assumed.
+    pub fn profile_of(name: &str) -> &str {
+        name.split_once('{').map_or(name, |(profile, _)| profile)
     }
 
     /// The highest frequency of the cluster that runs are replayed on, in kHz.

@@ -240,3 +240,29 @@ fn a_profile_that_is_cut_or_lacks_a_line_never_panics_and_has_a_cure() {
     }
     assert!(refused > GOOD.len() / 2);
 }
+
+#[test]
+fn a_device_may_have_assumed_times() {
+    let of = |name: &str| Device::load(&shipped(), name);
+    let (own, stalls) = (of("nexus-6").unwrap(), of("nexus-6{transition_stall_ns=2000000}").unwrap());
+    assert_eq!((own.clusters[0].transition_stall_ns, stalls.clusters[0].transition_stall_ns), (0, 2_000_000));
+    assert_eq!(stalls.name, "nexus-6{transition_stall_ns=2000000}");
+    // Nothing else differs but the text, by which replays of the two are told apart; and that is a profile, too.
+    let mut same = stalls.clone();
+    (same.name, same.text, same.sources) = (own.name.clone(), own.text.clone(), own.sources.clone());
+    same.clusters[0].transition_stall_ns = 0;
+    assert!(same == own);
+    assert!(stalls.text.contains("assumed: by who named the device") && stalls.text != own.text);
+    assert_eq!(Device::parse(&stalls.name, &stalls.text).unwrap(), stalls);
+    // Every cluster has them.
+    let both = of("msm8998{transition_latency_ns=7, transition_stall_ns=5}").unwrap();
+    assert!(both.clusters.len() > 1);
+    assert!(both.clusters.iter().all(|c| (c.transition_latency_ns, c.transition_stall_ns) == (7, 5)));
+    for wrong in ["nexus-6{", "nexus-6{transition_stall_ns}", "nexus-6{awake_mw=1}", "nexus-6{transition_stall_ns=-1}"]
+    {
+        let error = of(wrong).unwrap_err();
+        assert!(error.cure().unwrap().contains("transition_stall_ns"), "{wrong}: {error}");
+    }
+    assert!(of("nexus-7{transition_stall_ns=1}").unwrap_err().message().contains("nexus-7"));
+    assert_eq!(Device::profile_of("a{b=1}"), "a");
+}

@@ -72,7 +72,7 @@ pub(crate) fn loaded<'a>(
     for name in named {
         let kept = store.map(|s| s.fact(&fact(name.get_ref()))).transpose()?.flatten();
         let device = match kept {
-            Some(text) if !folder.join(format!("{}.toml", name.get_ref())).exists() => {
+            Some(text) if !folder.join(format!("{}.toml", Device::profile_of(name.get_ref()))).exists() => {
                 Device::parse(name.get_ref(), &text)
             }
             _ => Device::load(folder, name.get_ref()),
