@@ -1,4 +1,4 @@
-//! Texts of strace, job files of fio and files of calls: nothing panics, and what is read can be executed.
+//! Texts of strace and files of calls: nothing panics, and what is read can be executed.
 #![no_main]
 
 // The body is the tests', which replay this target's corpus.

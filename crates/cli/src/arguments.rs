@@ -223,7 +223,7 @@ pub struct ImportArguments {
 pub enum WorkloadCommand {
     /// Prepare one of the built-in workloads
     Make(MakeArguments),
-    /// Summarize a prepared workload, a published JSON file, or recorded calls (strace, fio, a file of calls)
+    /// Summarize a prepared workload, a published JSON file, or recorded calls (strace, a file of calls)
     Show {
         /// The file
         #[arg(value_name = "FILE")]

@@ -1,7 +1,9 @@
 //! The one executor of file operations: on every way to a volume, for every workload on files.
 
 mod archive;
+mod buffer;
 
+use self::buffer::Buffer;
 use crate::populate::c_name;
 use crate::tree::whole;
 use crate::{Engine, Touch, Tree};
@@ -23,7 +25,7 @@ pub struct Executor<'t, T: Tree + 't> {
     tree: &'t T,
     names: Arc<[CString]>,
     slots: Vec<Slot<'t, T>>,
-    buffer: Vec<u8>,
+    buffer: Buffer,
     written: u64,
     sync: bool,
     prefetched: Option<Prefetched>,
@@ -61,7 +63,8 @@ impl<'t, T: Tree> Executor<'t, T> {
         let population = workload.population(seed);
         let slots = names.iter().map(|_| Slot { open: None, map: None }).collect();
         // Touched now, so that the first request does not pay for the buffer's page faults.
-        let mut buffer = vec![0xa5; workload.request_bytes() as usize];
+        let direct = |o: &Operation| matches!(o, Operation::Open { purpose: Purpose::Direct, .. });
+        let mut buffer = Buffer::new(workload.request_bytes() as usize, workload.setup().iter().any(direct));
         Content::new(population.data, seed ^ 2).fill(&mut buffer);
         let sync = workload.sync_each();
         let (prefetched, filled_bytes) = (None, None);

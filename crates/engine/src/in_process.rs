@@ -85,7 +85,7 @@ impl<V: InProcess> Tree for VolumeTree<V> {
     fn open(&self, path: &CStr, purpose: Purpose) -> Result<VolumeFile<'_, V>> {
         match purpose {
             Purpose::New => self.create(path),
-            Purpose::Read | Purpose::Write | Purpose::Append => self.find(path),
+            Purpose::Read | Purpose::Write | Purpose::Append | Purpose::Direct => self.find(path),
         }
     }
 

@@ -40,15 +40,20 @@ impl Tree for KernelTree {
     }
 
     fn open(&self, path: &CStr, purpose: Purpose) -> Result<OwnedFd> {
-        self.open_with(
+        let opened = self.open_with(
             path,
             match purpose {
                 Purpose::Read => OFlags::RDONLY,
                 Purpose::Write => OFlags::RDWR,
                 Purpose::Append => OFlags::RDWR | OFlags::APPEND,
                 Purpose::New => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+                Purpose::Direct => OFlags::RDWR | OFlags::DIRECT,
             },
-        )
+        );
+        match purpose {
+            Purpose::Direct => opened.map_err(|e| e.hint("not every file system has O_DIRECT: use direct=0")),
+            _ => opened,
+        }
     }
 
     fn open_anew(&self, path: &CStr) -> Result<OwnedFd> {

@@ -319,7 +319,9 @@ impl AndroshSpec {
         let (file, bytes) = (0, self.request_bytes);
         let call = |offset| match purpose {
             Purpose::Read => Operation::Read { file, offset, bytes },
-            Purpose::Write | Purpose::Append | Purpose::New => Operation::Write { file, offset, bytes },
+            Purpose::Write | Purpose::Append | Purpose::New | Purpose::Direct => {
+                Operation::Write { file, offset, bytes }
+            }
         };
         let calls = offsets.into_iter().map(call);
         [Operation::Open { file, purpose }].into_iter().chain(calls).chain([Operation::Close { file }]).collect()

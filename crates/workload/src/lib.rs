@@ -3,8 +3,8 @@
 //!
 //! The same specification and seed give the same operations and the same file contents on every
 //! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`],
-//! [`lookup`], [`androsh`], [`filebench`], [`capacity`], [`calls`]; those on databases in [`database`]): its factors,
-//! what a point of a study makes of it, its files and its operations. [`table`] has a line for each.
+//! [`lookup`], [`androsh`], [`filebench`], [`capacity`], [`calls`], [`fio`]; those on databases in [`database`]): its
+//! factors, what a point of a study makes of it, its files and its operations. [`table`] has a line for each.
 
 pub mod androsh;
 pub mod app_start;
@@ -19,6 +19,7 @@ pub mod factors;
 pub mod filebench;
 pub mod files;
 pub mod fileset;
+pub mod fio;
 pub mod iozone;
 pub mod lookup;
 mod operation;
@@ -41,6 +42,7 @@ pub use content::{Content, Data, NewFile, filler_bytes};
 pub use definition::FileWorkload;
 pub use filebench::FilebenchSpec;
 pub use files::{FileOperation, FilesSpec, Sync};
+pub use fio::FioSpec;
 pub use iozone::{IozoneSpec, Pass, Passes};
 pub use lookup::{LookupSpec, NamesAre};
 pub use operation::{Operation, Prefetch, Purpose};

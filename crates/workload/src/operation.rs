@@ -38,6 +38,8 @@ words! {
         Append = "append",
         /// As `Write`, of a file that this makes.
         New = "new",
+        /// As `Write`, by the page cache where there is one.
+        Direct = "direct",
     }
 }
 

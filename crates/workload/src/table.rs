@@ -5,8 +5,8 @@ use crate::database::{DATABASE_FACTORS, Prepares};
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Impossible, Point};
 use crate::{
-    AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, CommandSpec, FilebenchSpec, FilesSpec, IozoneSpec, LookupSpec,
-    PostmarkSpec, ReadSpec,
+    AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, CommandSpec, FilebenchSpec, FilesSpec, FioSpec, IozoneSpec,
+    LookupSpec, PostmarkSpec, ReadSpec,
 };
 use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
 use pocketstone_core::words::Word;
@@ -86,6 +86,8 @@ workloads! {
     Capacity(CapacitySpec) = "capacity",
     /// An application's recorded calls.
     Calls(CallsSpec) = "calls",
+    /// The jobs of a job file of fio.
+    Fio(FioSpec) = "fio",
 }
 
 /// The factor that says which workload it is.
@@ -257,6 +259,9 @@ mod tests {
             }
             if name == CallsSpec::NAME {
                 point.insert("calls_file".into(), "calls".into());
+            }
+            if name == FioSpec::NAME {
+                point.insert("fio_file".into(), "jobs.fio".into());
             }
             // Nothing but defaults: a workload from a file needs one.
             let made = Workload::of_point(&point, 1, &mut crate::testing::Unprepared);

@@ -29,6 +29,10 @@ impl Prepares for Unprepared {
         Ok(format!("digest of {path}"))
     }
 
+    fn text(&mut self, _path: &str) -> Result<String> {
+        Ok("[job]\nsize=4k\n".into())
+    }
+
     fn calls(&mut self, path: &str, _selection: &Selection) -> Result<KeptCalls> {
         let calls = Calls { threads: 1, ..Calls::default() };
         Ok(KeptCalls { digest: format!("digest of {path}"), calls: calls.into() })

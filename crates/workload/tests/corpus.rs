@@ -1,4 +1,4 @@
-//! Replays the inputs of the fuzz targets `workload_trace`, `workload_text` and `recorded_calls`.
+//! Replays the inputs of the fuzz targets `workload_trace`, `workload_text`, `recorded_calls` and `fio_job`.
 
 mod support;
 
@@ -40,7 +40,27 @@ fn recorded_calls_in_the_corpus_can_be_executed() {
     }
 }
 
+#[test]
+fn job_files_in_the_corpus_are_followed_or_refused() {
+    let inputs = corpus("fio_job");
+    for kind in ["job-", "wrong-"] {
+        assert!(inputs.iter().any(|(name, _)| name.starts_with(kind)), "{kind}");
+    }
+    for (name, data) in inputs {
+        assert_eq!(support::fio_job(&data), name.starts_with("job-"), "{name}");
+    }
+}
+
 proptest! {
+    /// Lines of job files in any order are another job file, or none.
+    #[test]
+    fn lines_of_job_files_in_any_order_are_followed_or_refused(chosen in vec(0usize..200, 0..30)) {
+        let texts = corpus("fio_job");
+        let lines: Vec<&[u8]> =
+            texts.iter().flat_map(|(_, data)| data.split_inclusive(|byte| *byte == b'\n')).collect();
+        support::fio_job(&chosen.iter().flat_map(|line| lines[line % lines.len()].to_vec()).collect::<Vec<u8>>());
+    }
+
     /// Lines lost, said twice and in another order are another recording, which can be executed, too.
     #[test]
     fn lines_of_recordings_in_any_order_can_be_executed(chosen in vec((0usize..400, 0usize..4), 0..60)) {

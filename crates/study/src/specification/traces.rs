@@ -187,6 +187,12 @@ impl Prepares for Traces {
         Ok(digest)
     }
 
+    fn text(&mut self, path: &str) -> Result<String> {
+        let path = self.base.join(path);
+        let text = fs::read_to_string(&path).user(|| format!("cannot read {}", path.display()));
+        text.map_err(|e| e.hint("paths in a study are relative to the study's folder, and name texts"))
+    }
+
     fn calls(&mut self, path: &str, selection: &Selection) -> Result<KeptCalls> {
         let key = (self.base.join(path), selection.clone());
         if let Some(kept) = self.recorded.get(&key) {

@@ -124,7 +124,8 @@ fn label(study: &Study, spec: &FigureSpec, metric: &Metric) -> String {
     let calls = match workload {
         None | Some("read") => "read()",
         Some(
-            "files" | "postmark" | "app-start" | "iozone" | "lookup" | "androsh" | "filebench" | "capacity" | "calls",
+            "files" | "postmark" | "app-start" | "iozone" | "lookup" | "androsh" | "filebench" | "capacity" | "calls"
+            | "fio",
         ) => "a request",
         Some(_) => "an operation",
     };

@@ -31,10 +31,8 @@ words! {
     }
 }
 
-const CALLS_FILE: Factor<Text> = Factor::new(
-    "calls_file",
-    "the recorded calls: a text of strace, an fio job file or a file of calls, relative to the study",
-);
+const CALLS_FILE: Factor<Text> =
+    Factor::new("calls_file", "the recorded calls: a text of strace or a file of calls, relative to the study");
 const CALLS_BELOW: Factor<Text> =
     Factor::new("calls_below", "only files below this folder are replayed; default: all but those of the system")
         .default("");
@@ -136,7 +134,7 @@ pub fn read(file: &[u8], name: &str, selection: &Selection) -> Result<Calls> {
     let text = std::str::from_utf8(file).map_err(|e| {
         Error::user(format!("{name} is no text"))
             .because(e)
-            .hint("calls_file is a text of `strace -f -T`, an fio job file, or a file of calls")
+            .hint("calls_file is a text of `strace -f -T` or a file of calls; job files of fio are the workload `fio`")
     })?;
     if !text.starts_with(text::HEAD) {
         return strace::calls(text, name, selection);

@@ -21,6 +21,12 @@ pub trait Prepares {
     /// `ErrorKind::User` if there is no such folder or file, it cannot be read, or the archive cannot be stored.
     fn files(&mut self, path: &str) -> Result<String>;
 
+    /// Reads a text that a study names.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if there is no such file, or it is no text.
+    fn text(&mut self, path: &str) -> Result<String>;
+
     /// Reads recorded calls and keeps them, unless that is done.
     ///
     /// # Errors

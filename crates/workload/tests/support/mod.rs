@@ -2,7 +2,7 @@
 
 use pocketstone_workload::calls::{self, Selection, read};
 use pocketstone_workload::database::{Trace, from_file, from_published, from_sql_log, to_published};
-use pocketstone_workload::{Operation, Purpose};
+use pocketstone_workload::{Data, FileWorkload, FioSpec, Operation, Purpose};
 use sha2::{Digest, Sha256};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -85,6 +85,40 @@ pub fn calls(data: &[u8]) -> bool {
                 sizes.insert(names[to as usize].clone(), moved);
             }
             _ => {}
+        }
+    }
+    true
+}
+
+/// A job file of fio: what is accepted can be begun, and its first requests are inside its files. Returns whether it
+/// was accepted.
+pub fn fio_job(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else { return false };
+    let Ok(spec) = FioSpec::read(text, "fuzz", "", Data::Random) else { return false };
+    spec.check().expect("what is accepted is valid");
+    let names = spec.names(1);
+    let mut sizes: HashMap<u32, u64> =
+        (0..).zip(spec.population(1).list()).map(|(number, file)| (number, file.bytes)).collect();
+    for operation in spec.setup() {
+        match operation {
+            Operation::Truncate { file, bytes } => _ = sizes.insert(file, bytes),
+            Operation::Open { file, .. } => assert!((file as usize) < names.len()),
+            other => panic!("{other:?} does not set up a job"),
+        }
+    }
+    // A job may have as many blocks as fit its number; the first random request needs them all.
+    if spec.jobs.iter().any(|job| job.file_bytes / job.block_bytes * job.files.len() as u64 > 1 << 20) {
+        return true;
+    }
+    for operation in spec.operations(1).take(10_000) {
+        match operation {
+            Operation::Read { file, offset, bytes } | Operation::Write { file, offset, bytes } => {
+                assert!(bytes > 0 && offset + bytes <= sizes[&file], "it is inside its file");
+            }
+            Operation::Sync { file } | Operation::SyncData { file } => assert!(sizes.contains_key(&file)),
+            Operation::Turn { thread } => assert!(thread < spec.threads()),
+            Operation::Pause { .. } => {}
+            other => panic!("{other:?} is none of fio's"),
         }
     }
     true

@@ -1,0 +1,294 @@
+//! A job: what its options say, checked.
+
+use super::sections::{Given, Section};
+use super::values::{bytes, duration_ns, flag, number, path, unknown};
+use pocketstone_core::{Result, words};
+use serde::{Deserialize, Serialize};
+
+/// Most clones of a job, and most threads of a file: what the lab's boards run.
+pub(super) const MOST_THREADS: u64 = 64;
+
+/// Most files of a job.
+const MOST_FILES: u64 = 512;
+
+words! {
+    /// What a job does to its files.
+    Mode {
+        /// Reads in order.
+        Read = "read",
+        /// Writes in order.
+        Write = "write",
+        /// Reads at random places.
+        RandRead = "randread",
+        /// Writes at random places.
+        RandWrite = "randwrite",
+        /// Reads and writes, each in order.
+        ReadWrite = "rw",
+        /// Reads and writes at random places.
+        RandRw = "randrw",
+    }
+}
+
+impl Mode {
+    /// Whether it reads.
+    pub fn reads(self) -> bool {
+        !matches!(self, Mode::Write | Mode::RandWrite)
+    }
+
+    /// Whether it writes.
+    pub fn writes(self) -> bool {
+        !matches!(self, Mode::Read | Mode::RandRead)
+    }
+
+    /// Whether places are random.
+    pub fn random(self) -> bool {
+        matches!(self, Mode::RandRead | Mode::RandWrite | Mode::RandRw)
+    }
+}
+
+/// One thread's work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The job's name, and which of its clones this is.
+    pub name: String,
+    /// What it does.
+    pub mode: Mode,
+    /// Bytes of a request.
+    pub block_bytes: u64,
+    /// Its files' names.
+    pub files: Vec<String>,
+    /// Size of each of them.
+    pub file_bytes: u64,
+    /// Requests of a pass.
+    pub requests: u64,
+    /// Passes.
+    pub loops: u64,
+    /// Of 100 requests of a mixed job, how many read.
+    pub read_percent: u64,
+    /// Writes between two fsync(); 0: none.
+    pub fsync: u64,
+    /// Writes between two fdatasync(); 0: none.
+    pub fdatasync: u64,
+    /// Whether a pass ends with fsync().
+    pub end_fsync: bool,
+    /// Whether requests pass by the page cache.
+    pub direct: bool,
+    /// Whether the page cache has nothing of its files at the start.
+    pub invalidate: bool,
+    /// Whether its files have their contents before it.
+    pub laid_out: bool,
+    /// Whether a place can come again before all others have.
+    pub repeats: bool,
+    /// Pause after so many requests.
+    pub think_requests: u64,
+    /// The pause.
+    pub think_ns: u64,
+    /// The seed of its random numbers; `None`: the cell's.
+    pub seed: Option<u64>,
+    /// Whether it begins after those before it.
+    pub after: bool,
+}
+
+/// What options say, before it is put together.
+#[derive(Default)]
+struct Said {
+    mode: Option<Mode>,
+    block: Option<u64>,
+    size: Option<(u64, Given)>,
+    file_size: Option<(u64, Given)>,
+    io_size: Option<(u64, Given)>,
+    number_ios: Option<u64>,
+    clones: Option<u64>,
+    files: Option<u64>,
+    file_names: Option<Given>,
+    directory: String,
+    engine_depth: (Option<Given>, Option<Given>),
+    loops: Option<u64>,
+    read_percent: Option<u64>,
+    fsync: u64,
+    fdatasync: u64,
+    end_fsync: bool,
+    direct: bool,
+    cached: Option<bool>,
+    overwrite: bool,
+    repeats: bool,
+    think: (u64, Option<u64>),
+    seed: Option<u64>,
+    after: bool,
+}
+
+impl Said {
+    fn hear(&mut self, given: &Given) -> Result<()> {
+        match given.name.as_str() {
+            "rw" | "readwrite" => self.mode = Some(mode(given)?),
+            "bs" | "blocksize" => self.block = Some(block(given)?),
+            "size" => self.size = Some((bytes(given)?, given.clone())),
+            "filesize" => self.file_size = Some((bytes(given)?, given.clone())),
+            "io_size" | "io_limit" => self.io_size = Some((bytes(given)?, given.clone())),
+            "number_ios" => self.number_ios = Some(number(given, 1, u64::from(u32::MAX))?),
+            "numjobs" => self.clones = Some(number(given, 1, MOST_THREADS)?),
+            "nrfiles" => self.files = Some(number(given, 1, MOST_FILES)?),
+            "filename" => self.file_names = Some(given.clone()),
+            "directory" => self.directory = path(given, &given.value)?,
+            "ioengine" => self.engine_depth.0 = Some(given.clone()),
+            "iodepth" => {
+                number(given, 1, 1 << 20)?;
+                self.engine_depth.1 = Some(given.clone());
+            }
+            "loops" => self.loops = Some(number(given, 1, 1 << 20)?),
+            "rwmixread" => self.read_percent = Some(number(given, 0, 100)?),
+            "rwmixwrite" => self.read_percent = Some(100 - number(given, 0, 100)?),
+            "fsync" => self.fsync = number(given, 0, u64::from(u32::MAX))?,
+            "fdatasync" => self.fdatasync = number(given, 0, u64::from(u32::MAX))?,
+            "end_fsync" => self.end_fsync = flag(given)?,
+            "direct" => self.direct = flag(given)?,
+            "buffered" => self.direct = !flag(given)?,
+            "invalidate" => self.cached = Some(!flag(given)?),
+            "overwrite" => self.overwrite = flag(given)?,
+            "norandommap" => self.repeats = flag(given)?,
+            "thinktime" => self.think.0 = duration_ns(given)?,
+            "thinktime_blocks" => self.think.1 = Some(number(given, 1, u64::from(u32::MAX))?),
+            "randseed" => self.seed = Some(number(given, 0, u64::MAX)?),
+            "stonewall" | "wait_for_previous" => self.after = flag(given)?,
+            "file_service_type" => match given.value.as_str() {
+                "roundrobin" => {}
+                _ => return Err(given.wrong("files take turns").hint("leave it out, or say roundrobin")),
+            },
+            "fallocate" => match given.value.as_str() {
+                "none" | "native" | "0" => {}
+                _ => return Err(given.wrong("the lab does not reserve space").hint("say fallocate=none")),
+            },
+            // What is reported, and what is the same for every workload of the lab.
+            "group_reporting" | "new_group" | "thread" | "description" | "clat_percentiles" | "lat_percentiles"
+            | "percentile_list" | "disk_util" | "log_avg_msec" | "write_bw_log" | "write_lat_log"
+            | "write_iops_log" | "randrepeat" | "refill_buffers" | "scramble_buffers" | "unlink" => {}
+            _ => return Err(unknown(given)),
+        }
+        Ok(())
+    }
+}
+
+fn mode(given: &Given) -> Result<Mode> {
+    use pocketstone_core::words::Word;
+    let word = if given.value == "readwrite" { "rw" } else { &given.value };
+    Mode::of_word(word).ok_or_else(|| {
+        let known = "read, write, randread, randwrite, rw or randrw";
+        given.wrong("the lab does not know this kind of requests").hint(format!("use {known}"))
+    })
+}
+
+/// fio's sizes of reads, writes and trims; the lab has one for all.
+fn block(given: &Given) -> Result<u64> {
+    let of = |part: &str| bytes(&Given { value: part.trim().to_owned(), ..given.clone() });
+    let parts = given.value.split(',').map(of).collect::<Result<Vec<u64>>>()?;
+    match parts[..] {
+        [first, ..] if parts.len() <= 3 && parts.iter().all(|part| *part == first) => match first {
+            1..=0x4000_0000 => Ok(first),
+            _ => Err(given.wrong("a request has from 1 byte to 1 GiB").hint("use a smaller bs")),
+        },
+        _ => Err(given.wrong("reads and writes have one size").hint("write bs=4k, or two jobs with different sizes")),
+    }
+}
+
+impl Job {
+    /// The jobs of a section: as many as it has clones.
+    pub(super) fn of_section(section: &Section) -> Result<Vec<Job>> {
+        let mut said = Said::default();
+        section.options.iter().try_for_each(|given| said.hear(given))?;
+        depth(&said)?;
+        let missing = |what: &str, hint: &str| {
+            pocketstone_core::Error::user(format!("{}: the job [{}] has no {what}", section.at, section.name))
+                .hint(hint.to_owned())
+        };
+        let mode = said.mode.unwrap_or(Mode::Read);
+        let block_bytes = said.block.unwrap_or(4096);
+        let named: Option<Vec<String>> = match &said.file_names {
+            Some(given) => Some(given.value.split(':').map(|name| path(given, name)).collect::<Result<_>>()?),
+            None => None,
+        };
+        if let (Some(given), Some(_)) = (&said.file_names, named.iter().flatten().find(|name| name.is_empty())) {
+            return Err(given.wrong("a file has no name").hint("names stand between colons, as a:b"));
+        }
+        let files = named.as_ref().map_or(said.files.unwrap_or(1), |names| names.len() as u64);
+        if let (Some(given), Some(asked)) = (&said.file_names, said.files.filter(|asked| *asked != files)) {
+            let why = format!("nrfiles={asked} asks for another number of files");
+            return Err(given.wrong(why).hint("leave nrfiles out where files have names"));
+        }
+        let (file_bytes, given) = match (&said.file_size, &said.size) {
+            (Some((each, given)), None) => (*each, given),
+            (None, Some((all, given))) => (all / files, given),
+            (Some((each, _)), Some((all, given))) if each.checked_mul(files) == Some(*all) => (*each, given),
+            (Some(_), Some((_, given))) => {
+                return Err(given.wrong("filesize asks for another size").hint("use one of size and filesize"));
+            }
+            (None, None) => return Err(missing("size", "say size=16m")),
+        };
+        if file_bytes < block_bytes {
+            let why = format!("a file of {file_bytes} bytes has no room for a request of {block_bytes}");
+            return Err(given.wrong(why).hint("use a larger size, a smaller bs, or fewer files"));
+        }
+        let mut requests = (file_bytes / block_bytes).saturating_mul(files);
+        if let Some((all, given)) = &said.io_size {
+            if *all == 0 || all % block_bytes != 0 {
+                let why = format!("it is no multiple of a request's {block_bytes} bytes");
+                return Err(given.wrong(why).hint("use a multiple of bs"));
+            }
+            requests = all / block_bytes;
+        }
+        requests = requests.min(said.number_ios.unwrap_or(u64::MAX));
+        let loops = said.loops.unwrap_or(1);
+        if requests.saturating_mul(loops) > u64::from(u32::MAX) {
+            let why = format!("{loops} times {requests} requests are too many");
+            return Err(given.wrong(why).hint("use fewer loops, a smaller size, or number_ios"));
+        }
+        if section.name.contains('/') {
+            return Err(missing("name of a file", "leave `/` out of its name"));
+        }
+        let folder = if said.directory.is_empty() { String::new() } else { format!("{}/", said.directory) };
+        let clones = said.clones.unwrap_or(1);
+        let job = |clone: u64| Job {
+            name: format!("{}.{clone}", section.name),
+            mode,
+            block_bytes,
+            files: match &named {
+                Some(names) => names.iter().map(|name| format!("{folder}{name}")).collect(),
+                None => (0..files).map(|file| format!("{folder}{}.{clone}.{file}", section.name)).collect(),
+            },
+            file_bytes,
+            requests,
+            loops,
+            read_percent: said.read_percent.unwrap_or(50),
+            fsync: said.fsync,
+            fdatasync: said.fdatasync,
+            end_fsync: said.end_fsync,
+            direct: said.direct,
+            invalidate: !said.cached.unwrap_or(false),
+            laid_out: mode.reads() || said.overwrite,
+            repeats: said.repeats,
+            think_requests: said.think.1.unwrap_or(1),
+            think_ns: said.think.0,
+            seed: said.seed,
+            after: said.after && clone == 0,
+        };
+        Ok((0..clones).map(job).collect())
+    }
+}
+
+/// A thread of the lab has one request at a time: so have fio's engines that call the kernel and wait, whatever
+/// `iodepth` says, and the others with `iodepth=1`.
+fn depth(said: &Said) -> Result<()> {
+    let (Some(engine), depth) = (&said.engine_depth.0, &said.engine_depth.1) else { return Ok(()) };
+    match engine.value.as_str() {
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(()),
+        "libaio" | "io_uring" | "posixaio" => match depth {
+            Some(depth) if depth.value != "1" => {
+                let why =
+                    format!("with ioengine={} a thread has several requests at once; the lab's have one", engine.value);
+                Err(depth.wrong(why).hint("say iodepth=1, and numjobs for what is done at once"))
+            }
+            _ => Ok(()),
+        },
+        _ => Err(engine.wrong("the lab does not know this engine").hint("use psync")),
+    }
+}

@@ -1,0 +1,197 @@
+//! The `fio` workload: what a job file of fio says, done by the lab on any volume.
+//!
+//! [`sections`] reads the text, [`values`] fio's units, [`job`] what the options of a section say, and [`stream`]
+//! makes the requests. An option that the lab cannot follow is refused by its name, with the line: a job file that is
+//! accepted is followed whole. The options are listed in docs/studies.md.
+
+mod job;
+mod sections;
+mod stream;
+mod values;
+
+pub use self::job::{Job, Mode};
+use crate::content::NewFile;
+use crate::database::Prepares;
+use crate::definition::{Defined, FileWorkload};
+use crate::factor::{AnyFactor, Factor, Impossible, Point, Text, blame};
+use crate::factors::DATA;
+use crate::population::{Caches, Population, Sizes};
+use crate::{Data, Operation, Purpose};
+use pocketstone_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const FIO_FILE: Factor<Text> = Factor::new("fio_file", "the job file of fio, relative to the study");
+const FIO_OPTIONS: Factor<Text> =
+    Factor::new("fio_options", "further options of all jobs, separated by blanks: they replace the file's").default("");
+
+/// Files that a workload can have open at once: below the 1024 that a process has by default.
+const MOST_OPEN_FILES: usize = 512;
+
+/// The `fio` workload: the jobs of a job file, each a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FioSpec {
+    /// The jobs: all at once, or, where they wait for each other, one after the other.
+    pub jobs: Vec<Job>,
+    /// What is in the files, and what is written.
+    pub data: Data,
+}
+
+/// A file that jobs share by its name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Made {
+    bytes: u64,
+    laid_out: bool,
+    direct: bool,
+}
+
+impl FioSpec {
+    /// Reads a job file whose name is `name`; `further` options replace those of all its jobs.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` with the line and the option that is not understood, or cannot be followed.
+    pub fn read(text: &str, name: &str, further: &str, data: Data) -> Result<FioSpec> {
+        let mut jobs: Vec<Job> = Vec::new();
+        let sections = sections::sections(text, name, further)?;
+        for section in &sections {
+            let before = jobs.len();
+            jobs.extend(Job::of_section(section)?);
+            if jobs.len() > job::MOST_THREADS as usize {
+                let error =
+                    Error::user(format!("{}: with [{}] there are {} jobs", section.at, section.name, jobs.len()));
+                return Err(error.hint(format!("have at most {} jobs, clones included", job::MOST_THREADS)));
+            }
+            let waits = jobs.iter().skip(1).any(|job| job.after);
+            if waits && !(jobs.len() == before + 1 && jobs.iter().skip(1).all(|job| job.after)) {
+                let what =
+                    format!("{}: [{}] is one of several jobs at once, and others wait", section.at, section.name);
+                return Err(Error::user(what)
+                    .hint("give all jobs but the first `stonewall` and numjobs=1, or each group its own job file"));
+            }
+        }
+        let spec = FioSpec { jobs, data };
+        spec.check()?;
+        Ok(spec)
+    }
+
+    /// Whether one thread does the jobs in turn.
+    fn in_turn(&self) -> bool {
+        self.jobs.iter().skip(1).any(|job| job.after)
+    }
+
+    fn files(&self) -> BTreeMap<&str, Made> {
+        let mut files: BTreeMap<&str, Made> = BTreeMap::new();
+        for job in &self.jobs {
+            for name in &job.files {
+                let made = files.entry(name).or_default();
+                made.bytes = made.bytes.max(job.file_bytes);
+                made.laid_out |= job.laid_out;
+                made.direct |= job.direct;
+            }
+        }
+        files
+    }
+
+    /// The numbers of a job's files.
+    fn numbers(&self, job: &Job) -> Vec<u32> {
+        let files: Vec<&str> = self.files().into_keys().collect();
+        job.files.iter().filter_map(|name| files.binary_search(&name.as_str()).ok()).map(|n| n as u32).collect()
+    }
+}
+
+impl Defined for FioSpec {
+    const NAME: &'static str = "fio";
+    const ABOUT: &'static str = "the jobs of a job file of fio";
+    const FACTORS: &'static [AnyFactor] = &[FIO_FILE.any(), FIO_OPTIONS.any(), DATA.any()];
+
+    fn of_point(point: &Point, prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
+        let name = point.of(&FIO_FILE)?;
+        let text = prepares.text(&name).map_err(blame(FIO_FILE.name()))?;
+        let read = FioSpec::read(&text, &name, &point.of(&FIO_OPTIONS)?, point.of(&DATA)?);
+        read.map_err(blame(FIO_FILE.name()))
+    }
+}
+
+impl FileWorkload for FioSpec {
+    fn check(&self) -> Result<()> {
+        let files = self.files();
+        let open = files.len() * self.threads() as usize;
+        if open > MOST_OPEN_FILES {
+            return Err(Error::user(format!("{open} files are more than can be open at once"))
+                .hint(format!("files times jobs must be at most {MOST_OPEN_FILES}")));
+        }
+        for job in &self.jobs {
+            if let Some(name) = job.files.iter().find(|name| files[name.as_str()].direct != job.direct) {
+                return Err(Error::user(format!("the file {name} is opened with and without direct=1"))
+                    .hint("give the jobs different files, or the same `direct`"));
+            }
+            if job.direct && job.block_bytes % 512 != 0 {
+                let what = format!("direct requests of {} bytes are none of whole sectors", job.block_bytes);
+                return Err(Error::user(what).hint("use a bs that is a multiple of 512 with direct=1"));
+            }
+        }
+        let inside =
+            |name: &str| files.keys().any(|other| other.strip_prefix(name).is_some_and(|r| r.starts_with('/')));
+        match files.keys().find(|name| inside(name)) {
+            Some(name) => Err(Error::user(format!("{name} is a file of one job and a folder of another"))
+                .hint("change filename or directory")),
+            None => Ok(()),
+        }
+    }
+
+    fn population(&self, seed: u64) -> Population {
+        let there = |made: &Made| if made.laid_out { made.bytes } else { 0 };
+        let files = self.files().into_iter();
+        let list: Vec<_> = files.map(|(name, made)| NewFile { name: name.to_owned(), bytes: there(&made) }).collect();
+        // What passes by the page cache is not read to warm it.
+        let cold = self.jobs.iter().any(|job| job.invalidate || job.direct);
+        Population {
+            files: list.len() as u64,
+            file_bytes: list.iter().map(|file| file.bytes).max().unwrap_or(0),
+            data: self.data,
+            seed,
+            sizes: Sizes::Listed { list },
+            caches: if cold { Caches::ColdPages } else { Caches::Warm },
+        }
+    }
+
+    /// As fio does before its clock starts: files are open, and those that are only written have their size already,
+    /// without a block.
+    fn setup(&self) -> Vec<Operation> {
+        let files = self.files().into_values().zip(0..);
+        let open = files.flat_map(|(made, file)| {
+            let purpose = if made.direct { Purpose::Direct } else { Purpose::Write };
+            let sized = (!made.laid_out).then_some(Operation::Truncate { file, bytes: made.bytes });
+            [Some(Operation::Open { file, purpose }), sized]
+        });
+        open.flatten().collect()
+    }
+
+    fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {
+        let of_job = |(number, job): (usize, &Job)| {
+            stream::operations(job, self.numbers(job), seed, &format!("fio {number} {}", job.name))
+        };
+        let streams: Vec<_> = self.jobs.iter().enumerate().map(of_job).collect();
+        if self.threads() == 1 {
+            return Box::new(streams.into_iter().flatten());
+        }
+        let of_thread = |(thread, stream)| std::iter::once(Operation::Turn { thread }).chain(stream);
+        Box::new((0..).zip(streams).flat_map(of_thread))
+    }
+
+    fn request_bytes(&self) -> u64 {
+        self.jobs.iter().map(|job| job.block_bytes).max().unwrap_or(1)
+    }
+
+    fn writes(&self) -> bool {
+        self.jobs.iter().any(|job| job.mode.writes())
+    }
+
+    fn threads(&self) -> u32 {
+        if self.in_turn() { 1 } else { self.jobs.len() as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests;
