@@ -249,7 +249,7 @@ pub enum WorkloadCommand {
 /// Arguments of `workload make`.
 #[derive(Debug, Args)]
 pub struct MakeArguments {
-    /// ycsb-a to ycsb-f, pocketdata-a to pocketdata-f, contacts, null
+    /// ycsb-a to ycsb-f, pocketdata-a to pocketdata-f, pocketdata-ia to pocketdata-ic, contacts, null
     #[arg(value_name = "NAME", value_parser = parse_workload)]
     pub workload: DatabaseWorkload,
     /// Seed
@@ -280,10 +280,10 @@ pub struct MakeArguments {
 
 fn parse_workload(text: &str) -> Result<DatabaseWorkload, String> {
     let word = serde_json::Value::String(text.to_owned());
-    serde_json::from_value(word)
-        .ok()
-        .filter(|w| *w != DatabaseWorkload::File)
-        .ok_or_else(|| "workloads: ycsb-a to ycsb-f, pocketdata-a to pocketdata-f, contacts, null".to_owned())
+    serde_json::from_value(word).ok().filter(|w| *w != DatabaseWorkload::File).ok_or_else(|| {
+        "workloads: ycsb-a to ycsb-f, pocketdata-a to pocketdata-f, pocketdata-ia to pocketdata-ic, contacts, null"
+            .to_owned()
+    })
 }
 
 /// Arguments of `export`.

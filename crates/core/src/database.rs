@@ -152,6 +152,12 @@ words! {
         PocketdataE = "pocketdata-e",
         /// YCSB F on it.
         PocketdataF = "pocketdata-f",
+        /// 41% scans, 42% conditions on integers without an index, 9% updates, 8% inserts, on it.
+        PocketdataIa = "pocketdata-ia",
+        /// The same with narrow ranges of a decimal.
+        PocketdataIb = "pocketdata-ib",
+        /// The same with wider ranges of two.
+        PocketdataIc = "pocketdata-ic",
         /// Look-ups by number in a table of contacts (the read-ahead paper's SQLite workload).
         Contacts = "contacts",
         /// A prepared workload or a published JSON file.

@@ -2,9 +2,10 @@
 //! server what is appended by one word that both change. All orders in which steps can happen are gone through; then
 //! rules are broken one by one, to see that each is needed and that the model notices.
 //!
-//! **The word** holds the size, whether the lease is valid and which one it is, and whether an append is under way. A client makes it busy,
-//! stores behind the size if it still has the lease once it knows where that is, and replaces it by one with the new size, if it is still what it was. The server takes a
-//! lease back by taking the word: what has been settled counts, what has not is the kernel's to do.
+//! **The word** holds the size, whether the lease is valid and which one it is, and whether an append is under way. A
+//! client makes it busy, stores behind the size if it still has the lease once it knows where that is, and replaces it
+//! by one with the new size, if it is still what it was. The server takes a lease back by taking the word: what has
+//! been settled counts, what has not is the kernel's to do.
 //!
 //! **Nobody waits.** Whoever was busy may go on storing behind the end, for who knows how long. So the file does not go
 //! on growing in that page: it gets another one, and the old one is free once the store has ended.

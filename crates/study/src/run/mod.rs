@@ -116,7 +116,7 @@ pub fn select_cells(
     Ok((cells, left_out))
 }
 
-/// Leaves out what an engine cannot run, whatever the board: settings that it does not have, and workloads of files.
+/// Leaves out what an engine cannot run, whatever the board: settings that it does not have, and workloads.
 fn leave_out_what_cannot_run(cells: &mut Vec<Cell>, left_out: &mut BTreeSet<LeftOut>, traces: &Traces) {
     // Each pair is looked at once: a workload's file is read for it.
     let mut configured = BTreeMap::new();
@@ -128,10 +128,11 @@ fn leave_out_what_cannot_run(cells: &mut Vec<Cell>, left_out: &mut BTreeSet<Left
         let refused = *configured.entry((name, settings)).or_insert_with(|| {
             lacks(left_out, &format!("some cells with {name}"), accepts(spec.engine, &spec.configuration))
         });
-        let file = spec.recipe.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
-        let what = format!("cells with {name} and {file}");
+        let file = spec.recipe.file.as_ref().map(|file| file.display().to_string());
+        let workload = file.unwrap_or_else(|| spec.recipe.workload.name().to_owned());
+        let what = format!("cells with {name} and {workload}");
         let unable = *prepared
-            .entry((name, file))
+            .entry((name, workload))
             .or_insert_with(|| lacks(left_out, &what, traces.runs(spec.engine, &spec.recipe)));
         !refused && !unable
     });

@@ -63,13 +63,19 @@ impl Traces {
         Ok(())
     }
 
-    /// Refuses a workload of a file that an engine cannot run. Those that the lab makes run on every engine.
+    /// Refuses a workload that an engine cannot run: one of a file, or one whose conditions are SQL's. All others run
+    /// on every engine.
     ///
     /// # Errors
     /// `ErrorKind::User`, which says what of the workload it is, or if the file cannot be read.
     pub fn runs(&self, engine: DatabaseEngine, recipe: &Recipe) -> Result<()> {
         match recipe.workload {
             DatabaseWorkload::File => pocketstone_engine::database::runs(engine, &self.make(recipe, 0)?),
+            DatabaseWorkload::PocketdataIa | DatabaseWorkload::PocketdataIb | DatabaseWorkload::PocketdataIc => {
+                // Its first operations have all of its kinds.
+                let few = Recipe { records: 1, operations: 100, ..recipe.clone() };
+                pocketstone_engine::database::runs(engine, &prepare(&few, 0)?)
+            }
             _ => Ok(()),
         }
     }

@@ -1,5 +1,6 @@
 //! Database workloads: prepared, seeded, the same bytes everywhere.
 
+mod analysis;
 mod contacts;
 mod delays;
 mod distribution;

@@ -7,14 +7,15 @@ use pocketstone_core::Result;
 use pocketstone_core::database::Recipe;
 use pocketstone_core::random::Random;
 
-const CREATE: &str = "CREATE TABLE YCSBDATA(key int, DAT_INT_0 int, DAT_INT_1 int, DAT_INT_2 int, DAT_INT_3 int, \
-     DAT_INT_4 int, DAT_INT_5 int, DAT_FLT_0 decimal, DAT_FLT_1 decimal, DAT_STR_0 varchar(60), DAT_STR_1 varchar(60))";
-const INSERT: &str = "INSERT INTO YCSBDATA(key, DAT_INT_0, DAT_INT_1, DAT_INT_2, DAT_INT_3, DAT_INT_4, DAT_INT_5, \
-     DAT_FLT_0, DAT_FLT_1, DAT_STR_0, DAT_STR_1) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+pub(super) const CREATE: &str = "CREATE TABLE YCSBDATA(key int, DAT_INT_0 int, DAT_INT_1 int, DAT_INT_2 int, \
+     DAT_INT_3 int, DAT_INT_4 int, DAT_INT_5 int, DAT_FLT_0 decimal, DAT_FLT_1 decimal, DAT_STR_0 varchar(60), \
+     DAT_STR_1 varchar(60))";
+pub(super) const INSERT: &str = "INSERT INTO YCSBDATA(key, DAT_INT_0, DAT_INT_1, DAT_INT_2, DAT_INT_3, DAT_INT_4, \
+     DAT_INT_5, DAT_FLT_0, DAT_FLT_1, DAT_STR_0, DAT_STR_1) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const READ: &str = "SELECT * FROM YCSBDATA WHERE key = ?";
 const UPDATE: &str = "UPDATE YCSBDATA SET DAT_INT_0=?, DAT_INT_1=?, DAT_INT_2=?, DAT_INT_3=?, DAT_INT_4=?, \
      DAT_INT_5=?, DAT_FLT_0=?, DAT_FLT_1=?, DAT_STR_0=?, DAT_STR_1=? WHERE key = ?";
-const SCAN: &str = "SELECT * FROM YCSBDATA WHERE key > ? ORDER BY key ASC LIMIT ?";
+pub(super) const SCAN: &str = "SELECT * FROM YCSBDATA WHERE key > ? ORDER BY key ASC LIMIT ?";
 
 /// All columns but the key.
 const UPDATED: u64 = 0b111_1111_1110;
@@ -34,19 +35,29 @@ const WORDS: [&str; 48] = [
 ];
 
 /// The values of a record but its key.
-struct Contents {
+pub(super) struct Contents {
     random: Random,
+    /// Different integers, and decimals in steps of 0.0001.
+    numbers: (u64, u64),
     texts: [String; 2],
 }
 
 impl Contents {
     fn new(seed: u64, label: &str) -> Self {
-        Contents { random: Random::labelled(seed, label), texts: Default::default() }
+        Contents::below(seed, label, 1_000_000, 1_000_000)
     }
 
-    fn draw(&mut self) -> [Value<'_>; 10] {
+    /// Contents with so many different integers, and decimals in steps of 0.0001.
+    pub(super) fn below(seed: u64, label: &str, integers: u64, decimals: u64) -> Self {
+        let random = Random::labelled(seed, label);
+        Contents { random, numbers: (integers, decimals), texts: Default::default() }
+    }
+
+    pub(super) fn draw(&mut self) -> [Value<'_>; 10] {
         let random = &mut self.random;
-        let numbers: [u64; INTEGERS + DECIMALS] = std::array::from_fn(|_| random.below(1_000_000));
+        let (integers, decimals) = self.numbers;
+        let numbers: [u64; INTEGERS + DECIMALS] =
+            std::array::from_fn(|n| random.below(if n < INTEGERS { integers } else { decimals }));
         for text in &mut self.texts {
             let length = 30 + random.below(20) as usize;
             text.clear();

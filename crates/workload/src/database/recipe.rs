@@ -1,5 +1,6 @@
 //! From a recipe to a prepared workload.
 
+use super::analysis::{Analysis, analysis};
 use super::contacts::contacts;
 use super::pocketdata::{self, pocketdata};
 use super::published::from_published;
@@ -38,6 +39,9 @@ pub fn prepare(recipe: &Recipe, seed: u64) -> Result<Trace> {
         DatabaseWorkload::PocketdataD => pocketdata(Letter::D, recipe, seed),
         DatabaseWorkload::PocketdataE => pocketdata(Letter::E, recipe, seed),
         DatabaseWorkload::PocketdataF => pocketdata(Letter::F, recipe, seed),
+        DatabaseWorkload::PocketdataIa => analysis(Analysis::A, recipe, seed),
+        DatabaseWorkload::PocketdataIb => analysis(Analysis::B, recipe, seed),
+        DatabaseWorkload::PocketdataIc => analysis(Analysis::C, recipe, seed),
         DatabaseWorkload::Contacts => contacts(recipe, seed),
         DatabaseWorkload::File => Err(Error::bug("a workload from a file is prepared from the file's bytes")),
         DatabaseWorkload::Null => Ok(Trace::default()),
@@ -98,7 +102,7 @@ fn needs(recipe: &Recipe) -> Needs {
         }
         _ => (2 * pocketdata::LONGEST_TEXT, 2 * pocketdata::LONGEST_TEXT),
     };
-    if matches!(recipe.workload, W::YcsbE | W::PocketdataE) {
+    if matches!(recipe.workload, W::YcsbE | W::PocketdataE | W::PocketdataIa | W::PocketdataIb | W::PocketdataIc) {
         counts.push(scans);
     }
     Needs { counts, text_bytes }
