@@ -43,3 +43,10 @@ fn clients_of_nfs_go_on_after_the_server_of_the_volume_was_killed() {
 fn clients_of_nfs_go_on_after_twenty_kills() {
     or_skip!(nfs(20));
 }
+
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn three_bricks_are_equal_after_kills_and_a_cut_link() {
+    or_skip!(program("git", "git"));
+    or_skip!(runs("gluster.py", "gluster", &[&seed(1).to_string(), "20"]));
+}

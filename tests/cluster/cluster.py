@@ -1,0 +1,220 @@
+"""Three machines with GlusterFS, and a fourth that uses their volume, on a ground of their own.
+
+Each machine has a network namespace with one end of a veth pair, whose other end is in a bridge on the fourth, and a
+mount namespace with its own state folders. Gluster is given no `force`: to it they are three machines.
+"""
+
+import hashlib
+import os
+import signal
+import stat
+import subprocess
+
+import ground
+from ground import PLACE, Failed, check, run, until
+
+MACHINES = 3
+VOLUME = "shared"
+CLIENT = f"{PLACE}/client"
+# What is each machine's alone.
+OWN = ("/run", "/var/lib/glusterd", "/var/log/glusterfs")
+
+
+class Machine:
+    """One that has a brick, which is a folder on a mounted file system of its own."""
+
+    def __init__(self, number, medium):
+        self.number, self.address = number, f"10.22.0.{number + 1}"
+        self.medium = medium
+        for folder in OWN:
+            os.makedirs(folder, exist_ok=True)
+        hold = ["unshare", "--mount", "--net", "--propagation", "private", "sleep", "infinity"]
+        self.process = subprocess.Popen(hold, stdin=subprocess.DEVNULL)
+        own = os.readlink("/proc/self/ns/net")
+        until("a machine's network is there", lambda: os.readlink(f"/proc/{self.process.pid}/ns/net") != own
+              and os.readlink(f"/proc/{self.process.pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt"))
+        self.wire()
+        for folder in OWN:
+            self.run("mount", "-t", "tmpfs", "own", folder)
+        os.makedirs(f"{PLACE}/brick", exist_ok=True)
+        self.start_medium()
+        self.run("mkdir", f"{PLACE}/brick/data")
+        self.start()
+
+    def words(self, *words):
+        own = f"/proc/{self.process.pid}"
+        enter = ["nsenter", f"--net={own}/ns/net", f"--mount={own}/ns/mnt", f"--root={own}/root", "--wd=/"]
+        return enter + [str(word) for word in words]
+
+    def run(self, *words):
+        return run(*self.words(*words))
+
+    def gluster(self, *words):
+        return self.run("gluster", "--mode=script", *words)
+
+    def wire(self):
+        outside = f"machine{self.number}"
+        run("ip", "link", "add", outside, "type", "veth", "peer", "name", "wire", "netns", self.process.pid)
+        run("ip", "link", "set", outside, "master", "bridge", "up")
+        self.run("ip", "link", "set", "lo", "up")
+        self.run("ip", "address", "add", f"{self.address}/24", "dev", "wire")
+        self.run("ip", "link", "set", "wire", "up")
+
+    def link(self, state):
+        """Cuts its link ("down"), or mends it ("up")."""
+        run("ip", "link", "set", f"machine{self.number}", state)
+
+    def start_medium(self):
+        """Mounts its file system: the first time, and after its server was killed."""
+        region = f"{PLACE}/{self.medium}{self.number}"
+        if self.medium == "scmfs":
+            if not os.path.exists(region):
+                run("scmfs", "mkfs", region, "--size", "1G")
+            self.run("scmfs", "mount", region, f"{PLACE}/brick")
+        elif self.medium == "ext4":
+            run("truncate", "-s", "1G", region)
+            run("mkfs.ext4", "-q", "-F", region)
+            self.run("mount", "-o", "loop", region, f"{PLACE}/brick")
+        else:
+            self.run("mount", "-t", "tmpfs", "-o", "size=1G", "brick", f"{PLACE}/brick")
+
+    def start(self):
+        self.run("glusterd", "--log-level", "WARNING")
+
+    def pids(self, name):
+        """The processes of a program on this machine."""
+        own = os.readlink(f"/proc/{self.process.pid}/ns/net")
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    command = file.read().split(b"\0")
+                if os.readlink(f"/proc/{pid}/ns/net") == own and os.path.basename(command[0].decode()) == name:
+                    found.append((int(pid), command))
+            except (OSError, UnicodeDecodeError):
+                continue
+        return found
+
+    def kill(self, name, wanted=lambda command: True):
+        """kill -9 of a program."""
+        pids = [pid for pid, command in self.pids(name) if wanted(command)]
+        check(pids, f"no {name} runs on machine {self.number}")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        until("they are gone", lambda: not [1 for pid, _ in self.pids(name) if pid in pids])
+
+    def kill_server(self):
+        """kill -9 of the server of its SCMFS mount."""
+        self.kill("scmfs")
+
+    def kill_brick(self):
+        """kill -9 of Gluster's process that serves the brick."""
+        self.kill("glusterfsd")
+
+    def mend(self):
+        """Mounts what lost its server, and has the brick served again."""
+        for pid, _ in self.pids("glusterfsd"):
+            os.kill(pid, signal.SIGKILL)
+        until("the brick's process is gone", lambda: not self.pids("glusterfsd"))
+        if self.medium == "scmfs" and not self.pids("scmfs"):
+            self.start_medium()
+        until("the brick is served", self.serves)
+
+    def serves(self):
+        self.gluster("volume", "start", VOLUME, "force")
+        return self.pids("glusterfsd")
+
+    def brick(self):
+        """The brick, as seen from the fourth machine."""
+        return f"/proc/{self.process.pid}/root{PLACE}/brick/data"
+
+
+class Cluster:
+    """Three machines with a volume, mounted on a fourth."""
+
+    def __init__(self, medium="scmfs", machines=MACHINES):
+        run("ip", "link", "set", "lo", "up")
+        try:
+            run("ip", "link", "add", "bridge", "type", "bridge")
+        except Failed as error:
+            ground.skip("kernel", f"no bridge between networks: {error}")
+        run("ip", "address", "add", "10.22.0.100/24", "dev", "bridge")
+        run("ip", "link", "set", "bridge", "up")
+        self.machines = [Machine(number, medium) for number in range(machines)]
+        first = self.machines[0]
+        for machine in self.machines:
+            until("glusterd answers", lambda machine=machine: answers(machine))
+        for other in self.machines[1:]:
+            first.gluster("peer", "probe", other.address)
+        until("the peers know each other", lambda: all(
+            machine.gluster("peer", "status").count("Peer in Cluster (Connected)") == machines - 1
+            for machine in self.machines))
+        bricks = [f"{machine.address}:{PLACE}/brick/data" for machine in self.machines]
+        kind = ["replica", str(machines)] if machines > 1 else []
+        first.gluster("volume", "create", VOLUME, *kind, *bricks)
+        for option, value in (("network.ping-timeout", 5), ("storage.health-check-interval", 5)):
+            first.gluster("volume", "set", VOLUME, option, value)
+        first.gluster("volume", "start", VOLUME)
+        os.makedirs(CLIENT, exist_ok=True)
+        self.mount()
+
+    def mount(self):
+        servers = [f"--volfile-server={machine.address}" for machine in self.machines]
+        run("glusterfs", "--process-name", "fuse", *servers, f"--volfile-id={VOLUME}", f"--log-file={PLACE}/client.log",
+            CLIENT)
+        until("the client has all bricks", lambda: os.path.ismount(CLIENT))
+
+    def to_heal(self):
+        """How many entries wait for being healed; None where a brick does not answer."""
+        said = self.machines[0].gluster("volume", "heal", VOLUME, "info")
+        counts = [line.split(":")[1].strip() for line in said.splitlines() if line.startswith("Number of entries")]
+        return sum(map(int, counts)) if len(counts) == len(self.machines) and all(map(str.isdigit, counts)) else None
+
+    def heal(self):
+        """Waits until nothing waits for being healed, and returns how much there was."""
+        most = until("all bricks answer", lambda: [self.to_heal()] if self.to_heal() is not None else None)[0]
+
+        def healed():
+            try:
+                self.machines[0].gluster("volume", "heal", VOLUME)
+            except Failed:
+                return False
+            return self.to_heal() == 0
+
+        until("it is healed", healed, limit_s=300)
+        return most
+
+    def equal(self):
+        """All bricks have the same files with the same contents; how many."""
+        trees = [tree(machine.brick()) for machine in self.machines]
+        for machine, found in zip(self.machines[1:], trees[1:]):
+            differ = [name for name in sorted(trees[0].keys() | found.keys()) if trees[0].get(name) != found.get(name)]
+            check(not differ, f"brick {machine.number} differs in {differ[:5]} ({len(differ)} in all): "
+                  f"{[(trees[0].get(name), found.get(name)) for name in differ[:5]]}")
+        return len(trees[0])
+
+
+def answers(machine):
+    try:
+        return machine.gluster("pool", "list")
+    except Failed:
+        return False
+
+
+def tree(top):
+    """What is below a folder, apart from what is Gluster's own: kind, mode, owner, and what it contains."""
+    found = {}
+    for folder, folders, files in os.walk(top):
+        if folder == top:
+            folders[:] = [name for name in folders if not name.startswith(".glusterfs")]
+        for name in folders + files:
+            path = os.path.join(folder, name)
+            about = os.lstat(path)
+            content = None
+            if stat.S_ISREG(about.st_mode):
+                with open(path, "rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+            elif stat.S_ISLNK(about.st_mode):
+                content = os.readlink(path)
+            found[os.path.relpath(path, top)] = (about.st_mode, about.st_uid, about.st_gid, content)
+    return found
