@@ -1,6 +1,6 @@
 //! Kernel events of a run, from any recorder. [`crate::events_log`] has their binary format.
 
-use crate::run_marks::RunMarks;
+use crate::run_marks::{MOST_RUNS, RunMarks};
 use crate::{Error, Result};
 
 /// One event.
@@ -193,7 +193,7 @@ impl EventLog {
     /// (`SQL_START` and `SQL_END`), and the thread that wrote the first.
     ///
     /// # Errors
-    /// `ErrorKind::User` if no run has both marks in their order.
+    /// `ErrorKind::User` if no run has both marks in their order, or there are too many.
     pub fn phone_run(&self) -> Result<(u32, Window)> {
         let mut runs = RunMarks::default();
         for event in &self.events {
@@ -204,10 +204,19 @@ impl EventLog {
             };
             runs.mark(text, |_| (event.pid, event.time_ns), end);
         }
+        if runs.beyond() > 0 {
+            return Err(too_many_runs(runs.beyond()));
+        }
         let (runs, left) = runs.end();
         let longest = runs.into_iter().rev().max_by_key(|(_, w)| w.end_ns - w.start_ns);
         longest.ok_or_else(|| no_run(left.as_deref()))
     }
+}
+
+/// The error of a trace with more runs than [`MOST_RUNS`], by so many.
+pub fn too_many_runs(beyond: u64) -> Error {
+    Error::user(format!("the trace has {} runs; at most {MOST_RUNS} are told of", beyond + MOST_RUNS as u64))
+        .hint("cut it into parts, each with fewer NAME_START and NAME_END")
 }
 
 /// The error of a trace without a run; `begun` is the name of one that does not end in it.

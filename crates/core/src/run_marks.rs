@@ -4,6 +4,9 @@
 /// Runs open at once: those of more names are left out, so that a trace of nothing but starts takes no memory.
 const MOST_OPEN: usize = 16;
 
+/// Runs that are told of, so that a trace of nothing but short runs takes no memory, either.
+pub const MOST_RUNS: usize = 4096;
+
 /// What a mark says of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunMark<'a> {
@@ -38,11 +41,13 @@ pub struct RunMarks<Open, Done> {
     open: Vec<(String, u64, Open)>,
     done: Vec<(u64, Done)>,
     begun: u64,
+    /// Runs that ended when there were as many as are told of, and the least of their numbers.
+    beyond: (u64, u64),
 }
 
 impl<Open, Done> Default for RunMarks<Open, Done> {
     fn default() -> Self {
-        RunMarks { open: Vec::new(), done: Vec::new(), begun: 0 }
+        RunMarks { open: Vec::new(), done: Vec::new(), begun: 0, beyond: (0, u64::MAX) }
     }
 }
 
@@ -68,7 +73,14 @@ impl<Open, Done> RunMarks<Open, Done> {
                 while self.done.last().is_some_and(|(within, _)| *within > number) {
                     self.done.pop();
                 }
-                self.done.push((number, run));
+                if self.beyond.1 > number {
+                    // They were parts of this run.
+                    self.beyond = (0, u64::MAX);
+                }
+                match self.done.len() < MOST_RUNS {
+                    true => self.done.push((number, run)),
+                    false => self.beyond = (self.beyond.0 + 1, self.beyond.1.min(number)),
+                }
             }
             (RunMark::End(_), None) => {}
         }
@@ -77,6 +89,11 @@ impl<Open, Done> RunMarks<Open, Done> {
     /// The runs that have begun and not ended.
     pub fn open(&mut self) -> impl Iterator<Item = &mut Open> {
         self.open.iter_mut().map(|(.., run)| run)
+    }
+
+    /// How many runs are not told of, because there were too many before.
+    pub fn beyond(&self) -> u64 {
+        self.beyond.0
     }
 
     /// The runs that have ended, in the order of their ends; and the name of one that has not.
@@ -140,5 +157,20 @@ mod tests {
         let mut all = RunMarks::<u32, u32>::default();
         starts.iter().for_each(|mark| all.mark(mark, |_| 0, Some));
         assert_eq!(all.open().count(), MOST_OPEN);
+        let mut many = RunMarks::<u32, u32>::default();
+        for _ in 0..MOST_RUNS + 3 {
+            many.mark("A_START", |_| 0, Some);
+            many.mark("A_END", |_| 0, Some);
+        }
+        assert_eq!((many.beyond(), many.end().0.len()), (3, MOST_RUNS));
+        // As parts of one run they may be as many as they like.
+        let mut parts = RunMarks::<u32, u32>::default();
+        parts.mark("SQL_START", |_| 7, Some);
+        for _ in 0..MOST_RUNS + 3 {
+            parts.mark("A_START", |_| 0, Some);
+            parts.mark("A_END", |_| 0, Some);
+        }
+        parts.mark("SQL_END", |_| 0, Some);
+        assert_eq!((parts.beyond(), parts.end().0), (0, vec![7]));
     }
 }

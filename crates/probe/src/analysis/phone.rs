@@ -3,7 +3,7 @@
 use super::{BlockRequest, CallPairs, FinishedCall, RequestPairs, add};
 use crate::ftrace::{Sink, Twin};
 use pocketstone_core::Result;
-use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall, Window, no_run};
+use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall, Window, no_run, too_many_runs};
 use pocketstone_core::events_threads::{ThreadClock, ThreadState, ThreadTime};
 use pocketstone_core::run_marks::RunMarks;
 use serde::{Deserialize, Serialize};
@@ -170,8 +170,12 @@ impl PhoneRuns {
     /// The runs, in the order of their ends.
     ///
     /// # Errors
-    /// `ErrorKind::User` if there is none: the trace lacks a mark, or they are in the wrong order.
+    /// `ErrorKind::User` if there is none: the trace lacks a mark, or they are in the wrong order; or if there are more
+    /// than are told of.
     pub fn end(self) -> Result<Vec<PhoneSummary>> {
+        if self.runs.beyond() > 0 {
+            return Err(too_many_runs(self.runs.beyond()));
+        }
         let (runs, left) = self.runs.end();
         match runs.is_empty() {
             true => Err(no_run(left.as_deref())),

@@ -299,3 +299,21 @@ fn an_insertion_is_no_issue_where_there_are_both() {
     assert_eq!(mean(&format!("{insert}{issue}{done}")), Some(25_000));
     assert_eq!(mean(&done), None);
 }
+
+#[test]
+fn a_log_of_endless_short_runs_is_refused() {
+    let pairs = |n: u64| -> String {
+        let mark = |us: u64, text: &str| {
+            format!("  app-77  [000] ...1  {}.{:06}: tracing_mark_write: {text}\n", us / 1_000_000, us % 1_000_000)
+        };
+        (0..n).map(|i| mark(10 * i, "A_START") + &mark(10 * i + 5, "A_END")).collect()
+    };
+    let read = |text: String| {
+        let mut runs = PhoneRuns::default();
+        crate::ftrace::read_from(text.as_bytes(), &crate::ftrace::Context::default(), &mut runs).unwrap();
+        runs.end()
+    };
+    assert_eq!(read(pairs(4096)).unwrap().len(), 4096);
+    let error = read(pairs(4100)).unwrap_err();
+    assert!(error.message().contains("4100 runs") && error.cure().is_some(), "{error}");
+}
