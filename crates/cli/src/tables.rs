@@ -27,21 +27,24 @@ pub enum Form {
 pub fn export(results: &Path, form: Form, folder: &Path) -> Result<u8> {
     let store = Store::open(results, false)?;
     fs::create_dir_all(folder).user(|| format!("cannot make {}", folder.display()))?;
-    for (name, sql) in TABLES {
-        let path = folder.join(format!("{name}.{}", if form == Form::Csv { "csv" } else { "json" }));
-        let failed = || format!("cannot write {}", path.display());
-        // As the user's own files are, not as a temporary one.
-        let mode = fs::Permissions::from_mode(0o666);
-        let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(folder).user(failed)?;
-        let out = BufWriter::new(temporary.as_file().try_clone().user(failed)?);
-        let rows = match form {
-            Form::Csv => csv(&store, sql, out, &path),
-            Form::Json => json(&store, sql, out, &path),
-        }?;
-        temporary.persist(&path).map_err(|e| e.error).user(failed)?;
-        say!("{rows:>9} {}", path.display());
-    }
+    store.at_one_moment(|store| TABLES.iter().try_for_each(|(name, sql)| table(store, form, folder, name, sql)))?;
     Ok(0)
+}
+
+fn table(store: &Store, form: Form, folder: &Path, name: &str, sql: &str) -> Result<()> {
+    let path = folder.join(format!("{name}.{}", if form == Form::Csv { "csv" } else { "json" }));
+    let failed = || format!("cannot write {}", path.display());
+    // As the user's own files are, not as a temporary one.
+    let mode = fs::Permissions::from_mode(0o666);
+    let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(folder).user(failed)?;
+    let out = BufWriter::new(temporary.as_file().try_clone().user(failed)?);
+    let rows = match form {
+        Form::Csv => csv(store, sql, out, &path),
+        Form::Json => json(store, sql, out, &path),
+    }?;
+    temporary.persist(&path).map_err(|e| e.error).user(failed)?;
+    say!("{rows:>9} {}", path.display());
+    Ok(())
 }
 
 /// Writes a query's rows; how many.

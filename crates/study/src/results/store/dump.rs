@@ -43,6 +43,17 @@ pub enum Line<'a> {
 }
 
 impl Store {
+    /// Reads in one transaction: a run that goes on meanwhile waits, and all tables are of the same moment.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if the results cannot be read; the errors of `read`.
+    pub fn at_one_moment<T>(&self, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+        // Dropped, it is rolled back: nothing was written.
+        let began = self.db.unchecked_transaction();
+        let _transaction = began.user(|| format!("cannot read {}", self.folder.join(FILE).display()))?;
+        read(self)
+    }
+
     /// Tells the lines of a query of [`TABLES`].
     ///
     /// # Errors
@@ -66,5 +77,39 @@ impl Store {
             tell(Line::Fields(&fields))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_meanwhile_is_in_no_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("run");
+        drop(Store::create(&folder, []).unwrap());
+        let (reads, writes) = (Store::open(&folder, false).unwrap(), Store::open(&folder, true).unwrap());
+        writes.db.busy_timeout(std::time::Duration::ZERO).unwrap();
+        let facts = |store: &Store| {
+            let mut lines = 0;
+            let told = store.dump(TABLES[0].1, |_| {
+                lines += 1;
+                Ok(())
+            });
+            told.map(|()| lines)
+        };
+        reads
+            .at_one_moment(|store| {
+                let before = facts(store)?;
+                // The writer has to wait, or what it writes is not seen; which of the two is SQLite's affair.
+                let written = writes.set_facts([("new", "1")]);
+                assert_eq!(facts(store)?, before, "{written:?}");
+                Ok(())
+            })
+            .unwrap();
+        let before = facts(&reads).unwrap();
+        writes.set_facts([("newer", "1")]).unwrap();
+        assert_eq!(facts(&reads).unwrap(), before + 1);
     }
 }
