@@ -24,7 +24,8 @@ pub use context::BoardContext;
 pub use measured::{Console, Failed, Measured};
 pub use orders::{TRACES, archive_file, trace_file};
 pub use profile::{
-    AdbProfile, HostProfile, KINDS, Kind, NandProfile, Profile, ProfileKind, SshProfile, VirtualProfile, list,
+    AdbProfile, Erase, FlashProfile, HostProfile, KINDS, Kind, NandProfile, Profile, ProfileKind, SshProfile,
+    VirtualProfile, list,
 };
 pub use qemu::{architectures as runner_architectures, static_runner};
 

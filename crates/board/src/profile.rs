@@ -87,6 +87,29 @@ pub struct SshProfile {
     /// Directory on the board of target files; `None`: a folder in `folder`.
     #[serde(default)]
     pub directory: Option<PathBuf>,
+    /// Raw flash of the board that may be measured.
+    #[serde(default)]
+    pub flash: Option<FlashProfile>,
+}
+
+/// Raw flash of a board that is not thrown away.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashProfile {
+    /// Name of the MTD device that volumes take whole, as /proc/mtd on the board has it.
+    pub partition: String,
+    /// Whether it may be erased. There is no default: what is on it cannot be had back.
+    pub erase: Erase,
+}
+
+/// Whether a partition may be erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Erase {
+    /// Each cell on raw flash erases it.
+    Allowed,
+    /// It is left alone, and cells on raw flash are left out.
+    Forbidden,
 }
 
 /// Settings of a phone that adb reaches.
@@ -125,19 +148,31 @@ pub struct Place {
     pub r#become: Vec<String>,
     /// Directory of target files; `None`: a folder in that folder.
     pub directory: Option<PathBuf>,
+    /// Its raw flash.
+    pub flash: Option<FlashProfile>,
 }
 
 impl SshProfile {
     /// Where its files are.
     pub fn place(&self) -> Place {
-        Place { folder: self.folder.clone(), r#become: self.r#become.clone(), directory: self.directory.clone() }
+        Place {
+            folder: self.folder.clone(),
+            r#become: self.r#become.clone(),
+            directory: self.directory.clone(),
+            flash: self.flash.clone(),
+        }
     }
 }
 
 impl AdbProfile {
     /// Where its files are.
     pub fn place(&self) -> Place {
-        Place { folder: self.folder.clone(), r#become: self.r#become.clone(), directory: self.directory.clone() }
+        Place {
+            folder: self.folder.clone(),
+            r#become: self.r#become.clone(),
+            directory: self.directory.clone(),
+            flash: None,
+        }
     }
 }
 
@@ -262,6 +297,11 @@ impl NandProfile {
 }
 
 impl Profile {
+    /// Whether it names raw flash of a board that is not thrown away, and lets it be erased.
+    pub fn flash_may_be_erased(&self) -> bool {
+        matches!(&self.kind, ProfileKind::Ssh(board) if board.flash.as_ref().is_some_and(|f| f.erase == Erase::Allowed))
+    }
+
     /// The kind of board that it is.
     pub fn kind(&self) -> &'static Kind {
         match self.kind {

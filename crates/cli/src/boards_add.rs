@@ -7,7 +7,7 @@ use pocketstone_board::{Board, Profile};
 use pocketstone_core::board::Ability;
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
-use pocketstone_core::volume::Volume;
+use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, Result};
 use std::fs;
 
@@ -78,7 +78,13 @@ pub fn doctor(profile: &Profile) -> Result<u8> {
     abilities?.iter().for_each(|(what, ability)| tell(what, ability));
     say!("volumes");
     for name in VOLUMES {
-        tell(name, &Ability::found(&Volume::named(name).and_then(|volume| board.offers(&volume))));
+        let volume = Volume::named(name)?;
+        let erased = !board.capabilities().disposable && matches!(volume.medium, Medium::Mtd | Medium::Ubi);
+        match (erased, profile.flash_may_be_erased()) {
+            // The attempt would erase it: a study that is run on it makes it.
+            (true, true) => tell(name, &Ability::Unknown),
+            _ => tell(name, &Ability::found(&board.offers(&volume))),
+        }
     }
     say!("databases");
     DatabaseEngine::ALL.into_iter().for_each(|engine| tell(engine.name(), &of_engine(&board, engine)));

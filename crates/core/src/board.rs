@@ -87,19 +87,28 @@ impl Ability {
     }
 }
 
+/// The word by which a runner that serves is told to keep what it mounts to itself.
+pub const OWN_MOUNTS: &str = "own-mounts";
+/// The folder in a runner's own on which volumes are mounted that outlive an order, on a board that others use, too.
+pub const MOUNT_FOLDER: &str = "mount";
+
 /// Locations on a board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Places {
     /// Number of the MTD device that volumes on raw NAND take whole.
     pub mtd: u32,
+    /// Name of that device, on a board where other devices are others' and its number may change; its runner looks the
+    /// number up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtd_name: Option<String>,
     /// The mount point of volumes that outlive an order.
     pub mount_point: PathBuf,
 }
 
 impl Default for Places {
     fn default() -> Places {
-        Places { mtd: 0, mount_point: "/mnt".into() }
+        Places { mtd: 0, mtd_name: None, mount_point: "/mnt".into() }
     }
 }
 

@@ -35,21 +35,22 @@ const REGISTERS: Option<Registers> = if cfg!(target_arch = "arm") {
 /// # Errors
 /// `ErrorKind::Board` if there is none.
 pub fn first_nand() -> Result<Geometry> {
-    let attribute = |n: u32, a: &str| std::fs::read_to_string(format!("/sys/class/mtd/mtd{n}/{a}")).ok();
-    let number = |n, a| attribute(n, a).and_then(|t| t.trim().parse::<u64>().ok());
-    (0..16)
-        .find_map(|n| {
-            attribute(n, "type").filter(|t| t.trim().ends_with("nand"))?;
-            Some(Geometry {
-                page_bytes: u32::try_from(number(n, "writesize")?).ok()?,
-                block_bytes: u32::try_from(number(n, "erasesize")?).ok()?,
-                bytes: number(n, "size")?,
-            })
-        })
-        .ok_or_else(|| {
-            Error::board("this machine has no raw NAND (no NAND device in /sys/class/mtd)")
-                .hint("run it on a board with raw NAND, or, as root, load the simulator: modprobe nandsim")
-        })
+    (0..16).find_map(nand).ok_or_else(|| {
+        Error::board("this machine has no raw NAND (no NAND device in /sys/class/mtd)")
+            .hint("run it on a board with raw NAND, or, as root, load the simulator: modprobe nandsim")
+    })
+}
+
+/// The geometry of an MTD device, if it is raw NAND.
+pub fn nand(mtd: u32) -> Option<Geometry> {
+    let attribute = |a: &str| std::fs::read_to_string(format!("/sys/class/mtd/mtd{mtd}/{a}")).ok();
+    let number = |a| attribute(a).and_then(|t| t.trim().parse::<u64>().ok());
+    attribute("type").filter(|t| t.trim().ends_with("nand"))?;
+    Some(Geometry {
+        page_bytes: u32::try_from(number("writesize")?).ok()?,
+        block_bytes: u32::try_from(number("erasesize")?).ok()?,
+        bytes: number("size")?,
+    })
 }
 
 /// A running flash monitor.

@@ -1,6 +1,10 @@
 //! What a cell is measured with.
 
 use pocketstone_core::board::Board;
+use pocketstone_core::outcome::Geometry;
+use pocketstone_core::{Error, Result};
+
+use pocketstone_probe::flashmon::{first_nand, nand};
 use pocketstone_workload::plan::Plan;
 use std::path::Path;
 
@@ -16,4 +20,18 @@ pub struct Context<'a> {
     pub archive: &'a Path,
     /// Where logs go.
     pub folder: &'a Path,
+}
+
+impl Context<'_> {
+    /// The geometry of the chip whose operations are counted: the named partition's, else the first one's.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if there is none.
+    pub fn chip(&self) -> Result<Geometry> {
+        let places = &self.board.places;
+        match places.mtd_name {
+            Some(_) => nand(places.mtd).ok_or_else(|| Error::board(format!("mtd{} is not raw NAND", places.mtd))),
+            None => first_nand(),
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod volume;
 
 use measure::informs;
 use pocketstone_core::Error;
+use pocketstone_core::board::OWN_MOUNTS;
 use pocketstone_engine::command::{GATE, GUARD, gate, guard};
 use pocketstone_engine::database::serve_informing;
 use pocketstone_probe::command::{self, Options};
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
-       pocketstone-runner serve FOLDER PATIENCE_S (takes \
+       pocketstone-runner serve FOLDER PATIENCE_S [own-mounts] (takes \
     orders from a lab on another machine, over standard input and output; waits so long for the end of another one)
        pocketstone-runner serve MEDIUM BYTES \
     REGION DIRECTORY (creates and mounts an SCMFS volume, for its cell)
@@ -56,9 +57,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
-        ["serve", folder, patience_s] => {
+        ["serve", folder, patience_s] | ["serve", folder, patience_s, OWN_MOUNTS] => {
             let Ok(patience_s) = patience_s.parse() else { return exit(Err(Error::user("PATIENCE_S is no number"))) };
-            let served = serve::serve(Path::new(folder), Duration::from_secs(patience_s));
+            let served = serve::serve(Path::new(folder), Duration::from_secs(patience_s), words.len() > 3);
             ExitCode::from(served.map_or_else(|e| e.kind().exit_code(), |()| 0))
         }
         ["serve", medium, bytes, region, setup, directory] => {

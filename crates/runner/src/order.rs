@@ -33,6 +33,7 @@ pub fn carry_out(order: &Path, folder: &Path) -> Result<()> {
 
 fn execute(request: Request, beside: &Path, folder: &Path) -> Result<Response> {
     let Request { board, order } = request;
+    let board = volume::guarded::resolve(board, &order)?;
     let (trace, archive) = (&beside.join(TRACE_FILE), &beside.join(ARCHIVE_FILE));
     match order {
         Order::Prepare { step } => {

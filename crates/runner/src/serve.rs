@@ -5,12 +5,16 @@
 
 mod lab;
 
+use crate::volume::guarded::release;
 use lab::{Event, Lab};
+use pocketstone_core::board::MOUNT_FOLDER;
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{Frame, Inbox, pieces};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::own_folder;
 use pocketstone_probe::settings::restore_left;
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::UnshareFlags;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::linux::net::SocketAddrExt;
@@ -25,22 +29,38 @@ const AGAIN: Duration = Duration::from_millis(200);
 const TOLD_BYTES: usize = 64 << 10;
 
 /// Carries out a lab's orders in a folder, one after the other, until the lab is gone. If another lab is at work on the
-/// board, `patience` is how long its end is waited for.
+/// board, `patience` is how long its end is waited for. With `own_mounts`, nobody else sees what is mounted.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the folder cannot be used, another lab is at work, or what comes from the lab is damaged.
-pub fn serve(folder: &Path, patience: Duration) -> Result<()> {
+pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> {
     let served = alone(patience).and_then(|_lock| {
         // What a runner that was killed has set is put back before anything else.
         restore_left(&own_folder(&std::env::temp_dir(), "pocketstone-settings")?)?;
         remove_others(folder)?;
-        Lab::greet().and_then(|mut lab| orders(&mut lab, folder))
+        if !own_mounts {
+            return Lab::greet().and_then(|mut lab| orders(&mut lab, folder));
+        }
+        // What is mounted is gone with this process then, however it ends, and nobody else sees it meanwhile.
+        unshare_mounts()?;
+        let mount_point = folder.join(MOUNT_FOLDER);
+        release(&mount_point)?;
+        let served = Lab::greet().and_then(|mut lab| orders(&mut lab, folder));
+        served.and(release(&mount_point))
     });
     if let Err(error) = &served {
         let hint = error.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
         let _ = Frame::Failed(format!("{}{hint}", error.chain())).send(&mut std::io::stdout());
     }
     served
+}
+
+fn unshare_mounts() -> Result<()> {
+    let failed = || "cannot keep mounts apart".to_owned();
+    let cure = "raw flash requires root: set `become` in the board's profile";
+    // SAFETY: neither the table of descriptors nor anything else that other code relies on is unshared.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.board(failed).map_err(|e| e.hint(cure))?;
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).board(failed)
 }
 
 /// What keeps a second lab away, whatever folder it has: the kernel lets a process have a name, and nobody else the

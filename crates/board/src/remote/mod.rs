@@ -2,16 +2,17 @@
 
 mod adb;
 mod client;
+mod flash;
 mod ssh;
 
 use crate::here::runner_beside_command;
 use crate::orders::{OURS, introduced, introduction, put, read_response};
-use crate::profile::{AdbProfile, Place, SshProfile};
+use crate::profile::{AdbProfile, Erase, Place, SshProfile};
 use crate::transport::{Offer, Transport};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
 use client::{Client, ask, quoted};
-use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
+use pocketstone_core::board::{Ability, Board as Description, Capabilities, MOUNT_FOLDER, OWN_MOUNTS, Places};
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, SILENCE};
 use pocketstone_core::outcome::{Facts, Response};
@@ -164,7 +165,8 @@ impl Remote {
         // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found.
         let beside = Path::new(&self.folder).parent().unwrap_or(Path::new("/")).display();
         let temporary = if self.client.has_tmp() { String::new() } else { format!("env TMPDIR={beside} ") };
-        let serve = format!("{temporary}{} serve {} {}", self.runner, self.folder, patience.as_secs());
+        let own_mounts = if self.place.flash.is_some() { OWN_MOUNTS } else { "" };
+        let serve = format!("{temporary}{} serve {} {} {own_mounts}", self.runner, self.folder, patience.as_secs());
         let line = format!("exec {} {serve}", words.join(" "));
         Connection::open(self.client.command(&line), &self.context)
     }
@@ -190,7 +192,10 @@ impl Transport for Remote {
             power_meters: Ability::Unknown,
             processor_counters: Ability::Unknown,
         };
-        Description { capabilities, places: Places::default() }
+        let allowed = self.place.flash.as_ref().filter(|flash| flash.erase == Erase::Allowed);
+        let mount_point = Path::new(&self.folder).join(MOUNT_FOLDER);
+        let mtd_name = allowed.map(|flash| flash.partition.clone());
+        Description { capabilities, places: Places { mtd_name, mount_point, ..Places::default() } }
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -206,6 +211,7 @@ impl Transport for Remote {
         match volume.medium {
             Medium::Directory => Ok(Offer::Sure),
             _ if volume.volatile() => Ok(Offer::Try),
+            _ if flash::is_on(volume) => flash::partition(self.place.flash.as_ref(), volume).map(|_| Offer::Try),
             _ => Err(Error::board(format!("{} is not measured on boards that ssh or adb reaches", volume.name()))
                 .hint("mount it on the board and name its folder in the profile: directory = \"/mnt/flash\"")),
         }

@@ -18,7 +18,6 @@ use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unava
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{KernelTree, Tree};
 use pocketstone_probe::facts::gather;
-use pocketstone_probe::flashmon::first_nand;
 use pocketstone_probe::settings::{JOURNAL_ENDING, restore_left};
 use pocketstone_probe::{Settings, own_folder};
 use pocketstone_workload::Workload;
@@ -99,7 +98,7 @@ fn sequence(
         start_ns: 0,
         end_ns: 0,
         calls: 0,
-        chip: first_nand().ok(),
+        chip: context.chip().ok(),
         flash: None,
         prefetched: None,
         filled_bytes: None,

@@ -5,15 +5,16 @@ use crate::context::Context;
 use crate::volume;
 use pocketstone_core::Result;
 use pocketstone_core::log::{FlashLog, FlashOp, encode_flash};
-use pocketstone_core::outcome::{FlashCounts, Quantity, Unavailable};
+use pocketstone_core::outcome::{FlashCounts, Geometry, Quantity, Unavailable};
 use pocketstone_core::volume::Volume;
-use pocketstone_probe::flashmon::{Flashmon, first_nand, totals};
+use pocketstone_probe::flashmon::{Flashmon, totals};
 
 /// Flash operations of a traced cell.
 pub struct Flash {
     volume: Volume,
     /// A program's system calls are traced on machines without flash, too: there, nobody misses it.
     may_lack_chip: bool,
+    chip: Option<Result<Geometry>>,
     monitor: Option<Flashmon>,
     page_reads: bool,
     log: Option<FlashLog>,
@@ -25,6 +26,7 @@ impl Flash {
         context.plan.trace.then(|| Flash {
             volume: context.plan.volume.clone(),
             may_lack_chip: context.plan.workload.on_files().is_none(),
+            chip: Some(context.chip()),
             monitor: None,
             page_reads: false,
             log: None,
@@ -34,7 +36,7 @@ impl Flash {
 
 impl Probe for Flash {
     fn arm(&mut self, _program: &Program, unavailable: &mut Vec<Unavailable>) -> Result<()> {
-        let chip = first_nand();
+        let Some(chip) = self.chip.take() else { return Ok(()) };
         if chip.is_err() && self.may_lack_chip {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Volumes that outlive an order: on a board's flash, or in a directory that is there.
 
-use super::{Home, mtd, served, ubi};
+use super::{Home, guarded, mtd, served, ubi};
 use pocketstone_core::board::Board;
 use pocketstone_core::error::Context;
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// Longest time that background work may take after a mount: JFFS2 checks every node of the chip.
 const QUIET_LIMIT: Duration = Duration::from_secs(600);
+/// How long a board is waited for that others may keep busy as long as they like.
+const OTHERS_LIMIT: Duration = Duration::from_secs(60);
 
 /// The folder that holds a volume's files.
 ///
@@ -33,7 +35,7 @@ pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
     let mtd = board.places.mtd;
     match volume.file_system {
         FileSystem::Jffs2 => Some(format!("mtd-{mtd}")),
-        FileSystem::Ubifs => Some(format!("ubifs_{mtd}_0")),
+        FileSystem::Ubifs => ubi::attached(mtd).map(|ubi| format!("ubifs_{ubi}_0")),
         _ => None,
     }
 }
@@ -41,6 +43,9 @@ pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
 /// Makes an empty file system and mounts it.
 pub fn format(volume: &Volume, board: &Board) -> Result<()> {
     let mtd = board.places.mtd;
+    if matches!(volume.medium, Medium::Mtd | Medium::Ubi) && !board.capabilities.disposable {
+        guarded::take(board)?;
+    }
     match volume.medium {
         Medium::Directory => {
             let folder = folder(volume, board)?;
@@ -60,12 +65,21 @@ pub fn format(volume: &Volume, board: &Board) -> Result<()> {
     }
     // There is nothing to mount before a read-only volume's image is there, and nothing to wait for before UBI is.
     match (volume.read_only(), volume.medium) {
-        (true, Medium::Ubi) => pocketstone_probe::quiet::wait(QUIET_LIMIT),
+        (true, Medium::Ubi) => quiet(board),
         (true, _) => Ok(()),
         (false, _) => {
             attach(volume, board)?;
-            pocketstone_probe::quiet::wait(QUIET_LIMIT)
+            quiet(board)
         }
+    }
+}
+
+/// Waits until the board has nothing left to do. One that others use as well is waited for some time.
+pub fn quiet(board: &Board) -> Result<()> {
+    match board.capabilities.disposable {
+        true => pocketstone_probe::quiet::wait(QUIET_LIMIT),
+        // What others do there is told from the workload by its threads.
+        false => pocketstone_probe::quiet::wait(OTHERS_LIMIT).or(Ok(())),
     }
 }
 
@@ -79,7 +93,7 @@ pub fn fill(volume: &Volume, board: &Board, population: &Population) -> Result<(
         populate(&tree, population)?;
         let volume = tree.into_volume().into_volume();
         volume.and_then(yaffs2::Volume::close).board(|| "cannot close the volume".into())?;
-        return pocketstone_probe::quiet::wait(QUIET_LIMIT);
+        return quiet(board);
     }
     let folder = folder(volume, board)?;
     Home::Kernel(folder.clone()).populate(population)?;
@@ -94,7 +108,7 @@ pub fn fill(volume: &Volume, board: &Board, population: &Population) -> Result<(
             fs::File::open(folder.join(&file.name)).board(|| format!("cannot open {} after remounting", file.name))?;
         }
     }
-    pocketstone_probe::quiet::wait(QUIET_LIMIT)
+    quiet(board)
 }
 
 fn fill_null(volume: &Volume, board: &Board, population: &Population) -> Result<()> {
@@ -102,7 +116,7 @@ fn fill_null(volume: &Volume, board: &Board, population: &Population) -> Result<
         return Err(Error::user("null supports only reading its one file"));
     }
     served::attach(&["serve-null", TARGET_FILE, &population.file_bytes.to_string()], &folder(volume, board)?)?;
-    pocketstone_probe::quiet::wait(QUIET_LIMIT)
+    quiet(board)
 }
 
 /// Opens the YAFFS2 volume of the board's chip in this process.
@@ -133,10 +147,10 @@ pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
         // The kernel does not pass syncfs(2) on to who serves a mount; its root's fsync means the whole volume.
         directory.sync_all().board(|| format!("cannot sync {}", folder.display()))?;
     }
-    match board.capabilities.disposable {
-        true => pocketstone_probe::quiet::wait(QUIET_LIMIT),
-        // Others may keep it busy as long as they like.
-        false => Ok(()),
+    match (volume.medium, board.capabilities.disposable) {
+        // Nothing goes on there that a mount has begun.
+        (Medium::Directory, false) => Ok(()),
+        _ => quiet(board),
     }
 }
 
@@ -144,7 +158,7 @@ fn attach(volume: &Volume, board: &Board) -> Result<()> {
     let (mtd, mount_point) = (board.places.mtd, &board.places.mount_point);
     let (source, kind) = match (volume.file_system, volume.access) {
         (FileSystem::Jffs2, _) => (format!("mtd{mtd}"), "jffs2"),
-        (FileSystem::Ubifs, _) => (ubi::volume(mtd), "ubifs"),
+        (FileSystem::Ubifs, _) => (ubi::volume(mtd)?, "ubifs"),
         (FileSystem::Yaffs2, Access::Fuse) => {
             return served::attach(&["serve-yaffs2", &mtd::device_path(mtd)], mount_point);
         }

@@ -1,5 +1,6 @@
 //! The volume under test: making it, filling it, and where its files are.
 
+pub mod guarded;
 mod kept;
 mod loop_device;
 mod mtd;

@@ -8,12 +8,15 @@ use pocketstone_mount::{MountOptions, Mounted, mount_null, mount_yaffs2};
 use pocketstone_yaffs2 as yaffs2;
 use procfs::process::Process;
 use rustix::mount::UnmountFlags;
+use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+/// What the file of this program is called, whatever else is in its name.
+const RUNNER: &str = "runner";
 /// What a server says when its volume is mounted.
 pub const READY: &str = "mounted";
 /// Its process id.
@@ -88,6 +91,24 @@ pub fn detach(at: &Path) -> Result<()> {
     }
     Err(Error::board("the volume's server exited or hangs without closing the volume")
         .hint("see the console's last lines"))
+}
+
+/// Ends a server that an earlier lab's runner has left.
+pub fn end_left() {
+    let Some(server) = fs::read_to_string(PID).ok().and_then(|pid| pid.trim().parse().ok()) else { return };
+    let ours = |process: Process| process.exe().is_ok_and(|exe| exe.to_string_lossy().contains(RUNNER));
+    if Process::new(server).is_ok_and(ours) {
+        // What it serves is about to be erased.
+        let _ = rustix::process::Pid::from_raw(server).map(|pid| kill_process(pid, Signal::KILL));
+        let ended = || !Path::new(&format!("/proc/{server}")).exists();
+        for _ in 0..100 {
+            if ended() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let _ = fs::remove_file(PID);
 }
 
 /// The threads of the process that serves a board's volume; none where there is no such process.

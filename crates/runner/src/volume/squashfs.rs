@@ -1,6 +1,6 @@
 //! A read-only volume: an image that the host made, written to the chip and mounted by a block device on it.
 
-use super::{mtd, ubi};
+use super::{kept, mtd, ubi};
 use pocketstone_core::Result;
 use pocketstone_core::board::Board;
 use pocketstone_core::error::Context;
@@ -9,10 +9,6 @@ use pocketstone_workload::population::TARGET_FILE;
 use rustix::mount::MountFlags;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
-
-/// Longest time that background work may take after the mount.
-const QUIET_LIMIT: Duration = Duration::from_secs(60);
 
 /// Writes the image to the chip, which is erased, mounts it, and waits until the board is quiet. The image is gone
 /// then.
@@ -23,7 +19,7 @@ pub fn install(volume: &Volume, board: &Board, image: &Path, folder: &Path) -> R
         Medium::Ubi => {
             ubi::update_volume(mtd, &bytes)?;
             ubi::make_block_device(mtd)?;
-            format!("/dev/ubiblock{mtd}_0")
+            ubi::block_device(mtd)?
         }
         _ => {
             mtd::write_from_start(mtd, &bytes)?;
@@ -41,5 +37,5 @@ pub fn install(volume: &Volume, board: &Board, image: &Path, folder: &Path) -> R
     if target.exists() {
         fs::File::open(&target).board(|| format!("cannot open {}", target.display()))?;
     }
-    pocketstone_probe::quiet::wait(QUIET_LIMIT)
+    kept::quiet(board)
 }
