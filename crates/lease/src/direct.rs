@@ -36,11 +36,13 @@ pub enum Why {
     ReadOnly,
     /// The server has ended.
     Ended,
+    /// A checkpoint is being made: the server keeps what it has not copied yet.
+    Checkpoint,
 }
 
 impl Why {
     /// All of them.
-    pub const ALL: [Why; 9] = [
+    pub const ALL: [Why; 10] = [
         Why::Changing,
         Why::Gone,
         Why::KernelPages,
@@ -50,6 +52,7 @@ impl Why {
         Why::Busy,
         Why::ReadOnly,
         Why::Ended,
+        Why::Checkpoint,
     ];
     /// How many there are.
     pub const COUNT: usize = Why::ALL.len();
@@ -71,6 +74,7 @@ impl Why {
             Why::Busy => "too many at once",
             Why::ReadOnly => "reads only",
             Why::Ended => "server ended",
+            Why::Checkpoint => "checkpoint",
         }
     }
 }
@@ -207,6 +211,9 @@ impl Direct<'_> {
                 return Outcome::Kernel(why);
             }
             let Some(taken) = slots.take(index) else { return Outcome::Kernel(Why::Busy) };
+            if self.entry.is_paused() {
+                return Outcome::Kernel(Why::Checkpoint);
+            }
             // Only what is seen now, with the slot, counts.
             let sequence = match self.begin() {
                 Ok(sequence) => sequence,
@@ -237,6 +244,10 @@ impl Direct<'_> {
             step(Step::Looked);
             // Whoever dies in here has stored something, perhaps.
             slots.note(index);
+            // The rule for whatever stores: a slot, a look whether it may, marks, and only then the first byte.
+            for (place, _, part) in &parts[..count] {
+                slots.mark(self.region.offset(*place), *part as u64);
+            }
             for (place, done, part) in &parts[..count] {
                 // SAFETY: `place` lies in the region for `part` bytes, and by the slot nobody is given these bytes for
                 // another file meanwhile; `from` is the caller's promise.

@@ -46,6 +46,12 @@ impl Memory {
         (end <= self.bytes as u64).then(|| unsafe { self.base.add(at as usize) })
     }
 
+    /// Where an address of the mapping lies in it.
+    #[inline]
+    pub fn offset(&self, place: *const u8) -> u64 {
+        (place.addr() - self.base.addr()) as u64
+    }
+
     /// A word. Its offset is a multiple of 8 below the length.
     #[inline]
     pub fn word(&self, at: usize) -> &AtomicU64 {

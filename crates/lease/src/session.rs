@@ -111,7 +111,7 @@ impl Session {
         let (Some(table), Some(region)) = (table, region) else { return Err(Refusal::Version) };
         let bytes = usize::try_from(answer.region_bytes).map_err(|_| Refusal::Failed(Errno::NOMEM))?;
         let slots = match slots.filter(|_| answer.write) {
-            Some(file) => Some(Slots::map(file.as_fd()).map_err(Refusal::of)?),
+            Some(file) => Some(Slots::map(file.as_fd(), answer.region_bytes).map_err(Refusal::of)?),
             None => None,
         };
         let map = |file: BorrowedFd<'_>, bytes, write| match Memory::map(file, bytes, write) {

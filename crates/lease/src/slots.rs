@@ -5,10 +5,12 @@
 //!           bits 0 to 15   the entry that is stored to, and 1; 0: nothing is stored
 //!           bits 16 to 63  how often the slot was taken
 //!   4096  times, a word for each entry: ns since 1970 of the last store that the server has not seen; 0: none
+//! 135168  marks, a bit for each 4 KiB of the region: stored to since the server took the marks last
 //! ```
 
 use crate::memory::{self, Memory};
 use crate::table::ENTRIES;
+use pocketstone_media::TRACKED_BYTES;
 use rustix::io::Result;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
@@ -19,27 +21,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SLOTS: usize = 64;
 const SLOT_BYTES: usize = 64;
 const TIMES: usize = SLOTS * SLOT_BYTES;
-pub(crate) const SLOTS_BYTES: usize = TIMES + ENTRIES * 8;
+const MARKS: usize = TIMES + ENTRIES * 8;
 const ENTRY: u64 = 0xFFFF;
 
-/// The slots and times of one process.
+/// Bytes of all that for a region of so many bytes.
+fn bytes_for(region_bytes: u64) -> usize {
+    MARKS + region_bytes.div_ceil(TRACKED_BYTES).div_ceil(64) as usize * 8
+}
+
+/// The slots, times and marks of one process.
 pub struct Slots {
     memory: Memory,
     gone: AtomicBool,
 }
 
 impl Slots {
-    /// Those of a new process, and what it maps.
+    /// Those of a new process that maps so many bytes of the region, and what it maps of them.
     ///
     /// # Errors
     /// The kernel's, if it gives no memory.
-    pub fn new() -> Result<(Slots, OwnedFd)> {
-        let file = memory::create("scmfs-slots", SLOTS_BYTES)?;
-        Ok((Slots::map(file.as_fd())?, file))
+    pub fn new(region_bytes: u64) -> Result<(Slots, OwnedFd)> {
+        let file = memory::create("scmfs-slots", bytes_for(region_bytes))?;
+        Ok((Slots::map(file.as_fd(), region_bytes)?, file))
     }
 
-    pub(crate) fn map(file: BorrowedFd<'_>) -> Result<Slots> {
-        Ok(Slots { memory: Memory::map(file, SLOTS_BYTES, true)?, gone: AtomicBool::new(false) })
+    pub(crate) fn map(file: BorrowedFd<'_>, region_bytes: u64) -> Result<Slots> {
+        Ok(Slots { memory: Memory::map(file, bytes_for(region_bytes), true)?, gone: AtomicBool::new(false) })
     }
 
     fn word(&self, slot: usize) -> &std::sync::atomic::AtomicU64 {
@@ -70,6 +77,37 @@ impl Slots {
         let now = clock_gettime(ClockId::RealtimeCoarse);
         let ns = (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64);
         self.memory.word(TIMES + index as usize * 8).store(ns, Ordering::Relaxed);
+    }
+
+    /// Marks bytes of the region, before they are stored to. By a slot that was taken before, the server knows that
+    /// there may be more to come.
+    #[inline]
+    pub(crate) fn mark(&self, at: u64, bytes: u64) {
+        for page in at / TRACKED_BYTES..(at + bytes).div_ceil(TRACKED_BYTES) {
+            let (word, bit) = (self.memory.word(MARKS + (page / 64) as usize * 8), 1 << (page % 64));
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Calls `note` for what is marked: offset in the region, bytes. `take`: it is not any more.
+    pub fn marks(&self, take: bool, note: &mut dyn FnMut(u64, u64)) {
+        for word_at in (MARKS..self.memory.bytes()).step_by(8) {
+            let word = self.memory.word(word_at);
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let marks = if take { word.swap(0, Ordering::Acquire) } else { word.load(Ordering::Acquire) };
+            let first = (word_at - MARKS) as u64 * 8;
+            let marked = (0..64).filter(|bit| marks >> bit & 1 == 1);
+            marked.for_each(|bit| note((first + bit) * TRACKED_BYTES, TRACKED_BYTES));
+        }
+    }
+
+    /// Whether a store may run.
+    fn runs(&self) -> bool {
+        !self.gone.load(Ordering::Acquire) && self.stores_to().next().is_some()
     }
 
     /// Takes note of a time; `None`: nothing was stored since.
@@ -127,6 +165,12 @@ impl Stores {
     /// Whether a store to an entry may run, or has been cut short in a process that has not ended.
     pub fn reach(&self, index: u32) -> bool {
         self.all().iter().any(|slots| slots.stores_to().any(|other| other == index))
+    }
+
+    /// Takes all marks: calls `note` with offset in the region and bytes. Of a process that may be storing now, they
+    /// stay for the next time.
+    pub fn take_marks(&self, note: &mut dyn FnMut(u64, u64)) {
+        self.all().iter().for_each(|slots| slots.marks(!slots.runs(), note));
     }
 
     /// All entries that [`Stores::reach`] is true of.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! 0     who serves: a robust lock of glibc, held by a thread of the server
+//! 2048  u64: not 0: nothing is stored directly for the moment
 //! 4096  entries, each 512 bytes:
 //!   0  u64 sequence; odd while the inode is being changed
 //!   8  u64 key: inode number, and its generation << 32; 0: nobody's
@@ -24,6 +25,7 @@ pub const ENTRIES: usize = 16_384;
 /// Most pieces that an entry has room for. What lies in further ones is the kernel's.
 pub const PIECES_MAX: usize = 19;
 const ENTRY_BYTES: usize = 512;
+const PAUSED: usize = 2048;
 const ENTRIES_AT: usize = 4096;
 pub(crate) const TABLE_BYTES: usize = ENTRIES_AT + ENTRIES * ENTRY_BYTES;
 
@@ -84,6 +86,12 @@ impl Table {
     /// direct while nobody serves.
     pub fn serve(&self) -> Option<Serving<'_>> {
         served::begin(&self.memory)
+    }
+
+    /// Whether direct stores are turned away from now on. A store that takes a slot afterwards sees it.
+    pub fn pause(&self, paused: bool) {
+        self.memory.word(PAUSED).store(paused.into(), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<u32>> {
@@ -209,6 +217,12 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn is_served(&self) -> bool {
         served::is_served(self.memory)
+    }
+
+    /// Whether nothing is stored directly for the moment.
+    #[inline]
+    pub fn is_paused(&self) -> bool {
+        self.memory.word(PAUSED).load(Ordering::SeqCst) != 0
     }
 
     #[inline]

@@ -10,6 +10,7 @@
 
 mod copy;
 pub mod crash;
+mod gate;
 mod heap;
 mod locked;
 mod mapped;
@@ -25,6 +26,8 @@ mod stores;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod timing;
 mod token;
+mod tracked;
+mod tracker;
 mod watched;
 mod window;
 
@@ -34,10 +37,13 @@ pub use medium::Medium;
 pub use open::{MapOptions, map_bytes_at};
 pub use pcm::{Hot, Pcm, PcmOptions, PcmRegion, WearMap, WearSummary};
 pub use token::{Dirty, Durable, Flushed};
+pub use tracked::Tracked;
+pub use tracker::{NoSnapshot, Operation, Snapshot, TRACKED_BYTES, Tracker};
 pub use watched::{Observer, Touch, Watched};
 
 pub use pocketstone_vfs::MediumError as Error;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -128,6 +134,11 @@ pub unsafe trait Region: Send + Sync {
 
     /// What another process can map to have the same bytes; `None` if there is no such thing.
     fn shared(&self) -> Option<Shared<'_>> {
+        None
+    }
+
+    /// What knows of every store to it; `None`: nothing does.
+    fn tracker(&self) -> Option<&Arc<Tracker>> {
         None
     }
 

@@ -3,13 +3,15 @@
 use crate::Result;
 use crate::copy::copy;
 use crate::token::MediumId;
-use crate::{Dirty, Durable, Flushed, Persistence, Piece, Region, Window};
+use crate::{Dirty, Durable, Flushed, Operation, Persistence, Piece, Region, Tracker, Window};
+use std::sync::Arc;
 
 /// A [`Region`] and the typed way to store to it.
 pub struct Medium {
     region: Box<dyn Region>,
     base: *const u8,
     plain_reads: bool,
+    tracker: Option<Arc<Tracker>>,
     id: MediumId,
 }
 
@@ -22,12 +24,24 @@ impl Medium {
     /// Takes ownership of a region.
     pub fn new(region: Box<dyn Region>) -> Medium {
         let (base, plain_reads) = (region.base(), region.plain_reads());
-        Medium { region, base, plain_reads, id: MediumId::new() }
+        let tracker = region.tracker().cloned();
+        Medium { region, base, plain_reads, tracker, id: MediumId::new() }
     }
 
     /// The region.
     pub fn region(&self) -> &dyn Region {
         &*self.region
+    }
+
+    /// What knows of every store to the region; `None`: nothing does.
+    pub fn tracker(&self) -> Option<&Arc<Tracker>> {
+        self.tracker.as_ref()
+    }
+
+    /// Begins an operation, of which a snapshot has all or nothing; see [`Tracker::operation`].
+    #[inline]
+    pub fn operation(&self) -> Option<Operation<'_>> {
+        self.tracker.as_deref().map(Tracker::operation)
     }
 
     /// Length in bytes.

@@ -200,6 +200,9 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
         Err(Error::NotSupported)
     }
 
+    /// Such a process, which has ended, stored to these bytes of the region.
+    fn note_stored(&self, _at: u64, _bytes: u64) {}
+
     /// Has the content of an open file watched, by what `watch` makes for its generation. Whether it was made.
     ///
     /// # Errors

@@ -100,6 +100,10 @@ impl Mountable for Volume {
         Volume::let_others_store(self, stores)
     }
 
+    fn note_stored(&self, at: u64, bytes: u64) {
+        Volume::note_stored(self, at, bytes);
+    }
+
     fn watch(&self, open: &File, watch: &dyn Fn(u32) -> Option<Box<dyn Watch>>) -> Result<bool> {
         open.watch(watch)
     }

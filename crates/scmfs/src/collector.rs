@@ -62,6 +62,12 @@ impl Drop for Collector {
     }
 }
 
+/// An operation of its own: between two of them a checkpoint may begin.
+fn alone<T>(parts: &Parts, act: impl FnOnce() -> T) -> T {
+    let _operation = parts.store.operation();
+    act()
+}
+
 /// One round: collect when space is low, else keep null files and huge pages ready. The pause after it.
 fn tend(parts: &Parts, seen: &mut Seen) -> Duration {
     let free = |alloc: &Alloc| (alloc.free_pages(), alloc.free_segments());
@@ -71,14 +77,14 @@ fn tend(parts: &Parts, seen: &mut Seen) -> Duration {
     };
     let quiet = std::mem::replace(&mut seen.free, now) == now;
     match short {
-        Some(goal) if reclaim::collect(parts, goal) == 0 && !empty_cheap_segment(parts) => FRUITLESS,
+        Some(goal) if alone(parts, || reclaim::collect(parts, goal) == 0 && !empty_cheap_segment(parts)) => FRUITLESS,
         Some(_) => PERIOD,
         None => {
             let untidy = quiet && seen.tidied != now;
             if untidy {
-                return_lent(parts);
+                alone(parts, || return_lent(parts));
             }
-            parts.space.refill(&parts.store);
+            alone(parts, || parts.space.refill(&parts.store));
             if untidy {
                 seen.tidied = free(&parts.space.alloc());
                 seen.free = seen.tidied;

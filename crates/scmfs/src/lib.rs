@@ -44,7 +44,7 @@
 //! | `reclaim` | making space: collecting, moving out of the way, putting files together; taking space with all that |
 //! | `operations` | what can be done to files and directories, each thing whole or not at all after a crash |
 //! | `recovery` | making, opening, recovering and closing a volume |
-//! | `collector`, `scrub` | what is done in the background |
+//! | `collector`, `scrub`, `checkpoint` | what is done in the background |
 //! | `volume` | a volume, its files and views, as users see them |
 //! | `path` | a volume's files by their paths |
 //! | `check`, `repair`, `upgrade`, `dump` | fsck, conversion, and what people look at |
@@ -54,6 +54,7 @@
 #![doc = include_str!("../README.md")]
 
 mod check;
+pub mod checkpoint;
 mod collector;
 mod contents;
 #[cfg(feature = "defects")]

@@ -344,6 +344,7 @@ impl<'a> Scrub<'a> {
 
 /// Gives checksums to the pages of a part of a file that have none.
 fn give_unknown_sums(parts: &Parts, node: &Node, range: std::ops::Range<u64>) {
+    let _operation = parts.store.operation();
     // A volume that is only read keeps them as they are.
     let Ok(state) = node.exclusive(&parts.store) else { return };
     if let Some(sums) = sums(&parts.store, &state.record).filter(|_| range.start < state.record.size) {

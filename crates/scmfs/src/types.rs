@@ -184,4 +184,14 @@ pub type Running = Box<dyn Fn() -> bool + Send + Sync>;
 pub trait OutsideStores: Send + Sync {
     /// Those that run now; `None`: none do. What a file loses is given to nobody else as long as one of them runs.
     fn running(&self) -> Option<Running>;
+
+    /// From now on who wants to store is told to do it by way of the volume. Does not wait for those that store now.
+    fn pause(&self);
+
+    /// Lets them store again.
+    fn resume(&self);
+
+    /// Calls `note` for what was stored to since this was asked last: offset in the region, bytes. What is stored to
+    /// by who stores now is told the next time, too.
+    fn stored(&self, note: &mut dyn FnMut(u64, u64));
 }

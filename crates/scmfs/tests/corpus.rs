@@ -12,3 +12,8 @@ fn scmfs_operations() {
 fn scmfs_image() {
     replay("scmfs_image", |_, data| fuzz::image(data));
 }
+
+#[test]
+fn scmfs_checkpoint() {
+    replay("scmfs_checkpoint", |_, data| fuzz::checkpoint(data));
+}

@@ -3,6 +3,7 @@
 mod address;
 mod atomic;
 mod attributes;
+mod checkpoint;
 mod churn;
 mod corpus;
 mod crash;

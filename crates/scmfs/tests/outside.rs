@@ -201,6 +201,12 @@ impl OutsideStores for Slow {
         let runs = self.runs.clone();
         self.runs.load(Ordering::SeqCst).then(|| Box::new(move || runs.load(Ordering::SeqCst)) as Running)
     }
+
+    fn pause(&self) {}
+
+    fn resume(&self) {}
+
+    fn stored(&self, _: &mut dyn FnMut(u64, u64)) {}
 }
 
 #[test]

@@ -22,6 +22,7 @@ const LAYERS: [(&str, &[&str]); 2] = [
             "recovery",
             "collector",
             "scrub",
+            "checkpoint",
             "volume",
             "path",
             "check",

@@ -39,7 +39,7 @@ impl Ground {
     fn new() -> Arc<Ground> {
         let table = Table::new().unwrap();
         let region = Memory::map(memory::create("region", 8 * PAGE as usize).unwrap().as_fd(), 8 * PAGE as usize, true);
-        let (slots, stores) = (Arc::new(Slots::new().unwrap().0), Stores::default());
+        let (slots, stores) = (Arc::new(Slots::new(8 * PAGE).unwrap().0), Stores::default());
         stores.all().push(slots.clone());
         let (index, key) = table.take(7, 3).unwrap();
         let ground = Ground { table, stores, slots, region: region.unwrap(), index, key };
@@ -328,4 +328,42 @@ fn slots_run_out_and_come_back() {
     assert!(ground.slots.stores_to().all(|index| index == 9));
     drop(taken);
     assert_eq!(ground.write(&[1]), Outcome::Done(1));
+}
+
+#[test]
+fn what_is_stored_is_marked_and_nothing_is_stored_during_a_checkpoint() {
+    let ground = Ground::new();
+    let _serving = ground.table.serve();
+    ground.lies_at(2, PAGE);
+    let marks = |take: bool| {
+        let mut marked = Vec::new();
+        let note = &mut |at, bytes| marked.push((at, bytes));
+        if take {
+            ground.stores.take_marks(note)
+        } else {
+            ground.slots.marks(false, note)
+        }
+        marked
+    };
+    assert_eq!(ground.write(&[1; PAGE as usize]), Outcome::Done(PAGE as usize));
+    assert_eq!(marks(false), [(2 * PAGE, PAGE)]);
+    assert_eq!(marks(true), [(2 * PAGE, PAGE)]);
+    assert_eq!(marks(true), []);
+    ground.table.pause(true);
+    assert_eq!(ground.write(&[2; PAGE as usize]), Outcome::Kernel(Why::Checkpoint));
+    assert!(marks(true).is_empty() && ground.stores.running().is_none());
+    assert_eq!(ground.bytes(2), [1; PAGE as usize]);
+    ground.table.pause(false);
+    // Marked before the first byte is stored, and so long as more may come.
+    let other = ground.clone();
+    HOOK.set(Some(Box::new(move |at| {
+        if at == Step::Copied {
+            let mut marked = 0;
+            other.stores.take_marks(&mut |_, _| marked += 1);
+            assert_eq!(marked, 1);
+        }
+    })));
+    assert_eq!(ground.write(&[3; PAGE as usize]), Outcome::Done(PAGE as usize));
+    HOOK.set(None);
+    assert_eq!(marks(true), [(2 * PAGE, PAGE)]);
 }

@@ -192,4 +192,16 @@ impl OutsideStores for TheirStores {
     fn running(&self) -> Option<Running> {
         self.0.stores.running()
     }
+
+    fn pause(&self) {
+        self.0.table.pause(true);
+    }
+
+    fn resume(&self) {
+        self.0.table.pause(false);
+    }
+
+    fn stored(&self, note: &mut dyn FnMut(u64, u64)) {
+        self.0.stores.take_marks(note);
+    }
 }

@@ -97,6 +97,8 @@ impl<V: Mountable> Server<V> {
         // It notes the time before it stores.
         self.shared.note_all_times();
         slots.end();
+        // The marks stay until they are noted elsewhere: a checkpoint meanwhile finds them here or there.
+        slots.marks(false, &mut |at, bytes| self.shared.volume.note_stored(at, bytes));
         let none_left = {
             let mut all = self.shared.files.stores.all();
             all.retain(|other| !Arc::ptr_eq(other, &slots));
@@ -174,7 +176,7 @@ impl<V: Mountable> Server<V> {
         let end = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         let table = self.shared.files.table.share()?;
         let write = write && self.shared.stores;
-        let made = if write { Some(Slots::new()?) } else { None };
+        let made = if write { Some(Slots::new(shared.bytes)?) } else { None };
         // Who may store shares the lock that keeps a second server away; who reads cannot store.
         let own = if write { None } else { Some(pocketstone_lease::reopen(shared.file)?) };
         let region = own.as_ref().map_or(shared.file, AsFd::as_fd);

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ENTRIES: usize = 16_384;
 const TABLE_BYTES: usize = 4096 + ENTRIES * 512;
 const SLOTS: usize = 64;
-const SLOTS_BYTES: usize = SLOTS * 64 + ENTRIES * 8;
+/// Slots and times; marks follow.
+const MARKS_AT: usize = SLOTS * 64 + ENTRIES * 8;
 
 /// A mapping of words.
 struct Map {
@@ -61,6 +62,7 @@ pub struct Attached {
     region: Map,
     region_file: OwnedFd,
     slots: Option<(Map, OwnedFd)>,
+    slots_bytes: usize,
     /// Entries that it was told of, their keys, and whether it may store there.
     shown: Vec<(u32, u64, bool)>,
     holds: Vec<Hold>,
@@ -76,9 +78,10 @@ impl Attached {
         let prot = if slots.is_some() { both } else { ProtFlags::READ };
         let region = Map::new(region_file.as_fd(), bytes as usize, prot).expect("what was given can be mapped");
         let table = Map::new(table_file.as_fd(), TABLE_BYTES, ProtFlags::READ).expect("a table to read");
-        let slots = slots.map(|file| (Map::new(file.as_fd(), SLOTS_BYTES, both).expect("slots"), file));
+        let slots_bytes = MARKS_AT + (bytes as usize).div_ceil(4096).div_ceil(64) * 8;
+        let slots = slots.map(|file| (Map::new(file.as_fd(), slots_bytes, both).expect("slots"), file));
         let (shown, holds) = (Vec::new(), Vec::new());
-        Attached { token, table, table_file, region, region_file, slots, shown, holds, child }
+        Attached { token, table, table_file, region, region_file, slots, slots_bytes, shown, holds, child }
     }
 
     pub fn may_store(&self) -> bool {
@@ -90,7 +93,7 @@ impl Attached {
         self.shown.push((index, key, mine));
     }
 
-    /// Any value anywhere among slots and times.
+    /// Any value anywhere among slots, times and marks.
     pub fn scribble(&mut self, how: u8, random: &mut Random) {
         let Some((slots, _)) = &self.slots else { return };
         let value = |random: &mut Random| match how / 4 % 6 {
@@ -106,7 +109,7 @@ impl Attached {
             1 => (0..SLOTS).for_each(|slot| slots.word(slot * 64).store(value(random), Ordering::SeqCst)),
             2 => (0..64).for_each(|entry| slots.word(SLOTS * 64 + entry * 8).store(value(random), Ordering::SeqCst)),
             _ => {
-                let at = random.below(SLOTS_BYTES as u64 / 8) as usize * 8;
+                let at = random.below(self.slots_bytes as u64 / 8) as usize * 8;
                 slots.word(at).store(value(random), Ordering::SeqCst);
             }
         }
@@ -164,7 +167,7 @@ impl Attached {
             }
             // Nothing that the server notices.
             let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let _ = rustix::fs::fallocate(slots, how, 0, SLOTS_BYTES as u64);
+            let _ = rustix::fs::fallocate(slots, how, 0, self.slots_bytes as u64);
             let _ = rustix::fs::fcntl_add_seals(slots, SealFlags::WRITE);
             let _ = rustix::fs::fcntl_add_seals(slots, SealFlags::FUTURE_WRITE | SealFlags::SEAL);
             self.holds.clear();

@@ -230,6 +230,7 @@ impl Node {
 
     /// Stores the inode's times if they are only in memory.
     pub fn store_times(&self, store: &Store) {
+        let _operation = store.operation();
         let Ok(mut state) = self.exclusive(store) else { return };
         if state.stale && !state.record.is_free() {
             store_version(store, self.ino, &mut state, Durable::nothing_new()).done();

@@ -39,6 +39,11 @@ impl Held {
         self.stores.set(stores).is_ok()
     }
 
+    /// Who may store beside the volume.
+    pub fn stores(&self) -> Option<&Arc<dyn OutsideStores>> {
+        self.stores.get()
+    }
+
     /// The stores that run now.
     pub fn running(&self) -> Option<Running> {
         self.stores.get()?.running()

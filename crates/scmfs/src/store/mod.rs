@@ -12,7 +12,7 @@ pub(crate) use persist::{fence, flush};
 use crate::format::layout::Layout;
 use crate::format::superblock::Superblock;
 use crate::{Error, OpenOptions, Result, Threshold, TimeNs};
-use pocketstone_media::{Durable, Medium};
+use pocketstone_media::{Durable, Medium, Operation};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -76,6 +76,13 @@ impl Store {
     /// From now on nobody starts to change anything. Whether there is something to be stored before that.
     pub fn close(&self) -> bool {
         !self.read_only && !self.closed.swap(true, Ordering::SeqCst)
+    }
+
+    /// Begins an operation that changes something: a checkpoint has all of it or nothing. To be held to its end, and
+    /// begun before any lock is taken: while a checkpoint begins, those wait here.
+    #[inline]
+    pub fn operation(&self) -> Option<Operation<'_>> {
+        self.medium.operation()
     }
 
     #[inline]

@@ -28,6 +28,7 @@ impl Volume {
     /// zero byte; `NotSupported` for one outside the namespaces of xattr(7); `NotPermitted` for `user.` on what is
     /// neither a regular file nor a directory; `NoSpace`, also if the inode has too many bytes of them.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        let _operation = self.parts.store.operation();
         xattr::set_xattr(&self.parts, ino, name, value, how)
     }
 
@@ -36,6 +37,7 @@ impl Volume {
     /// # Errors
     /// `NoAttribute`, `NotFound`, `NotSupported`, `NotPermitted`.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        let _operation = self.parts.store.operation();
         xattr::remove_xattr(&self.parts, ino, name)
     }
 
@@ -44,6 +46,7 @@ impl Volume {
     /// # Errors
     /// `NotFound`, `NoSpace`; `Damaged`.
     pub fn drop_capability(&self, ino: Ino) -> Result<bool> {
+        let _operation = self.parts.store.operation();
         xattr::drop_capability(&self.parts, ino)
     }
 
@@ -55,6 +58,7 @@ impl Volume {
     /// `Invalid` for an invalid list; `NotSupported` for symbolic links and other names; `Denied` for a default list on
     /// anything but a directory; `NotPermitted`, `NoSpace`.
     pub fn set_acl(&self, ino: Ino, name: &[u8], value: &[u8], drop_group_id: bool) -> Result<()> {
+        let _operation = self.parts.store.operation();
         acl::set_acl(&self.parts, ino, name, value, drop_group_id)
     }
 
@@ -71,6 +75,7 @@ impl Volume {
     /// # Errors
     /// `NotFound`; `NotSupported` for anything but files and directories.
     pub fn protect(&self, ino: Ino, how: Protection) -> Result<()> {
+        let _operation = self.parts.store.operation();
         protection::protect(&self.parts, ino, how)
     }
 }

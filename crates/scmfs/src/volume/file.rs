@@ -27,6 +27,7 @@ impl Volume {
     /// # Errors
     /// `NoSpace`, `ReadOnly`; `Invalid` for a directory or a symbolic link.
     pub fn temporary_file(&self, meta: &Meta) -> Result<File> {
+        let _operation = self.parts.store.operation();
         if matches!(meta.kind, FileType::Directory | FileType::Symlink) {
             return Err(Error::Invalid);
         }
@@ -39,6 +40,7 @@ impl Volume {
     /// # Errors
     /// Also `NotFound`, `NotDirectory`.
     pub fn temporary_file_in(&self, directory: Ino, meta: &Meta) -> Result<File> {
+        let _operation = self.parts.store.operation();
         if matches!(meta.kind, FileType::Directory | FileType::Symlink) {
             return Err(Error::Invalid);
         }
@@ -51,6 +53,7 @@ impl Volume {
     /// # Errors
     /// As [`Operations::link`](crate::Operations::link).
     pub fn link_file(&self, file: &File, parent: Ino, name: &[u8]) -> Result<Attr> {
+        let _operation = self.parts.store.operation();
         create::link(&self.parts, file.ino(), parent, name, true)
     }
 
@@ -84,6 +87,7 @@ impl Volume {
     /// another volume, and for a write beyond the given size; otherwise as [`File::write_at`] and [`File::truncate`].
     /// Nothing has changed then.
     pub fn write_batch(&self, batch: &[FileBatch<'_>]) -> Result<()> {
+        let _operation = self.parts.store.operation();
         // Whoever locks several files does it in the order of their numbers.
         let mut order: Vec<&FileBatch<'_>> = batch.iter().collect();
         order.sort_by_key(|part| part.file.ino());
@@ -132,6 +136,7 @@ impl Drop for File {
         if self.node.pins.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
+        let _operation = self.parts.store.operation();
         let Ok(mut state) = self.node.exclusive(&self.parts.store) else { return };
         let unused = self.node.pins.load(Ordering::Acquire) == 0;
         if unused && state.record.links == 0 && !state.record.is_free() {
@@ -200,6 +205,7 @@ impl File {
     /// only part of a page that does not match its checksum would change, in which case nothing is written.
     #[inline]
     pub fn write_at(&self, from: &[u8], offset: u64) -> Result<usize> {
+        let _operation = self.parts.store.operation();
         let mut state = self.node.exclusive(&self.parts.store)?;
         if state.record.mode & 0o170_000 != 0o100_000 {
             drop(state);
@@ -215,6 +221,7 @@ impl File {
     /// # Errors
     /// As [`File::write_at`].
     pub fn write_back(&self, from: &[u8], offset: u64) -> Result<()> {
+        let _operation = self.parts.store.operation();
         self.check_regular()?;
         write::write(&self.parts, &self.node, &mut *self.node.exclusive(&self.parts.store)?, from, offset)
     }
@@ -224,6 +231,7 @@ impl File {
     /// # Errors
     /// As [`File::write_at`].
     pub fn append(&self, from: &[u8]) -> Result<u64> {
+        let _operation = self.parts.store.operation();
         self.check_regular()?;
         let mut state = self.node.exclusive(&self.parts.store)?;
         state.record.must_take_more()?;
@@ -237,6 +245,7 @@ impl File {
     /// # Errors
     /// `TooLarge` if there are more; otherwise as [`File::write_at`].
     pub fn write_atomic(&self, from: &[u8], offset: u64) -> Result<()> {
+        let _operation = self.parts.store.operation();
         self.check_regular()?;
         let mut state = self.node.exclusive(&self.parts.store)?;
         state.record.must_allow_write(offset)?;
@@ -253,6 +262,7 @@ impl File {
     /// # Errors
     /// `TooLarge`, `NoSpace`, `ReadOnly`, `NotPermitted`; `IsDirectory`, `Invalid` if not a regular file.
     pub fn truncate(&self, size: u64) -> Result<()> {
+        let _operation = self.parts.store.operation();
         self.check_regular()?;
         let mut state = self.node.exclusive(&self.parts.store)?;
         state.record.must_be_free_to_change()?;
@@ -265,6 +275,7 @@ impl File {
     /// `Invalid` for an empty range, or one that `Collapse` or `Insert` does not support; `NoSpace` also if the file
     /// would need more than 5,460 extents; otherwise as [`File::truncate`].
     pub fn allocate(&self, how: Allocate, offset: u64, bytes: u64) -> Result<()> {
+        let _operation = self.parts.store.operation();
         self.check_regular()?;
         let mut state = self.node.exclusive(&self.parts.store)?;
         state.record.must_allow_space(how)?;

@@ -1,6 +1,7 @@
 //! The public interface of an open volume.
 
 mod attributes;
+mod checkpoints;
 mod file;
 mod operations;
 mod outside;
@@ -9,6 +10,7 @@ mod view;
 pub use file::{File, FileBatch};
 pub use view::View;
 
+use crate::checkpoint::{Checkpoints, Scheduled};
 use crate::collector::Collector;
 use crate::operations::usage;
 use crate::parts::Parts;
@@ -28,6 +30,7 @@ pub struct Volume {
     pub(crate) parts: Arc<Parts>,
     collector: Option<Collector>,
     scrubber: Mutex<Option<Scrubber>>,
+    scheduled: Mutex<Option<Scheduled>>,
     left_open: bool,
 }
 
@@ -55,7 +58,7 @@ impl Volume {
         if !options.background && !options.read_only {
             parts.space.refill(&parts.store);
         }
-        Ok(Volume { parts, collector, scrubber: Mutex::default(), left_open: false })
+        Ok(Volume { parts, collector, scrubber: Mutex::default(), scheduled: Mutex::default(), left_open: false })
     }
 
     /// Stores in-memory state and marks the volume clean. Open [`crate::File`]s can still be read.
@@ -80,7 +83,12 @@ impl Volume {
     fn shut(&mut self) -> Result<()> {
         self.collector = None;
         *lock(&self.scrubber) = None;
-        recovery::close(&self.parts)
+        let scheduled = lock(&self.scheduled).take().filter(|scheduled| scheduled.schedule().every.is_some());
+        recovery::close(&self.parts)?;
+        match scheduled.and_then(Scheduled::stop) {
+            Some(mut series) => Checkpoints::take(&mut series, &self.parts).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Abandons the volume like a killed process: nothing more is stored.
@@ -88,12 +96,14 @@ impl Volume {
         self.left_open = true;
         self.collector = None;
         *lock(&self.scrubber) = None;
+        *lock(&self.scheduled) = None;
         self.parts.store.close();
     }
 
     /// Reclaims null files and preallocated space, and defragments scattered files if space allows. Returns the bytes
     /// freed.
     pub fn collect(&self) -> u64 {
+        let _operation = self.parts.store.operation();
         let freed = reclaim::collect(&self.parts, u64::MAX);
         if !self.parts.store.read_only() {
             reclaim::merge_lists(&self.parts);
@@ -107,6 +117,7 @@ impl Volume {
     /// # Errors
     /// `Medium` if `bytes` is less than the current size, more than the maximum size, or more than the medium has.
     pub fn resize(&self, bytes: u64) -> Result<()> {
+        let _operation = self.parts.store.operation();
         let store = &self.parts.store;
         store.writable()?;
         let mut superblock = store.superblock();

@@ -29,11 +29,13 @@ impl Operations for Volume {
 
     /// The size first, then all the others at once.
     fn set_attributes(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
+        let _operation = self.parts.store.operation();
         names::set_attributes(&self.parts, ino, change)
     }
 
     /// Anything but a directory or a symbolic link: `Invalid` for these.
     fn create_file(&self, parent: Ino, name: &[u8], meta: &Meta) -> Result<File> {
+        let _operation = self.parts.store.operation();
         if matches!(meta.kind, FileType::Directory | FileType::Symlink) {
             return Err(Error::Invalid);
         }
@@ -43,6 +45,7 @@ impl Operations for Volume {
 
     /// `TooManyLinks` if the directory above has as many as an inode can count.
     fn create_directory(&self, parent: Ino, name: &[u8], meta: &Meta) -> Result<Attr> {
+        let _operation = self.parts.store.operation();
         let meta = Meta { kind: FileType::Directory, ..*meta };
         let node = create::create(&self.parts, parent, name, &meta, &[])?;
         Ok(let_go(&self.parts, node))
@@ -50,6 +53,7 @@ impl Operations for Volume {
 
     /// `NotFound` if the target is empty.
     fn create_symlink(&self, parent: Ino, name: &[u8], target: &[u8], uid: u32, gid: u32) -> Result<Attr> {
+        let _operation = self.parts.store.operation();
         if target.is_empty() {
             return Err(Error::NotFound);
         }
@@ -66,16 +70,19 @@ impl Operations for Volume {
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        let _operation = self.parts.store.operation();
         create::link(&self.parts, ino, parent, name, false)
     }
 
     /// The inode goes, too, if it was the last name and nobody has it open.
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        let _operation = self.parts.store.operation();
         names::unlink(&self.parts, parent, name)
     }
 
     /// `Invalid` for `.`.
     fn remove_directory(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        let _operation = self.parts.store.operation();
         names::remove_directory(&self.parts, parent, name)
     }
 
@@ -84,6 +91,7 @@ impl Operations for Volume {
     }
 
     fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], how: Rename) -> Result<()> {
+        let _operation = self.parts.store.operation();
         let left = rename::rename(&self.parts, from, name, to, new_name, how)?;
         // It came pinned.
         drop(left.map(|node| File::pinned(&self.parts, node)));

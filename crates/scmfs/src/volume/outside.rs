@@ -13,6 +13,14 @@ impl Volume {
         self.parts.store.medium.region().shared()
     }
 
+    /// One of those that may store, and that [`OutsideStores::stored`] tells nothing of any more, stored to these bytes
+    /// of the region.
+    pub fn note_stored(&self, at: u64, bytes: u64) {
+        if let Some(tracker) = self.parts.store.medium.tracker() {
+            tracker.note(at, bytes);
+        }
+    }
+
     /// From now on others may store where [`Watch`] says that it is allowed, as long as `stores` says that they do.
     ///
     /// # Errors
@@ -48,6 +56,7 @@ impl File {
     /// # Errors
     /// `NotFound`; `Medium` if the volume is closed or read-only.
     pub fn note_written(&self, at_ns: TimeNs) -> Result<()> {
+        let _operation = self.parts.store.operation();
         let mut state = self.node.exclusive(&self.parts.store)?;
         live(&state.record)?;
         // As a write does, also to a file whose time was set to one that is still to come.

@@ -122,3 +122,30 @@ fn use_it(volume: &Volume, shape: &Shape) {
         }
     }
 }
+
+/// A target of checkpoints with edits: two generations, of which the second builds on the first. An edit is 5 bytes:
+/// the file, a place, what to do there, and a value; every second one corrects the checksums over it. Whatever it holds,
+/// nothing panics, and what is verified is restored.
+pub fn checkpoint(data: &[u8]) {
+    use pocketstone_media::Heap;
+    use pocketstone_scmfs::checkpoint::{restore, verify};
+    let mut files = super::target::sound();
+    for edit in data.chunks_exact(5) {
+        super::target::edit(&mut files[usize::from(edit[0] & 1)], edit);
+    }
+    let folder = super::target::Fixed(files);
+    let verified = verify(&folder).expect("there are two");
+    for (generation, verified) in verified {
+        let make = |bytes: u64| match bytes {
+            0..=RAW_REGION => Ok(Box::new(Heap::new(bytes as usize)) as Box<dyn pocketstone_media::Region>),
+            _ => Err(Error::NoSpace),
+        };
+        let restored = restore(&folder, Some(generation), make);
+        if verified.is_ok_and(|verified| verified.region_bytes <= RAW_REGION) {
+            assert!(restored.is_ok(), "{restored:?}");
+        }
+    }
+}
+
+/// Longer regions are not made.
+const RAW_REGION: u64 = 1 << 20;

@@ -17,6 +17,7 @@ pub mod seal;
 pub mod shape;
 pub mod starts;
 pub mod subject;
+pub mod target;
 
 #[allow(unused_imports, reason = "fuzz targets share this, and use none of them")]
 pub use pocketstone_testing::{amount, say, seed};

@@ -1,6 +1,6 @@
 //! Memory that outlives the volume on it, so that a test can look at what a volume left.
 
-use pocketstone_media::{Heap, Persistence, Region};
+use pocketstone_media::{Heap, Persistence, Region, Tracker};
 use std::sync::Arc;
 
 /// A region in memory that several owners can hold; at most one of them has it open at a time.
@@ -60,6 +60,10 @@ unsafe impl Region for Shared {
     // As the medium that the file system is for: what is fenced stays.
     fn persistence(&self) -> Persistence {
         Persistence::PowerSafe
+    }
+
+    fn tracker(&self) -> Option<&Arc<Tracker>> {
+        self.0.tracker()
     }
 
     fn describe(&self) -> String {

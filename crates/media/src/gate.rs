@@ -1,0 +1,187 @@
+//! A gate that operations pass without waiting for each other, and that can be closed for a moment in which none is
+//! under way.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Threads that have a count of their own; all further ones share one.
+const THREADS: usize = 1024;
+
+/// Numbers of threads: those that were given back, and how many there ever were.
+static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+static GIVEN: AtomicUsize = AtomicUsize::new(1);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// This thread's number, as long as it lives. 0 is that of all threads that got none.
+struct Number(Cell<usize>);
+
+impl Number {
+    fn get(&self) -> usize {
+        if self.0.get() == usize::MAX {
+            let fresh = || GIVEN.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < THREADS).then_some(n + 1));
+            self.0.set(lock(&FREE).pop().or_else(|| fresh().ok()).unwrap_or(0));
+        }
+        self.0.get()
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        if (1..THREADS).contains(&self.0.get()) {
+            lock(&FREE).push(self.0.get());
+        }
+    }
+}
+
+thread_local! {
+    static NUMBER: Number = const { Number(Cell::new(usize::MAX)) };
+}
+
+/// How many operations of a thread are under way: a line of its own, so that threads do not get in each other's way.
+#[repr(align(64))]
+struct Count(AtomicU32);
+
+/// The gate.
+pub(crate) struct Gate {
+    counts: Box<[Count]>,
+    closed: AtomicBool,
+    /// Held by who has closed it: the others wait for it.
+    door: Mutex<()>,
+}
+
+/// An operation that is under way, until this is dropped.
+pub(crate) struct Inside<'a> {
+    gate: &'a Gate,
+    number: usize,
+    /// An operation that this one is a part of was under way.
+    pub(crate) nested: bool,
+    /// The thread's own count is the thread's alone.
+    stays: PhantomData<*const ()>,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Gate {
+        let counts = (0..THREADS).map(|_| Count(AtomicU32::new(0))).collect();
+        Gate { counts, closed: AtomicBool::new(false), door: Mutex::new(()) }
+    }
+
+    /// Begins an operation. Waits while the gate is closed, unless it is a part of one that has begun.
+    #[inline]
+    pub(crate) fn enter(&self) -> Inside<'_> {
+        let number = NUMBER.try_with(Number::get).unwrap_or(0);
+        let count = &self.counts[number].0;
+        let inside = |nested| Inside { gate: self, number, nested, stays: PhantomData };
+        if number != 0 {
+            let before = count.load(Ordering::Relaxed);
+            if before > 0 {
+                count.store(before + 1, Ordering::Relaxed);
+                return inside(true);
+            }
+        }
+        loop {
+            // Seen by who closes the gate before this thread looks whether it is closed, or that is seen here.
+            count.fetch_add(1, Ordering::SeqCst);
+            if !self.closed.load(Ordering::SeqCst) {
+                return inside(false);
+            }
+            count.fetch_sub(1, Ordering::SeqCst);
+            drop(lock(&self.door));
+        }
+    }
+
+    /// Does something while no operation is under way; `None` if one takes longer than `patience` to end.
+    pub(crate) fn closed<T>(&self, patience: Duration, act: impl FnOnce() -> T) -> Option<T> {
+        let _door = lock(&self.door);
+        // Opened again even if `act` panics.
+        struct Open<'a>(&'a AtomicBool);
+        impl Drop for Open<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::SeqCst);
+            }
+        }
+        self.closed.store(true, Ordering::SeqCst);
+        let _open = Open(&self.closed);
+        let start = Instant::now();
+        // A thread that got its number since then finds the gate closed.
+        for count in &self.counts[..GIVEN.load(Ordering::SeqCst).min(THREADS)] {
+            while count.0.load(Ordering::SeqCst) != 0 {
+                if start.elapsed() > patience {
+                    return None;
+                }
+                std::thread::yield_now();
+            }
+        }
+        Some(act())
+    }
+}
+
+impl Drop for Inside<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let count = &self.gate.counts[self.number].0;
+        if self.number == 0 {
+            count.fetch_sub(1, Ordering::Release);
+        } else {
+            // Nobody else changes it. What the operation stored is seen before its end is.
+            count.store(count.load(Ordering::Relaxed) - 1, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_closed_gate_lets_nobody_in_and_closes_when_nobody_is_inside() {
+        let gate = Gate::new();
+        // Two words that are equal whenever no operation is under way.
+        let (left, right, stop) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let _outer = gate.enter();
+                        left.fetch_add(1, Ordering::Relaxed);
+                        let inner = gate.enter();
+                        assert!(inner.nested);
+                        right.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for _ in 0..300 {
+                let seen = gate.closed(LONG, || {
+                    let first = (left.load(Ordering::Relaxed), right.load(Ordering::Relaxed));
+                    std::thread::sleep(Duration::from_micros(20));
+                    (first, (left.load(Ordering::Relaxed), right.load(Ordering::Relaxed)))
+                });
+                let (first, last) = seen.unwrap();
+                assert_eq!(first.0, first.1);
+                assert_eq!(first, last);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn patience_ends_and_the_gate_is_open_again() {
+        let gate = Gate::new();
+        let inside = gate.enter();
+        let from_outside = |patience| {
+            std::thread::scope(|scope| scope.spawn(|| gate.closed(patience, || ())).join().unwrap().is_some())
+        };
+        assert!(!from_outside(Duration::from_millis(1)));
+        drop(gate.enter());
+        drop(inside);
+        assert!(from_outside(LONG));
+        drop(gate.enter());
+    }
+}

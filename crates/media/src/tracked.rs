@@ -1,0 +1,125 @@
+//! A region whose stores are tracked.
+
+use crate::{Persistence, Piece, Region, Result, Shared, Tracker, Window};
+use std::sync::Arc;
+
+/// A region, and what knows of every store to it.
+pub struct Tracked<R> {
+    region: R,
+    tracker: Arc<Tracker>,
+}
+
+impl<R: Region> Tracked<R> {
+    /// The region, tracked from now on. It never grows beyond `most_bytes`.
+    pub fn new(region: R, most_bytes: u64) -> Tracked<R> {
+        let tracker = Arc::new(Tracker::new(most_bytes.max(region.bytes())));
+        Tracked { region, tracker }
+    }
+}
+
+// SAFETY: everything is the inner region's.
+unsafe impl<R: Region> Region for Tracked<R> {
+    fn bytes(&self) -> u64 {
+        self.region.bytes()
+    }
+
+    fn base(&self) -> *const u8 {
+        self.region.base()
+    }
+
+    fn plain_reads(&self) -> bool {
+        self.region.plain_reads()
+    }
+
+    fn map_bytes(&self) -> u64 {
+        self.region.map_bytes()
+    }
+
+    fn persistence(&self) -> Persistence {
+        self.region.persistence()
+    }
+
+    fn shared(&self) -> Option<Shared<'_>> {
+        self.region.shared()
+    }
+
+    fn tracker(&self) -> Option<&Arc<Tracker>> {
+        Some(&self.tracker)
+    }
+
+    fn describe(&self) -> String {
+        self.region.describe()
+    }
+
+    #[inline]
+    fn read(&self, at: u64, into: &mut [u8]) {
+        self.region.read(at, into);
+    }
+
+    #[inline]
+    unsafe fn write(&self, at: u64, from: &[u8]) {
+        let _store = self.tracker.store(&self.region, at, from.len() as u64);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.write(at, from) }
+    }
+
+    #[inline]
+    unsafe fn store_u64(&self, at: u64, value: u64) {
+        let _store = self.tracker.store(&self.region, at, 8);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.store_u64(at, value) }
+    }
+
+    #[inline]
+    unsafe fn store_u32s(&self, at: u64, values: &[u32]) {
+        let _store = self.tracker.store(&self.region, at, 4 * values.len() as u64);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.store_u32s(at, values) }
+    }
+
+    #[inline]
+    unsafe fn stream(&self, at: u64, from: &[u8]) {
+        let _store = self.tracker.store(&self.region, at, from.len() as u64);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.stream(at, from) }
+    }
+
+    #[inline]
+    unsafe fn stream_fresh(&self, at: u64, from: &[u8]) {
+        let _store = self.tracker.store(&self.region, at, from.len() as u64);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.stream_fresh(at, from) }
+    }
+
+    unsafe fn zero(&self, at: u64, bytes: u64) {
+        let _store = self.tracker.store(&self.region, at, bytes);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { self.region.zero(at, bytes) }
+    }
+
+    #[inline]
+    fn flush(&self, at: u64, bytes: u64) {
+        self.region.flush(at, bytes);
+    }
+
+    #[inline]
+    fn fence(&self) {
+        self.region.fence();
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.region.sync()
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        self.region.grow(bytes)
+    }
+
+    fn touch(&self, at: u64, bytes: u64) {
+        self.region.touch(at, bytes);
+    }
+
+    fn window(&self, pieces: &[Piece]) -> Option<Box<dyn Window>> {
+        self.region.window(pieces)
+    }
+}

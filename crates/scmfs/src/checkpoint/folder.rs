@@ -1,0 +1,158 @@
+//! Where checkpoints lie: a folder with files.
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A file that is being written.
+pub trait Output: Send {
+    /// Writes all of `from` at an offset.
+    ///
+    /// # Errors
+    /// As a file's.
+    fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()>;
+
+    /// What was written outlives a loss of power from now on.
+    ///
+    /// # Errors
+    /// As a file's.
+    fn sync(&mut self) -> Result<()>;
+}
+
+/// A file that is read.
+pub trait Input: Send + Sync {
+    /// Its length.
+    ///
+    /// # Errors
+    /// As a file's.
+    fn bytes(&self) -> Result<u64>;
+
+    /// Reads as many bytes as `into` takes.
+    ///
+    /// # Errors
+    /// As a file's.
+    fn read_exact_at(&self, into: &mut [u8], at: u64) -> Result<()>;
+}
+
+/// A folder. What it promises is what POSIX does: a file's content outlives a loss of power once it is synced, a name
+/// once the folder is, and a rename puts one file in another's place at once.
+pub trait Folder: Send {
+    /// The names of its files.
+    ///
+    /// # Errors
+    /// As a folder's.
+    fn names(&self) -> Result<Vec<String>>;
+
+    /// Makes an empty file, in the place of another.
+    ///
+    /// # Errors
+    /// As a file's.
+    fn create(&self, name: &str) -> Result<Box<dyn Output>>;
+
+    /// Opens a file to read.
+    ///
+    /// # Errors
+    /// As a file's.
+    fn open(&self, name: &str) -> Result<Box<dyn Input>>;
+
+    /// Gives a file another name, in the place of the file that has it.
+    ///
+    /// # Errors
+    /// As a file's.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// As a file's.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Names outlive a loss of power from now on as they are.
+    ///
+    /// # Errors
+    /// As a folder's.
+    fn sync(&self) -> Result<()>;
+}
+
+/// A folder of the kernel's.
+pub struct Directory {
+    path: PathBuf,
+    /// Its lock keeps a second writer off, as long as it is open.
+    _lock: Option<File>,
+}
+
+/// The file that who writes has locked.
+const LOCK: &str = "lock";
+
+impl Directory {
+    /// A folder to read.
+    pub fn to_read(path: &Path) -> Directory {
+        Directory { path: path.to_owned(), _lock: None }
+    }
+
+    /// A folder to write, made if there is none.
+    ///
+    /// # Errors
+    /// `ResourceBusy` if somebody else writes there; as [`std::fs::create_dir_all`].
+    pub fn to_write(path: &Path) -> Result<Directory> {
+        std::fs::create_dir_all(path)?;
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
+        // On a file system without locks, two that write there must be kept apart by who starts them.
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(Error::from(ErrorKind::ResourceBusy));
+        }
+        Ok(Directory { path: path.to_owned(), _lock: Some(lock) })
+    }
+}
+
+impl Output for File {
+    fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()> {
+        FileExt::write_all_at(self, from, at)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.sync_all()
+    }
+}
+
+impl Input for File {
+    fn bytes(&self) -> Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_exact_at(&self, into: &mut [u8], at: u64) -> Result<()> {
+        FileExt::read_exact_at(self, into, at)
+    }
+}
+
+impl Folder for Directory {
+    fn names(&self) -> Result<Vec<String>> {
+        let name = |entry: Result<std::fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+        std::fs::read_dir(&self.path)?.map(name).collect()
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn Output>> {
+        // Whoever can read it can read all files of the volume.
+        let how = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(self.path.join(name))?;
+        Ok(Box::new(how))
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn Input>> {
+        Ok(Box::new(File::open(self.path.join(name))?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        std::fs::remove_file(self.path.join(name))
+    }
+
+    fn sync(&self) -> Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}

@@ -1,0 +1,241 @@
+//! Generations of checkpoints in a folder: writing one, finding them, reading and verifying what they hold.
+
+use super::folder::{Folder, Input};
+use super::format::{self, ENTRY, Entry, Header, PAGE, UNFINISHED, decode_table};
+use crate::{Error, Result};
+use pocketstone_vfs::MediumError;
+use std::collections::HashSet;
+use std::io::ErrorKind;
+
+/// Bytes that are written or read at once.
+const CHUNK: usize = 1 << 20;
+
+/// What is to be written beside the pages.
+pub(super) struct New {
+    pub uuid: [u8; 16],
+    pub generation: u64,
+    pub parent: u64,
+    pub region_bytes: u64,
+    pub taken_ns: i64,
+}
+
+/// What was written.
+pub(super) struct Written {
+    pub stored: u64,
+    pub file_bytes: u64,
+}
+
+/// Says that something failed in a folder.
+pub(super) fn failed(what: &str, error: std::io::Error) -> Error {
+    if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        let full = MediumError::failed(format!("cannot {what}: the target is full")).because(error);
+        return full.hint("free space there, or keep fewer checkpoints; what was there before is kept").into();
+    }
+    MediumError::failed(format!("cannot {what}")).because(error).into()
+}
+
+/// Says that a file of a target is not what was written.
+pub(super) fn damaged(name: &str, what: &str) -> Error {
+    MediumError::refused(format!("{name} is damaged: {what}"))
+        .hint("verify the target to see which checkpoints are whole, and restore one of those by its generation")
+        .into()
+}
+
+/// Writes a generation, of which everything or nothing is there afterwards, also if the power fails. `read` fills in a
+/// page; what it returns may be shorter than one. A generation without a parent leaves out pages of zeros.
+pub(super) fn write(
+    folder: &dyn Folder,
+    new: &New,
+    pages: impl Iterator<Item = u64>,
+    mut read: impl FnMut(u64, &mut [u8; PAGE]) -> Result<usize>,
+) -> Result<Written> {
+    let name = format::name(new.generation);
+    let unfinished = format!("{name}{UNFINISHED}");
+    let what = format!("write {name}");
+    let io = |error| failed(&what, error);
+    let made = (|| {
+        let mut file = folder.create(&unfinished).map_err(io)?;
+        let (mut chunk, mut table, mut page) = (Vec::with_capacity(CHUNK), Vec::new(), [0; PAGE]);
+        let (mut at, mut stored) = (PAGE as u64, 0);
+        for number in pages {
+            let bytes = read(number, &mut page)?;
+            page[bytes..].fill(0);
+            let zeros = is_zeros(&page);
+            if zeros && new.parent == 0 {
+                continue;
+            }
+            table.extend_from_slice(&Entry::encode(number, crc32c::crc32c(&page), zeros));
+            if zeros {
+                continue;
+            }
+            stored += 1;
+            chunk.extend_from_slice(&page);
+            if chunk.len() == CHUNK {
+                file.write_all_at(&chunk, at).map_err(io)?;
+                at += CHUNK as u64;
+                chunk.clear();
+            }
+        }
+        chunk.extend_from_slice(&table);
+        file.write_all_at(&chunk, at).map_err(io)?;
+        let &New { uuid, generation, parent, region_bytes, taken_ns } = new;
+        let (entries, table_crc) = ((table.len() / ENTRY) as u64, crc32c::crc32c(&table));
+        let header = Header { uuid, generation, parent, region_bytes, stored, entries, taken_ns, table_crc };
+        file.write_all_at(&header.encode(), 0).map_err(io)?;
+        file.sync().map_err(io)?;
+        drop(file);
+        folder.rename(&unfinished, &name).and_then(|()| folder.sync()).map_err(io)?;
+        Ok(Written { stored, file_bytes: at + chunk.len() as u64 })
+    })();
+    if made.is_err() {
+        // It takes room; the next one would remove it, too.
+        let _ = folder.remove(&unfinished);
+    }
+    made
+}
+
+fn is_zeros(page: &[u8; PAGE]) -> bool {
+    // As words, which compilers make one comparison of many.
+    page.chunks_exact(64).all(|line| line.iter().fold(0, |any, byte| any | byte) == 0)
+}
+
+/// The generations in a folder, in order.
+pub(super) fn generations(folder: &dyn Folder) -> Result<Vec<u64>> {
+    let names = folder.names().map_err(|error| failed("read the target", error))?;
+    let mut found: Vec<u64> = names.iter().filter_map(|name| format::generation(name)).collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Removes what is left of checkpoints that were cut short.
+pub(super) fn remove_unfinished(folder: &dyn Folder) -> Result<()> {
+    let names = folder.names().map_err(|error| failed("read the target", error))?;
+    let ours = |name: &&String| name.strip_suffix(UNFINISHED).and_then(format::generation).is_some();
+    names.iter().filter(ours).try_for_each(|name| folder.remove(name)).map_err(|e| failed("remove a cut file", e))
+}
+
+/// An open generation.
+pub(super) struct Generation {
+    pub name: String,
+    pub header: Header,
+    pub entries: Vec<Entry>,
+    pub file_bytes: u64,
+    input: Box<dyn Input>,
+}
+
+impl Generation {
+    /// Opens one, and checks all but its pages.
+    pub fn open(folder: &dyn Folder, generation: u64) -> Result<Generation> {
+        let name = format::name(generation);
+        let what = format!("read {name}");
+        let io = |error| failed(&what, error);
+        let wrong = |what: String| damaged(&name, &what);
+        let input = folder.open(&name).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => wrong("it is not there, and another one builds on it".into()),
+            _ => io(error),
+        })?;
+        let file_bytes = input.bytes().map_err(io)?;
+        let mut b = [0; PAGE];
+        if file_bytes < PAGE as u64 {
+            return Err(wrong(format!("it has only {file_bytes} bytes")));
+        }
+        input.read_exact_at(&mut b, 0).map_err(io)?;
+        let header = Header::decode(&b, file_bytes).map_err(wrong)?;
+        if header.generation != generation {
+            return Err(wrong(format!("it is generation {}", header.generation)));
+        }
+        // As long as the rest of the file, which is there.
+        let mut table = vec![0; (file_bytes - header.table_at()) as usize];
+        input.read_exact_at(&mut table, header.table_at()).map_err(io)?;
+        let entries = decode_table(&header, &table).map_err(wrong)?;
+        Ok(Generation { name, header, entries, file_bytes, input })
+    }
+
+    /// Reads pages that lie behind each other, and checks them.
+    fn read(&self, entries: &[Entry], into: &mut Vec<u8>) -> Result<()> {
+        into.resize(entries.len() * PAGE, 0);
+        let Some(at) = entries.first().and_then(|first| first.at) else { return Ok(()) };
+        self.input.read_exact_at(into, at).map_err(|error| failed(&format!("read {}", self.name), error))?;
+        for (entry, page) in entries.iter().zip(into.chunks_exact(PAGE)) {
+            if crc32c::crc32c(page) != entry.crc {
+                return Err(damaged(&self.name, &format!("page {} has a wrong checksum", entry.page)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one page, by its place in the table.
+    pub fn read_page(&self, number: usize, into: &mut Vec<u8>) -> Result<()> {
+        into.clear();
+        into.resize(PAGE, 0);
+        self.read(&self.entries[number..=number], into)
+    }
+
+    /// Calls `each` with pages that follow each other and their content, for all that are `wanted`, in order.
+    pub fn each(
+        &self,
+        wanted: impl Fn(u64) -> bool,
+        buffer: &mut Vec<u8>,
+        mut each: impl FnMut(&[Entry], &mut Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
+        let mut rest = &self.entries[..];
+        while let Some(first) = rest.first() {
+            let follows = |(number, entry): (usize, &Entry)| {
+                let at = first.at.map(|at| at + (number * PAGE) as u64);
+                let same = entry.page == first.page + number as u64 && entry.at == at;
+                same && at.is_some() && number < CHUNK / PAGE && wanted(entry.page)
+            };
+            let run = rest.iter().enumerate().take_while(|&pair| follows(pair)).count();
+            let (now, later) = rest.split_at(run.max(1));
+            if run > 0 {
+                self.read(now, buffer)?;
+                each(now, buffer)?;
+            } else if first.at.is_none() && wanted(first.page) {
+                buffer.clear();
+                buffer.resize(PAGE, 0);
+                each(now, buffer)?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+}
+
+/// A generation and those that it builds on, the newest first.
+pub(super) struct Chain(pub Vec<Generation>);
+
+impl Chain {
+    /// Opens them all.
+    pub fn open(folder: &dyn Folder, generation: u64) -> Result<Chain> {
+        let mut all = vec![Generation::open(folder, generation)?];
+        loop {
+            let last = &all[all.len() - 1];
+            if last.header.parent == 0 {
+                return Ok(Chain(all));
+            }
+            let next = Generation::open(folder, last.header.parent)?;
+            if next.header.uuid != last.header.uuid {
+                return Err(damaged(&next.name, "it is of another volume than the one that builds on it"));
+            }
+            all.push(next);
+        }
+    }
+
+    pub fn newest(&self) -> &Generation {
+        &self.0[0]
+    }
+
+    /// Calls `each` with all pages that are in the chain, as they were last, and that the newest's region has.
+    pub fn each(&self, mut each: impl FnMut(&[Entry], &mut Vec<u8>) -> Result<()>) -> Result<()> {
+        let pages = self.newest().header.region_bytes.div_ceil(PAGE as u64);
+        let (mut seen, mut buffer) = (HashSet::new(), Vec::with_capacity(CHUNK));
+        for generation in &self.0 {
+            generation.each(|page| page < pages && !seen.contains(&page), &mut buffer, &mut each)?;
+            // Nothing comes after the last one, which is by far the longest.
+            if generation.header.parent != 0 {
+                seen.extend(generation.entries.iter().map(|entry| entry.page));
+            }
+        }
+        Ok(())
+    }
+}

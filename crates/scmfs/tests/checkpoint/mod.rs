@@ -1,0 +1,181 @@
+//! Checkpoints: what an image holds, what a loss of power leaves, and what damage is found.
+
+mod hostile;
+mod power;
+mod running;
+
+use crate::support::region::Shared;
+use pocketstone_media::{Heap, Region, TRACKED_BYTES, Tracked, Tracker};
+use pocketstone_scmfs::checkpoint::{Checkpoints, Directory, Folder, restore};
+use pocketstone_scmfs::{CreateOptions, Geometry, Meta, OpenOptions, Operations, ROOT, Volume, check};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The volume's files and what they hold.
+type Files = BTreeMap<String, Vec<u8>>;
+
+const BYTES: usize = 4 << 20;
+
+fn options() -> CreateOptions {
+    let geometry = Geometry { page_bytes: 512, huge_bytes: 64 << 10 };
+    CreateOptions { geometry, inodes: Some(256), uuid: Some([7; 16]), ..CreateOptions::default() }
+}
+
+/// An empty volume in memory whose stores are tracked.
+fn tracked(options: &CreateOptions, background: bool) -> (Volume, Arc<Tracker>) {
+    let region = Tracked::new(Heap::new(BYTES), 0);
+    let tracker = region.tracker().unwrap().clone();
+    let memory = Shared::of(region);
+    Volume::create(memory.region(), options).unwrap();
+    let open = OpenOptions { background, ..OpenOptions::default() };
+    (Volume::open(memory.region(), &open).unwrap(), tracker)
+}
+
+/// All files of a folder's checkpoint, after fsck found nothing.
+fn restored(folder: &dyn Folder, generation: Option<u64>) -> Result<(u64, Files), String> {
+    let mut image = None;
+    let done = restore(folder, generation, |bytes| {
+        let memory = Shared::new(bytes);
+        let region = memory.region();
+        image = Some(memory);
+        Ok(region)
+    });
+    let done = done.map_err(|error| pocketstone_scmfs::vfs::chain(&error))?;
+    let image = image.unwrap();
+    let report = check(image.region(), false).unwrap();
+    assert_eq!(report.findings, [], "generation {}", done.generation);
+    let volume = Volume::open(image.region(), &OpenOptions::default()).unwrap();
+    let mut names = Vec::new();
+    let take = &mut |entry: &pocketstone_scmfs::Entry| {
+        names.push((entry.ino, String::from_utf8(entry.name.clone()).unwrap()));
+        true
+    };
+    volume.read_directory(ROOT, 0, take).unwrap();
+    let dots = [".", ".."];
+    let files = names.into_iter().filter(|(_, name)| !dots.contains(&name.as_str())).map(|(ino, name)| {
+        let file = volume.open(ino).unwrap();
+        let mut content = vec![0; file.attributes().size as usize];
+        assert_eq!(file.read_at(&mut content, 0).unwrap(), content.len());
+        (name, content)
+    });
+    let files = files.collect();
+    drop(volume);
+    Ok((done.generation, files))
+}
+
+#[test]
+fn checkpoints_have_what_there_was_and_only_what_changed_is_stored() {
+    let home = tempfile::tempdir().unwrap();
+    let (volume, _) = tracked(&options(), false);
+    let mut series = Checkpoints::open(home.path(), 10).unwrap();
+    let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).unwrap();
+    file.write_at(&[1; 300 << 10], 0).unwrap();
+    let first = volume.checkpoint(&mut series).unwrap();
+    assert!(first.complete && first.generation == 1 && first.trouble.is_none());
+    // Nothing: not even times.
+    let nothing = volume.checkpoint(&mut series).unwrap();
+    assert_eq!((nothing.complete, nothing.pages), (false, 0));
+    file.write_at(&[2; 5000], 100_000).unwrap();
+    let third = volume.checkpoint(&mut series).unwrap();
+    // 5000 bytes touch two or three pages; times and size lie in another.
+    assert!((2..=6).contains(&third.pages), "{third:?}");
+    volume.unlink(ROOT, b"f").unwrap();
+    drop(file);
+    volume.checkpoint(&mut series).unwrap();
+    let folder = Directory::to_read(home.path());
+    let mut content = vec![1; 300 << 10];
+    let expected = |content: &[u8]| Files::from([("f".to_owned(), content.to_vec())]);
+    assert_eq!(restored(&folder, Some(1)).unwrap(), (1, expected(&content)));
+    assert_eq!(restored(&folder, Some(2)).unwrap(), (2, expected(&content)));
+    content[100_000..105_000].fill(2);
+    assert_eq!(restored(&folder, Some(3)).unwrap(), (3, expected(&content)));
+    assert_eq!(restored(&folder, None).unwrap(), (4, Files::new()));
+    assert!(restored(&folder, Some(9)).unwrap_err().contains("no checkpoint 9"));
+    // The target is one writer's, and one volume's.
+    let error = Checkpoints::open(home.path(), 1).map(drop).unwrap_err();
+    assert!(error.to_string().contains("another process's checkpoints"), "{error}");
+    drop(series);
+    let (other, _) = tracked(&CreateOptions { uuid: Some([8; 16]), ..options() }, false);
+    let error = other.checkpoint(&mut Checkpoints::open(home.path(), 1).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("checkpoints of another volume"), "{error}");
+    // A new series of the same volume begins with all of it.
+    let again = volume.checkpoint(&mut Checkpoints::open(home.path(), 1).unwrap()).unwrap();
+    assert_eq!((again.complete, again.generation), (true, 5));
+    assert_eq!(restored(&folder, None).unwrap(), (5, Files::new()));
+    assert!(restored(&folder, Some(4)).is_err(), "one is kept");
+}
+
+#[test]
+fn chains_are_put_together_and_old_ones_removed() {
+    const KEEP: u64 = 3;
+    let home = tempfile::tempdir().unwrap();
+    let (volume, _) = tracked(&options(), false);
+    let mut series = Checkpoints::open(home.path(), KEEP as u32).unwrap();
+    let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).unwrap();
+    file.write_at(&[0xFF; 1 << 20], 0).unwrap();
+    let folder = Directory::to_read(home.path());
+    let most = 3 * BYTES as u64;
+    for round in 1..=90_u64 {
+        let at = round * 11_111 % (1 << 20);
+        file.write_at(&round.to_le_bytes(), at.min((1 << 20) - 8)).unwrap();
+        // Most of these are small, some are not.
+        if round % 9 == 0 {
+            file.write_at(&vec![round as u8; 200 << 10], round * 997).unwrap();
+        }
+        let taken = volume.checkpoint(&mut series).unwrap();
+        assert_eq!((taken.generation, taken.trouble), (round, None));
+        let bytes: u64 =
+            std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+        assert!(bytes < most, "{bytes} bytes after {round}");
+        let mut now = vec![0; 1 << 20];
+        file.read_at(&mut now, 0).unwrap();
+        if round % 7 == 0 {
+            let (_, files) = restored(&folder, None).unwrap();
+            assert!(files["f"] == now, "round {round}");
+            for kept in round.saturating_sub(KEEP - 1)..round {
+                assert_eq!(restored(&folder, Some(kept)).unwrap().0, kept);
+            }
+        }
+    }
+    assert!(home.path().read_dir().unwrap().count() < 80);
+}
+
+#[test]
+fn closing_a_volume_takes_a_last_one_that_is_clean() {
+    use pocketstone_scmfs::checkpoint::Schedule;
+    let home = tempfile::tempdir().unwrap();
+    let target = home.path().join("made");
+    let (volume, _) = tracked(&options(), true);
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let keeper = told.clone();
+    let schedule = Schedule {
+        target: target.clone(),
+        keep: 1,
+        every: Some(std::time::Duration::from_secs(3600)),
+        before: Arc::new(|| ()),
+        report: Arc::new(move |line| keeper.lock().unwrap().push(line.to_owned())),
+    };
+    volume.schedule_checkpoints(&schedule).unwrap();
+    volume.ask_for_checkpoint("now").unwrap();
+    pocketstone_testing::wait::until("the answer", || {
+        volume.checkpoint_state().is_some_and(|state| state.answered.as_deref() == Some("now"))
+    });
+    assert_eq!(volume.checkpoint_state().unwrap().taken, 1);
+    volume.create_file(ROOT, b"late", &Meta::file(0o644)).unwrap().write_at(b"said", 0).unwrap();
+    volume.close().unwrap();
+    let folder = Directory::to_read(&target);
+    assert_eq!(restored(&folder, None).unwrap(), (2, Files::from([("late".into(), b"said".into())])));
+    let mut image = None;
+    restore(&folder, None, |bytes| {
+        let memory = Shared::new(bytes);
+        let region = memory.region();
+        image = Some(memory);
+        Ok(region)
+    })
+    .unwrap();
+    // One that was not closed could not be opened so.
+    let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+    Volume::open(image.unwrap().region(), &read_only).unwrap();
+    assert!(told.lock().unwrap().is_empty());
+    assert_eq!(BYTES as u64 % TRACKED_BYTES, 0);
+}
