@@ -24,8 +24,8 @@
 //! has happened. It stays inside the file's size and space; everything else is the kernel's and the server's.
 //!
 //! **A checkpoint** copies pages as they were at one moment. The server turns direct stores away before it
-//! ([`Table::pause`]), waits for those that have a slot, and takes their marks ([`Stores::take_marks`]), which say what they
-//! stored to.
+//! ([`Table::pause`]), waits for those that have a slot, and takes their marks ([`Stores::take_marks`]), which say what
+//! they stored to.
 //!
 //! Doubt means the kernel: an [`Outcome::Kernel`] says why. Nothing here allocates or takes a lock on the way of a read
 //! or a store, so signal handlers may do either. `tests/protocol.rs` is the model of all this.

@@ -1,6 +1,6 @@
 //! A region whose stores are tracked.
 
-use crate::{Persistence, Piece, Region, Result, Shared, Tracker, Window};
+use crate::{Operation, Persistence, Piece, Region, Result, Shared, TRACKED_BYTES, Tracker, Window};
 use std::sync::Arc;
 
 /// A region, and what knows of every store to it.
@@ -14,6 +14,16 @@ impl<R: Region> Tracked<R> {
     pub fn new(region: R, most_bytes: u64) -> Tracked<R> {
         let tracker = Arc::new(Tracker::new(most_bytes.max(region.bytes())));
         Tracked { region, tracker }
+    }
+
+    #[inline]
+    fn store(&self, at: u64, bytes: u64) -> Operation<'_> {
+        self.tracker.store(at, bytes, |page| {
+            let at = page * TRACKED_BYTES;
+            let mut content = vec![0; TRACKED_BYTES.min(self.region.bytes() - at) as usize];
+            self.region.read(at, &mut content);
+            content
+        })
     }
 }
 
@@ -58,41 +68,41 @@ unsafe impl<R: Region> Region for Tracked<R> {
 
     #[inline]
     unsafe fn write(&self, at: u64, from: &[u8]) {
-        let _store = self.tracker.store(&self.region, at, from.len() as u64);
+        let _store = self.store(at, from.len() as u64);
         // SAFETY: the caller's promise, handed on.
         unsafe { self.region.write(at, from) }
     }
 
     #[inline]
     unsafe fn store_u64(&self, at: u64, value: u64) {
-        let _store = self.tracker.store(&self.region, at, 8);
+        let _store = self.store(at, 8);
         // SAFETY: the caller's promise, handed on.
         unsafe { self.region.store_u64(at, value) }
     }
 
     #[inline]
     unsafe fn store_u32s(&self, at: u64, values: &[u32]) {
-        let _store = self.tracker.store(&self.region, at, 4 * values.len() as u64);
+        let _store = self.store(at, 4 * values.len() as u64);
         // SAFETY: the caller's promise, handed on.
         unsafe { self.region.store_u32s(at, values) }
     }
 
     #[inline]
     unsafe fn stream(&self, at: u64, from: &[u8]) {
-        let _store = self.tracker.store(&self.region, at, from.len() as u64);
+        let _store = self.store(at, from.len() as u64);
         // SAFETY: the caller's promise, handed on.
         unsafe { self.region.stream(at, from) }
     }
 
     #[inline]
     unsafe fn stream_fresh(&self, at: u64, from: &[u8]) {
-        let _store = self.tracker.store(&self.region, at, from.len() as u64);
+        let _store = self.store(at, from.len() as u64);
         // SAFETY: the caller's promise, handed on.
         unsafe { self.region.stream_fresh(at, from) }
     }
 
     unsafe fn zero(&self, at: u64, bytes: u64) {
-        let _store = self.tracker.store(&self.region, at, bytes);
+        let _store = self.store(at, bytes);
         // SAFETY: the caller's promise, handed on.
         unsafe { self.region.zero(at, bytes) }
     }

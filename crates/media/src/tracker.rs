@@ -6,7 +6,6 @@
 //! and has not read it yet.
 
 use crate::gate::{Gate, Inside};
-use crate::{Medium, Region};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -99,9 +98,9 @@ impl Tracker {
         self.strays.load(Ordering::Relaxed)
     }
 
-    /// Begins a store: its pages count as stored to.
+    /// Begins a store: its pages count as stored to. `before` reads a page as it is.
     #[inline]
-    pub(crate) fn store(&self, region: &impl Region, at: u64, bytes: u64) -> Operation<'_> {
+    pub(crate) fn store(&self, at: u64, bytes: u64, before: impl Fn(u64) -> Vec<u8>) -> Operation<'_> {
         let inside = self.gate.enter();
         if !inside.nested {
             self.strays.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +108,7 @@ impl Tracker {
         for page in pages_of(at, bytes) {
             let (word, bit) = place(page);
             if self.stored[word].load(Ordering::Acquire) & bit == 0 {
-                self.first_store(region, page);
+                self.first_store(page, &before);
             }
         }
         Operation(inside)
@@ -117,7 +116,7 @@ impl Tracker {
 
     /// The first store to a page since the last snapshot, unless another thread is in here, too.
     #[cold]
-    fn first_store(&self, region: &impl Region, page: u64) {
+    fn first_store(&self, page: u64, before: &impl Fn(u64) -> Vec<u8>) {
         let (word, bit) = place(page);
         // It changes only while no store is under way.
         if !self.reading.load(Ordering::Acquire) {
@@ -126,10 +125,7 @@ impl Tracker {
         }
         let mut saved = self.stripe(page);
         if self.left[word].load(Ordering::Relaxed) & bit != 0 {
-            let at = page * TRACKED_BYTES;
-            let mut content = vec![0; TRACKED_BYTES.min(region.bytes() - at) as usize];
-            region.read(at, &mut content);
-            saved.insert(page, content.into());
+            saved.insert(page, before(page).into());
             self.left[word].fetch_and(!bit, Ordering::Relaxed);
         }
         // Only now, for whoever sees it stores without looking further.
@@ -162,17 +158,18 @@ impl Tracker {
 
     /// A snapshot of the pages that were stored to since the last one that was [kept](Snapshot::keep), as they are at a
     /// moment at which no operation is under way. Operations are held up by it for `patience` and a few microseconds.
+    /// `length` gives the region's length in bytes.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn snapshot<'a>(&'a self, medium: &'a Medium, patience: Duration) -> Result<Snapshot<'a>, NoSnapshot> {
+    pub fn snapshot(&self, length: impl Fn() -> u64, patience: Duration) -> Result<Snapshot<'_>, NoSnapshot> {
         if self.taken.swap(true, Ordering::SeqCst) {
             return Err(NoSnapshot::Taken);
         }
         let mut pages = vec![0; self.stored.len()];
         let start = Instant::now();
         let taken = self.gate.closed(patience, || {
-            let bytes = medium.bytes();
+            let bytes = length();
             let count = bytes.div_ceil(TRACKED_BYTES);
             let unknown = self.unknown.swap(false, Ordering::SeqCst);
             let words = count.div_ceil(BITS).min(self.stored.len() as u64) as usize;
@@ -201,7 +198,7 @@ impl Tracker {
             return Err(NoSnapshot::Busy);
         };
         pages.truncate(words);
-        Ok(Snapshot { tracker: self, medium, pages, bytes, complete: unknown, held_up, kept: false })
+        Ok(Snapshot { tracker: self, pages, bytes, complete: unknown, held_up, kept: false })
     }
 }
 
@@ -209,7 +206,6 @@ impl Tracker {
 /// pages are those of the next one, too.
 pub struct Snapshot<'a> {
     tracker: &'a Tracker,
-    medium: &'a Medium,
     pages: Vec<usize>,
     bytes: u64,
     complete: bool,
@@ -246,8 +242,9 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Reads a page, once; returns its length, which is less than 4 KiB at the end of a region.
-    pub fn read(&self, page: u64, into: &mut [u8; TRACKED_BYTES as usize]) -> usize {
+    /// Reads a page, once; returns its length, which is less than 4 KiB at the end of a region. `now` reads bytes of
+    /// the region at an offset as they are.
+    pub fn read(&self, page: u64, into: &mut [u8; TRACKED_BYTES as usize], now: impl FnOnce(u64, &mut [u8])) -> usize {
         let at = page * TRACKED_BYTES;
         let bytes = TRACKED_BYTES.min(self.bytes - at) as usize;
         let (word, bit) = place(page);
@@ -256,7 +253,7 @@ impl Snapshot<'_> {
             Some(content) => into[..bytes].copy_from_slice(&content[..bytes]),
             None => {
                 // Whoever stores to it next waits for this lock first.
-                self.medium.read(at, &mut into[..bytes]);
+                now(at, &mut into[..bytes]);
                 self.tracker.left[word].fetch_and(!bit, Ordering::Relaxed);
             }
         }

@@ -1,8 +1,11 @@
 //! What one can ask of a mounted volume besides files: extended attributes of its root directory that
 //! are not stored anywhere.
 
+use pocketstone_scmfs::checkpoint::Schedule;
 use pocketstone_scmfs::{Error, Operations, ROOT, Result, ScrubState, Statfs, Usage, Volume};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Reading it gives [`State`] as JSON.
 pub const USAGE: &str = "user.scmfs.usage";
@@ -14,6 +17,11 @@ pub const RESIZE: &str = "user.scmfs.resize";
 /// Setting it to `start` looks through the volume for damage, in the background; to `stop` ends that. Reading it gives
 /// how far the last one has come, and what it found, as JSON: `pocketstone_scmfs::ScrubState`.
 pub const SCRUB: &str = "user.scmfs.scrub";
+
+/// Setting it to JSON with `target`, `keep` and `word` takes a checkpoint, in the background. Reading it gives how that
+/// goes, as JSON: `pocketstone_scmfs::checkpoint::CheckpointState`. For root and the user of the server alone, in whose
+/// name files are written.
+pub const CHECKPOINT: &str = "user.scmfs.checkpoint";
 
 /// An extended attribute has at most 64 KiB.
 const VALUE_BYTES: usize = 60 << 10;
@@ -45,6 +53,9 @@ pub(crate) fn get(volume: &Volume, source: &str, uid: u32, name: &[u8]) -> Optio
         let json = |state| serde_json::to_vec(&state).map_err(|_| Error::NotSupported);
         return Some(state(volume, source).and_then(json));
     }
+    if name == CHECKPOINT.as_bytes() {
+        return Some(trusted(uid).and_then(|()| checkpoint_state(volume)));
+    }
     // It names files.
     (name == SCRUB.as_bytes()).then(|| allowed(volume, uid).and_then(|()| scrub_state(volume)))
 }
@@ -64,8 +75,51 @@ fn shortened(mut state: ScrubState, most: usize) -> Result<Vec<u8>> {
     }
 }
 
+fn checkpoint_state(volume: &Volume) -> Result<Vec<u8>> {
+    let state = volume.checkpoint_state().ok_or(Error::NoAttribute)?;
+    serde_json::to_vec(&state).map_err(|_| Error::NotSupported)
+}
+
+/// What a checkpoint is asked for by.
+#[derive(Deserialize)]
+struct Question {
+    target: PathBuf,
+    keep: u32,
+    word: String,
+}
+
+fn ask_for_checkpoint(volume: &Volume, value: &[u8]) -> Result<()> {
+    let question: Question = serde_json::from_slice(value).map_err(|_| Error::Invalid)?;
+    if !question.target.is_absolute() {
+        return Err(Error::Invalid);
+    }
+    let known = volume.checkpoint_state();
+    let same = known.as_ref().is_some_and(|known| known.target == question.target);
+    match known {
+        // Those of the mount itself go on.
+        Some(known) if known.every_s.is_some() && !same => return Err(Error::Busy),
+        Some(known) if same && (known.every_s.is_some() || known.keep == question.keep) => {}
+        _ => volume.schedule_checkpoints(&Schedule {
+            target: question.target,
+            keep: question.keep,
+            every: None,
+            // Who asks has brought what the kernel held back, and is told.
+            before: Arc::new(|| ()),
+            report: Arc::new(|_| ()),
+        })?,
+    }
+    volume.ask_for_checkpoint(&question.word)
+}
+
+fn trusted(uid: u32) -> Result<()> {
+    if uid == 0 || uid == rustix::process::geteuid().as_raw() { Ok(()) } else { Err(Error::NotPermitted) }
+}
+
 /// Does what setting an attribute asks for; `None` if it is an ordinary one.
 pub(crate) fn set(volume: &Volume, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
+    if name == CHECKPOINT.as_bytes() {
+        return Some(trusted(uid).and_then(|()| ask_for_checkpoint(volume, value)));
+    }
     if ![USAGE, COLLECT, RESIZE, SCRUB].iter().any(|known| name == known.as_bytes()) {
         return None;
     }

@@ -5,6 +5,7 @@ use pocketstone_cli::{LONG_VERSION, parse_bytes};
 use pocketstone_scmfs::{Ino, Threshold};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a region or directory in use; 2 usage error; 3 \
     fsck leaves findings, or scrub finds damage; 4 the machine lacks something required; 70 internal error.\n\nREGION \
@@ -101,6 +102,10 @@ pub enum Command {
         #[arg(value_name = "DIR|REGION")]
         target: PathBuf,
     },
+    /// Take a consistent image of a volume, mounted or not, while it is in use; or verify a target
+    Checkpoint(CheckpointArguments),
+    /// Restore a volume from a checkpoint
+    Restore(RestoreArguments),
     /// Run a program whose reads, and with preload=write whose writes, of mounted volumes need no kernel
     Run(RunArguments),
     /// Print a completion script for a shell
@@ -155,6 +160,64 @@ fn parse_threshold(text: &str) -> Result<Threshold, String> {
     }
 }
 
+/// Reads a time such as `30s`, `500ms`, `5m` or `1h`.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let wrong = || format!("`{text}` is not a time: use one such as 30s, 500ms, 5m or 1h");
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let ms = match &text[digits..] {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(ms).filter(|ms| *ms >= 10).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// Arguments of `checkpoint`.
+#[derive(Debug, Args)]
+pub struct CheckpointArguments {
+    /// The region or its mount point
+    #[arg(value_name = "DIR|REGION", required_unless_present = "verify")]
+    pub source: Option<PathBuf>,
+    /// The folder for the images, on another file system; created if missing
+    #[arg(value_name = "TARGET", required_unless_present = "verify")]
+    pub target: Option<PathBuf>,
+    /// Take one every so often, until interrupted; only of a mounted volume. Later ones store what has changed
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub every: Option<Duration>,
+    /// How many of the newest to keep
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub keep: u32,
+    /// Read all images in this target and report what is whole. Exit status 3: some are damaged
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["source", "target", "every"])]
+    pub verify: Option<PathBuf>,
+    /// Print the outcome as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+pub struct RestoreArguments {
+    /// The folder with the images
+    #[arg(value_name = "TARGET")]
+    pub target: PathBuf,
+    /// The file or memory device to restore to
+    #[arg(value_name = "REGION")]
+    pub region: PathBuf,
+    /// Which one; defaults to the newest. `checkpoint --verify` lists them
+    #[arg(long, value_name = "N")]
+    pub generation: Option<u64>,
+    /// Destroy existing contents of the region
+    #[arg(long)]
+    pub force: bool,
+    /// Print the outcome as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
@@ -190,8 +253,8 @@ pub struct MountArguments {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, direct_io,
-    /// strict_open, writeback, atomic, persistent, preload=off|read|write, threads=N, log=FILE; generic ones of
-    /// mount(8) are accepted
+    /// strict_open, writeback, atomic, persistent, preload=off|read|write, threads=N, log=FILE, checkpoint=TARGET,
+    /// every=TIME, keep=N, restore; generic ones of mount(8) are accepted
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted
@@ -212,6 +275,18 @@ pub struct MountArguments {
     /// File to append errors to while in the background, instead of the system log
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Folder for checkpoints of the volume
+    #[arg(skip)]
+    pub checkpoint: Option<PathBuf>,
+    /// How often one is taken
+    #[arg(skip)]
+    pub every: Option<Duration>,
+    /// How many are kept
+    #[arg(skip)]
+    pub keep: Option<u32>,
+    /// Restore a region that is missing or empty
+    #[arg(skip)]
+    pub restore: bool,
     /// Accept unknown mount options
     #[arg(skip)]
     pub sloppy: bool,
@@ -252,6 +327,16 @@ mod tests {
     #[test]
     fn the_definitions_are_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read() {
+        for (text, ms) in [("30s", 30_000), ("7", 7000), ("500ms", 500), ("5m", 300_000), ("1h", 3_600_000)] {
+            assert_eq!(parse_time(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for wrong in ["", "s", "0s", "1d", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615h"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

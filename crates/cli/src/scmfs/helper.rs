@@ -1,7 +1,7 @@
 //! What mount(8) says to a mount helper: `mount.scmfs REGION DIR [-sfnv] [-N NS] [-t TYPE] [-o OPTIONS]`,
 //! and what mount options mean.
 
-use crate::arguments::MountArguments;
+use crate::arguments::{MountArguments, parse_time};
 use pocketstone_cli::mounts::{HelperArguments, is_generic, set_flag};
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::{MountOptions, Preload};
@@ -42,16 +42,31 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
                 let wrong = |e| Error::user(format!("`{count}` is not a number of threads")).because(e);
                 arguments.threads = Some(count.parse().map_err(wrong)?);
             }
+            ("checkpoint", Some(target)) => arguments.checkpoint = Some(target.into()),
+            ("every", Some(time)) => {
+                arguments.every = Some(parse_time(time).map_err(Error::user)?);
+            }
+            ("keep", Some(count)) => {
+                let wrong = |e| Error::user(format!("`{count}` is not a number of checkpoints")).because(e);
+                arguments.keep = Some(count.parse().map_err(wrong)?);
+            }
+            ("restore", None) => arguments.restore = true,
             ("log", Some(file)) => arguments.log = Some(file.into()),
             (name, value) if is_generic(name, value) => {}
             // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
             _ if arguments.sloppy || arguments.remount => {}
             _ => {
                 let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, strict_open, writeback, \
-                     atomic, persistent, preload=off|read|write, threads=N, log=FILE";
+                     atomic, persistent, preload=off|read|write, threads=N, log=FILE, checkpoint=TARGET, \
+                     every=TIME, keep=N, restore";
                 return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {known}")));
             }
         }
+    }
+    let lonely = arguments.every.is_some() || arguments.keep.is_some() || arguments.restore;
+    if arguments.checkpoint.is_none() && lonely && !arguments.remount {
+        return Err(Error::user("`every`, `keep` and `restore` need `checkpoint=TARGET`")
+            .hint("for example -o checkpoint=/var/lib/volume,every=30s,restore"));
     }
     options.read_only = arguments.read_only;
     options.direct_io = arguments.direct_io;
@@ -89,6 +104,23 @@ mod tests {
         assert!(apply(&mut arguments, &mut options).unwrap_err().cure().is_some());
         arguments.sloppy = true;
         assert!(apply(&mut arguments, &mut options).is_ok());
+    }
+
+    #[test]
+    fn checkpoints_are_options_too() {
+        let mut arguments = parsed("/r /mnt -o checkpoint=/t,every=5m,keep=3,restore").unwrap();
+        apply(&mut arguments, &mut MountOptions::default()).unwrap();
+        let every = arguments.every.map(|every| every.as_secs());
+        assert_eq!(
+            (arguments.checkpoint, every, arguments.keep, arguments.restore),
+            (Some("/t".into()), Some(300), Some(3), true)
+        );
+        for wrong in
+            ["every=5m", "restore", "keep=2", "checkpoint=/t,every=soon", "checkpoint=/t,keep=all", "checkpoint"]
+        {
+            let mut arguments = parsed(&format!("/r /mnt -o {wrong}")).unwrap();
+            assert!(apply(&mut arguments, &mut MountOptions::default()).is_err(), "{wrong}");
+        }
     }
 
     #[test]

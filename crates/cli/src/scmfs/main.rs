@@ -7,6 +7,7 @@
 extern crate pocketstone_cli;
 
 mod arguments;
+mod checkpoint;
 mod helper;
 mod inspect;
 mod make;
@@ -50,6 +51,8 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Dump { region, what } => inspect::dump(&region, what),
         Command::Resize { target, size } => target::resize(&target, size),
         Command::Gc { target } => target::gc(&target),
+        Command::Checkpoint(arguments) => checkpoint::checkpoint(&arguments),
+        Command::Restore(arguments) => checkpoint::restore(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Completions { shell } => {
             pocketstone_cli::completions(&Arguments::command(), shell)?;

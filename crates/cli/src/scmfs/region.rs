@@ -2,7 +2,7 @@
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_media::{MapOptions, Mapped, Persistence, Region};
+use pocketstone_media::{MapOptions, Mapped, Persistence, Region, Tracked};
 use pocketstone_scmfs::{OpenOptions, Volume};
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,15 @@ pub fn open(path: &Path, writable: bool) -> Result<Box<dyn Region>> {
     Ok(Box::new(Mapped::open(path, &MapOptions { writable, flushed: writable, ..MapOptions::default() })?))
 }
 
-/// A region to be mounted; `persistent`: it was declared to outlive a loss of power.
+/// A region to be mounted; `persistent`: it was declared to outlive a loss of power. Stores to it are tracked, for
+/// checkpoints.
 pub fn open_to_serve(path: &Path, writable: bool, persistent: bool) -> Result<Box<dyn Region>> {
-    Ok(Box::new(Mapped::open(path, &MapOptions { writable, persistent, ..MapOptions::default() })?))
+    let region = Mapped::open(path, &MapOptions { writable, persistent, ..MapOptions::default() })?;
+    if !writable {
+        return Ok(Box::new(region));
+    }
+    let most_bytes = region.reserved_bytes();
+    Ok(Box::new(Tracked::new(region, most_bytes)))
 }
 
 /// A region whose volume is to be repaired: with addresses for all of the volume, though it may have been cut short.

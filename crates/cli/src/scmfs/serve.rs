@@ -1,7 +1,7 @@
 //! `mount`: a process that serves a volume, and the one that waits until it does.
 
 use crate::arguments::MountArguments;
-use crate::{helper, region};
+use crate::{checkpoint, helper, region};
 use pocketstone_cli::{explain, note};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -29,6 +29,10 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
         let directory = arguments.directory.display();
         note("note", &format!("{directory} was mounted, but its server had died; unmounted"));
     }
+    if let Some(target) = &arguments.checkpoint {
+        arguments.checkpoint = Some(std::path::absolute(target).user(|| format!("cannot find {}", target.display()))?);
+    }
+    checkpoint::restore_empty(&arguments)?;
     // The working directory is given up, and the mount table should say the same to everybody.
     arguments.region = region::canonical(&arguments.region)?;
     arguments.directory = region::canonical(&arguments.directory)?;
@@ -55,6 +59,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
 fn serve(volume: Volume, arguments: &MountArguments, mut options: MountOptions) -> Result<u8> {
     let log = Log::new("scmfs", arguments.log.clone(), |text| note("error", text));
     options.reporter = Some(log.reporter());
+    checkpoint::schedule(&volume, arguments, &log)?;
     let volume = Arc::new(volume);
     let mounted = pocketstone_mount::mount(volume.clone(), &arguments.directory, &options)?;
     if let Err(error) = daemon::watch(&mounted) {

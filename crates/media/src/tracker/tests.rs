@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Durable, Heap, Tracked};
+use crate::{Durable, Heap, Medium, Region, Tracked};
 use std::sync::Arc;
 
 const PAGE: usize = TRACKED_BYTES as usize;
@@ -17,12 +17,12 @@ fn fill(medium: &Medium, page: u64, value: u8) {
 }
 
 /// The pages of a snapshot and the first byte of each.
-fn content(snapshot: &Snapshot<'_>) -> Vec<(u64, u8)> {
+fn content(medium: &Medium, snapshot: &Snapshot<'_>) -> Vec<(u64, u8)> {
     let mut page = [0; PAGE];
     snapshot
         .pages()
         .map(|number| {
-            snapshot.read(number, &mut page);
+            snapshot.read(number, &mut page, |at, into| medium.read(at, into));
             assert!(page.iter().all(|byte| *byte == page[0]));
             (number, page[0])
         })
@@ -33,11 +33,11 @@ fn content(snapshot: &Snapshot<'_>) -> Vec<(u64, u8)> {
 fn the_first_snapshot_has_all_and_the_next_what_was_stored_since() {
     let (medium, tracker) = medium(70 * PAGE + 100);
     fill(&medium, 3, 7);
-    let first = tracker.snapshot(&medium, LONG).unwrap();
+    let first = tracker.snapshot(|| medium.bytes(), LONG).unwrap();
     assert!(first.is_complete());
     assert_eq!((first.count(), first.pages().last(), first.bytes()), (71, Some(70), 70 * 4096 + 100));
-    assert_eq!(first.read(70, &mut [0; PAGE]), 100);
-    assert_eq!(tracker.snapshot(&medium, LONG).err(), Some(NoSnapshot::Taken));
+    assert_eq!(first.read(70, &mut [0; PAGE], |at, into| medium.read(at, into)), 100);
+    assert_eq!(tracker.snapshot(|| medium.bytes(), LONG).err(), Some(NoSnapshot::Taken));
     first.keep();
     // Over the edge of a page, and the last word of another.
     // SAFETY: one thread.
@@ -47,37 +47,40 @@ fn the_first_snapshot_has_all_and_the_next_what_was_stored_since() {
         let _ = medium.zero(68 * TRACKED_BYTES, 0, Durable::repeatable());
     }
     tracker.note(69 * TRACKED_BYTES, 1);
-    let second = tracker.snapshot(&medium, LONG).unwrap();
+    let second = tracker.snapshot(|| medium.bytes(), LONG).unwrap();
     assert_eq!(second.pages().collect::<Vec<_>>(), [1, 2, 66, 69]);
     assert!(!second.is_complete());
     drop(second);
     // It was not kept.
     fill(&medium, 5, 1);
-    assert_eq!(tracker.snapshot(&medium, LONG).unwrap().pages().collect::<Vec<_>>(), [1, 2, 5, 66, 69]);
+    assert_eq!(tracker.snapshot(|| medium.bytes(), LONG).unwrap().pages().collect::<Vec<_>>(), [1, 2, 5, 66, 69]);
     tracker.forget();
-    assert!(tracker.snapshot(&medium, LONG).unwrap().is_complete());
+    assert!(tracker.snapshot(|| medium.bytes(), LONG).unwrap().is_complete());
 }
 
 #[test]
 fn a_snapshot_is_what_was_there_whatever_is_stored_meanwhile() {
     let (medium, tracker) = medium(8 * PAGE);
     (0..8).for_each(|page| fill(&medium, page, 1));
-    tracker.snapshot(&medium, LONG).unwrap().keep();
+    tracker.snapshot(|| medium.bytes(), LONG).unwrap().keep();
     (2..6).for_each(|page| fill(&medium, page, 2));
-    let snapshot = tracker.snapshot(&medium, LONG).unwrap();
+    let snapshot = tracker.snapshot(|| medium.bytes(), LONG).unwrap();
     (0..4).for_each(|page| fill(&medium, page, 3));
     (0..4).for_each(|page| fill(&medium, page, 4));
-    assert_eq!(content(&snapshot), [(2, 2), (3, 2), (4, 2), (5, 2)]);
+    assert_eq!(content(&medium, &snapshot), [(2, 2), (3, 2), (4, 2), (5, 2)]);
     // After it was read, too.
     fill(&medium, 5, 5);
     snapshot.keep();
-    let next = tracker.snapshot(&medium, LONG).unwrap();
-    assert_eq!(content(&next), [(0, 4), (1, 4), (2, 4), (3, 4), (5, 5)]);
+    let next = tracker.snapshot(|| medium.bytes(), LONG).unwrap();
+    assert_eq!(content(&medium, &next), [(0, 4), (1, 4), (2, 4), (3, 4), (5, 5)]);
     // What an abandoned one had saved is not taken for the next one's.
     fill(&medium, 0, 6);
     drop(next);
     fill(&medium, 0, 7);
-    assert_eq!(content(&tracker.snapshot(&medium, LONG).unwrap()), [(0, 7), (1, 4), (2, 4), (3, 4), (5, 5)]);
+    assert_eq!(
+        content(&medium, &tracker.snapshot(|| medium.bytes(), LONG).unwrap()),
+        [(0, 7), (1, 4), (2, 4), (3, 4), (5, 5)]
+    );
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn snapshots_among_threads_cut_no_operation() {
             scope.spawn(move || {
                 for value in (1..=250).cycle() {
                     if stop.load(Ordering::Relaxed) {
-                        return;
+                        break;
                     }
                     let _operation = tracker.operation();
                     (0..4).for_each(|page| fill(medium, thread + THREADS * page, value));
@@ -101,8 +104,8 @@ fn snapshots_among_threads_cut_no_operation() {
             });
         }
         for round in 0..300 {
-            let snapshot = tracker.snapshot(&medium, LONG).unwrap();
-            let found = content(&snapshot);
+            let snapshot = tracker.snapshot(|| medium.bytes(), LONG).unwrap();
+            let found = content(&medium, &snapshot);
             // Every third is abandoned, and loses nothing.
             if round % 3 != 0 {
                 found.iter().for_each(|(page, value)| image[*page as usize] = *value);
@@ -125,9 +128,9 @@ fn an_operation_that_does_not_end_means_no_snapshot() {
     let (medium, tracker) = medium(PAGE);
     let operation = tracker.operation();
     std::thread::scope(|scope| {
-        let busy = scope.spawn(|| tracker.snapshot(&medium, Duration::from_millis(1)).err());
+        let busy = scope.spawn(|| tracker.snapshot(|| medium.bytes(), Duration::from_millis(1)).err());
         assert_eq!(busy.join().unwrap(), Some(NoSnapshot::Busy));
     });
     drop(operation);
-    assert!(tracker.snapshot(&medium, LONG).unwrap().is_complete());
+    assert!(tracker.snapshot(|| medium.bytes(), LONG).unwrap().is_complete());
 }

@@ -1,4 +1,5 @@
-//! Checkpoints: images of a volume in use, in a folder elsewhere, each of one moment at which no operation is under way.
+//! Checkpoints: images of a volume in use, in a folder elsewhere, each of one moment at which no operation is under
+//! way.
 //!
 //! The first has the whole region, the next ones what was stored to since. A file is complete before it gets its name,
 //! so that whatever cuts a checkpoint short leaves those before it. What an image holds is a volume that was not
@@ -134,7 +135,9 @@ impl Checkpoints {
         let (snapshot, in_vain) = moment(parts, &paused)?;
         let parent = if snapshot.is_complete() { 0 } else { self.last.unwrap_or(0) };
         let new = self.next(uuid, snapshot.bytes(), parent)?;
-        let written = target::write(&*self.folder, &new, snapshot.pages(), |page, into| Ok(snapshot.read(page, into)))?;
+        let written = target::write(&*self.folder, &new, snapshot.pages(), |page, into| {
+            Ok(snapshot.read(page, into, |at, into| medium.read(at, into)))
+        })?;
         let held_up = snapshot.held_up();
         snapshot.keep();
         drop(paused);
@@ -263,7 +266,7 @@ fn moment<'a>(parts: &'a Parts, paused: &Paused) -> Result<(Snapshot<'a>, u32)> 
         if let Some(stores) = &paused.0 {
             stores.stored(&mut |at, bytes| tracker.note(at, bytes));
         }
-        match tracker.snapshot(medium, PATIENCE_PER_GIB.saturating_mul(gibs)) {
+        match tracker.snapshot(|| medium.bytes(), PATIENCE_PER_GIB.saturating_mul(gibs)) {
             Ok(snapshot) => return Ok((snapshot, in_vain)),
             Err(NoSnapshot::Taken) => {
                 return Err(MediumError::refused("another checkpoint of this volume is being taken").into());

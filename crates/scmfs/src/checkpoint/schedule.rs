@@ -33,6 +33,8 @@ pub struct Schedule {
 pub struct CheckpointState {
     /// The folder.
     pub target: PathBuf,
+    /// How many are kept.
+    pub keep: u32,
     /// Seconds from one to the next; `None`: when somebody asks.
     pub every_s: Option<u64>,
     /// One is being taken.
@@ -60,7 +62,8 @@ impl Scheduled {
         let series = Checkpoints::open(&schedule.target, schedule.keep)?;
         let (ask, asked) = channel();
         let every_s = schedule.every.map(|every| every.as_secs());
-        let first = CheckpointState { target: schedule.target.clone(), every_s, ..CheckpointState::default() };
+        let (target, keep) = (schedule.target.clone(), schedule.keep);
+        let first = CheckpointState { target, keep, every_s, ..CheckpointState::default() };
         let state = Arc::new(Mutex::new(first));
         let (parts, shared, how) = (parts.clone(), state.clone(), schedule.clone());
         let work = move || serve(series, &parts, &shared, &how, &asked);

@@ -43,7 +43,7 @@ fn images_have_whole_operations(checksums: bool) {
             scope.spawn(move || {
                 for round in 1.. {
                     if stop.load(Ordering::SeqCst) {
-                        return;
+                        break;
                     }
                     begun.store(round, Ordering::SeqCst);
                     for (kind, bytes) in BYTES.into_iter().enumerate() {

@@ -124,7 +124,7 @@ fn use_it(volume: &Volume, shape: &Shape) {
 }
 
 /// A target of checkpoints with edits: two generations, of which the second builds on the first. An edit is 5 bytes:
-/// the file, a place, what to do there, and a value; every second one corrects the checksums over it. Whatever it holds,
+/// the file, a place, what to do there, and a value; some correct the checksums over it. Whatever it holds,
 /// nothing panics, and what is verified is restored.
 pub fn checkpoint(data: &[u8]) {
     use pocketstone_media::Heap;

@@ -1,0 +1,236 @@
+//! `checkpoint` and `restore`, and what a mount does of them by itself.
+
+use crate::arguments::{CheckpointArguments, MountArguments, RestoreArguments};
+use crate::region;
+use crate::target::{Target, tell};
+use pocketstone_cli::{note, print_json, show_bytes};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_media::{MapOptions, Mapped, Region};
+use pocketstone_mount::CHECKPOINT;
+use pocketstone_mount::daemon::Log;
+use pocketstone_scmfs::Volume;
+use pocketstone_scmfs::checkpoint::{self, Checkpoints, Directory, Restored, Schedule};
+use rustix::io::Errno;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often a server is asked whether it is done.
+const PERIOD: Duration = Duration::from_millis(2);
+const PERIOD_MOST: Duration = Duration::from_millis(200);
+
+pub fn checkpoint(given: &CheckpointArguments) -> Result<u8> {
+    if let Some(target) = &given.verify {
+        return verify(target, given.json);
+    }
+    let (Some(source), Some(target)) = (&given.source, &given.target) else {
+        return Err(Error::user("a volume and a target are required").hint("scmfs checkpoint DIR TARGET"));
+    };
+    let target = std::path::absolute(target).user(|| format!("cannot find {}", target.display()))?;
+    let directory = match Target::of(source)? {
+        Target::Mounted(directory) => directory,
+        Target::Region(_) if given.every.is_some() => {
+            return Err(Error::user(format!("{} is not mounted, and does not change", source.display()))
+                .hint("leave out --every, or specify the mount point"));
+        }
+        Target::Region(path) => {
+            let cannot = || format!("cannot take a checkpoint of {}", path.display());
+            let region = region::open(&path, false)?;
+            let taken = Checkpoints::open(&target, given.keep).and_then(|mut series| series.take_closed(region));
+            let taken = serde_json::to_value(taken.user(cannot)?).board(cannot)?;
+            return say_taken(source, &target, &taken, given.json);
+        }
+    };
+    loop {
+        let begun = Instant::now();
+        let taken = ask_server(&directory, &target, given.keep)?;
+        say_taken(source, &target, &taken, given.json)?;
+        let Some(every) = given.every else { return Ok(0) };
+        std::thread::sleep(every.saturating_sub(begun.elapsed()));
+    }
+}
+
+fn say_taken(source: &Path, target: &Path, taken: &Value, json: bool) -> Result<u8> {
+    if json {
+        print_json(taken)?;
+        return Ok(0);
+    }
+    let number = |name: &str| taken[name].as_u64().unwrap_or(0);
+    let kind = if taken["complete"] == true { "complete" } else { "changes" };
+    let ms = |name: &str| number(name) as f64 / 1e6;
+    say!(
+        "{}: checkpoint {} in {} ({kind}, {}), {:.1} ms; operations held up for {:.3} ms",
+        source.display(),
+        number("generation"),
+        target.display(),
+        show_bytes(number("bytes")),
+        ms("took_ns"),
+        ms("held_up_ns"),
+    );
+    if let Some(trouble) = taken["trouble"].as_str() {
+        note("warning", &format!("the checkpoint is whole, but {trouble}"));
+    }
+    Ok(0)
+}
+
+/// Has the server of a mounted volume take one, and waits for it.
+fn ask_server(directory: &Path, target: &Path, keep: u32) -> Result<Value> {
+    let cannot = || format!("cannot take a checkpoint of the volume at {}", directory.display());
+    // What the kernel holds back becomes part of the volume.
+    let open = std::fs::File::open(directory).user(cannot)?;
+    rustix::fs::syncfs(&open).user(cannot)?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let word = format!("{}-{now}", std::process::id());
+    let question = serde_json::json!({ "target": region::text(target)?, "keep": keep, "word": word });
+    tell(directory, CHECKPOINT, &question.to_string(), "take a checkpoint of").map_err(|error| {
+        let busy = error.chain().contains(&std::io::Error::from(Errno::BUSY).to_string());
+        if busy { error.hint("the mount has a target of its own: scmfs checkpoint DIR with that one") } else { error }
+    })?;
+    let mut pause = PERIOD;
+    loop {
+        let mut buffer = vec![0; 64 << 10];
+        let bytes = rustix::fs::getxattr(directory, CHECKPOINT, &mut buffer[..]).board(cannot)?;
+        let state: Value = serde_json::from_slice(&buffer[..bytes]).board(cannot)?;
+        if state["answered"] == *word {
+            return match state["error"].as_str() {
+                None => Ok(state["last"].clone()),
+                Some(error) => Err(Error::user(cannot())
+                    .because(error)
+                    .hint("what the target held before is kept: scmfs checkpoint --verify TARGET")),
+            };
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(PERIOD_MOST);
+    }
+}
+
+fn verify(target: &Path, json: bool) -> Result<u8> {
+    let cannot = || format!("cannot verify {}", target.display());
+    let found = checkpoint::verify(&Directory::to_read(target)).user(cannot)?;
+    let damaged = found.iter().filter(|(_, verified)| verified.is_err()).count();
+    if json {
+        let entry = |(generation, verified): &(u64, pocketstone_scmfs::Result<checkpoint::Verified>)| match verified {
+            Ok(verified) => serde_json::json!({ "generation": generation, "whole": verified }),
+            Err(error) => serde_json::json!({ "generation": generation, "damage": pocketstone_vfs::chain(error) }),
+        };
+        print_json(&found.iter().map(entry).collect::<Vec<_>>())?;
+    } else {
+        for (generation, verified) in &found {
+            match verified {
+                Ok(whole) => {
+                    let kind = if whole.complete { "complete" } else { "changes" };
+                    let (bytes, volume) = (show_bytes(whole.bytes), show_bytes(whole.region_bytes));
+                    say!(
+                        "{generation}: whole, {kind}, {bytes} for a region of {volume}, taken {}",
+                        ago(whole.taken_ns)
+                    );
+                }
+                Err(error) => say!("{generation}: {}", pocketstone_vfs::chain(error)),
+            }
+        }
+        say!("{}: {} checkpoints, {damaged} damaged", target.display(), found.len());
+    }
+    Ok(if damaged == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
+}
+
+/// How long ago a time was, roughly.
+fn ago(taken_ns: i64) -> String {
+    let taken = SystemTime::UNIX_EPOCH + Duration::from_nanos(taken_ns.unsigned_abs());
+    match SystemTime::now().duration_since(taken).map(|age| age.as_secs()) {
+        Ok(seconds @ 0..120) => format!("{seconds} s ago"),
+        Ok(seconds @ 120..7200) => format!("{} min ago", seconds / 60),
+        Ok(seconds @ 7200..172_800) => format!("{} h ago", seconds / 3600),
+        Ok(seconds) => format!("{} days ago", seconds / 86_400),
+        Err(_) => "in the future, by this clock".into(),
+    }
+}
+
+pub fn restore(given: &RestoreArguments) -> Result<u8> {
+    let restored = restore_to(&given.target, &given.region, given.generation, given.force)?;
+    if given.json {
+        print_json(&restored)?;
+    } else {
+        let (generation, bytes) = (restored.generation, show_bytes(restored.region_bytes));
+        let age = ago(restored.taken_ns);
+        say!("{}: {bytes} from checkpoint {generation}, taken {age}", given.region.display());
+    }
+    Ok(0)
+}
+
+/// Restores a region whole or not at all: a file gets its name when everything is in it.
+fn restore_to(target: &Path, path: &Path, generation: Option<u64>, force: bool) -> Result<Restored> {
+    let cannot = || format!("cannot restore {} from {}", path.display(), target.display());
+    let known = std::fs::metadata(path).ok();
+    let device = known.as_ref().is_some_and(|facts| facts.file_type().is_char_device());
+    if !force && (device || known.is_some_and(|facts| facts.len() > 0)) {
+        let message = format!("{} already exists and may hold data", path.display());
+        return Err(Error::user(message).hint("choose another file, or use --force to destroy what it holds"));
+    }
+    let mut name = OsString::from(path);
+    name.push(".restoring");
+    let unfinished = if device { path.to_owned() } else { PathBuf::from(name) };
+    if !device && path.exists() {
+        // Who has it open would keep the old one.
+        drop(LockedOut::check(path)?);
+    }
+    let make = |bytes: u64| {
+        let options = MapOptions { overwrite: true, flushed: true, ..MapOptions::default() };
+        Ok(Box::new(Mapped::create(&unfinished, bytes, &options)?) as Box<dyn Region>)
+    };
+    let restored = checkpoint::restore(&Directory::to_read(target), generation, make).user(cannot).and_then(|done| {
+        if !device {
+            std::fs::rename(&unfinished, path).user(cannot)?;
+        }
+        Ok(done)
+    });
+    if restored.is_err() && !device {
+        // It is of no use to anybody, and takes memory.
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    restored
+}
+
+/// A region that nobody has open.
+struct LockedOut(#[allow(dead_code, reason = "held")] Option<Box<dyn Region>>);
+
+impl LockedOut {
+    fn check(path: &Path) -> Result<LockedOut> {
+        // An empty file is no region yet.
+        let empty = std::fs::metadata(path).is_ok_and(|facts| facts.len() == 0);
+        Ok(LockedOut(if empty { None } else { Some(region::open(path, true)?) }))
+    }
+}
+
+/// Restores the region of a mount that is told to, if it is not there or empty.
+pub fn restore_empty(arguments: &MountArguments) -> Result<()> {
+    let Some(target) = arguments.checkpoint.as_ref().filter(|_| arguments.restore && !arguments.fake) else {
+        return Ok(());
+    };
+    if std::fs::metadata(&arguments.region).is_ok_and(|facts| facts.len() > 0 || facts.file_type().is_char_device()) {
+        return Ok(());
+    }
+    let restored = restore_to(target, &arguments.region, None, false)
+        .map_err(|error| error.hint("the first time, create a volume: scmfs mkfs REGION --size SIZE"))?;
+    let (generation, age) = (restored.generation, ago(restored.taken_ns));
+    note("note", &format!("{}: restored from checkpoint {generation}, taken {age}", arguments.region.display()));
+    Ok(())
+}
+
+/// Has a mount's volume take checkpoints by itself, if it is told to.
+pub fn schedule(volume: &Volume, arguments: &MountArguments, log: &Log) -> Result<()> {
+    let Some(target) = arguments.checkpoint.clone().filter(|_| !arguments.read_only) else { return Ok(()) };
+    let directory = arguments.directory.clone();
+    // What the kernel holds back becomes part of the volume, as far as it does by now.
+    let before = move || {
+        let _ = std::fs::File::open(&directory).map(rustix::fs::syncfs);
+    };
+    let every = Some(arguments.every.unwrap_or(Duration::from_secs(30)));
+    let (keep, report) = (arguments.keep.unwrap_or(1), log.reporter());
+    let cannot = || format!("cannot take checkpoints to {}", target.display());
+    let schedule = Schedule { target: target.clone(), keep, every, before: Arc::new(before), report };
+    volume.schedule_checkpoints(&schedule).user(cannot)
+}
