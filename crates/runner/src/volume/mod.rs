@@ -29,7 +29,7 @@ pub enum Home {
     /// In a folder that the kernel serves.
     Kernel(PathBuf),
     /// In an SCMFS volume, open in this process.
-    Scmfs(ScmfsTree),
+    Scmfs(Box<ScmfsTree>),
     /// In a YAFFS2 volume, open in this process.
     Yaffs2(Box<Yaffs2Tree>),
     /// In an SCMFS volume in this file, for one program to open.
@@ -58,7 +58,7 @@ impl Home {
             (Home::Kernel(root), Some(folder)) => work.on(&KernelTree::open(&root.join(folder))?),
             (Home::Kernel(root), None) => work.on(&KernelTree::open(root)?),
             // Nobody else has anything on such a volume.
-            (Home::Scmfs(tree), _) => work.on(tree),
+            (Home::Scmfs(tree), _) => work.on(&**tree),
             (Home::Yaffs2(tree), _) => work.on(&**tree),
             (Home::Region(_), _) => Err(Error::bug("files were wanted in a volume that a program opens")),
         }

@@ -148,7 +148,7 @@ impl Made {
         let (volume, wear) = make_scmfs(&mut backing)?;
         self.wear = wear;
         self.note_huge_pages(Process::myself().ok(), backing.file.as_deref());
-        Ok(Home::Scmfs(ScmfsTree::new(volume)))
+        Ok(Home::Scmfs(Box::new(ScmfsTree::new(volume))))
     }
 
     fn note_huge_pages(&mut self, process: Option<Process>, file: Option<&Path>) {
