@@ -71,12 +71,14 @@ setup-test:
 	@scripts/setup test
 	@scripts/suites
 	@scripts/phone
+	@scripts/dropbear
 	@scripts/cluster nfs
 
 setup-torture:
 	@scripts/setup torture
 	@scripts/suites
 	@scripts/phone
+	@scripts/dropbear
 	@scripts/cluster nfs gluster
 
 build:

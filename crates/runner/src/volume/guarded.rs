@@ -157,7 +157,9 @@ fn partitions_on(device: &Path) -> Vec<String> {
     let entries = fs::read_dir(device).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let number = |name: &str| name.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok());
-    let mut parts: Vec<String> = names.filter(|name| number(name)).collect();
+    // One of its own name is what it is as non-volatile memory (drivers/nvmem).
+    let own = device.file_name().and_then(|name| name.to_str());
+    let mut parts: Vec<String> = names.filter(|name| number(name) && Some(&**name) != own).collect();
     parts.sort();
     parts
 }
@@ -196,10 +198,11 @@ mod tests {
 
     #[test]
     fn a_chip_with_partitions_on_it_is_told() {
-        let device = tempfile::tempdir().unwrap();
-        for name in ["mtd4", "mtd5", "mtdblock3", "power", "mtd3ro"] {
-            fs::create_dir(device.path().join(name)).unwrap();
+        let class = tempfile::tempdir().unwrap();
+        let device = class.path().join("mtd3");
+        for name in ["mtd3", "mtd4", "mtd5", "mtdblock3", "power", "mtd3ro"] {
+            fs::create_dir_all(device.join(name)).unwrap();
         }
-        assert_eq!(partitions_on(device.path()), ["mtd4", "mtd5"]);
+        assert_eq!(partitions_on(&device), ["mtd4", "mtd5"]);
     }
 }
