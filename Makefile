@@ -50,7 +50,7 @@ torture: setup-torture build licences
 	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-sqlite-extension
 	@scripts/skipped begin
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test package --test scmfs_suites --test scmfs_preload \
-	  --test scmfs_xfstests --test scmfs_cluster --test yaffs2_suites --test readahead_advice \
+	  --test scmfs_xfstests --test scmfs_cluster --test scmfs_checkpoint --test yaffs2_suites --test readahead_advice \
 	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-sqlite -- --include-ignored --nocapture
