@@ -71,14 +71,14 @@ setup-test:
 	@scripts/setup test
 	@scripts/suites
 	@scripts/phone
-	@scripts/dropbear
+	@scripts/ssh-servers
 	@scripts/cluster nfs
 
 setup-torture:
 	@scripts/setup torture
 	@scripts/suites
 	@scripts/phone
-	@scripts/dropbear
+	@scripts/ssh-servers
 	@scripts/cluster nfs gluster
 
 build:

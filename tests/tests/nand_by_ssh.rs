@@ -61,7 +61,7 @@ impl Machine {
         let (ssh_keygen, cpio) = (program("ssh-keygen", "openssh-client")?, program("cpio", "cpio")?);
         let dropbear = project().join(".cache/dropbear");
         if !dropbear.is_dir() {
-            return Err(Need::Programs.lacks("there is no dropbear: scripts/dropbear"));
+            return Err(Need::Programs.lacks("there is no dropbear: scripts/ssh-servers"));
         }
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path();

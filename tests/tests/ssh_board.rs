@@ -1,9 +1,10 @@
 //! Boards that ssh reaches, with the real ssh and sshd: a ProxyCommand is the whole network.
 
 use pocketstone_testing::wait::until;
-use pocketstone_testing::{Skip, or_skip, program};
+use pocketstone_testing::{Need, Skip, installed, or_skip, program};
 use pocketstone_tests::command::{Process, Ran, lab, pocketstone, run, write};
 use pocketstone_tests::network::Network;
+use pocketstone_tests::project;
 use pocketstone_tests::results;
 use rustix::process::Signal;
 use std::fs;
@@ -33,6 +34,31 @@ engine = ["sqlite", "redb"]
 operations = 40
 "#;
 
+/// OpenSSH's server: the machine's own, else the one that was fetched, with its libraries and a user for it that nobody
+/// else sees.
+fn server(folder: &Path) -> Result<PathBuf, Skip> {
+    if let Some(installed) = installed("sshd") {
+        return Ok(installed);
+    }
+    let fetched = project().join(".cache/sshd");
+    if !fetched.is_dir() {
+        return Err(Need::Programs.lacks("there is no sshd: scripts/ssh-servers"));
+    }
+    let fetched = fs::canonicalize(fetched).expect("its path");
+    let passwd = fs::read_to_string("/etc/passwd").expect("the users");
+    write(folder, "passwd", &format!("{passwd}sshd:x:65534:65534::/run/sshd:/usr/sbin/nologin\n"));
+    let (at, fetched) = (folder.display(), fetched.display());
+    let serve = format!("exec env LD_LIBRARY_PATH={fetched}/lib {fetched}/sshd \"$@\"");
+    let script = match rustix::process::geteuid().is_root() {
+        true => format!("exec unshare --mount sh -c 'mount --bind {at}/passwd /etc/passwd && {serve}' sshd \"$@\"\n"),
+        false => format!("{serve}\n"),
+    };
+    write(folder, "sshd", &format!("#!/bin/sh\n{script}"));
+    let path = folder.join("sshd");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its mode");
+    Ok(path)
+}
+
 /// A folder with a profile `far.toml` of a board that is this machine, reached by ssh.
 struct Far {
     home: TempDir,
@@ -42,7 +68,6 @@ struct Far {
 
 impl Far {
     fn new() -> Result<Far, Skip> {
-        let sshd = program("sshd", "openssh-server")?;
         let keygen = program("ssh-keygen", "openssh-client")?;
         // Its own folder, which it wants when it is root's.
         if rustix::process::geteuid().is_root() {
@@ -50,6 +75,7 @@ impl Far {
         }
         let home = tempfile::tempdir().expect("a folder");
         let folder = home.path();
+        let sshd = server(folder)?;
         for name in ["host_key", "key"] {
             let made =
                 Command::new(&keygen).args(["-q", "-t", "ed25519", "-N", "", "-f", name]).current_dir(folder).status();
