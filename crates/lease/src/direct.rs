@@ -34,13 +34,15 @@ pub enum Why {
     Busy,
     /// The process may only read directly.
     ReadOnly,
+    /// The end of the file is another process's, or that of another thread, to append to.
+    Leased,
     /// The server has ended.
     Ended,
 }
 
 impl Why {
     /// All of them.
-    pub const ALL: [Why; 9] = [
+    pub const ALL: [Why; 10] = [
         Why::Changing,
         Why::Gone,
         Why::KernelPages,
@@ -49,6 +51,7 @@ impl Why {
         Why::Growth,
         Why::Busy,
         Why::ReadOnly,
+        Why::Leased,
         Why::Ended,
     ];
     /// How many there are.
@@ -70,6 +73,7 @@ impl Why {
             Why::Growth => "growth",
             Why::Busy => "too many at once",
             Why::ReadOnly => "reads only",
+            Why::Leased => "others append to it",
             Why::Ended => "server ended",
         }
     }
@@ -105,9 +109,24 @@ pub(crate) struct Direct<'a> {
     pub region: &'a Memory,
     /// Stores are flushed and fenced.
     pub flushed: bool,
+    /// The process's own slots, if it may store, and the number of the entry there.
+    pub own: Option<(&'a Slots, u32)>,
 }
 
 impl Direct<'_> {
+    /// The file's size, as the table has it or this process has made it; and whether another one may be appending.
+    #[inline]
+    fn size(&self) -> (u64, bool) {
+        let shown = self.entry.size();
+        if self.entry.leased() == 0 {
+            return (shown, false);
+        }
+        match self.own.and_then(|(slots, index)| slots.lease(index)) {
+            Some(lease) => (lease.size().max(shown), false),
+            None => (shown, true),
+        }
+    }
+
     /// An even sequence, with the entry still the file's.
     #[inline]
     fn begin(&self) -> Result<u64, Why> {
@@ -166,7 +185,9 @@ impl Direct<'_> {
                 Err(why) => return Outcome::Kernel(why),
             };
             let readable = self.entry.is_readable();
-            let bytes = bytes.min(usize::try_from(self.entry.size().saturating_sub(offset)).unwrap_or(usize::MAX));
+            let (size, others_append) = self.size();
+            let wanted = bytes;
+            let bytes = bytes.min(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX));
             step(Step::Looked);
             let copied = self.parts(offset, bytes, |place, done, part| {
                 // SAFETY: `place` lies in the region for `part` bytes, `into` is the caller's promise. Others may store
@@ -181,6 +202,7 @@ impl Direct<'_> {
             return match copied {
                 _ if !self.entry.is_served() => Outcome::Kernel(Why::Ended),
                 _ if !readable => Outcome::Kernel(Why::Refused),
+                _ if bytes < wanted && others_append => Outcome::Kernel(Why::Leased),
                 Ok(()) => Outcome::Done(bytes),
                 Err(why) => Outcome::Kernel(why),
             };
@@ -216,7 +238,7 @@ impl Direct<'_> {
                 continue;
             }
             let writable = self.entry.is_writable();
-            let inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.entry.size());
+            let inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.size().0);
             // Where to store is known for sure before the first store: words of two states would lead anywhere.
             let (mut parts, mut count) = ([(std::ptr::null_mut(), 0, 0); PIECES_MAX], 0);
             let whole = self.parts(offset, bytes, |place, done, part| {
@@ -270,5 +292,6 @@ impl Direct<'_> {
     }
 }
 
+mod append;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use crate::direct::{Direct, Outcome, Why};
 use crate::memory::Memory;
 use crate::message::{self, Name, Question};
-use crate::slots::Slots;
+use crate::slots::{Lease, Slots};
 use crate::table::{Entry, TABLE_BYTES};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -18,6 +18,8 @@ pub enum Access {
     Read,
     /// Read and store.
     Write,
+    /// Read, store and append.
+    Append,
 }
 
 /// Why a process cannot be direct.
@@ -77,6 +79,7 @@ pub struct Session {
     slots: Option<Slots>,
     region: Memory,
     flushed: bool,
+    appends: bool,
     rest: Duration,
     /// By entry, spread: since when and how often the kernel came back: ms << 8, and a count.
     comings: [AtomicU64; FILES],
@@ -106,7 +109,7 @@ impl Session {
     /// # Errors
     /// Why not.
     pub fn attach_to(name: Name, device: u64, access: Access) -> Result<Session, Refusal> {
-        let attach = Question::Attach { write: access == Access::Write };
+        let attach = Question::Attach { write: access != Access::Read };
         let (answer, [table, region, slots]) = message::ask(&name, attach).map_err(Refusal::of)?;
         let (Some(table), Some(region)) = (table, region) else { return Err(Refusal::Version) };
         let bytes = usize::try_from(answer.region_bytes).map_err(|_| Refusal::Failed(Errno::NOMEM))?;
@@ -127,6 +130,7 @@ impl Session {
             region: map(region.as_fd(), bytes, slots.is_some())?,
             slots,
             flushed: answer.flushed,
+            appends: answer.append && access == Access::Append,
             rest: REST,
             comings: [const { AtomicU64::new(0) }; FILES],
         })
@@ -147,6 +151,11 @@ impl Session {
         self.slots.is_some()
     }
 
+    /// Whether appends are direct, too.
+    pub fn may_append(&self) -> bool {
+        self.appends && self.may_write()
+    }
+
     /// A file that is open in this process, by its inode number; `None`: it is the kernel's alone. One question to the
     /// server.
     pub fn file(&self, ino: u64) -> Option<File> {
@@ -154,8 +163,8 @@ impl Session {
         Some(File { key: answer.key, index: u32::try_from(answer.index).ok()? })
     }
 
-    /// Has the kernel forget what it holds of a file, unless it keeps coming back. Whether it may have.
-    fn free(&self, index: u32, through: RawFd) -> bool {
+    /// Whether it is worth asking the server to keep the kernel, or others who append, off a file.
+    fn may_ask(&self, index: u32) -> bool {
         let (comings, now) = (&self.comings[index as usize % FILES], ms());
         let word = comings.load(Ordering::Relaxed);
         let (since, count) = (word >> 8, word & 0xFF);
@@ -172,13 +181,22 @@ impl Session {
             (if count + 1 == COMINGS { now } else { since }) << 8 | (count + 1)
         };
         comings.store(next, Ordering::Relaxed);
+        true
+    }
+
+    /// Has the kernel forget what it holds of a file, unless it keeps coming back. Whether it may have.
+    fn free(&self, index: u32, through: RawFd) -> bool {
+        if !self.may_ask(index) {
+            return false;
+        }
         // If the program closes it meanwhile, the number may be another file's: the server does not take that for this.
         message::ask(&self.name, Question::Free { token: self.token, index, descriptor: through }).is_ok()
     }
 
     fn direct(&self, file: File) -> Option<Direct<'_>> {
         let entry = Entry::of(&self.table, file.index)?;
-        Some(Direct { entry, key: file.key, region: &self.region, flushed: self.flushed })
+        let own = self.slots.as_ref().map(|slots| (slots, file.index));
+        Some(Direct { entry, key: file.key, region: &self.region, flushed: self.flushed, own })
     }
 
     /// Reads at an offset, as pread(2) does. `through`: a descriptor that the file is open by.
@@ -191,7 +209,7 @@ impl Session {
         unsafe { direct.read(into, bytes, offset, || self.free(file.index, through)) }
     }
 
-    /// Writes at an offset, as pwrite(2) does, where the file has these bytes already. `through`: a descriptor that the
+    /// Writes at an offset, as pwrite(2) does, where the file has these bytes already or ends. `through`: a descriptor that the
     /// file is open by.
     ///
     /// # Safety
@@ -200,6 +218,59 @@ impl Session {
         let Some(slots) = &self.slots else { return Outcome::Kernel(Why::ReadOnly) };
         let Some(direct) = self.direct(file) else { return Outcome::Kernel(Why::Gone) };
         // SAFETY: the caller's promise.
-        unsafe { direct.write((slots, file.index), from, bytes, offset, || self.free(file.index, through)) }
+        let append = || match unsafe { self.append(file, through, from, bytes, Some(offset)) } {
+            Ok(_) => Outcome::Done(bytes),
+            Err(why) => Outcome::Kernel(why),
+        };
+        if self.appends && slots.leased_size(file.index) == Some(offset) {
+            return append();
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { direct.write((slots, file.index), from, bytes, offset, || self.free(file.index, through)) } {
+            Outcome::Kernel(Why::Growth) if self.appends => append(),
+            outcome => outcome,
+        }
+    }
+
+    /// Appends, as write(2) does at the end of a file, or with `O_APPEND`; the offset at which it did. `at`: only if
+    /// the file ends there. `through`: a descriptor that the file is open by.
+    ///
+    /// # Errors
+    /// Why it is the kernel's to do, all of it.
+    ///
+    /// # Safety
+    /// `from` is readable for `bytes` bytes.
+    pub unsafe fn append(
+        &self,
+        file: File,
+        through: RawFd,
+        from: *const u8,
+        bytes: usize,
+        at: Option<u64>,
+    ) -> Result<u64, Why> {
+        let Some(slots) = self.slots.as_ref().filter(|_| self.appends) else { return Err(Why::Growth) };
+        let Some(direct) = self.direct(file) else { return Err(Why::Gone) };
+        let own = (slots, file.index);
+        // SAFETY: the caller's promise.
+        match unsafe { direct.append(own, from, bytes, at) } {
+            Err(Why::Growth) => {}
+            done => return done,
+        }
+        let lease = slots.lease(file.index);
+        let end = lease.map_or(direct.entry.size(), Lease::size);
+        if at.is_some_and(|at| at != end) {
+            return Err(Why::Growth);
+        }
+        // One that is used up is no sign of others.
+        if lease.is_none() && !self.may_ask(file.index) {
+            return Err(Why::Leased);
+        }
+        let (token, index, descriptor, bytes_wanted) = (self.token, file.index, through, bytes as u64);
+        let question = Question::Lease { token, index, descriptor, bytes: bytes_wanted };
+        if message::ask(&self.name, question).is_err() {
+            return Err(Why::Leased);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { direct.append(own, from, bytes, at) }
     }
 }

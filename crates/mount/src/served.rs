@@ -125,6 +125,8 @@ impl<V: Mountable> Served<V> {
 
     /// Attributes for the kernel. Those of a file whose times change without its knowledge are not to be kept.
     pub fn told(&self, attr: Attr) -> Attributes {
+        let ahead = self.direct.as_ref().is_some_and(|direct| direct.kernel_told(attr.ino));
+        let attr = if ahead { self.volume.attributes(attr.ino).unwrap_or(attr) } else { attr };
         let size = self.kept_size(attr.ino).unwrap_or(attr.size);
         let attr = Attr { size, ..attr };
         let Some(direct) = self.direct.as_ref().filter(|direct| direct.is_stored_to(attr.ino)) else {

@@ -16,6 +16,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+#[path = "direct/append.rs"]
+mod append;
 #[path = "direct/hostile.rs"]
 mod hostile;
 #[path = "direct/pair.rs"]

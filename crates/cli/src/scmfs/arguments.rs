@@ -190,7 +190,7 @@ pub struct MountArguments {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, direct_io,
-    /// strict_open, writeback, atomic, persistent, preload=off|read|write, threads=N, log=FILE; generic ones of
+    /// strict_open, writeback, atomic, persistent, preload=off|read|write|append, threads=N, log=FILE; generic ones of
     /// mount(8) are accepted
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,

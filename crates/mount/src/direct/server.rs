@@ -96,6 +96,7 @@ impl<V: Mountable> Server<V> {
         let Some(slots) = self.processes.remove(&token).and_then(|process| process.slots) else { return };
         // It notes the time before it stores.
         self.shared.note_all_times();
+        self.shared.take_all_back();
         slots.end();
         let none_left = {
             let mut all = self.shared.files.stores.all();
@@ -152,11 +153,20 @@ impl<V: Mountable> Server<V> {
             }
             Question::Free { token, index, descriptor } => match self.to_free(token, index, peer.pid, descriptor) {
                 Ok((ino, file)) => {
-                    self.freeing.free(Job { connection, ino, file });
+                    self.freeing.free(Job { connection, ino, file, lease: None });
                     return None;
                 }
                 Err(error) => Err(error),
             },
+            Question::Lease { token, index, descriptor, bytes } => {
+                match self.to_lease(token, index, peer.pid, descriptor, bytes) {
+                    Ok((ino, file, lease)) => {
+                        self.freeing.free(Job { connection, ino, file, lease: Some(lease) });
+                        return None;
+                    }
+                    Err(error) => Err(error),
+                }
+            }
         };
         if let Err(error) = answered {
             refuse(&connection, error);
@@ -179,7 +189,8 @@ impl<V: Mountable> Server<V> {
         let own = if write { None } else { Some(pocketstone_lease::reopen(shared.file)?) };
         let region = own.as_ref().map_or(shared.file, AsFd::as_fd);
         let (token, region_bytes) = (random(), shared.bytes);
-        let answer = Answer { write, flushed: shared.flushed, token, region_bytes, ..Answer::default() };
+        let append = write && self.shared.appends;
+        let answer = Answer { write, append, flushed: shared.flushed, token, region_bytes, ..Answer::default() };
         let (slots, file) = made.map_or((None, None), |(slots, file)| (Some(Arc::new(slots)), Some(file)));
         let files: Vec<BorrowedFd<'_>> =
             [table.as_fd(), region].into_iter().chain(file.as_ref().map(AsFd::as_fd)).collect();
@@ -220,6 +231,20 @@ impl<V: Mountable> Server<V> {
             }
         }
         Ok(Answer { index: index.into(), key, ..Answer::default() })
+    }
+
+    /// As [`Server::to_free`], by a process that is to have the file's end.
+    fn to_lease(
+        &self,
+        token: u64,
+        index: u32,
+        pid: Pid,
+        descriptor: RawFd,
+        bytes: u64,
+    ) -> rustix::io::Result<(Ino, OwnedFd, (Arc<Slots>, u64))> {
+        let slots = self.process(token)?.slots.clone().filter(|_| self.shared.appends).ok_or(Errno::ACCESS)?;
+        let (ino, file) = self.to_free(token, index, pid, descriptor)?;
+        Ok((ino, file, (slots, bytes)))
     }
 
     /// A file of this mount whose pages the kernel is to forget, opened anew: fsync(2) tells of an error once for each

@@ -1,6 +1,7 @@
 //! fallocate: space ahead of need, holes, zeros.
 
 use super::shift;
+use super::tail;
 use super::write::{self, Change};
 use crate::contents::{self, sums};
 use crate::inodes::{Body, State};
@@ -23,6 +24,7 @@ pub(crate) fn allocate(
         return Err(Error::Invalid);
     }
     if matches!(how, Allocate::Collapse | Allocate::Insert) {
+        tail::clear(parts, ino, state)?;
         return shift::shift(parts, ino, state, how, offset, bytes);
     }
     let end = parts.store.layout.end_of(offset, bytes)?;

@@ -3,6 +3,8 @@
 
 use super::{File, Volume};
 use crate::inodes::live;
+use crate::operations::tail;
+use crate::operations::write::{self, Change};
 use crate::{Error, OutsideStores, Result, TimeNs, Watch};
 use pocketstone_media::{Durable, Shared};
 use std::sync::Arc;
@@ -42,13 +44,52 @@ impl File {
         Ok(!self.node.is_watched() && watch(generation).is_some_and(|watch| self.node.watch(watch)))
     }
 
+    /// Finds space for so many bytes behind the end of the file. Where that space ends, in bytes of the file.
+    ///
+    /// # Errors
+    /// As [`File::append`].
+    pub fn room_to_append(&self, bytes: u64) -> Result<u64> {
+        self.check_regular()?;
+        let mut state = self.node.exclusive(&self.parts.store)?;
+        live(&state.record)?;
+        state.record.must_take_more()?;
+        let size = state.record.size;
+        let end = self.parts.store.layout.end_of(size, bytes)?;
+        tail::clear(&self.parts, self.node.ino, &mut state)?;
+        let step = self.parts.store.layout.step_bytes();
+        let mut from = size;
+        while from < end {
+            let to = end.min(from.saturating_add(step));
+            let room = Change { range: from..to, data: &[], size, now: None };
+            write::change(&self.parts, self.node.ino, &mut state, &room)?;
+            from = to;
+        }
+        Ok(end)
+    }
+
+    /// Lets somebody who watches the file lease its end, by `give`, which is told the size. What is appended up to
+    /// `limit` has space then. False: it has not, or the file ends there.
+    ///
+    /// # Errors
+    /// `NotFound`; `Medium` if the volume is closed or read-only.
+    pub fn lease_end(&self, limit: u64, give: impl FnOnce(u64)) -> Result<bool> {
+        let state = self.node.exclusive(&self.parts.store)?;
+        live(&state.record)?;
+        let size = state.record.size;
+        let fits = size < limit && state.tail.is_none() && state.body.has_space(size, limit);
+        if fits {
+            give(size);
+        }
+        Ok(fits)
+    }
+
     /// The content was changed by somebody else at that time. It is noted if it is later than the last change that is
     /// known.
     ///
     /// # Errors
     /// `NotFound`; `Medium` if the volume is closed or read-only.
     pub fn note_written(&self, at_ns: TimeNs) -> Result<()> {
-        let mut state = self.node.exclusive(&self.parts.store)?;
+        let mut state = self.node.beside_appends(&self.parts.store)?;
         live(&state.record)?;
         // As a write does, also to a file whose time was set to one that is still to come.
         if at_ns > state.record.mtime_ns || state.record.mtime_ns > self.parts.store.now() {
