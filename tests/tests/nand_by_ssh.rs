@@ -57,7 +57,7 @@ impl Machine {
     /// A counted skip where something is missing that it is made of.
     fn new() -> Result<Machine, Skip> {
         // What it boots is what the virtual board boots.
-        virtual_board()?;
+        let digest = virtual_board()?.facts()["image.digest"].clone();
         let (ssh_keygen, cpio) = (program("ssh-keygen", "openssh-client")?, program("cpio", "cpio")?);
         let dropbear = project().join(".cache/dropbear");
         if !dropbear.is_dir() {
@@ -99,7 +99,8 @@ impl Machine {
             .args(["-c", "find . | \"$0\" -o -H newc -R 0:0 > ../own.cpio"])
             .arg(&cpio));
         own.ends_with(0);
-        let mut archive = fs::read(newest(&cache.folder("initramfs").expect("it"), ".cpio")).expect("the initramfs");
+        let board = cache.folder("initramfs").expect("the initramfs").join(format!("{digest}.cpio"));
+        let mut archive = fs::read(board).expect("the initramfs");
         archive.resize(archive.len().next_multiple_of(512), 0);
         archive.extend(fs::read(at.join("own.cpio")).expect("the archive"));
         fs::write(at.join("initramfs"), archive).expect("a file");
