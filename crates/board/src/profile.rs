@@ -102,6 +102,13 @@ pub struct FlashProfile {
     pub erase: Erase,
 }
 
+impl FlashProfile {
+    /// Whether its partition may be erased.
+    pub fn may_be_erased(&self) -> bool {
+        self.erase == Erase::Allowed
+    }
+}
+
 /// Whether a partition may be erased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -299,7 +306,7 @@ impl NandProfile {
 impl Profile {
     /// Whether it names raw flash of a board that is not thrown away, and lets it be erased.
     pub fn flash_may_be_erased(&self) -> bool {
-        matches!(&self.kind, ProfileKind::Ssh(board) if board.flash.as_ref().is_some_and(|f| f.erase == Erase::Allowed))
+        matches!(&self.kind, ProfileKind::Ssh(board) if board.flash.as_ref().is_some_and(FlashProfile::may_be_erased))
     }
 
     /// The kind of board that it is.

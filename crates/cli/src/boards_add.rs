@@ -7,7 +7,7 @@ use pocketstone_board::{Board, Profile};
 use pocketstone_core::board::Ability;
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
-use pocketstone_core::volume::{Medium, Volume};
+use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
 use std::fs;
 
@@ -79,7 +79,7 @@ pub fn doctor(profile: &Profile) -> Result<u8> {
     say!("volumes");
     for name in VOLUMES {
         let volume = Volume::named(name)?;
-        let erased = !board.capabilities().disposable && matches!(volume.medium, Medium::Mtd | Medium::Ubi);
+        let erased = !board.capabilities().disposable && volume.on_flash();
         match (erased, profile.flash_may_be_erased()) {
             // The attempt would erase it: a study that is run on it makes it.
             (true, true) => tell(name, &Ability::Unknown),

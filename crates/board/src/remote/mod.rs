@@ -7,7 +7,7 @@ mod ssh;
 
 use crate::here::runner_beside_command;
 use crate::orders::{OURS, introduced, introduction, put, read_response};
-use crate::profile::{AdbProfile, Erase, Place, SshProfile};
+use crate::profile::{AdbProfile, Place, SshProfile};
 use crate::transport::{Offer, Transport};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
@@ -192,7 +192,7 @@ impl Transport for Remote {
             power_meters: Ability::Unknown,
             processor_counters: Ability::Unknown,
         };
-        let allowed = self.place.flash.as_ref().filter(|flash| flash.erase == Erase::Allowed);
+        let allowed = self.place.flash.as_ref().filter(|flash| flash.may_be_erased());
         let mount_point = Path::new(&self.folder).join(MOUNT_FOLDER);
         let mtd_name = allowed.map(|flash| flash.partition.clone());
         Description { capabilities, places: Places { mtd_name, mount_point, ..Places::default() } }
@@ -211,7 +211,7 @@ impl Transport for Remote {
         match volume.medium {
             Medium::Directory => Ok(Offer::Sure),
             _ if volume.volatile() => Ok(Offer::Try),
-            _ if flash::is_on(volume) => flash::partition(self.place.flash.as_ref(), volume).map(|_| Offer::Try),
+            _ if volume.on_flash() => flash::check(self.place.flash.as_ref(), volume).map(|()| Offer::Try),
             _ => Err(Error::board(format!("{} is not measured on boards that ssh or adb reaches", volume.name()))
                 .hint("mount it on the board and name its folder in the profile: directory = \"/mnt/flash\"")),
         }

@@ -7,9 +7,9 @@
 use super::{served, ubi};
 use pocketstone_core::board::{Board, Places};
 use pocketstone_core::error::Context;
-use pocketstone_core::volume::{Medium, Volume};
+use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
-use pocketstone_workload::plan::{Order, Step};
+use pocketstone_workload::plan::Order;
 use procfs::process::{FDTarget, all_processes};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -30,7 +30,7 @@ const ENDING: Duration = Duration::from_secs(3);
 /// # Errors
 /// `ErrorKind::User` if no partition is named; `ErrorKind::Board` if there is none of that name, or several.
 pub fn resolve(board: Board, order: &Order) -> Result<Board> {
-    if board.capabilities.disposable || !volume(order).is_some_and(raw) {
+    if board.capabilities.disposable || !volume(order).is_some_and(Volume::on_flash) {
         return Ok(board);
     }
     let partition = board.places.mtd_name.clone().ok_or_else(|| {
@@ -41,16 +41,9 @@ pub fn resolve(board: Board, order: &Order) -> Result<Board> {
     Ok(Board { places: Places { mtd, ..board.places }, ..board })
 }
 
-fn raw(volume: &Volume) -> bool {
-    matches!(volume.medium, Medium::Mtd | Medium::Ubi)
-}
-
 fn volume(order: &Order) -> Option<&Volume> {
     match order {
-        Order::Prepare { step } => Some(match step {
-            Step::Format { volume } | Step::Populate { volume, .. } => volume,
-            Step::Unpack { volume, .. } | Step::Load { volume, .. } => volume,
-        }),
+        Order::Prepare { step } => Some(step.volume()),
         Order::Measure { plan } => Some(&plan.volume),
         Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => None,
     }
