@@ -246,11 +246,13 @@ impl Trace {
     }
 
     /// A step's values.
+    #[inline]
     pub fn values(&self, step: &Step) -> impl ExactSizeIterator<Item = Value<'_>> + Clone {
         let first = step.first_value as usize;
         self.values[first..first + usize::from(step.values)].iter().map(|v| self.value(*v))
     }
 
+    #[inline]
     fn value(&self, stored: Stored) -> Value<'_> {
         match stored.kind {
             1 => Value::Integer(stored.payload as i64),
