@@ -6,8 +6,8 @@ CHECKED := target/debug/pocketstone
 LOCKED := $(if $(CI),--locked)
 # Where packages are put.
 PACKAGES := target/packages
-BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls c-calls transactions perfetto replay \
-  validation published
+BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls checkpoint c-calls transactions perfetto \
+  replay validation published
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;
 # A recipe: what Maven fetches and builds is fetched and built meanwhile.

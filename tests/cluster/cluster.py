@@ -11,6 +11,7 @@ import stat
 import subprocess
 
 import ground
+import machines
 from ground import PLACE, Failed, check, run, until
 
 MACHINES = 3
@@ -20,20 +21,14 @@ CLIENT = f"{PLACE}/client"
 OWN = ("/run", "/var/lib/glusterd", "/var/log/glusterfs")
 
 
-class Machine:
+class Machine(machines.Machine):
     """One that has a brick, which is a folder on a mounted file system of its own."""
 
     def __init__(self, number, medium):
-        self.number, self.address = number, f"10.22.0.{number + 1}"
-        self.medium = medium
         for folder in OWN:
             os.makedirs(folder, exist_ok=True)
-        hold = ["unshare", "--mount", "--net", "--propagation", "private", "sleep", "infinity"]
-        self.process = subprocess.Popen(hold, stdin=subprocess.DEVNULL)
-        own = os.readlink("/proc/self/ns/net")
-        until("a machine's network is there", lambda: os.readlink(f"/proc/{self.process.pid}/ns/net") != own
-              and os.readlink(f"/proc/{self.process.pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt"))
-        self.wire()
+        super().__init__(number)
+        self.medium = medium
         for folder in OWN:
             self.run("mount", "-t", "tmpfs", "own", folder)
         os.makedirs(f"{PLACE}/brick", exist_ok=True)
@@ -41,28 +36,8 @@ class Machine:
         self.run("mkdir", f"{PLACE}/brick/data")
         self.start()
 
-    def words(self, *words):
-        own = f"/proc/{self.process.pid}"
-        enter = ["nsenter", f"--net={own}/ns/net", f"--mount={own}/ns/mnt", f"--root={own}/root", "--wd=/"]
-        return enter + [str(word) for word in words]
-
-    def run(self, *words):
-        return run(*self.words(*words))
-
     def gluster(self, *words):
         return self.run("gluster", "--mode=script", *words)
-
-    def wire(self):
-        outside = f"machine{self.number}"
-        run("ip", "link", "add", outside, "type", "veth", "peer", "name", "wire", "netns", self.process.pid)
-        run("ip", "link", "set", outside, "master", "bridge", "up")
-        self.run("ip", "link", "set", "lo", "up")
-        self.run("ip", "address", "add", f"{self.address}/24", "dev", "wire")
-        self.run("ip", "link", "set", "wire", "up")
-
-    def link(self, state):
-        """Cuts its link ("down"), or mends it ("up")."""
-        run("ip", "link", "set", f"machine{self.number}", state)
 
     def start_medium(self):
         """Mounts its file system: the first time, and after its server was killed."""
@@ -80,28 +55,6 @@ class Machine:
 
     def start(self):
         self.run("glusterd", "--log-level", "WARNING")
-
-    def pids(self, name):
-        """The processes of a program on this machine."""
-        own = os.readlink(f"/proc/{self.process.pid}/ns/net")
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    command = file.read().split(b"\0")
-                if os.readlink(f"/proc/{pid}/ns/net") == own and os.path.basename(command[0].decode()) == name:
-                    found.append((int(pid), command))
-            except (OSError, UnicodeDecodeError):
-                continue
-        return found
-
-    def kill(self, name, wanted=lambda command: True):
-        """kill -9 of a program."""
-        pids = [pid for pid, command in self.pids(name) if wanted(command)]
-        check(pids, f"no {name} runs on machine {self.number}")
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        until("they are gone", lambda: not [1 for pid, _ in self.pids(name) if pid in pids])
 
     def kill_server(self):
         """kill -9 of the server of its SCMFS mount."""
@@ -132,25 +85,19 @@ class Machine:
 class Cluster:
     """Three machines with a volume, mounted on a fourth."""
 
-    def __init__(self, medium="scmfs", machines=MACHINES):
-        run("ip", "link", "set", "lo", "up")
-        try:
-            run("ip", "link", "add", "bridge", "type", "bridge")
-        except Failed as error:
-            ground.skip("kernel", f"no bridge between networks: {error}")
-        run("ip", "address", "add", "10.22.0.100/24", "dev", "bridge")
-        run("ip", "link", "set", "bridge", "up")
-        self.machines = [Machine(number, medium) for number in range(machines)]
+    def __init__(self, medium="scmfs", count=MACHINES):
+        machines.bridge()
+        self.machines = [Machine(number, medium) for number in range(count)]
         first = self.machines[0]
         for machine in self.machines:
             until("glusterd answers", lambda machine=machine: answers(machine))
         for other in self.machines[1:]:
             first.gluster("peer", "probe", other.address)
         until("the peers know each other", lambda: all(
-            machine.gluster("peer", "status").count("Peer in Cluster (Connected)") == machines - 1
+            machine.gluster("peer", "status").count("Peer in Cluster (Connected)") == count - 1
             for machine in self.machines))
         bricks = [f"{machine.address}:{PLACE}/brick/data" for machine in self.machines]
-        kind = ["replica", str(machines)] if machines > 1 else []
+        kind = ["replica", str(count)] if count > 1 else []
         first.gluster("volume", "create", VOLUME, *kind, *bricks)
         for option, value in (("network.ping-timeout", 5), ("storage.health-check-interval", 5)):
             first.gluster("volume", "set", VOLUME, option, value)

@@ -59,11 +59,12 @@ def until(what, holds, limit_s=LONG_S):
         time.sleep(0.02)
 
 
-def enter(packages, scmfs):
-    """Returns on the ground, in PLACE. Outside of it, runs the script there and ends with its exit status."""
+def enter(packages, scmfs, at="."):
+    """Returns on the ground, in PLACE, with the packages below a folder of the root. Outside of it, runs the script
+    there and ends with its exit status."""
     packages, scmfs = os.path.realpath(packages), os.path.realpath(scmfs)
     if INSIDE in os.environ:
-        cover(os.environ[INSIDE], packages, scmfs)
+        cover(os.environ[INSIDE], packages, scmfs, at)
         os.chdir(PLACE)
         return
     folder = tempfile.mkdtemp(prefix="cluster-")
@@ -80,7 +81,7 @@ def enter(packages, scmfs):
     sys.exit(status)
 
 
-def cover(folder, packages, scmfs):
+def cover(folder, packages, scmfs, at):
     libc = ctypes.CDLL(None)
     # With whoever started this ends this: PR_SET_PDEATHSIG.
     libc.prctl(1, signal.SIGKILL)
@@ -89,7 +90,7 @@ def cover(folder, packages, scmfs):
         os.mkdir(f"{folder}/{name}")
     root = f"{folder}/root"
     # A copy: the packages may be below the root, and a layer must not be in another.
-    shutil.copytree(packages, f"{folder}/upper", symlinks=True)
+    shutil.copytree(packages, f"{folder}/upper/{at}", symlinks=True)
     layers = f"lowerdir=/,upperdir={folder}/upper,workdir={folder}/work"
     try:
         run("mount", "-t", "overlay", "-o", layers, "ground", root)

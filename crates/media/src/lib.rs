@@ -28,6 +28,7 @@ mod timing;
 mod token;
 mod tracked;
 mod tracker;
+mod unmapped;
 mod watched;
 mod window;
 
@@ -39,6 +40,7 @@ pub use pcm::{Hot, Pcm, PcmOptions, PcmRegion, WearMap, WearSummary};
 pub use token::{Dirty, Durable, Flushed};
 pub use tracked::Tracked;
 pub use tracker::{NoSnapshot, Operation, Snapshot, TRACKED_BYTES, Tracker};
+pub use unmapped::Unmapped;
 pub use watched::{Observer, Touch, Watched};
 
 pub use pocketstone_vfs::MediumError as Error;

@@ -3,7 +3,7 @@
 use crate::locked::LockedFile;
 use crate::{Error, Result};
 use pocketstone_vfs::Context;
-use rustix::fs::{FallocateFlags, fallocate, fstatfs, statfs};
+use rustix::fs::{FallocateFlags, fallocate, fstatfs, fstatvfs, statfs};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -116,6 +116,31 @@ pub(crate) fn create(path: &Path, bytes: u64, options: &MapOptions) -> Result<So
     if !options.writable {
         return Err(Error::refused(format!("{} cannot be created read-only", path.display())));
     }
+    create_as(path, |source| fill(source, bytes, options))
+}
+
+/// A file of `bytes` bytes, in place of what it held, of which none has room on the medium yet. It is refused where
+/// there is less free than that, or where write(2) does not store.
+pub(crate) fn create_empty(path: &Path, bytes: u64) -> Result<Source> {
+    create_as(path, |mut source| {
+        let name = source.backing.name();
+        if matches!(source.backing, Backing::Device { .. }) || source.map_bytes > rustix::param::page_size() as u64 {
+            return Err(Error::refused(format!("{name} can only be mapped")));
+        }
+        let wrong = || format!("cannot give {name} {bytes} bytes");
+        source.file.set_len(0).failed(wrong)?;
+        // A tmpfs without a limit has no blocks.
+        let space = fstatvfs(&*source.file).failed(wrong)?;
+        if space.f_blocks > 0 && space.f_bavail.saturating_mul(space.f_frsize) < bytes {
+            return Err(no_room(Errno::NOSPC.into(), &source.backing, source.map_bytes, bytes));
+        }
+        source.file.set_len(bytes).failed(wrong)?;
+        (source.bytes, source.zeroed) = (bytes, true);
+        Ok(source)
+    })
+}
+
+fn create_as(path: &Path, make: impl FnOnce(Source) -> Result<Source>) -> Result<Source> {
     let wrong = || format!("cannot create {}", path.display());
     let opened = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
     let (file, new) = match opened {
@@ -125,7 +150,7 @@ pub(crate) fn create(path: &Path, bytes: u64, options: &MapOptions) -> Result<So
         }
         Err(error) => return Err(Error::refused(wrong()).because(error)),
     };
-    let made = lock(file, path, true).and_then(|file| inspect(file, path)).and_then(|s| fill(s, bytes, options));
+    let made = lock(file, path, true).and_then(|file| inspect(file, path)).and_then(make);
     if made.is_err() && new {
         // Nothing of value: this call made it. The error says what matters.
         let _ = std::fs::remove_file(path);
@@ -227,7 +252,7 @@ fn huge_page_hint(map_bytes: u64, bytes: u64) -> String {
 }
 
 /// A file with holes would need space at a moment when nobody can be told that there is none.
-fn fill_holes(source: &Source) -> Result<()> {
+pub(crate) fn fill_holes(source: &Source) -> Result<()> {
     let Backing::File { .. } = source.backing else { return Ok(()) };
     let facts = source.file.metadata().failed(|| format!("cannot examine {}", source.backing.name()))?;
     if facts.blocks() * 512 >= source.bytes {

@@ -11,12 +11,18 @@ const SKIPPED: Option<i32> = Some(77);
 /// Runs a script on an engine, with these arguments after the common ones, to its good end.
 #[track_caller]
 fn runs(script: &str, engine: &str, more: &[&str]) -> Result<(), Skip> {
+    runs_with(script, (&format!("cluster/{engine}"), &format!("scripts/cluster {engine}")), more)
+}
+
+/// The same, with packages of any folder of the cache, and what fetches them.
+#[track_caller]
+fn runs_with(script: &str, (folder, fetch): (&str, &str), more: &[&str]) -> Result<(), Skip> {
     pocketstone_testing::fuse()?;
     let python = program("python3", "python3")?;
     program("ip", "iproute2")?;
-    let packages = project().join(".cache/cluster").join(engine);
+    let packages = project().join(".cache").join(folder);
     if !packages.is_dir() {
-        return Err(Need::Programs.lacks(format_args!("there is no {engine}: scripts/cluster {engine}")));
+        return Err(Need::Programs.lacks(format_args!("there is no {}: {fetch}", packages.display())));
     }
     let mut command = command(python);
     command.arg(project().join("tests/cluster").join(script)).arg(packages).arg(binary().with_file_name("scmfs"));
@@ -27,6 +33,24 @@ fn runs(script: &str, engine: &str, more: &[&str]) -> Result<(), Skip> {
     }
     tell(ran.ends_with(0).out.trim_end());
     Ok(())
+}
+
+fn failover(deaths: u32) -> Result<(), Skip> {
+    program("rsync", "rsync")?;
+    program("ssh-keygen", "openssh-client")?;
+    let sshd = ("sshd", "scripts/ssh-servers");
+    runs_with("failover.py", sshd, &[&seed(1).to_string(), &deaths.to_string()])
+}
+
+#[test]
+fn a_second_machine_goes_on_with_a_database() {
+    or_skip!(failover(2));
+}
+
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn a_second_machine_goes_on_with_a_database_after_twenty_deaths() {
+    or_skip!(failover(20));
 }
 
 fn nfs(kills: u32) -> Result<(), Skip> {

@@ -6,11 +6,11 @@ use crate::target::{Target, tell};
 use pocketstone_cli::{note, print_json, show_bytes};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
-use pocketstone_media::{MapOptions, Mapped, Region};
+use pocketstone_media::{MapOptions, Mapped, Medium, Region, Unmapped, map_bytes_at};
 use pocketstone_mount::CHECKPOINT;
 use pocketstone_mount::daemon::Log;
 use pocketstone_scmfs::Volume;
-use pocketstone_scmfs::checkpoint::{self, Checkpoints, Directory, Restored, Schedule};
+use pocketstone_scmfs::checkpoint::{self, Checkpoints, Directory, Output, Restored, Schedule};
 use rustix::io::Errno;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -177,9 +177,14 @@ fn restore_to(target: &Path, path: &Path, generation: Option<u64>, force: bool) 
         // Who has it open would keep the old one.
         drop(LockedOut::check(path)?);
     }
-    let make = |bytes: u64| {
-        let options = MapOptions { overwrite: true, flushed: true, ..MapOptions::default() };
-        Ok(Box::new(Mapped::create(&unfinished, bytes, &options)?) as Box<dyn Region>)
+    // What can only be mapped has larger pages, or is memory itself.
+    let only_mapped = device || map_bytes_at(path).user(cannot)? > rustix::param::page_size() as u64;
+    let make = |bytes: u64| -> pocketstone_scmfs::Result<Box<dyn Output>> {
+        if only_mapped {
+            let options = MapOptions { overwrite: true, flushed: true, ..MapOptions::default() };
+            return Ok(Box::new(Medium::new(Box::new(Mapped::create(&unfinished, bytes, &options)?))));
+        }
+        Ok(Box::new(Unmapped::create(&unfinished, bytes)?))
     };
     let restored = checkpoint::restore(&Directory::to_read(target), generation, make).user(cannot).and_then(|done| {
         if !device {

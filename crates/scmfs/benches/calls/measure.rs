@@ -78,6 +78,12 @@ impl Times {
     }
 }
 
+/// One line: a figure, and whether it is at most so much.
+#[allow(dead_code, reason = "the bench of checkpoints uses it")]
+pub fn figure(what: &str, value: f64, most: f64) {
+    verdict(what, value, &format!("at most {most}"), value <= most);
+}
+
 fn verdict(what: &str, ratio: f64, bar: &str, met: bool) {
     say(&format!("{:<8}{what}: {ratio:.2} ({bar})", if met { "met" } else { "NOT met" }));
 }

@@ -1,5 +1,6 @@
 //! Where checkpoints lie: a folder with files.
 
+use pocketstone_media::{Durable, Medium, Unmapped};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -7,7 +8,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A file that is being written.
+/// A file that is being written: of a target, or a region that is restored.
 pub trait Output: Send {
     /// Writes all of `from` at an offset.
     ///
@@ -115,6 +116,33 @@ impl Output for File {
 
     fn sync(&mut self) -> Result<()> {
         self.sync_all()
+    }
+}
+
+impl Output for Unmapped {
+    fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()> {
+        Unmapped::write_all_at(self, from, at)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.finish().map_err(Error::other)
+    }
+}
+
+/// A region, where it can only be mapped.
+impl Output for Medium {
+    fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()> {
+        if at.checked_add(from.len() as u64).is_none_or(|end| end > self.bytes()) {
+            return Err(Error::new(ErrorKind::StorageFull, format!("the region has only {} bytes", self.bytes())));
+        }
+        // SAFETY: it is this value's alone, and nobody has references into it.
+        let stored = unsafe { self.stream_fresh(at, from, Durable::unreferenced()) };
+        self.fence(stored).done();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Medium::sync(self).map_err(Error::other)
     }
 }
 

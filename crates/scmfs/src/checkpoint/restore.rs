@@ -1,10 +1,9 @@
 //! Reading checkpoints back.
 
-use super::folder::Folder;
+use super::folder::{Folder, Output};
 use super::format::{Entry, PAGE, UNFINISHED};
 use super::target::{Chain, Generation, generations};
 use crate::{Error, Result};
-use pocketstone_media::{Durable, Medium, Region};
 use pocketstone_vfs::MediumError;
 use serde::Serialize;
 use std::sync::mpsc::sync_channel;
@@ -66,52 +65,57 @@ fn chosen(folder: &dyn Folder, generation: Option<u64>) -> Result<u64> {
     }
 }
 
-/// Stores a checkpoint, the newest unless another is asked for, to a region that `make` makes of the right length; its
-/// bytes are zeros. What is damaged is found before it is stored.
+/// Writes a checkpoint, the newest unless another is asked for, to a region that `make` makes of the right length; its
+/// bytes are zeros. What is damaged is found before it is written.
 ///
 /// # Errors
-/// `Medium` if there is none, or it is damaged, or the region cannot be made; the region is of no use then.
+/// `Medium` if there is none, or it is damaged, or the region cannot be made or written; it is of no use then.
 pub fn restore(
     folder: &dyn Folder,
     generation: Option<u64>,
-    make: impl FnOnce(u64) -> Result<Box<dyn Region>>,
+    make: impl FnOnce(u64) -> Result<Box<dyn Output>>,
 ) -> Result<Restored> {
     let chain = Chain::open(folder, chosen(folder, generation)?)?;
     let header = chain.newest().header;
-    let medium = Medium::new(make(header.region_bytes)?);
-    if medium.bytes() < header.region_bytes {
-        let message = format!("the region has {} bytes, and needs {}", medium.bytes(), header.region_bytes);
-        return Err(MediumError::refused(message).into());
-    }
+    let mut region = make(header.region_bytes)?;
+    let cannot = |error: std::io::Error| {
+        let full = error.kind() == std::io::ErrorKind::StorageFull;
+        let failed = MediumError::failed("cannot write the region").because(error);
+        Error::from(if full { failed.hint("its file system is full: free space there") } else { failed })
+    };
     let mut pages = 0;
-    // One thread reads and verifies, this one stores.
+    // One thread reads and verifies, this one writes.
     std::thread::scope(|scope| {
-        let (send, received) = sync_channel::<(Vec<(u64, bool)>, Vec<u8>)>(AHEAD);
+        let (send, received) = sync_channel::<(Vec<u64>, Vec<u8>)>(AHEAD);
         let (give_back, spare) = sync_channel::<Vec<u8>>(AHEAD + 2);
         let chain = &chain;
         let reader = scope.spawn(move || {
             chain.each(|entries: &[Entry], content| {
+                if entries[0].at.is_none() {
+                    return Ok(());
+                }
                 let next = spare.try_recv().unwrap_or_default();
-                let places = entries.iter().map(|entry| (entry.page, entry.at.is_some())).collect();
-                // Who stores has failed, and says why.
+                let places = entries.iter().map(|entry| entry.page).collect();
+                // Who writes has failed, and says why.
                 send.send((places, std::mem::replace(content, next))).map_err(|_| Error::NoSpace)
             })
         });
         for (places, content) in received {
-            let (first, stored) = places[0];
-            if stored {
-                let at = first * PAGE as u64;
-                let bytes = (content.len() as u64).min(header.region_bytes - at) as usize;
-                // SAFETY: nobody else has the region.
-                let stored = unsafe { medium.stream_fresh(at, &content[..bytes], Durable::unreferenced()) };
-                medium.fence(stored).done();
-                pages += places.len() as u64;
+            // Pages that lie behind each other are written at once.
+            let mut rest = &content[..];
+            for run in places.chunk_by(|page, next| page + 1 == *next) {
+                let (now, later) = rest.split_at(run.len() * PAGE);
+                let at = run[0] * PAGE as u64;
+                let bytes = (now.len() as u64).min(header.region_bytes - at) as usize;
+                region.write_all_at(&now[..bytes], at).map_err(cannot)?;
+                rest = later;
             }
+            pages += places.len() as u64;
             let _ = give_back.try_send(content);
         }
         reader.join().unwrap_or_else(|_| Err(MediumError::bug("the thread that reads has panicked").into()))
     })?;
-    medium.sync()?;
+    region.sync().map_err(cannot)?;
     let (generation, taken_ns) = (header.generation, header.taken_ns);
     Ok(Restored { generation, taken_ns, region_bytes: header.region_bytes, pages })
 }

@@ -171,7 +171,8 @@ impl Generation {
         self.read(&self.entries[number..=number], into)
     }
 
-    /// Calls `each` with pages that follow each other and their content, for all that are `wanted`, in order.
+    /// Calls `each` with pages that are stored behind each other and their content, for all that are wanted, in order;
+    /// with those of zeros one by one.
     pub fn each(
         &self,
         wanted: impl Fn(u64) -> bool,
@@ -182,8 +183,7 @@ impl Generation {
         while let Some(first) = rest.first() {
             let follows = |(number, entry): (usize, &Entry)| {
                 let at = first.at.map(|at| at + (number * PAGE) as u64);
-                let same = entry.page == first.page + number as u64 && entry.at == at;
-                same && at.is_some() && number < CHUNK / PAGE && wanted(entry.page)
+                entry.at == at && at.is_some() && number < CHUNK / PAGE && wanted(entry.page)
             };
             let run = rest.iter().enumerate().take_while(|&pair| follows(pair)).count();
             let (now, later) = rest.split_at(run.max(1));

@@ -127,8 +127,8 @@ fn use_it(volume: &Volume, shape: &Shape) {
 /// the file, a place, what to do there, and a value; some correct the checksums over it. Whatever it holds,
 /// nothing panics, and what is verified is restored.
 pub fn checkpoint(data: &[u8]) {
-    use pocketstone_media::Heap;
-    use pocketstone_scmfs::checkpoint::{restore, verify};
+    use pocketstone_media::{Heap, Medium};
+    use pocketstone_scmfs::checkpoint::{Output, restore, verify};
     let mut files = super::target::sound();
     for edit in data.chunks_exact(5) {
         super::target::edit(&mut files[usize::from(edit[0] & 1)], edit);
@@ -137,7 +137,7 @@ pub fn checkpoint(data: &[u8]) {
     let verified = verify(&folder).expect("there are two");
     for (generation, verified) in verified {
         let make = |bytes: u64| match bytes {
-            0..=RAW_REGION => Ok(Box::new(Heap::new(bytes as usize)) as Box<dyn pocketstone_media::Region>),
+            0..=RAW_REGION => Ok(Box::new(Medium::new(Box::new(Heap::new(bytes as usize)))) as Box<dyn Output>),
             _ => Err(Error::NoSpace),
         };
         let restored = restore(&folder, Some(generation), make);

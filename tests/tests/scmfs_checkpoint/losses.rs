@@ -1,4 +1,4 @@
-//! Checkpoints of mounted volumes, by the commands: what is lost with the memory that a volume is in.
+//! What is lost with the memory that a mounted volume is in, while checkpoints of it are taken.
 
 use pocketstone_random::Random;
 use pocketstone_testing::or_skip;
