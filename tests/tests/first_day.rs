@@ -263,6 +263,34 @@ print('equal')
     lab(folder.path(), &["export", "a", "--csv", "x", "--only", "1"]).ends_with(2).complains(&["--only"]);
 }
 
+/// Parquet is read by a program that is not ours.
+#[test]
+fn tables_are_exported_as_parquet() {
+    let python = or_skip!(program("python3", "python3"));
+    let has = Command::new(&python).args(["-c", "import duckdb"]).output().is_ok_and(|out| out.status.success());
+    let lacks = || Need::Programs.lacks("python3 has no module duckdb: pip install duckdb in a virtual environment");
+    or_skip!(has.then_some(()).ok_or_else(lacks));
+    let folder = folder();
+    write(folder.path(), "s.toml", SMALL);
+    lab(folder.path(), &["run", "s.toml", "--directory", "files", "--output", "a"]).ends_with(0);
+    lab(folder.path(), &["export", "a", "--parquet", "tables"]).ends_with(0).says(&["tables/calls.parquet"]);
+    let script = r#"
+import duckdb, sqlite3
+db = sqlite3.connect('a/results.sqlite')
+queries = {'run': 'SELECT name, value FROM run ORDER BY name', 'calls': 'SELECT * FROM call ORDER BY cell, number',
+           'metrics': 'SELECT cell, name, value FROM metric ORDER BY cell, name',
+           'cells': 'SELECT * FROM cells ORDER BY id', 'statistics': 'SELECT * FROM summary'}
+for name, sql in queries.items():
+    rows = db.execute(sql).fetchall()
+    found = duckdb.sql("SELECT * FROM 'tables/%s.parquet'" % name)
+    assert rows and found.fetchall() == rows, name
+types = dict(zip(found.columns, map(str, found.types)))
+assert (types['metric'], types['n'], types['median']) == ('VARCHAR', 'BIGINT', 'DOUBLE'), types
+print('equal')
+"#;
+    run(Command::new(python).args(["-c", script]).current_dir(folder.path())).ends_with(0).says(&["equal"]);
+}
+
 /// Read by a parser that is not ours.
 #[test]
 fn claims_and_failed_cells_are_told_to_ci_servers() {

@@ -41,6 +41,8 @@ pub enum Command {
     Energy(EnergyArguments),
     /// Compare two runs cell by cell and summarize the differences
     Compare(CompareArguments),
+    /// Show how a study's values went over its runs, and where they changed
+    History(HistoryArguments),
     /// Convert your database and statements to a prepared workload
     Import(ImportArguments),
     /// Work with prepared workloads
@@ -191,6 +193,29 @@ pub struct CompareArguments {
     pub markdown: bool,
 }
 
+/// Arguments of `history`.
+#[derive(Debug, Args)]
+pub struct HistoryArguments {
+    /// Folders of runs, or folders with such folders in them
+    #[arg(value_name = "DIR", required = true)]
+    pub folders: Vec<PathBuf>,
+    /// The study, if there are runs of several
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
+    /// The board, if there are runs on several
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(names::boards))]
+    pub board: Option<String>,
+    /// A metric (docs/results.md); repeatable [default: those that the study judges]
+    #[arg(long = "metric", value_name = "NAME")]
+    pub metrics: Vec<String>,
+    /// Also write it as a page
+    #[arg(long, short, value_name = "FILE.html")]
+    pub output: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub struct ImportArguments {
@@ -288,7 +313,7 @@ fn parse_workload(text: &str) -> Result<DatabaseWorkload, String> {
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("form").required(true).args(["perfetto", "calls", "csv", "json"])))]
+#[command(group(clap::ArgGroup::new("form").required(true).args(["perfetto", "calls", "csv", "json", "parquet"])))]
 pub struct ExportArguments {
     /// The run's folder
     #[arg(value_name = "DIR")]
@@ -305,9 +330,12 @@ pub struct ExportArguments {
     /// The same as NAME.json
     #[arg(long, value_name = "FOLDER")]
     pub json: Option<PathBuf>,
+    /// The same as NAME.parquet
+    #[arg(long, value_name = "FOLDER")]
+    pub parquet: Option<PathBuf>,
     /// With --perfetto or --calls: SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced
     /// match is exported [default: 1]
-    #[arg(long, value_name = "EXPR", conflicts_with_all = ["csv", "json"])]
+    #[arg(long, value_name = "EXPR", conflicts_with_all = ["csv", "json", "parquet"])]
     pub only: Option<String>,
 }
 

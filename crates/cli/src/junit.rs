@@ -48,10 +48,12 @@ enum Counted {
 
 fn of_claim(claim: &ClaimResult, suite: &str) -> (Counted, String) {
     let why = claim.deviation.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-    let said = escaped(&format!("{}{why}", claim.detail));
+    let said = escaped(&format!("{}{why}", claim.said()));
     let (count, inside) = match (claim.verdict, claim.required) {
         (Verdict::Holds, _) => (Counted::Passed, format!("<system-out>{said}</system-out>")),
-        (Verdict::Fails, true) => (Counted::Failed, format!("<failure message=\"{said}\"/>")),
+        (Verdict::Explained | Verdict::Unexplained, true) => {
+            (Counted::Failed, format!("<failure message=\"{}: {said}\"/>", claim.verdict.word()))
+        }
         _ => (Counted::Skipped, format!("<skipped message=\"{}: {said}\"/>", claim.verdict.word())),
     };
     let (name, text) = (escaped(&claim.name), escaped(&claim.text));

@@ -13,8 +13,10 @@ mod boards;
 mod boards_add;
 mod boards_exchange;
 mod calls;
+mod columns;
 mod compare;
 mod energy;
+mod history;
 mod huge_pages;
 mod junit;
 mod logs;
@@ -76,6 +78,7 @@ fn dispatch(command: Command) -> Result<u8> {
         }
         Command::Energy(arguments) => energy::energy(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
+        Command::History(arguments) => history::history(&arguments),
         Command::Import(arguments) => workloads::import(&arguments),
         Command::Workload(command) => workloads::workload(&command),
         Command::Export(arguments) => export(&arguments),
@@ -156,7 +159,11 @@ fn check(file: &Path, many_cells: bool) -> Result<u8> {
 
 /// Writes what of a run the arguments name.
 fn export(arguments: &ExportArguments) -> Result<u8> {
-    let tables = [(&arguments.csv, tables::Form::Csv), (&arguments.json, tables::Form::Json)];
+    let tables = [
+        (&arguments.csv, tables::Form::Csv),
+        (&arguments.json, tables::Form::Json),
+        (&arguments.parquet, tables::Form::Parquet),
+    ];
     if let Some(file) = &arguments.perfetto {
         return traces::export(arguments, file);
     }
@@ -165,6 +172,7 @@ fn export(arguments: &ExportArguments) -> Result<u8> {
     }
     match tables.into_iter().find_map(|(folder, form)| Some((folder.as_ref()?, form))) {
         Some((folder, form)) => tables::export(&arguments.folder, form, folder),
-        None => Err(Error::user("nothing to export to").hint("--perfetto FILE, --calls FILE, --csv or --json FOLDER")),
+        None => Err(Error::user("nothing to export to")
+            .hint("--perfetto FILE, --calls FILE, --csv, --json or --parquet FOLDER")),
     }
 }

@@ -14,7 +14,7 @@ use pocketstone_study::run::costs::Costs;
 use pocketstone_study::run::{Request, run as run_cells, select_cells};
 use pocketstone_study::specification::cell::Cell;
 use pocketstone_study::specification::traces::Traces;
-use pocketstone_study::views::model::{LeftOut, Verdict};
+use pocketstone_study::views::model::LeftOut;
 use std::path::{Path, PathBuf};
 
 /// Runs a study.
@@ -147,7 +147,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
             summary::print(store, &study, &model, &report)?;
         }
     }
-    let missed = model.claims.iter().any(|c| c.required && c.verdict == Verdict::Fails);
+    let missed = model.claims.iter().any(|c| c.required && c.verdict.fails());
     // Failures of earlier parts of a resumed run are failures too.
     Ok(match (model.failures.len(), missed) {
         (1.., _) => 4,

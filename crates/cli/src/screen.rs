@@ -69,23 +69,68 @@ pub fn table(head: &[String], rows: &[Vec<String>], numbers: usize, ruled: bool)
     table.to_string()
 }
 
-/// Paragraphs with a word beside the first of each list of them. Where the terminal is too narrow for two columns, the
-/// word stands before it.
-pub fn beside(entries: &[(&str, Vec<String>)]) -> String {
-    two_columns(entries, terminal(&std::io::stdout()).unwrap_or(WIDTH).min(WIDTH))
+/// What a word means, which a terminal shows by its colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it should be.
+    Good,
+    /// Not so, for a reason that is known.
+    Known,
+    /// Not so.
+    Bad,
+    /// Nothing of it.
+    Plain,
 }
 
-fn two_columns(entries: &[(&str, Vec<String>)], width: usize) -> String {
-    let column = entries.iter().map(|(word, _)| word.chars().count()).max().unwrap_or(0) + 4;
+impl Tone {
+    /// The number of its colour among the eight that every terminal has.
+    fn colour(self) -> Option<u8> {
+        match self {
+            Tone::Good => Some(32),
+            Tone::Known => Some(33),
+            Tone::Bad => Some(31),
+            Tone::Plain => None,
+        }
+    }
+}
+
+/// Paragraphs, and the word beside the first of them.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    /// The word.
+    pub word: &'a str,
+    /// What it means.
+    pub tone: Tone,
+    /// The paragraphs.
+    pub paragraphs: Vec<String>,
+}
+
+/// Paragraphs with a word beside the first of each list of them. Where the terminal is too narrow for two columns, the
+/// word stands before it. Words have colours on a terminal, unless `NO_COLOR` (no-color.org) or `TERM=dumb` is set.
+pub fn beside(entries: &[Entry<'_>]) -> String {
+    let terminal = terminal(&std::io::stdout());
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    let coloured = terminal.is_some() && !is_set("NO_COLOR") && !dumb;
+    two_columns(entries, terminal.unwrap_or(WIDTH).min(WIDTH), coloured)
+}
+
+fn two_columns(entries: &[Entry<'_>], width: usize, coloured: bool) -> String {
+    let column = entries.iter().map(|entry| entry.word.chars().count()).max().unwrap_or(0) + 4;
     let narrow = column + 3 * COLUMN > width;
-    let entry = |(word, paragraphs): &(&str, Vec<String>)| {
+    let entry = |Entry { word, tone, paragraphs }: &Entry<'_>| {
         let line = |(n, text): (usize, &String)| match (narrow, n) {
             (true, 0) => wrapped(&format!("  {word}: {text}"), width, 4),
             (true, _) => wrapped(&format!("    {text}"), width, 4),
             (false, 0) => wrapped(&format!("  {word:<0$}{text}", column - 2), width, column),
             (false, _) => wrapped(&format!("{:column$}{text}", ""), width, column),
         };
-        paragraphs.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+        let text = paragraphs.iter().enumerate().map(line).collect::<Vec<_>>().join("\n");
+        // Behind the wrapping: a colour takes no column.
+        match tone.colour().filter(|_| coloured) {
+            Some(colour) => text.replacen(word, &format!("\x1b[{colour}m{word}\x1b[0m"), 1),
+            None => text,
+        }
     };
     entries.iter().map(entry).collect::<Vec<_>>().join(if narrow { "\n\n" } else { "\n" })
 }
@@ -116,26 +161,38 @@ mod tests {
     #[test]
     fn what_stands_beside_a_word_stays_beside_it_at_80_columns_and_goes_below_it_at_40() {
         let why = "why not: a rule of the kernel has changed since the numbers were published, on 32 bits";
+        let entry = |word, tone, paragraphs: &[&str]| Entry {
+            word,
+            tone,
+            paragraphs: paragraphs.iter().map(|&text| text.to_owned()).collect(),
+        };
         let entries = [
-            ("holds", vec!["reads take time".to_owned(), "5 ms".into()]),
-            ("does not hold", vec!["off is faster".to_owned(), "3 % is not at least 50 %".into(), why.into()]),
+            entry("holds", Tone::Good, &["reads take time", "5 ms"]),
+            entry("does not hold", Tone::Known, &["off is faster", "saves 3 %; claimed: at least 50 %", why]),
         ];
-        let wide = two_columns(&entries, 80);
+        let wide = two_columns(&entries, 80, false);
         let expected = [
             "  holds          reads take time",
             "                 5 ms",
             "  does not hold  off is faster",
-            "                 3 % is not at least 50 %",
+            "                 saves 3 %; claimed: at least 50 %",
             "                 why not: a rule of the kernel has changed since the numbers",
             "                 were published, on 32 bits",
         ];
         assert_eq!(wide.lines().collect::<Vec<_>>(), expected);
-        let narrow = two_columns(&entries, 40);
+        let narrow = two_columns(&entries, 40, false);
         let expected = ["  holds: reads take time", "    5 ms", "", "  does not hold: off is faster"];
         assert_eq!(narrow.lines().take(4).collect::<Vec<_>>(), expected);
-        for (text, width) in [(wide, 80), (narrow, 40)] {
+        for (text, width) in [(&wide, 80), (&narrow, 40)] {
             assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
         }
+        let coloured = two_columns(&entries, 80, true);
+        assert!(coloured.starts_with("  \x1b[32mholds\x1b[0m          reads take time\n"), "{coloured}");
+        assert!(coloured.contains("  \x1b[33mdoes not hold\x1b[0m  off is faster\n"), "{coloured}");
+        assert_eq!(
+            ["\x1b[32m", "\x1b[33m", "\x1b[0m"].iter().fold(coloured, |text, code| text.replace(code, "")),
+            wide
+        );
     }
 
     #[test]

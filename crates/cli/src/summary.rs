@@ -1,6 +1,6 @@
 //! What a run's end looks like on a terminal.
 
-use crate::screen::{beside, lines, table};
+use crate::screen::{Entry, Tone, beside, lines, table};
 use pocketstone_core::{Error, Result};
 use pocketstone_study::Study;
 use pocketstone_study::results::store::{Store, Summarized};
@@ -22,7 +22,7 @@ pub fn print(store: &Store, study: &Study, model: &Model, report: &Path) -> Resu
     }
     if !model.claims.is_empty() {
         say!("\nClaims");
-        let claims: Vec<(&str, Vec<String>)> = model.claims.iter().map(claim).collect();
+        let claims: Vec<Entry<'_>> = model.claims.iter().map(claim).collect();
         say!("{}", beside(&claims));
     }
     for caveat in &model.caveats {
@@ -53,9 +53,16 @@ pub fn tables(model: &Model, names: &[&str]) {
 }
 
 /// A claim's verdict, and what is said beside it: the claim, what was found and, where it does not hold, why.
-fn claim(claim: &ClaimResult) -> (&'static str, Vec<String>) {
-    let why = claim.deviation.as_ref().map(|why| format!("why not: {why}"));
-    (claim.verdict.word(), [Some(claim.text.clone()), Some(claim.detail.clone()), why].into_iter().flatten().collect())
+fn claim(claim: &ClaimResult) -> Entry<'_> {
+    let why = claim.reason().map(|(why, _)| format!("why not: {why}"));
+    let tone = match claim.verdict {
+        Verdict::Holds => Tone::Good,
+        Verdict::Explained => Tone::Known,
+        Verdict::Unexplained => Tone::Bad,
+        Verdict::CannotTell | Verdict::Unavailable => Tone::Plain,
+    };
+    let paragraphs = [Some(claim.text.clone()), Some(claim.said()), why].into_iter().flatten().collect();
+    Entry { word: claim.verdict.word(), tone, paragraphs }
 }
 
 /// The outcome of a run as JSON.
@@ -99,21 +106,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_that_does_not_hold_has_its_reason_under_it() {
+    fn a_claim_that_does_not_hold_has_its_reason_under_it_in_one_line() {
         let of = |verdict, deviation: Option<&str>| ClaimResult {
             name: "c".into(),
             text: "off saves half".into(),
             verdict,
-            detail: "3.0 % is not at least 50.0 %".into(),
-            paper: None,
+            detail: "saves 3.0 %; claimed: at least 50 %".into(),
+            paper: Some("over 50%".into()),
             deviation: deviation.map(str::to_owned),
             origin: Default::default(),
             query: "SELECT 1".into(),
             required: false,
         };
-        let (word, said) = claim(&of(Verdict::Fails, Some("a rule has changed")));
-        assert_eq!(word, "does not hold");
-        assert_eq!(said, ["off saves half", "3.0 % is not at least 50.0 %", "why not: a rule has changed"]);
-        assert_eq!(claim(&of(Verdict::Holds, None)).1.len(), 2);
+        let explained = of(Verdict::Explained, Some("A rule of Linux 3.13, on 0. 5 cores. See \"Why\"."));
+        let shown = claim(&explained);
+        assert_eq!((shown.word, shown.tone), ("does not hold, explained", Tone::Known));
+        let said = "saves 3.0 %; claimed: at least 50 %; the paper: over 50%";
+        assert_eq!(shown.paragraphs, ["off saves half", said, "why not: A rule of Linux 3.13, on 0. 5 cores."]);
+        let unexplained = of(Verdict::Unexplained, None);
+        let shown = claim(&unexplained);
+        assert_eq!((shown.word, shown.tone), ("does not hold, unexplained", Tone::Bad));
+        assert_eq!((shown.paragraphs.len(), claim(&of(Verdict::Holds, None)).paragraphs.len()), (2, 2));
     }
 }

@@ -1,5 +1,6 @@
-//! `pocketstone export --csv` and `--json`: a run's tables for other programs.
+//! `pocketstone export --csv`, `--json` and `--parquet`: a run's tables for other programs.
 
+use crate::columns;
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use pocketstone_study::results::store::Store;
@@ -17,10 +18,23 @@ pub enum Form {
     Csv,
     /// An array of objects; what is unavailable is null.
     Json,
+    /// Columns with a type each; what is unavailable is null.
+    Parquet,
 }
 
-/// Writes each table of a run into a folder, `NAME.csv` or `NAME.json`; a file of that name is replaced when the new
-/// one is whole.
+impl Form {
+    /// What names of its files end in.
+    fn extension(self) -> &'static str {
+        match self {
+            Form::Csv => "csv",
+            Form::Json => "json",
+            Form::Parquet => "parquet",
+        }
+    }
+}
+
+/// Writes each table of a run into a folder, `NAME.csv`, `NAME.json` or `NAME.parquet`; a file of that name is replaced
+/// when the new one is whole.
 ///
 /// # Errors
 /// `ErrorKind::User` if the results cannot be read, or a file cannot be written.
@@ -32,7 +46,7 @@ pub fn export(results: &Path, form: Form, folder: &Path) -> Result<u8> {
 }
 
 fn table(store: &Store, form: Form, folder: &Path, name: &str, sql: &str) -> Result<()> {
-    let path = folder.join(format!("{name}.{}", if form == Form::Csv { "csv" } else { "json" }));
+    let path = folder.join(format!("{name}.{}", form.extension()));
     let failed = || format!("cannot write {}", path.display());
     // As the user's own files are, not as a temporary one.
     let mode = fs::Permissions::from_mode(0o666);
@@ -41,6 +55,7 @@ fn table(store: &Store, form: Form, folder: &Path, name: &str, sql: &str) -> Res
     let rows = match form {
         Form::Csv => csv(store, sql, out, &path),
         Form::Json => json(store, sql, out, &path),
+        Form::Parquet => columns::parquet(store, sql, out, &path),
     }?;
     temporary.persist(&path).map_err(|e| e.error).user(failed)?;
     say!("{rows:>9} {}", path.display());

@@ -56,6 +56,8 @@ struct Tally {
 struct Claim<'a> {
     class: &'static str,
     word: &'static str,
+    /// Why it does not hold, in a line, and what more there is to say.
+    reason: Option<(&'a str, &'a str)>,
     #[serde(flatten)]
     claim: &'a ClaimResult,
 }
@@ -231,7 +233,8 @@ fn tally(claims: &[ClaimResult]) -> Vec<Tally> {
     };
     let all = [
         tally(Verdict::Holds, "claim holds", "claims hold"),
-        tally(Verdict::Fails, "claim does not hold", "claims do not hold"),
+        tally(Verdict::Explained, "claim does not hold, explained", "claims do not hold, explained"),
+        tally(Verdict::Unexplained, "claim does not hold, unexplained", "claims do not hold, unexplained"),
         tally(Verdict::CannotTell, "claim cannot be judged", "claims cannot be judged"),
         tally(Verdict::Unavailable, "claim unavailable", "claims unavailable"),
     ];
@@ -241,13 +244,14 @@ fn tally(claims: &[ClaimResult]) -> Vec<Tally> {
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
-        Verdict::Fails => "fails",
+        Verdict::Explained => "explained",
+        Verdict::Unexplained => "fails",
         Verdict::CannotTell | Verdict::Unavailable => "unavailable",
     }
 }
 
 fn claim(claim: &ClaimResult) -> Claim<'_> {
-    Claim { class: class(claim.verdict), word: claim.verdict.word(), claim }
+    Claim { class: class(claim.verdict), word: claim.verdict.word(), reason: claim.reason(), claim }
 }
 
 fn table(table: &Table, limit: usize) -> TableView<'_> {

@@ -8,7 +8,7 @@ fn claim(text: &str, verdict: Verdict) -> ClaimResult {
         verdict,
         detail: "found 12".into(),
         paper: Some("about a third".into()),
-        deviation: (verdict == Verdict::Fails).then(|| "a rule has changed".into()),
+        deviation: (verdict == Verdict::Explained).then(|| "A rule has changed. It was long ago.".into()),
         origin: Default::default(),
         query: "select 1".into(),
         required: true,
@@ -146,14 +146,19 @@ fn every_text_of_the_model_is_escaped() {
 
 #[test]
 fn a_verdict_is_shown_by_its_word_with_detail_paper_and_query() {
-    let claims = [Verdict::Holds, Verdict::Fails, Verdict::CannotTell, Verdict::Unavailable];
+    let claims = [Verdict::Holds, Verdict::Explained, Verdict::Unexplained, Verdict::CannotTell, Verdict::Unavailable];
     let claims = claims.map(|v| claim("Off is faster", v)).to_vec();
     let page = html(&Model { claims, ..Model::default() }).unwrap();
     for text in ["<span>holds</span>", "<span>cannot tell</span>", "<span>unavailable</span>", "about a third"] {
         assert!(page.contains(text), "{text}");
     }
-    assert_eq!(page.matches("<pre>select 1</pre>").count(), 4);
-    assert!(page.contains("<span>does not hold</span>") && page.contains("<b>1</b> claim does not hold"));
+    assert_eq!(page.matches("<pre>select 1</pre>").count(), 5);
+    for (class, word) in [("explained", "does not hold, explained"), ("fails", "does not hold, unexplained")] {
+        assert!(page.contains(&format!("<span>{word}</span>")), "{word}");
+        assert!(page.contains(&format!("<li class=\"{class}\"><b>1</b> claim {word}</li>")), "{word}");
+    }
+    assert_eq!(page.matches("why not</span> A rule has changed.</p>").count(), 1, "in one line");
+    assert_eq!(page.matches("<p class=\"note\">It was long ago.</p>").count(), 1, "the rest is folded away");
     assert!(page.contains("<b>1</b> claim cannot be judged"));
 }
 

@@ -120,7 +120,7 @@ pub fn differing_facts(a: &Store, b: &Store) -> Result<Vec<(String, String, Stri
 }
 
 /// The metrics by which a run's study judges a change; those of results whose study cannot be read are the usual ones.
-fn judged(store: &Store) -> Result<Vec<&'static Metric>> {
+pub(crate) fn judged(store: &Store) -> Result<Vec<&'static Metric>> {
     let name = store.fact("study.name")?.unwrap_or_default();
     let study = store.fact("study")?.and_then(|text| Study::parse(&format!("{name}.toml"), &text).ok());
     let names = study.map_or_else(|| JUDGED.map(str::to_owned).to_vec(), |study| study.judged);

@@ -1,14 +1,12 @@
 //! One run of a database from its operations down to the flash, as the results have it.
 
 use super::store::Store;
-use pocketstone_board::trace_file;
-use pocketstone_core::error::Context;
+use super::store::statements::statements;
 use pocketstone_core::events::{Event, EventKind, EventLog, Window};
 use pocketstone_core::events_threads::{ThreadState, thread_times};
 use pocketstone_core::log::{Call, FlashLog};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::Workload;
-use pocketstone_workload::database::Trace;
 use pocketstone_workload::plan::Plan;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,9 +38,7 @@ impl Layers {
         let Workload::Database(spec) = &plan.workload else {
             return Err(Error::user(format!("cell {cell} has no database")));
         };
-        let path = trace_file(&store.folder().join("workloads"), &spec.trace);
-        let file = std::fs::read(&path).user(|| format!("{} is missing from the results", path.display()))?;
-        let trace = Trace::decode(&file).map_err(|e| Error::user(format!("{}", path.display())).because(e))?;
+        let trace = store.trace(&spec.trace)?;
         let outcome: pocketstone_core::outcome::Outcome = store.json(cell, "outcome")?;
         let (pid, mut threads) = outcome.database.map_or((0, Vec::new()), |d| (d.pid, d.threads));
         threads.retain(|thread| *thread != pid);
@@ -56,21 +52,6 @@ impl Layers {
     pub fn on_core(&self) -> Vec<(u64, u64)> {
         on_core(&self.events, self.thread)
     }
-}
-
-/// The SQL text of each operation.
-fn statements(trace: &Trace) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for step in trace.measured() {
-        match all.last_mut() {
-            Some(last) if step.joined => {
-                last.push_str("; ");
-                last.push_str(&trace.sql(step));
-            }
-            _ => all.push(trace.sql(step)),
-        }
-    }
-    all
 }
 
 /// The thread that executes the operations: the one that makes the most system calls within them; a process

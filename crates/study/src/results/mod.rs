@@ -1,8 +1,10 @@
 //! Results: the store, the metrics of a cell, statistics over cells, and comparison of runs.
 
+pub(crate) mod change_points;
 pub mod compare;
 pub mod dip;
 pub mod energy;
+pub mod history;
 pub mod layers;
 pub mod left_out;
 pub mod metrics;

@@ -9,6 +9,7 @@ mod replay_views;
 mod schema;
 mod select;
 mod sql;
+pub(in crate::results) mod statements;
 
 pub use select::select;
 

@@ -294,7 +294,7 @@ pub fn run(
         context,
     );
     // Results that cannot be stored are the first thing to say; the statistics would fail for the same reason.
-    let summarized = store.summarize(study);
+    let summarized = store.summarize(study).and_then(|()| store.keep_statements());
     left.learned(costs);
     outcome?;
     summarized?;

@@ -8,11 +8,13 @@ mod place;
 #[cfg(test)]
 mod tests;
 pub(crate) mod texts;
+pub(crate) mod unit;
 
 pub use charts::{AxisSpec, ChartKind, ChartSpec, FrequencySpec, Scale};
 pub use figures::{FigureSpec, PaperSeries, Show};
 pub use matrix::{Compare, Experiment, Traced};
 pub use modelled::{BOUND, Calibration, Choice, FlashEnergySpec, OWN, ReadAheadModelSpec, ReplaySpec, ValidationSpec};
+pub use unit::Unit;
 
 use crate::specification::metric::{self, Better, Source};
 use place::Locator;
@@ -131,28 +133,17 @@ pub struct ClaimSpec {
     /// How the number is written.
     #[serde(default)]
     pub unit: Unit,
+    /// What the number says, in words; `{}` stands for it.
+    pub found: Option<Spanned<String>>,
     /// The published value.
     pub paper: Option<String>,
-    /// Why it may not hold, if known; shown if it does not.
+    /// Why it may not hold, if known: one sentence that says it, then more. Shown if it does not.
     pub deviation: Option<String>,
     /// Whether the command fails (exit code 3) when it does not hold.
     #[serde(default)]
     pub required: bool,
     /// The experiment whose cells need a quiet machine for this claim to be judged.
     pub quiet: Option<Spanned<String>>,
-}
-
-/// How a claim's number is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// As it is.
-    #[default]
-    Number,
-    /// A fraction, as per cent.
-    Percent,
-    /// Nanoseconds.
-    Nanoseconds,
 }
 
 /// A text for the report.
@@ -265,6 +256,10 @@ impl Study {
             if claim.at_least.is_none() && claim.at_most.is_none() {
                 let error = Error::user(format!("claim `{}` has neither at_least nor at_most", claim.name));
                 return Err(at.error(claim.value.span(), error));
+            }
+            if let Some(found) = claim.found.as_ref().filter(|f| f.get_ref().matches(unit::PLACE).count() != 1) {
+                let error = Error::user(format!("`found` of claim `{}` has to have {{}} once", claim.name));
+                return Err(at.error(found.span(), error.hint("{} stands for the number: found = \"saves {}\"")));
             }
         }
         let repetitions = raw.repetitions.as_ref().map_or(Ok(1), |r| matrix::repetitions(&at, r))?;

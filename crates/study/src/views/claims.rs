@@ -3,16 +3,13 @@
 use super::model::{ClaimResult, Verdict};
 use crate::results::store::Store;
 use crate::specification::study::texts::{self, Dropped};
+use crate::specification::study::unit::PLACE;
 use crate::specification::study::{ClaimSpec, Study, Unit};
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
-use pocketstone_core::units::format_ns;
 use rusqlite::types::Value;
 use std::collections::BTreeMap;
 use toml::Spanned;
-
-/// What is said of a claim that does not hold where its study does not say why.
-const UNEXPLAINED: &str = "unexplained";
 
 /// Judges the study's claims.
 ///
@@ -45,25 +42,19 @@ fn asked(store: &Store, study: &Study, kind: &str, name: &str, query: &Spanned<S
 fn judge_one(store: &Store, study: &Study, claim: &ClaimSpec) -> Result<ClaimResult> {
     let query = claim.value.get_ref();
     let (value, origin) = store.with_origin(|store| asked(store, study, "claim", &claim.name, &claim.value))?;
-    let write = |v: f64| claim.unit.write(v);
-    let bound = match (claim.at_least, claim.at_most) {
-        (Some(low), Some(high)) => format!("between {} and {}", write(low), write(high)),
-        (Some(low), None) => format!("at least {}", write(low)),
-        (None, Some(high)) => format!("at most {}", write(high)),
-        (None, None) => String::new(),
-    };
     let quiet = claim.quiet.as_ref().map(|experiment| Quiet::of(store, experiment.get_ref())).transpose()?;
     let (verdict, detail) = match value {
         None => (Verdict::Unavailable, "the results it needs are not in this run".to_owned()),
         Some(v) => {
             let holds = claim.at_least.is_none_or(|low| v >= low) && claim.at_most.is_none_or(|high| v <= high);
-            let verdict = match &quiet {
+            let verdict = match (&quiet, &claim.deviation) {
                 _ if holds => Verdict::Holds,
-                Some(quiet) if quiet.disturbed > 0 => Verdict::CannotTell,
-                _ => Verdict::Fails,
+                (Some(quiet), _) if quiet.disturbed > 0 => Verdict::CannotTell,
+                (_, Some(_)) => Verdict::Explained,
+                (_, None) => Verdict::Unexplained,
             };
-            let found = quiet.map(|quiet| format!("; {}", quiet.words())).unwrap_or_default();
-            (verdict, format!("{} is {}{bound}{found}", write(v), if holds { "" } else { "not " }))
+            let quiet = quiet.map(|quiet| format!("; {}", quiet.words())).unwrap_or_default();
+            (verdict, format!("{}; claimed: {}{quiet}", found(claim, v), bound(claim)))
         }
     };
     Ok(ClaimResult {
@@ -72,12 +63,33 @@ fn judge_one(store: &Store, study: &Study, claim: &ClaimSpec) -> Result<ClaimRes
         verdict,
         detail: if value.is_some() { origin.detail(&detail) } else { detail },
         paper: claim.paper.clone(),
-        deviation: (verdict == Verdict::Fails)
-            .then(|| claim.deviation.clone().unwrap_or_else(|| UNEXPLAINED.to_owned())),
+        deviation: claim.deviation.clone().filter(|_| verdict == Verdict::Explained),
         origin,
         query: query.clone(),
         required: claim.required,
     })
+}
+
+/// What the number of a claim says, in its study's words.
+fn found(claim: &ClaimSpec, value: f64) -> String {
+    let bounds: Vec<f64> = claim.at_least.into_iter().chain(claim.at_most).collect();
+    let number = claim.unit.write_against(value, &bounds);
+    match &claim.found {
+        Some(words) => words.get_ref().replacen(PLACE, &number, 1),
+        None if claim.unit == Unit::Number => format!("the number is {number}"),
+        None => number,
+    }
+}
+
+fn bound(claim: &ClaimSpec) -> String {
+    let write = |v: f64| claim.unit.write_bound(v);
+    match (claim.at_least, claim.at_most) {
+        (Some(low), Some(high)) if low == high => write(low),
+        (Some(low), Some(high)) => format!("between {} and {}", write(low), write(high)),
+        (Some(low), None) => format!("at least {}", write(low)),
+        (None, Some(high)) => format!("at most {}", write(high)),
+        (None, None) => String::new(),
+    }
 }
 
 /// The part of one processor that other programs may use on a machine that counts as quiet.
@@ -117,18 +129,6 @@ impl Quiet {
         format!(
             "the machine was not quiet: in {disturbed} of {known} cells others used more than {quiet}, up to {largest}"
         )
-    }
-}
-
-impl Unit {
-    /// A number as texts show it.
-    fn write(self, v: f64) -> String {
-        match self {
-            Unit::Percent => format!("{:.1} %", 100.0 * v),
-            Unit::Nanoseconds => format_ns(v),
-            Unit::Number if v == v.trunc() => format!("{v:.0}"),
-            Unit::Number => format!("{v:.3}"),
-        }
     }
 }
 

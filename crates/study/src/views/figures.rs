@@ -16,7 +16,7 @@ fn definition(name: &str) -> Result<&'static Metric> {
     metric::named(name).ok_or_else(|| Error::bug(format!("unknown metric `{name}`")))
 }
 
-fn scale_of(metric: &Metric, show: Show) -> Scale {
+pub(crate) fn scale_of(metric: &Metric, show: Show) -> Scale {
     match (show, metric.unit) {
         (Show::Improvement, _) | (_, Unit::Share) => Scale::Percent,
         (_, Unit::Nanoseconds) => Scale::Duration,

@@ -5,6 +5,7 @@ pub mod check;
 pub mod claims;
 pub mod explorer;
 mod figures;
+pub mod history;
 mod layers;
 pub mod model;
 mod report_files;

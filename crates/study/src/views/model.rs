@@ -65,11 +65,11 @@ pub struct ClaimResult {
     pub text: String,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// The verdict in words, with the value found and the bound.
+    /// What was found and what is claimed, in words.
     pub detail: String,
     /// What the paper reports, where it does.
     pub paper: Option<String>,
-    /// Where it does not hold and a paper reports it: why, or that nobody knows.
+    /// Why it does not hold, where it does not and its study knows: one sentence that says it, then more.
     pub deviation: Option<String>,
     /// Whether the value was measured or modelled.
     pub origin: Origin,
@@ -79,14 +79,35 @@ pub struct ClaimResult {
     pub required: bool,
 }
 
+impl ClaimResult {
+    /// What was found, what is claimed, and what the paper says of it, in one line.
+    pub fn said(&self) -> String {
+        match &self.paper {
+            Some(paper) if self.verdict != Verdict::Unavailable => format!("{}; the paper: {paper}", self.detail),
+            _ => self.detail.clone(),
+        }
+    }
+
+    /// The reason in one line, and what more there is to say of it.
+    pub fn reason(&self) -> Option<(&str, &str)> {
+        let text = self.deviation.as_deref()?.trim();
+        let starts = |rest: &str| rest.trim_start().starts_with(|c: char| c.is_uppercase());
+        let ends = text.match_indices(". ").map(|(at, _)| at + 1).find(|&at| starts(&text[at..]));
+        let (line, more) = text.split_at(ends.unwrap_or(text.len()));
+        Some((line, more.trim_start()))
+    }
+}
+
 /// Whether a claim holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The results bear it out.
     Holds,
-    /// They do not.
-    Fails,
+    /// They do not, and the study knows why.
+    Explained,
+    /// They do not, and nobody knows why.
+    Unexplained,
     /// They do not, on a machine that was too busy to tell.
     CannotTell,
     /// The results it needs are not there.
@@ -98,10 +119,16 @@ impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
-            Verdict::Fails => "does not hold",
+            Verdict::Explained => "does not hold, explained",
+            Verdict::Unexplained => "does not hold, unexplained",
             Verdict::CannotTell => "cannot tell",
             Verdict::Unavailable => "unavailable",
         }
+    }
+
+    /// Whether the results say that the claim does not hold.
+    pub fn fails(self) -> bool {
+        matches!(self, Verdict::Explained | Verdict::Unexplained)
     }
 }
 

@@ -20,12 +20,13 @@ pub enum Field<'a> {
 
 /// What of the results makes a table for other programs: its name, and the query. Columns are as docs/results.md has
 /// them; factors are columns of their own.
-pub const TABLES: [(&str, &str); 10] = [
+pub const TABLES: [(&str, &str); 11] = [
     ("run", "SELECT name, value FROM run ORDER BY name"),
     ("cells", "SELECT * FROM cells ORDER BY id"),
     ("metrics", "SELECT cell, name AS metric, value FROM metric ORDER BY cell, name"),
     ("calls", "SELECT cell, number, start_ns, latency_ns, intended_ns FROM call ORDER BY cell, number"),
     ("operations", "SELECT * FROM operation_cost ORDER BY cell, number"),
+    ("statements", "SELECT cell, number, sql FROM operation_sql ORDER BY cell, number"),
     ("files", "SELECT * FROM file_cost ORDER BY cell, file"),
     ("flash_operations", "SELECT * FROM flash_op ORDER BY cell, number"),
     ("statistics", "SELECT * FROM summary"),

@@ -28,11 +28,12 @@ enum Holds {
 }
 
 /// What each table of the results holds.
-const TABLES: [(&str, Holds); 18] = [
+const TABLES: [(&str, Holds); 19] = [
     ("run", Holds::Names),
     ("cell", Holds::Names),
     ("left_out", Holds::Names),
     ("metric_definition", Holds::Names),
+    ("statement", Holds::Names),
     ("call", Holds::Measured),
     ("event_log", Holds::Measured),
     ("operation_cost", Holds::Measured),

@@ -11,8 +11,10 @@ use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 
 /// 4: what models give of a run's cells is kept beside them, in tables of its own. 5: the model of read-ahead, too.
-/// 6: intervals of medians by order statistics, and the definitions of the metrics.
-const VERSION: u32 = 6;
+/// 6: intervals of medians by order statistics, and the definitions of the metrics. 7: the text of statements.
+const VERSION: u32 = 7;
+/// The version from which on statistics are as they are today.
+const STATISTICS_SINCE: u32 = 6;
 /// The earliest version that the missing tables can be added to.
 const EARLIEST: u32 = 3;
 
@@ -20,6 +22,7 @@ const TABLES: &str = include_str!("../schema.sql");
 const MODELS: &str = include_str!("../schema_models.sql");
 const READ_AHEAD: &str = include_str!("../schema_read_ahead.sql");
 const STATISTICS: &str = include_str!("../schema_statistics.sql");
+const STATEMENTS: &str = include_str!("../schema_statements.sql");
 
 /// The tables that hold statistics: results of an earlier version that are only read have theirs beside them.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +45,7 @@ const BESIDE: Names = Names {
 
 /// Everything that new results need.
 pub(super) fn whole() -> String {
-    format!("BEGIN; {TABLES} {MODELS} {READ_AHEAD} {STATISTICS} {} {} COMMIT;", definitions(), views())
+    format!("BEGIN; {TABLES} {MODELS} {READ_AHEAD} {STATISTICS} {STATEMENTS} {} {} COMMIT;", definitions(), views())
 }
 
 /// The rows of `metric_definition`.
@@ -74,7 +77,7 @@ pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Res
         .hint("read it with the pocketstone that wrote it: SELECT value FROM run WHERE name = 'git.revision'"));
     }
     let failed = || format!("cannot upgrade {}", path.display());
-    let names = if write || version == VERSION { KEPT } else { BESIDE };
+    let names = if write || version >= STATISTICS_SINCE { KEPT } else { BESIDE };
     let (wanted, kept) = (views(), kept_views(db).user(failed)?);
     let all_kept = kept.len() == wanted.matches("CREATE VIEW").count();
     let mut steps = String::new();
@@ -87,13 +90,16 @@ pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Res
             steps += tables;
         }
     }
-    if version < VERSION {
+    if version < STATISTICS_SINCE {
         if write {
             let old = ["statistic", "comparison", "replay_statistic"];
             steps.extend(old.map(|table| format!("DROP TABLE IF EXISTS {table};")));
         }
         steps += STATISTICS;
         steps += &definitions();
+    }
+    if version < VERSION {
+        steps += STATEMENTS;
     }
     if drops || (write && kept.is_empty()) {
         steps += &wanted;
@@ -111,7 +117,7 @@ pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Res
     if write {
         allow_lost(db).user(failed)?;
     }
-    if version < VERSION {
+    if version < STATISTICS_SINCE {
         let compute = || -> rusqlite::Result<()> {
             let study = study(db)?;
             db.execute_batch("BEGIN")?;
@@ -179,7 +185,11 @@ pub(super) fn views() -> String {
              FROM read_ahead_model m JOIN cell c ON c.id = m.cell;",
         columns.replace("point ->>", "c.point ->>")
     );
-    measured + &super::replay_views::views() + &read_ahead
+    // The digest of a prepared workload is in the plans of its cells.
+    let statements = "CREATE VIEW operation_sql AS SELECT k.cell, k.number, s.sql FROM call k
+             JOIN cell c ON c.id = k.cell
+             JOIN statement s ON s.workload = c.plan ->> '$.workload.trace' AND s.number = k.number;";
+    measured + &super::replay_views::views() + &read_ahead + statements
 }
 
 #[cfg(test)]
@@ -188,7 +198,7 @@ mod tests {
     use rusqlite::Connection;
     use std::path::Path;
 
-    const VIEWS: [&str; 8] = [
+    const VIEWS: [&str; 9] = [
         "summary",
         "improvement",
         "cells",
@@ -197,6 +207,7 @@ mod tests {
         "replay_summary",
         "replay_residency",
         "read_ahead_models",
+        "operation_sql",
     ];
     const MODELS: [&str; 4] = ["replay_metric", "replay_front", "validation", "replay"];
     const STUDY: &str = r#"
@@ -230,6 +241,7 @@ mod tests {
         ["statistic", "comparison", "replay_statistic", "metric_definition"].iter().for_each(|t| drop("TABLE", t));
         MODELS.iter().filter(|_| version < 4).for_each(|table| drop("TABLE", table));
         ["read_ahead_model"].iter().filter(|_| version < 5).for_each(|table| drop("TABLE", table));
+        drop("TABLE", &"statement");
         let columns = "median REAL NOT NULL, mean REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL";
         let of_point = "experiment TEXT, point TEXT, metric TEXT, n INTEGER NOT NULL";
         db.execute_batch(&format!(
@@ -285,7 +297,7 @@ mod tests {
             drop(store);
             let db = Connection::open(&file).unwrap();
             assert!(db.prepare("SELECT * FROM summary").unwrap().column_count() > 20);
-            assert_eq!(db.query_row("PRAGMA user_version", [], |r| r.get::<_, u32>(0)).unwrap(), 6);
+            assert_eq!(db.query_row("PRAGMA user_version", [], |r| r.get::<_, u32>(0)).unwrap(), 7);
             // What is up to date is not touched.
             let before = std::fs::read(&file).unwrap();
             assert_eq!(rows(&Store::open(folder.path(), true).unwrap()), expected);
@@ -328,7 +340,7 @@ mod tests {
 
     #[test]
     fn unknown_versions_are_refused_with_where_their_revision_is() {
-        for version in [2, 7] {
+        for version in [2, 8] {
             let folder = tempfile::tempdir().unwrap();
             old(folder.path(), version);
             let error = Store::open(folder.path(), false).err().unwrap();

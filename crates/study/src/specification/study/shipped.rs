@@ -105,6 +105,39 @@ fn a_claim_about_any_machine_says_why_it_may_not_hold() {
     assert!(random.deviation.as_ref().is_some_and(|d| d.contains("Linux 3.13")));
 }
 
+/// What fits a line of a report.
+const LINE: usize = 220;
+
+#[test]
+fn a_verdict_says_what_its_number_is_and_its_reason_in_a_line() {
+    for study in studies() {
+        for claim in &study.claims {
+            let place = format!("{}.toml: claim `{}`", study.name, claim.name);
+            let found = claim.found.as_ref().unwrap_or_else(|| panic!("{place} has no words for its number"));
+            assert!(found.get_ref().replace("{}", "").contains(char::is_alphabetic), "{place}: {}", found.get_ref());
+            let Some(deviation) = &claim.deviation else { continue };
+            assert!(!deviation.starts_with("See ") && deviation != "unexplained", "{place}: that is no reason");
+            let line = deviation.split(". ").next().unwrap_or_default();
+            assert!(line.len() <= LINE, "{place}: its reason is no line, {} long: {line}", line.len());
+        }
+    }
+}
+
+#[test]
+fn words_of_a_claim_have_room_for_its_number_once() {
+    let study = |found: &str| {
+        let text = "title = \"t\"\nboard = \"b\"\n[[experiment]]\nname = \"e\"\n[experiment.factors]\n\
+                    file_system = \"jffs2\"\nfile_bytes = 4096\nrequests = 1\n[[claim]]\nname = \"c\"\ntext = \"x\"\n\
+                    value = \"SELECT 1\"\nat_least = 1\n";
+        Study::parse("s.toml", &format!("{text}found = \"{found}\"\n"))
+    };
+    assert!(study("saves {}").is_ok());
+    for found in ["saves", "{} of {}"] {
+        let error = study(found).unwrap_err().chain();
+        assert!(error.contains("s.toml:14:9") && error.contains("claim `c` has to have {} once"), "{error}");
+    }
+}
+
 #[test]
 fn scmfs_claims_what_holds_on_any_processor() {
     let studies = studies();

@@ -1,0 +1,131 @@
+//! How the numbers of claims and texts are written.
+
+use pocketstone_core::units::format_ns;
+use serde::Deserialize;
+
+/// What stands for a claim's number in its words.
+pub(crate) const PLACE: &str = "{}";
+
+/// How a number is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// As it is.
+    #[default]
+    Number,
+    /// A fraction, as per cent.
+    Percent,
+    /// The difference of two fractions, as points of a per cent.
+    Points,
+    /// How many times as much one is as the other.
+    Times,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+/// Digits behind the point that a number has at most, where its bound is next to it.
+const MOST_DECIMALS: usize = 6;
+
+impl Unit {
+    /// A number as texts show it.
+    pub(crate) fn write(self, v: f64) -> String {
+        self.with_decimals(v, self.decimals())
+    }
+
+    /// A number that is held against bounds: with as many digits as tell it from them.
+    pub(crate) fn write_against(self, v: f64, bounds: &[f64]) -> String {
+        let told = |&decimals: &usize| {
+            let text = self.with_decimals(v, decimals);
+            bounds.iter().all(|&bound| v == bound || text != self.with_decimals(bound, decimals))
+        };
+        let decimals = (self.decimals()..MOST_DECIMALS).find(told).unwrap_or(MOST_DECIMALS);
+        self.with_decimals(v, decimals)
+    }
+
+    /// A bound, without digits that say nothing.
+    pub(crate) fn write_bound(self, v: f64) -> String {
+        let bound = trimmed(self.factor() * v, MOST_DECIMALS - 2);
+        match self {
+            Unit::Nanoseconds => format_ns(v),
+            // One times as much is no plural, 1.0 times is.
+            Unit::Times if !bound.contains('.') => format!("{bound}.0 times"),
+            _ => bound + self.word(),
+        }
+    }
+
+    fn with_decimals(self, v: f64, decimals: usize) -> String {
+        let shown = self.factor() * v;
+        match self {
+            Unit::Nanoseconds => format_ns(v),
+            Unit::Number => trimmed(shown, decimals),
+            _ => fixed(shown, decimals) + self.word(),
+        }
+    }
+
+    fn decimals(self) -> usize {
+        match self {
+            Unit::Percent | Unit::Points => 1,
+            Unit::Times => 2,
+            Unit::Number | Unit::Nanoseconds => 3,
+        }
+    }
+
+    fn factor(self) -> f64 {
+        if matches!(self, Unit::Percent | Unit::Points) { 100.0 } else { 1.0 }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Unit::Percent => " %",
+            Unit::Points => " points",
+            Unit::Times => " times",
+            Unit::Number | Unit::Nanoseconds => "",
+        }
+    }
+}
+
+/// So many digits behind the point; what rounds to zero has no sign.
+fn fixed(v: f64, decimals: usize) -> String {
+    let text = format!("{v:.decimals$}");
+    if text.trim_start_matches('-').bytes().all(|b| matches!(b, b'0' | b'.')) {
+        return text.trim_start_matches('-').to_owned();
+    }
+    text
+}
+
+/// At most so many digits behind the point, and no zeros at their end.
+fn trimmed(v: f64, decimals: usize) -> String {
+    let text = fixed(v, decimals);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_their_unit_and_bounds_no_needless_digits() {
+        assert_eq!(Unit::Percent.write(0.7351), "73.5 %");
+        assert_eq!((Unit::Percent.write_bound(0.6), Unit::Percent.write_bound(0.045)), ("60 %".into(), "4.5 %".into()));
+        assert_eq!((Unit::Times.write(3.043), Unit::Times.write_bound(1.0)), ("3.04 times".into(), "1.0 times".into()));
+        assert_eq!(
+            (Unit::Times.write_bound(1.02), Unit::Points.write(0.083)),
+            ("1.02 times".into(), "8.3 points".into())
+        );
+        assert_eq!((Unit::Number.write(4.0), Unit::Number.write(0.6131)), ("4".into(), "0.613".into()));
+        assert_eq!(
+            (Unit::Nanoseconds.write(562.0), Unit::Nanoseconds.write_bound(1e6)),
+            ("562 ns".into(), "1 ms".into())
+        );
+        assert_eq!(Unit::Percent.write(-0.0001), "0.0 %");
+    }
+
+    #[test]
+    fn a_number_beside_its_bound_is_told_from_it() {
+        assert_eq!(Unit::Percent.write_against(0.59996, &[0.6]), "59.996 %");
+        assert_eq!(Unit::Times.write_against(0.9998, &[1.0]), "0.9998 times");
+        assert_eq!(Unit::Percent.write_against(0.6, &[0.6]), "60.0 %");
+        assert_eq!(Unit::Percent.write_against(0.7351, &[0.6]), "73.5 %");
+        assert_eq!(Unit::Times.write_against(1.0 - 1e-9, &[1.0]), "1.000000 times", "no more digits than so");
+    }
+}

@@ -1,0 +1,237 @@
+//! A history as a report's model: the changes first, then the series, and what changed beside them.
+
+use crate::results::change_points::{ENOUGH, LEVEL};
+use crate::results::history::{Change, Direction, FactChange, History, Run, Series};
+use crate::specification::metric::{Metric, Unit};
+use crate::specification::study::Show;
+use crate::views::figures::scale_of;
+use crate::views::model;
+use crate::views::model::{Axis, Figure, Joined, Model, Point, Scale, Table};
+use pocketstone_core::units::{format_bytes, format_ns};
+
+/// Figures of a page; the other series are in its tables.
+const FIGURES: usize = 40;
+
+/// A value of a metric with its unit.
+pub fn value(metric: &Metric, v: f64) -> String {
+    let number = |v: f64| if v == v.trunc() { format!("{v:.0}") } else { format!("{v:.3}") };
+    match metric.unit {
+        Unit::Nanoseconds => format_ns(v),
+        Unit::Bytes if v >= 0.0 && v == v.trunc() => format_bytes(v as u64),
+        Unit::Share => format!("{:.1} %", 100.0 * v),
+        Unit::Count => number(v),
+        _ => format!("{} {}", number(v), metric.unit.name()),
+    }
+}
+
+/// A change in words: `12.3 ms -> 13.1 ms (+6.5 %, worse)`.
+pub fn change(metric: &Metric, change: &Change) -> String {
+    let word = change.direction(metric).word();
+    let by = match change.fraction() {
+        // A change is never shown as none.
+        Some(by) if by.abs() < 0.000_5 => format!("by less than 0.1 %, {word}"),
+        Some(by) => format!("{:+.1} %, {word}", 100.0 * by),
+        None => word.to_owned(),
+    };
+    format!("{} -> {} ({by})", value(metric, change.before), value(metric, change.after))
+}
+
+/// A fact's change in a line; of texts of several lines, that they changed.
+pub fn fact(fact: &FactChange) -> String {
+    let (before, after) = (short(&fact.before), short(&fact.after));
+    match (before, after) {
+        (Some(before), Some(after)) => format!("{}: {before} -> {after}", fact.name),
+        _ => format!("{} is another text", fact.name),
+    }
+}
+
+/// A value that fits a line; `unavailable` for none.
+fn short(value: &str) -> Option<&str> {
+    match value {
+        "" => Some("unavailable"),
+        text if text.contains('\n') || text.chars().count() > 80 => None,
+        text => Some(text),
+    }
+}
+
+/// How the history went, in a sentence or two.
+pub fn summary(history: &History) -> String {
+    let changed: Vec<&Series> = history.series.iter().filter(|s| !s.changes.is_empty()).collect();
+    let worse = |s: &&&Series| s.changes.last().is_some_and(|last| last.direction(s.metric) == Direction::Worse);
+    let (runs, all) = (history.runs.len(), history.series.len());
+    let of = format!("{runs} runs of {} on the board {}", history.study, history.board);
+    if !history.can_tell() {
+        return format!("{of}: changes cannot be told from noise in fewer than {ENOUGH} runs on this board.");
+    }
+    match changed.len() {
+        0 => format!("{of}: none of {all} series changed."),
+        n => format!(
+            "{of}: {n} of {all} series changed, {} of them for the worse at last.",
+            changed.iter().filter(worse).count()
+        ),
+    }
+}
+
+/// By what a change is known.
+pub fn method(history: &History) -> String {
+    match history.exact {
+        true => "This board repeats a run to the bit: every other value is a change.".to_owned(),
+        false => format!(
+            "Changes of the level are found by E-divisive (Matteson and James, 2014) with a permutation test: of \
+             series without a change, {:.0} in 100 are shown with one.",
+            100.0 * LEVEL
+        ),
+    }
+}
+
+/// The page of a history.
+pub fn model(history: &History) -> Model {
+    let (changed, steady): (Vec<&Series>, Vec<&Series>) = history.series.iter().partition(|s| !s.changes.is_empty());
+    let figures = changed.iter().chain(&steady).take(FIGURES).enumerate();
+    let tables =
+        [changes_table(history, &changed), steady_table(&steady), runs_table(&history.runs), facts_table(history)];
+    Model {
+        title: format!("History of {}", history.study),
+        summary: summary(history),
+        description: vec![
+            method(history),
+            "Runs are numbered from 1 in the order in which they began; each value is a run's median.".to_owned(),
+        ],
+        figures: figures.map(|(number, series)| figure(number, series)).collect(),
+        tables: tables.into_iter().flatten().collect(),
+        ..Model::default()
+    }
+}
+
+fn figure(number: usize, series: &Series) -> Figure {
+    let point =
+        |(run, value): (usize, &Option<f64>)| Some(Point { x: run as f64 + 1.0, y: (*value)?, ..Point::default() });
+    let measured = model::Series {
+        name: series.metric.label.to_owned(),
+        points: series.values.iter().enumerate().filter_map(point).collect(),
+        ..model::Series::default()
+    };
+    let mut all = vec![measured];
+    all.extend((!series.changes.is_empty()).then(|| levels(series)));
+    Figure {
+        id: format!("series-{}", number + 1),
+        title: format!("{}, {}", series.metric.label, series.point),
+        caption: match &series.changes[..] {
+            [] => "No change.".to_owned(),
+            changes => {
+                let line = |c: &Change| format!("Run {}: {}.", c.run + 1, change(series.metric, c));
+                changes.iter().map(line).collect::<Vec<_>>().join(" ")
+            }
+        },
+        x: Axis { label: "run".into(), scale: Scale::Linear },
+        y: Axis {
+            label: format!("{}{}", series.metric.label, series.metric.unit.suffix()),
+            scale: scale_of(series.metric, Show::Value),
+        },
+        series: all,
+        joined: Joined::Lines,
+        ..Figure::default()
+    }
+}
+
+/// The levels between changes, as a line that steps from one to the next.
+fn levels(series: &Series) -> model::Series {
+    let there: Vec<usize> = (0..series.values.len()).filter(|&run| series.values[run].is_some()).collect();
+    let (mut points, mut from) = (Vec::new(), there.first().copied().unwrap_or(0));
+    let mut level = |from: usize, to: usize, y: f64| {
+        points.extend([from, to].map(|run| Point { x: run as f64 + 1.0, y, ..Point::default() }));
+    };
+    for change in &series.changes {
+        level(from, change.last, change.before);
+        from = change.run;
+    }
+    if let (Some(last), Some(end)) = (series.changes.last(), there.last()) {
+        level(from, *end, last.after);
+    }
+    model::Series { name: "level".into(), points, curve: true, ..model::Series::default() }
+}
+
+fn changes_table(history: &History, changed: &[&Series]) -> Option<Table> {
+    let row = |series: &Series, c: &Change| {
+        let facts: Vec<String> = history.facts_between(c.last, c.run).map(fact).collect();
+        vec![
+            series.point.clone(),
+            series.metric.label.to_owned(),
+            (c.run + 1).to_string(),
+            change(series.metric, c),
+            if facts.is_empty() { "nothing that is recorded".to_owned() } else { facts.join("; ") },
+        ]
+    };
+    let rows: Vec<_> = changed.iter().flat_map(|series| series.changes.iter().map(|c| row(series, c))).collect();
+    let caption = "Each change, the first run that shows it, and which facts were others there.";
+    table("changes", "Changes", caption, &["what", "metric", "run", "change", "changed with it"], rows)
+}
+
+fn steady_table(steady: &[&Series]) -> Option<Table> {
+    let row = |series: &&Series| {
+        let ends = [series.values.iter().flatten().next(), series.values.iter().flatten().next_back()];
+        let ends = ends.map(|end| end.map_or("unavailable".into(), |v| value(series.metric, *v)));
+        let [first, last] = ends;
+        vec![series.point.clone(), series.metric.label.to_owned(), first, last]
+    };
+    let rows = steady.iter().map(row).collect();
+    table("steady", "Series without a change", "", &["what", "metric", "first run", "last run"], rows)
+}
+
+fn runs_table(runs: &[Run]) -> Option<Table> {
+    let row = |(number, run): (usize, &Run)| {
+        vec![(number + 1).to_string(), run.started.clone(), run.folder.display().to_string(), run.revision().to_owned()]
+    };
+    let rows = runs.iter().enumerate().map(row).collect();
+    table("runs", "Runs", "", &["run", "began (UTC)", "folder", "revision of pocketstone"], rows)
+}
+
+fn facts_table(history: &History) -> Option<Table> {
+    let row = |f: &FactChange| {
+        let text = |value: &str| short(value).unwrap_or("(a text)").to_owned();
+        vec![(f.run + 1).to_string(), f.name.clone(), text(&f.before), text(&f.after)]
+    };
+    let rows = history.facts.iter().map(row).collect();
+    let caption = "Facts that were others than in the run before.";
+    table("facts", "What else changed", caption, &["run", "fact", "before", "from this run on"], rows)
+}
+
+fn table(id: &str, title: &str, caption: &str, columns: &[&str], rows: Vec<Vec<String>>) -> Option<Table> {
+    (!rows.is_empty()).then(|| Table {
+        id: id.into(),
+        title: title.into(),
+        caption: caption.into(),
+        origin: Default::default(),
+        columns: columns.iter().map(|&column| column.to_owned()).collect(),
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::specification::metric;
+
+    #[test]
+    fn a_change_is_in_words_with_its_unit_and_meaning() {
+        let of = |name: &str, before, after| {
+            change(metric::named(name).unwrap(), &Change { last: 0, run: 1, before, after })
+        };
+        assert_eq!(of("total_ns", 2e6, 2.02e6), "2 ms -> 2.02 ms (+1.0 %, worse)");
+        assert_eq!(of("page_senses", 300.0, 150.0), "300 -> 150 (-50.0 %, better)");
+        assert_eq!(of("page_senses", 0.0, 1.0), "0 -> 1 (worse)");
+        assert_eq!(of("total_ns", 1e9, 1e9 + 1.0), "1 s -> 1.00 s (by less than 0.1 %, worse)");
+    }
+
+    #[test]
+    fn levels_step_at_changes_and_reach_to_both_ends() {
+        let series = Series {
+            point: "e".into(),
+            metric: metric::named("total_ns").unwrap(),
+            values: vec![None, Some(1.0), Some(1.0), Some(2.0)],
+            changes: vec![Change { last: 2, run: 3, before: 1.0, after: 2.0 }],
+        };
+        let places: Vec<(f64, f64)> = levels(&series).points.iter().map(|p| (p.x, p.y)).collect();
+        assert_eq!(places, [(2.0, 1.0), (3.0, 1.0), (4.0, 2.0), (4.0, 2.0)]);
+    }
+}
