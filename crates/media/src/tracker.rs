@@ -59,7 +59,7 @@ pub struct Tracker {
 }
 
 /// An operation on what is tracked, until it is dropped: snapshots have all of it, or nothing.
-pub struct Operation<'a>(#[allow(dead_code, reason = "held, not looked at")] Inside<'a>);
+pub struct Operation<'a>(#[allow(dead_code, reason = "held, not looked at")] Option<Inside<'a>>);
 
 /// Why there is no snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Tracker {
     /// another thread waits for may be held.
     #[inline]
     pub fn operation(&self) -> Operation<'_> {
-        Operation(self.gate.enter())
+        Operation(Some(self.gate.enter()))
     }
 
     /// How many stores were no part of an operation, before which a snapshot may come and after which another one.
@@ -101,10 +101,8 @@ impl Tracker {
     /// Begins a store: its pages count as stored to. `before` reads a page as it is.
     #[inline]
     pub(crate) fn store(&self, at: u64, bytes: u64, before: impl Fn(u64) -> Vec<u8>) -> Operation<'_> {
-        let inside = self.gate.enter();
-        if !inside.nested {
-            self.strays.fetch_add(1, Ordering::Relaxed);
-        }
+        // The operation that this is a part of does not end before it.
+        let inside = (!self.gate.is_inside()).then(|| self.stray());
         for page in pages_of(at, bytes) {
             let (word, bit) = place(page);
             if self.stored[word].load(Ordering::Acquire) & bit == 0 {
@@ -112,6 +110,12 @@ impl Tracker {
             }
         }
         Operation(inside)
+    }
+
+    #[cold]
+    fn stray(&self) -> Inside<'_> {
+        self.strays.fetch_add(1, Ordering::Relaxed);
+        self.gate.enter()
     }
 
     /// The first store to a page since the last snapshot, unless another thread is in here, too.
