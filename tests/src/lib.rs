@@ -7,6 +7,7 @@ pub mod mounted;
 pub mod network;
 pub mod results;
 pub mod suites;
+pub mod yaffs2;
 
 use pocketstone_board::{Board, BoardContext, Cache, Profile, ProfileKind};
 use pocketstone_core::pattern::Pattern;

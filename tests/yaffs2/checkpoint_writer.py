@@ -20,17 +20,18 @@ def write(live, pointer_bytes, hint_next):
             flash.states[block] = h.CHECKPOINT
         part = payload[at:at + room]
         head = struct.pack("<4I", h.CHECKPOINT_VERSION, number, total, mixed)
-        flash.store(block * flash.per_block + used, head + part, block + 1 + hint_next, number + 1, flash.data_bytes)
+        hint = block + flash.first_number + hint_next
+        flash.store(block * flash.per_block + used, head + part, hint, number + 1, flash.data_bytes)
         used += 1
         for byte in part:
             total, mixed = (total + byte) & 0xFFFFFFFF, mixed ^ byte
 
 
 def _payload(live, pointer_bytes):
-    flash, shift = live.flash, live.flash.per_block
+    flash, shift = live.flash, live.flash.per_block * live.flash.first_number
     out = [struct.pack("<4I", h.VALIDITY_BYTES, h.CHECKPOINT_MAGIC, h.CHECKPOINT_VERSION, 1)]
     free = sum(flash.per_block - len(flash.in_use.get(b, ())) for b in range(flash.blocks) if b not in flash.bad)
-    block, page = (-1, -1) if flash.current is None else (flash.current + 1, flash.next)
+    block, page = (-1, -1) if flash.current is None else (flash.current + flash.first_number, flash.next)
     out.append(struct.pack("<9i", h.DEVICE_BYTES, flash.empty(), block, page, free, 0, 0, 0, flash.sequence))
     for b in range(flash.blocks):
         word = (len(flash.in_use.get(b, ())) << 10 | flash.states[b] << 20 | (b in flash.summarised) << 30
@@ -41,7 +42,7 @@ def _payload(live, pointer_bytes):
         for used in flash.in_use.get(b, ()):
             marks[used % flash.per_block // 8] |= 1 << used % flash.per_block % 8
         out.append(bytes(marks))
-    width = h.slot_bits(flash.per_block, flash.blocks)
+    width = h.slot_bits(flash.per_block, flash.blocks + flash.first_number - 1)
     fakes = [(n, 1, None, t.DIRECTORY, 0, {}, 1 << 6) for n in (t.UNLINKED, t.DELETED)]
     things = [*live.nodes.values(), *live.link_ids.values()]
     for thing in things:

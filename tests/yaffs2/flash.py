@@ -14,9 +14,12 @@ class Flash:
     """Pages written and blocks allocated. Pages and blocks are numbered from the chip's start."""
 
     def __init__(self, rng, *, page=2048, spare=64, spare_offset=0, pages_per_block=32, blocks=64, inband=False,
-                 tags_ecc=True, summary=True, garbage=0.0, bad=()):
+                 tags_ecc=True, summary=True, garbage=0.0, bad=(), order="<", start_block=0):
         self.rng, self.page_bytes, self.spare, self.spare_offset = rng, page, spare, spare_offset
         self.per_block, self.blocks, self.inband, self.bad = pages_per_block, blocks, inband, set(bad)
+        self.order = order
+        # Numbers on flash count from here: a partition at the chip's start has no block 0, for 0 means none.
+        self.first_number = start_block or 1
         self.data_bytes = page - (t.TAGS_BYTES if inband else 0)
         self.ecc = tags_ecc and not inband
         self.limit = pages_per_block - (h.summary_pages(pages_per_block, self.data_bytes) if summary else 0)
@@ -58,7 +61,7 @@ class Flash:
         seq = self.sequences.get(page // self.per_block, t.SEQUENCE_CHECKPOINT)
         data = bytes(data).ljust(self.data_bytes, b"\xff")
         assert len(data) == self.data_bytes and page not in self.pages
-        self.pages[page] = (data, pack.tag_bytes(seq, obj, chunk, nbytes, "<", self.ecc))
+        self.pages[page] = (data, pack.tag_bytes(seq, obj, chunk, nbytes, self.order, self.ecc))
 
     def write(self, data, obj, chunk, nbytes, shrink=False):
         """Writes a chunk and returns its page. A program that fails leaves garbage and ends the block."""
@@ -90,17 +93,18 @@ class Flash:
                 torn[:4] = tag[:4]
             if not self.ecc:
                 # Without a code, what is no tag can only be seen by its numbers.
-                torn[4:8] = struct.pack("<I", 0x0FFFFFFF)
-            elif t.repair(bytes(torn[:16]), t.ECC["<"].unpack(bytes(torn[16:])))[0] is not None:
+                torn[4:8] = struct.pack(self.order + "I", 0x0FFFFFFF)
+            elif t.repair(bytes(torn[:16]), t.ECC[self.order].unpack(bytes(torn[16:])))[0] is not None:
                 continue
             self.pages[page] = (self.rng.randbytes(self.data_bytes), bytes(torn))
             return
         raise AssertionError("no torn tags found")
 
     def _write_summary(self, block):
-        array = b"".join(struct.pack("<3I", *entry) for entry in self.entries)
+        array = b"".join(struct.pack(self.order + "3I", *entry) for entry in self.entries)
         room, at = self.data_bytes - h.SUMMARY_HEADER_BYTES, 0
-        head = struct.pack("<4I", h.SUMMARY_VERSION, block + 1, self.sequences[block], sum(array) & 0xFFFFFFFF)
+        head = struct.pack(self.order + "4I", h.SUMMARY_VERSION, block + self.first_number, self.sequences[block],
+                           sum(array) & 0xFFFFFFFF)
         for number in range(self.per_block - self.limit):
             part = array[at:at + room]
             self.store(block * self.per_block + self.limit + number, head + part, t.SUMMARY_OBJECT, number + 1,
@@ -141,7 +145,7 @@ class Flash:
         chosen = self.rng.sample(sorted(self.pages), min(count, len(self.pages)))
         for page in chosen:
             data, tag = self.pages[page]
-            if t.repair(tag[:16], t.ECC["<"].unpack(tag[16:])) != (tag[:16], False):
+            if t.repair(tag[:16], t.ECC[self.order].unpack(tag[16:])) != (tag[:16], False):
                 continue
             bit = self.rng.choice([b for b in range(len(tag) * 8) if not 136 <= b < 160])
             flipped = bytearray(tag)

@@ -56,7 +56,8 @@ class Live:
         target = node.id if thing.type == t.HARD_LINK else None
         bare = pack.Node(0, t.HARD_LINK, 0) if isinstance(thing, Link) else node
         data = pack.header_page(self.step, bare, thing.type, parent, b"" if thing.id <= 2 else name, target_id=target,
-                                file_size=size, shrink=shrink, shadows=shadows, inband=self.flash.inband)
+                                file_size=size, shrink=shrink, shadows=shadows, inband=self.flash.inband,
+                                order=self.flash.order)
         tail = {t.FILE: size, t.HARD_LINK: target}.get(thing.type, 0)
         if tail < t.EXTRA_SIZE_LIMIT:
             flags = t.EXTRA_SHRINK * shrink | t.EXTRA_SHADOWS * bool(shadows)
@@ -255,7 +256,7 @@ class Live:
             for number, page in list(node.chunks.items()):
                 if page in live:
                     data, tag = flash.pages[page]
-                    _, obj, chunk, nbytes = t.WORDS["<"].unpack(tag[:16])
+                    _, obj, chunk, nbytes = t.WORDS[flash.order].unpack(tag[:16])
                     node.chunks[number] = flash.write(data, obj, chunk, nbytes)
                     flash.drop(page)
         if flash.states[block] == h.FULL:
@@ -281,11 +282,14 @@ class Live:
         self.flash.store(page, bytes(data[:cut]), *words)
         self.uncorrectable.append(page)
 
-    def checkpoint(self, pointer_bytes, hint_next=False):
+    def checkpoint(self, pointer_bytes, hint_next=False, grown=False):
         for node in self.open:
             self.delete(node)
         self.open = []
         self.flush()
+        if grown:
+            node = self.rng.choice([node for node in self.nodes.values() if node.type == t.FILE])
+            node.content.extend(bytes(5 * self.step + 123))
         checkpoint_writer.write(self, pointer_bytes, hint_next)
 
     def rows(self):
@@ -415,7 +419,8 @@ def rename(live, thing, parent, name, other, cut=False):
     return True
 
 
-def build(seed, operations=300, *, ending="none", checkpoint=0, hint_next=False, flips=0, **geometry):
+def build(seed, operations=300, *, ending="none", checkpoint=0, hint_next=False, flips=0, grown=False,
+          **geometry):
     """A Live volume after a number of operations. `ending`: none, torn (the last page is) or shadow (power goes in
     the middle of a rename over a file). `checkpoint`: 0, or the bytes of a pointer of the machine that writes it."""
     live = Live(seed, **geometry)
@@ -423,7 +428,7 @@ def build(seed, operations=300, *, ending="none", checkpoint=0, hint_next=False,
         step(live)
     live.flush()
     if checkpoint:
-        live.checkpoint(checkpoint, hint_next)
+        live.checkpoint(checkpoint, hint_next, grown)
     elif ending == "torn":
         live.torn()
     elif ending == "shadow":

@@ -7,6 +7,7 @@ import stat
 import header as h
 import pack
 import tags as t
+import yaffs1
 
 SEQUENCE, FIRST_ID, PLAIN_NBYTES = 0x1000, 257, 0xFFFF
 KINDS = {"file": t.FILE, "symlink": t.SYMLINK, "directory": t.DIRECTORY, "hard link": t.HARD_LINK,
@@ -55,13 +56,23 @@ def content(entry):
     return bytes((seed + i * 7 + (i >> 8)) & 0xFF for i in range(size))
 
 
-def build(entries, *, page=2048, spare=64, order="<", tags_order=None, inband=False, tags_ecc=True, spare_offset=0):
-    """(image, rows of the expected tree) of a description. It begins with "/"; parents come before children."""
+def build(entries, *, page=2048, spare=64, order="<", tags_order=None, inband=False, tags_ecc=True, spare_offset=0,
+          tags_of_yaffs1=None, age=None):
+    """(image, rows of the expected tree) of a description. It begins with "/"; parents come before children.
+
+    `tags_of_yaffs1`: spread or packed, for an image of YAFFS1; `age`: a seed, for a chip that was used for long."""
     tags_order = tags_order or order
     data_bytes = page - (t.TAGS_BYTES if inband else 0)
     image, places, next_id = bytearray(), {}, FIRST_ID
+    pages = []
 
     def put(data, obj, chunk, nbytes):
+        if tags_of_yaffs1:
+            nbytes = nbytes if chunk else yaffs1.HEADER_NBYTES
+            pages.append((data.ljust(data_bytes, b"\xff"), obj, chunk, nbytes))
+            tag = yaffs1.tag_bytes(obj, chunk, nbytes, 0, tags_order)
+            image.extend(pages[-1][0] + yaffs1.spare_bytes(tag, tags_of_yaffs1))
+            return
         tag = pack.tag_bytes(SEQUENCE, obj, chunk, nbytes, tags_order, tags_ecc and not inband)
         body = data.ljust(data_bytes, b"\xff")
         image.extend(body + tag if inband else body)
@@ -101,6 +112,8 @@ def build(entries, *, page=2048, spare=64, order="<", tags_order=None, inband=Fa
         names.append((path, node, number if kind == t.HARD_LINK else None))
     rows = [pack.row(path or b"/", node, links[node.id], link) for path, node, link in names]
     rows.append(pack.bare_row(b"/lost+found", t.LOST_AND_FOUND))
+    if age is not None:
+        image = yaffs1.aged(pages, tags_of_yaffs1, tags_order, age)
     return bytes(image), pack.ordered(rows)
 
 

@@ -22,6 +22,8 @@ def arguments():
     a.add_argument("source", help="a folder, a JSON description, or - for the built-in sample")
     a.add_argument("--big-endian", action="store_true")
     a.add_argument("--little-endian-tags", action="store_true", help="with --big-endian: as `mkyaffs2image DIR IMAGE convert`")
+    a.add_argument("--yaffs1", choices=("spread", "packed"), help="of YAFFS1, tags there; --page 512 --spare 16")
+    a.add_argument("--age", type=int, metavar="SEED", help="with --yaffs1: as years of writing leave a chip")
     b = forms.add_parser("live", help="the form of a kernel")
     b.add_argument("--seed", type=int, default=1)
     b.add_argument("--operations", type=int, default=300)
@@ -31,6 +33,11 @@ def arguments():
     b.add_argument("--checkpoint", type=int, choices=(0, 4, 8), default=0, metavar="BYTES",
                    help="end with a checkpoint of a machine with pointers of 4 or 8 bytes")
     b.add_argument("--hint-next", action="store_true", help="the checkpoint's hints name the block after their own")
+    b.add_argument("--big-endian", action="store_true", help="as a big-endian kernel writes it, without a checkpoint")
+    b.add_argument("--start-block", type=int, default=0,
+                   help="the partition's first block: summaries and checkpoints count blocks from there")
+    b.add_argument("--grown", action="store_true",
+                   help="with --checkpoint: a file was grown by truncate, and the checkpoint alone has its size")
     b.add_argument("--ending", choices=("none", "torn", "shadow"), default="none",
                    help="torn: the last page is torn; shadow: power goes in the middle of a rename over a file")
     b.add_argument("--flips", type=int, default=0, help="how many pages have a flipped bit in their tags")
@@ -57,11 +64,14 @@ def main():
         if asked.form == "plain":
             entries = plain.sample() if asked.source == "-" else plain.description(asked.source)
             image, rows = plain.build(entries, order=">" if asked.big_endian else "<",
-                                      tags_order="<" if asked.little_endian_tags else None, **layout)
+                                      tags_order="<" if asked.little_endian_tags else None,
+                                      tags_of_yaffs1=asked.yaffs1, age=asked.age, **layout)
         else:
             volume = live.build(asked.seed, asked.operations, ending=asked.ending, checkpoint=asked.checkpoint,
                                 hint_next=asked.hint_next, flips=asked.flips, garbage=asked.garbage, bad=asked.bad,
-                                summary=asked.summary, pages_per_block=asked.pages_per_block, blocks=asked.blocks,
+                                summary=asked.summary, order=">" if asked.big_endian else "<",
+                                start_block=asked.start_block, grown=asked.grown,
+                                pages_per_block=asked.pages_per_block, blocks=asked.blocks,
                                 **layout)
             image, rows, uncorrectable = volume.flash.dump(), volume.rows(), volume.uncorrectable
         Path(asked.image).write_bytes(image)

@@ -7,7 +7,7 @@ mod image;
 mod mtd;
 mod simulated;
 
-pub use image::{ImageLayout, ImageNand, tags};
+pub use image::{ImageLayout, ImageNand, tags, yaffs1};
 pub use mtd::MtdNand;
 pub use simulated::{Counters, SimulatedNand, SimulatedOptions, Tear, Timing};
 

@@ -107,6 +107,7 @@ fn block_lines(log: &mut Log, block: Block, what: &DumpOptions, lines: &mut Vec<
     let kind = match sequence {
         None => "written, without tags".to_owned(),
         Some(CHECKPOINT_SEQUENCE) => "checkpoint".to_owned(),
+        Some(_) if log.chip.yaffs1 => "YAFFS1".to_owned(),
         Some(BAD_SEQUENCE) => "given up".to_owned(),
         Some(sequence) if (FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&sequence) => format!("sequence {sequence:#x}"),
         Some(sequence) => format!("invalid sequence {sequence:#x}"),
@@ -132,6 +133,7 @@ fn block_lines(log: &mut Log, block: Block, what: &DumpOptions, lines: &mut Vec<
 fn page_line(page: u32, found: &Found, verdict: Verdict, block: Option<u32>) -> String {
     let mut text = match found {
         Found::Unused => "written, without tags".to_owned(),
+        Found::Deleted => "deleted".to_owned(),
         Found::Broken => "tags that cannot be decoded".to_owned(),
         Found::Tags { tags, .. } if tags.sequence == CHECKPOINT_SEQUENCE => checkpoint_page(tags),
         Found::Tags { tags, .. } => content_words(tags.object, &tags.content),
@@ -233,7 +235,7 @@ fn find_checkpoint(log: &mut Log) -> Result<Option<Option<Saved>>> {
     let mut blocks: Vec<(u32, Block)> = (1..)
         .zip(&firsts)
         .filter_map(|(block, first)| match first {
-            First::Checkpoint(page) => Some((*page, block)),
+            First::Checkpoint { page, .. } => Some((*page, block)),
             _ => None,
         })
         .collect();

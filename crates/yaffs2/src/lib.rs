@@ -33,4 +33,4 @@ pub use pocketstone_vfs as vfs;
 pub use pocketstone_vfs::{Error, FileSystem, Result};
 pub use shared::{Handle, SharedVolume};
 pub use tree::objects::LARGEST_OBJECT;
-pub use volume::{Usage, Volume};
+pub use volume::{Missing, Usage, Volume};

@@ -58,7 +58,7 @@ pub enum ByteOrder {
     /// Little-endian.
     #[default]
     Little,
-    /// Big-endian. Such volumes are read by scanning: their checkpoints and block summaries are ignored.
+    /// Big-endian. Such volumes are read by scanning: their checkpoints are ignored.
     Big,
     /// Big-endian headers with little-endian tags: images that a builder converted for a machine of the other order.
     BigHeaders,

@@ -2,10 +2,11 @@
 
 use crate::checkpoint;
 use crate::files::Files;
+use crate::log::tags::Kind;
 use crate::mount::{self, MountedBy};
 use crate::operations::{file, names, unlink, xattr};
 use crate::options::Options;
-use crate::tree::objects::LARGEST_OBJECT;
+use crate::tree::objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Object, UNLINKED_ID};
 use pocketstone_media::nand::{Fault, Nand};
 use pocketstone_vfs::{Attr, Entry, Ino, Meta, Rename, Result, SetAttr, SetXattr, Statfs};
 use serde::Serialize;
@@ -46,6 +47,25 @@ pub struct Usage {
     pub memory_bytes: u64,
 }
 
+/// What should be on the chip, by what else is there: if any of it, an image was cut off, or pages are damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Missing {
+    /// Files of a built image of which pages are not there. They read as zeros.
+    pub files: u64,
+    /// Hard links whose file is not there.
+    pub links: u64,
+    /// Objects in lost+found: their header is not there, or that of their directory.
+    pub lost: u64,
+}
+
+impl Missing {
+    /// Whether anything is.
+    pub fn any(&self) -> bool {
+        *self != Missing::default()
+    }
+}
+
 impl Volume {
     /// Creates an empty volume by erasing every good block of a chip.
     ///
@@ -68,8 +88,8 @@ impl Volume {
     /// Opens a volume from its checkpoint, or else by a scan. An erased chip is an empty volume.
     ///
     /// # Errors
-    /// `Medium` if the chip's geometry does not fit the options, it cannot be read, or it was written by a big-endian
-    /// machine.
+    /// `Medium` if the chip's geometry does not fit the options, it cannot be read, or it is to be written and is that
+    /// of a big-endian machine or of YAFFS1.
     pub fn open(nand: Box<dyn Nand>, options: &Options) -> Result<Volume> {
         let (files, mounted_by) = mount::mount(nand, options)?;
         Ok(Volume { files, mounted_by })
@@ -185,6 +205,31 @@ impl Volume {
             memory_bytes: (log.blocks.bytes() + tree.objects.bytes() + tree.details.bytes() + size_of::<Volume>())
                 as u64,
         }
+    }
+
+    /// What should be on the chip and is not.
+    pub fn missing(&self) -> Missing {
+        let tree = &self.files.tree;
+        let mut missing = Missing::default();
+        let mut lost = Vec::new();
+        tree.list_tree(LOST_ID, &mut lost);
+        missing.lost = lost.len() as u64;
+        for id in tree.objects.ids() {
+            missing.files += u64::from(tree.missing_chunks(id) > 0);
+            let dangling = |object: &Object| {
+                let target = u32::try_from(object.value).ok();
+                object.kind == Kind::HardLink
+                    && !matches!(object.parent, UNLINKED_ID | DELETED_ID)
+                    && target.and_then(|target| tree.objects.get(target)).is_none()
+            };
+            missing.links += u64::from(tree.objects.get(id).is_some_and(dangling));
+        }
+        missing
+    }
+
+    /// Bytes of a file of a built image whose pages should be on the chip and are not; they read as zeros.
+    pub fn missing_bytes(&self, ino: Ino) -> u64 {
+        self.files.tree.missing_chunks(ino) * self.files.tree.log.chip.data_bytes() as u64
     }
 
     /// Looks up a name in a directory.

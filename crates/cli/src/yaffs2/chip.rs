@@ -4,8 +4,8 @@ use crate::arguments::{ChipArguments, LayoutArguments};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand};
-use pocketstone_yaffs2::{Options, Volume, byte_order};
+use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand, yaffs1};
+use pocketstone_yaffs2::{Missing, Options, Volume, byte_order};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
@@ -49,8 +49,15 @@ pub fn layout(given: &LayoutArguments) -> Result<ImageLayout> {
     };
     let page = given.page.map_or(Ok(PAGE_BYTES), |bytes| small("page", bytes))?;
     let spare = given.spare.map_or(Ok(page / 32), |bytes| small("spare", bytes))?;
-    let offset = given.spare_offset.unwrap_or(if spare == 0 { 0 } else { 2 });
-    Ok(ImageLayout::with_spare(page, spare, offset, given.pages_per_block.unwrap_or(PAGES_PER_BLOCK)))
+    // YAFFS1's tags, which alone are on such pages, are spread over all of the spare area.
+    let yaffs1 = page == yaffs1::PAGE_BYTES;
+    let offset = given.spare_offset.unwrap_or(if spare == 0 || yaffs1 { 0 } else { 2 });
+    let usual = if yaffs1 { yaffs1::PAGES_PER_BLOCK } else { PAGES_PER_BLOCK };
+    let layout = ImageLayout::with_spare(page, spare, offset, given.pages_per_block.unwrap_or(usual));
+    Ok(match yaffs1 {
+        true => ImageLayout { spare_free_bytes: spare.saturating_sub(offset), ..layout },
+        false => layout,
+    })
 }
 
 /// An image; whether its tags are in the pages, and whether they have error correction, where it tells.
@@ -137,19 +144,35 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
         let (path, bytes, page) = (chip.path.display(), nand.cut_bytes(), nand.layout().stride());
         let cause = "it was cut off, or its layout is another";
         note("warning", &format!("{path}: the last {bytes} bytes are left out, as pages have {page}: {cause}"));
+    } else if let Some(pages) = nand.cut_block() {
+        let (path, all) = (chip.path.display(), nand.layout().pages_per_block);
+        note("warning", &format!("{path}: its last block has {pages} of {all} pages: it was cut off"));
     }
     Ok(Opened { nand: Box::new(nand), options, lock: None })
 }
 
 /// A volume that is not mounted, to be looked at. Nothing is deleted from its lost+found.
-pub fn volume(chip: &ChipArguments) -> Result<Volume> {
-    let Opened { nand, options, .. } = open(chip, true)?;
+pub fn volume(given: &ChipArguments) -> Result<Volume> {
+    let Opened { nand, options, .. } = open(given, true)?;
     let options = Options { empty_lost_and_found: false, ..options };
     let volume = Volume::open(nand, &options).map_err(Error::from);
-    let mut volume = volume.user(|| format!("cannot read {}", chip.path.display()))?;
+    let mut volume = volume.user(|| format!("cannot read {}", given.path.display()))?;
     let usage = volume.usage();
     if usage.used_chunks == 0 && usage.erased_blocks + usage.bad_blocks < usage.blocks {
         note("warning", "no written page can be decoded: check the layout; yaffs2 fsck gives details");
+    }
+    let missing = volume.missing();
+    if missing.any() {
+        let Missing { files, links, lost, .. } = missing;
+        let what = [
+            (files, "files without some of their pages, which read as zeros"),
+            (links, "hard links without their file"),
+            (lost, "objects in lost+found that have lost their names or directories"),
+        ];
+        let told: Vec<String> =
+            what.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{what}: {count}")).collect();
+        let path = given.path.display();
+        note("warning", &format!("{path}: was it cut off, or is it damaged? {}", told.join("; ")));
     }
     Ok(volume)
 }

@@ -39,21 +39,22 @@ pub fn extract(given: &ChipArguments, folder: &Path) -> Result<u8> {
         first: HashMap::new(),
         done: 0,
         left_out: 0,
+        told: 0,
         found: 0,
+        incomplete: 0,
         foreign: false,
         piece: vec![0; PIECE],
     };
     extractor.tree(top)?;
-    let Extractor { done, left_out, found, foreign, .. } = extractor;
+    let Extractor { done, left_out, found, incomplete, foreign, .. } = extractor;
+    let whole = left_out + found + incomplete == 0;
     if foreign && !root {
         note("note", "you own all files, without set-user-id bits: only root can set other owners");
     }
-    say!("{}: {done} objects from {}; {left_out} skipped", folder.display(), given.path.display());
-    if found > 0 {
-        let what = format!("objects in lost+found that have lost their names or directories: {found}");
-        note("warning", &what);
-    }
-    Ok(if left_out == 0 && found == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
+    let incomplete = if incomplete > 0 { format!(", {incomplete} incomplete") } else { String::new() };
+    let found = if found > 0 { format!(", {found} in lost+found") } else { String::new() };
+    say!("{}: {done} objects from {}; {left_out} skipped{incomplete}{found}", folder.display(), given.path.display());
+    Ok(if whole { 0 } else { ErrorKind::Threshold.exit_code() })
 }
 
 /// The folder: new, or empty.
@@ -81,8 +82,12 @@ struct Extractor<'a> {
     first: HashMap<Ino, PathBuf>,
     done: u64,
     left_out: u64,
+    /// Of how many objects was said that something is not right.
+    told: u64,
     /// Objects below lost+found.
     found: u64,
+    /// Files of which pages are missing.
+    incomplete: u64,
     /// Whether something belongs to somebody else.
     foreign: bool,
     piece: Vec<u8>,
@@ -180,8 +185,14 @@ impl Extractor<'_> {
 
     fn miss(&mut self, path: &Path, why: &str) {
         self.left_out += 1;
-        match self.left_out {
-            ..=TOLD => note("left out", &format!("{}: {why}", show(path.as_os_str().as_bytes()))),
+        self.tell("left out", path, why);
+    }
+
+    /// Names an object of which not all is right.
+    fn tell(&mut self, kind: &str, path: &Path, why: &str) {
+        self.told += 1;
+        match self.told {
+            ..=TOLD => note(kind, &format!("{}: {why}", show(path.as_os_str().as_bytes()))),
             n if n == TOLD + 1 => note("left out", "more, not listed individually"),
             _ => {}
         }
@@ -218,6 +229,11 @@ impl Extractor<'_> {
                     // Half a file would pass for a whole one.
                     let _ = rustix::fs::unlinkat(parent, name, AtFlags::empty());
                     return Err(miss);
+                }
+                let missing = self.volume.missing_bytes(ino);
+                if missing > 0 {
+                    self.incomplete += 1;
+                    self.tell("incomplete", path, &format!("it lacks pages: up to {missing} bytes are zeros"));
                 }
                 self.attributes(parent, name, &attr, Some(file.as_fd()))?;
             }

@@ -8,6 +8,7 @@ mod detect;
 pub mod tags;
 #[cfg(test)]
 mod tests;
+pub mod yaffs1;
 
 use super::{Fault, Geometry, Nand, Verdict};
 use crate::locked::LockedFile;
@@ -29,7 +30,8 @@ pub struct ImageLayout {
     /// Bytes of the whole spare area behind each page's data; 0: the image has none.
     pub spare_total_bytes: u32,
     /// Where the free bytes begin in the spare area. From 2 on, the first two bytes of a block's first spare area mark
-    /// it bad where they are not 0xFF; below, blocks cannot be marked.
+    /// it bad where they are not 0xFF; below, blocks cannot be marked. Chips with pages of 512 + 16 bytes have their
+    /// mark in byte 5.
     pub spare_offset: u32,
     /// How many bytes are free for the chip's user.
     pub spare_free_bytes: u32,
@@ -60,8 +62,12 @@ impl ImageLayout {
         u64::from(self.page_bytes) + u64::from(self.spare_total_bytes)
     }
 
-    fn has_marks(&self) -> bool {
-        self.spare_offset >= 2
+    /// Where in a block's first spare area its mark is, and how long it is.
+    fn mark(&self) -> Option<(u32, usize)> {
+        if (self.page_bytes, self.spare_total_bytes) == (yaffs1::PAGE_BYTES, yaffs1::SPARE_BYTES) {
+            return Some((yaffs1::BLOCK_STATUS as u32, 1));
+        }
+        (self.spare_offset >= 2).then_some((0, 2))
     }
 
     fn check(&self) -> Result<()> {
@@ -171,6 +177,14 @@ impl ImageNand {
         self.cut_bytes
     }
 
+    /// How many pages the last block has, if that is not whole and the image tells how many pages blocks have: then it
+    /// was cut off. What is not there is erased.
+    pub fn cut_block(&self) -> Option<u32> {
+        let pages = self.bytes / self.layout.stride() % u64::from(self.layout.pages_per_block);
+        let told = self.is_block_certain() == Some(true) && self.layout.page_bytes != yaffs1::PAGE_BYTES;
+        (told && pages != 0).then_some(pages as u32)
+    }
+
     /// Whether the image itself tells how many pages a block has. If not, a usual number is taken, with which the image
     /// can be read but should not be written. `None` if the layout was given.
     pub fn is_block_certain(&self) -> Option<bool> {
@@ -221,8 +235,8 @@ impl ImageNand {
         if self.read_only { Err(Error::refused(format!("{} is open read-only", self.path))) } else { Ok(()) }
     }
 
-    /// Where the mark of a bad block is.
-    fn mark_at(&self, block: u32) -> u64 {
+    /// Where the spare area of a block's first page is.
+    fn first_spare(&self, block: u32) -> u64 {
         let page = u64::from(block) * u64::from(self.layout.pages_per_block);
         page * self.layout.stride() + u64::from(self.layout.page_bytes)
     }
@@ -305,26 +319,24 @@ impl Nand for ImageNand {
 
     fn is_bad(&mut self, block: u32) -> Result<bool> {
         self.check_block(block)?;
-        if !self.layout.has_marks() {
-            return Ok(false);
-        }
-        let mut mark = [0; 2];
-        self.read_at(self.mark_at(block), &mut mark)?;
+        let Some((at, bytes)) = self.layout.mark() else { return Ok(false) };
+        let mut mark = [0xff; 2];
+        self.read_at(self.first_spare(block) + u64::from(at), &mut mark[..bytes])?;
         Ok(mark != [0xff, 0xff])
     }
 
     fn mark_bad(&mut self, block: u32) -> Result<()> {
         self.check_writable()?;
         self.check_block(block)?;
-        if !self.layout.has_marks() {
+        let Some((at, bytes)) = self.layout.mark() else {
             return Err(Error::refused(format!("{} has no space for bad-block marks", self.path))
                 .hint("use a layout whose free spare bytes begin at 2"));
-        }
-        let at = self.mark_at(block);
+        };
+        let spare = self.first_spare(block);
         // A file of whole pages stays one.
-        let page_ends = at + u64::from(self.layout.spare_total_bytes);
+        let page_ends = spare + u64::from(self.layout.spare_total_bytes);
         self.grow(page_ends)
-            .and_then(|()| self.file.write_all_at(&[0, 0], at))
+            .and_then(|()| self.file.write_all_at(&[0, 0][..bytes], spare + u64::from(at)))
             .failed(|| format!("cannot write {}", self.path))
     }
 

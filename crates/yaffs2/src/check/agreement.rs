@@ -19,6 +19,7 @@ pub(super) fn check(said: &Tree, scanned: &Scanned, report: &mut Report) {
         let place = Place { chip: &said.log.chip, chunk: None, object };
         report.find(place.finding(Severity::Error, "checkpoint disagrees with scan", what));
     };
+    let mut longer: Vec<(u32, String)> = Vec::new();
     if said.log.head.sequence < scanned.sequence {
         let (says, found) = (said.log.head.sequence, scanned.sequence);
         differ(None, format!("the checkpoint's newest block is {says:#x}, a scan finds {found:#x}"));
@@ -47,14 +48,28 @@ pub(super) fn check(said: &Tree, scanned: &Scanned, report: &mut Report) {
         compare("the kind", says.kind as u64, found.kind as u64);
         compare("the directory", says.parent.into(), found.parent.into());
         compare("the header's place", says.header.into(), found.header.into());
-        if matches!(says.kind, Kind::File | Kind::HardLink) && says.kind == found.kind {
+        let mut chunks = said_chunks(said, id).zip(found.map.chunks(said.width));
+        let same = found.map.chunks(said.width).count() == says.map.chunks(said.width).count()
+            && chunks.all(|(says, found)| says == found);
+        let grown = says.kind == Kind::File && same && says.header == found.header && says.value > found.value;
+        if !grown && matches!(says.kind, Kind::File | Kind::HardLink) && says.kind == found.kind {
             compare("the size or target", says.value, found.value);
         }
-        let mut chunks = said_chunks(said, id).zip(found.map.chunks(said.width));
-        let same = found.map.chunks(said.width).count() == says.map.chunks(said.width).count();
-        if !same || chunks.any(|(says, found)| says != found) {
+        if grown {
+            let (size, before) = (says.value, found.value);
+            let what = format!(
+                "object {id} was made longer by zeros, from {before} to {size} bytes, after its last header; a mount \
+                    without the checkpoint loses them"
+            );
+            longer.push((id, what));
+        }
+        if !same {
             differ(Some(id), format!("the checkpoint and a scan differ in the chunks of object {id}"));
         }
+    }
+    for (id, what) in longer {
+        let place = Place { chip: &said.log.chip, chunk: None, object: Some(id) };
+        report.find(place.finding(Severity::Note, "size known to the checkpoint alone", what));
     }
     for block in said.log.blocks.all() {
         let (says, found) = (said.log.blocks.get(block), scanned.blocks.get(block));

@@ -105,6 +105,7 @@ fn check_block(tree: &mut Tree, block: Block, report: &mut Report) -> Result<()>
     let sequence = tree.log.blocks.get(block).sequence;
     let foreign = |page: &Page| match &page.found {
         Found::Unused => !page.blank,
+        Found::Deleted => false,
         Found::Broken => true,
         Found::Tags { tags, .. } => page.verdict == Verdict::Uncorrectable || tags.sequence != sequence,
     };
@@ -218,6 +219,7 @@ fn check_page(tree: &Tree, block: Block, at: u32, page: &Page, last: bool, repor
     };
     let finding = match (&page.found, page.verdict) {
         (Found::Unused, _) if page.blank => return,
+        (Found::Deleted, _) => return,
         (Found::Unused, _) => torn("page without tags", "the page has data but no tags"),
         (Found::Broken, _) => torn("tags not readable", "the page's tags cannot be decoded"),
         (Found::Tags { tags, .. }, Verdict::Uncorrectable) => {
@@ -280,7 +282,7 @@ fn check_summary(tree: &mut Tree, block: Block, read: &[Page], report: &mut Repo
         let said = entry.meaning();
         let agree = match &page.found {
             Found::Tags { tags, .. } => said == Some((tags.object, tags.content)),
-            Found::Unused => false,
+            Found::Unused | Found::Deleted => false,
             // The summary is there for that.
             Found::Broken => true,
         };

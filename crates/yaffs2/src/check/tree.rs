@@ -81,6 +81,11 @@ fn check_object(tree: &mut Tree, id: u32, names: &mut HashMap<(u32, Vec<u8>), u3
         }
     }
     found.extend(check_size(tree, id));
+    let missing = tree.missing_chunks(id);
+    if missing > 0 {
+        let what = format!("object {id} lacks {missing} of its chunks, of which builders of images write all");
+        found.push((Severity::Error, "pages missing", what));
+    }
     for (severity, kind, what) in found {
         let place = Place { chip: &tree.log.chip, chunk: Some(chunk), object: Some(id) };
         report.find(place.finding(severity, kind, what));

@@ -22,6 +22,8 @@ mod write;
 pub use read::{Saved, read};
 pub use write::write;
 
+use crate::log::Log;
+use crate::log::chip::Block;
 use crate::tree::Tree;
 use crate::tree::map::Width;
 
@@ -39,6 +41,12 @@ const LEAF_CHUNKS: u32 = 16;
 /// Bytes of a leaf, written by a machine with pointers of so many bytes.
 fn leaf_bytes(width: Width, pointer_bytes: usize) -> usize {
     (2 * width.bits() as usize).max(8 * pointer_bytes)
+}
+
+/// What the numbers of chunks are like where blocks have numbers that are larger by `shift`.
+fn shifted_width(log: &Log, shift: Block) -> Width {
+    let pages = log.chip.pages_per_block();
+    Width::of((log.chip.blocks() + shift + 1) * pages - 1, pages, log.shape.entries)
 }
 
 /// Blocks that a checkpoint of the present state takes, about.

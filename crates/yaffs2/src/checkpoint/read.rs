@@ -1,7 +1,9 @@
 //! Reading a checkpoint. Whatever is not as it should be makes it no checkpoint: the mount scans then.
 
 use super::stream::{Invalid, Reader};
-use super::{DEVICE_BYTES, LEAF_CHUNKS, MAGIC, NO_LEAF, OBJECT_BYTES, VALIDITY_BYTES, VERSION, leaf_bytes};
+use super::{
+    DEVICE_BYTES, LEAF_CHUNKS, MAGIC, NO_LEAF, OBJECT_BYTES, VALIDITY_BYTES, VERSION, leaf_bytes, shifted_width,
+};
 use crate::bytes::u32_at;
 use crate::log::blocks::{Blocks, Flag, State};
 use crate::log::chip::{Block, Chip};
@@ -12,6 +14,7 @@ use crate::tree::objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Object, Objects,
 use crate::tree::width_of;
 use pocketstone_media::nand::Verdict;
 use pocketstone_vfs::Result;
+use std::cell::Cell;
 
 /// What a checkpoint says.
 pub struct Saved {
@@ -20,19 +23,28 @@ pub struct Saved {
     pub objects: Objects,
     /// Hard links: link, target.
     pub links: Vec<(u32, u32)>,
+    /// By how much its writer's numbers of blocks are larger.
+    pub shift: Block,
 }
 
 /// The state that a checkpoint in these blocks holds, in their order; `None` if it is not valid. `firsts`: what
 /// the first page of each block is.
 pub fn read(log: &mut Log, checkpoint: &[Block], firsts: &[First]) -> Result<Option<Saved>> {
     // The pointers of the machine that wrote it are as long as ours, or not.
-    let width = width_of(log);
     let own = size_of::<usize>();
-    let mut leaves = [own, 12 - own].map(|pointer_bytes| leaf_bytes(width, pointer_bytes)).to_vec();
-    leaves.dedup();
-    for leaf in leaves {
+    for (shift, pointer_bytes) in
+        shifts(log, checkpoint, firsts).into_iter().flat_map(|shift| [(shift, own), (shift, 12 - own)])
+    {
+        let stored = shifted_width(log, shift);
+        let leaf = leaf_bytes(stored, pointer_bytes);
+        if pointer_bytes != own && leaf == leaf_bytes(stored, own) {
+            continue;
+        }
         let parser = Parser {
-            width,
+            width: width_of(log),
+            stored,
+            shift,
+            owned: Cell::new(0),
             leaf,
             pages: log.chip.pages_per_block(),
             last_chunk: log.chip.chunk(log.chip.blocks() + 1, 0),
@@ -51,18 +63,53 @@ pub fn read(log: &mut Log, checkpoint: &[Block], firsts: &[First]) -> Result<Opt
         if let Some(error) = medium {
             return Err(error);
         }
-        if let Ok(state) = parsed {
+        let Ok((state, owned)) = parsed else { continue };
+        // The shift is right if the block that is being filled is, or if all pages in use have an owner: no other could
+        // have that many in the same places.
+        if state.head.block != 0 || owned == state.blocks.used() || names_its_pages(log, &state)? {
             return Ok(fits(&state, firsts).then_some(state));
         }
     }
     Ok(None)
 }
 
+/// By how much a checkpoint's numbers may be larger, by the block that its first page's tags say to look in next: some
+/// writers give that page's own block, others the one after it.
+fn shifts(log: &Log, checkpoint: &[Block], firsts: &[First]) -> Vec<Block> {
+    let mut shifts = vec![0];
+    let first = checkpoint.first().and_then(|&block| Some((block, firsts.get(block as usize - 1)?)));
+    if let Some((block, First::Checkpoint { next, .. })) = first {
+        let largest = (1u32 << 28) / log.chip.pages_per_block();
+        for own in [*next, next.saturating_sub(1)] {
+            let fits = own.checked_add(log.chip.blocks()).is_some_and(|last| last < largest);
+            if let (Some(shift), true) = (own.checked_sub(block), fits) {
+                shifts.push(shift);
+            }
+        }
+    }
+    shifts.sort_unstable();
+    shifts.dedup();
+    shifts
+}
+
+/// Whether the page that should be an object's header is one, of the first object that has one.
+fn names_its_pages(log: &mut Log, state: &Saved) -> Result<bool> {
+    for id in state.objects.ids() {
+        let Some(object) = state.objects.get(id).filter(|object| object.header != 0) else { continue };
+        return Ok(match log.chip.read_tags(object.header)? {
+            Found::Tags { tags, .. } => tags.object == id && !matches!(tags.content, Content::Data { .. }),
+            // It has worn out, and is told as that.
+            _ => true,
+        });
+    }
+    Ok(true)
+}
+
 /// Whether the blocks are what a checkpoint takes them for.
 fn fits(state: &Saved, firsts: &[First]) -> bool {
     state.blocks.all().zip(firsts).all(|(block, first)| match (state.blocks.get(block).state, first) {
         (State::Dead, first) => *first == First::Dead,
-        (State::Empty, first) => matches!(first, First::Unused | First::Checkpoint(_)),
+        (State::Empty, first) => matches!(first, First::Unused | First::Checkpoint { .. }),
         (State::Full | State::Allocating, First::Sequence(sequence)) => state.blocks.get(block).sequence == *sequence,
         // Its first page is broken; a scan found a later one.
         (State::Full, First::Broken) => true,
@@ -87,6 +134,11 @@ fn checkpoint_page(chip: &mut Chip, blocks: &[Block], index: u32) -> Result<Opti
 
 struct Parser {
     width: Width,
+    /// What its numbers are like, and by how much those of its blocks are larger.
+    stored: Width,
+    shift: Block,
+    /// How many pages objects have named.
+    owned: Cell<u64>,
     leaf: usize,
     pages: u32,
     /// One more than the largest chunk.
@@ -95,7 +147,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn parse<F: FnMut(u32) -> Option<Vec<u8>>>(mut self, from: &mut Reader<F>) -> Result<Saved, Invalid> {
+    fn parse<F: FnMut(u32) -> Option<Vec<u8>>>(mut self, from: &mut Reader<F>) -> Result<(Saved, u64), Invalid> {
         let must = |is: bool| if is { Ok(()) } else { Err(Invalid) };
         must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 1])?;
         let [bytes, _, block, page, _, _, _, _, sequence] = from.words::<9>()?;
@@ -103,6 +155,7 @@ impl Parser {
         self.fresh.doubtful = true;
         let mut head = Head { sequence, ..Head::default() };
         if block != u32::MAX {
+            let block = block.checked_sub(self.shift).ok_or(Invalid)?;
             must(self.fresh.all().contains(&block) && page < self.pages)?;
             (head.block, head.page, head.finder) = (block, page, block);
         }
@@ -147,7 +200,8 @@ impl Parser {
         must(from.words::<4>()? == [VALIDITY_BYTES, MAGIC, VERSION, 0])?;
         let expected = from.sums.last();
         must(from.words::<1>()? == [expected])?;
-        Ok(Saved { blocks: self.fresh, head, objects, links })
+        let owned = self.owned.get();
+        Ok((Saved { blocks: self.fresh, head, objects, links, shift: self.shift }, owned))
     }
 
     fn objects<F: FnMut(u32) -> Option<Vec<u8>>>(
@@ -166,6 +220,7 @@ impl Parser {
             if id == u32::MAX {
                 break;
             }
+            let header = self.own(header)?;
             let kind = Kind::of(bits & 7).ok_or(Invalid)?;
             let known = matches!(id, ROOT_ID | LOST_ID | UNLINKED_ID | DELETED_ID);
             if !(1..LARGEST_OBJECT).contains(&id)
@@ -204,6 +259,13 @@ impl Parser {
         Ok((objects, links))
     }
 
+    /// A chunk's number here, which is counted; 0 is none everywhere.
+    fn own(&self, chunk: u32) -> Result<u32, Invalid> {
+        let shift = self.shift * self.pages;
+        self.owned.set(self.owned.get() + u64::from(chunk != 0));
+        if chunk == 0 { Ok(0) } else { chunk.checked_sub(shift).filter(|&own| own != 0).ok_or(Invalid) }
+    }
+
     fn leaves<F: FnMut(u32) -> Option<Vec<u8>>>(
         &self,
         from: &mut Reader<F>,
@@ -222,7 +284,7 @@ impl Parser {
             from.take(&mut bytes)?;
             let words: Vec<u32> = bytes.chunks_exact(4).map(|bytes| u32_at(bytes, 0)).collect();
             for chunk in base.max(1)..base + LEAF_CHUNKS {
-                match self.width.get(&words, chunk - base) {
+                match self.own(self.stored.get(&words, chunk - base))? {
                     0 => {}
                     place if is_chunk(place) => object.map.set(self.width, chunk - 1, place),
                     _ => return Err(Invalid),

@@ -1,5 +1,6 @@
 //! Writing a checkpoint.
 
+use super::shifted_width;
 use super::stream::Writer;
 use super::{
     DEVICE_BYTES, LEAF_CHUNKS, LEAST_BLOCKS, MAGIC, NO_LEAF, OBJECT_BYTES, VALIDITY_BYTES, VERSION, leaf_bytes,
@@ -20,7 +21,9 @@ pub fn write(tree: &mut Tree) -> Result<()> {
     if tree.log.chip.blocks() < LEAST_BLOCKS || !tree.log.checkpoint.is_empty() {
         return Ok(());
     }
-    let pages = checkpoint_pages(tree);
+    // Whoever counts blocks from another number would take it for true, and all places for others.
+    let Some(shift) = tree.log.shift else { return Ok(()) };
+    let pages = checkpoint_pages(tree, shift);
     let per_block = tree.log.chip.pages_per_block() as usize;
     let needed = pages.len().div_ceil(per_block);
     let empty = |block: &Block| tree.log.blocks.get(*block).state == State::Empty;
@@ -36,7 +39,7 @@ pub fn write(tree: &mut Tree) -> Result<()> {
         for (page, data) in pages.iter().enumerate() {
             number += 1;
             let content = Content::Data { chunk: number, bytes: tree.log.chip.data_bytes() as u32 };
-            let tags = Tags { sequence: CHECKPOINT_SEQUENCE, object: block + 1, content };
+            let tags = Tags { sequence: CHECKPOINT_SEQUENCE, object: block + shift + 1, content };
             match tree.log.chip.write(tree.log.chip.chunk(block, page as u32), data, &tags) {
                 Ok(()) => {}
                 Err(Fault::Failed) => return erase_part(tree, &blocks),
@@ -58,12 +61,12 @@ fn erase_part(tree: &mut Tree, blocks: &[Block]) -> Result<()> {
     Ok(())
 }
 
-fn checkpoint_pages(tree: &Tree) -> Vec<Vec<u8>> {
+fn checkpoint_pages(tree: &Tree, shift: Block) -> Vec<Vec<u8>> {
     let mut out = Writer::new(tree.log.chip.data_bytes());
     out.words(&[VALIDITY_BYTES, MAGIC, VERSION, 1]);
     let (block, page) = match tree.log.head.block {
         0 => (u32::MAX, 0),
-        block => (block, tree.log.head.page),
+        block => (block + shift, tree.log.head.page),
     };
     let free = tree.log.blocks.free().max(0) as u32;
     out.words(&[DEVICE_BYTES, tree.log.blocks.erased, block, page, free, 0, 0, 0, tree.log.head.sequence]);
@@ -88,7 +91,7 @@ fn checkpoint_pages(tree: &Tree) -> Vec<Vec<u8>> {
         out.put(tree.log.blocks.bitmap(block));
     }
     for id in tree.objects.ids() {
-        put_object(tree, &mut out, id);
+        put_object(tree, &mut out, id, shift);
     }
     out.words(&[OBJECT_BYTES, NO_LEAF, NO_LEAF, NO_LEAF, NO_LEAF, NO_LEAF, NO_LEAF, NO_LEAF]);
     out.words(&[VALIDITY_BYTES, MAGIC, VERSION, 0]);
@@ -97,7 +100,7 @@ fn checkpoint_pages(tree: &Tree) -> Vec<Vec<u8>> {
     out.pages
 }
 
-fn put_object(tree: &Tree, out: &mut Writer, id: u32) {
+fn put_object(tree: &Tree, out: &mut Writer, id: u32, shift: Block) {
     let Some(object) = tree.objects.get(id) else { return };
     let fixed = is_fixed(id);
     let bits = object.kind as u32
@@ -106,12 +109,15 @@ fn put_object(tree: &Tree, out: &mut Writer, id: u32) {
         | u32::from(!fixed) << 7
         | u32::from(!fixed) << 8;
     let chunks = object.map.chunks(tree.width).count() as u32;
+    let shift_chunks = tree.log.chip.chunk(shift, 0);
+    let header = if object.header == 0 { 0 } else { object.header + shift_chunks };
     let value = if object.kind == Kind::Directory { 0 } else { object.value };
-    out.words(&[OBJECT_BYTES, id, object.parent, object.header, bits, chunks, value as u32, (value >> 32) as u32]);
+    out.words(&[OBJECT_BYTES, id, object.parent, header, bits, chunks, value as u32, (value >> 32) as u32]);
     if object.kind != Kind::File {
         return;
     }
-    let bytes = leaf_bytes(tree.width, size_of::<usize>());
+    let width = shifted_width(&tree.log, shift);
+    let bytes = leaf_bytes(width, size_of::<usize>());
     // Chunks count from 1: the first number of the first leaf is of no use.
     let mut leaf: Option<(u32, Vec<u32>)> = None;
     for (slot, place) in object.map.chunks(tree.width) {
@@ -121,7 +127,7 @@ fn put_object(tree: &Tree, out: &mut Writer, id: u32) {
             put_leaf(out, leaf.replace((base, vec![0; bytes / 4])));
         }
         if let Some((_, words)) = &mut leaf {
-            tree.width.set(words, chunk - base, place);
+            width.set(words, chunk - base, place + shift_chunks);
         }
     }
     put_leaf(out, leaf);

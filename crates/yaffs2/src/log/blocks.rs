@@ -1,5 +1,6 @@
 //! What is known of every block and page.
 
+use super::FIRST_SEQUENCE;
 use super::chip::{Block, Chunk};
 use super::summary::Shape;
 
@@ -122,6 +123,13 @@ pub struct Blocks {
 }
 
 impl Blocks {
+    /// Whether all that is written has the number that image builders give to every block: nothing was written since.
+    pub fn are_as_built(&self) -> bool {
+        let written = |info: &&Info| matches!(info.state, State::Full | State::Allocating | State::Collecting);
+        let mut written = self.infos.iter().filter(written).peekable();
+        written.peek().is_some() && written.all(|info| info.sequence == FIRST_SEQUENCE)
+    }
+
     pub fn new(blocks: u32, pages: u32, shape: Shape) -> Blocks {
         let bytes_each = pages.div_ceil(8) as usize;
         let unknown = Info { sequence: 0, used: 0, state: State::Unknown, flags: 0 };

@@ -6,6 +6,7 @@
 use super::tags::{Content, ECC_BYTES, Found, INBAND_BYTES, PLAIN_BYTES, Tags};
 use super::turned::turn_header;
 use crate::options::{ByteOrder, Options};
+use pocketstone_media::nand::yaffs1::{self, Yaffs1Found, Yaffs1Tags};
 use pocketstone_media::nand::{Fault, Geometry, Nand, Verdict};
 use pocketstone_vfs::{Error, MediumError, Result};
 
@@ -20,8 +21,15 @@ pub struct Chip {
     pub inband: bool,
     pub ecc: bool,
     pub order: ByteOrder,
+    /// Its pages are YAFFS1's: without sequence numbers, and each marked when it is of no use any more.
+    pub yaffs1: bool,
     /// A page, for in-band tags.
     page: Vec<u8>,
+}
+
+/// Whether a chip's volume is YAFFS1's: it alone is on pages of 512 bytes.
+pub fn is_yaffs1(geometry: &Geometry, inband: bool) -> bool {
+    geometry.page_bytes == yaffs1::PAGE_BYTES && !inband
 }
 
 /// What a whole chunk held.
@@ -42,18 +50,23 @@ impl Chip {
                     8 blocks",
             )))
         };
-        if page_bytes < 512 + INBAND_BYTES as u32 || !(2..=1 << 16).contains(&pages_per_block) {
+        let yaffs1 = is_yaffs1(&geometry, inband);
+        if !yaffs1 && page_bytes < 512 + INBAND_BYTES as u32 || !(2..=1 << 16).contains(&pages_per_block) {
             return refuse(format!("pages of {page_bytes} bytes, {pages_per_block} in a block"));
         }
         if u64::from(blocks + 1) * u64::from(pages_per_block) > 1 << 28 {
             return refuse(format!("{blocks} blocks of {pages_per_block} pages are too many"));
         }
-        let needed = if ecc { ECC_BYTES } else { PLAIN_BYTES };
+        let needed = match (yaffs1, ecc) {
+            (true, _) => yaffs1::TAG_BYTES,
+            (false, true) => ECC_BYTES,
+            (false, false) => PLAIN_BYTES,
+        };
         if !inband && (spare_bytes as usize) < needed {
             return refuse(format!("{spare_bytes} free spare bytes are too few for tags of {needed} bytes"));
         }
         let page = vec![0xFF; page_bytes as usize];
-        Ok(Chip { nand, geometry, inband, ecc: ecc && !inband, order, page })
+        Ok(Chip { nand, geometry, inband, ecc: ecc && !inband, order, yaffs1, page })
     }
 
     pub fn into_nand(self) -> Box<dyn Nand> {
@@ -61,7 +74,12 @@ impl Chip {
     }
 
     pub fn describe(&self) -> String {
-        self.nand.describe()
+        let order = match self.order {
+            ByteOrder::Little => "",
+            ByteOrder::Big => "; of a big-endian machine",
+            ByteOrder::BigHeaders => "; big-endian headers, as of an image that was converted",
+        };
+        format!("{}{order}", self.nand.describe())
     }
 
     /// Bytes of data in a chunk.
@@ -100,7 +118,11 @@ impl Chip {
     }
 
     fn tag_bytes(&self) -> usize {
-        if self.ecc { ECC_BYTES } else { PLAIN_BYTES }
+        match (self.yaffs1, self.ecc) {
+            (true, _) => self.geometry.spare_bytes.min(yaffs1::SPARE_BYTES) as usize,
+            (false, true) => ECC_BYTES,
+            (false, false) => PLAIN_BYTES,
+        }
     }
 
     /// Reads a chunk's tags alone.
@@ -114,6 +136,18 @@ impl Chip {
         let bytes = self.tag_bytes();
         self.nand.read(page, &mut [], &mut spare[..bytes])?;
         Ok(self.decode(&spare[..bytes]))
+    }
+
+    /// Reads a chunk's tags as YAFFS1 has them, with the number that tells which of two chunks is newer.
+    pub fn read_yaffs1(&mut self, chunk: Chunk) -> Result<Option<Yaffs1Tags>> {
+        let page = self.page_of(chunk);
+        let mut spare = [0; yaffs1::SPARE_BYTES as usize];
+        let bytes = self.tag_bytes();
+        self.nand.read(page, &mut [], &mut spare[..bytes])?;
+        match Yaffs1Found::decode(&spare[..bytes], self.order == ByteOrder::Big) {
+            Yaffs1Found::Tags(tags) => Ok(Some(tags)),
+            _ => Ok(None),
+        }
     }
 
     fn inband_tags(&self, verdict: Verdict) -> Found {
@@ -140,7 +174,8 @@ impl Chip {
     }
 
     fn decode(&self, stored: &[u8]) -> Found {
-        Tags::decode(stored, self.order == ByteOrder::Big)
+        let big = self.order == ByteOrder::Big;
+        if self.yaffs1 { Yaffs1Found::decode(stored, big).into() } else { Tags::decode(stored, big) }
     }
 
     /// A chunk that was read; the words of a header are then little-endian.

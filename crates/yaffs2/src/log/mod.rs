@@ -15,6 +15,7 @@ pub use pocketstone_media::nand::tags::{CHECKPOINT_SEQUENCE, FIRST_SEQUENCE, LAS
 use pocketstone_vfs::{Error, Result};
 use summary::{SUMMARY_OBJECT, Shape};
 use tags::{Content, Found, Packed, Tags};
+use turned::turn_summary;
 
 /// A block that could not be marked bad.
 pub const BAD_SEQUENCE: u32 = 0xFFFF_0000;
@@ -43,6 +44,9 @@ pub struct Log {
     pub head: Head,
     /// Blocks of a checkpoint on the chip. It is not true any more as soon as anything is written.
     pub checkpoint: Vec<Block>,
+    /// By how much the numbers of blocks in summaries and checkpoints are larger than here: a writer whose partition
+    /// does not begin with the chip counts from its start. `None`: it counts so, and nothing says from where.
+    pub shift: Option<Block>,
     /// There may be blocks that should be collected before others.
     pub prioritised: bool,
     /// Change nothing on the chip.
@@ -55,8 +59,11 @@ pub enum First {
     /// A bad block, or one that could not be marked bad.
     Dead,
     Unused,
-    /// A checkpoint's page.
-    Checkpoint(u32),
+    /// A checkpoint's page, and the number of the block in which, or after which, it says to look for the next.
+    Checkpoint {
+        page: u32,
+        next: u32,
+    },
     /// Part of the log.
     Sequence(u32),
     /// It cannot be made out.
@@ -66,11 +73,12 @@ pub enum First {
 impl Log {
     /// A log of whose state nothing is known yet; `summary`: write block summaries.
     pub fn new(chip: Chip, summary: bool, read_only: bool) -> Log {
-        let shape = Shape::of(chip.pages_per_block(), chip.data_bytes(), summary);
+        let shape = Shape::of(chip.pages_per_block(), chip.data_bytes(), summary && !chip.yaffs1);
         Log {
             blocks: Blocks::new(chip.blocks(), chip.pages_per_block(), shape),
             head: Head::default(),
             checkpoint: Vec::new(),
+            shift: Some(0),
             prioritised: false,
             read_only,
             shape,
@@ -108,13 +116,15 @@ impl Log {
         Ok(match self.chip.read_tags(self.chip.chunk(block, 0))? {
             Found::Unused => First::Unused,
             Found::Tags { tags, .. } => match (tags.sequence, tags.content) {
-                (CHECKPOINT_SEQUENCE, Content::Data { chunk, .. }) => First::Checkpoint(chunk),
-                (CHECKPOINT_SEQUENCE, _) => First::Checkpoint(0),
+                (CHECKPOINT_SEQUENCE, Content::Data { chunk, .. }) => {
+                    First::Checkpoint { page: chunk, next: tags.object }
+                }
+                (CHECKPOINT_SEQUENCE, _) => First::Checkpoint { page: 0, next: tags.object },
                 (BAD_SEQUENCE, _) => First::Dead,
                 (FIRST_SEQUENCE..=LAST_SEQUENCE, _) => First::Sequence(tags.sequence),
                 _ => First::Broken,
             },
-            Found::Broken => First::Broken,
+            Found::Broken | Found::Deleted => First::Broken,
         })
     }
 
@@ -124,7 +134,7 @@ impl Log {
         Ok(self.chip.read(chunk, &mut data)?.verdict != Verdict::Uncorrectable)
     }
 
-    /// A block's summary, if it has a valid one.
+    /// A block's summary, if it has a valid one. What a block is called in it tells of [`Log::shift`].
     pub(crate) fn read_summary(&mut self, block: Block) -> Result<Option<Vec<Packed>>> {
         let sequence = self.blocks.get(block).sequence;
         let mut pages = Vec::with_capacity(self.shape.pages as usize);
@@ -135,12 +145,17 @@ impl Log {
             let right = Tags { sequence, object: SUMMARY_OBJECT, content };
             match whole.tags {
                 Found::Tags { tags, .. } if tags == right && whole.verdict != Verdict::Uncorrectable => {
+                    turn_summary(self.chip.order, &mut data);
                     pages.push(data);
                 }
                 _ => return Ok(None),
             }
         }
-        Ok(self.shape.decode(sequence, &pages))
+        let entries = self.shape.decode(sequence, &pages);
+        if entries.is_some() && self.shift.is_some_and(|shift| Shape::block(&pages) != Some(block + shift)) {
+            self.shift = None;
+        }
+        Ok(entries)
     }
 
     /// Erases the checkpoint, before anything is written that it does not know of.

@@ -74,6 +74,11 @@ impl Shape {
         into[SUMMARY_HEADER..][..bytes].copy_from_slice(&all[start..start + bytes]);
     }
 
+    /// What the block is called, as its summary says.
+    pub fn block(pages: &[Vec<u8>]) -> Option<u32> {
+        pages.first().map(|page| u32_at(page, 4))
+    }
+
     /// The entries from all pages of a summary; `None` if it is not valid.
     pub fn decode(&self, sequence: u32, pages: &[Vec<u8>]) -> Option<Vec<Packed>> {
         let mut all = Vec::with_capacity(self.entries as usize * ENTRY);

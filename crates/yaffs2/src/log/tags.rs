@@ -19,7 +19,8 @@
 use crate::bytes::u32_at;
 
 pub use pocketstone_media::nand::tags::{ECC_BYTES, PLAIN_BYTES};
-use pocketstone_media::nand::tags::{EXTRA, TagsParity};
+use pocketstone_media::nand::tags::{EXTRA, FIRST_SEQUENCE, TagsParity};
+use pocketstone_media::nand::yaffs1::Yaffs1Found;
 
 /// Bytes of tags inside a page.
 pub const INBAND_BYTES: usize = 16;
@@ -121,8 +122,29 @@ pub enum Found {
     Unused,
     /// Tags; `corrected` if a bit had to be put right.
     Tags { tags: Tags, corrected: bool },
+    /// YAFFS1 has marked the page: what is in it is of no use any more.
+    Deleted,
     /// Something was written that cannot be made out.
     Broken,
+}
+
+impl From<Yaffs1Found> for Found {
+    /// What YAFFS2 would say. YAFFS1 has no sequence numbers: all blocks seem to have that of built images.
+    fn from(found: Yaffs1Found) -> Found {
+        match found {
+            Yaffs1Found::Unused => Found::Unused,
+            Yaffs1Found::Deleted => Found::Deleted,
+            Yaffs1Found::Broken | Yaffs1Found::Bad => Found::Broken,
+            Yaffs1Found::Tags(tags) => {
+                let content = match tags.chunk {
+                    0 => Content::Header,
+                    chunk => Content::Data { chunk, bytes: tags.bytes },
+                };
+                let (sequence, object) = (FIRST_SEQUENCE, tags.object);
+                Found::Tags { tags: Tags { sequence, object, content }, corrected: tags.corrected }
+            }
+        }
+    }
 }
 
 impl Packed {

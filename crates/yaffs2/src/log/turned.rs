@@ -1,4 +1,4 @@
-//! Headers of big-endian machines, turned round when they are read.
+//! What big-endian machines have written in pages, turned round when it is read.
 
 use crate::options::ByteOrder;
 
@@ -23,6 +23,13 @@ pub fn turn_header(order: ByteOrder, page: &mut [u8]) {
             break;
         }
         area = &mut area[bytes as usize..];
+    }
+}
+
+/// Turns a page of a block summary round, if it is big-endian. It has nothing but words.
+pub fn turn_summary(order: ByteOrder, page: &mut [u8]) {
+    if order == ByteOrder::Big {
+        page.chunks_exact_mut(4).for_each(<[u8]>::reverse);
     }
 }
 

@@ -119,7 +119,7 @@ impl Log {
         }
         let mut data = vec![0xFF; self.chip.data_bytes()];
         for page in 0..self.shape.pages {
-            self.shape.encode(page, block, sequence, &entries, &mut data);
+            self.shape.encode(page, block + self.shift.unwrap_or(0), sequence, &entries, &mut data);
             let content = Content::Data { chunk: page + 1, bytes: self.shape.bytes(page) };
             let tags = Tags { sequence, object: SUMMARY_OBJECT, content };
             let chunk = self.chip.chunk(block, self.shape.entries + page);

@@ -3,6 +3,7 @@
 mod order;
 mod scan;
 mod tidy;
+mod yaffs1;
 
 use crate::checkpoint;
 use crate::files::Files;
@@ -36,6 +37,11 @@ pub fn mount(nand: Box<dyn Nand>, options: &Options) -> Result<(Files, MountedBy
         return Err(error.into());
     }
     let chip = Chip::new(nand, options)?;
+    if chip.yaffs1 && !options.read_only {
+        let error = MediumError::refused(format!("{} has pages of 512 bytes, as YAFFS1 has them", chip.describe()))
+            .hint("volumes of YAFFS1 can be read only: extract them, or mount them read-only");
+        return Err(error.into());
+    }
     let mut files = Files::new(Log::new(chip, options.summary, options.read_only), options);
     let mounted_by = find_state(&mut files)?;
     if !options.lazy_loading {
@@ -58,7 +64,7 @@ fn find_state(files: &mut Files) -> Result<MountedBy> {
     }
     let mut blocks: Vec<(u32, Block)> = Vec::new();
     for (block, first) in (1..).zip(&firsts) {
-        if let First::Checkpoint(page) = first {
+        if let First::Checkpoint { page, .. } = first {
             blocks.push((*page, block));
         }
     }
@@ -74,6 +80,7 @@ fn find_state(files: &mut Files) -> Result<MountedBy> {
         Some(state) => {
             let tree = &mut files.tree;
             (tree.log.blocks, tree.log.head, tree.objects) = (state.blocks, state.head, state.objects);
+            tree.log.shift = Some(state.shift);
             tree.note_links(state.links);
         }
         None => {

@@ -1,5 +1,6 @@
 //! Finding a volume's state by looking at the tags of every page, newest first.
 
+use super::yaffs1;
 use crate::log::blocks::{Flag, State};
 use crate::log::chip::{Block, Chunk};
 use crate::log::summary::SUMMARY_OBJECT;
@@ -10,7 +11,7 @@ use crate::tree::header::Header;
 use crate::tree::objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Mark, Object, UNLINKED_ID, is_fixed};
 use pocketstone_media::nand::Verdict;
 use pocketstone_vfs::{MediumError, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Blocks that losses of power can leave behind on an empty volume.
 const LEFT_BEHIND: usize = 2;
@@ -33,6 +34,8 @@ pub struct Growing {
     pub deleted: Vec<u32>,
     /// Objects that others replace, and whose deletion was not seen.
     pub replaced: Vec<u32>,
+    /// YAFFS1's chunks that have newer ones, and were not marked before the power failed.
+    stale: HashSet<Chunk>,
 }
 
 /// Looks at every block, newest first, and in each at every page, last first. Gives what is to be put in
@@ -42,7 +45,7 @@ pub fn scan(tree: &mut Tree, firsts: &[First]) -> Result<Growing> {
     for (block, first) in (1..).zip(firsts) {
         match first {
             First::Dead => tree.log.blocks.set_dead(block),
-            First::Unused | First::Checkpoint(_) => tree.log.blocks.set_empty(block, false),
+            First::Unused | First::Checkpoint { .. } => tree.log.blocks.set_empty(block, false),
             First::Sequence(sequence) => order.push((*sequence, block)),
             // Its first page was cut short, or has worn out: a later one may say whose the block is.
             First::Broken => order.push((later_sequence(tree, block)?, block)),
@@ -52,6 +55,9 @@ pub fn scan(tree: &mut Tree, firsts: &[First]) -> Result<Growing> {
     tree.log.blocks.doubtful = !order.is_empty();
     tree.log.head.finder = order.last().map_or(0, |&(_, block)| block);
     let mut growing = Growing::default();
+    if tree.log.chip.yaffs1 {
+        growing.stale = yaffs1::stale_chunks(&mut tree.log)?;
+    }
     for &(sequence, block) in order.iter().rev() {
         let info = tree.log.blocks.get_mut(block);
         (info.state, info.sequence) = (State::Full, sequence);
@@ -140,6 +146,7 @@ fn scan_block(tree: &mut Tree, block: Block, growing: &mut Growing) -> Result<()
         Found::Unused => true,
         Found::Tags { tags, .. } => tags.sequence == sequence,
         Found::Broken => false,
+        Found::Deleted => true,
     };
     let mut odd = summary.is_none() && !tree.log.chip.inband && !all.iter().all(is_own);
     for (page, found) in all.into_iter().enumerate().rev() {
@@ -147,14 +154,18 @@ fn scan_block(tree: &mut Tree, block: Block, growing: &mut Growing) -> Result<()
         let chunk = tree.log.chip.chunk(block, page);
         match found {
             Found::Unused => continue,
-            Found::Broken => suspect = false,
+            Found::Broken | Found::Deleted => suspect = false,
             Found::Tags { tags, corrected } => {
                 let last = std::mem::take(&mut suspect);
                 let doubt = last || odd && (corrected || !tree.log.chip.ecc);
                 let whole = !doubt || tree.log.is_whole(chunk)?;
                 // It may be an erase that was cut short instead of a program.
                 odd |= last && !whole && !tree.log.chip.inband;
-                if whole && tags.sequence == sequence && tags.object != SUMMARY_OBJECT {
+                if whole
+                    && tags.sequence == sequence
+                    && tags.object != SUMMARY_OBJECT
+                    && !growing.stale.contains(&chunk)
+                {
                     scan_chunk(tree, chunk, &tags, growing)?;
                 }
             }
@@ -194,13 +205,15 @@ fn scan_data(tree: &mut Tree, chunk: Chunk, id: u32, number: u32, bytes: u32, gr
     }
     let width = tree.width;
     let start = u64::from(number - 1) * tree.log.chip.data_bytes() as u64;
+    // Without an order in time no header says what is beyond a file's end: its chunks do.
+    let unordered = tree.log.chip.yaffs1;
     let Some(object) = tree.objects.get_mut(id) else { return };
-    let limit = growing.limits.get(&id).copied().unwrap_or(u64::MAX);
+    let limit = growing.limits.get(&id).filter(|_| !unordered).copied().unwrap_or(u64::MAX);
     if object.kind != Kind::File || start >= limit || object.map.get(width, number - 1) != 0 {
         return;
     }
     object.map.set(width, number - 1, chunk);
-    if object.has(Mark::Placeholder) {
+    if object.has(Mark::Placeholder) || unordered {
         object.value = object.value.max(start + u64::from(bytes));
     }
     if start + u64::from(bytes) > limit {
@@ -261,6 +274,7 @@ fn scan_header(tree: &mut Tree, chunk: Chunk, id: u32, extra: Option<Extra>, gro
     if shrinks && parent == DELETED_ID {
         growing.deleted.push(id);
     }
+    let unordered = tree.log.chip.yaffs1;
     let limit = growing.limits.entry(id).or_insert(u64::MAX);
     if kind == Kind::File {
         *limit = (*limit).min(size);
@@ -269,7 +283,7 @@ fn scan_header(tree: &mut Tree, chunk: Chunk, id: u32, extra: Option<Extra>, gro
     object.header = chunk;
     match kind {
         Kind::File => {
-            if object.value > size && !shrinks {
+            if object.value > size && !shrinks && !unordered {
                 growing.longer.push((id, size));
             }
             object.value = object.value.max(size);

@@ -4,6 +4,7 @@
 #![allow(dead_code, missing_docs)]
 
 pub mod durable;
+pub mod foreign;
 pub mod fuzz;
 pub mod power;
 pub mod recorder;

@@ -4,6 +4,7 @@
 use super::ImageLayout;
 use super::blocks::pages_per_block;
 use super::tags::{ECC_BYTES, Order, PLAIN_BYTES, parity_holds, sequence};
+use super::yaffs1::{self, Yaffs1Found};
 use crate::{Error, Result};
 use pocketstone_vfs::Context;
 use std::fs::File;
@@ -11,10 +12,14 @@ use std::os::unix::fs::FileExt;
 
 const PAGES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16384];
 /// Spare areas that chips have, beside a 32nd of the page.
-const SPARES: [u32; 8] = [16, 32, 64, 128, 218, 224, 256, 512];
+const SPARES: [u32; 18] = [16, 32, 64, 112, 128, 208, 218, 224, 232, 256, 376, 436, 440, 448, 512, 640, 744, 1024];
+/// Where free bytes begin in most spare areas: behind the marks of bad blocks, or at the start.
+const OFFSETS: [u32; 2] = [2, 0];
 /// How much of the image is looked at in all layouts, in pieces that are not erased.
 const PIECE_BYTES: u64 = 64 << 10;
 const PIECES: usize = 64;
+/// How many pieces are looked at for tags in places that few spare areas have them in.
+const RARE_PIECES: usize = 8;
 
 /// A layout, and how it was found.
 pub(super) struct Found {
@@ -27,23 +32,39 @@ pub(super) struct Found {
     pub how: String,
 }
 
+/// What tags a page may have.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// YAFFS2's, in the spare area.
+    Spare,
+    /// YAFFS2's, at the end of the data.
+    Inband,
+    /// YAFFS1's, in the spare area.
+    Yaffs1,
+}
+
 /// Where the tags of a page may be.
 #[derive(Clone, Copy, PartialEq)]
 struct Candidate {
     layout: ImageLayout,
-    inband: bool,
+    form: Form,
     order: Order,
 }
 
 impl Candidate {
     fn tags_at(&self) -> u64 {
         let ImageLayout { page_bytes, spare_offset, .. } = self.layout;
-        u64::from(if self.inband { page_bytes - PLAIN_BYTES as u32 } else { page_bytes + spare_offset })
+        u64::from(if self.form == Form::Inband { page_bytes - PLAIN_BYTES as u32 } else { page_bytes + spare_offset })
     }
 
     fn tag_bytes(&self) -> usize {
-        // Where there is no room for the error correction, there is none.
-        if self.inband || self.layout.spare_free_bytes < ECC_BYTES as u32 { PLAIN_BYTES } else { ECC_BYTES }
+        let free = self.layout.spare_free_bytes;
+        match self.form {
+            Form::Yaffs1 => free as usize,
+            // Where there is no room for the error correction, there is none.
+            Form::Spare if free >= ECC_BYTES as u32 => ECC_BYTES,
+            Form::Spare | Form::Inband => PLAIN_BYTES,
+        }
     }
 
     fn page_bytes(&self) -> u32 {
@@ -51,7 +72,33 @@ impl Candidate {
     }
 
     fn chunk_bytes(&self) -> u32 {
-        if self.inband { self.layout.page_bytes - PLAIN_BYTES as u32 } else { self.layout.page_bytes }
+        let inside = if self.form == Form::Inband { PLAIN_BYTES as u32 } else { 0 };
+        self.layout.page_bytes - inside
+    }
+
+    /// Adds what a page's tags say of this.
+    fn judge(&self, raw: &[u8], score: &mut Score) {
+        if self.form == Form::Yaffs1 {
+            match Yaffs1Found::decode(raw, self.order == Order::Big) {
+                // What was deleted says nothing.
+                Yaffs1Found::Unused | Yaffs1Found::Deleted | Yaffs1Found::Bad => {}
+                Yaffs1Found::Broken => score.used += 1,
+                Yaffs1Found::Tags(tags) => {
+                    score.used += 1;
+                    score.sane += 1;
+                    score.proven += u32::from(!tags.corrected);
+                }
+            }
+            return;
+        }
+        if raw[..PLAIN_BYTES].iter().all(|&byte| byte == 0xff) {
+            return;
+        }
+        score.used += 1;
+        if self.sequence(raw).is_some() {
+            score.sane += 1;
+            score.proven += u32::from(raw.len() == ECC_BYTES && parity_holds(raw, self.order));
+        }
     }
 
     fn sequence(&self, raw: &[u8]) -> Option<u32> {
@@ -68,13 +115,17 @@ struct Score {
     sane: u32,
     /// Of these, those with the right error correction.
     proven: u32,
+    /// An error correction that is right by chance in one of thousands.
+    weak: bool,
 }
 
 impl Score {
     /// How sure it is, and how many pages say so: tags with error correction on half the pages are no accident. Without
     /// it nine in ten must be sane.
     fn rank(&self) -> Option<(u32, u32)> {
-        if self.proven > 0 && self.proven * 2 >= self.used {
+        if self.weak && (self.sane < 2 || self.sane * 10 < self.used * 9) {
+            None
+        } else if self.proven > 0 && self.proven * 2 >= self.used {
             Some((2, self.proven))
         } else if self.sane > 0 && self.sane * 10 >= self.used * 9 {
             Some((1, self.sane))
@@ -90,34 +141,47 @@ impl Score {
 /// `Failed` if it cannot be read; `Refused` if the layout cannot be detected, with a hint on what to specify.
 pub(super) fn detect(file: &File, bytes: u64, cut: bool) -> Result<Found> {
     let sample = sample(file, bytes)?;
-    let whole = best(candidates().into_iter().filter(|c| bytes > 0 && bytes % c.layout.stride() == 0), &sample);
-    let any = || match cut {
-        // Where the length says nothing, it takes two pages and their error correction to tell tags from noise.
-        true => best(candidates().into_iter().filter(|c| bytes >= 2 * c.layout.stride()), &sample)
-            .filter(|((sure, _), _)| *sure == 2),
-        false => None,
+    let (usual, rare) = (candidates(), rare_candidates());
+    let few = &sample[..sample.len().min(RARE_PIECES)];
+    let divides = |c: &&Candidate| bytes > 0 && bytes % c.layout.stride() == 0;
+    // Where the length says nothing, it takes two pages and their error correction to tell tags from noise.
+    let fits = |c: &&Candidate| cut && bytes >= 2 * c.layout.stride();
+    let proven = |found: Option<Likely>| found.filter(|((sure, _), _)| *sure == 2);
+    let whole = best(usual.iter().filter(divides), &sample);
+    let found = proven(whole)
+        .or_else(|| proven(best(rare.iter().filter(divides), few)))
+        .or(whole)
+        .or_else(|| proven(best(usual.iter().filter(fits), &sample)))
+        .or_else(|| proven(best(rare.iter().filter(fits), few)));
+    let Some(((sure, _), mut candidate)) = found else { return Err(unknown(bytes, sample.is_empty())) };
+    let yaffs1 = candidate.form == Form::Yaffs1;
+    let (pages, certain) = match yaffs1 {
+        true => (yaffs1::PAGES_PER_BLOCK, true),
+        false => pages_per_block(&sequences(file, bytes, &candidate)?),
     };
-    let Some(((sure, _), mut candidate)) = whole.or_else(any) else { return Err(unknown(bytes, sample.is_empty())) };
-    let (pages, certain) = pages_per_block(&sequences(file, bytes, &candidate)?);
     candidate.layout.pages_per_block = pages;
-    let place = if candidate.inband { "inband" } else { "in the spare area" };
+    let version = if yaffs1 { "YAFFS1" } else { "YAFFS2" };
+    let place = if candidate.form == Form::Inband { "inband" } else { "in the spare area" };
     let proof = if sure == 2 { "by their error correction" } else { "by their values" };
     let order = if candidate.order == Order::Big { ", big-endian" } else { "" };
     let blocks = if certain { "" } else { "; pages per block assumed" };
-    let how = format!("YAFFS2 tags {place}, found {proof}{order}{blocks}");
+    let how = format!("{version} tags {place}, found {proof}{order}{blocks}");
     Ok(Found {
         layout: candidate.layout,
-        inband_tags: candidate.inband,
+        inband_tags: candidate.form == Form::Inband,
         tags_ecc: sure == 2,
         blocks_certain: certain,
         how,
     })
 }
 
+/// A layout, how sure it is, and how many pages say so.
+type Likely = ((u32, u32), Candidate);
+
 /// The likeliest of some layouts, and how likely it is.
-fn best(candidates: impl Iterator<Item = Candidate>, sample: &[(u64, Vec<u8>)]) -> Option<((u32, u32), Candidate)> {
-    let mut best: Option<((u32, u32), Candidate)> = None;
-    for candidate in candidates {
+fn best<'a>(candidates: impl Iterator<Item = &'a Candidate>, sample: &[(u64, Vec<u8>)]) -> Option<Likely> {
+    let mut best: Option<Likely> = None;
+    for &candidate in candidates {
         let Some(rank) = score(&candidate, sample).rank() else { continue };
         // Of inband tags, too large a page sees a part. Too small a page sees no more than there are, and sees them all
         // where the first half of every page ends in erased bytes: of the same number, the larger page is right.
@@ -156,42 +220,70 @@ fn sample(file: &File, bytes: u64) -> Result<Vec<(u64, Vec<u8>)>> {
     Ok(pieces)
 }
 
-/// Every layout that images have.
+/// Every layout that images usually have.
 fn candidates() -> Vec<Candidate> {
     let mut all = Vec::new();
     for page in PAGES {
-        let mut spares = vec![page / 32];
-        spares.extend(SPARES.into_iter().filter(|&spare| spare != page / 32 && spare <= page / 4));
-        let outside = spares.iter().flat_map(|&spare| [(spare, 2, false), (spare, 0, false)]);
-        let inside = spares.iter().map(|&spare| (spare, 2, true));
-        for (spare, offset, inband) in outside.chain([(0, 0, true)]).chain(inside) {
-            let layout = ImageLayout::with_spare(page, spare, offset, 1);
-            let room = inband || layout.spare_free_bytes >= PLAIN_BYTES as u32;
-            if room {
-                all.extend([Order::Little, Order::Big].map(|order| Candidate { layout, inband, order }));
-            }
+        for spare in spares(page) {
+            OFFSETS.into_iter().for_each(|offset| in_spare(page, spare, offset, &mut all));
+        }
+        for spare in std::iter::once(0).chain(spares(page)) {
+            let layout = ImageLayout::with_spare(page, spare, spare.min(2), 1);
+            all.extend(both(layout, Form::Inband));
+        }
+    }
+    for offset in [0, yaffs1::PACKED_AT] {
+        let layout = ImageLayout {
+            page_bytes: yaffs1::PAGE_BYTES,
+            spare_total_bytes: yaffs1::SPARE_BYTES,
+            spare_offset: offset,
+            spare_free_bytes: yaffs1::SPARE_BYTES - offset,
+            pages_per_block: yaffs1::PAGES_PER_BLOCK,
+        };
+        all.extend(both(layout, Form::Yaffs1));
+    }
+    all
+}
+
+/// Layouts with tags anywhere else in the spare area, as drivers place them that have error correction in front.
+fn rare_candidates() -> Vec<Candidate> {
+    let mut all = Vec::new();
+    for page in PAGES {
+        for spare in spares(page) {
+            let last = spare.saturating_sub(ECC_BYTES as u32);
+            (4..=last).step_by(2).for_each(|offset| in_spare(page, spare, offset, &mut all));
         }
     }
     all
 }
 
+/// The sizes of spare areas that chips with pages of so many bytes have.
+fn spares(page: u32) -> impl Iterator<Item = u32> {
+    let others = SPARES.into_iter().filter(move |&spare| spare != page / 32 && spare <= page / 4);
+    std::iter::once(page / 32).chain(others)
+}
+
+fn in_spare(page: u32, spare: u32, offset: u32, all: &mut Vec<Candidate>) {
+    let layout = ImageLayout::with_spare(page, spare, offset, 1);
+    if layout.spare_free_bytes >= PLAIN_BYTES as u32 {
+        all.extend(both(layout, Form::Spare));
+    }
+}
+
+fn both(layout: ImageLayout, form: Form) -> [Candidate; 2] {
+    [Order::Little, Order::Big].map(|order| Candidate { layout, form, order })
+}
+
 fn score(candidate: &Candidate, sample: &[(u64, Vec<u8>)]) -> Score {
     let (stride, tags_at) = (candidate.layout.stride(), candidate.tags_at());
-    let mut score = Score::default();
+    let mut score = Score { weak: candidate.form == Form::Yaffs1, ..Score::default() };
     for (start, piece) in sample {
         let end = start + piece.len() as u64;
         let mut at = start.saturating_sub(tags_at).div_ceil(stride) * stride + tags_at;
         while at + candidate.tag_bytes() as u64 <= end {
             let raw = &piece[(at - start) as usize..][..candidate.tag_bytes()];
             at += stride;
-            if raw[..PLAIN_BYTES].iter().all(|&byte| byte == 0xff) {
-                continue;
-            }
-            score.used += 1;
-            if candidate.sequence(raw).is_some() {
-                score.sane += 1;
-                score.proven += u32::from(raw.len() == ECC_BYTES && parity_holds(raw, candidate.order));
-            }
+            candidate.judge(raw, &mut score);
         }
     }
     score

@@ -1,4 +1,5 @@
 use super::tags::{Order, TagsParity, parity_holds, sequence};
+use super::yaffs1::{Yaffs1Found, Yaffs1Tags};
 use super::*;
 use crate::nand::{SimulatedNand, SimulatedOptions};
 use proptest::prelude::*;
@@ -102,6 +103,90 @@ fn every_page_size_and_place_of_tags_is_found() {
                 assert!(nand.describe().contains("found by their error correction"), "{}", nand.describe());
             }
         }
+    }
+}
+
+/// Tags of YAFFS1, of `tests/yaffs2/yaffs1.py`: object, chunk, bytes, serial number; big-endian or not.
+const YAFFS1: [(u32, u32, u32, u8, bool, &str); 5] = [
+    (257, 0, 1023, 0, false, "0000c0ff010100c1"),
+    (257, 1, 512, 1, false, "0100108001010cc1"),
+    (0x3FFFF, 1000, 17, 3, false, "e8037004ffffb7c1"),
+    (1, 0, 1023, 2, true, "00000bff0000406f"),
+    (258, 300, 100, 1, true, "0012c46400408057"),
+];
+
+fn spread(tags: &[u8]) -> [u8; 16] {
+    let mut spare = [0xff; 16];
+    for (at, byte) in [0, 1, 2, 3, 6, 7, 11, 12].into_iter().zip(tags) {
+        spare[at] = *byte;
+    }
+    spare
+}
+
+#[test]
+fn tags_of_yaffs1_are_read_wherever_they_lie_and_a_flipped_bit_is_put_right() {
+    for (object, chunk, bytes, serial, big, text) in YAFFS1 {
+        let raw = unhex(text);
+        let right = |corrected| Yaffs1Found::Tags(Yaffs1Tags { object, chunk, bytes, serial, corrected });
+        assert_eq!(Yaffs1Found::decode(&raw, big), right(false), "{text}");
+        assert_eq!(Yaffs1Found::decode(&spread(&raw), big), right(false), "{text}");
+        assert!(!matches!(Yaffs1Found::decode(&raw, !big), Yaffs1Found::Tags(tags) if !tags.corrected), "{text}");
+        // Without the code's own bits, the mark of a deleted page, and the bit beside it.
+        let of_data = |bit: &usize| match (bit / 8, big) {
+            (0..4, _) => true,
+            (byte, false) => bit % 8 + (byte - 4) * 8 < 18,
+            (byte, true) => 7 - bit % 8 + (byte - 4) * 8 < 18,
+        };
+        for bit in (0..64).filter(of_data) {
+            let mut wrong = raw.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Yaffs1Found::decode(&wrong, big), right(true), "{text}, bit {bit}");
+        }
+        let mut deleted = spread(&raw);
+        deleted[4] = 0x10;
+        assert_eq!(Yaffs1Found::decode(&deleted, big), Yaffs1Found::Deleted);
+        let mut bad = spread(&raw);
+        bad[5] = b'Y';
+        assert_eq!(Yaffs1Found::decode(&bad, big), Yaffs1Found::Bad);
+        let mut deleted = raw.clone();
+        deleted[7] &= if big { !0x02 } else { !0x40 };
+        assert_eq!(Yaffs1Found::decode(&deleted, big), Yaffs1Found::Deleted);
+    }
+    assert_eq!(Yaffs1Found::decode(&[0xff; 16], false), Yaffs1Found::Unused);
+    assert_eq!(Yaffs1Found::decode(&[0xff; 7], false), Yaffs1Found::Broken);
+    assert_eq!(Yaffs1Found::decode(&[0; 16], false), Yaffs1Found::Bad);
+}
+
+#[test]
+fn images_of_yaffs1_are_found_and_their_bad_blocks_known() {
+    for packed in [false, true] {
+        let mut image: Vec<u8> = Vec::new();
+        for (_, _, _, _, _, text) in &YAFFS1[..3] {
+            let spare = match packed {
+                true => [vec![0xff; 8], unhex(text)].concat(),
+                false => spread(&unhex(text)).to_vec(),
+            };
+            image.extend(vec![0x5a; 512]);
+            image.extend(spare);
+        }
+        image.resize(2 * 32 * 528, 0xff);
+        image[32 * 528 + 512 + 5] = 0;
+        let mut nand = Scratch::new().open(&image).expect("found");
+        assert!(nand.describe().contains("YAFFS1 tags"), "{}", nand.describe());
+        let spare_bytes = if packed { 8 } else { 16 };
+        assert_eq!(nand.geometry(), Geometry { page_bytes: 512, spare_bytes, pages_per_block: 32, blocks: 2 });
+        assert_eq!([nand.is_bad(0).expect("there"), nand.is_bad(1).expect("there")], [false, true]);
+    }
+}
+
+#[test]
+fn tags_behind_error_correction_and_in_large_spare_areas_are_found() {
+    for (page_bytes, spare, offset) in [(2048, 64, 26), (8192, 448, 0), (8192, 448, 2), (8192, 448, 418)] {
+        let tags = |i: u32| packed(0x1001, 257, 1 + i, page_bytes as u32);
+        let image: Vec<u8> = (0..24).flat_map(|i| page(page_bytes, spare, page_bytes + offset, &tags(i))).collect();
+        let layout = Scratch::new().open(&image).expect("found").layout();
+        let found = [layout.page_bytes, layout.spare_total_bytes, layout.spare_offset].map(|n| n as usize);
+        assert_eq!(found, [page_bytes, spare, offset]);
     }
 }
 
