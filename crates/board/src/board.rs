@@ -1,6 +1,7 @@
 //! A board: a machine that executes plans through a transport.
 
 use crate::measured::{Console, Failed, Measured};
+use crate::modelled;
 use crate::orders::{put, read_measured, read_response, read_watched};
 use crate::transport::{Offer, Transport};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities};
@@ -9,10 +10,11 @@ use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
+use pocketstone_tlb::Processor;
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
@@ -28,18 +30,21 @@ pub struct Board {
     description: Description,
     facts: Facts,
     transport: Box<dyn Transport>,
+    /// The folder of devices' profiles.
+    devices: PathBuf,
     /// Its reply to the question for engines, once it was asked.
     engines: OnceLock<Response>,
 }
 
 impl Board {
-    /// Creates a board from its transport.
+    /// Creates a board from its transport; `devices` is the folder of devices' profiles.
     ///
     /// # Errors
     /// `ErrorKind::Board` if it does not answer.
-    pub fn new(name: &str, transport: Box<dyn Transport>) -> Result<Self> {
+    pub fn new(name: &str, transport: Box<dyn Transport>, devices: &Path) -> Result<Self> {
         let (description, facts) = (transport.describe(), transport.facts()?);
-        Ok(Board { name: name.to_owned(), description, facts, transport, engines: OnceLock::new() })
+        let (name, devices) = (name.to_owned(), devices.to_owned());
+        Ok(Board { name, description, facts, transport, devices, engines: OnceLock::new() })
     }
 
     /// Name of its profile.
@@ -158,7 +163,13 @@ impl Board {
         };
         // The board is told the plan without it: the machine must not do anything else than without.
         let order = Order::Measure { plan: Box::new(Plan { tlb: None, ..plan.clone() }) };
-        let processor = self.transport.watches(processor)?;
+        let watched = self.transport.watches(processor);
+        if watched.is_err() && modelled::followed(plan).is_some() {
+            let mut measured = self.ordered(after, order, read_measured)?;
+            modelled::count(&self.devices, processor, plan, &mut measured)?;
+            return Ok(measured);
+        }
+        let processor = watched?;
         let folder = self.put_order(order)?;
         let clock = self.transport.carry_out_watched(after, folder.path(), &processor)?;
         let read = |reply| {
@@ -170,12 +181,17 @@ impl Board {
         self.reply(folder.path(), read)
     }
 
-    /// Refuses to model the data TLB of a processor, by its profile's name.
+    /// Refuses to model the data TLB that a plan names, by its processor's profile: the board's accesses are seen, or
+    /// what the plan's operations copy can be followed.
     ///
     /// # Errors
     /// `ErrorKind::Board` with the reason, and the fix as its hint; `ErrorKind::User` if the profile is unknown.
-    pub fn models(&self, processor: &str) -> Result<()> {
-        self.transport.watches(processor).map(|_| ())
+    pub fn models(&self, plan: &Plan) -> Result<()> {
+        let Some(processor) = &plan.tlb else { return Ok(()) };
+        match self.transport.watches(processor) {
+            Err(_) if modelled::followed(plan).is_some() => Processor::load(&self.devices, processor).map(|_| ()),
+            watched => watched.map(|_| ()),
+        }
     }
 
     /// Runs a command on the board; returns its output and exit status. If states are saved, its changes are discarded.

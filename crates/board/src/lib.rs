@@ -9,6 +9,7 @@ mod context;
 pub mod exchange;
 mod here;
 mod measured;
+mod modelled;
 mod orders;
 mod profile;
 mod qemu;
@@ -46,5 +47,5 @@ pub fn open(profile: &Profile, cold: bool, context: &BoardContext) -> Result<Boa
         ProfileKind::Adb(phone) => Box::new(Remote::by_adb(&profile.name, phone, context)?),
         ProfileKind::Virtual(machine) => Box::new(Qemu::open(&profile.name, machine, cold, context)?),
     };
-    Board::new(&profile.name, transport)
+    Board::new(&profile.name, transport, &context.devices)
 }

@@ -72,7 +72,7 @@ pub trait Transport: Send + Sync {
     /// `ErrorKind::Board` with the reason, and the fix as its hint; `ErrorKind::User` if the profile is unknown.
     fn watches(&self, processor: &str) -> Result<Processor> {
         let error = Error::board(format!("the accesses of this board are not seen, so not those of {processor}'s TLB"));
-        Err(error.hint("choose a virtual board: pocketstone board list"))
+        Err(error.hint("choose a virtual board (pocketstone board list), or scmfs in process with one thread"))
     }
 
     /// As [`Transport::carry_out`], with every data access of the machine going through the model of a data TLB;

@@ -30,8 +30,9 @@ pub fn tlb(arguments: &TlbArguments) -> Result<u8> {
     let board = pocketstone_board::open(&profile, false, &context)?;
     let mut results = Vec::new();
     for processor in &arguments.processor {
-        board.models(processor)?;
-        results.push((processor.as_str(), count(&board, plan, processor)?));
+        let plan = Plan { tlb: Some(processor.clone()), ..(*plan).clone() };
+        board.models(&plan)?;
+        results.push((processor.as_str(), count(&board, &plan)?));
     }
     progress::clear();
     match arguments.json {
@@ -49,9 +50,8 @@ struct Counted {
     output: String,
 }
 
-fn count(board: &Board, plan: &Plan, processor: &str) -> Result<Counted> {
-    let plan = Plan { tlb: Some(processor.to_owned()), ..plan.clone() };
-    let Measured { outcome, tlb, events, .. } = board.measure(&plan).map_err(Error::from)?;
+fn count(board: &Board, plan: &Plan) -> Result<Counted> {
+    let Measured { outcome, tlb, events, .. } = board.measure(plan).map_err(Error::from)?;
     let tlb = tlb.ok_or_else(|| Error::bug("a board that watches counted nothing"))?;
     let command = outcome.command.ok_or_else(|| Error::bug("a command was not run"))?;
     let mut threads = Vec::new();

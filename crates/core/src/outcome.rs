@@ -100,6 +100,9 @@ pub struct Outcome {
     /// Bytes that fitted the volume, if the workload fills it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filled_bytes: Option<u64>,
+    /// Space that the files take after the last call, on a volume that was made for the cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<Space>,
     /// Output of the database process, for a database workload.
     #[serde(default)]
     pub database: Option<crate::database::DatabaseOutcome>,
@@ -195,6 +198,26 @@ pub struct CommandOutcome {
     pub output: String,
     /// Bytes that it wrote there in all.
     pub output_bytes: u64,
+}
+
+/// Space that files take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Space {
+    /// What the file system has less of free space than before the first file was made, in bytes.
+    pub used_bytes: u64,
+    /// Sizes of the files in bytes.
+    pub stored_bytes: u64,
+    /// Files whose content is in several pieces; `None` where the file system does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fragmented_files: Option<u64>,
+}
+
+impl Space {
+    /// The part of the space that no file's bytes are in; `None` where nothing is used.
+    pub fn wasted_share(&self) -> Option<f64> {
+        (self.used_bytes > 0).then(|| 1.0 - self.stored_bytes as f64 / self.used_bytes as f64)
+    }
 }
 
 /// Result of a prefetch call.

@@ -319,9 +319,16 @@ mod tests {
         assert!(cure(Volume { setup: large.clone(), ..of(FileSystem::Jffs2) }).contains("omit volume_bytes"));
         let never = Setup { threshold: Some(Threshold::Never), ..large.clone() };
         assert!(cure(Volume { setup: never.clone(), ..of(FileSystem::Ext4) }).contains("omit threshold"));
-        for volume in
-            [Volume { setup: large, ..of(FileSystem::Ext4) }, Volume { setup: never, ..of(FileSystem::Scmfs) }]
-        {
+        let past_the_cache = Setup { direct: true, no_barriers: true, ..Setup::default() };
+        for file_system in [FileSystem::Scmfs, FileSystem::Tmpfs, FileSystem::Jffs2] {
+            let cure = cure(Volume { setup: past_the_cache.clone(), ..of(file_system) });
+            assert!(cure.contains("direct and barriers for it"), "{cure}");
+        }
+        for volume in [
+            Volume { setup: large, ..of(FileSystem::Ext4) },
+            Volume { setup: past_the_cache, ..of(FileSystem::Ext4) },
+            Volume { setup: never, ..of(FileSystem::Scmfs) },
+        ] {
             volume.check().unwrap();
             let text = serde_json::to_string(&volume).unwrap();
             assert_eq!(serde_json::from_str::<Volume>(&text).unwrap(), volume);

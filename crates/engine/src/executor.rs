@@ -63,8 +63,9 @@ impl<'t, T: Tree> Executor<'t, T> {
         let population = workload.population(seed);
         let slots = names.iter().map(|_| Slot { open: None, map: None }).collect();
         // Touched now, so that the first request does not pay for the buffer's page faults.
-        let direct = |o: &Operation| matches!(o, Operation::Open { purpose: Purpose::Direct, .. });
-        let mut buffer = Buffer::new(workload.request_bytes() as usize, workload.setup().iter().any(direct));
+        let opens_direct = |o: &Operation| matches!(o, Operation::Open { purpose: Purpose::Direct, .. });
+        let direct = tree.direct() || workload.setup().iter().any(opens_direct);
+        let mut buffer = Buffer::new(workload.request_bytes() as usize, direct);
         Content::new(population.data, seed ^ 2).fill(&mut buffer);
         let sync = workload.sync_each();
         let (prefetched, filled_bytes) = (None, None);
@@ -72,7 +73,7 @@ impl<'t, T: Tree> Executor<'t, T> {
         for operation in workload.setup() {
             made.execute(&operation).board(|| format!("{operation:?} failed"))?;
         }
-        if population.caches == Caches::Warm && made.slots.iter().any(|slot| slot.open.is_some()) {
+        if population.caches == Caches::Warm && !tree.direct() && made.slots.iter().any(|slot| slot.open.is_some()) {
             let mut part = vec![0; PART_BYTES];
             for (file, new) in made.slots.iter().zip(population.list()) {
                 let Some(file) = &file.open else { continue };

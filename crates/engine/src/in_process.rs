@@ -28,6 +28,11 @@ pub trait InProcess: Operations<Handle: Send> + Send + Sync + Sized + 'static {
     /// # Errors
     /// `ErrorKind::User` if the volume does not support views of its files.
     fn map(file: VolumeFile<'_, Self>) -> Result<Self::Map<'_>>;
+
+    /// As [`Tree::fragmented_files`].
+    fn fragmented_files(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Opens an SCMFS volume in a file, all of its memory mapped: storage class memory is there from the start.
@@ -75,6 +80,15 @@ impl<V: InProcess> VolumeTree<V> {
 impl<V: InProcess> Tree for VolumeTree<V> {
     type File<'t> = VolumeFile<'t, V>;
     type Map<'t> = V::Map<'t>;
+
+    fn free_bytes(&self) -> Result<u64> {
+        let found = self.0.statfs().board(|| "the volume cannot say what is free".into())?;
+        Ok(found.free_blocks * u64::from(found.block_bytes))
+    }
+
+    fn fragmented_files(&self) -> Option<u64> {
+        self.0.fragmented_files()
+    }
 
     fn create(&self, path: &CStr) -> Result<VolumeFile<'_, V>> {
         let (directory, name) = self.parent(path)?;
@@ -177,6 +191,10 @@ impl InProcess for pocketstone_scmfs::Volume {
 
     fn map(file: VolumeFile<'_, Self>) -> Result<ScmfsMap<'_>> {
         Ok(ScmfsMap(file))
+    }
+
+    fn fragmented_files(&self) -> Option<u64> {
+        Some(u64::from(self.usage().listed_files))
     }
 }
 

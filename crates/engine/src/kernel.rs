@@ -25,39 +25,53 @@ impl KernelTree {
         Ok(KernelTree(folder))
     }
 
-    fn open_with(&self, path: &CStr, flags: OFlags) -> Result<OwnedFd> {
+    pub(crate) fn open_with(&self, path: &CStr, flags: OFlags) -> Result<OwnedFd> {
         let mode = Mode::from_raw_mode(0o644);
         rustix::fs::openat(&self.0, path, flags | OFlags::CLOEXEC, mode).board(|| "open() failed".into())
     }
+}
+
+/// How files are created.
+pub(crate) const CREATE: OFlags = OFlags::RDWR.union(OFlags::APPEND).union(OFlags::CREATE).union(OFlags::EXCL);
+/// How files are opened to be written anew.
+pub(crate) const ANEW: OFlags = OFlags::WRONLY.union(OFlags::TRUNC);
+
+/// How files are opened for a purpose.
+pub(crate) fn flags(purpose: Purpose) -> OFlags {
+    match purpose {
+        Purpose::Read => OFlags::RDONLY,
+        Purpose::Write => OFlags::RDWR,
+        Purpose::Append => OFlags::RDWR | OFlags::APPEND,
+        Purpose::New => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        Purpose::Direct => OFlags::RDWR | OFlags::DIRECT,
+    }
+}
+
+/// Says why a file may not have been opened with O_DIRECT.
+pub(crate) fn no_direct(error: Error) -> Error {
+    error.hint("not every file system has O_DIRECT: omit direct, or set it to 0 in a job file")
 }
 
 impl Tree for KernelTree {
     type File<'t> = OwnedFd;
     type Map<'t> = Mapping;
 
+    fn free_bytes(&self) -> Result<u64> {
+        let found = rustix::fs::fstatvfs(&self.0).board(|| "fstatvfs() failed".into())?;
+        Ok(found.f_bfree * found.f_frsize)
+    }
+
     fn create(&self, path: &CStr) -> Result<OwnedFd> {
-        self.open_with(path, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL)
+        self.open_with(path, CREATE)
     }
 
     fn open(&self, path: &CStr, purpose: Purpose) -> Result<OwnedFd> {
-        let opened = self.open_with(
-            path,
-            match purpose {
-                Purpose::Read => OFlags::RDONLY,
-                Purpose::Write => OFlags::RDWR,
-                Purpose::Append => OFlags::RDWR | OFlags::APPEND,
-                Purpose::New => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
-                Purpose::Direct => OFlags::RDWR | OFlags::DIRECT,
-            },
-        );
-        match purpose {
-            Purpose::Direct => opened.map_err(|e| e.hint("not every file system has O_DIRECT: use direct=0")),
-            _ => opened,
-        }
+        let opened = self.open_with(path, flags(purpose));
+        if purpose == Purpose::Direct { opened.map_err(no_direct) } else { opened }
     }
 
     fn open_anew(&self, path: &CStr) -> Result<OwnedFd> {
-        self.open_with(path, OFlags::WRONLY | OFlags::TRUNC)
+        self.open_with(path, ANEW)
     }
 
     #[inline]

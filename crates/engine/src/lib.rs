@@ -1,12 +1,14 @@
 //! Execution and timing of a workload's operations.
 //!
-//! On files: an [`Executor`] for each thread, on a [`Tree`]: the kernel's files ([`KernelTree`]), or a volume of SCMFS
+//! On files: an [`Executor`] for each thread, on a [`Tree`]: the kernel's files ([`KernelTree`], or
+//! past its page cache [`DirectTree`]), or a volume of SCMFS
 //! or YAFFS2 in this process ([`VolumeTree`]). On databases: [`database`].
 
 mod child;
 mod clock;
 pub mod command;
 pub mod database;
+mod direct;
 mod executor;
 mod in_process;
 pub mod installed;
@@ -18,6 +20,7 @@ mod tree;
 
 pub use child::{at_end, end_with_this_process};
 pub use clock::now_ns;
+pub use direct::DirectTree;
 pub use executor::Executor;
 pub use in_process::{InProcess, ScmfsMap, ScmfsTree, VolumeFile, VolumeTree, Yaffs2Tree, open_scmfs};
 pub use kernel::{KernelTree, resident_pages};

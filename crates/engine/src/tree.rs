@@ -19,6 +19,19 @@ pub trait Tree: Send + Sync {
     where
         Self: 't;
 
+    /// Whether calls go past the page cache where their buffer, size and offset allow it.
+    fn direct(&self) -> bool {
+        false
+    }
+
+    /// Free space of the file system in bytes.
+    fn free_bytes(&self) -> Result<u64>;
+
+    /// Files whose content is in several pieces, where the file system says how many those are.
+    fn fragmented_files(&self) -> Option<u64> {
+        None
+    }
+
     /// Creates an empty file, which must not exist, for reading and appending.
     fn create(&self, path: &CStr) -> Result<Self::File<'_>>;
 

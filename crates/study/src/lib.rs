@@ -32,6 +32,7 @@ mod testing {
             flash: None,
             prefetched: None,
             filled_bytes: None,
+            space: None,
             database: None,
             command: None,
             energy: Vec::new(),

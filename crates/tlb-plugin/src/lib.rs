@@ -13,6 +13,7 @@ mod arm;
 mod qemu;
 mod watch;
 
+use pocketstone_tlb::ERROR_FILE;
 use pocketstone_tlb::marks::MarkKind;
 use qemu::{Block, Instruction};
 use std::cell::Cell;
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 unsafe extern "C" fn translated(id: u64, block: *mut Block) {
     let mut state = WATCH.get();
     if state.is_null() {
-        // QEMU catches no panic: a log that is missing says that it did not work, and why is in QEMU's output.
+        // QEMU catches no panic: a log that is missing says that it did not work, and why is beside it.
         let Some(begun) = begin(id) else { return };
         state = begun;
     }
@@ -91,8 +92,8 @@ fn begin(id: u64) -> Option<*mut State> {
             Some(state)
         }
         Err(error) => {
-            use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "the TLB plugin cannot count: {}", error.chain());
+            // Where not even that can be written, the missing log says that it did not work.
+            let _ = std::fs::write(ERROR_FILE, format!("the TLB plugin cannot count: {}\n", error.chain()));
             std::process::exit(1)
         }
     }

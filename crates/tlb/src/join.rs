@@ -37,6 +37,11 @@ pub struct Joined {
 }
 
 impl Joined {
+    /// What was counted in a run as a whole: of its calls, its time and its threads nothing is known.
+    pub fn of_run(run: Counts) -> Joined {
+        Joined { run, calls: Vec::new(), window: Window { start_ns: 0, end_ns: 0 }, switches: Vec::new() }
+    }
+
     /// What was counted while each of the threads had the processor, in their order, and while others had it. The
     /// kernel's events say when one of them came and left. Their clock is the same.
     ///

@@ -35,6 +35,8 @@ pub const PROCESSOR_FILE: &str = "tlb.toml";
 pub const TABLE_FILE: &str = "tlb-table.bin";
 /// File of what was counted there ([`marks`]).
 pub const MARKS_FILE: &str = "tlb.bin";
+/// File there of why the plugin could not begin.
+pub const ERROR_FILE: &str = "tlb-error.txt";
 
 /// One touch of a page. It does not cross a page's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

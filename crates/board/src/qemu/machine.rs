@@ -8,6 +8,7 @@ use landlock::{
 };
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_tlb::ERROR_FILE;
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -21,6 +22,9 @@ use std::time::Duration;
 
 /// The emulator's name.
 pub const QEMU: &str = "qemu-system-arm";
+
+/// What QEMU says of itself, in the machine's folder.
+const LOG_FILE: &str = "qemu.log";
 
 /// What QEMU may read at its start: itself, its libraries and firmware. Once it runs it is also
 /// confined by chroot to the cell's folder, wherever that is permitted.
@@ -117,7 +121,7 @@ impl Machine {
     /// `ErrorKind::Board` if it cannot be started or confined, or its state cannot be loaded.
     pub fn start(profile: &VirtualProfile, start: &Start<'_>, folder: &Path, context: &BoardContext) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().board(|| "cannot create a socket pair".into())?;
-        let errors = File::create(folder.join("qemu.log")).board(|| "cannot create QEMU's log".into())?;
+        let errors = File::create(folder.join(LOG_FILE)).board(|| "cannot create QEMU's log".into())?;
         let mut command = confined_command()?;
         command.args(machine_arguments(profile));
         command.arg("-kernel").arg(start.kernel).arg("-initrd").arg(start.initramfs).arg("-S");
@@ -162,7 +166,7 @@ impl Machine {
                     let _ = process.kill();
                     let _ = process.wait();
                 }
-                let said = fs::read_to_string(folder.join("qemu.log")).unwrap_or_default();
+                let said = said(folder);
                 Err(Error::board(format!("{QEMU} did not start: {}", said.trim())).because(error))
             }
         }
@@ -178,7 +182,7 @@ impl Machine {
         match self.qmp.wait_for_stop(limit, || context.check())? {
             Waited::Stopped => Ok(()),
             Waited::Ended => {
-                let said = fs::read_to_string(self.folder.join("qemu.log")).unwrap_or_default();
+                let said = said(&self.folder);
                 let died = "the board died: its kernel panicked or powered off";
                 let text = if said.trim().is_empty() { died.into() } else { format!("{died} ({})", said.trim()) };
                 Err(Error::board(text)
@@ -277,6 +281,11 @@ fn wait_until_loaded(qmp: &mut Qmp) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// What QEMU, or its plugin, left of why it ended.
+fn said(folder: &Path) -> String {
+    [LOG_FILE, ERROR_FILE].map(|name| fs::read_to_string(folder.join(name)).unwrap_or_default()).concat()
 }
 
 /// QEMU with the ways of confinement that are put on before it starts: chroot to the folder it is

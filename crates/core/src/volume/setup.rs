@@ -20,6 +20,12 @@ pub struct Setup {
     /// SCMFS: whether the collector has a thread of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub collector: bool,
+    /// ext4: whether what can go past the page cache does, by O_DIRECT.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub direct: bool,
+    /// ext4: whether it is mounted without barriers, which keep the order of its writes on the disk.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_barriers: bool,
 }
 
 words! {
@@ -57,14 +63,18 @@ impl Setup {
     /// Checks that the volume can be made so.
     ///
     /// # Errors
-    /// `ErrorKind::User` if it is not in memory, or is no SCMFS where only that can.
+    /// `ErrorKind::User` if it is not in memory, or is no SCMFS or ext4 where only that can.
     pub(super) fn check(&self, volume: &Volume) -> Result<()> {
         let name = volume.name();
         if !self.is_usual() && !volume.volatile() {
             let error = Error::user(format!("{name} is not made for the cell: it is as it is"));
-            return Err(error.hint("omit volume_bytes, threshold, null_files and collector for it"));
+            return Err(error.hint("omit volume_bytes, threshold, null_files, collector, direct and barriers for it"));
         }
-        let of_scmfs = Setup { bytes: None, ..self.clone() };
+        if (self.direct || self.no_barriers) && volume.file_system != FileSystem::Ext4 {
+            let error = Error::user(format!("{name} has neither O_DIRECT nor barriers of its own here"));
+            return Err(error.hint("omit direct and barriers for it, or set file_system = \"ext4\""));
+        }
+        let of_scmfs = Setup { bytes: None, direct: false, no_barriers: false, ..self.clone() };
         if !of_scmfs.is_usual() && volume.file_system != FileSystem::Scmfs {
             let error = Error::user(format!("{name} has no threshold, null files or collector"));
             return Err(error.hint("omit threshold, null_files and collector for it"));

@@ -4,6 +4,10 @@ use super::Order;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::Operation;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Threads wait in so many places, each for operations on other files.
+const PLACES: usize = 64;
 
 /// The operations of all threads.
 pub(super) struct Shares {
@@ -16,6 +20,45 @@ pub(super) struct Shares {
     ended: Vec<AtomicU32>,
     /// A thread has failed: what others wait for may never come.
     failed: AtomicBool,
+    /// Where threads wait, by file.
+    places: [Place; PLACES],
+}
+
+/// Where threads wait.
+#[derive(Default)]
+struct Place {
+    /// How many there are, or may be in a moment: nobody is told where nobody waits.
+    waiting: AtomicU32,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Place {
+    fn locked(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something is so. A thread counts itself before it looks, and who changes something looks for waiting
+    /// threads after that: in the one order of all these accesses, one of both sees the other.
+    fn wait_until(&self, so: impl Fn() -> bool) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut locked = self.locked();
+        while !so() {
+            locked = self.changed.wait(locked).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(locked);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Something has changed.
+    #[inline]
+    fn tell(&self) {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            // Who has looked and not found it waits by now, and hears it.
+            drop(self.locked());
+            self.changed.notify_all();
+        }
+    }
 }
 
 /// The operations of a thread.
@@ -60,7 +103,8 @@ impl Shares {
             }));
         }
         let ended = seen.iter().map(|_| AtomicU32::new(0)).collect();
-        Ok(Shares { of_threads, owners, in_turns, ended, failed: AtomicBool::new(false) })
+        let (failed, places) = (AtomicBool::new(false), std::array::from_fn(|_| Place::default()));
+        Ok(Shares { of_threads, owners, in_turns, ended, failed, places })
     }
 
     /// The number among all logged operations of a thread's own.
@@ -81,24 +125,25 @@ impl Order for InOrder<'_> {
     #[inline]
     fn may_begin(&self, number: usize) -> bool {
         let Some((file, after)) = self.share.after[number] else { return true };
-        let ended = &self.shares.ended[file as usize];
-        while ended.load(Ordering::Acquire) < after {
-            if self.shares.failed.load(Ordering::Relaxed) {
-                return false;
-            }
-            std::thread::yield_now();
+        let ended = || self.shares.ended[file as usize].load(Ordering::SeqCst) >= after;
+        if ended() {
+            return true;
         }
-        true
+        let failed = || self.shares.failed.load(Ordering::SeqCst);
+        self.shares.places[file as usize % PLACES].wait_until(|| ended() || failed());
+        ended()
     }
 
     #[inline]
     fn ended(&self, number: usize, failed: bool) {
         if failed {
-            self.shares.failed.store(true, Ordering::Relaxed);
+            self.shares.failed.store(true, Ordering::SeqCst);
+            self.shares.places.iter().for_each(Place::tell);
             return;
         }
         if let Some((file, _)) = self.share.after[number] {
-            self.shares.ended[file as usize].fetch_add(1, Ordering::Release);
+            self.shares.ended[file as usize].fetch_add(1, Ordering::SeqCst);
+            self.shares.places[file as usize % PLACES].tell();
         }
     }
 }

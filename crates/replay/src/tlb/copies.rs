@@ -5,13 +5,13 @@ use pocketstone_core::random::Twister;
 use pocketstone_tlb::{Access, Counts, HUGE_PAGE_BITS, Processor, SMALL_PAGE_BITS, Tlb};
 
 /// Bytes of a small page, which is also the step of a copy.
-const SMALL_PAGE_BYTES: u64 = 1 << SMALL_PAGE_BITS;
+pub(super) const SMALL_PAGE_BYTES: u64 = 1 << SMALL_PAGE_BITS;
 /// First pages of what calls touch, far from each other. Multiples of 128 pages, so that they begin in set 0 of arrays
 /// with up to 128 sets.
 const OTHER_PAGES: u64 = 1 << 28;
-const BUFFER: u64 = 1 << 32;
-const FILE: u64 = 1 << 40;
-const HUGE_FILE: u64 = 1 << 44;
+pub(super) const BUFFER: u64 = 1 << 32;
+pub(super) const FILE: u64 = 1 << 40;
+pub(super) const HUGE_FILE: u64 = 1 << 44;
 /// A call touches this many small pages beside buffer and file, so many pages apart: stack, metadata, the kernel's.
 const OTHER_PAGES_PER_CALL: u64 = 16;
 const OTHER_PAGES_APART: u64 = 37;
@@ -91,10 +91,7 @@ impl Copies {
             }
             false => *small_bytes = end,
         }
-        for n in 0..OTHER_PAGES_PER_CALL {
-            let address = OTHER_PAGES + n * OTHER_PAGES_APART * SMALL_PAGE_BYTES;
-            tlb.access(small(address, false));
-        }
+        other_pages(tlb);
         for done in (0..self.record_bytes).step_by(SMALL_PAGE_BYTES as usize) {
             let stores = self.calls != Calls::Read;
             tlb.access(small(BUFFER + done, !stores));
@@ -103,7 +100,15 @@ impl Copies {
     }
 }
 
-fn touch(address: u64, page_bits: u32, store: bool) -> Access {
+/// What a call touches beside buffer and file.
+pub(super) fn other_pages(tlb: &mut Tlb) {
+    for n in 0..OTHER_PAGES_PER_CALL {
+        let address = OTHER_PAGES + n * OTHER_PAGES_APART * SMALL_PAGE_BYTES;
+        tlb.access(small(address, false));
+    }
+}
+
+pub(super) fn touch(address: u64, page_bits: u32, store: bool) -> Access {
     Access { address, space: 0, page_bits, store }
 }
 

@@ -4,9 +4,11 @@
 //! Modelled, never measured.
 
 mod copies;
+mod operations;
 mod passes;
 #[cfg(test)]
 mod tests;
 
 pub use copies::{Calls, Copies};
+pub use operations::count as count_operations;
 pub use passes::{Pass, Row, THRESHOLDS_BYTES, passes};

@@ -1,5 +1,6 @@
 use super::*;
 use pocketstone_tlb::Processor;
+use pocketstone_workload::{AppStartSpec, Data, IozoneSpec, Passes};
 use std::path::Path;
 
 const MIB: u64 = 1 << 20;
@@ -58,4 +59,32 @@ fn random_passes_come_to_the_walks_that_were_computed_elsewhere() {
 fn accumulated_entries_are_those_of_the_formula() {
     let entries = |threshold| copies(4, threshold, Calls::WriteNew).accumulated_entries();
     assert_eq!([None, Some(128), Some(512), Some(2048)].map(entries), [25_600, 82, 178, 562]);
+}
+
+/// The same table once more, from the operations of the workload itself.
+#[test]
+fn operations_of_the_workload_come_to_the_same_walks() {
+    let of = |pass, threshold_kib: Option<u64>, record_kib: u64| {
+        let iozone = IozoneSpec {
+            pass,
+            file_bytes: 100 * MIB,
+            record_bytes: record_kib << 10,
+            timed_fsync: false,
+            timed_close: false,
+            data: Data::Random,
+        };
+        count_operations(&processor("i5-750"), &iozone, 0, threshold_kib.map(|kib| kib << 10)).unwrap().walks
+    };
+    assert_eq!([64, 1024, 4096].map(|record| of(Passes::Write, None, record)), [25_632, 30_624, 51_600]);
+    assert_eq!([4, 512, 2048].map(|record| of(Passes::Write, Some(2048), record)), [596, 1_234, 5_842]);
+    assert_eq!([64, 1024, 4096].map(|record| of(Passes::Read, Some(128), record)), [82, 322, 26_050]);
+    assert_eq!([4, 64].map(|record| of(Passes::RandomWrite, Some(128), record)), [9_323, 631]);
+    assert_eq!(of(Passes::RandomRead, None, 1024), 30_624);
+}
+
+#[test]
+fn what_the_model_cannot_follow_is_refused_with_what_to_do() {
+    let maps = AppStartSpec { files: 2, libraries: 1, request_bytes: 4096, data: Data::Random };
+    let refused = count_operations(&processor("i5-750"), &maps, 7, None).unwrap_err();
+    assert!(refused.cure().unwrap().contains("omit tlb"));
 }

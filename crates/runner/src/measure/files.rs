@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::probes::{Gathered, Program};
 use crate::volume::{Home, OnTree, Opened, chill};
 use pocketstone_core::log::encode_calls;
-use pocketstone_core::outcome::{Outcome, ReadAheadInForce, Unavailable};
+use pocketstone_core::outcome::{Outcome, ReadAheadInForce, Space, Unavailable};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{Executor, Recording, Tree, resident_pages, run};
 use pocketstone_workload::plan::{ReadAhead, ReadAheadBy};
@@ -19,7 +19,7 @@ use pocketstone_workload::{Caches, FileWorkload, Operation, Population};
 pub fn measure(context: &Context<'_>, workload: &dyn FileWorkload, opened: &Opened) -> Result<Outcome> {
     workload.check()?;
     let population = workload.population(context.plan.seed);
-    opened.populate(&population)?;
+    let free_bytes = opened.populate(&population)?;
     let mut unavailable = Vec::new();
     // The value is captured when a file is opened: it is set before, and put back at the end.
     let mut settings = settings(context, context.plan.read_ahead.is_some())?;
@@ -28,7 +28,9 @@ pub fn measure(context: &Context<'_>, workload: &dyn FileWorkload, opened: &Open
     if population.caches != Caches::Warm {
         in_force = read_ahead(context, &opened.home, &mut settings, &mut unavailable)?;
     }
-    opened.home.with(&population, Measure { context, workload, opened, population: &population, in_force, unavailable })
+    let population = &population;
+    let measure = Measure { context, workload, opened, population, free_bytes, in_force, unavailable };
+    opened.home.with(population, measure)
 }
 
 struct Measure<'a> {
@@ -36,6 +38,8 @@ struct Measure<'a> {
     workload: &'a dyn FileWorkload,
     opened: &'a Opened,
     population: &'a Population,
+    /// Space that was free before the files were made.
+    free_bytes: Option<u64>,
     in_force: ReadAheadInForce,
     unavailable: Vec<Unavailable>,
 }
@@ -44,7 +48,7 @@ impl OnTree for Measure<'_> {
     type Out = Outcome;
 
     fn on<T: Tree>(self, tree: &T) -> Result<Outcome> {
-        let Measure { context, workload, opened, population, mut in_force, unavailable } = self;
+        let Measure { context, workload, opened, population, free_bytes, mut in_force, unavailable } = self;
         let operations = workload.operations(context.plan.seed).collect();
         let random = match context.plan.read_ahead {
             Some(ReadAhead { by: ReadAheadBy::File, bytes }) => Some(bytes == 0),
@@ -61,6 +65,7 @@ impl OnTree for Measure<'_> {
             workload,
             opened,
             population,
+            free_bytes,
             tree,
             random,
             operations,
@@ -77,6 +82,7 @@ struct OnFiles<'a, T: Tree> {
     workload: &'a dyn FileWorkload,
     opened: &'a Opened,
     population: &'a Population,
+    free_bytes: Option<u64>,
     tree: &'a T,
     /// The advice for files, where read-ahead is set by file.
     random: Option<bool>,
@@ -121,7 +127,22 @@ impl<T: Tree> Work for OnFiles<'_, T> {
         outcome.prefetched = self.executors.first().and_then(Executor::prefetched);
         outcome.filled_bytes = self.executors.iter().map(Executor::filled_bytes).sum();
         outcome.read_ahead.resident_pages_before = self.resident_pages;
+        // What is kept for files that are open is given back when they are closed.
         self.executors.clear();
+        outcome.space = self.free_bytes.map(|before| self.space(before)).transpose()?;
         Ok(())
+    }
+}
+
+impl<T: Tree> OnFiles<'_, T> {
+    fn space(&self, free_bytes_before: u64) -> Result<Space> {
+        let names = self.workload.names(self.context.plan.seed);
+        // A file that is not there takes nothing.
+        let size = |name: String| std::ffi::CString::new(name).ok().and_then(|name| self.tree.stat(&name).ok());
+        Ok(Space {
+            used_bytes: free_bytes_before.saturating_sub(self.tree.free_bytes()?),
+            stored_bytes: names.into_iter().filter_map(size).sum(),
+            fragmented_files: self.tree.fragmented_files(),
+        })
     }
 }

@@ -102,6 +102,7 @@ fn sequence(
         flash: None,
         prefetched: None,
         filled_bytes: None,
+        space: None,
         database: None,
         command: None,
         energy: Vec::new(),

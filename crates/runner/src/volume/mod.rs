@@ -15,7 +15,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, Medium, Volume};
 use pocketstone_core::{Error, Result};
-use pocketstone_engine::{KernelTree, ScmfsTree, Tree, Yaffs2Tree, populate};
+use pocketstone_engine::{DirectTree, KernelTree, ScmfsTree, Tree, Yaffs2Tree, populate};
 use pocketstone_workload::plan::{IMAGE_FILE, Step};
 use pocketstone_workload::population::FILES_FOLDER;
 use pocketstone_workload::{Caches, Population};
@@ -28,6 +28,8 @@ pub use volatile::{serve_scmfs, serve_yaffs2_anonymous};
 pub enum Home {
     /// In a folder that the kernel serves.
     Kernel(PathBuf),
+    /// In such a folder, to be opened past the page cache.
+    Direct(PathBuf),
     /// In an SCMFS volume, open in this process.
     Scmfs(Box<ScmfsTree>),
     /// In a YAFFS2 volume, open in this process.
@@ -54,9 +56,10 @@ impl Home {
     /// # Errors
     /// `ErrorKind::Board` if the folder cannot be opened; otherwise as [`OnTree::on`].
     pub fn with<W: OnTree>(&self, population: &Population, work: W) -> Result<W::Out> {
+        let within = |root: &Path| population.folder().map_or_else(|| root.to_owned(), |folder| root.join(folder));
         match (self, population.folder()) {
-            (Home::Kernel(root), Some(folder)) => work.on(&KernelTree::open(&root.join(folder))?),
-            (Home::Kernel(root), None) => work.on(&KernelTree::open(root)?),
+            (Home::Kernel(root), _) => work.on(&KernelTree::open(&within(root))?),
+            (Home::Direct(root), _) => work.on(&DirectTree::open(&within(root))?),
             // Nobody else has anything on such a volume.
             (Home::Scmfs(tree), _) => work.on(&**tree),
             (Home::Yaffs2(tree), _) => work.on(&**tree),
@@ -72,6 +75,7 @@ impl Home {
         match self {
             Home::Kernel(path) => Ok(path.join(DATABASE_FOLDER)),
             Home::Region(file) => Ok(file.clone()),
+            Home::Direct(_) => Err(opened_by_others()),
             Home::Scmfs(_) | Home::Yaffs2(_) => {
                 Err(Error::user("a database needs files visible to the kernel; the volume is open in this process")
                     .hint("set volume_access = \"fuse\""))
@@ -86,6 +90,7 @@ impl Home {
     pub fn of_command(&self) -> Result<PathBuf> {
         match self {
             Home::Kernel(path) => Ok(path.join(FILES_FOLDER)),
+            Home::Direct(_) => Err(opened_by_others()),
             Home::Scmfs(_) | Home::Yaffs2(_) | Home::Region(_) => {
                 Err(Error::user("a command needs files visible to the kernel; the volume is open in process")
                     .hint("set volume_access = \"fuse\""))
@@ -93,15 +98,36 @@ impl Home {
         }
     }
 
-    /// Makes the folder of a population, empty, and its files.
-    fn populate(&self, population: &Population) -> Result<()> {
-        if let Home::Kernel(root) = self {
+    /// Makes the folder of a population, empty, and its files; the free space before those, in bytes.
+    fn populate(&self, population: &Population) -> Result<u64> {
+        if let Home::Kernel(root) | Home::Direct(root) = self {
             match population.folder() {
                 Some(folder) => empty_folder(&root.join(folder))?,
                 None => remove_files(root, population)?,
             }
         }
-        self.with(population, Populate(population))
+        let free_bytes = self.with(population, FreeBytes)?;
+        let Home::Direct(root) = self else {
+            return self.with(population, Populate(population)).map(|()| free_bytes);
+        };
+        // Nothing of them is cached when they are used past the page cache.
+        let cached = Home::Kernel(root.clone());
+        cached.with(population, Populate(population))?;
+        cached.with(population, EvictAll(population)).map(|()| free_bytes)
+    }
+}
+
+fn opened_by_others() -> Error {
+    Error::user("a program opens its files by itself, with O_DIRECT or without").hint("omit direct")
+}
+
+struct FreeBytes;
+
+impl OnTree for FreeBytes {
+    type Out = u64;
+
+    fn on<T: Tree>(self, tree: &T) -> Result<u64> {
+        tree.free_bytes()
     }
 }
 
@@ -163,12 +189,13 @@ impl Opened {
         self.volatile.as_ref().map(volatile::Made::facts).unwrap_or_default()
     }
 
-    /// Puts the files of a population on it, if it is volatile; else they are there.
+    /// Puts the files of a population on it, if it is volatile; else they are there. The space that was free before
+    /// them, in bytes; `None`: unknown.
     ///
     /// # Errors
     /// `ErrorKind::Board` if the file system refuses.
-    pub fn populate(&self, population: &Population) -> Result<()> {
-        if self.volatile.is_some() { self.home.populate(population) } else { Ok(()) }
+    pub fn populate(&self, population: &Population) -> Result<Option<u64>> {
+        if self.volatile.is_some() { self.home.populate(population).map(Some) } else { Ok(None) }
     }
 
     /// Whether this process made it, empty.

@@ -82,8 +82,10 @@ pub fn make(asked: &Asked, folder: &Path, for_engine: bool) -> Result<(Home, Mad
         FileSystem::Ext4 => {
             let backing = made.tmpfs(folder, bytes + UNIT_BYTES)?.join("region");
             let mounted = folder.join("volume");
-            mount_ext4(&backing, bytes, &mounted)?;
-            Home::Kernel(mounted)
+            mount_ext4(&backing, bytes, &mounted, &asked.setup)?;
+            made.facts.insert("volume.direct".into(), asked.setup.direct.to_string());
+            made.facts.insert("volume.barriers".into(), (!asked.setup.no_barriers).to_string());
+            if asked.setup.direct { Home::Direct(mounted) } else { Home::Kernel(mounted) }
         }
         FileSystem::Scmfs => made.scmfs(asked, folder, bytes, for_engine)?,
         FileSystem::Yaffs2 => made.yaffs2(asked, folder, bytes)?,
@@ -300,7 +302,7 @@ fn mapped_huge_bytes(process: &Process, file: &Path) -> Option<u64> {
 }
 
 /// Makes ext4 in a file, and mounts it by a loop device.
-fn mount_ext4(backing: &Path, bytes: u64, at: &Path) -> Result<()> {
+fn mount_ext4(backing: &Path, bytes: u64, at: &Path, setup: &Setup) -> Result<()> {
     // With room for every byte, as the others have: nothing is allocated below ext4 while it is measured.
     drop(Mapped::create(backing, bytes, &MapOptions::default())?);
     // Blocks as on larger disks: left to itself, mkfs makes them smaller below 512 MiB, and writes slower.
@@ -314,7 +316,8 @@ fn mount_ext4(backing: &Path, bytes: u64, at: &Path) -> Result<()> {
     }
     let (_device, path) = loop_device::attach(backing)?;
     fs::create_dir(at).board(|| format!("cannot create {}", at.display()))?;
-    mount(path.as_str(), at, "ext4", MountFlags::empty(), None)
+    let options = setup.no_barriers.then_some(c"nobarrier");
+    mount(path.as_str(), at, "ext4", MountFlags::empty(), options)
         .map_err(|e| Error::board(format!("cannot mount {path} as ext4")).because(e).hint("modprobe ext4, as root"))
 }
 

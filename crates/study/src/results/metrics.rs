@@ -77,9 +77,24 @@ fn of_plain(measured: &Measured) -> Metrics {
         metrics.push(("prefetch_ns", Some(latency_ns as f64)));
         metrics.push(("prefetched_pages", resident_pages.map(|pages| pages as f64)));
     }
+    metrics.extend(of_volume(&measured.outcome));
     metrics.extend(of_process(&measured.outcome));
     metrics.extend(of_energy(&measured.outcome));
     metrics
+}
+
+/// What a volume that was made for the cell is like after it.
+fn of_volume(outcome: &Outcome) -> Metrics {
+    let fact = |name: &str| outcome.facts.get(name).and_then(|text| text.parse::<f64>().ok());
+    let space = outcome.space;
+    vec![
+        ("used_bytes", space.map(|space| space.used_bytes as f64)),
+        ("stored_bytes", space.map(|space| space.stored_bytes as f64)),
+        ("wasted_share", space.and_then(|space| space.wasted_share())),
+        ("fragmented_files", space.and_then(|space| space.fragmented_files).map(|files| files as f64)),
+        ("pcm_line_writes", fact("volume.pcm_lines_written")),
+        ("pcm_hottest_line_writes", fact("volume.pcm_hottest_line_writes")),
+    ]
 }
 
 /// Misses of the modelled data TLB from the first call's start to the last one's end.
@@ -313,6 +328,26 @@ mod tests {
     use super::*;
     use crate::testing::nothing;
     use pocketstone_core::outcome::Scope;
+    use pocketstone_core::outcome::Space;
+
+    #[test]
+    fn a_volume_says_what_its_files_take_and_what_it_does_not_know_has_no_value() {
+        let mut outcome = crate::testing::nothing(0, 1);
+        assert!(of_volume(&outcome).iter().all(|(_, value)| value.is_none()));
+        outcome.space = Some(Space { used_bytes: 2 << 20, stored_bytes: 3 << 19, fragmented_files: Some(2) });
+        outcome.facts.insert("volume.pcm_lines_written".into(), "77".into());
+        let found: Vec<_> = of_volume(&outcome).into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        let expected = [
+            ("used_bytes", 2_097_152.0),
+            ("stored_bytes", 1_572_864.0),
+            ("wasted_share", 0.25),
+            ("fragmented_files", 2.0),
+            ("pcm_line_writes", 77.0),
+        ];
+        assert_eq!(found, expected);
+        outcome.space = Some(Space { used_bytes: 0, stored_bytes: 0, fragmented_files: None });
+        assert_eq!(of_volume(&outcome)[2], ("wasted_share", None));
+    }
 
     #[test]
     fn throughput_counts_up_to_the_request_that_reaches_the_share() {

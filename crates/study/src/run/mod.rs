@@ -93,12 +93,11 @@ pub fn select_cells(
             cells.retain(|c| !with(c));
         }
     }
-    let processors: BTreeSet<String> = cells.iter().filter_map(|c| c.plan.tlb.clone()).collect();
-    for processor in processors {
-        if lacks(&mut left_out, &format!("TLB misses of {processor}"), board.models(&processor)) {
-            cells.retain(|c| c.plan.tlb.as_ref() != Some(&processor));
-        }
-    }
+    cells.retain(|c| {
+        let processor = c.plan.tlb.as_deref().unwrap_or_default();
+        let what = format!("TLB misses of {processor} on {}", c.plan.volume.name());
+        !lacks(&mut left_out, &what, board.models(&c.plan))
+    });
     // A study that has nothing to trace misses nothing; a program's system calls need no flash.
     let flash = |c: &Cell| c.traced && c.plan.workload.on_files().is_some();
     if cells.iter().any(flash) && lacks(&mut left_out, "flash operations", board.capabilities().flash_counters.refuse())

@@ -1,6 +1,6 @@
 //! Cells: one point of a matrix, one seed, traced or not.
 
-use crate::specification::factor::{self, ENERGY, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe};
+use crate::specification::factor::{self, DIRECT, ENERGY, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe};
 use crate::specification::study::{Experiment, Study, Traced};
 use crate::specification::traces::Traces;
 use pocketstone_core::database::DatabaseWorkload;
@@ -51,6 +51,7 @@ pub fn cells(
     let mut cells = Vec::new();
     let most = study.experiments.iter().map(|e| repetitions(study, e)).max().unwrap_or(0);
     let points: Vec<Vec<Point>> = study.experiments.iter().map(|e| e.points(kind)).collect();
+    study.experiments.iter().try_for_each(|experiment| refuse_none(study, experiment, kind))?;
     for repetition in 0..most {
         let those = study.experiments.iter().zip(&points).filter(|(e, _)| repetition < repetitions(study, e));
         for (experiment, points) in those {
@@ -72,6 +73,18 @@ pub fn cells(
         }
     }
     Ok(cells)
+}
+
+/// Refuses an experiment of which no combination exists, by what is wrong with the first.
+fn refuse_none(study: &Study, experiment: &Experiment, kind: &str) -> Result<()> {
+    let Some(point) = experiment.impossible(kind) else { return Ok(()) };
+    let generic = || {
+        let error = Error::user("no combination of its factors exists");
+        blame(WORKLOAD.name())(error.hint("docs/studies.md says which values go together"))
+    };
+    let impossible = factor::volume(&point).err().unwrap_or_else(generic);
+    let error = Error::user(format!("experiment `{}` has no cells", experiment.name)).because(impossible.error);
+    Err(study.error_at(experiment.place(kind, impossible.factor), error))
 }
 
 /// How many cells [`cells`] makes, counted without making them.
@@ -142,6 +155,7 @@ fn plan(
 fn refuse_what_cannot_be(volume: &Volume, workload: &Workload) -> Result<(), Impossible> {
     let name = volume.name();
     let refuse = |why: String, cure: &str| Err(blame("file_system")(Error::user(why).hint(cure)));
+    refuse_direct(volume, workload)?;
     let Some(files) = workload.on_files() else {
         let engine = workload.database().map(|spec| spec.engine);
         let (who, what) = match engine {
@@ -175,6 +189,20 @@ fn refuse_what_cannot_be(volume: &Volume, workload: &Workload) -> Result<(), Imp
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses O_DIRECT where files are not opened by the lab, are mapped, or say themselves how they are opened.
+fn refuse_direct(volume: &Volume, workload: &Workload) -> Result<(), Impossible> {
+    let why = match workload {
+        _ if !volume.setup.direct => return Ok(()),
+        Workload::Read(ReadSpec { prefetch, .. }) if !prefetch.is_none() => "prefetch fills the page cache",
+        Workload::Fio(_) => "a job file says itself what is direct",
+        Workload::Calls(_) => "recorded calls have their own flags",
+        Workload::Database(_) | Workload::Command(_) => "a program opens its files by itself",
+        _ if workload.on_files().is_some_and(|files| files.maps()) => "a mapping goes through the page cache",
+        _ => return Ok(()),
+    };
+    Err(blame(DIRECT.name())(Error::user(format!("{why}: O_DIRECT cannot be set for it")).hint("omit direct for it")))
 }
 
 fn refuse_null() -> Result<(), Impossible> {
@@ -461,6 +489,43 @@ mod tests {
             format!("{} {}", error.chain(), error.cure().unwrap_or_default())
         };
         assert!(wrong("file_system='jffs2'\nvolume_bytes='1GiB'").contains("omit volume_bytes"));
+    }
+
+    #[test]
+    fn only_ext4_goes_past_the_page_cache_and_only_where_the_lab_opens_its_files() {
+        let sizes = "files=3\nfile_bytes='2MiB'\n";
+        let of = |workload: &str, more: &str| {
+            let text = format!(
+                "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\n\
+                 workload='{workload}'\n{more}\n"
+            );
+            Study::parse("s.toml", &text).and_then(|study| made(&study, "host", false))
+        };
+        let all = "file_system=['scmfs', 'tmpfs', 'ext4']\ndirect=[false, true]\nbarriers=[true, false]\n";
+        let found = of("capacity", &format!("{all}{sizes}")).unwrap();
+        let setups = found.iter().map(|cell| &cell.plan.volume).filter(|volume| volume.file_system == FileSystem::Ext4);
+        let setups: Vec<_> = setups.map(|volume| (volume.setup.direct, volume.setup.no_barriers)).collect();
+        assert_eq!(setups, [(false, false), (false, true), (true, false), (true, true)]);
+        assert_eq!(found.len(), 2 + 4, "the others are as they always were");
+        let wrong = |workload: &str, more: &str| {
+            let error = of(workload, more).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        let ext4 = "file_system='ext4'\ndirect=true\n";
+        assert!(wrong("capacity", &format!("{sizes}file_system='ext4'\ndirect='yes'")).contains("true or false"));
+        assert!(wrong("capacity", &format!("{sizes}file_system='ext4'\nbarriers=0")).contains("true or false"));
+        let none = wrong("capacity", &format!("{sizes}file_system='tmpfs'\ndirect=true"));
+        assert!(none.contains("s.toml:10") && none.contains("has neither O_DIRECT") && none.contains("omit"), "{none}");
+        let read = "file_bytes='1MiB'\nrequests=8\n";
+        for (workload, more, why) in [
+            ("ycsb-a", "records=5\noperations=5\n".to_owned(), "a program opens its files by itself"),
+            ("app-start", "files=3\n".to_owned(), "a mapping goes through the page cache"),
+            ("read", format!("{read}access='mmap'\n"), "a mapping goes through the page cache"),
+            ("read", format!("{read}prefetch='willneed'\n"), "prefetch fills the page cache"),
+        ] {
+            let wrong = wrong(workload, &format!("{more}{ext4}"));
+            assert!(wrong.contains(why) && wrong.contains("direct=true") && wrong.contains("omit direct"), "{wrong}");
+        }
     }
 
     #[test]

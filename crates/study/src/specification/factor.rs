@@ -72,6 +72,18 @@ pub const COLLECTOR: Factor<Flag> =
         .quiet();
 /// Those that only SCMFS has.
 pub const OF_SCMFS: [AnyFactor; 3] = [THRESHOLD.any(), NULL_FILES.any(), COLLECTOR.any()];
+/// Whether calls go past the page cache.
+pub const DIRECT: Factor<Flag> =
+    Factor::new("direct", "whether ext4's files are opened with O_DIRECT; other file systems support only false")
+        .default("false")
+        .quiet();
+/// Whether ext4 keeps the order of its writes.
+pub const BARRIERS: Factor<Flag> =
+    Factor::new("barriers", "whether ext4 is mounted with barriers; other file systems support only true")
+        .default("true")
+        .quiet();
+/// Those that only ext4 has.
+pub const OF_EXT4: [AnyFactor; 2] = [DIRECT.any(), BARRIERS.any()];
 /// Whether energy is measured.
 pub const ENERGY: Factor<Flag> =
     Factor::new("energy", "read the machine's power meters, after a second of rest before each run").default("false");
@@ -96,7 +108,7 @@ pub const READ_AHEAD_BYTES: Factor<OrDefault<Bytes>> =
         });
 
 /// Those of every volume.
-const OF_VOLUME: [AnyFactor; 11] = [
+const OF_VOLUME: [AnyFactor; 13] = [
     FILE_SYSTEM.any(),
     MEDIUM.any(),
     VOLUME_ACCESS.any(),
@@ -107,6 +119,8 @@ const OF_VOLUME: [AnyFactor; 11] = [
     THRESHOLD.any(),
     NULL_FILES.any(),
     COLLECTOR.any(),
+    DIRECT.any(),
+    BARRIERS.any(),
     TLB.any(),
 ];
 /// Those of workloads whose page cache is cold, or can be.
@@ -269,6 +283,10 @@ pub fn volume(point: &Point) -> Result<Volume, Impossible> {
     volume.setup.null_files = null_files.map_err(many).map_err(blame(NULL_FILES.name()))?;
     volume.setup.collector = point.of(&COLLECTOR)?;
     volume.check().map_err(blame(FILE_SYSTEM.name()))?;
+    volume.setup.direct = point.of(&DIRECT)?;
+    volume.check().map_err(blame(DIRECT.name()))?;
+    volume.setup.no_barriers = !point.of(&BARRIERS)?;
+    volume.check().map_err(blame(BARRIERS.name()))?;
     Ok(volume)
 }
 

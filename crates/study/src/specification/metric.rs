@@ -184,7 +184,7 @@ use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, Tlb,
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 87] = [
+pub static METRICS: [Metric; 93] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -211,6 +211,13 @@ pub static METRICS: [Metric; 87] = [
     metric("moved_bytes_per_s", BytesPerSecond, More, Calls, "bytes moved per second"),
     metric("filled_bytes", Bytes, Neither, Calls, "bytes that fit the volume"),
     metric("filled_files", Count, Neither, Calls, "whole files that fit the volume"),
+    // What files take of a volume that was made for them, and what they did to it.
+    metric("used_bytes", Bytes, Less, Calls, "space that the files take"),
+    metric("stored_bytes", Bytes, Neither, Calls, "bytes in the files"),
+    metric("wasted_share", Share, Less, Calls, "part of that space without bytes of a file"),
+    metric("fragmented_files", Count, Less, Calls, "files in several pieces"),
+    metric("pcm_line_writes", Count, Less, Calls, "writes of lines of phase change memory"),
+    metric("pcm_hottest_line_writes", Count, Less, Calls, "writes of the most written line"),
     metric("prefetch_ns", Nanoseconds, Less, Calls, "time of the prefetch call"),
     metric("prefetched_pages", Count, Neither, Calls, "pages in the page cache after the prefetch call"),
     // What the process under test used.

@@ -1,7 +1,7 @@
 //! The experiments of a study: factors, their values, and comparisons.
 
 use super::place::Locator;
-use crate::specification::factor::{self, BULK_READ, FACTORS, FILE_SYSTEM, OF_SCMFS, Point, Value};
+use crate::specification::factor::{self, BULK_READ, FACTORS, FILE_SYSTEM, OF_EXT4, OF_SCMFS, Point, Value};
 use pocketstone_board::KINDS;
 use pocketstone_core::volume::{FileSystem, Volume};
 use pocketstone_core::{Error, Result};
@@ -184,7 +184,13 @@ impl Experiment {
     /// The points of the matrix on boards of `kind`, in the order of [`FACTORS`]. A point has the factors
     /// that its workload has.
     pub fn points(&self, kind: &str) -> Vec<Point> {
-        points(&self.values(kind))
+        points(&self.values(kind), exists)
+    }
+
+    /// A combination that does not exist, where none does.
+    pub(crate) fn impossible(&self, kind: &str) -> Option<Point> {
+        let none = self.points(kind).is_empty();
+        none.then(|| points(&self.values(kind), |_| true).into_iter().next()).flatten()
     }
 
     /// How many points [`Experiment::points`] has whose workload and file system are the same, by a point of each
@@ -203,7 +209,7 @@ impl Experiment {
             let others = values.iter().filter(|(f, _)| !kept(f) && has(f));
             others.fold(1u64, |n, (_, values)| n.saturating_mul(values.len() as u64))
         };
-        points(&few).into_iter().map(|point| (of_one(&point), point)).map(|(n, point)| (point, n)).collect()
+        points(&few, exists).into_iter().map(|point| (of_one(&point), point)).map(|(n, point)| (point, n)).collect()
     }
 
     /// The factors that have values on boards of `kind`, in the order of [`FACTORS`].
@@ -224,11 +230,21 @@ impl Experiment {
 }
 
 /// The factors of a volume that decide whether a combination exists, and whether it has a traced twin.
-const DECIDING: [&str; 8] =
-    ["workload", "file_system", "medium", "volume_access", "bulk_read", "threshold", "null_files", "collector"];
+const DECIDING: [&str; 10] = [
+    "workload",
+    "file_system",
+    "medium",
+    "volume_access",
+    "bulk_read",
+    "threshold",
+    "null_files",
+    "collector",
+    "direct",
+    "barriers",
+];
 
 /// Every combination that exists; the last factor varies fastest.
-fn points(values: &[(&'static AnyFactor, Vec<Value>)]) -> Vec<Point> {
+fn points(values: &[(&'static AnyFactor, Vec<Value>)], exists: fn(&Point) -> bool) -> Vec<Point> {
     let mut found = Vec::new();
     // Which value each factor has.
     let mut at = vec![0; values.len()];
@@ -260,14 +276,17 @@ fn points(values: &[(&'static AnyFactor, Vec<Value>)]) -> Vec<Point> {
     }
 }
 
-/// Whether a combination exists: only UBIFS has bulk_read, only SCMFS a threshold, null files and a collector, and
-/// workloads have rules of their own.
+/// Whether a combination exists: only UBIFS has bulk_read, only SCMFS a threshold, null files and a collector, only
+/// ext4 O_DIRECT and no barriers, and workloads have rules of their own.
 fn exists(point: &Point) -> bool {
     let is = |name: &str, value: &str| point.get(name).is_some_and(|v| v == value);
     let bulk_read = !point.of(&BULK_READ).unwrap_or(false) || is("file_system", "ubifs");
     // They are there only where they are not the default. A name that is none is refused where its plan is made.
-    let of_scmfs = OF_SCMFS.iter().any(|factor| point.contains_key(factor.name));
     let named = point.of(&FILE_SYSTEM).ok().and_then(|name| Volume::named(&name).ok());
-    let scmfs = !of_scmfs || named.is_none_or(|volume| volume.file_system == FileSystem::Scmfs);
-    bulk_read && scmfs && point.of(&WORKLOAD).is_ok_and(|name: Name| name.exists(point))
+    let only = |factors: &[AnyFactor], file_system| {
+        let said = factors.iter().any(|factor| point.contains_key(factor.name));
+        !said || named.as_ref().is_none_or(|volume| volume.file_system == file_system)
+    };
+    let own = only(&OF_SCMFS, FileSystem::Scmfs) && only(&OF_EXT4, FileSystem::Ext4);
+    bulk_read && own && point.of(&WORKLOAD).is_ok_and(|name: Name| name.exists(point))
 }
