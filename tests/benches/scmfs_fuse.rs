@@ -2,6 +2,8 @@
 //! tmpfs, and ext4 on a loop device. Medians over interleaved rounds, and ratios from one run.
 
 // Shared with the benchmarks of the library, which use more of them.
+#[path = "scmfs/appended.rs"]
+mod appended;
 #[allow(dead_code)]
 #[path = "scmfs/ground.rs"]
 mod ground;
@@ -14,7 +16,7 @@ mod preloaded;
 use ground::{Ground, left_out, volume};
 use measure::{bar, nanoseconds};
 use pocketstone_core::random::Random;
-use pocketstone_mount::{MountOptions, Mounted, mount, mount_null};
+use pocketstone_mount::{MountOptions, Mounted, Preload, mount, mount_null};
 use pocketstone_testing::bench::median;
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
@@ -44,15 +46,19 @@ fn main() {
     if preloaded::is_subject() {
         return preloaded::subject();
     }
+    if appended::is_subject() {
+        return appended::subject();
+    }
     if !Path::new("/dev/fuse").exists() {
         return left_out("the benchmarks of the mount", "there is no /dev/fuse", "modprobe fuse");
     }
     let Some(ground) = Ground::prepare(12 << 30) else { return };
-    let benches: [(&str, Bench); 6] = [
+    let benches: [(&str, Bench); 7] = [
         ("direct", direct),
         ("cached", cached),
         ("opening", opening),
         ("preloaded", preloaded::preloaded),
+        ("appended", appended::appended),
         ("postmark", postmark),
         ("fio", fio),
     ];
@@ -210,7 +216,11 @@ fn postmark(ground: &Ground) {
         return;
     }
     let fuse = on_fuse(ground, "postmark");
-    let places = places(ground, &fuse);
+    let library = pocketstone_testing::library("libscmfs_preload.so");
+    let options = MountOptions { preload: Preload::Append, ..MountOptions::default() };
+    let appending = OnFuse::new(ground, "postmark-append", 2 << 30, &options);
+    let mut places = places(ground, &fuse);
+    places.push(("preloaded", &appending.path));
     let mut seconds = vec![Vec::new(); places.len()];
     for _ in 0..ROUNDS {
         for ((name, place), seconds) in places.iter().zip(&mut seconds) {
@@ -224,7 +234,11 @@ fn postmark(ground: &Ground) {
             );
             fs::write(&instructions, text).expect("instructions");
             let start = Instant::now();
-            let said = output(Command::new("postmark").arg(&instructions));
+            let mut command = Command::new("postmark");
+            if *name == "preloaded" {
+                command.env("LD_PRELOAD", &library);
+            }
+            let said = output(command.arg(&instructions));
             seconds.push(start.elapsed().as_secs_f64());
             assert!(said.contains("Deleting files...Done") && !said.contains("Error"), "{name}: {said}");
             fs::remove_dir(&folder).expect("an empty folder");
@@ -239,6 +253,10 @@ fn postmark(ground: &Ground) {
             seconds / medians[0]
         ));
     }
+    let of = |name: &str| places.iter().position(|place| place.0 == name).map(|place| medians[place]);
+    let over = |other: &str| Some(of("preloaded")? / of(other)?);
+    bar("preloaded PostMark over tmpfs", over("tmpfs"), Some(1.3), None);
+    bar("preloaded PostMark over ext4", over("ext4"), Some(1.0), None);
 }
 
 fn fio(ground: &Ground) {

@@ -34,6 +34,8 @@ pub enum Why {
     Busy,
     /// The process may only read directly.
     ReadOnly,
+    /// The end of the file is another process's, or that of another thread, to append to.
+    Leased,
     /// The server has ended.
     Ended,
     /// A checkpoint is being made: the server keeps what it has not copied yet.
@@ -42,7 +44,7 @@ pub enum Why {
 
 impl Why {
     /// All of them.
-    pub const ALL: [Why; 10] = [
+    pub const ALL: [Why; 11] = [
         Why::Changing,
         Why::Gone,
         Why::KernelPages,
@@ -51,6 +53,7 @@ impl Why {
         Why::Growth,
         Why::Busy,
         Why::ReadOnly,
+        Why::Leased,
         Why::Ended,
         Why::Checkpoint,
     ];
@@ -73,6 +76,7 @@ impl Why {
             Why::Growth => "growth",
             Why::Busy => "too many at once",
             Why::ReadOnly => "reads only",
+            Why::Leased => "others append to it",
             Why::Ended => "server ended",
             Why::Checkpoint => "checkpoint",
         }
@@ -102,6 +106,23 @@ fn step(_: Step) {}
 #[cfg(test)]
 use tests::step;
 
+/// Where the parts of a range lie: the place, which part of the range, and how many bytes.
+struct Parts {
+    parts: [(*mut u8, usize, usize); PIECES_MAX],
+    count: usize,
+}
+
+impl Parts {
+    fn iter(&self) -> impl Iterator<Item = (*mut u8, usize, usize)> {
+        self.parts[..self.count].iter().copied()
+    }
+
+    /// Marks all of them, before they are stored to.
+    fn mark(&self, slots: &Slots, region: &Memory) {
+        self.iter().for_each(|(place, _, part)| slots.mark(region.offset(place), part as u64));
+    }
+}
+
 /// What a direct call works on.
 pub(crate) struct Direct<'a> {
     pub entry: Entry<'a>,
@@ -109,9 +130,29 @@ pub(crate) struct Direct<'a> {
     pub region: &'a Memory,
     /// Stores are flushed and fenced.
     pub flushed: bool,
+    /// The process's own slots, if it may store, and the number of the entry there.
+    pub own: Option<(&'a Slots, u32)>,
 }
 
 impl Direct<'_> {
+    /// The file's size, as the table has it or this process has made it; and whether another one may be appending.
+    #[inline]
+    fn size(&self) -> (u64, bool) {
+        let shown = self.entry.size();
+        if self.entry.leased() == 0 {
+            return (shown, false);
+        }
+        match self.own.and_then(|(slots, index)| slots.lease(index)) {
+            Some(lease) => (lease.size().max(shown), false),
+            None => (shown, true),
+        }
+    }
+
+    /// The file's end, as far as this process knows.
+    pub fn own_size(&self) -> u64 {
+        self.size().0
+    }
+
     /// An even sequence, with the entry still the file's.
     #[inline]
     fn begin(&self) -> Result<u64, Why> {
@@ -158,6 +199,19 @@ impl Direct<'_> {
         Ok(())
     }
 
+    /// The parts of a range, if there are not too many.
+    #[inline]
+    fn parts_of(&self, offset: u64, bytes: usize) -> Result<Parts, Why> {
+        let mut all = Parts { parts: [(std::ptr::null_mut(), 0, 0); PIECES_MAX], count: 0 };
+        self.parts(offset, bytes, |place, done, part| {
+            if let Some(next) = all.parts.get_mut(all.count) {
+                *next = (place, done, part);
+            }
+            all.count += 1;
+        })?;
+        if all.count <= PIECES_MAX { Ok(all) } else { Err(Why::Hole) }
+    }
+
     /// Reads at an offset. `free` has the kernel forget what it holds of the file; whether it has.
     ///
     /// # Safety
@@ -170,7 +224,9 @@ impl Direct<'_> {
                 Err(why) => return Outcome::Kernel(why),
             };
             let readable = self.entry.is_readable();
-            let bytes = bytes.min(usize::try_from(self.entry.size().saturating_sub(offset)).unwrap_or(usize::MAX));
+            let (size, others_append) = self.size();
+            let wanted = bytes;
+            let bytes = bytes.min(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX));
             step(Step::Looked);
             let copied = self.parts(offset, bytes, |place, done, part| {
                 // SAFETY: `place` lies in the region for `part` bytes, `into` is the caller's promise. Others may store
@@ -185,6 +241,7 @@ impl Direct<'_> {
             return match copied {
                 _ if !self.entry.is_served() => Outcome::Kernel(Why::Ended),
                 _ if !readable => Outcome::Kernel(Why::Refused),
+                _ if bytes < wanted && others_append => Outcome::Kernel(Why::Leased),
                 Ok(()) => Outcome::Done(bytes),
                 Err(why) => Outcome::Kernel(why),
             };
@@ -223,35 +280,27 @@ impl Direct<'_> {
                 continue;
             }
             let writable = self.entry.is_writable();
-            let inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.entry.size());
+            let inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.size().0);
             // Where to store is known for sure before the first store: words of two states would lead anywhere.
-            let (mut parts, mut count) = ([(std::ptr::null_mut(), 0, 0); PIECES_MAX], 0);
-            let whole = self.parts(offset, bytes, |place, done, part| {
-                if let Some(next) = parts.get_mut(count) {
-                    *next = (place, done, part);
-                }
-                count += 1;
-            });
+            let parts = self.parts_of(offset, bytes);
             if self.entry.sequence() != sequence {
                 continue;
             }
-            match whole {
+            let parts = match parts {
                 _ if !writable => return Outcome::Kernel(Why::Refused),
                 _ if !inside => return Outcome::Kernel(Why::Growth),
-                Ok(()) if count <= PIECES_MAX => {}
-                _ => return Outcome::Kernel(Why::Hole),
-            }
+                Ok(parts) => parts,
+                Err(why) => return Outcome::Kernel(why),
+            };
             step(Step::Looked);
             // Whoever dies in here has stored something, perhaps.
             slots.note(index);
             // The rule for whatever stores: a slot, a look whether it may, marks, and only then the first byte.
-            for (place, _, part) in &parts[..count] {
-                slots.mark(self.region.offset(*place), *part as u64);
-            }
-            for (place, done, part) in &parts[..count] {
+            parts.mark(slots, self.region);
+            for (place, done, part) in parts.iter() {
                 // SAFETY: `place` lies in the region for `part` bytes, and by the slot nobody is given these bytes for
                 // another file meanwhile; `from` is the caller's promise.
-                unsafe { mapping::store(*place, from.add(*done), *part, self.flushed, false) };
+                unsafe { mapping::store(place, from.add(done), part, self.flushed, false) };
             }
             mapping::fence(self.flushed);
             step(Step::Copied);
@@ -281,5 +330,6 @@ impl Direct<'_> {
     }
 }
 
+mod append;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,8 @@
 //! ```text
 //! table, written by the server alone              a process's own page, written by that process
 //!   entry: sequence, key, kernel, size, pieces      slots: what it is storing to now
-//!                                                   times: when it stored to which entry last
+//!          up to where the end is leased            times: when it stored to which entry last
+//!                                                   leases: of which files it has the end, and their sizes
 //! ```
 //!
 //! **The server** changes an inode under its exclusive lock. The entry's sequence is odd meanwhile
@@ -23,12 +24,20 @@
 //! it all again, for storing the same bytes twice does no harm; if the kernel came, its pages must go before the store
 //! has happened. It stays inside the file's size and space; everything else is the kernel's and the server's.
 //!
+//! **A direct append** needs the lease of the file's end, which one process has at a time, with space behind it. A word
+//! in that process's memory holds the size. The process marks the word as busy, stores behind the size, and puts the
+//! new size in, if the word is still what it was; the server takes the lease back by taking the word. It does so before
+//! anybody else is told of the file or changes it. Where a store may still run behind the size, the file goes on in
+//! another page. Only fsync(2) and whatever else changes neither size nor place leaves the lease, and takes the size
+//! over. The kernel takes the file to be as long as its space meanwhile, so that it asks.
+//!
 //! **A checkpoint** copies pages as they were at one moment. The server turns direct stores away before it
 //! ([`Table::pause`]), waits for those that have a slot, and takes their marks ([`Stores::take_marks`]), which say what
 //! they stored to.
 //!
 //! Doubt means the kernel: an [`Outcome::Kernel`] says why. Nothing here allocates or takes a lock on the way of a read
-//! or a store, so signal handlers may do either. `tests/protocol.rs` is the model of all this.
+//! or a store, so signal handlers may do either. `tests/protocol.rs` is the model of all this, `tests/append.rs` that
+//! of appends.
 
 pub mod batch;
 mod direct;
@@ -42,6 +51,6 @@ mod table;
 pub use direct::{Outcome, Why};
 pub use memory::reopen;
 pub use served::Serving;
-pub use session::{Access, File, Refusal, Session};
+pub use session::{Access, File, LEASE_BYTES_MOST, Refusal, Session};
 pub use slots::{Slots, Stores};
 pub use table::{Content, ENTRIES, PIECES_MAX, Table};

@@ -52,6 +52,16 @@ impl Memory {
         (place.addr() - self.base.addr()) as u64
     }
 
+    /// Has the kernel map bytes of the mapping to be stored to, at once: a fault for each page takes longer.
+    pub fn expect_stores(&self, place: *const u8, bytes: usize) {
+        const PAGE: u64 = 4096;
+        let at = self.offset(place);
+        let (from, to) = (at / PAGE * PAGE, (at + bytes as u64).next_multiple_of(PAGE).min(self.bytes as u64));
+        let Some(place) = self.place(from, to - from) else { return };
+        // SAFETY: the range lies in the mapping; what it holds stays. Kernels that cannot do that say so.
+        let _ = unsafe { rustix::mm::madvise(place.cast(), (to - from) as usize, Advice::LinuxPopulateWrite) };
+    }
+
     /// A word. Its offset is a multiple of 8 below the length.
     #[inline]
     pub fn word(&self, at: usize) -> &AtomicU64 {

@@ -4,12 +4,12 @@
 //! ```text
 //! question                             answer
 //!   0  u32 magic   4  u32 version        0  u32 magic   4  u32 version
-//!   8  u32 what    12  u32 access, or    8  u32 status  12  u32 bit 0: stores allowed; bit 1: stores are flushed
-//!                        descriptor, or 0
+//!   8  u32 what    12  u32 access, or    8  u32 status  12  u32 bit 0: stores allowed; bit 1: stores are flushed;
+//!                        descriptor, or 0                          bit 2: appends allowed
 //!  16  u64 the process's token          16  u64 token
 //!  24  u64 inode number, or entry       24  u64 bytes of the region
-//!  32  zeros                            32  u64 entry   40  u64 its key
-//!                                       48  zeros
+//!  32  u64 bytes to append, or 0        32  u64 entry   40  u64 its key
+//!  40  zeros                            48  zeros
 //! with the answer to "attach": files of the table, the region and, if stores are allowed, the slots
 //! ```
 //!
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// `SCML`.
 const MAGIC: u32 = 0x4C4D_4353;
 /// Of messages, table and slots alike: both sides have the same, or nothing is direct.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 const BYTES: usize = 64;
 /// The longest name of a server.
 pub const NAME_BYTES: usize = 48;
@@ -64,6 +64,17 @@ pub enum Question {
         /// The process's number of the open file.
         descriptor: RawFd,
     },
+    /// The end of such a file is to be the process's alone.
+    Lease {
+        /// The process.
+        token: u64,
+        /// The entry.
+        index: u32,
+        /// The process's number of the open file.
+        descriptor: RawFd,
+        /// What it wants to append at once, in bytes.
+        bytes: u64,
+    },
 }
 
 /// What is answered.
@@ -75,6 +86,8 @@ pub struct Answer {
     pub write: bool,
     /// Stores are flushed and fenced.
     pub flushed: bool,
+    /// Ends of files are leased.
+    pub append: bool,
     /// What the process says from now on.
     pub token: u64,
     /// Length of the region in bytes.
@@ -123,15 +136,19 @@ fn understood(message: &[u8; BYTES]) -> bool {
 impl Question {
     fn encode(self) -> [u8; BYTES] {
         let mut message = begin();
-        let (what, how, token, value) = match self {
-            Question::Attach { write } => (1, u32::from(write), 0, 0),
-            Question::File { token, ino } => (2, 0, token, ino),
-            Question::Free { token, index, descriptor } => (3, descriptor as u32, token, u64::from(index)),
+        let (what, how, token, value, bytes) = match self {
+            Question::Attach { write } => (1, u32::from(write), 0, 0, 0),
+            Question::File { token, ino } => (2, 0, token, ino, 0),
+            Question::Free { token, index, descriptor } => (3, descriptor as u32, token, u64::from(index), 0),
+            Question::Lease { token, index, descriptor, bytes } => {
+                (4, descriptor as u32, token, u64::from(index), bytes)
+            }
         };
         put32(&mut message, 8, what);
         put32(&mut message, 12, how);
         put64(&mut message, 16, token);
         put64(&mut message, 24, value);
+        put64(&mut message, 32, bytes);
         message
     }
 
@@ -147,6 +164,11 @@ impl Question {
                 let descriptor = RawFd::try_from(get32(message, 12)).ok()?;
                 Some(Question::Free { token, index: u32::try_from(value).ok()?, descriptor })
             }
+            4 => {
+                let descriptor = RawFd::try_from(get32(message, 12)).ok()?;
+                let (index, bytes) = (u32::try_from(value).ok()?, get64(message, 32));
+                Some(Question::Lease { token, index, descriptor, bytes })
+            }
             _ => None,
         }
     }
@@ -156,7 +178,7 @@ impl Answer {
     fn encode(&self) -> [u8; BYTES] {
         let mut message = begin();
         put32(&mut message, 8, self.status);
-        put32(&mut message, 12, u32::from(self.write) | u32::from(self.flushed) << 1);
+        put32(&mut message, 12, u32::from(self.write) | u32::from(self.flushed) << 1 | u32::from(self.append) << 2);
         for (at, value) in [(16, self.token), (24, self.region_bytes), (32, self.index), (40, self.key)] {
             put64(&mut message, at, value);
         }
@@ -169,6 +191,7 @@ impl Answer {
             status: get32(message, 8),
             write: flags & 1 != 0,
             flushed: flags & 2 != 0,
+            append: flags & 4 != 0,
             token: get64(message, 16),
             region_bytes: get64(message, 24),
             index: get64(message, 32),
@@ -357,6 +380,7 @@ mod tests {
             Question::Attach { write: false },
             Question::File { token: u64::MAX, ino: 7 },
             Question::Free { token: 1, index: 16_383, descriptor: 3 },
+            Question::Lease { token: 1, index: 16_383, descriptor: 3, bytes: 1 << 33 },
         ] {
             let message = question.encode();
             assert_eq!(Question::decode(&message), Some(question));
@@ -369,8 +393,16 @@ mod tests {
         let mut unknown = Question::Attach { write: true }.encode();
         unknown[8] = 9;
         assert_eq!(Question::decode(&unknown), None);
-        let answer =
-            Answer { status: 0, write: true, flushed: true, token: 3, region_bytes: 1 << 40, index: 5, key: 1 << 33 };
+        let answer = Answer {
+            status: 0,
+            write: true,
+            flushed: true,
+            append: true,
+            token: 3,
+            region_bytes: 1 << 40,
+            index: 5,
+            key: 1 << 33,
+        };
         assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         assert_eq!(Answer::decode(&[0; BYTES]), None);
     }

@@ -18,6 +18,8 @@ pub enum Access {
     Read,
     /// Read and store.
     Write,
+    /// Read, store and append.
+    Append,
 }
 
 /// Why a process cannot be direct.
@@ -67,6 +69,8 @@ const COMINGS: u64 = 3;
 /// How long it is left to the kernel then.
 const REST: Duration = Duration::from_secs(1);
 const FILES: usize = 256;
+/// Nothing larger is appended at once without the kernel, which costs little beside the copying.
+pub const LEASE_BYTES_MOST: u64 = 8 << 20;
 
 /// A process's part in a mount. It keeps no descriptor open, and a child of the process has no part in it.
 pub struct Session {
@@ -77,9 +81,11 @@ pub struct Session {
     slots: Option<Slots>,
     region: Memory,
     flushed: bool,
+    appends: bool,
     rest: Duration,
-    /// By entry, spread: since when and how often the kernel came back: ms << 8, and a count.
-    comings: [AtomicU64; FILES],
+    /// By entry, spread: whose they are, and since when and how often the kernel, or others who append, came back: ms
+    /// << 8, and a count.
+    comings: [(AtomicU64, AtomicU64); FILES],
 }
 
 fn ms() -> u64 {
@@ -106,7 +112,7 @@ impl Session {
     /// # Errors
     /// Why not.
     pub fn attach_to(name: Name, device: u64, access: Access) -> Result<Session, Refusal> {
-        let attach = Question::Attach { write: access == Access::Write };
+        let attach = Question::Attach { write: access != Access::Read };
         let (answer, [table, region, slots]) = message::ask(&name, attach).map_err(Refusal::of)?;
         let (Some(table), Some(region)) = (table, region) else { return Err(Refusal::Version) };
         let bytes = usize::try_from(answer.region_bytes).map_err(|_| Refusal::Failed(Errno::NOMEM))?;
@@ -127,8 +133,9 @@ impl Session {
             region: map(region.as_fd(), bytes, slots.is_some())?,
             slots,
             flushed: answer.flushed,
+            appends: answer.append && access == Access::Append,
             rest: REST,
-            comings: [const { AtomicU64::new(0) }; FILES],
+            comings: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; FILES],
         })
     }
 
@@ -147,6 +154,11 @@ impl Session {
         self.slots.is_some()
     }
 
+    /// Whether appends are direct, too.
+    pub fn may_append(&self) -> bool {
+        self.appends && self.may_write()
+    }
+
     /// A file that is open in this process, by its inode number; `None`: it is the kernel's alone. One question to the
     /// server.
     pub fn file(&self, ino: u64) -> Option<File> {
@@ -154,10 +166,12 @@ impl Session {
         Some(File { key: answer.key, index: u32::try_from(answer.index).ok()? })
     }
 
-    /// Has the kernel forget what it holds of a file, unless it keeps coming back. Whether it may have.
-    fn free(&self, index: u32, through: RawFd) -> bool {
-        let (comings, now) = (&self.comings[index as usize % FILES], ms());
-        let word = comings.load(Ordering::Relaxed);
+    /// Whether it is worth asking the server to keep the kernel, or others who append, off a file.
+    fn may_ask(&self, file: File) -> bool {
+        let ((whose, comings), now) = (&self.comings[file.index as usize % FILES], ms());
+        // What came back to the file that had the entry before says nothing of this one.
+        let known = whose.swap(file.key, Ordering::Relaxed) == file.key;
+        let word = if known { comings.load(Ordering::Relaxed) } else { 0 };
         let (since, count) = (word >> 8, word & 0xFF);
         let age = now.wrapping_sub(since);
         let next = if count >= COMINGS {
@@ -172,13 +186,22 @@ impl Session {
             (if count + 1 == COMINGS { now } else { since }) << 8 | (count + 1)
         };
         comings.store(next, Ordering::Relaxed);
+        true
+    }
+
+    /// Has the kernel forget what it holds of a file, unless it keeps coming back. Whether it may have.
+    fn free(&self, file: File, through: RawFd) -> bool {
+        if !self.may_ask(file) {
+            return false;
+        }
         // If the program closes it meanwhile, the number may be another file's: the server does not take that for this.
-        message::ask(&self.name, Question::Free { token: self.token, index, descriptor: through }).is_ok()
+        message::ask(&self.name, Question::Free { token: self.token, index: file.index, descriptor: through }).is_ok()
     }
 
     fn direct(&self, file: File) -> Option<Direct<'_>> {
         let entry = Entry::of(&self.table, file.index)?;
-        Some(Direct { entry, key: file.key, region: &self.region, flushed: self.flushed })
+        let own = self.slots.as_ref().map(|slots| (slots, file.index));
+        Some(Direct { entry, key: file.key, region: &self.region, flushed: self.flushed, own })
     }
 
     /// Reads at an offset, as pread(2) does. `through`: a descriptor that the file is open by.
@@ -188,18 +211,69 @@ impl Session {
     pub unsafe fn read(&self, file: File, through: RawFd, into: *mut u8, bytes: usize, offset: u64) -> Outcome {
         let Some(direct) = self.direct(file) else { return Outcome::Kernel(Why::Gone) };
         // SAFETY: the caller's promise.
-        unsafe { direct.read(into, bytes, offset, || self.free(file.index, through)) }
+        unsafe { direct.read(into, bytes, offset, || self.free(file, through)) }
     }
 
-    /// Writes at an offset, as pwrite(2) does, where the file has these bytes already. `through`: a descriptor that the
-    /// file is open by.
+    /// Writes at an offset, as pwrite(2) does, where the file has these bytes already or ends. `through`: a descriptor
+    /// that the file is open by.
     ///
     /// # Safety
     /// `from` is readable for `bytes` bytes.
     pub unsafe fn write(&self, file: File, through: RawFd, from: *const u8, bytes: usize, offset: u64) -> Outcome {
         let Some(slots) = &self.slots else { return Outcome::Kernel(Why::ReadOnly) };
         let Some(direct) = self.direct(file) else { return Outcome::Kernel(Why::Gone) };
+        if self.appends && direct.own_size() == offset {
+            // SAFETY: the caller's promise.
+            match unsafe { self.append(file, through, from, bytes, Some(offset)) } {
+                Ok(_) => return Outcome::Done(bytes),
+                // Others may have appended since: then it is an overwrite.
+                Err(Why::Growth) if direct.own_size() != offset => {}
+                Err(why) => return Outcome::Kernel(why),
+            }
+        }
         // SAFETY: the caller's promise.
-        unsafe { direct.write((slots, file.index), from, bytes, offset, || self.free(file.index, through)) }
+        unsafe { direct.write((slots, file.index), from, bytes, offset, || self.free(file, through)) }
+    }
+
+    /// Appends, as write(2) does at the end of a file, or with `O_APPEND`; the offset at which it did. `at`: only if
+    /// the file ends there. `through`: a descriptor that the file is open by.
+    ///
+    /// # Errors
+    /// Why it is the kernel's to do, all of it.
+    ///
+    /// # Safety
+    /// `from` is readable for `bytes` bytes.
+    pub unsafe fn append(
+        &self,
+        file: File,
+        through: RawFd,
+        from: *const u8,
+        bytes: usize,
+        at: Option<u64>,
+    ) -> Result<u64, Why> {
+        let Some(slots) = self.slots.as_ref().filter(|_| self.appends) else { return Err(Why::Growth) };
+        let Some(direct) = self.direct(file) else { return Err(Why::Gone) };
+        let own = (slots, file.index);
+        // SAFETY: the caller's promise.
+        match unsafe { direct.append(own, from, bytes, at) } {
+            Err(Why::Growth) => {}
+            done => return done,
+        }
+        let bytes_wanted = bytes as u64;
+        if bytes_wanted > LEASE_BYTES_MOST || at.is_some_and(|at| at != direct.own_size()) {
+            return Err(Why::Growth);
+        }
+        // One that is used up is no sign of others.
+        if slots.lease(file.index).is_none() && !self.may_ask(file) {
+            return Err(Why::Leased);
+        }
+        let (token, index) = (self.token, file.index);
+        let question = Question::Lease { token, index, descriptor: through, bytes: bytes_wanted };
+        if message::ask(&self.name, question).is_err() {
+            return Err(Why::Leased);
+        }
+        direct.expect_appends(own);
+        // SAFETY: the caller's promise.
+        unsafe { direct.append(own, from, bytes, at) }
     }
 }

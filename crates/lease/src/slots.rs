@@ -5,7 +5,12 @@
 //!           bits 0 to 15   the entry that is stored to, and 1; 0: nothing is stored
 //!           bits 16 to 63  how often the slot was taken
 //!   4096  times, a word for each entry: ns since 1970 of the last store that the server has not seen; 0: none
-//! 135168  marks, a bit for each 4 KiB of the region: stored to since the server took the marks last
+//! 135168  leases of files' ends, a word for each entry, which the server changes, too:
+//!           bit 0           the lease is valid
+//!           bit 1           an append is under way: nothing else is
+//!           bits 2 to 15    which lease it is
+//!           bits 16 to 63   the file's size
+//! 266240  marks, a bit for each 4 KiB of the region: stored to since the server took the marks last
 //! ```
 
 use crate::memory::{self, Memory};
@@ -21,7 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SLOTS: usize = 64;
 const SLOT_BYTES: usize = 64;
 const TIMES: usize = SLOTS * SLOT_BYTES;
-const MARKS: usize = TIMES + ENTRIES * 8;
+const LEASES: usize = TIMES + ENTRIES * 8;
+const MARKS: usize = LEASES + ENTRIES * 8;
 const ENTRY: u64 = 0xFFFF;
 
 /// Bytes of all that for a region of so many bytes.
@@ -124,15 +130,95 @@ impl Slots {
         self.memory.word(TIMES + index as usize * 8).store(0, Ordering::Relaxed);
     }
 
+    #[inline]
+    fn lease_word(&self, index: u32) -> &std::sync::atomic::AtomicU64 {
+        self.memory.word(LEASES + index as usize * 8)
+    }
+
+    /// The lease that this process has of a file's end.
+    #[inline]
+    pub(crate) fn lease(&self, index: u32) -> Option<Lease> {
+        Some(Lease(self.lease_word(index).load(Ordering::SeqCst))).filter(|lease| lease.is_valid())
+    }
+
+    /// Puts one word of a lease in the place of another, unless the server has taken it.
+    #[inline]
+    pub(crate) fn turn(&self, index: u32, from: Lease, to: Lease) -> bool {
+        self.lease_word(index).compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Leases the end of a file of this size to the process. `number`: another one than last time.
+    pub fn give_lease(&self, index: u32, size: u64, number: u64) {
+        let word = size << SIZE_SHIFT | (number & NUMBER_MASK) << NUMBER_SHIFT | VALID;
+        self.lease_word(index).store(word, Ordering::SeqCst);
+    }
+
+    /// Ends the lease. The size with all that was appended, and whether more is being stored behind it; `None`: there
+    /// was none.
+    pub fn take_lease(&self, index: u32) -> Option<(u64, bool)> {
+        let lease = Lease(self.lease_word(index).swap(0, Ordering::SeqCst));
+        lease.is_valid().then(|| (lease.size(), lease.is_busy()))
+    }
+
+    /// The size with all that was appended; the lease stays.
+    pub fn leased_size(&self, index: u32) -> Option<u64> {
+        self.lease(index).map(Lease::size)
+    }
+
     /// The entries that are being stored to.
     pub fn stores_to(&self) -> impl Iterator<Item = u32> {
         let entry = |slot| (self.word(slot).load(Ordering::SeqCst) & ENTRY).checked_sub(1);
         (0..SLOTS).filter_map(entry).map(|index| index as u32)
     }
 
+    /// Whether the process has ended.
+    pub fn has_ended(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
     /// The process has ended: it stores nothing any more.
     pub fn end(&self) {
         self.gone.store(true, Ordering::Release);
+    }
+}
+
+const VALID: u64 = 1;
+const BUSY: u64 = 2;
+const NUMBER_SHIFT: u32 = 2;
+const NUMBER_MASK: u64 = (1 << 14) - 1;
+const SIZE_SHIFT: u32 = 16;
+/// No file that is leased is longer.
+pub(crate) const SIZE_MOST: u64 = (1 << 48) - 1;
+
+/// The word of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lease(u64);
+
+impl Lease {
+    fn is_valid(self) -> bool {
+        self.0 & VALID != 0
+    }
+
+    #[inline]
+    pub fn is_busy(self) -> bool {
+        self.0 & BUSY != 0
+    }
+
+    #[inline]
+    pub fn size(self) -> u64 {
+        self.0 >> SIZE_SHIFT
+    }
+
+    /// With an append under way.
+    #[inline]
+    pub fn busy(self) -> Lease {
+        Lease(self.0 | BUSY)
+    }
+
+    /// With so many bytes more, and none under way.
+    #[inline]
+    pub fn grown(self, bytes: u64) -> Lease {
+        Lease((self.0 & !BUSY) + (bytes << SIZE_SHIFT))
     }
 }
 

@@ -6,11 +6,12 @@
 //! 4096  entries, each 512 bytes:
 //!   0  u64 sequence; odd while the inode is being changed
 //!   8  u64 key: inode number, and its generation << 32; 0: nobody's
-//!  16  u64 what the kernel may hold: bit 0 pages; above it a count of its coming
+//!  16  u64 what the kernel may hold: bit 0 pages; above it a count of its coming, and of sizes that it was told
 //!  24  u64 size, bytes
 //!  32  u64 bit 0: may be read directly; bit 1: may be stored to directly
 //!  40  u64 pieces
 //!  48  pieces, each: u64 offset in the file, u64 offset in the region, u64 bytes; in the order of the file
+//! 504  u64 up to where the end of the file is leased to a process, which may have appended; 0: to none
 //! ```
 
 use crate::memory::{self, Memory};
@@ -37,6 +38,8 @@ const FLAGS: usize = 32;
 const COUNT: usize = 40;
 const PIECES: usize = 48;
 const PIECE_BYTES: usize = 24;
+const LEASED: usize = 504;
+const _: () = assert!(PIECES + PIECES_MAX * PIECE_BYTES <= LEASED && LEASED + 8 == ENTRY_BYTES);
 
 const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
@@ -53,6 +56,8 @@ pub struct Content<'a> {
     pub writable: bool,
     /// Where the file's bytes lie, in the order of the file: offset in the file, offset in the region, bytes.
     pub pieces: &'a [(u64, u64, u64)],
+    /// Up to where the end of the file is leased; 0: not at all.
+    pub leased: u64,
 }
 
 /// The table, as the server has it.
@@ -110,6 +115,7 @@ impl Table {
         entry.begin();
         entry.word(KEY).store(key, Ordering::Relaxed);
         entry.word(FLAGS).store(0, Ordering::Relaxed);
+        entry.word(LEASED).store(0, Ordering::Relaxed);
         entry.end();
         // Whoever is about to have the kernel forget another inode has not that of this one.
         self.kernel_came(index);
@@ -143,6 +149,7 @@ impl Table {
         let count = content.pieces.len().min(PIECES_MAX);
         let flag = |is: bool, flag: u64| if is { flag } else { 0 };
         entry.word(SIZE).store(content.size, Ordering::Relaxed);
+        entry.word(LEASED).store(content.leased, Ordering::Relaxed);
         let flags = flag(content.readable, READABLE) | flag(content.writable, WRITABLE);
         entry.word(FLAGS).store(flags, Ordering::Relaxed);
         entry.word(COUNT).store(count as u64, Ordering::Relaxed);
@@ -159,6 +166,12 @@ impl Table {
     pub fn kernel_came(&self, index: u32) {
         let came = |word: u64| Some((((word >> 1) + 1) << 1) | PAGES);
         let _ = self.entry(index).word(KERNEL).fetch_update(Ordering::SeqCst, Ordering::SeqCst, came);
+    }
+
+    /// The kernel is told a size: said before that is looked at. Who is about to lease the end does not get it.
+    pub fn kernel_told(&self, index: u32) {
+        let told = |word: u64| Some(word.wrapping_add(2));
+        let _ = self.entry(index).word(KERNEL).fetch_update(Ordering::SeqCst, Ordering::SeqCst, told);
     }
 
     /// What the kernel may hold, for [`Table::kernel_went`].
@@ -248,6 +261,12 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn size(&self) -> u64 {
         self.word(SIZE).load(Ordering::Relaxed)
+    }
+
+    /// Up to where the end of the file is leased to a process; 0: to none.
+    #[inline]
+    pub fn leased(&self) -> u64 {
+        self.word(LEASED).load(Ordering::Relaxed)
     }
 
     /// Where an offset lies in the region, and how many bytes follow it there; `None`: not here.

@@ -3,6 +3,7 @@
 
 mod files;
 mod freeing;
+mod lease;
 mod server;
 mod unmounted;
 
@@ -11,6 +12,7 @@ use crate::mountable::{self, Mountable, Open};
 use crate::options::{MountOptions, Preload};
 use crate::wire::Connection;
 use files::{Files, TheirStores};
+use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Name};
 use pocketstone_vfs::{Ino, TimeNs};
 use rustix::event::EventfdFlags;
@@ -33,6 +35,8 @@ struct Shared<V: Mountable> {
     kept: Mutex<HashMap<Ino, Open<V>>>,
     /// Processes may store.
     stores: bool,
+    /// Ends of files are leased to them.
+    appends: bool,
 }
 
 /// The door for such processes, open until it is dropped. A thread of its own answers them, because it waits for the
@@ -75,16 +79,17 @@ impl<V: Mountable> Direct<V> {
         }
         let writable = volume.shared()?.writable && !options.read_only;
         let files = Arc::new(Files::new().ok()?);
-        let stores = options.preload == Preload::Write
+        let stores = options.preload.stores()
             && writable
             && stores_directly()
             && volume.let_others_store(Arc::new(TheirStores(files.clone()))).is_ok();
+        let appends = stores && options.preload == Preload::Append;
         let name = Name::new(&format!("scmfs-{}-{:016x}", std::process::id(), random()))?;
         let listener = message::listen(&name).ok()?;
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).ok()?;
         let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 0).ok()?;
         let (volume, known, connection) = (volume.clone(), known.clone(), connection.clone());
-        let shared = Arc::new(Shared { volume, known, connection, files, kept: Mutex::default(), stores });
+        let shared = Arc::new(Shared { volume, known, connection, files, kept: Mutex::default(), stores, appends });
         let mut server = Server::new(shared.clone()).ok()?;
         let serve = move || server.serve(&listener, &stopped);
         let thread = std::thread::Builder::new().name("direct".into()).spawn(serve).ok()?;
@@ -112,17 +117,63 @@ impl<V: Mountable> Direct<V> {
     /// other threads must serve that. There is one such fsync(2) at a time.
     pub fn free(&self, ino: Ino, thread: u32) -> bool {
         let files = &self.shared.files;
-        let Some(index) = files.take_wanted(ino, thread) else { return false };
+        let Some((index, wanted)) = files.take_wanted(ino, thread) else { return false };
         let Some(connection) = self.shared.connection.get() else { return true };
+        let limit = wanted.lease.as_ref().map(|(_, bytes)| self.shared.room(ino, *bytes));
+        let (limit, lease) = match (limit, wanted.lease) {
+            (Some(Some(limit)), Some((slots, _))) => (limit, Some(slots)),
+            // No space, or nothing to append to: the kernel finds out.
+            (Some(None), _) => return true,
+            _ => (0, None),
+        };
         for _ in 0..ATTEMPTS {
             let noted = files.table.kernel(index);
             // That the kernel has forgotten the inode is fine.
             let forgot = matches!(connection.forget_contents(ino.into()), Ok(()) | Err(Errno::NOENT));
-            if !forgot || files.table.kernel_went(index, noted) {
+            let Some(slots) = lease.as_ref().filter(|_| forgot) else {
+                if !forgot || files.table.kernel_went(index, noted) {
+                    break;
+                }
+                continue;
+            };
+            // From here on the kernel takes the file to be that long, and asks for what it might miss. The page of
+            // that byte counts as not read.
+            if connection.store(ino.into(), limit - 1, &[0]).is_err() || !self.shared.lease(ino, index, limit, slots) {
                 break;
             }
+            if files.table.kernel_went(index, noted) {
+                break;
+            }
+            // It came, or was told a size: what was appended meanwhile is the file's.
+            self.shared.take_back(ino);
         }
         true
+    }
+
+    /// The kernel is told a file's size: said before that is looked at, or again if this is true.
+    pub fn kernel_told(&self, ino: Ino) -> bool {
+        self.shared.appends && self.shared.files.kernel_told(ino)
+    }
+
+    /// Whether ends of files are leased.
+    pub fn appends(&self) -> bool {
+        self.shared.appends
+    }
+
+    /// The kernel wrote at the end of a file, which it took to be elsewhere: it forgets the whole pages that it holds
+    /// there, and what it holds of the place where the bytes are now. The page in which such a write ends may be kept
+    /// locked until it is answered.
+    pub fn misplaced(&self, ino: Ino, thought: u64, actual: u64, bytes: u64) {
+        const PAGE: u64 = 4096;
+        let Some(connection) = self.shared.connection.get() else { return };
+        let pages = |from: u64| from / PAGE * PAGE..(from + bytes).next_multiple_of(PAGE);
+        let (written, there) = (pages(thought), pages(actual));
+        let whole = thought.next_multiple_of(PAGE)..(thought + bytes) / PAGE * PAGE;
+        let before = there.start..there.end.min(written.start);
+        let behind = there.start.max(written.end)..there.end;
+        for range in [whole, before, behind].into_iter().filter(|range| range.start < range.end) {
+            let _ = connection.forget_range(ino.into(), range.start as i64, (range.end - range.start) as i64);
+        }
     }
 
     /// The kernel does not know an inode any more.
@@ -151,6 +202,7 @@ impl<V: Mountable> Drop for Direct<V> {
             let _ = thread.join();
         }
         self.shared.note_all_times();
+        self.shared.take_all_back(None);
         self.shared.kept().clear();
     }
 }
@@ -162,6 +214,38 @@ impl<V: Mountable> Shared<V> {
 
     fn open(&self, ino: Ino) -> pocketstone_vfs::Result<Open<V>> {
         self.known.file(ino, || mountable::take(&self.volume, ino))
+    }
+
+    /// Space behind the end of a file. Where it ends.
+    fn room(&self, ino: Ino, bytes: u64) -> Option<u64> {
+        let open = self.open(ino).ok()?;
+        let size = self.volume.attributes_of(&open).ok()?.size;
+        self.volume.room_to_append(&open, lease::room(size, bytes)).ok()
+    }
+
+    /// Leases the end of a file to a process. Whether it did.
+    fn lease(&self, ino: Ino, index: u32, limit: u64, slots: &Arc<Slots>) -> bool {
+        let (Ok(open), Some(lease)) = (self.open(ino), self.files.lease(ino)) else { return false };
+        let give = |size| lease.give(slots, index, size, limit);
+        let given = self.volume.lease_end(&open, limit, &give).unwrap_or(false);
+        if given && slots.has_ended() {
+            // Nobody else would take it back.
+            self.take_back(ino);
+        }
+        given
+    }
+
+    /// What was appended without the kernel is the file's.
+    fn take_back(&self, ino: Ino) {
+        // Looking at a file does that.
+        if let Ok(open) = self.open(ino) {
+            let _ = self.volume.attributes_of(&open);
+        }
+    }
+
+    /// The same of all files whose ends are leased, to this process or to any.
+    fn take_all_back(&self, from: Option<&Arc<Slots>>) {
+        self.files.leased(from).into_iter().for_each(|ino| self.take_back(ino));
     }
 
     fn note_times(&self, ino: Ino) -> bool {

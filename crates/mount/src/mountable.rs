@@ -211,6 +211,26 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
         Err(Error::NotSupported)
     }
 
+    /// Finds space for so many bytes behind the end of an open file. Where that space ends, in bytes of the file.
+    ///
+    /// # Errors
+    /// As [`Operations::append`].
+    fn room_to_append(&self, _open: &Self::Handle, _bytes: u64) -> Result<u64> {
+        Err(Error::NotSupported)
+    }
+
+    /// Lets somebody who watches an open file lease its end up to a limit, by `give`, which is told the size. Whether
+    /// it was.
+    ///
+    /// # Errors
+    /// As [`Operations::append`].
+    fn lease_end(&self, _open: &Self::Handle, _limit: u64, _give: &dyn Fn(u64)) -> Result<bool> {
+        Err(Error::NotSupported)
+    }
+
+    /// Stores the sizes of files that have grown by such leases.
+    fn store_sizes(&self) {}
+
     /// Somebody else changed the content of an open file at that time, in ns since 1970.
     ///
     /// # Errors
@@ -244,9 +264,10 @@ pub(crate) fn write_all<V: Operations>(volume: &V, open: &V::Handle, from: &[u8]
     whole(volume.write_at(open, from, offset)?, from)
 }
 
-/// Writes all of `from` at a file's end, in one operation: nobody else's bytes come between.
-pub(crate) fn append_all<V: Operations>(volume: &V, open: &V::Handle, from: &[u8]) -> Result<()> {
-    whole(volume.append(open, from)?.0, from)
+/// Writes all of `from` at a file's end, in one operation: nobody else's bytes come between. Where the file ends then.
+pub(crate) fn append_all<V: Operations>(volume: &V, open: &V::Handle, from: &[u8]) -> Result<u64> {
+    let (written, end) = volume.append(open, from)?;
+    whole(written, from).map(|()| end)
 }
 
 /// Fewer bytes than all are written only if space ran out ([`Operations::write_at`]).

@@ -98,7 +98,14 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn waits(&self, _: &Request, operation: &Operation<'_>) -> bool {
+        let at_end = |given: &Write<'_>| given.flags & O_APPEND != 0 && given.how & write::CACHE == 0;
+        let appends = self.direct.as_ref().is_some_and(Direct::appends);
         self.forgets_pages(operation)
+            || match operation {
+                Operation::Write(given) => appends && at_end(given),
+                Operation::Fsync { .. } => appends,
+                _ => false,
+            }
     }
 
     fn wants(&self) -> u64 {
@@ -293,7 +300,13 @@ impl<V: Mountable> Filesystem for Served<V> {
         let written = dropped.and_then(|()| match given.flags & O_APPEND {
             _ if cached => self.write_back(&file, given.data, given.offset),
             0 => write_all(&*self.volume, &file, given.data, given.offset),
-            _ => append_all(&*self.volume, &file, given.data),
+            _ => append_all(&*self.volume, &file, given.data).map(|end| {
+                let bytes = given.data.len() as u64;
+                let (at, direct) = (end.saturating_sub(bytes), self.direct.as_ref().filter(|direct| direct.appends()));
+                if let Some(direct) = direct.filter(|_| at != given.offset) {
+                    direct.misplaced(ino(to.node), given.offset, at, bytes);
+                }
+            }),
         });
         let sync = given.flags & O_DSYNC != 0 && !cached;
         self.answer(written.and_then(|()| if sync { self.volume.sync(&file) } else { Ok(()) }))

@@ -18,6 +18,15 @@ pub enum Preload {
     Read,
     /// Read and overwrite: they are trusted as much as the server.
     Write,
+    /// Append, too: one process at a time has the end of a file.
+    Append,
+}
+
+impl Preload {
+    /// Whether processes may store.
+    pub fn stores(self) -> bool {
+        matches!(self, Preload::Write | Preload::Append)
+    }
 }
 
 /// How to mount a volume.

@@ -108,6 +108,18 @@ impl Mountable for Volume {
         open.watch(watch)
     }
 
+    fn room_to_append(&self, open: &File, bytes: u64) -> Result<u64> {
+        open.room_to_append(bytes)
+    }
+
+    fn lease_end(&self, open: &File, limit: u64, give: &dyn Fn(u64)) -> Result<bool> {
+        open.lease_end(limit, give)
+    }
+
+    fn store_sizes(&self) {
+        Volume::store_sizes(self);
+    }
+
     fn note_written(&self, open: &File, at_ns: TimeNs) -> Result<()> {
         open.note_written(at_ns)
     }

@@ -72,6 +72,14 @@ impl<V: Mountable> Served<V> {
         if self.by_number.get().is_some() && !self.unsealed.contains(self.volume.ino(file)) {
             self.volume.may_write(file, false)?;
         }
+        let data = match &self.direct {
+            // Nobody makes a file longer by a mapping, whatever end the kernel takes it to have.
+            Some(direct) if direct.appends() => {
+                let inside = self.volume.attributes_of(file)?.size.saturating_sub(offset);
+                &data[..data.len().min(usize::try_from(inside).unwrap_or(usize::MAX))]
+            }
+            _ => data,
+        };
         self.volume.write_back(file, data, offset)
     }
 
@@ -125,6 +133,8 @@ impl<V: Mountable> Served<V> {
 
     /// Attributes for the kernel. Those of a file whose times change without its knowledge are not to be kept.
     pub fn told(&self, attr: Attr) -> Attributes {
+        let ahead = self.direct.as_ref().is_some_and(|direct| direct.kernel_told(attr.ino));
+        let attr = if ahead { self.volume.attributes(attr.ino).unwrap_or(attr) } else { attr };
         let size = self.kept_size(attr.ino).unwrap_or(attr.size);
         let attr = Attr { size, ..attr };
         let Some(direct) = self.direct.as_ref().filter(|direct| direct.is_stored_to(attr.ino)) else {

@@ -16,6 +16,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+#[path = "direct/append.rs"]
+mod append;
 #[path = "direct/hostile.rs"]
 mod hostile;
 #[path = "direct/pair.rs"]
@@ -238,18 +240,21 @@ fn what_is_more_than_storing_is_left_to_the_kernel() {
 #[test]
 fn a_mount_allows_what_it_was_told_to() {
     let ground = or_skip!(storing());
-    for preload in [Preload::Off, Preload::Read, Preload::Write] {
+    for preload in [Preload::Off, Preload::Read, Preload::Write, Preload::Append] {
         let cases = [(false, false, false), (true, false, false), (false, true, false), (false, false, true)];
         for (read_only, writeback, direct_io) in cases {
             let given = MountOptions { read_only, writeback, direct_io, ..options(preload) };
             let (mounted, volume) = ground.mount(&given);
             let directory = File::open(ground.directory()).unwrap();
-            let attached = Session::attach(directory.as_fd(), Access::Write).map(|session| session.may_write());
+            let session = Session::attach(directory.as_fd(), Access::Append);
+            let appends = session.as_ref().is_ok_and(Session::may_append);
+            assert_eq!(appends, preload == Preload::Append && !(read_only || writeback || direct_io));
+            let attached = session.map(|session| session.may_write());
             let expected = match preload {
                 _ if writeback || direct_io => Err(Refusal::Unknown),
                 Preload::Off => Err(Refusal::Unknown),
                 Preload::Read => Ok(false),
-                Preload::Write => Ok(!read_only),
+                Preload::Write | Preload::Append => Ok(!read_only),
             };
             assert_eq!(attached, expected, "{preload:?}, read-only: {read_only}, writeback: {writeback}");
             drop(directory);

@@ -5,7 +5,7 @@ use crate::ways::Reason;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use pocketstone_lease::{Access, Refusal, Session};
 use std::os::fd::BorrowedFd;
@@ -18,8 +18,9 @@ const FREE: u32 = 0;
 const ATTACHED: u32 = 1;
 const REFUSED: u32 = 2;
 
-/// The environment does not rule stores out.
-static WRITE: AtomicBool = AtomicBool::new(false);
+/// What the environment does not rule out: as of [`ACCESS`].
+static WANTED: AtomicU32 = AtomicU32::new(0);
+const ACCESS: [Access; 3] = [Access::Read, Access::Write, Access::Append];
 /// The process that this memory belongs to: not a child of vfork(2), which has it for a moment, and whose death would
 /// be taken for the end of all that was attached.
 static OWNER: AtomicI32 = AtomicI32::new(0);
@@ -27,10 +28,10 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 /// How long a file that the kernel keeps coming back to is left to it, in ms; `u32::MAX`: as the mount has it.
 static REST_MS: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// From now on this process attaches, to store or only to read.
-pub fn begin(write: bool, rest_ms: Option<u32>) {
+/// From now on this process attaches, to do as much as that.
+pub fn begin(wanted: Access, rest_ms: Option<u32>) {
     REST_MS.store(rest_ms.unwrap_or(u32::MAX), Ordering::Relaxed);
-    WRITE.store(write, Ordering::Relaxed);
+    WANTED.store(wanted as u32, Ordering::Relaxed);
     OWNER.store(raw::pid(), Ordering::Relaxed);
 }
 
@@ -160,7 +161,7 @@ fn attach(fd: c_int, device: u64) -> Result<Session, Refusal> {
     // file, which the device number tells.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     // Who may not store is let in to read.
-    let wanted = if WRITE.load(Ordering::Relaxed) { Access::Write } else { Access::Read };
+    let wanted = ACCESS[(WANTED.load(Ordering::Relaxed) as usize).min(ACCESS.len() - 1)];
     let session = Session::attach(fd, wanted)?;
     if session.device() != device {
         return Err(Refusal::Unknown);

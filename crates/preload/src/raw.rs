@@ -71,6 +71,14 @@ pub fn advance(fd: c_int, by: i64) -> Result<i64, Errno> {
     checked(result).map(|at| at as i64)
 }
 
+/// Sets the offset of an open file.
+#[inline]
+pub fn seek(fd: c_int, to: i64) -> Result<(), Errno> {
+    // SAFETY: lseek has to do with no memory.
+    let result = unsafe { call(libc::SYS_lseek, [fd as usize, to as usize, libc::SEEK_SET as usize, 0, 0, 0]) };
+    checked(result).map(drop)
+}
+
 /// The flags of an open file.
 #[inline]
 pub fn flags(fd: c_int) -> Result<c_int, Errno> {

@@ -69,6 +69,8 @@ struct Ready {
     descriptor: &'static Descriptor,
     session: &'static Session,
     known: Known,
+    /// By `O_APPEND`: at the end of the file, wherever that is.
+    at_end: bool,
 }
 
 /// A look at a number that has had some calls.
@@ -134,7 +136,7 @@ fn ready(call: &Call) -> Result<Ready, Reason> {
         }
     }
     // No table of descriptors can be trusted: a close that this library does not see is enough.
-    let ready = Ready { mounts: &state.mounts, descriptor, session, known };
+    let mut ready = Ready { mounts: &state.mounts, descriptor, session, known, at_end: false };
     if !ready.is_same(call.fd) {
         descriptor.forget();
         return Err(Reason::Changed);
@@ -145,8 +147,11 @@ fn ready(call: &Call) -> Result<Ready, Reason> {
         _ if flags & libc::O_PATH != 0 => Some(Reason::Access),
         (Direction::Read, libc::O_WRONLY) | (Direction::Write, libc::O_RDONLY) => Some(Reason::Access),
         (Direction::Read, _) => None,
-        (Direction::Write, _) if flags & libc::O_APPEND != 0 => Some(Reason::Append),
         (Direction::Write, _) if flags & (libc::O_DSYNC | libc::O_SYNC) != 0 => Some(Reason::Sync),
+        (Direction::Write, _) if flags & libc::O_APPEND != 0 => {
+            ready.at_end = call.at.is_none() && session.may_append();
+            if ready.at_end { None } else { Some(Reason::Append) }
+        }
         (Direction::Write, _) => None,
     };
     match refused {
@@ -180,6 +185,25 @@ impl Ready {
                 Direction::Write => self.session.write(file, call.fd, place, call.bytes, at),
             }
         };
+        self.note(call, outcome);
+        outcome
+    }
+
+    /// The call at the end of the file; where that was.
+    ///
+    /// # Safety
+    /// As of the call.
+    #[inline]
+    unsafe fn append(&self, call: &Call) -> Result<u64, Why> {
+        let place = call.place.cast::<u8>();
+        // SAFETY: the caller's promise.
+        let appended = unsafe { self.session.append(self.known.file, call.fd, place, call.bytes, None) };
+        self.note(call, appended.map_or_else(Outcome::Kernel, |_| Outcome::Done(call.bytes)));
+        appended
+    }
+
+    /// Remembers how a call went.
+    fn note(&self, call: &Call, outcome: Outcome) {
         match outcome {
             Outcome::Done(_) => self.descriptor.went(),
             Outcome::Kernel(Why::Gone) => self.descriptor.forget(),
@@ -190,7 +214,6 @@ impl Ready {
             Outcome::Kernel(_) if call.direction == Direction::Read => self.descriptor.went_not(REST_READS),
             Outcome::Kernel(_) => self.descriptor.went_not(REST_WRITES),
         }
-        outcome
     }
 }
 
@@ -213,6 +236,20 @@ pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
         Err(reason) => return Progress::Untouched(Way::Kernel(reason)),
     };
     cancel();
+    if ready.at_end {
+        // SAFETY: the caller's promise.
+        return match unsafe { ready.append(call) } {
+            Ok(at) => {
+                // As write(2) leaves it. If another file has the number by now, its offset must not be moved.
+                if raw::is_single() || ready.is_same(call.fd) {
+                    let _ = raw::seek(call.fd, at as i64 + call.bytes as i64);
+                }
+                count(call.direction, Way::Direct, call.bytes);
+                Progress::Returns(call.bytes as isize)
+            }
+            Err(why) => Progress::Untouched(Way::Mount(why)),
+        };
+    }
     if let Some(at) = call.at {
         // SAFETY: the caller's promise.
         return match unsafe { ready.run(call, at) } {

@@ -42,6 +42,16 @@ impl Parts {
         state.next_version(&self.store.layout, ino)
     }
 
+    /// Stores the sizes of files that have grown outside.
+    pub fn store_sizes(&self) {
+        self.space.held.each_grown(|ino| {
+            // One that is gone has no size.
+            if let Ok(node) = self.node(ino) {
+                node.store_times(&self.store);
+            }
+        });
+    }
+
     /// Makes all completed operations durable, as far as the medium supports it.
     pub fn sync(&self) -> Result<()> {
         for node in self.inodes.all() {

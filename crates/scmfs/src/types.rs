@@ -168,10 +168,28 @@ pub struct Shown<'a> {
     pub pieces: &'a [(u64, u64, u64)],
 }
 
+/// What a process that a file's end is leased to has appended.
+pub struct Appended {
+    /// The file's size with it.
+    pub size: u64,
+    /// The process may be storing beyond that, as long as one of these runs.
+    pub running: Option<Running>,
+}
+
 /// Watches an inode, to show it to processes that reach its content without the volume.
 pub trait Watch: Send + Sync {
     /// The inode is about to be changed, by one thread, until [`Watch::end`].
     fn begin(&self);
+
+    /// Whether the file's end is leased to a process that appends without the volume.
+    fn is_leased(&self) -> bool {
+        false
+    }
+
+    /// What it has appended, after [`Watch::begin`]; `None`: it is leased to none. `take`: the lease ends with that.
+    fn appended(&self, _take: bool) -> Option<Appended> {
+        None
+    }
 
     /// It has been changed, or not.
     fn end(&self, now: &Shown<'_>);
@@ -194,4 +212,10 @@ pub trait OutsideStores: Send + Sync {
     /// Calls `note` for what was stored to since this was asked last: offset in the region, bytes. What is stored to
     /// by who stores now is told the next time, too.
     fn stored(&self, note: &mut dyn FnMut(u64, u64));
+
+    /// Files whose ends are leased, and those that have grown by a lease since this was asked last: their sizes are
+    /// not stored.
+    fn take_grown(&self) -> Vec<Ino> {
+        Vec::new()
+    }
 }

@@ -10,6 +10,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+#[path = "outside/append.rs"]
+mod append;
+
 const BYTES: u64 = 1 << 20;
 
 /// A volume, and the file that its bytes can be looked up in.

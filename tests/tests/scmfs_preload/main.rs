@@ -2,6 +2,7 @@
 //!
 //! Needs FUSE, root and the programs; what cannot be had is left out, and named.
 
+mod append;
 mod endings;
 mod pair;
 mod programs;

@@ -1,7 +1,8 @@
 """One of two processes on one file: does what it is told on standard input, and says what came of it."""
-import mmap, os, sys
+import mmap, os, sys, tempfile
 
 fd = os.open(sys.argv[1], os.O_RDWR)
+end = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
 for line in sys.stdin:
     what, at, n, byte = line.split()
     at, n, byte = int(at), int(n), int(byte)
@@ -28,6 +29,18 @@ for line in sys.stdin:
         answer = b""
     elif what == "size":
         answer = b"%d" % os.fstat(fd).st_size
+    elif what == "append":
+        answer = b"%d" % os.write(end, bytes([byte]) * n)
+    elif what == "sync":
+        os.fsync(fd)
+        answer = b""
+    elif what == "send":
+        # Without asking for the size.
+        with tempfile.TemporaryFile() as to:
+            while (sent := os.sendfile(to.fileno(), fd, at, n)) > 0:
+                at, n = at + sent, n - sent
+            to.seek(0)
+            answer = to.read()
     elif what == "rename":
         os.rename(sys.argv[1], sys.argv[1] + ".moved")
         os.rename(sys.argv[1] + ".moved", sys.argv[1])

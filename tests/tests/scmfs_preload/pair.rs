@@ -42,9 +42,19 @@ impl Puppet {
 
 #[test]
 fn two_processes_see_what_each_other_does() {
+    run("write");
+}
+
+#[test]
+fn two_processes_see_what_each_other_appends() {
+    run("append");
+}
+
+fn run(preload: &str) {
     let python = or_skip!(program("python3", "python3"));
     let place = or_skip!(storing());
-    let volume = place.volume(&["-o", "preload=write"]);
+    let volume = place.volume(&["-o", &format!("preload={preload}")]);
+    let kinds = if preload == "append" { 50 } else { 30 };
     let (file, script) = (volume.path().join("file"), place.path("pair.py"));
     fs::write(&script, include_str!("pair.py")).expect("a new file");
     let mut model = vec![1_u8; 200_000];
@@ -63,7 +73,29 @@ fn two_processes_see_what_each_other_does() {
             let bytes = (1 + random.below(9000) as usize).min(model.len() - at);
             let byte = steps as u8;
             let puppet = &mut both[who];
-            match random.below(30) {
+            let size = model.len();
+            match random.below(kinds) {
+                30..42 if size < 400_000 => {
+                    let word = if random.below(3) == 0 { "write" } else { "append" };
+                    assert_eq!(puppet.tell(word, size, bytes, byte), bytes.to_string().into_bytes());
+                    model.resize(size + bytes, byte);
+                }
+                30..42 => {
+                    puppet.tell("truncate", 0, at + 1, 0);
+                    model.truncate(at + 1);
+                }
+                42..45 => {
+                    let from = size - (size - at).min(20_000);
+                    let got = puppet.tell("pread", from, 60_000, 0);
+                    assert!(got == model[from..(from + 60_000).min(size)], "step {steps}: up to the end by {who}");
+                }
+                45 | 46 => {
+                    let from = size - (size - at).min(20_000);
+                    let got = puppet.tell("send", from, 60_000, 0);
+                    assert!(got == model[from..(from + 60_000).min(size)], "step {steps}: sent by {who}");
+                }
+                47 => drop(puppet.tell("sync", 0, 0, 0)),
+                48 => drop(puppet.tell("size", 0, 0, 0)),
                 kind @ 0..14 => {
                     let got = puppet.tell(if kind < 10 { "pread" } else { "read" }, at, bytes, 0);
                     assert!(got == model[at..at + bytes], "step {steps}: {bytes} bytes at {at} by {who}");

@@ -29,8 +29,17 @@ const SCRIPTS: [(&str, &str, &str); 14] = [
 
 #[test]
 fn programs_do_the_same_without_the_kernel() {
+    the_same("write");
+}
+
+#[test]
+fn programs_that_append_do_the_same_without_the_kernel() {
+    the_same("append");
+}
+
+fn the_same(preload: &str) {
     let place = or_skip!(storing());
-    let volume = place.volume(&["-o", "preload=write"]);
+    let volume = place.volume(&["-o", &format!("preload={preload}")]);
     let (mut reads, mut writes) = (0, 0);
     for (name, needs, script) in SCRIPTS {
         if program(needs, needs).is_err() {
@@ -64,7 +73,7 @@ fn programs_do_the_same_without_the_kernel() {
 fn calls_that_fail_and_signals_are_as_on_tmpfs() {
     let compiler = or_skip!(program("cc", "gcc"));
     let place = or_skip!(storing());
-    let volume = place.volume(&["-o", "preload=write"]);
+    let volume = place.volume(&["-o", "preload=append"]);
     for name in ["errors", "signals"] {
         let source = project().join(format!("crates/preload/tests/loaded/{name}.c"));
         let built = place.path(name);
@@ -108,10 +117,10 @@ fn fio_verifies_without_the_kernel() {
     volume.end();
 }
 
-fn fsx(operations: u64, seeds: std::ops::RangeInclusive<u64>) {
+fn fsx(operations: u64, seeds: std::ops::RangeInclusive<u64>, preload: &str) {
     let suite = or_skip!(built("fsx"));
     let place = or_skip!(storing());
-    let volume = place.volume(&["-o", "preload=write"]);
+    let volume = place.volume(&["-o", &format!("preload={preload}")]);
     let report = Report::at(place.path("report"));
     std::thread::scope(|scope| {
         for seed in seeds {
@@ -128,7 +137,12 @@ fn fsx(operations: u64, seeds: std::ops::RangeInclusive<u64>) {
 
 #[test]
 fn fsx_for_a_while_without_the_kernel() {
-    fsx(10_000, 1..=2);
+    fsx(10_000, 1..=2, "write");
+}
+
+#[test]
+fn fsx_for_a_while_with_appends_without_the_kernel() {
+    fsx(10_000, 1..=2, "append");
 }
 
 #[test]
@@ -136,7 +150,7 @@ fn fsx_for_a_while_without_the_kernel() {
 fn fsx_for_long_without_the_kernel() {
     // Four at a time; fsx 0.3.2 leaves mappings, of which a process may have 65,530.
     for first in (1..=20).step_by(4) {
-        fsx(250_000, first..=first + 3);
+        fsx(250_000, first..=first + 3, if first % 8 == 1 { "append" } else { "write" });
     }
 }
 

@@ -106,7 +106,7 @@ pub enum Command {
     Checkpoint(CheckpointArguments),
     /// Restore a volume from a checkpoint
     Restore(RestoreArguments),
-    /// Run a program whose reads, and with preload=write whose writes, of mounted volumes need no kernel
+    /// Run a program whose reads, and with preload=write or append whose writes, of mounted volumes need no kernel
     Run(RunArguments),
     /// Print a completion script for a shell
     Completions {
@@ -241,6 +241,8 @@ pub enum Direct {
     Read,
     /// Read and overwrite
     Write,
+    /// Read, overwrite and append
+    Append,
 }
 
 /// Arguments of `mount`.
@@ -253,8 +255,8 @@ pub struct MountArguments {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, direct_io,
-    /// strict_open, writeback, atomic, persistent, preload=off|read|write, threads=N, log=FILE, checkpoint=TARGET,
-    /// every=TIME, keep=N, restore; generic ones of mount(8) are accepted
+    /// strict_open, writeback, atomic, persistent, preload=off|read|write|append, threads=N, log=FILE,
+    /// checkpoint=TARGET, every=TIME, keep=N, restore; generic ones of mount(8) are accepted
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted

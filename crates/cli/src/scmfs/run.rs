@@ -26,6 +26,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
             Direct::Off => "off",
             Direct::Read => "read",
             Direct::Write => "write",
+            Direct::Append => "append",
         };
         command.env("SCMFS_PRELOAD", word);
     }

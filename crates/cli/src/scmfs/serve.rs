@@ -47,8 +47,11 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     let warning = region::warning(&*region);
     let open = OpenOptions { read_only: options.read_only, background: true, ..OpenOptions::default() };
     let volume = Volume::open(region, &open).user(|| format!("cannot open {}", arguments.region.display()))?;
-    if options.preload == Preload::Write && !pocketstone_mount::stores_directly() {
-        note("warning", "preload=write needs Linux 6.16: programs read without the kernel, and write by it");
+    if options.preload.stores() && !pocketstone_mount::stores_directly() {
+        note(
+            "warning",
+            "preload=write and preload=append need Linux 6.16: programs read without the kernel, and write by it",
+        );
     }
     if let Some(warning) = warning {
         note("warning", &warning);

@@ -9,6 +9,8 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
+mod append;
+
 type Hook = Box<dyn FnMut(Step)>;
 
 thread_local! {
@@ -56,7 +58,7 @@ impl Ground {
     fn lies_at(&self, page: u64, size: u64) {
         self.table.begin(self.index);
         let piece = (0, page * PAGE, PAGE);
-        let content = Content { size, readable: true, writable: true, pieces: &[piece] };
+        let content = Content { size, readable: true, writable: true, pieces: &[piece], leased: 0 };
         self.table.end(self.index, &content);
     }
 
@@ -74,7 +76,7 @@ impl Ground {
 
     fn direct(&self) -> Direct<'_> {
         let entry = self.table.entry(self.index);
-        Direct { entry, key: self.key, region: &self.region, flushed: true }
+        Direct { entry, key: self.key, region: &self.region, flushed: true, own: Some((&self.slots, self.index)) }
     }
 
     fn read(&self, bytes: usize) -> (Outcome, Vec<u8>) {
@@ -304,7 +306,7 @@ fn parts_lie_where_the_entry_says_and_the_rest_is_a_hole() {
     let piece = |offset, at, bytes| (offset * PAGE, at * PAGE, bytes * PAGE);
     ground.table.begin(ground.index);
     let pieces = [piece(0, 4, 1), piece(1, 2, 1), piece(3, 6, 1)];
-    let content = Content { size: 4 * PAGE, readable: true, writable: true, pieces: &pieces };
+    let content = Content { size: 4 * PAGE, readable: true, writable: true, pieces: &pieces, leased: 0 };
     ground.table.end(ground.index, &content);
     (0..8).for_each(|page| ground.fill(page, page as u8));
     let both = [vec![4; PAGE as usize], vec![2; PAGE as usize]].concat();

@@ -1,11 +1,12 @@
 //! The files that direct processes see.
 
-use pocketstone_lease::{Content, Stores, Table};
-use pocketstone_scmfs::{OutsideStores, Running, Shown, Watch};
+use super::lease::{Found, Lease};
+use pocketstone_lease::{Content, Slots, Stores, Table};
+use pocketstone_scmfs::{Appended, OutsideStores, Running, Shown, Watch};
 use pocketstone_vfs::Ino;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A file in the table.
 struct Known {
@@ -14,7 +15,16 @@ struct Known {
     /// A process that may store asked for it: its times change without the kernel's knowledge.
     stored_to: bool,
     /// The fsync(2) by this thread is to have the kernel forget the file's pages.
-    wanted: Option<u32>,
+    wanted: Option<Wanted>,
+    lease: Arc<Lease>,
+}
+
+/// What an fsync(2) is made for.
+#[derive(Clone)]
+pub(super) struct Wanted {
+    pub thread: u32,
+    /// The process that is to have the end of the file then, and how much it appends at once.
+    pub lease: Option<(Arc<Slots>, u64)>,
 }
 
 /// Files by their inode numbers, and by their entries.
@@ -33,12 +43,14 @@ pub(crate) struct Files {
     maps: RwLock<Maps>,
     /// There are files: looked at before every read and write of the kernel.
     any: AtomicBool,
+    /// Files that have grown by leases, and whose sizes may not be stored yet.
+    grown: Mutex<HashSet<Ino>>,
 }
 
 impl Files {
     pub fn new() -> rustix::io::Result<Files> {
         let (table, stores) = (Table::new()?, Stores::default());
-        Ok(Files { table, stores, maps: RwLock::default(), any: AtomicBool::new(false) })
+        Ok(Files { table, stores, maps: RwLock::default(), any: AtomicBool::new(false), grown: Mutex::default() })
     }
 
     fn maps(&self) -> RwLockReadGuard<'_, Maps> {
@@ -75,28 +87,56 @@ impl Files {
         let (index, key) = self.table.take(ino, generation)?;
         // The time of a store is that of the file that had the entry then.
         self.stores.all().iter().for_each(|slots| slots.forget_time(index));
-        maps.known.insert(ino, Known { index, key, stored_to: false, wanted: None });
+        let lease = Arc::<Lease>::default();
+        maps.known.insert(ino, Known { index, key, stored_to: false, wanted: None, lease: lease.clone() });
         maps.inos.insert(index, ino);
         // Seen by the kernel's next request, before the entry can be used.
         self.any.store(true, Ordering::SeqCst);
-        Some(Box::new(Entry { files: self.clone(), ino, index }))
+        Some(Box::new(Entry { files: self.clone(), ino, index, lease }))
     }
 
     /// The fsync(2) of a file by this thread is to have the kernel forget its pages; `None`: nobody's is.
-    pub fn want(&self, ino: Ino, thread: Option<u32>) {
+    pub fn want(&self, ino: Ino, wanted: Option<Wanted>) {
         if let Some(known) = self.maps_mut().known.get_mut(&ino) {
-            known.wanted = thread;
+            known.wanted = wanted;
         }
     }
 
     /// The entry of a file whose pages the kernel is to forget by this thread's fsync(2).
-    pub fn take_wanted(&self, ino: Ino, thread: u32) -> Option<u32> {
-        if !self.any.load(Ordering::Relaxed) || self.maps().known.get(&ino)?.wanted != Some(thread) {
+    pub fn take_wanted(&self, ino: Ino, thread: u32) -> Option<(u32, Wanted)> {
+        let is_this = |known: &Known| known.wanted.as_ref().is_some_and(|wanted| wanted.thread == thread);
+        if !self.any.load(Ordering::Relaxed) || !is_this(self.maps().known.get(&ino)?) {
             return None;
         }
-        self.maps_mut().known.get_mut(&ino).map(|known| {
-            known.wanted = None;
-            known.index
+        let mut maps = self.maps_mut();
+        let known = maps.known.get_mut(&ino)?;
+        known.wanted.take().map(|wanted| (known.index, wanted))
+    }
+
+    /// Whose the end of a file is.
+    pub fn lease(&self, ino: Ino) -> Option<Arc<Lease>> {
+        self.maps().known.get(&ino).map(|known| known.lease.clone())
+    }
+
+    /// Files whose ends are leased, to this process or to any.
+    pub fn leased(&self, to: Option<&Arc<Slots>>) -> Vec<Ino> {
+        let is_leased =
+            |known: &Known| to.map_or_else(|| known.lease.is_given(), |slots| known.lease.is_given_to(slots));
+        self.maps().known.iter().filter(|(_, known)| is_leased(known)).map(|(ino, _)| *ino).collect()
+    }
+
+    fn grown(&self) -> MutexGuard<'_, HashSet<Ino>> {
+        self.grown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kernel is told a file's size. Whether its end is leased, so that the size may be another one.
+    pub fn kernel_told(&self, ino: Ino) -> bool {
+        if !self.any.load(Ordering::SeqCst) {
+            return false;
+        }
+        self.maps().known.get(&ino).is_some_and(|known| {
+            self.table.kernel_told(known.index);
+            known.lease.is_given()
         })
     }
 
@@ -165,6 +205,7 @@ struct Entry {
     files: Arc<Files>,
     ino: Ino,
     index: u32,
+    lease: Arc<Lease>,
 }
 
 impl Watch for Entry {
@@ -172,9 +213,22 @@ impl Watch for Entry {
         self.files.table.begin(self.index);
     }
 
+    fn is_leased(&self) -> bool {
+        self.lease.is_given()
+    }
+
+    fn appended(&self, take: bool) -> Option<Appended> {
+        let Found { size, is_news, is_busy } = self.lease.appended(self.index, take)?;
+        if is_news {
+            self.files.grown().insert(self.ino);
+        }
+        let running = if is_busy { self.files.stores.running() } else { None };
+        Some(Appended { size, running })
+    }
+
     fn end(&self, now: &Shown<'_>) {
         let Shown { size, readable, writable, pieces } = *now;
-        let content = Content { size, readable, writable, pieces };
+        let content = Content { size, readable, writable, pieces, leased: self.lease.limit() };
         self.files.table.end(self.index, &content);
     }
 }
@@ -203,5 +257,11 @@ impl OutsideStores for TheirStores {
 
     fn stored(&self, note: &mut dyn FnMut(u64, u64)) {
         self.0.stores.take_marks(note);
+    }
+
+    fn take_grown(&self) -> Vec<Ino> {
+        let mut grown = std::mem::take(&mut *self.0.grown());
+        grown.extend(self.0.leased(None));
+        grown.into_iter().collect()
     }
 }

@@ -2,7 +2,8 @@
 //! writes to the file can hold for as long as the memory that he writes from is not there: so nothing else waits for
 //! this thread, neither other questions nor the end of the mount.
 
-use super::files::Files;
+use super::files::{Files, Wanted};
+use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Answer};
 use pocketstone_vfs::Ino;
 use rustix::io::Errno;
@@ -18,6 +19,8 @@ pub(super) struct Job {
     pub connection: OwnedFd,
     pub ino: Ino,
     pub file: OwnedFd,
+    /// The process that is to have the end of the file then, and how much it appends at once.
+    pub lease: Option<(Arc<Slots>, u64)>,
 }
 
 /// The thread, which ends after the last job once this is dropped.
@@ -39,8 +42,8 @@ impl Freeing {
 
 fn serve(files: &Files, jobs: &Receiver<Job>) {
     let this = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-    for Job { connection, ino, file } in jobs {
-        files.want(ino, Some(this));
+    for Job { connection, ino, file, lease } in jobs {
+        files.want(ino, Some(Wanted { thread: this, lease }));
         let done = rustix::fs::fsync(&file);
         files.want(ino, None);
         match done {

@@ -4,8 +4,8 @@ use super::freeing::{Freeing, Job, refuse};
 use super::{Shared, random};
 use crate::mountable::Mountable;
 use crate::wire::Connection;
-use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Answer, Peer, Question, Received};
+use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
 use pocketstone_vfs::Ino;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
@@ -79,6 +79,7 @@ impl<V: Mountable> Server<V> {
             // Not with every question: that would take each of them as long as there are files.
             if noted.elapsed() >= times_period {
                 self.shared.note_all_times();
+                self.shared.volume.store_sizes();
                 noted = Instant::now();
             }
             match asked.then(|| message::accept(listener)) {
@@ -97,6 +98,7 @@ impl<V: Mountable> Server<V> {
         // It notes the time before it stores.
         self.shared.note_all_times();
         slots.end();
+        self.shared.take_all_back(Some(&slots));
         // The marks stay until they are noted elsewhere: a checkpoint meanwhile finds them here or there.
         slots.marks(false, &mut |at, bytes| self.shared.volume.note_stored(at, bytes));
         let none_left = {
@@ -154,11 +156,20 @@ impl<V: Mountable> Server<V> {
             }
             Question::Free { token, index, descriptor } => match self.to_free(token, index, peer.pid, descriptor) {
                 Ok((ino, file)) => {
-                    self.freeing.free(Job { connection, ino, file });
+                    self.freeing.free(Job { connection, ino, file, lease: None });
                     return None;
                 }
                 Err(error) => Err(error),
             },
+            Question::Lease { token, index, descriptor, bytes } => {
+                match self.to_lease(token, index, peer.pid, descriptor, bytes) {
+                    Ok((ino, file, lease)) => {
+                        self.freeing.free(Job { connection, ino, file, lease: Some(lease) });
+                        return None;
+                    }
+                    Err(error) => Err(error),
+                }
+            }
         };
         if let Err(error) = answered {
             refuse(&connection, error);
@@ -181,7 +192,8 @@ impl<V: Mountable> Server<V> {
         let own = if write { None } else { Some(pocketstone_lease::reopen(shared.file)?) };
         let region = own.as_ref().map_or(shared.file, AsFd::as_fd);
         let (token, region_bytes) = (random(), shared.bytes);
-        let answer = Answer { write, flushed: shared.flushed, token, region_bytes, ..Answer::default() };
+        let append = write && self.shared.appends;
+        let answer = Answer { write, append, flushed: shared.flushed, token, region_bytes, ..Answer::default() };
         let (slots, file) = made.map_or((None, None), |(slots, file)| (Some(Arc::new(slots)), Some(file)));
         let files: Vec<BorrowedFd<'_>> =
             [table.as_fd(), region].into_iter().chain(file.as_ref().map(AsFd::as_fd)).collect();
@@ -222,6 +234,23 @@ impl<V: Mountable> Server<V> {
             }
         }
         Ok(Answer { index: index.into(), key, ..Answer::default() })
+    }
+
+    /// As [`Server::to_free`], by a process that is to have the file's end.
+    fn to_lease(
+        &self,
+        token: u64,
+        index: u32,
+        pid: Pid,
+        descriptor: RawFd,
+        bytes: u64,
+    ) -> rustix::io::Result<(Ino, OwnedFd, (Arc<Slots>, u64))> {
+        let slots = self.process(token)?.slots.clone().filter(|_| self.shared.appends).ok_or(Errno::ACCESS)?;
+        if bytes > LEASE_BYTES_MOST {
+            return Err(Errno::FBIG);
+        }
+        let (ino, file) = self.to_free(token, index, pid, descriptor)?;
+        Ok((ino, file, (slots, bytes)))
     }
 
     /// A file of this mount whose pages the kernel is to forget, opened anew: fsync(2) tells of an error once for each

@@ -54,6 +54,17 @@ impl<V: Mountable> Unmounted<V> {
         }
     }
 
+    /// Leases the end of a file to a process that may store, by its place among those, as an fsync(2) does that is made
+    /// for it. Whether it did.
+    pub fn lease(&self, ino: Ino, process: usize, bytes: u64) -> bool {
+        let shared = &self.direct.shared;
+        let slots = shared.files.stores.all().get(process).cloned();
+        let (Some(slots), Some((index, _))) = (slots.filter(|_| shared.appends), shared.files.entry(ino)) else {
+            return false;
+        };
+        shared.room(ino, bytes).is_some_and(|limit| shared.lease(ino, index, limit, &slots))
+    }
+
     /// Notes when a file was last stored to, as before its times are told or set.
     pub fn note_times(&self, ino: Ino) {
         self.direct.note_times(ino);

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ENTRIES: usize = 16_384;
 const TABLE_BYTES: usize = 4096 + ENTRIES * 512;
 const SLOTS: usize = 64;
-/// Slots and times; marks follow.
-const MARKS_AT: usize = SLOTS * 64 + ENTRIES * 8;
+/// Slots and times; leases and marks follow.
+const LEASES_AT: usize = SLOTS * 64 + ENTRIES * 8;
+const MARKS_AT: usize = LEASES_AT + ENTRIES * 8;
 
 /// A mapping of words.
 struct Map {
@@ -93,7 +94,7 @@ impl Attached {
         self.shown.push((index, key, mine));
     }
 
-    /// Any value anywhere among slots, times and marks.
+    /// Any value anywhere among slots, times, leases and marks.
     pub fn scribble(&mut self, how: u8, random: &mut Random) {
         let Some((slots, _)) = &self.slots else { return };
         let value = |random: &mut Random| match how / 4 % 6 {
@@ -104,10 +105,15 @@ impl Attached {
             4 => random.below(8) << 16,
             _ => random.next_u64(),
         };
-        match how % 4 {
+        match how % 5 {
             0 => slots.word(random.below(SLOTS as u64) as usize * 64).store(value(random), Ordering::SeqCst),
             1 => (0..SLOTS).for_each(|slot| slots.word(slot * 64).store(value(random), Ordering::SeqCst)),
             2 => (0..64).for_each(|entry| slots.word(SLOTS * 64 + entry * 8).store(value(random), Ordering::SeqCst)),
+            // Also valid ones, of any size.
+            3 => (0..64).for_each(|entry| {
+                let word = value(random) << 16 | random.below(4);
+                slots.word(LEASES_AT + entry * 8).store(word, Ordering::SeqCst);
+            }),
             _ => {
                 let at = random.below(self.slots_bytes as u64 / 8) as usize * 8;
                 slots.word(at).store(value(random), Ordering::SeqCst);

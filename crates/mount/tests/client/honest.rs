@@ -63,6 +63,14 @@ impl Honest {
         stored.for_each(|model| model.content = None);
     }
 
+    /// Somebody gets the end of a file, if the mount allows it: from then on it may hold anything.
+    pub fn lease(&mut self, number: usize, process: usize, bytes: u64) {
+        let Some(model) = &mut self.files[number] else { return };
+        if self.door.lease(model.file.ino(), process, bytes) {
+            model.content = None;
+        }
+    }
+
     fn create(&mut self, number: usize) {
         let meta = Meta { kind: FileType::Regular, permissions: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
         match self.volume.create_file(ROOT, NAMES[number], &meta) {

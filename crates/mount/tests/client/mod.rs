@@ -9,7 +9,7 @@ mod honest;
 mod talk;
 
 use attached::Attached;
-use honest::Honest;
+use honest::{Honest, STORED_TO};
 use pocketstone_lease::Access;
 use pocketstone_lease::message::{Name, Question, ask};
 use pocketstone_media::{MapOptions, Mapped};
@@ -48,7 +48,7 @@ struct Scene {
 /// If the server does what it must not.
 pub fn run(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
-    let write = first % 4 != 0;
+    let (write, append) = (first % 4 != 0, first % 8 > 4);
     // In memory: nothing here waits for a disk.
     let home = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
     let path = home.path().join("region");
@@ -57,7 +57,11 @@ pub fn run(data: &[u8]) {
     Volume::create(Box::new(region), &CreateOptions { zeroed: true, ..CreateOptions::default() }).expect("a volume");
     let region = Mapped::open(&path, &map).expect("the region");
     let volume = Arc::new(Volume::open(Box::new(region), &OpenOptions::default()).expect("the volume"));
-    let preload = if write { Preload::Write } else { Preload::Read };
+    let preload = match write {
+        true if append => Preload::Append,
+        true => Preload::Write,
+        false => Preload::Read,
+    };
     let door = Unmounted::serve(&volume, &MountOptions { preload, ..MountOptions::default() }).expect("a server");
     let name = *door.name();
     let honest = Honest::new(volume.clone(), door);
@@ -113,6 +117,7 @@ impl Scene {
                 self.attached.remove(usize::from(a) % MOST_ATTACHED);
             }
             17 => self.race(action),
+            18 => self.honest.lease(usize::from(a) % STORED_TO, usize::from(b) % MOST_ATTACHED, u64::from(c) * 1000),
             _ => self.honest.act(a, b, c),
         }
         self.silent.truncate(MOST_SILENT);
@@ -146,7 +151,7 @@ impl Scene {
             (Ok((answer, _)), Some(known)) => {
                 assert!(self.honest.knows(ino), "nobody has {ino} open");
                 // What it may store to are the first two files.
-                let mine = (0..honest::STORED_TO).any(|file| self.honest.ino(file) == Some(ino));
+                let mine = (0..STORED_TO).any(|file| self.honest.ino(file) == Some(ino));
                 self.attached[known].shown(answer.index as u32, answer.key, mine);
             }
             (Ok(_), None) => panic!("a token that was never given"),

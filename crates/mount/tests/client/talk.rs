@@ -51,7 +51,7 @@ fn message(name: &Name, what: u32, how: u32, token: u64, value: u64) -> Vec<u8> 
 pub fn nonsense(name: &Name, token: u64, random: &mut Random) {
     let Some(socket) = connect(name) else { return };
     for _ in 0..=random.below(3) {
-        let (what, how) = (random.below(5) as u32, random.next_u64() as u32 >> random.below(32));
+        let (what, how) = (random.below(6) as u32, random.next_u64() as u32 >> random.below(32));
         let value = random.next_u64() >> random.below(64);
         let mut said = message(name, what, how, token, value);
         match random.below(6) {

@@ -263,6 +263,7 @@ fn moment<'a>(parts: &'a Parts, paused: &Paused) -> Result<(Snapshot<'a>, u32)> 
     let (start, mut in_vain, mut pause) = (Instant::now(), 0, Duration::from_micros(200));
     loop {
         paused.wait();
+        parts.store_sizes();
         if let Some(stores) = &paused.0 {
             stores.stored(&mut |at, bytes| tracker.note(at, bytes));
         }

@@ -4,7 +4,7 @@ use super::{Body, Index};
 use crate::format::inode::Record;
 use crate::format::layout::{Layout, VERSION_BYTES};
 use crate::store::{self, Store};
-use crate::{Attr, Error, FileType, Ino, Result, Shown, TimeNs, Watch, defects};
+use crate::{Appended, Attr, Error, FileType, Ino, Result, Running, Shown, TimeNs, Watch, defects};
 use pocketstone_media::Durable;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -39,9 +39,17 @@ pub(crate) struct Exclusive<'a> {
 }
 
 impl<'a> Exclusive<'a> {
-    fn new(node: &'a Node, state: RwLockWriteGuard<'a, State>) -> Exclusive<'a> {
+    /// `take`: a lease on the file's end ends, as the change may be one of size or place.
+    fn new(node: &'a Node, mut state: RwLockWriteGuard<'a, State>, take: bool) -> Exclusive<'a> {
         if let Some(watch) = node.watch.get() {
             watch.begin();
+            if let Some(Appended { size, running }) = watch.appended(take) {
+                if size > state.record.size {
+                    state.record.size = size;
+                    state.stale = true;
+                }
+                state.tail = running;
+            }
         }
         Exclusive { node, state }
     }
@@ -82,6 +90,9 @@ pub(crate) struct State {
     pub stored_ns: TimeNs,
     /// Known to have no capabilities in its extended attributes.
     pub incapable: bool,
+    /// A process may be storing beyond the end, in pages of the file, as long as this is true: the file must not grow
+    /// there.
+    pub tail: Option<Running>,
 }
 
 impl State {
@@ -144,25 +155,42 @@ impl Node {
                 stale: false,
                 stored_ns: record.ctime_ns,
                 incapable: record.xattr_bytes == 0,
+                tail: None,
             }),
         }
     }
 
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        while self.watch.get().is_some_and(|watch| watch.is_leased()) {
+            // What was appended meanwhile is the file's.
+            drop(state);
+            drop(self.write());
+            state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        }
+        state
     }
 
     pub fn write(&self) -> Exclusive<'_> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         self.take_read_time(&mut state);
-        Exclusive::new(self, state)
+        Exclusive::new(self, state, true)
+    }
+
+    /// The lock for a change of neither size nor place: who appends goes on. What was appended before is the file's.
+    pub fn beside_appends(&self, store: &Store) -> Result<Exclusive<'_>> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.take_read_time(&mut state);
+        let state = Exclusive::new(self, state, false);
+        store.writable()?;
+        Ok(state)
     }
 
     /// The lock, if nobody holds it: the collector takes what it can get.
     pub fn try_write(&self) -> Option<Exclusive<'_>> {
         let mut state = self.state.try_write().ok()?;
         self.take_read_time(&mut state);
-        Some(Exclusive::new(self, state))
+        Some(Exclusive::new(self, state, true))
     }
 
     pub fn is_watched(&self) -> bool {
@@ -231,7 +259,7 @@ impl Node {
     /// Stores the inode's times if they are only in memory.
     pub fn store_times(&self, store: &Store) {
         let _operation = store.operation();
-        let Ok(mut state) = self.exclusive(store) else { return };
+        let Ok(mut state) = self.beside_appends(store) else { return };
         if state.stale && !state.record.is_free() {
             store_version(store, self.ino, &mut state, Durable::nothing_new()).done();
         }

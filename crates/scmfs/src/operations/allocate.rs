@@ -1,6 +1,7 @@
 //! fallocate: space ahead of need, holes, zeros.
 
 use super::shift;
+use super::tail;
 use super::write::{self, Change};
 use crate::contents::{self, sums};
 use crate::inodes::{Body, State};
@@ -23,6 +24,7 @@ pub(crate) fn allocate(
         return Err(Error::Invalid);
     }
     if matches!(how, Allocate::Collapse | Allocate::Insert) {
+        tail::clear(parts, ino, state)?;
         return shift::shift(parts, ino, state, how, offset, bytes);
     }
     let end = parts.store.layout.end_of(offset, bytes)?;
@@ -43,7 +45,7 @@ pub(crate) fn allocate(
     let old = if zeroes { filled(&state.body, offset, end.min(old_size)) } else { Vec::new() };
     // Kept with the first version that is stored from here on.
     let reserved = std::mem::replace(&mut state.record.reserved, true);
-    let done = allocate_steps(parts, ino, state, offset..end, now);
+    let done = find_space(parts, ino, state, offset..end, Some(now));
     if done.is_err() {
         state.record.reserved = reserved;
         return done;
@@ -58,14 +60,20 @@ pub(crate) fn allocate(
     Ok(())
 }
 
-/// Finds space for a range, in steps that a transaction can map.
-fn allocate_steps(parts: &Parts, ino: Ino, state: &mut State, range: Range<u64>, now: TimeNs) -> Result<()> {
+/// Finds space for a range, in steps that a transaction can map. `now`: that can be seen.
+pub(crate) fn find_space(
+    parts: &Parts,
+    ino: Ino,
+    state: &mut State,
+    range: Range<u64>,
+    now: Option<TimeNs>,
+) -> Result<()> {
     let (size, end) = (state.record.size, range.end);
     let step = parts.store.layout.step_bytes();
     let mut from = range.start;
     while from < end {
         let to = end.min(from.saturating_add(step));
-        write::change(parts, ino, state, &Change { range: from..to, data: &[], size, now: Some(now) })?;
+        write::change(parts, ino, state, &Change { range: from..to, data: &[], size, now })?;
         from = to;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Several writes, to one file or to several, of which a crash leaves all or nothing: what they store where the content
 //! lies is one record of the journal, with the files' new sizes.
 
+use super::tail;
 use super::write::{self, Change, without};
 use crate::contents::{self, Written, sums, with_the_next_fence};
 use crate::format::layout::VERSION_BYTES;
@@ -114,6 +115,9 @@ fn give_up(parts: &Parts, part: &Part<'_>, prepared: Prepared<'_>) {
 pub(crate) fn prepare<'a>(parts: &Parts, part: &mut Part<'a>) -> Result<Prepared<'a>> {
     let (ino, old_size) = (part.ino, part.state.record.size);
     let size = part.size_after(parts)?;
+    if size > old_size {
+        tail::clear(parts, ino, part.state)?;
+    }
     let mut touched: Vec<Range<u64>> =
         part.writes.iter().map(|(offset, data)| *offset..*offset + data.len() as u64).collect();
     touched.push(old_size..size.max(old_size));

@@ -12,6 +12,7 @@ pub(crate) mod protection;
 pub(crate) mod rename;
 mod reserve;
 mod shift;
+pub(crate) mod tail;
 mod unlink;
 pub(crate) mod usage;
 pub(crate) mod write;

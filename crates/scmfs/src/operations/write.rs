@@ -1,6 +1,7 @@
 //! Changing what files hold.
 
 use super::reserve::{self, Reservation};
+use super::tail;
 use crate::contents::{self, Sums, Written, sums, with_the_next_fence};
 use crate::inodes::{Body, Node, State};
 use crate::parts::Parts;
@@ -77,6 +78,9 @@ fn overwrite_verified(parts: &Parts, sums: Sums<'_>, ino: Ino, state: &State, fr
 /// Carries a change out: space, copies and zeros first, all durable; then the new version, which
 /// makes them the file's content at once.
 pub(crate) fn change(parts: &Parts, ino: Ino, state: &mut State, change: &Change<'_>) -> Result<()> {
+    if change.size > state.record.size {
+        tail::clear(parts, ino, state)?;
+    }
     let (old_size, range) = (state.record.size, change.range.clone());
     let sums = sums(&parts.store, &state.record);
     let touched = change.touched(old_size);

@@ -2,7 +2,7 @@
 
 use super::Alloc;
 use crate::store::lock;
-use crate::{OutsideStores, Running};
+use crate::{Ino, OutsideStores, Running};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -31,6 +31,9 @@ pub(crate) struct Held {
     stores: OnceLock<Arc<dyn OutsideStores>>,
     any: AtomicBool,
     waiting: Mutex<VecDeque<(Running, Vec<Freed>)>>,
+    /// Held while what grew outside is asked for and stored: whoever comes second finds all of it stored. Its lock is
+    /// taken before those of inodes.
+    sizes: Mutex<()>,
 }
 
 impl Held {
@@ -42,6 +45,13 @@ impl Held {
     /// Who may store beside the volume.
     pub fn stores(&self) -> Option<&Arc<dyn OutsideStores>> {
         self.stores.get()
+    }
+
+    /// Calls `store` for each file whose size may not be stored. Returns when those of all others who do the same are.
+    pub fn each_grown(&self, store: impl FnMut(Ino)) {
+        let Some(stores) = self.stores.get() else { return };
+        let _alone = lock(&self.sizes);
+        stores.take_grown().into_iter().for_each(store);
     }
 
     /// The stores that run now.

@@ -3,6 +3,7 @@
 
 use super::{File, Volume};
 use crate::inodes::live;
+use crate::operations::{allocate, tail};
 use crate::{Error, OutsideStores, Result, TimeNs, Watch};
 use pocketstone_media::{Durable, Shared};
 use std::sync::Arc;
@@ -19,6 +20,11 @@ impl Volume {
         if let Some(tracker) = self.parts.store.medium.tracker() {
             tracker.note(at, bytes);
         }
+    }
+
+    /// Stores the sizes of files that have grown by leases of their ends: they outlive the server from now on.
+    pub fn store_sizes(&self) {
+        self.parts.store_sizes();
     }
 
     /// From now on others may store where [`Watch`] says that it is allowed, as long as `stores` says that they do.
@@ -50,6 +56,41 @@ impl File {
         Ok(!self.node.is_watched() && watch(generation).is_some_and(|watch| self.node.watch(watch)))
     }
 
+    /// Finds space for so many bytes behind the end of the file. Where that space ends, in bytes of the file: with a
+    /// page.
+    ///
+    /// # Errors
+    /// As [`File::append`].
+    pub fn room_to_append(&self, bytes: u64) -> Result<u64> {
+        let _operation = self.parts.store.operation();
+        self.check_regular()?;
+        let mut state = self.node.exclusive(&self.parts.store)?;
+        live(&state.record)?;
+        state.record.must_take_more()?;
+        let (size, layout) = (state.record.size, &self.parts.store.layout);
+        let end = layout.end_of(size, bytes)?.next_multiple_of(layout.page);
+        let end = layout.end_of(end, 0)?;
+        tail::clear(&self.parts, self.node.ino, &mut state)?;
+        allocate::find_space(&self.parts, self.node.ino, &mut state, size..end, None)?;
+        Ok(end)
+    }
+
+    /// Lets somebody who watches the file lease its end, by `give`, which is told the size. What is appended up to
+    /// `limit` has space then. False: it has not, or the file ends there.
+    ///
+    /// # Errors
+    /// `NotFound`; `Medium` if the volume is closed or read-only.
+    pub fn lease_end(&self, limit: u64, give: impl FnOnce(u64)) -> Result<bool> {
+        let state = self.node.exclusive(&self.parts.store)?;
+        live(&state.record)?;
+        let size = state.record.size;
+        let fits = size < limit && state.tail.is_none() && state.body.has_space(size, limit);
+        if fits {
+            give(size);
+        }
+        Ok(fits)
+    }
+
     /// The content was changed by somebody else at that time. It is noted if it is later than the last change that is
     /// known.
     ///
@@ -57,7 +98,7 @@ impl File {
     /// `NotFound`; `Medium` if the volume is closed or read-only.
     pub fn note_written(&self, at_ns: TimeNs) -> Result<()> {
         let _operation = self.parts.store.operation();
-        let mut state = self.node.exclusive(&self.parts.store)?;
+        let mut state = self.node.beside_appends(&self.parts.store)?;
         live(&state.record)?;
         // As a write does, also to a file whose time was set to one that is still to come.
         if at_ns > state.record.mtime_ns || state.record.mtime_ns > self.parts.store.now() {

@@ -1,0 +1,97 @@
+//! Appending without the kernel, by a lease on the file's end (`tests/append.rs`).
+
+use super::{ATTEMPTS, Direct, LOOKS, Parts, Step, Why, step};
+use crate::slots::{Lease, SIZE_MOST, Slots};
+use pocketstone_media::mapping;
+use std::sync::atomic::{Ordering, fence};
+
+impl Direct<'_> {
+    /// The lease, once no other append is under way.
+    fn leased(slots: &Slots, index: u32) -> Result<Lease, Why> {
+        for _ in 0..LOOKS {
+            match slots.lease(index) {
+                // Also one that a signal has interrupted, and that goes on only afterwards.
+                Some(lease) if lease.is_busy() => std::hint::spin_loop(),
+                Some(lease) => return Ok(lease),
+                None => return Err(Why::Growth),
+            }
+        }
+        Err(Why::Leased)
+    }
+
+    /// Where the bytes behind the end lie, if they may be stored there.
+    fn behind(&self, offset: u64, bytes: usize) -> Result<Parts, Why> {
+        // A server that takes the size over, and leaves the lease, changes the sequence, too.
+        for _ in 0..ATTEMPTS {
+            let sequence = self.begin()?;
+            let (writable, parts) = (self.entry.is_writable(), self.parts_of(offset, bytes));
+            fence(Ordering::Acquire);
+            if self.entry.sequence() == sequence {
+                return if writable { parts } else { Err(Why::Refused) };
+            }
+        }
+        Err(Why::Changing)
+    }
+
+    /// Prepares for what may be appended by a new lease.
+    pub fn expect_appends(&self, (slots, index): (&Slots, u32)) {
+        let Some(lease) = slots.lease(index) else { return };
+        let bytes = usize::try_from(self.entry.leased().saturating_sub(lease.size())).unwrap_or(0);
+        // What does not lie anywhere is found out by who stores there.
+        let _ = self.parts(lease.size(), bytes, |place, _, part| self.region.expect_stores(place, part));
+    }
+
+    /// Appends all of it or nothing; where. `at`: only there. [`Why::Growth`]: by another lease it may go.
+    ///
+    /// # Safety
+    /// `from` is readable for `bytes` bytes.
+    pub unsafe fn append(
+        &self,
+        (slots, index): (&Slots, u32),
+        from: *const u8,
+        bytes: usize,
+        at: Option<u64>,
+    ) -> Result<u64, Why> {
+        self.begin()?;
+        let lease = Self::leased(slots, index)?;
+        let offset = lease.size();
+        let end = offset.checked_add(bytes as u64).filter(|end| *end <= SIZE_MOST).ok_or(Why::Growth)?;
+        if at.is_some_and(|at| at != offset) || end > self.entry.leased() {
+            return Err(Why::Growth);
+        }
+        // The slot before the lease is looked at: what the file loses once that is gone is given to nobody.
+        let _slot = slots.take(index).ok_or(Why::Busy)?;
+        if self.entry.is_paused() {
+            return Err(Why::Checkpoint);
+        }
+        let busy = lease.busy();
+        if !slots.turn(index, lease, busy) {
+            return Err(Why::Growth);
+        }
+        let parts = self.behind(offset, bytes).inspect_err(|_| {
+            slots.turn(index, busy, lease);
+        })?;
+        // What was looked up may be what the server gave to the file after it had taken the lease.
+        if slots.lease(index) != Some(busy) {
+            return Err(Why::Growth);
+        }
+        step(Step::Looked);
+        slots.note(index);
+        // The same rule as of an overwrite: a slot, a look whether it may, marks, and only then the first byte.
+        parts.mark(slots, self.region);
+        for (place, done, part) in parts.iter() {
+            // SAFETY: `place` lies in the region for `part` bytes, and by the slot nobody is given these bytes for
+            // another file meanwhile, nor by the lease for this one; `from` is the caller's promise.
+            unsafe { mapping::store(place, from.add(done), part, self.flushed, false) };
+        }
+        mapping::fence(self.flushed);
+        step(Step::Copied);
+        if !slots.turn(index, busy, lease.grown(bytes as u64)) {
+            return Err(Why::Growth);
+        }
+        if !self.entry.is_served() {
+            return Err(Why::Ended);
+        }
+        Ok(offset)
+    }
+}

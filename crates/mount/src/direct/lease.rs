@@ -1,0 +1,92 @@
+//! The end of a file, leased to one process at a time, which appends there without the kernel.
+
+use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// No lease is for less.
+const BYTES_LEAST: u64 = 128 << 10;
+/// A file gets room for so many times its size.
+const GROWTH: u64 = 2;
+
+/// So much more space a file of this size gets that grows by so many bytes at once. The kernel takes a file to be
+/// longer by so much.
+pub(super) fn room(size: u64, bytes: u64) -> u64 {
+    size.saturating_mul(GROWTH).clamp(BYTES_LEAST, LEASE_BYTES_MOST).max(bytes)
+}
+
+/// Whose the end of a file is.
+struct Holder {
+    slots: Arc<Slots>,
+    limit: u64,
+    /// The size that the server knows.
+    known: u64,
+}
+
+/// Of one file. Changed under the inode's exclusive lock.
+#[derive(Default)]
+pub(super) struct Lease {
+    given: AtomicBool,
+    holder: Mutex<Option<Holder>>,
+}
+
+/// What was appended.
+pub(super) struct Found {
+    /// The size with it.
+    pub size: u64,
+    /// The server did not know of that.
+    pub is_news: bool,
+    /// More may be on its way, by who has no lease any more.
+    pub is_busy: bool,
+}
+
+impl Lease {
+    fn holder(&self) -> MutexGuard<'_, Option<Holder>> {
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_given(&self) -> bool {
+        self.given.load(Ordering::Acquire)
+    }
+
+    pub fn is_given_to(&self, slots: &Arc<Slots>) -> bool {
+        self.is_given() && self.holder().as_ref().is_some_and(|holder| Arc::ptr_eq(&holder.slots, slots))
+    }
+
+    /// Up to where it goes; 0: it is nobody's.
+    pub fn limit(&self) -> u64 {
+        if self.is_given() { self.holder().as_ref().map_or(0, |holder| holder.limit) } else { 0 }
+    }
+
+    /// Gives the end of a file of this size to a process.
+    pub fn give(&self, slots: &Arc<Slots>, index: u32, size: u64, limit: u64) {
+        static GIVEN: AtomicU64 = AtomicU64::new(0);
+        *self.holder() = Some(Holder { slots: slots.clone(), limit, known: size });
+        self.given.store(true, Ordering::Release);
+        slots.give_lease(index, size, GIVEN.fetch_add(1, Ordering::Relaxed));
+    }
+
+    /// What was appended since; `take`: the end is nobody's any more.
+    pub fn appended(&self, index: u32, take: bool) -> Option<Found> {
+        if !self.is_given() {
+            return None;
+        }
+        let mut given = self.holder();
+        let holder = given.as_mut()?;
+        let found = match take {
+            true => holder.slots.take_lease(index),
+            false => holder.slots.leased_size(index).map(|size| (size, false)),
+        };
+        // A process can store what it likes in the word: it reaches no further than the space that it was given, and
+        // no less far than before. One without a lease in it may still be storing.
+        let (size, is_busy) = found.unwrap_or((0, take));
+        let size = size.clamp(holder.known, holder.limit);
+        let is_news = size > holder.known;
+        holder.known = size;
+        if take {
+            *given = None;
+            self.given.store(false, Ordering::Release);
+        }
+        Some(Found { size, is_news, is_busy })
+    }
+}
