@@ -91,6 +91,20 @@ def work():
     sqlite(f"{CLIENT}/database")
 
 
+def fio(*more):
+    """fio writes a file at random and reads it back."""
+    run("fio", "--name=verified", f"--directory={CLIENT}", "--rw=randwrite", "--bs=4k", "--size=8m", "--ioengine=psync",
+        "--fsync=64", "--verify=crc32c", "--verify_fatal=1", *more)
+
+
+def postmark():
+    """PostMark makes, appends to, reads and removes small files."""
+    os.makedirs(f"{CLIENT}/mail", exist_ok=True)
+    orders = f"set location {CLIENT}/mail\nset number 100\nset transactions 300\nset seed 1\nrun\nquit\n"
+    said = run("sh", "-c", f"printf '%s' '{orders}' | postmark")
+    check("Error" not in said and "Deletion alone" in said, said)
+
+
 def cut(machines, writer):
     """One machine is cut off: who is there may not write, and the others go on."""
     alone = machines[2]
@@ -135,6 +149,10 @@ def main():
         machine.kill_server() if kill % 2 == 0 else machine.kill_brick()
         writer.goes_on(5)
         work()
+        if kill == 0:
+            # With two of three.
+            fio()
+            postmark()
         machine.mend()
         healed += shared.heal()
     cut(shared.machines, writer)
@@ -144,6 +162,7 @@ def main():
     writer.end([writer.path] + [f"{machine.brick()}/{name}" for machine in shared.machines])
     shared.heal()
     work()
+    fio("--verify_only")
     files = shared.equal()
     print(f"{kills} kills and a cut link: {writer.kept} records kept, {writer.refusals} refused meanwhile; "
           f"{healed} entries healed, {files} files and folders equal on three bricks")

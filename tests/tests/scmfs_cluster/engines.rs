@@ -71,6 +71,8 @@ fn clients_of_nfs_go_on_after_twenty_kills() {
 #[test]
 #[ignore = "takes minutes: make torture"]
 fn three_bricks_are_equal_after_kills_and_a_cut_link() {
-    or_skip!(program("git", "git"));
+    for name in ["git", "fio", "postmark"] {
+        or_skip!(program(name, name));
+    }
     or_skip!(runs("gluster.py", "gluster", &[&seed(1).to_string(), "20"]));
 }
