@@ -72,14 +72,14 @@ setup-test:
 	@scripts/suites
 	@scripts/phone
 	@scripts/ssh-servers
-	@scripts/cluster nfs
+	@scripts/cluster nfs slurm
 
 setup-torture:
 	@scripts/setup torture
 	@scripts/suites
 	@scripts/phone
 	@scripts/ssh-servers
-	@scripts/cluster nfs gluster
+	@scripts/cluster nfs gluster slurm
 
 build:
 	$(call beside_java,cargo build $(LOCKED) --release -p pocketstone-cli -p pocketstone-runner -p pocketstone-preload)

@@ -59,12 +59,14 @@ def until(what, holds, limit_s=LONG_S):
         time.sleep(0.02)
 
 
-def enter(packages, scmfs, at="."):
+def enter(packages, scmfs=None, at=".", seen=()):
     """Returns on the ground, in PLACE, with the packages below a folder of the root. Outside of it, runs the script
-    there and ends with its exit status."""
-    packages, scmfs = os.path.realpath(packages), os.path.realpath(scmfs)
+    there and ends with its exit status. `scmfs` is a command that is copied there; folders that are `seen` are where
+    they are outside."""
+    packages = os.path.realpath(packages)
     if INSIDE in os.environ:
-        cover(os.environ[INSIDE], packages, scmfs, at)
+        seen = [os.path.realpath(path) for path in seen]
+        cover(os.environ[INSIDE], packages, scmfs and os.path.realpath(scmfs), at, seen)
         os.chdir(PLACE)
         return
     folder = tempfile.mkdtemp(prefix="cluster-")
@@ -81,7 +83,7 @@ def enter(packages, scmfs, at="."):
     sys.exit(status)
 
 
-def cover(folder, packages, scmfs, at):
+def cover(folder, packages, scmfs, at, seen):
     libc = ctypes.CDLL(None)
     # With whoever started this ends this: PR_SET_PDEATHSIG.
     libc.prctl(1, signal.SIGKILL)
@@ -103,7 +105,11 @@ def cover(folder, packages, scmfs, at):
         run("mount", "-t", "tmpfs", name, f"{root}/{name}")
     # Beside the root's file system there may be others, with the command and this script.
     os.makedirs(f"{root}/mnt/bin")
-    shutil.copy(scmfs, f"{root}/mnt/bin/scmfs")
+    if scmfs:
+        shutil.copy(scmfs, f"{root}/mnt/bin/scmfs")
+    for path in seen:
+        os.makedirs(f"{root}{path}", exist_ok=True)
+        run("mount", "--rbind", path, f"{root}{path}")
     os.chroot(root)
     os.environ["PATH"] = f"{PLACE}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     os.chdir("/")

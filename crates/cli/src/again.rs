@@ -4,6 +4,7 @@ use crate::arguments::RunArguments;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::results::store::Store;
+use pocketstone_study::specification::shares::Asked;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,9 @@ pub struct Options {
     /// Whether it may have more cells than usual.
     #[serde(default)]
     pub many_cells: bool,
+    /// The share of its cells that it has; all without it.
+    #[serde(default)]
+    pub asked: Option<Asked>,
 }
 
 impl Options {
@@ -58,7 +62,7 @@ impl Options {
     }
 
     /// The command: it works from any directory, and its results go into a folder of their own.
-    fn command(&self) -> Result<String> {
+    pub fn command(&self) -> Result<String> {
         let here = std::env::current_dir().user(|| "this directory is gone".into())?;
         let program = std::env::current_exe().user(|| "cannot find the path of this command".into())?;
         let path = |path: &Path| quote(&path.to_string_lossy());
@@ -71,6 +75,11 @@ impl Options {
         }
         words.extend(self.cold.then(|| "--cold".to_owned()));
         words.extend(self.many_cells.then(|| "--many-cells".to_owned()));
+        if let Some(Asked { shard, verify_fraction }) = self.asked {
+            words.extend(["--shard".into(), shard.to_string()]);
+            let again = || ["--verify-fraction".into(), verify_fraction.to_string()];
+            words.extend((verify_fraction > 0.0).then(again).into_iter().flatten());
+        }
         Ok(format!("cd {} && {}", path(&here), words.join(" ")))
     }
 }

@@ -1,5 +1,11 @@
 //! The command line; help, man pages and completions come from these definitions.
 
+mod boards;
+mod machines;
+
+pub use boards::*;
+pub use machines::*;
+
 use crate::names;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
@@ -7,6 +13,7 @@ use pocketstone_cli::{LONG_VERSION, parse_bytes};
 use pocketstone_core::database::{DatabaseWorkload, Delay};
 use pocketstone_replay::advise::Budget;
 use pocketstone_replay::governor::Spec;
+use pocketstone_study::specification::shares::Shard;
 use std::path::PathBuf;
 
 const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input or configuration; 2 usage error; 3 a required \
@@ -28,6 +35,8 @@ pub struct Arguments {
 pub enum Command {
     /// Run a study and write its results and report to results/<study>-<time>/
     Run(RunArguments),
+    /// Make one run of the results of all shards of a study
+    Merge(MergeArguments),
     /// Regenerate a run's report from its results
     Report {
         /// The run's folder
@@ -66,6 +75,9 @@ pub enum Command {
     /// Work on study files
     #[command(subcommand)]
     Study(StudyCommand),
+    /// Run a study on many machines
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Work with boards
     #[command(subcommand)]
     Board(BoardCommand),
@@ -128,6 +140,13 @@ pub struct RunArguments {
     /// Folder for the results, instead of results/<study>-<time>
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub output: Option<PathBuf>,
+    /// Run only the I-th of N shares of the cells, such as 1/3: other machines run the others, and `pocketstone merge`
+    /// makes one run of them
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["program", "resume"])]
+    pub shard: Option<Shard>,
+    /// With --shard: have this part of all cells measured by a second shard, too; `pocketstone merge` compares both
+    #[arg(long, value_name = "F", requires = "shard", value_parser = machines::parse_fraction)]
+    pub verify_fraction: Option<f64>,
     /// With a program: files to put beside it on the volume before each run, a folder or a tar file. Without it, a
     /// program that is named by its path is put there itself
     #[arg(long, value_name = "PATH", requires = "program")]
@@ -453,6 +472,8 @@ pub enum StudyCommand {
     New(StudyNewArguments),
     /// List the studies that came with pocketstone
     List,
+    /// Show which cells each of several machines would run, and the commands for them
+    Plan(StudyPlanArguments),
     /// Check a study file without running it
     Check {
         /// The study's TOML file, or the name of one that came with pocketstone
@@ -485,91 +506,6 @@ pub struct StudyNewArguments {
     /// Number of seeds of each combination [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repetitions: Option<u32>,
-}
-
-/// Commands on boards.
-#[derive(Debug, Subcommand)]
-pub enum BoardCommand {
-    /// List the boards
-    List,
-    /// Add a board that ssh reaches: tries what it can, and writes its profile
-    Add(BoardAddArguments),
-    /// Say what a board can measure and what not, why, and what would help
-    Doctor {
-        /// The board
-        #[arg(add = ArgValueCandidates::new(names::boards))]
-        name: String,
-    },
-    /// Build a virtual board's kernel, runner, initramfs and saved state
-    Build {
-        /// The board
-        #[arg(add = ArgValueCandidates::new(names::boards))]
-        name: String,
-    },
-    /// Cold-boot a virtual board and show its console until it is ready
-    Start {
-        /// The board
-        #[arg(add = ArgValueCandidates::new(names::boards))]
-        name: String,
-    },
-    /// Open a shell on a virtual board
-    Shell {
-        /// The board
-        #[arg(add = ArgValueCandidates::new(names::boards))]
-        name: String,
-    },
-    /// Run a command on a freshly started virtual board
-    Exec {
-        /// The board
-        #[arg(add = ArgValueCandidates::new(names::boards))]
-        name: String,
-        /// Program and arguments
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        command: Vec<String>,
-    },
-    /// Write a virtual board's packages and saved states into one archive, for a machine without network
-    Export {
-        /// The board
-        #[arg(add = ArgValueCandidates::new(names::boards))]
-        name: String,
-        /// The archive to write
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-    },
-    /// Put what `board export` wrote into this machine's cache
-    Import {
-        /// The archive
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-    },
-}
-
-/// Arguments of `board add`.
-#[derive(Debug, Args)]
-pub struct BoardAddArguments {
-    /// The name to give to it
-    pub name: String,
-    /// The host, as ssh and ~/.ssh/config know it, such as root@192.168.1.7
-    #[arg(long, value_name = "HOST", required_unless_present = "adb")]
-    pub ssh: Option<String>,
-    /// The phone, as `adb devices` has it, or HOST:PORT
-    #[arg(long, value_name = "SERIAL", conflicts_with_all = ["ssh", "ssh_options"])]
-    pub adb: Option<String>,
-    /// An option for ssh, such as -p2222; repeatable
-    #[arg(long = "ssh-option", value_name = "OPTION", allow_hyphen_values = true)]
-    pub ssh_options: Vec<String>,
-    /// Folder on the board for the runner [default: /var/tmp/pocketstone-runner, on phones in /data/local/tmp]
-    #[arg(long, value_name = "DIR")]
-    pub folder: Option<String>,
-    /// Directory on the board whose file system is measured [default: a folder in that folder]
-    #[arg(long, value_name = "DIR")]
-    pub directory: Option<PathBuf>,
-    /// What starts the runner with more rights, such as "sudo -n" or, on a rooted phone, "su 0"
-    #[arg(long = "become", value_name = "COMMAND")]
-    pub r#become: Option<String>,
-    /// Replace an existing profile of that name
-    #[arg(long)]
-    pub force: bool,
 }
 
 /// Arguments of `flashmon`.

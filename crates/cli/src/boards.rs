@@ -55,6 +55,11 @@ pub fn context() -> Result<BoardContext> {
     })
 }
 
+/// How many cells this machine can run at once.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Where it is kept what cells have cost on this machine; `None` where nothing can be kept.
 pub fn costs_file(cache: &Cache) -> Option<PathBuf> {
     Some(cache.folder("costs").ok()?.join("cells.json"))

@@ -13,6 +13,7 @@ mod boards;
 mod boards_add;
 mod boards_exchange;
 mod calls;
+mod cluster;
 mod columns;
 mod compare;
 mod energy;
@@ -26,6 +27,7 @@ mod prebuild;
 mod progress;
 mod run;
 mod screen;
+mod shards;
 mod studies;
 mod study_new;
 mod summary;
@@ -58,6 +60,7 @@ fn dispatch(command: Command) -> Result<u8> {
             arguments.study = arguments.study.map(|study| studies::find(&study)).transpose()?;
             run::run(&arguments)
         }
+        Command::Merge(arguments) => shards::merge(&arguments),
         Command::Report { folder, junit } => {
             let study = study_of(&Store::open(&folder, false)?)?;
             let models = study.has_models();
@@ -91,7 +94,12 @@ fn dispatch(command: Command) -> Result<u8> {
             check(&arguments.file, false)
         }
         Command::Study(StudyCommand::Check { file, many_cells }) => check(&studies::find(&file)?, many_cells),
+        Command::Study(StudyCommand::Plan(mut arguments)) => {
+            arguments.shares.study = studies::find(&arguments.shares.study)?;
+            shards::plan(&arguments)
+        }
         Command::Study(StudyCommand::List) => studies::list(),
+        Command::Cluster(command) => cluster::run(command),
         Command::Board(command) => match command {
             BoardCommand::List => boards::list(),
             BoardCommand::Add(arguments) => boards_add::add(&arguments),
@@ -135,16 +143,17 @@ fn check(file: &Path, many_cells: bool) -> Result<u8> {
             only: None,
             directory: None,
             chip_bytes: own.chip_bytes().filter(|_| is_own),
-            most_cells: run::most_cells(many_cells),
+            most_cells: studies::most_cells(many_cells),
+            asked: None,
         };
-        let (cells, unable) = select_cells(&request, kind.name, None, &mut Traces::checked(study_folder(file)))?;
+        let selected = select_cells(&request, kind.name, None, &mut Traces::checked(study_folder(file)))?;
+        let (cells, unable) = (selected.cells, selected.left_out);
         if is_own {
             for LeftOut { what, why, cure } in unable {
                 say!("{}", screen::lines(&format!("{}: left out: {what}; why: {why}; fix: {cure}", file.display()), 2));
             }
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (usual, parallel) = (kind.usual, if kind.one_at_a_time { 1 } else { cores });
+        let (usual, parallel) = (kind.usual, if kind.one_at_a_time { 1 } else { boards::cores() });
         let (time, known) = costs.expect(if is_own { &own.name } else { usual }, &cells, parallel);
         let guess = if known { "" } else { " (a guess: no similar cells were measured here yet)" };
         let (file, number, time) = (file.display(), cells.len(), progress::in_words(time));

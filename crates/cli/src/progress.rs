@@ -55,6 +55,16 @@ pub fn clear() {
     BAR.finish_and_clear();
 }
 
+/// Shows how many shards are there, and how many jobs are at the others.
+pub fn shards(there: usize, all: usize, running: usize) {
+    let text = format!("{there} of {all} shards, {running} jobs running");
+    BAR.set_style(style("{msg} {wide_bar} {elapsed}"));
+    BAR.set_length(all as u64);
+    BAR.set_position(there as u64);
+    BAR.set_message(text.clone());
+    say_now_and_then(|| text);
+}
+
 /// Shows a study's progress with the time that is left.
 #[derive(Default)]
 pub struct RunProgress {

@@ -3,8 +3,8 @@
 use crate::again::{self, Options};
 use crate::arguments::RunArguments;
 use crate::boards::{context, devices};
-use crate::studies::{is_boards, read_study, study_folder, study_of, write_report};
-use crate::{boards, own_program, progress, summary};
+use crate::studies::{self, is_boards, most_cells, read_study, study_of, write_report};
+use crate::{boards, own_program, progress, shards, summary};
 use pocketstone_board::{Board, KINDS, Profile, SAME_MACHINE, TRACES};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
@@ -13,6 +13,7 @@ use pocketstone_study::results::store::Store;
 use pocketstone_study::run::costs::Costs;
 use pocketstone_study::run::{Request, run as run_cells, select_cells};
 use pocketstone_study::specification::cell::Cell;
+use pocketstone_study::specification::shares::Share;
 use pocketstone_study::specification::traces::Traces;
 use pocketstone_study::views::model::LeftOut;
 use std::path::{Path, PathBuf};
@@ -38,24 +39,36 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     // A run that goes on does so where it began.
     let directory = directory.or_else(|| begun.as_ref()?.directory.clone());
     let cold = arguments.cold || begun.as_ref().is_some_and(|b| b.cold);
+    let asked = shards::asked(arguments, store.as_ref())?;
+    // The cells of a shard are what they are.
+    let only = match (&begun, asked) {
+        (Some(begun), Some(_)) => begun.only.clone(),
+        _ => arguments.only.clone(),
+    };
     let profile = boards::profile(&name).map_err(|e| match forced {
         Some(_) => e,
         None => study.error_at(study.board_place.clone(), e),
     })?;
     let request = Request {
         study: &study,
-        only: arguments.only.as_deref(),
+        only: only.as_deref(),
         directory: directory.as_deref(),
         chip_bytes: profile.chip_bytes(),
-        most_cells: most_cells(arguments.many_cells),
+        most_cells: most_cells(arguments.many_cells || begun.as_ref().is_some_and(|b| b.many_cells)),
+        asked,
     };
     if let Some(folder) = &arguments.output {
         Store::refuse_taken(folder)?;
     }
     let base = study_base(arguments, store.as_ref())?;
     if arguments.dry_run {
-        let (cells, _) = select_cells(&request, profile.kind().name, None, &mut Traces::checked(&base))?;
-        return dry_run(&study, &name, &cells, arguments.json);
+        // A share depends on what the workloads are.
+        let mut traces = match asked {
+            Some(_) => Traces::new(&context()?.cache.folder(TRACES)?, &base),
+            None => Traces::checked(&base),
+        };
+        let selected = select_cells(&request, profile.kind().name, None, &mut traces)?;
+        return dry_run(&study, &name, &selected.cells, arguments.json);
     }
 
     // What replays need is checked before anything is measured.
@@ -67,7 +80,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     let (profile, board) = match pocketstone_board::open(&profile, cold, &context) {
         Ok(board) => (profile, board),
         // Without the board that the study is meant for, this machine still has something to say.
-        Err(error) if forced.is_none() && is_boards(&error) && !profile.kind().everywhere => {
+        Err(error) if forced.is_none() && asked.is_none() && is_boards(&error) && !profile.kind().everywhere => {
             context.check()?;
             let cure = error.cure().unwrap_or_default().to_owned();
             left_out.push(LeftOut { what: format!("the board {name}"), why: error.chain(), cure });
@@ -84,14 +97,18 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
         refuse_another_board(store, &board)?;
     }
     let selected = select_cells(&request, profile.kind().name, Some(&board), &mut traces);
-    let (cells, unavailable) = selected.map_err(|error| match left_out.first() {
+    let selected = selected.map_err(|error| match left_out.first() {
         // Why it is not the board that the study is meant for matters more than what this one lacks.
         Some(l) if is_boards(&error) => {
             Error::board(format!("{}; skipping {}: {}", error.message(), l.what, l.why)).hint(l.cure.clone())
         }
         _ => error,
     })?;
-    left_out.extend(unavailable);
+    left_out.extend(selected.left_out);
+    let (cells, share) = (selected.cells, selected.share);
+    if let Some(share) = &share {
+        shards::check(share, store.as_ref(), &board)?;
+    }
 
     // The board that it runs on, which may be this machine for want of the study's own.
     let board_name = match name.ends_with(".toml") && !replaced {
@@ -108,11 +125,12 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
             cold,
             directory: directory.clone(),
             many_cells: arguments.many_cells,
+            asked,
         },
     };
     let store = match &mut store {
         Some(store) => store,
-        None => store.insert(new_store(arguments, &study, &base, &profile, &board)?),
+        None => store.insert(new_store(arguments, &study, &base, &profile, &board, share.as_ref())?),
     };
     options.keep(store)?;
     again::link_latest(store.folder());
@@ -125,7 +143,11 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     if let Some(file) = costs_file {
         costs.save(&file);
     }
-    let result = result.and_then(|()| boards::replay(&study, store, &context, &mut progress));
+    let result = match share {
+        // Models are of the whole.
+        Some(_) => result,
+        None => result.and_then(|()| boards::replay(&study, store, &context, &mut progress)),
+    };
     progress::clear();
     if let Err(error) = result {
         let (command, folder) = (again::this_command(), again::quote(&store.folder().to_string_lossy()));
@@ -136,8 +158,11 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
             _ => error,
         });
     }
-    let report = write_report(store, &study)?;
     let model = pocketstone_study::views::report_model::model(store, &study)?;
+    if let Some(share) = &share {
+        return shards::end(store, share, &model, arguments.json);
+    }
+    let report = write_report(store, &study)?;
     match arguments.json {
         true => say!("{}", summary::json(store, &model, &report)?),
         false => {
@@ -147,18 +172,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
             summary::print(store, &study, &model, &report)?;
         }
     }
-    let missed = model.claims.iter().any(|c| c.required && c.verdict.fails());
-    // Failures of earlier parts of a resumed run are failures too.
-    Ok(match (model.failures.len(), missed) {
-        (1.., _) => 4,
-        (0, true) => 3,
-        (0, false) => 0,
-    })
-}
-
-/// Most cells of a study that nobody asked for.
-pub fn most_cells(many: bool) -> u64 {
-    if many { u64::MAX } else { 100_000 }
+    Ok(summary::status(&model))
 }
 
 /// What would be run, a line for each cell or as JSON.
@@ -211,9 +225,7 @@ fn study_base(arguments: &RunArguments, store: Option<&Store>) -> Result<PathBuf
     if let Some(folder) = store.map(|s| s.fact("study.folder")).transpose()?.flatten() {
         return Ok(folder.into());
     }
-    let folder = arguments.study.as_deref().map_or(Path::new(""), study_folder);
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    std::path::absolute(folder).user(|| "cannot resolve the study's folder".into())
+    studies::study_base(arguments.study.as_deref().unwrap_or(Path::new("")))
 }
 
 /// Keeps what the board says of itself with the results.
@@ -246,11 +258,20 @@ fn refuse_another_board(store: &Store, board: &Board) -> Result<()> {
     Ok(())
 }
 
-fn new_store(arguments: &RunArguments, study: &Study, base: &Path, profile: &Profile, board: &Board) -> Result<Store> {
-    let folder = match &arguments.output {
-        Some(folder) => folder.clone(),
-        None => free_folder(&study.name),
+fn new_store(
+    arguments: &RunArguments,
+    study: &Study,
+    base: &Path,
+    profile: &Profile,
+    board: &Board,
+    share: Option<&Share>,
+) -> Result<Store> {
+    let folder = match (&arguments.output, share.map(|share| share.asked.shard)) {
+        (Some(folder), _) => folder.clone(),
+        (None, None) => free_folder(&study.name),
+        (None, Some(shard)) => free_folder(&format!("{}-shard-{}-of-{}", study.name, shard.index, shard.of)),
     };
+    let share = share.map(shards::fact).transpose()?;
     let file = arguments.board.as_deref().filter(|b| b.ends_with(".toml"));
     let file = file.map(std::path::absolute).transpose().user(|| "cannot resolve --board".into())?;
     let file = file.as_ref().map(|path| path.to_string_lossy());
@@ -271,7 +292,8 @@ fn new_store(arguments: &RunArguments, study: &Study, base: &Path, profile: &Pro
         ("host.machine", &host.machine().to_string_lossy()),
     ];
     let board_file = file.as_deref().map(|file| ("board.file", file));
-    let store = Store::create(&folder, facts.into_iter().chain(board_file))?;
+    let share = share.as_ref().map(|(name, text)| (*name, text.as_str()));
+    let store = Store::create(&folder, facts.into_iter().chain(board_file).chain(share))?;
     std::fs::write(folder.join("study.toml"), &study.text).user(|| format!("cannot write to {}", folder.display()))?;
     set_board_facts(&store, board)?;
     Ok(store)

@@ -13,6 +13,16 @@ pub fn study_folder(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }
 
+/// That folder from the root.
+///
+/// # Errors
+/// `ErrorKind::User` if there is no current directory.
+pub fn study_base(file: &Path) -> Result<PathBuf> {
+    let folder = study_folder(file);
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    std::path::absolute(folder).user(|| "cannot resolve the study's folder".into())
+}
+
 /// The file of a study that the user names: a path, or the name of one that came with the command.
 ///
 /// # Errors
@@ -62,6 +72,11 @@ pub fn list() -> Result<u8> {
 pub fn read_study(file: &Path) -> Result<Study> {
     let text = std::fs::read_to_string(file).user(|| format!("cannot read the study {}", file.display()))?;
     Study::parse(&file.display().to_string(), &text)
+}
+
+/// Most cells of a study that nobody asked for.
+pub fn most_cells(many: bool) -> u64 {
+    if many { u64::MAX } else { 100_000 }
 }
 
 /// The study that a run's results hold.

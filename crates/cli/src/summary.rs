@@ -28,6 +28,13 @@ pub fn print(store: &Store, study: &Study, model: &Model, report: &Path) -> Resu
     for caveat in &model.caveats {
         say!("\n{}", lines(&format!("note: {caveat}"), 2));
     }
+    left_out_and_failed(model);
+    say!("\nresults: {}\nreport:  {}", store.folder().display(), report.display());
+    Ok(())
+}
+
+/// Prints what a run could not have, and its failed cells.
+pub fn left_out_and_failed(model: &Model) {
     for line in left_out_lines(&model.left_out) {
         say!("\n{}", lines(&line, 2));
     }
@@ -41,8 +48,16 @@ pub fn print(store: &Store, study: &Study, model: &Model, report: &Path) -> Resu
             lines[lines.len().saturating_sub(5)..].iter().for_each(|l| say!("  console: {l}"));
         }
     }
-    say!("\nresults: {}\nreport:  {}", store.folder().display(), report.display());
-    Ok(())
+}
+
+/// A run's exit status: failures of earlier parts of a resumed run are failures too.
+pub fn status(model: &Model) -> u8 {
+    let missed = model.claims.iter().any(|c| c.required && c.verdict.fails());
+    match (model.failures.len(), missed) {
+        (1.., _) => 4,
+        (0, true) => 3,
+        (0, false) => 0,
+    }
 }
 
 /// Prints those tables of a report that have one of these names.

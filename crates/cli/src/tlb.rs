@@ -109,6 +109,8 @@ fn run_arguments(arguments: &TlbArguments) -> RunArguments {
         cold: false,
         directory: None,
         output: None,
+        shard: None,
+        verify_fraction: None,
         files: arguments.files.clone(),
         set: arguments.set.clone(),
         repetitions: Some(1),

@@ -7,6 +7,7 @@ pub mod energy;
 pub mod history;
 pub mod layers;
 pub mod left_out;
+pub mod merge;
 pub mod metrics;
 pub(crate) mod replay_statistics;
 mod statistics;

@@ -4,14 +4,17 @@ pub mod dump;
 mod file_cost;
 mod functions;
 mod lock;
+mod logs;
 mod origin;
 mod replay_views;
 mod schema;
 mod select;
 mod sql;
 pub(in crate::results) mod statements;
+mod take;
 
 pub use select::select;
+pub(in crate::results) use take::repeated;
 
 use crate::results::left_out::LeftOut;
 use crate::results::metrics::{analysis, put_metrics};
@@ -27,9 +30,8 @@ use pocketstone_core::error::Context;
 use pocketstone_core::events::EventLog;
 use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::log::{Call, FlashKind, FlashLog, FlashOp, encode_calls, encode_flash};
-use pocketstone_core::outcome::{Failure, Quantity};
+use pocketstone_core::outcome::Failure;
 use pocketstone_core::{Error, Result};
-use pocketstone_probe::analysis::Analysis;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -399,8 +401,13 @@ impl Store {
         let replace = "DELETE FROM cell WHERE experiment = ?1 AND point = ?2 AND seed = ?3 AND traced = ?4";
         let write = || -> rusqlite::Result<()> {
             transaction.execute(replace, key)?;
-            let insert = "INSERT INTO cell (experiment, point, repetition, seed, traced, status, plan, outcome, digest,
-                          host_ms, message, hint, console) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)";
+            // Rows of results that an earlier version began are in the order in which cells ended: one may have the
+            // number of another cell, and then any number will do.
+            let number = "(SELECT ?14 WHERE ?14 > 0 AND NOT EXISTS (SELECT 1 FROM cell WHERE id = ?14))";
+            let insert = format!(
+                "INSERT INTO cell (experiment, point, repetition, seed, traced, status, plan, outcome, digest, host_ms,
+                 message, hint, console, id) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,{number})"
+            );
             let (status, outcome, digest, failure, console) = match result {
                 Ok(m) => ("done", serde_json::to_string(&m.outcome).ok(), Some(log_digest(m)), None, None),
                 Err(f) => {
@@ -410,7 +417,7 @@ impl Store {
             };
             let (message, hint) = failure.map_or((None, None), |f| (Some(f.message), f.hint));
             transaction.execute(
-                insert,
+                &insert,
                 params![
                     cell.experiment,
                     point,
@@ -424,18 +431,19 @@ impl Store {
                     host_ms,
                     message,
                     hint,
-                    console
+                    console,
+                    cell.number as i64
                 ],
             )?;
             let id = transaction.last_insert_rowid();
             if let Ok(measured) = result {
-                put_logs(&transaction, id, measured)?;
+                logs::put(&transaction, id, measured)?;
                 if let Some(events) = &events {
                     transaction.execute("INSERT INTO event_log VALUES (?1, ?2)", params![id, events])?;
                 }
                 let analysis = analysis(measured);
                 if let Some(analysis) = &analysis {
-                    put_costs(&transaction, id, measured, analysis)?;
+                    logs::put_costs(&transaction, id, measured, analysis)?;
                 }
                 put_metrics(&transaction, id, cell.traced, &cell.plan, measured, analysis.as_ref())?;
             }
@@ -533,56 +541,6 @@ pub fn log_digest(measured: &Measured) -> String {
         hash.update(events);
     }
     hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// What each operation and each file cost in a traced cell. A kind of event that could not be had is NULL.
-fn put_costs(db: &Connection, cell: i64, measured: &Measured, analysis: &Analysis) -> rusqlite::Result<()> {
-    let has = |quantity: Quantity| measured.outcome.has(&quantity);
-    let frequencies = has(Quantity::FrequencyChanges) && has(Quantity::Frequencies);
-    let [switches, idle, calls, misses, blocks] = [
-        Quantity::ContextSwitches,
-        Quantity::IdleStates,
-        Quantity::SystemCalls,
-        Quantity::PageCacheMisses,
-        Quantity::BlockRequests,
-    ]
-    .map(has);
-    let mut insert =
-        db.prepare_cached("INSERT INTO operation_cost VALUES (?,?, ?,?,?,?,?,?,?, ?,?, ?,?,?,?,?,?,?,?, ?, ?,?,?)")?;
-    for (number, c) in analysis.operations.iter().enumerate() {
-        let when = |there: bool, n: u64| there.then_some(n as i64);
-        let of_switches =
-            [c.on_core_ns, c.off_core_ns, c.waiting_ns, c.sleeping_ns, c.blocked_ns, c.switches, c.wakeups];
-        let of_calls = [c.reads, c.read_bytes, c.read_ns, c.writes, c.written_bytes, c.write_ns, c.syncs, c.sync_ns];
-        let mut row: Vec<Option<i64>> = vec![Some(cell), Some(number as i64)];
-        row.extend(of_switches.map(|n| when(switches, n)));
-        row.extend([when(frequencies, c.frequency_changes), when(idle, c.idle_entries)]);
-        row.extend(of_calls.map(|n| when(calls, n)));
-        row.push(when(misses, c.cache_misses));
-        row.extend([c.block_reads, c.block_writes, c.block_ns].map(|n| when(blocks, n)));
-        insert.execute(rusqlite::params_from_iter(row))?;
-    }
-    for f in analysis.files.iter().filter(|_| calls) {
-        file_cost::put(db, cell, f, misses)?;
-    }
-    Ok(())
-}
-
-fn put_logs(db: &Connection, cell: i64, measured: &Measured) -> rusqlite::Result<()> {
-    let mut insert = db.prepare_cached("INSERT INTO call VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    for (number, call) in measured.calls.iter().enumerate() {
-        let times = [call.start_ns, call.latency_ns, call.intended_ns].map(|ns| ns as i64);
-        insert.execute(params![cell, number as i64, times[0], times[1], times[2]])?;
-    }
-    let mut insert = db.prepare_cached("INSERT INTO flash_op VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
-    if let Some(log) = &measured.flash {
-        for (number, op) in log.ops.iter().enumerate() {
-            let kind = op.kind.name();
-            let task = log.task(op);
-            insert.execute(params![cell, number as i64, op.time_ns as i64, kind, op.page, op.pages, op.pid, task])?;
-        }
-    }
-    Ok(())
 }
 
 /// Number of senses of each block of the chip in a traced cell.

@@ -1,8 +1,7 @@
 //! What cells cost of this machine's time, and how long those take that are left: by measured costs of like cells.
 
 use crate::specification::cell::Cell;
-use pocketstone_core::database::Delay;
-use pocketstone_workload::Workload;
+use crate::specification::guess::guess_ms;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,26 +40,6 @@ fn likes(board: &str, cell: &Cell) -> [String; 3] {
     ]
 }
 
-/// Time in which a cell does nothing but wait, in milliseconds: its pauses, on a board whose time is this machine's.
-fn pauses_ms(cell: &Cell) -> f64 {
-    let ns = match &cell.plan.workload {
-        Workload::Read(spec) => spec.requests.saturating_mul(spec.inter_arrival_ns),
-        Workload::Files(spec) => spec.requests.saturating_mul(spec.inter_arrival_ns),
-        Workload::Database(spec) => {
-            let mean = match spec.recipe.delay {
-                Some(Delay::Fixed { ns }) => ns,
-                Some(Delay::Lognormal { mean_ns, .. }) => mean_ns,
-                // round(ln i) ms: from 0 to 8 over the 1800 operations of a published file.
-                Some(Delay::PublishedLog) => 6_000_000,
-                Some(Delay::None) | None => 0,
-            };
-            spec.recipe.operations.saturating_mul(mean)
-        }
-        _ => 0,
-    };
-    ns as f64 / 1e6
-}
-
 impl Costs {
     /// Those that were kept in a file; none where there is no such file, or it is damaged.
     pub fn load(path: &Path) -> Self {
@@ -87,12 +66,10 @@ impl Costs {
     }
 
     /// How long cells take on a board, `parallel` of them at once, and whether that is known from like cells. Else it
-    /// is a guess: a second for each, and its pauses.
+    /// is a guess.
     pub fn expect(&self, board: &str, cells: &[Cell], parallel: usize) -> (Duration, bool) {
-        let costs: Vec<(f64, bool)> = cells
-            .iter()
-            .map(|c| self.of(board, c).map_or_else(|| (1000.0 + pauses_ms(c), false), |ms| (ms, true)))
-            .collect();
+        let costs: Vec<(f64, bool)> =
+            cells.iter().map(|c| self.of(board, c).map_or_else(|| (guess_ms(c), false), |ms| (ms, true))).collect();
         let ms: f64 = costs.iter().map(|(ms, _)| ms).sum();
         let known = costs.iter().all(|(_, known)| *known);
         (Duration::from_secs_f64(ms / 1000.0 / parallel.max(1) as f64), known)

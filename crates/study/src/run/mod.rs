@@ -6,6 +6,7 @@ use crate::results::left_out::LeftOut;
 use crate::results::store::{Store, key, select};
 use crate::run::costs::{Costs, Left};
 use crate::specification::cell::{Cell, cells, count};
+use crate::specification::shares::{Asked, Share, Shares};
 use crate::specification::study::Study;
 use crate::specification::traces::Traces;
 use pocketstone_board::{Board, BoardContext, Failed, Measured};
@@ -48,18 +49,25 @@ pub struct Request<'a> {
     pub chip_bytes: Option<u64>,
     /// Most cells that the user wants.
     pub most_cells: u64,
+    /// The share of those cells that are to run; all of them without it.
+    pub asked: Option<Asked>,
+}
+
+/// What is to run.
+pub struct Selected {
+    /// The cells, in the order to measure them.
+    pub cells: Vec<Cell>,
+    /// What cannot run, and why.
+    pub left_out: BTreeSet<LeftOut>,
+    /// Which share of the study's cells these are.
+    pub share: Option<Share>,
 }
 
 /// The cells to run on a board, and those it does not support.
 ///
 /// # Errors
 /// `ErrorKind::User` for an invalid SQL condition; `ErrorKind::Board` if the board supports no cell of the study.
-pub fn select_cells(
-    request: &Request<'_>,
-    kind: &str,
-    board: Option<&Board>,
-    traces: &mut Traces,
-) -> Result<(Vec<Cell>, BTreeSet<LeftOut>)> {
+pub fn select_cells(request: &Request<'_>, kind: &str, board: Option<&Board>, traces: &mut Traces) -> Result<Selected> {
     let mut left_out = BTreeSet::new();
     let number = count(request.study, kind)?;
     if number > request.most_cells {
@@ -78,30 +86,47 @@ pub fn select_cells(
         }
     }
     leave_out_what_cannot_run(&mut cells, &mut left_out, traces);
-    let Some(board) = board else { return Ok((cells, left_out)) };
-    for volume in volumes(&cells) {
+    // Shared out before anything is left out that depends on a machine: all have the same shares, whatever they lack.
+    let shares = |asked: Asked| Shares::of(request.study, &cells, asked.shard.of, asked.verify_fraction);
+    let shares = request.asked.map(|asked| Ok::<_, Error>((asked, shares(asked)?))).transpose()?;
+    if let Some(board) = board {
+        leave_out_what_the_board_lacks(request.study, kind, board, &mut cells, &mut left_out)?;
+    }
+    let share = shares.map(|(asked, shares)| {
+        cells.retain(|cell| shares.has(asked.shard.index, cell));
+        Share { asked, plan: shares.digest, cells: cells.len() }
+    });
+    Ok(Selected { cells, left_out, share })
+}
+
+/// Leaves out what a board does not support.
+fn leave_out_what_the_board_lacks(
+    study: &Study,
+    kind: &str,
+    board: &Board,
+    cells: &mut Vec<Cell>,
+    left_out: &mut BTreeSet<LeftOut>,
+) -> Result<()> {
+    for volume in volumes(cells) {
         let on = |c: &Cell| bare(&c.plan.volume) == volume;
-        if lacks(&mut left_out, &format!("cells on {}", volume.name()), board.offers(&volume)) {
+        if lacks(left_out, &format!("cells on {}", volume.name()), board.offers(&volume)) {
             cells.retain(|c| !on(c));
         }
     }
     for engine in DatabaseEngine::ALL {
         let with = |c: &Cell| database(c).is_some_and(|d| d.engine == engine);
-        if cells.iter().any(with)
-            && lacks(&mut left_out, &format!("cells with {}", engine.name()), board.engine(engine))
-        {
+        if cells.iter().any(with) && lacks(left_out, &format!("cells with {}", engine.name()), board.engine(engine)) {
             cells.retain(|c| !with(c));
         }
     }
     cells.retain(|c| {
         let processor = c.plan.tlb.as_deref().unwrap_or_default();
         let what = format!("TLB misses of {processor} on {}", c.plan.volume.name());
-        !lacks(&mut left_out, &what, board.models(&c.plan))
+        !lacks(left_out, &what, board.models(&c.plan))
     });
     // A study that has nothing to trace misses nothing; a program's system calls need no flash.
     let flash = |c: &Cell| c.traced && c.plan.workload.on_files().is_some();
-    if cells.iter().any(flash) && lacks(&mut left_out, "flash operations", board.capabilities().flash_counters.refuse())
-    {
+    if cells.iter().any(flash) && lacks(left_out, "flash operations", board.capabilities().flash_counters.refuse()) {
         cells.retain(|c| !flash(c));
     }
     if cells.is_empty() {
@@ -109,10 +134,10 @@ pub fn select_cells(
         return Err(Error::board(format!("the board {} supports none of this study: {why}", board.name()))
             .hint("choose another board: pocketstone board list"));
     }
-    for volume in only_elsewhere(request.study, kind) {
-        lacks(&mut left_out, &format!("cells on {}", volume.name()), board.offers(&volume));
+    for volume in only_elsewhere(study, kind) {
+        lacks(left_out, &format!("cells on {}", volume.name()), board.offers(&volume));
     }
-    Ok((cells, left_out))
+    Ok(())
 }
 
 /// Leaves out what an engine cannot run, whatever the board: settings that it does not have, and workloads.

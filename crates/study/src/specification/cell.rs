@@ -15,6 +15,8 @@ use std::path::Path;
 /// A cell of a study.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
+    /// Its place among the cells of its study on boards of one kind, from 1 on; its row in the results.
+    pub number: u64,
     /// Its experiment.
     pub experiment: String,
     /// Its factors.
@@ -67,7 +69,8 @@ pub fn cells(
                     (traced && has_twin(experiment, point, repetition)?).then(|| Plan { trace: true, ..plan.clone() });
                 for plan in std::iter::once(plan).chain(twin) {
                     let (experiment, traced) = (experiment.name.clone(), plan.trace);
-                    cells.push(Cell { experiment, point: point.clone(), repetition, traced, plan });
+                    let number = cells.len() as u64 + 1;
+                    cells.push(Cell { number, experiment, point: point.clone(), repetition, traced, plan });
                 }
             }
         }

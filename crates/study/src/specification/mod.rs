@@ -1,12 +1,14 @@
-//! Study specifications: TOML, factors, cells, and prepared workloads.
+//! Study specifications: TOML, factors, cells and their shares, and prepared workloads.
 
 pub(crate) mod archive;
 pub mod cell;
 pub mod factor;
+pub(crate) mod guess;
 pub mod metric;
 pub mod origin;
 pub(crate) mod points;
 pub mod recordings;
 pub mod setting;
+pub mod shares;
 pub mod study;
 pub mod traces;

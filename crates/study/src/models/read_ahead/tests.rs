@@ -58,6 +58,7 @@ fn put(store: &mut Store, point: serde_json::Value, workload: serde_json::Value,
     let plan = json!({ "format": 2, "seed": 1, "volume": { "file_system": file_system }, "trace": traced,
         "workload": workload, "read_ahead": null });
     let cell = Cell {
+        number: 0,
         experiment: "e".into(),
         point: serde_json::from_value(point).unwrap(),
         plan: serde_json::from_value(plan).unwrap(),

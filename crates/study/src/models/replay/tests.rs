@@ -108,6 +108,7 @@ fn put(store: &mut Store, experiment: &str, point: serde_json::Value, seed: u64,
         "workload": { "kind": "read", "data": "random", "file_bytes": 4096, "pattern": "sequential",
                       "request_bytes": 4096, "requests": 2, "inter_arrival_ns": 0 }, "read_ahead": null });
     let cell = Cell {
+        number: 0,
         experiment: experiment.into(),
         point: serde_json::from_value(point).unwrap(),
         repetition: seed as u32,

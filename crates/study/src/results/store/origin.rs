@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// What the rows of a table are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holds {
+pub(super) enum Holds {
     /// Measured, all of them.
     Measured,
     /// A model's, all of them.
@@ -28,7 +28,7 @@ enum Holds {
 }
 
 /// What each table of the results holds.
-const TABLES: [(&str, Holds); 19] = [
+pub(super) const TABLES: [(&str, Holds); 19] = [
     ("run", Holds::Names),
     ("cell", Holds::Names),
     ("left_out", Holds::Names),

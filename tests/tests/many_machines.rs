@@ -1,0 +1,304 @@
+//! A study on several machines: what its shards give together is what one process gives, or nothing.
+
+use pocketstone_testing::{Need, Skip, amount, or_skip, program};
+use pocketstone_tests::command::{Ran, binary, lab, pocketstone, run, write};
+use pocketstone_tests::results::{change, value};
+use pocketstone_tests::suites::{command, tell};
+use pocketstone_tests::{context, project, qemu};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// Two points of three seeds, each traced where there is something to trace: 12 cells on a virtual board.
+const STUDY: &str = r#"title = "Read-ahead of a small file"
+board = "virt-nand"
+repetitions = 3
+seed = 1
+
+[[experiment]]
+name = "small"
+[experiment.factors]
+file_system = "jffs2"
+compression = "none"
+file_bytes = "1MiB"
+requests = 8
+read_ahead_bytes = ["128KiB", 0]
+[experiment.compare]
+factor = "read_ahead_bytes"
+baseline = "128KiB"
+candidate = 0
+[experiment.on.host]
+file_system = "directory"
+compression = "default"
+read_ahead_by = "file"
+
+[[claim]]
+name = "time-passes"
+text = "Eight reads take time"
+value = "SELECT min(median) FROM summary WHERE metric = 'total_ns'"
+unit = "nanoseconds"
+at_least = 1
+required = true
+"#;
+
+fn home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().expect("a folder");
+    write(home.path(), "study.toml", STUDY);
+    home
+}
+
+/// Runs shards of the study on this machine, into folders of their index.
+fn shards(home: &Path, of: u32, indices: &[u32], more: &[&str]) {
+    for index in indices {
+        let (shard, folder) = (format!("{index}/{of}"), index.to_string());
+        let words = ["run", "study.toml", "--shard", &shard, "--output", &folder];
+        lab(home, &[&words, more].concat()).ends_with(0).says(&[&format!("shard {shard}: ")]);
+    }
+}
+
+const ON_HOST: [&str; 2] = ["--board", "host"];
+
+fn merge(home: &Path, folders: &[&str]) -> Ran {
+    lab(home, &[&["merge"], folders, &["-o", "merged"]].concat())
+}
+
+/// All tables of a run but what is another in every run: when it was, how long it took, and where.
+fn tables(home: &Path, run: &str) -> Vec<(String, String)> {
+    let folder = format!("{run}.csv");
+    lab(home, &["export", run, "--csv", &folder]).ends_with(0);
+    let entries = fs::read_dir(home.join(folder)).expect("tables").flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries.collect();
+    files.sort();
+    let own = ["command,", "options,", "started_utc,", "shards,", "shard."];
+    let table = |path: &PathBuf| {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let text = fs::read_to_string(path).expect("a table");
+        // In the table of cells it is the last column.
+        let line = |line: &str| match name.as_str() {
+            "cells.csv" => line.rsplit_once(',').expect("columns").0.to_owned(),
+            _ => line.to_owned(),
+        };
+        let kept = text.lines().filter(|line| name != "run.csv" || !own.iter().any(|fact| line.starts_with(fact)));
+        (name.clone(), kept.map(line).collect::<Vec<_>>().join("\n"))
+    };
+    files.iter().map(table).collect()
+}
+
+#[test]
+fn shards_that_are_merged_equal_one_process() {
+    or_skip!(qemu());
+    let home = home();
+    let home = home.path();
+    lab(home, &["run", "study.toml", "--output", "one"]).ends_with(0);
+    // Of twelve cells, two are measured by another shard as well.
+    shards(home, 3, &[1, 2, 3], &["--verify-fraction", "0.1"]);
+    let before: Vec<Vec<u8>> = ["1", "2", "3"].map(|f| fs::read(home.join(f).join("results.sqlite")).unwrap()).into();
+    merge(home, &["3", "1", "2"]).ends_with(0).says(&[
+        "2 cells were measured by two shards, with identical logs",
+        "12 cells measured on the board virt-nand; 1 of 1 claims hold.",
+    ]);
+    for (folder, before) in ["1", "2", "3"].iter().zip(before) {
+        assert!(fs::read(home.join(folder).join("results.sqlite")).unwrap() == before, "shard {folder} has changed");
+        let names: Vec<_> = fs::read_dir(home.join(folder)).unwrap().flatten().map(|e| e.file_name()).collect();
+        assert!(!names.iter().any(|name| name.to_string_lossy().contains("in-use")), "{names:?}");
+    }
+    lab(home, &["compare", "one", "merged"]).ends_with(0).says(&["identical: the logs of all 12 common cells"]);
+    for ((name, one), (_, merged)) in tables(home, "one").into_iter().zip(tables(home, "merged")) {
+        assert!(!one.is_empty(), "{name}");
+        assert_eq!(one, merged, "{name}");
+    }
+    // The whole is a run like others: it can be made again, and gone on with.
+    let command: String = value(&home.join("merged"), "SELECT value FROM run WHERE name = 'command'");
+    assert!(command.ends_with("study.toml --board virt-nand"), "{command}");
+    lab(home, &["run", "--resume", "merged"]).ends_with(0).says(&["12 cells measured"]);
+
+    // A result that another machine does not give is refused, and says which cell it is of.
+    let twice = "SELECT id FROM other.cell WHERE id IN (SELECT id FROM main.cell) LIMIT 1";
+    let mut changed = 0;
+    for (shard, other) in [("2", "1"), ("3", "1"), ("3", "2")] {
+        let db = change(&home.join(shard));
+        db.execute("ATTACH ?1 AS other", [home.join(other).join("results.sqlite").to_str().unwrap()]).unwrap();
+        changed += db.execute(&format!("UPDATE main.cell SET digest = 'other' WHERE id = ({twice})"), []).unwrap();
+    }
+    assert!(changed > 0);
+    fs::rename(home.join("merged"), home.join("first")).unwrap();
+    merge(home, &["1", "2", "3"]).ends_with(1).complains(&["of 2 repeated cells differ", "small: "]);
+    assert!(!home.join("merged").exists());
+}
+
+#[test]
+fn what_is_not_one_run_is_refused_with_what_to_do() {
+    let home = home();
+    let home = home.path();
+    shards(home, 3, &[1, 2, 3], &ON_HOST);
+    merge(home, &["1", "3"]).ends_with(1).complains(&["shard 2/3 is missing", "study.toml --board host --shard 2/3"]);
+    merge(home, &["1"]).ends_with(1).complains(&["shards 2/3, 3/3 are missing"]);
+    merge(home, &["1", "2", "3", "2"]).ends_with(1).complains(&["shard 2/3 is there twice: 2 and 2"]);
+    // One that was not finished, and goes on.
+    fs::rename(home.join("2"), home.join("whole")).unwrap();
+    run(command("cp").arg("-r").arg(home.join("whole")).arg(home.join("2"))).ends_with(0);
+    change(&home.join("2")).execute("DELETE FROM cell WHERE id = (SELECT max(id) FROM cell)", []).unwrap();
+    merge(home, &["1", "2", "3"]).ends_with(1).complains(&["2/3 (2) has 1 of 2 cells", "run --resume 2"]);
+    lab(home, &["run", "--resume", "2", "--only", "1"]).ends_with(1).complains(&["cells are fixed"]);
+    lab(home, &["run", "--resume", "2"]).ends_with(0).says(&["shard 2/3: 2 cells, 0 of them failed"]);
+    // Of other runs: another number of shards, other cells, another study, another machine, a whole run.
+    for (folder, more) in [("only", &["--shard", "2/3", "--only", "seed < 3"][..]), ("half", &["--shard", "2/2"])] {
+        let words = ["run", "study.toml", "--board", "host", "--output", folder];
+        lab(home, &[&words, more].concat()).ends_with(0);
+    }
+    merge(home, &["1", "half", "3"]).ends_with(1).complains(&["not of one run: their numbers of shards differ"]);
+    merge(home, &["1", "only", "3"]).ends_with(1).complains(&["not of one run: their cells differ"]);
+    for (fact, words) in [("study", "`study` differs"), ("fact.cpu", "`fact.cpu` is "), ("git.revision", "and other")] {
+        change(&home.join("whole")).execute("UPDATE run SET value = 'other' WHERE name = ?1", [fact]).unwrap();
+        let refused = merge(home, &["1", "whole", "3"]).ends_with(1);
+        refused.complains(&["shard 1/3 (1) and shard 2/3 (whole) are not of one run"]).complains(&[words]);
+        run(command("cp").arg(home.join("2/results.sqlite")).arg(home.join("whole/"))).ends_with(0);
+    }
+    lab(home, &["run", "study.toml", "--board", "host", "--output", "one"]).ends_with(0);
+    merge(home, &["1", "one", "3"]).ends_with(1).complains(&["one is no shard of a run"]);
+    // Repeating a cell says nothing on a machine that varies.
+    let again = ["run", "study.toml", "--board", "host", "--shard", "1/3", "--verify-fraction", "0.5"];
+    lab(home, &again).ends_with(1).complains(&["does not repeat a cell to the bit"]);
+    assert!(!home.join("merged").exists());
+    merge(home, &["1", "2", "3"]).ends_with(0).says(&["6 cells measured on the board host"]);
+    merge(home, &["1", "2", "3"]).ends_with(1).complains(&["merged", "already exists"]);
+}
+
+#[test]
+fn results_are_merged_whole_or_not_at_all_whenever_it_is_killed() {
+    let home = home();
+    let home = home.path();
+    shards(home, 2, &[1, 2], &ON_HOST);
+    merge(home, &["1", "2"]).ends_with(0);
+    let expected = tables(home, "merged");
+    let (mut absent, mut whole) = (0, 0);
+    for kill in 0..amount(12, 60) {
+        fs::remove_dir_all(home.join("merged")).expect("removed");
+        let mut child = pocketstone(home, &["merge", "1", "2", "-o", "merged"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a merge");
+        std::thread::sleep(std::time::Duration::from_millis(kill * 120 / amount(12, 60)));
+        // Whether it has ended by itself meanwhile is all the same.
+        let _ = child.kill();
+        child.wait().expect("its end");
+        match home.join("merged").exists() {
+            true => whole += 1,
+            false => {
+                absent += 1;
+                merge(home, &["1", "2"]).ends_with(0);
+            }
+        }
+        assert_eq!(tables(home, "merged"), expected, "after kill {kill}");
+        let left: Vec<_> = fs::read_dir(home).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".merging")), "{left:?}");
+    }
+    tell(&format!("merges killed: {absent} left nothing, {whole} were whole"));
+    assert!(absent > 0, "no kill came early enough");
+}
+
+#[test]
+fn the_shares_are_the_same_wherever_they_are_asked_for() {
+    let home = home();
+    let home = home.path();
+    let plan = |folder: &Path| -> serde_json::Value {
+        let mut command = pocketstone(folder, &["study", "plan", "study.toml", "--shards", "3", "--json"]);
+        let ran = run(command.env("POCKETSTONE_CACHE", folder.join("cache"))).ends_with(0);
+        serde_json::from_str(&ran.out).expect("JSON")
+    };
+    let other = self::home();
+    let (here, there) = (plan(home), plan(other.path()));
+    assert_eq!(here, there);
+    let cells = here["shards"].as_array().expect("shards").iter().flat_map(|s| s["cells"].as_array().expect("cells"));
+    let mut numbers: Vec<u64> = cells.map(|n| n.as_u64().expect("a number")).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=12).collect::<Vec<u64>>());
+    let shown = lab(home, &["study", "plan", "study.toml", "--shards", "3"]).ends_with(0);
+    shown.says(&["shard 3: 4 cells from 1 states", "--shard I/3 --output shard-I", "merge shard-* -o DIR"]);
+}
+
+/// What runs jobs: packages that are unpacked and not installed.
+fn packages() -> Result<PathBuf, Skip> {
+    let packages = project().join(".cache/cluster/slurm");
+    match packages.is_dir() {
+        true => Ok(packages),
+        false => Err(Need::Programs.lacks("there is no slurm: scripts/cluster slurm")),
+    }
+}
+
+/// What `tests/cluster/slurm.py` needs.
+fn slurm() -> Result<PathBuf, Skip> {
+    pocketstone_testing::root()?;
+    qemu()?;
+    program("ip", "iproute2")?;
+    packages()
+}
+
+#[test]
+fn two_nodes_of_slurm_give_what_one_process_gives_and_so_they_do_after_one_is_killed() {
+    let packages = or_skip!(slurm());
+    let python = or_skip!(program("python3", "python3"));
+    let home = home();
+    let cache = context().cache.folder("").expect("the cache");
+    let mut script = command(python);
+    script.arg(project().join("tests/cluster/slurm.py")).arg(packages).arg(binary()).arg(project()).arg(cache);
+    let ran = run(script.arg(home.path().join("study.toml")));
+    if ran.status == Some(77) {
+        let why = ran.out.lines().find_map(|line| line.strip_prefix("skip: kernel: "));
+        or_skip!(Err::<(), _>(
+            Need::Kernel.lacks(why.unwrap_or_else(|| panic!("a skip that does not say why: {ran}")))
+        ));
+    }
+    tell(ran.ends_with(0).out.trim_end());
+}
+
+#[test]
+fn scripts_for_other_engines_run_the_same_shards() {
+    let home = home();
+    let home = home.path();
+    let shares = ["study.toml", "--shards", "2", "--board", "host"];
+    let words = ["cluster", "kubernetes", "--image", "registry/pocketstone", "--claim", "results"];
+    let ran = lab(home, &[&words, &shares[..]].concat()).ends_with(0);
+    let job: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    let spec = &job["spec"];
+    assert_eq!((&job["apiVersion"], &job["kind"]), (&"batch/v1".into(), &"Job".into()));
+    assert_eq!((&spec["completionMode"], &spec["completions"]), (&"Indexed".into(), &2.into()));
+    let container = &spec["template"]["spec"]["containers"][0];
+    let script = container["command"][2].as_str().expect("a script");
+    assert!(script.contains("pocketstone run /shared/study.toml --board host --shard \"$index/2\""), "{script}");
+
+    let dry = lab(home, &[&["cluster", "slurm", "--dry-run", "-o", "merged"], &shares[..]].concat()).ends_with(0);
+    dry.says(&["--array=1-2", "--dependency=afterany:ARRAY", "merge.sh", "shard.sh"]);
+    assert!(!home.join("merged.shards").exists());
+
+    let lines = lab(home, &[&["cluster", "parallel", "-o", "merged"], &shares[..]].concat()).ends_with(0).out;
+    assert!(lines.starts_with("parallel --jobs 1 --joblog "), "{lines}");
+    // One after the other, as a shell runs them; then one that is there is gone on with.
+    let shell = |line: &str| run(command("sh").current_dir(home).args(["-c", line]));
+    let script = home.join("merged.shards/shard.sh").to_str().expect("a path").to_owned();
+    for index in [1, 2, 1] {
+        shell(&format!("{script} {index}")).ends_with(0);
+    }
+    shell(lines.lines().last().expect("the merge")).ends_with(0).says(&["6 cells measured on the board host"]);
+    lab(home, &["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "3", "--board", "host"])
+        .ends_with(1)
+        .complains(&["merged.shards has shards of another plan"]);
+}
+
+#[test]
+fn gnu_parallel_runs_the_shards() {
+    let parallel = or_skip!(packages()).join("usr/bin/parallel");
+    let perl = or_skip!(program("perl", "perl"));
+    let home = home();
+    let home = home.path();
+    let words = ["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "2", "--board", "host"];
+    let lines = lab(home, &words).ends_with(0).out;
+    let unpacked = format!("{} {}", perl.display(), parallel.display());
+    let (line, merge) = lines.split_once('\n').expect("two lines");
+    for line in [&line.replacen("parallel", &unpacked, 1), merge] {
+        run(command("sh").current_dir(home).args(["-c", line])).ends_with(0);
+    }
+    let cells: i64 = value(&home.join("merged"), "SELECT count(*) FROM cell WHERE status = 'done'");
+    assert_eq!(cells, 6);
+}
