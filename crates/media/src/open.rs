@@ -146,6 +146,7 @@ fn create_as(path: &Path, make: impl FnOnce(Source) -> Result<Source>) -> Result
     let (file, new) = match opened {
         Ok(file) => (file, true),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            not_planted(path).refused(wrong)?;
             (OpenOptions::new().read(true).write(true).open(path).refused(wrong)?, false)
         }
         Err(error) => return Err(Error::refused(wrong()).because(error)),
@@ -156,6 +157,24 @@ fn create_as(path: &Path, make: impl FnOnce(Source) -> Result<Source>) -> Result
         let _ = std::fs::remove_file(path);
     }
     made
+}
+
+/// Refuses what somebody else may have put where everybody may create files, as `fs.protected_regular` and
+/// `fs.protected_symlinks` of proc(5) do where they are set: its owner could read all that comes into a file, and choose
+/// which one a link leads to.
+fn not_planted(path: &Path) -> std::io::Result<()> {
+    /// Everybody may create files, and remove his own: sticky, and writable by all.
+    const SHARED: u32 = 0o1002;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (file, folder) = (std::fs::symlink_metadata(path)?, std::fs::metadata(parent)?);
+    let trusted = file.uid() == rustix::process::geteuid().as_raw() || file.uid() == folder.uid();
+    let plain = file.file_type().is_file() || file.file_type().is_symlink();
+    if plain && !trusted && folder.mode() & SHARED == SHARED {
+        let message =
+            format!("it belongs to user {}, and everybody may create files in {}", file.uid(), parent.display());
+        return Err(std::io::Error::other(format!("{message}: remove it first, or choose a folder of your own")));
+    }
+    Ok(())
 }
 
 fn fill(mut source: Source, bytes: u64, options: &MapOptions) -> Result<Source> {
@@ -321,6 +340,7 @@ fn device_size(directory: &Path, path: &Path) -> Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pocketstone_testing::or_skip;
 
     #[test]
     fn a_devices_size_comes_from_either_layout_of_sysfs() {
@@ -344,6 +364,33 @@ mod tests {
         let options = MapOptions { writable: false, ..MapOptions::default() };
         let error = open(Path::new("/"), &options).map(|_| ()).unwrap_err();
         assert!(error.message().contains("neither a file nor a memory device"), "{}", error.message());
+    }
+
+    #[test]
+    fn what_others_put_where_everybody_may_is_not_taken_for_a_new_region() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        or_skip!(pocketstone_testing::root());
+        const OTHER: Option<u32> = Some(12345);
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let mode = |mode| std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        for name in ["own", "theirs", "precious"] {
+            File::create(at(name)).unwrap();
+        }
+        chown(at("theirs"), OTHER, None).unwrap();
+        symlink(at("precious"), at("link")).unwrap();
+        std::os::unix::fs::lchown(at("link"), OTHER, None).unwrap();
+        mode(0o1777);
+        let made = |name: &str| create(&at(name), 4096, &MapOptions::default()).map(drop);
+        for name in ["theirs", "link"] {
+            let error = pocketstone_vfs::chain(&made(name).unwrap_err());
+            assert!(error.contains("belongs to user 12345") && error.contains("remove it first"), "{error}");
+        }
+        assert_eq!(at("precious").metadata().unwrap().len(), 0);
+        made("own").unwrap();
+        // Where others cannot put anything, it is there because its owner wants it so.
+        mode(0o755);
+        made("theirs").unwrap();
     }
 
     #[test]

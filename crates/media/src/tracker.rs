@@ -35,8 +35,8 @@ fn pages_of(at: u64, bytes: u64) -> std::ops::Range<u64> {
 
 type Saved = HashMap<u64, Box<[u8]>>;
 
-fn unlocked(stripe: &Mutex<Saved>) -> MutexGuard<'_, Saved> {
-    stripe.lock().unwrap_or_else(PoisonError::into_inner)
+fn unlocked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Knows what was stored to in a region, and gives snapshots of it.
@@ -52,6 +52,8 @@ pub struct Tracker {
     left: Box<[AtomicUsize]>,
     /// Pages as they were, by page number.
     saved: [Mutex<Saved>; STRIPES],
+    /// Offsets and lengths in bytes that were [noted](Tracker::note) while a snapshot was read.
+    late: Mutex<Vec<(u64, u64)>>,
     /// There is one snapshot at a time.
     taken: AtomicBool,
     /// Stores that were part of no operation.
@@ -81,6 +83,7 @@ impl Tracker {
             reading: AtomicBool::new(false),
             left: clear_bits(words),
             saved: std::array::from_fn(|_| Mutex::default()),
+            late: Mutex::default(),
             taken: AtomicBool::new(false),
             strays: AtomicU64::new(0),
         }
@@ -138,6 +141,15 @@ impl Tracker {
 
     /// Notes pages that somebody else stored to, who does not any more.
     pub fn note(&self, at: u64, bytes: u64) {
+        let mut late = unlocked(&self.late);
+        // With its bit set now, nobody would save a page that is yet to be read.
+        match self.reading.load(Ordering::Acquire) {
+            true => late.push((at, bytes)),
+            false => self.mark(at, bytes),
+        }
+    }
+
+    fn mark(&self, at: u64, bytes: u64) {
         for page in pages_of(at, bytes) {
             let (word, bit) = place(page);
             if let Some(word) = self.stored.get(word) {
@@ -177,6 +189,8 @@ impl Tracker {
             let count = bytes.div_ceil(TRACKED_BYTES);
             let unknown = self.unknown.swap(false, Ordering::SeqCst);
             let words = count.div_ceil(BITS).min(self.stored.len() as u64) as usize;
+            // What is noted is in this snapshot, or late for it.
+            let _late = unlocked(&self.late);
             for (word, taken) in pages[..words].iter_mut().enumerate() {
                 let stored = &self.stored[word];
                 if stored.load(Ordering::Relaxed) != 0 {
@@ -272,7 +286,10 @@ impl Snapshot<'_> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
+        let mut late = unlocked(&self.tracker.late);
         self.tracker.reading.store(false, Ordering::SeqCst);
+        late.drain(..).for_each(|(at, bytes)| self.tracker.mark(at, bytes));
+        drop(late);
         if !self.kept {
             for (word, taken) in self.pages.iter().enumerate().filter(|(_, taken)| **taken != 0) {
                 self.tracker.stored[word].fetch_or(*taken, Ordering::SeqCst);

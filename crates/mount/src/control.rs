@@ -84,7 +84,7 @@ fn checkpoint_state(volume: &Volume) -> Result<Vec<u8>> {
 #[derive(Deserialize)]
 struct Question {
     target: PathBuf,
-    keep: u32,
+    keep: Option<u32>,
     word: String,
 }
 
@@ -96,9 +96,9 @@ fn ask_for_checkpoint(volume: &Volume, value: &[u8]) -> Result<()> {
     let known = volume.checkpoint_state();
     let same = known.as_ref().is_some_and(|known| known.target == question.target);
     match known {
-        // Those of the mount itself go on.
-        Some(known) if known.every_s.is_some() && !same => return Err(Error::Busy),
         Some(known) if same && (known.every_s.is_some() || known.keep == question.keep) => {}
+        // Those of the mount itself go on, and so does one that is being taken.
+        Some(known) if known.every_s.is_some() || known.waiting > 0 => return Err(Error::Busy),
         _ => volume.schedule_checkpoints(&Schedule {
             target: question.target,
             keep: question.keep,

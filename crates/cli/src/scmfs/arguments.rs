@@ -187,9 +187,9 @@ pub struct CheckpointArguments {
     /// Take one every so often, until interrupted; only of a mounted volume. Later ones store what has changed
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub every: Option<Duration>,
-    /// How many of the newest to keep
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub keep: u32,
+    /// How many of the newest to keep; defaults to as many as the target has
+    #[arg(long, value_name = "N")]
+    pub keep: Option<u32>,
     /// Read all images in this target and report what is whole. Exit status 3: some are damaged
     #[arg(long, value_name = "TARGET", conflicts_with_all = ["source", "target", "every"])]
     pub verify: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use crate::arguments::{CheckpointArguments, MountArguments, RestoreArguments};
 use crate::region;
 use crate::target::{Target, tell};
-use pocketstone_cli::{note, print_json, show_bytes};
+use pocketstone_cli::{mounts, note, print_json, show_bytes};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_media::{MapOptions, Mapped, Medium, Region, Unmapped, map_bytes_at};
@@ -13,8 +13,9 @@ use pocketstone_scmfs::Volume;
 use pocketstone_scmfs::checkpoint::{self, Checkpoints, Directory, Output, Restored, Schedule};
 use rustix::io::Errno;
 use serde_json::Value;
+use std::cell::Cell;
 use std::ffi::OsString;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -32,7 +33,13 @@ pub fn checkpoint(given: &CheckpointArguments) -> Result<u8> {
     };
     let target = std::path::absolute(target).user(|| format!("cannot find {}", target.display()))?;
     let directory = match Target::of(source)? {
-        Target::Mounted(directory) => directory,
+        Target::Mounted(directory) => {
+            let device = |path: &Path| std::fs::metadata(path).map(|facts| facts.dev()).ok();
+            if nearest(&target).and_then(device) == device(&directory) {
+                return Err(on_itself(&target));
+            }
+            directory
+        }
         Target::Region(_) if given.every.is_some() => {
             return Err(Error::user(format!("{} is not mounted, and does not change", source.display()))
                 .hint("leave out --every, or specify the mount point"));
@@ -52,6 +59,17 @@ pub fn checkpoint(given: &CheckpointArguments) -> Result<u8> {
         let Some(every) = given.every else { return Ok(0) };
         std::thread::sleep(every.saturating_sub(begun.elapsed()));
     }
+}
+
+/// What there is of a path: it, or the nearest folder above it.
+fn nearest(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| path.exists())
+}
+
+/// Why a target on the volume itself is refused.
+fn on_itself(target: &Path) -> Error {
+    Error::user(format!("{} is on the volume itself, and is lost with it", target.display()))
+        .hint("choose a folder on another file system")
 }
 
 fn say_taken(source: &Path, target: &Path, taken: &Value, json: bool) -> Result<u8> {
@@ -78,7 +96,7 @@ fn say_taken(source: &Path, target: &Path, taken: &Value, json: bool) -> Result<
 }
 
 /// Has the server of a mounted volume take one, and waits for it.
-fn ask_server(directory: &Path, target: &Path, keep: u32) -> Result<Value> {
+fn ask_server(directory: &Path, target: &Path, keep: Option<u32>) -> Result<Value> {
     let cannot = || format!("cannot take a checkpoint of the volume at {}", directory.display());
     // What the kernel holds back becomes part of the volume.
     let open = std::fs::File::open(directory).user(cannot)?;
@@ -87,25 +105,72 @@ fn ask_server(directory: &Path, target: &Path, keep: u32) -> Result<Value> {
     let word = format!("{}-{now}", std::process::id());
     let question = serde_json::json!({ "target": region::text(target)?, "keep": keep, "word": word });
     tell(directory, CHECKPOINT, &question.to_string(), "take a checkpoint of").map_err(|error| {
-        let busy = error.chain().contains(&std::io::Error::from(Errno::BUSY).to_string());
-        if busy { error.hint("the mount has a target of its own: scmfs checkpoint DIR with that one") } else { error }
+        let is = |errno: Errno| error.chain().contains(&std::io::Error::from(errno).to_string());
+        if is(Errno::BUSY) {
+            return error.hint(
+                "another checkpoint is being taken: try again later; or the mount has a target of its own: scmfs \
+                 checkpoint DIR with that one",
+            );
+        }
+        if is(Errno::PERM) { error.hint("only root and the user who mounted it may do this") } else { error }
     })?;
     let mut pause = PERIOD;
     loop {
-        let mut buffer = vec![0; 64 << 10];
-        let bytes = rustix::fs::getxattr(directory, CHECKPOINT, &mut buffer[..]).board(cannot)?;
-        let state: Value = serde_json::from_slice(&buffer[..bytes]).board(cannot)?;
-        if state["answered"] == *word {
-            return match state["error"].as_str() {
-                None => Ok(state["last"].clone()),
+        let state = state(directory)?;
+        let mut answers = state["answers"].as_array().into_iter().flatten();
+        if let Some(answer) = answers.find(|answer| answer["word"] == *word) {
+            return match answer["error"].as_str() {
+                None => Ok(answer["taken"].clone()),
                 Some(error) => Err(Error::user(cannot())
                     .because(error)
                     .hint("what the target held before is kept: scmfs checkpoint --verify TARGET")),
             };
         }
+        if state["waiting"] == 0 {
+            return Err(Error::board(cannot())
+                .because("its server has no answer any more")
+                .hint("see what the target has: scmfs checkpoint --verify TARGET"));
+        }
         std::thread::sleep(pause);
         pause = (pause * 2).min(PERIOD_MOST);
     }
+}
+
+/// Unmounts a volume, and makes sure that the last checkpoint of one that takes them was taken.
+///
+/// # Errors
+/// As [`mounts::umount`]; `ErrorKind::Board` if there is no last checkpoint.
+pub fn umount(directory: &Path, lazy: bool) -> Result<u8> {
+    let series = (!lazy).then(|| series_of(directory)).flatten();
+    let status = mounts::umount(directory, pocketstone_mount::KIND, lazy)?;
+    let Some((source, target, before)) = series else { return Ok(status) };
+    let after = checkpoint::newest(&Directory::to_read(&target)).ok().flatten();
+    if after <= before {
+        let (source, target) = (source.display(), target.display());
+        return Err(Error::board(format!("unmounted, but there is no last checkpoint in {target}"))
+            .because("the log of the mount says why")
+            .hint(format!("the volume is whole, in {source}: scmfs checkpoint {source} {target}")));
+    }
+    Ok(status)
+}
+
+/// The region of a mounted volume that takes checkpoints by itself, their target, and the newest; `None` where there is
+/// none, or this user may not know.
+fn series_of(directory: &Path) -> Option<(PathBuf, PathBuf, Option<u64>)> {
+    let directory = directory.canonicalize().ok()?;
+    let entry = pocketstone_mount::mounted_at(&directory).ok()??;
+    let state = state(&directory).ok().filter(|state| !state["every_s"].is_null())?;
+    let target = PathBuf::from(state["target"].as_str()?);
+    let newest = checkpoint::newest(&Directory::to_read(&target)).ok()?;
+    Some((entry.source.into(), target, newest))
+}
+
+/// What the server of a mounted volume says about its checkpoints.
+fn state(directory: &Path) -> Result<Value> {
+    let cannot = || format!("cannot ask for the checkpoints of {}", directory.display());
+    let mut buffer = vec![0; 64 << 10];
+    let bytes = rustix::fs::getxattr(directory, CHECKPOINT, &mut buffer[..]).board(cannot)?;
+    serde_json::from_slice(&buffer[..bytes]).board(cannot)
 }
 
 fn verify(target: &Path, json: bool) -> Result<u8> {
@@ -179,12 +244,17 @@ fn restore_to(target: &Path, path: &Path, generation: Option<u64>, force: bool) 
     }
     // What can only be mapped has larger pages, or is memory itself.
     let only_mapped = device || map_bytes_at(path).user(cannot)? > rustix::param::page_size() as u64;
+    let made = Cell::new(false);
     let make = |bytes: u64| -> pocketstone_scmfs::Result<Box<dyn Output>> {
         if only_mapped {
             let options = MapOptions { overwrite: true, flushed: true, ..MapOptions::default() };
-            return Ok(Box::new(Medium::new(Box::new(Mapped::create(&unfinished, bytes, &options)?))));
+            let region = Mapped::create(&unfinished, bytes, &options)?;
+            made.set(true);
+            return Ok(Box::new(Medium::new(Box::new(region))));
         }
-        Ok(Box::new(Unmapped::create(&unfinished, bytes)?))
+        let region = Unmapped::create(&unfinished, bytes)?;
+        made.set(true);
+        Ok(Box::new(region))
     };
     let restored = checkpoint::restore(&Directory::to_read(target), generation, make).user(cannot).and_then(|done| {
         if !device {
@@ -192,8 +262,8 @@ fn restore_to(target: &Path, path: &Path, generation: Option<u64>, force: bool) 
         }
         Ok(done)
     });
-    if restored.is_err() && !device {
-        // It is of no use to anybody, and takes memory.
+    if restored.is_err() && !device && made.get() {
+        // It is of no use to anybody, and takes memory. One that could not be made may be another command's.
         let _ = std::fs::remove_file(&unfinished);
     }
     restored
@@ -218,8 +288,16 @@ pub fn restore_empty(arguments: &MountArguments) -> Result<()> {
     if std::fs::metadata(&arguments.region).is_ok_and(|facts| facts.len() > 0 || facts.file_type().is_char_device()) {
         return Ok(());
     }
-    let restored = restore_to(target, &arguments.region, None, false)
-        .map_err(|error| error.hint("the first time, create a volume: scmfs mkfs REGION --size SIZE"))?;
+    let restored = restore_to(target, &arguments.region, None, false).map_err(|error| {
+        match checkpoint::newest(&Directory::to_read(target)) {
+            Ok(Some(_)) => error.hint(
+                "find one that is whole, and restore that: scmfs checkpoint --verify TARGET; scmfs restore \
+                 --generation N TARGET REGION",
+            ),
+            Err(_) if target.exists() => error,
+            _ => error.hint("the first time, create a volume: scmfs mkfs REGION --size SIZE"),
+        }
+    })?;
     let (generation, age) = (restored.generation, ago(restored.taken_ns));
     note("note", &format!("{}: restored from checkpoint {generation}, taken {age}", arguments.region.display()));
     Ok(())
@@ -229,12 +307,18 @@ pub fn restore_empty(arguments: &MountArguments) -> Result<()> {
 pub fn schedule(volume: &Volume, arguments: &MountArguments, log: &Log) -> Result<()> {
     let Some(target) = arguments.checkpoint.clone().filter(|_| !arguments.read_only) else { return Ok(()) };
     let directory = arguments.directory.clone();
+    let canonical = |path: &Path| path.canonicalize().ok();
+    if let (Some(there), Some(mount)) = (nearest(&target).and_then(canonical), canonical(&directory)) {
+        if there.starts_with(mount) {
+            return Err(on_itself(&target));
+        }
+    }
     // What the kernel holds back becomes part of the volume, as far as it does by now.
     let before = move || {
         let _ = std::fs::File::open(&directory).map(rustix::fs::syncfs);
     };
     let every = Some(arguments.every.unwrap_or(Duration::from_secs(30)));
-    let (keep, report) = (arguments.keep.unwrap_or(1), log.reporter());
+    let (keep, report) = (arguments.keep, log.reporter());
     let cannot = || format!("cannot take checkpoints to {}", target.display());
     let schedule = Schedule { target: target.clone(), keep, every, before: Arc::new(before), report };
     volume.schedule_checkpoints(&schedule).user(cannot)

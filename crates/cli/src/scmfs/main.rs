@@ -19,7 +19,6 @@ mod target;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use pocketstone_cli::mounts;
 use pocketstone_core::Result;
 use pocketstone_mount::guard;
 use std::process::ExitCode;
@@ -42,7 +41,7 @@ fn dispatch(command: Command) -> Result<u8> {
     match command {
         Command::Mkfs(arguments) => make::mkfs(&arguments),
         Command::Mount(arguments) => serve::mount(&arguments),
-        Command::Umount { directory, lazy } => mounts::umount(&directory, pocketstone_mount::KIND, lazy),
+        Command::Umount { directory, lazy } => checkpoint::umount(&directory, lazy),
         Command::Fsck { region, upgrade: true, json, .. } => inspect::upgrade(&region, json),
         Command::Fsck { region, repair, json, .. } => inspect::fsck(&region, repair, json),
         Command::Scrub { target, json } => scrub::scrub(&target, json),

@@ -59,6 +59,20 @@ fn the_first_snapshot_has_all_and_the_next_what_was_stored_since() {
 }
 
 #[test]
+fn pages_that_are_noted_while_a_snapshot_is_read_are_saved_as_others_and_in_the_next_one() {
+    let (medium, tracker) = medium(8 * PAGE);
+    (0..8).for_each(|page| fill(&medium, page, 1));
+    let snapshot = tracker.snapshot(|| medium.bytes(), LONG).unwrap();
+    tracker.note(3 * TRACKED_BYTES, 1);
+    tracker.note(5 * TRACKED_BYTES, 1);
+    fill(&medium, 3, 2);
+    assert!(content(&medium, &snapshot).iter().all(|(_, value)| *value == 1));
+    snapshot.keep();
+    let next = tracker.snapshot(|| medium.bytes(), LONG).unwrap();
+    assert_eq!(content(&medium, &next), [(3, 2), (5, 1)]);
+}
+
+#[test]
 fn a_snapshot_is_what_was_there_whatever_is_stored_meanwhile() {
     let (medium, tracker) = medium(8 * PAGE);
     (0..8).for_each(|page| fill(&medium, page, 1));

@@ -2,7 +2,7 @@
 //!
 //! An erased partition cannot be had back. So the profile names the partition, its number is looked up each time, and
 //! one that anybody uses is refused: mounted, in any mount namespace; open in a process; attached to UBI by others;
-//! a swap area; part of another block device; or a whole chip that other partitions are on.
+//! a swap area; part of another block device; or a place on the chip that another partition has as well.
 
 use super::{served, ubi};
 use pocketstone_core::board::{Board, Places};
@@ -14,6 +14,7 @@ use procfs::process::{FDTarget, all_processes};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 const FREE_IT: &str = "free it on the board, or name another one: partition = \"NAME\" in [flash] of the profile";
 /// Major number of block devices on MTD devices, which mounts of JFFS2 show as well (MTD_BLOCK_MAJOR, linux/mtd/mtd.h).
 const MTD_BLOCK_MAJOR: u32 = 31;
+/// And of character devices, of which each MTD device has two (MTD_CHAR_MAJOR).
+const MTD_CHAR_MAJOR: u32 = 90;
 /// How long programs may take to end that were killed.
 const ENDING: Duration = Duration::from_secs(3);
 
@@ -111,8 +114,12 @@ pub fn release(mount_point: &Path) -> Result<()> {
 
 /// What uses an MTD device, if anything does.
 fn user(mtd: u32) -> Result<Option<String>> {
-    let parts = partitions_on(&Path::new("/sys/class/mtd").join(format!("mtd{mtd}")));
+    let class = Path::new("/sys/class/mtd");
+    let mut parts = partitions_on(&class.join(format!("mtd{mtd}")));
+    parts.extend(overlapping(class, mtd));
     if !parts.is_empty() {
+        parts.sort();
+        parts.dedup();
         return Ok(Some(format!("other partitions are on it ({})", parts.join(", "))));
     }
     if let Some(number) = ubi::attached(mtd) {
@@ -122,11 +129,16 @@ fn user(mtd: u32) -> Result<Option<String>> {
     if fs::read_dir(block).is_ok_and(|mut holders| holders.next().is_some()) {
         return Ok(Some("another block device is made of it".into()));
     }
+    if let Some(device) = loop_on(Path::new("/sys/block"), mtd) {
+        return Ok(Some(format!("/dev/{device} is on it")));
+    }
+    // By number: a device may have many names.
+    let is_it = |path: &Path| fs::metadata(path).is_ok_and(|facts| is_device(&facts, mtd));
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    if swaps.lines().any(|line| line.split_whitespace().next() == Some(&format!("/dev/mtdblock{mtd}"))) {
+    let mut areas = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    if areas.any(|area| is_it(Path::new(area))) {
         return Ok(Some("it is a swap area".into()));
     }
-    let devices = [format!("/dev/mtd{mtd}"), format!("/dev/mtd{mtd}ro"), format!("/dev/mtdblock{mtd}")];
     for process in all_processes().board(|| "cannot list the board's processes".into())?.flatten() {
         let name = || process.stat().map_or_else(|_| "?".into(), |stat| stat.comm);
         // A process that has ended meanwhile uses nothing.
@@ -137,12 +149,51 @@ fn user(mtd: u32) -> Result<Option<String>> {
         }
         for open in process.fd().into_iter().flatten().flatten() {
             let FDTarget::Path(path) = &open.target else { continue };
-            if devices.iter().any(|device| path.as_os_str() == device.as_str()) {
+            if is_it(Path::new(&format!("/proc/{}/fd/{}", process.pid, open.fd))) {
                 return Ok(Some(format!("process {} ({}) has {} open", process.pid, name(), path.display())));
             }
         }
     }
     Ok(None)
+}
+
+/// Whether a file is this MTD device, for reading and writing or for reading, or the block device on it
+/// (Documentation/admin-guide/devices.txt of Linux: 90 and 31).
+fn is_device(facts: &fs::Metadata, mtd: u32) -> bool {
+    let (major, minor) = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
+    let character = facts.file_type().is_char_device() && major == MTD_CHAR_MAJOR && minor / 2 == mtd;
+    character || facts.file_type().is_block_device() && major == MTD_BLOCK_MAJOR && minor == mtd
+}
+
+/// A loop device on the block device of an MTD device, by `block`, the kernel's list of block devices.
+fn loop_on(block: &Path, mtd: u32) -> Option<String> {
+    let name = format!("mtdblock{mtd}");
+    let devices = fs::read_dir(block).into_iter().flatten().flatten();
+    let on_it = |folder: &Path| {
+        let file = fs::read_to_string(folder.join("loop/backing_file")).unwrap_or_default();
+        Path::new(file.trim_end()).file_name().is_some_and(|file| file == name.as_str())
+    };
+    devices.filter(|device| on_it(&device.path())).find_map(|device| device.file_name().into_string().ok())
+}
+
+/// The other MTD devices of the same chip that have a part of this one's place on it. Where the kernel has no device for
+/// the whole chip, partitions do not show what they are on, and one may lie over others.
+fn overlapping(class: &Path, mtd: u32) -> Vec<String> {
+    let place = |name: &str| {
+        let folder = class.join(name);
+        let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
+        // Only partitions have an offset (drivers/mtd/mtdpart.c); a chip that is a device has its own inside.
+        let (offset, size) = (number("offset")?, number("size")?);
+        // The devices of a chip lie in one folder, unless they lie in that of another partition.
+        Some((fs::canonicalize(folder).ok()?.parent()?.to_owned(), offset, offset.saturating_add(size)))
+    };
+    let own = format!("mtd{mtd}");
+    let Some((chip, begin, end)) = place(&own) else { return Vec::new() };
+    let entries = fs::read_dir(class).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let number = |name: &str| name.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok());
+    let over = |name: &String| place(name).is_some_and(|(of, from, to)| of == chip && from < end && begin < to);
+    names.filter(|name| number(name) && *name != own).filter(over).collect()
 }
 
 /// The MTD devices that are parts of the one with this folder in /sys.
@@ -187,6 +238,47 @@ mod tests {
         assert!(numbered(class.path(), "spare").unwrap_err().message().contains("several"));
         let none = tempfile::tempdir().unwrap();
         assert!(numbered(none.path(), "data").unwrap_err().message().contains("no MTD device"));
+    }
+
+    #[test]
+    fn a_partition_that_lies_over_others_of_its_chip_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let class = home.path().join("class");
+        fs::create_dir(&class).unwrap();
+        let device = |chip: &str, name: &str, offset: &str, size: &str| {
+            let folder = home.path().join(chip).join("mtd").join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("size"), format!("{size}\n")).unwrap();
+            fs::write(folder.join("offset"), format!("{offset}\n")).unwrap();
+            std::os::unix::fs::symlink(&folder, class.join(name)).unwrap();
+        };
+        device("nand", "mtd0", "0", "4096");
+        device("nand", "mtd1", "4096", "8192");
+        device("nand", "mtd2", "0", "65536");
+        device("nand", "mtd12", "12288", "4096");
+        device("nor", "mtd3", "0", "4096");
+        let sorted = |mtd| {
+            let mut names = overlapping(&class, mtd);
+            names.sort();
+            names
+        };
+        assert_eq!(sorted(2), ["mtd0", "mtd1", "mtd12"]);
+        assert_eq!(sorted(1), ["mtd2"]);
+        assert!(sorted(3).is_empty(), "another chip");
+        assert!(sorted(7).is_empty(), "there is none");
+    }
+
+    #[test]
+    fn a_loop_device_is_told() {
+        let block = tempfile::tempdir().unwrap();
+        for (device, file) in [("loop0", "/dev/mtdblock11"), ("loop3", "/dev/block/mtdblock1"), ("sda", "")] {
+            let folder = block.path().join(device).join("loop");
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("backing_file"), format!("{file}\n")).unwrap();
+        }
+        assert_eq!(loop_on(block.path(), 1).as_deref(), Some("loop3"));
+        assert_eq!(loop_on(block.path(), 11).as_deref(), Some("loop0"));
+        assert_eq!(loop_on(block.path(), 0), None);
     }
 
     #[test]

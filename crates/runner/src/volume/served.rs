@@ -15,8 +15,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// What the file of this program is called, whatever else is in its name.
-const RUNNER: &str = "runner";
+/// How the name of this program's file begins: on boards that are not thrown away, and elsewhere.
+const RUNNER: [&str; 2] = ["runner", "pocketstone-runner"];
 /// What a server says when its volume is mounted.
 pub const READY: &str = "mounted";
 /// Its process id.
@@ -96,7 +96,11 @@ pub fn detach(at: &Path) -> Result<()> {
 /// Ends a server that an earlier lab's runner has left.
 pub fn end_left() {
     let Some(server) = fs::read_to_string(PID).ok().and_then(|pid| pid.trim().parse().ok()) else { return };
-    let ours = |process: Process| process.exe().is_ok_and(|exe| exe.to_string_lossy().contains(RUNNER));
+    let ours = |process: Process| {
+        let exe = process.exe().unwrap_or_default();
+        let name = exe.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        RUNNER.iter().any(|runner| name.starts_with(runner))
+    };
     if Process::new(server).is_ok_and(ours) {
         // What it serves is about to be erased.
         let _ = rustix::process::Pid::from_raw(server).map(|pid| kill_process(pid, Signal::KILL));

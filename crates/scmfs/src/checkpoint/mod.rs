@@ -13,8 +13,8 @@ mod target;
 
 pub use folder::{Directory, Folder, Input, Output};
 pub use restore::{Restored, Verified, restore, verify};
-pub(crate) use schedule::Scheduled;
-pub use schedule::{CheckpointState, Schedule};
+pub use schedule::{Answer, CheckpointState, Schedule};
+pub(crate) use schedule::{Asked, Scheduled};
 
 use crate::format::superblock::Superblock;
 use crate::parts::Parts;
@@ -27,7 +27,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use target::{Chain, Generation, New, Written};
+use target::{Chain, Head, New, Written};
 
 /// Operations are held up so long at most for each GiB that has begun.
 const PATIENCE_PER_GIB: Duration = Duration::from_millis(1);
@@ -35,7 +35,7 @@ const PATIENCE_PER_GIB: Duration = Duration::from_millis(1);
 const SEARCH: Duration = Duration::from_secs(10);
 const DRAIN: Duration = Duration::from_millis(100);
 /// A chain of more files than this is put together.
-const CHAIN_MOST: u32 = 64;
+const CHAIN_MOST: usize = 64;
 
 /// A checkpoint that was taken.
 #[non_exhaustive]
@@ -62,21 +62,39 @@ pub struct Taken {
 /// A series of checkpoints of one open volume in one folder.
 pub struct Checkpoints {
     folder: Box<dyn Folder>,
-    keep: u32,
-    /// The last one that this value took: the next one builds on it.
-    last: Option<u64>,
-    /// Bytes of the last one that has everything, and of those that came after it; how many of these.
+    keep: usize,
+    /// The last one that this value took, and those that it builds on, the oldest first: the next one builds on it.
+    chain: Vec<Link>,
+    /// The number of the last one that this value took. No other gets it, also if that one is removed.
+    given: u64,
+    /// Bytes of the chain's first one, which has everything, and of those that came after it.
     base_bytes: u64,
     later_bytes: u64,
-    later: u32,
+}
+
+/// A generation that later ones build on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Link {
+    generation: u64,
+    /// With the number it tells the generation from any other.
+    taken_ns: i64,
+}
+
+/// The number of the newest checkpoint in a folder, be it whole or not; `None` where there is none.
+///
+/// # Errors
+/// `Medium` if the folder cannot be read.
+pub fn newest(folder: &dyn Folder) -> Result<Option<u64>> {
+    Ok(target::generations(folder)?.last().copied())
 }
 
 impl Checkpoints {
-    /// A series in a folder of the kernel's, which is made if it is not there. The newest `keep` are kept.
+    /// A series in a folder of the kernel's, which is made if it is not there. The newest `keep` are kept; `None`: as
+    /// many as are there now, and at least one.
     ///
     /// # Errors
     /// `Medium` if somebody else takes checkpoints there, or the folder cannot be used.
-    pub fn open(path: &Path, keep: u32) -> Result<Checkpoints> {
+    pub fn open(path: &Path, keep: impl Into<Option<u32>>) -> Result<Checkpoints> {
         let folder = Directory::to_write(path).map_err(|error| {
             if error.kind() == ErrorKind::ResourceBusy {
                 let message = format!("{} is the target of another process's checkpoints", path.display());
@@ -91,9 +109,36 @@ impl Checkpoints {
     ///
     /// # Errors
     /// `Medium` if the folder cannot be read.
-    pub fn in_folder(folder: Box<dyn Folder>, keep: u32) -> Result<Checkpoints> {
-        target::generations(&*folder)?;
-        Ok(Checkpoints { folder, keep: keep.max(1), last: None, base_bytes: 0, later_bytes: 0, later: 0 })
+    pub fn in_folder(folder: Box<dyn Folder>, keep: impl Into<Option<u32>>) -> Result<Checkpoints> {
+        let there = target::generations(&*folder)?.len();
+        let keep = keep.into().map_or(there, |keep| keep as usize).max(1);
+        Ok(Checkpoints { folder, keep, chain: Vec::new(), given: 0, base_bytes: 0, later_bytes: 0 })
+    }
+
+    /// Makes sure that what the folder holds is of this volume.
+    ///
+    /// # Errors
+    /// `Medium` if it is of another one.
+    pub(crate) fn check_owner(&self, uuid: [u8; 16]) -> Result<()> {
+        let known = target::generations(&*self.folder)?;
+        // One that cannot be read says nothing, and is not built on.
+        let found = known.iter().rev().find_map(|&known| Head::open(&*self.folder, known).ok());
+        match found.filter(|found| found.header.uuid != uuid) {
+            None => Ok(()),
+            Some(other) => {
+                let message = format!("the target holds checkpoints of another volume ({})", other.name);
+                Err(MediumError::refused(message).hint("choose another target").into())
+            }
+        }
+    }
+
+    /// Whether all that the next one is to build on is still there. Whoever removes files of the target takes nothing
+    /// from later checkpoints but that the next one has everything again.
+    fn chain_is_there(&self) -> bool {
+        self.chain.iter().all(|link| {
+            let taken_ns = Head::open(&*self.folder, link.generation).map(|head| head.header.taken_ns);
+            taken_ns.is_ok_and(|taken_ns| taken_ns == link.taken_ns)
+        })
     }
 
     /// Takes a checkpoint of a volume that nobody has open.
@@ -123,8 +168,11 @@ impl Checkpoints {
             let message = "nobody knows what is stored to this region while the volume is open";
             MediumError::refused(message).hint("open it as a `Tracked` region, or close it before")
         })?;
-        if self.last.is_none() {
-            // What was stored before is in no checkpoint of this series.
+        if !self.chain_is_there() {
+            self.chain.clear();
+        }
+        if self.chain.is_empty() {
+            // What was stored before is in no checkpoint that one could build on.
             tracker.forget();
         }
         for node in parts.inodes.all() {
@@ -133,7 +181,7 @@ impl Checkpoints {
         let uuid = parts.store.superblock().uuid;
         let paused = Paused::begin(parts.space.held.stores().cloned());
         let (snapshot, in_vain) = moment(parts, &paused)?;
-        let parent = if snapshot.is_complete() { 0 } else { self.last.unwrap_or(0) };
+        let parent = if snapshot.is_complete() { 0 } else { self.chain.last().map_or(0, |last| last.generation) };
         let new = self.next(uuid, snapshot.bytes(), parent)?;
         let written = target::write(&*self.folder, &new, snapshot.pages(), |page, into| {
             Ok(snapshot.read(page, into, |at, into| medium.read(at, into)))
@@ -147,29 +195,26 @@ impl Checkpoints {
     /// The next generation.
     fn next(&self, uuid: [u8; 16], region_bytes: u64, parent: u64) -> Result<New> {
         target::remove_unfinished(&*self.folder)?;
-        let known = target::generations(&*self.folder)?;
-        if self.last.is_none() {
-            // One that cannot be read says nothing, and is not built on.
-            let found = known.iter().rev().find_map(|&known| Generation::open(&*self.folder, known).ok());
-            if let Some(other) = found.filter(|found| found.header.uuid != uuid) {
-                let message = format!("the target holds checkpoints of another volume ({})", other.name);
-                return Err(MediumError::refused(message).hint("choose another target").into());
-            }
+        if self.chain.is_empty() {
+            self.check_owner(uuid)?;
         }
+        let last = target::generations(&*self.folder)?.last().copied().unwrap_or(0).max(self.given);
         let taken_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let taken_ns = TimeNs::try_from(taken_ns).unwrap_or(TimeNs::MAX);
-        Ok(New { uuid, generation: known.last().map_or(1, |last| last + 1), parent, region_bytes, taken_ns })
+        Ok(New { uuid, generation: last + 1, parent, region_bytes, taken_ns })
     }
 
     fn written(&mut self, new: &New, written: &Written, held_up: (Duration, u32), start: Instant) -> Taken {
-        self.last = Some(new.generation);
         let complete = new.parent == 0;
         if complete {
-            (self.base_bytes, self.later_bytes, self.later) = (written.file_bytes, 0, 0);
+            self.chain.clear();
+            (self.base_bytes, self.later_bytes) = (written.file_bytes, 0);
         } else {
-            (self.later_bytes, self.later) = (self.later_bytes + written.file_bytes, self.later + 1);
+            self.later_bytes += written.file_bytes;
         }
-        let much = self.later_bytes >= self.base_bytes || self.later >= CHAIN_MOST;
+        self.given = new.generation;
+        self.chain.push(Link { generation: new.generation, taken_ns: new.taken_ns });
+        let much = self.later_bytes >= self.base_bytes || self.chain.len() > CHAIN_MOST;
         let tidied = if complete || much { self.tidy() } else { Ok(()) };
         Taken {
             generation: new.generation,
@@ -186,13 +231,14 @@ impl Checkpoints {
     /// Puts the oldest that is kept together with those that it builds on, and removes what is not needed.
     fn tidy(&mut self) -> Result<()> {
         let known = target::generations(&*self.folder)?;
-        let kept = &known[known.len().saturating_sub(self.keep as usize)..];
+        let kept = &known[known.len().saturating_sub(self.keep)..];
         let Some(oldest) = kept.first() else { return Ok(()) };
         // One of an earlier series may be damaged, which the ones of this series are not the worse for.
         let chain = Chain::open(&*self.folder, *oldest)?;
         if chain.0.len() > 1 {
             self.base_bytes = merge(&*self.folder, &chain)?;
-            (self.later_bytes, self.later) = (0, 0);
+            self.later_bytes = 0;
+            self.chain.retain(|link| link.generation >= *oldest);
         }
         known.iter().filter(|known| *known < oldest).try_for_each(|known| {
             self.folder.remove(&format::name(*known)).map_err(|error| target::failed("remove an old checkpoint", error))

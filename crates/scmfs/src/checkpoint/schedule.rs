@@ -6,6 +6,7 @@ use crate::store::lock;
 use crate::{Error, Result};
 use pocketstone_vfs::MediumError;
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 pub struct Schedule {
     /// The folder.
     pub target: PathBuf,
-    /// How many are kept.
-    pub keep: u32,
+    /// How many are kept; `None`: as many as are there.
+    pub keep: Option<u32>,
     /// How often; `None`: when somebody asks.
     pub every: Option<Duration>,
     /// What is done before each: whoever holds changes back brings them.
@@ -33,8 +34,8 @@ pub struct Schedule {
 pub struct CheckpointState {
     /// The folder.
     pub target: PathBuf,
-    /// How many are kept.
-    pub keep: u32,
+    /// How many are kept; `None`: as many as were there.
+    pub keep: Option<u32>,
     /// Seconds from one to the next; `None`: when somebody asks.
     pub every_s: Option<u64>,
     /// One is being taken.
@@ -45,51 +46,98 @@ pub struct CheckpointState {
     pub last: Option<Taken>,
     /// Why the one after that failed.
     pub error: Option<String>,
-    /// The word of who asked for the last one that has ended.
-    pub answered: Option<String>,
+    /// How many were asked for and have not ended.
+    pub waiting: usize,
+    /// What became of the last ones that were asked for, whatever target they had.
+    pub answers: VecDeque<Answer>,
+}
+
+/// What became of a checkpoint that somebody asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The word of who asked.
+    pub word: String,
+    /// The checkpoint.
+    pub taken: Option<Taken>,
+    /// Why there is none.
+    pub error: Option<String>,
+}
+
+/// Answers are kept until so many others have come: whoever asks looks every fraction of a second.
+const ANSWERS_MOST: usize = 64;
+
+/// What was asked of a volume, and what became of it. It outlives the series that answers.
+#[derive(Default)]
+pub(crate) struct Asked {
+    waiting: usize,
+    answers: VecDeque<Answer>,
+}
+
+impl Asked {
+    fn answer(&mut self, word: String, done: &Result<Taken>) {
+        self.waiting -= 1;
+        let error = done.as_ref().err().map(|error| pocketstone_vfs::chain(error));
+        self.answers.push_back(Answer { word, taken: done.as_ref().ok().cloned(), error });
+        if self.answers.len() > ANSWERS_MOST {
+            self.answers.pop_front();
+        }
+    }
 }
 
 /// The thread that takes them. Dropping it ends it and waits.
 pub(crate) struct Scheduled {
     ask: Option<Sender<String>>,
+    asked: Arc<Mutex<Asked>>,
     state: Arc<Mutex<CheckpointState>>,
-    thread: Option<JoinHandle<Checkpoints>>,
+    thread: Option<JoinHandle<Option<Checkpoints>>>,
     schedule: Schedule,
 }
 
 impl Scheduled {
-    pub fn start(parts: &Arc<Parts>, schedule: &Schedule) -> Result<Scheduled> {
-        let series = Checkpoints::open(&schedule.target, schedule.keep)?;
-        let (ask, asked) = channel();
+    /// Starts it. The target of checkpoints that come by themselves has to be usable now; that of others is opened by
+    /// the first one, for whoever asks may hold what opening it waits for.
+    pub fn start(parts: &Arc<Parts>, schedule: &Schedule, asked: &Arc<Mutex<Asked>>) -> Result<Scheduled> {
+        let series = schedule.every.map(|_| open(schedule, parts)).transpose()?;
+        let (ask, words) = channel();
         let every_s = schedule.every.map(|every| every.as_secs());
         let (target, keep) = (schedule.target.clone(), schedule.keep);
         let first = CheckpointState { target, keep, every_s, ..CheckpointState::default() };
         let state = Arc::new(Mutex::new(first));
-        let (parts, shared, how) = (parts.clone(), state.clone(), schedule.clone());
-        let work = move || serve(series, &parts, &shared, &how, &asked);
+        let (parts, shared, how, answers) = (parts.clone(), state.clone(), schedule.clone(), asked.clone());
+        let work = move || serve(series, &parts, &shared, &how, &words, &answers);
         let thread = std::thread::Builder::new().name("scmfs-checkpoint".into()).spawn(work);
         let failed = |e| MediumError::failed("cannot start a thread for checkpoints").because(e);
-        Ok(Scheduled { ask: Some(ask), state, thread: Some(thread.map_err(failed)?), schedule: schedule.clone() })
+        let (thread, asked) = (Some(thread.map_err(failed)?), asked.clone());
+        Ok(Scheduled { ask: Some(ask), asked, state, thread, schedule: schedule.clone() })
     }
 
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// Asks for one now; `word` is in the state when it has ended.
+    /// Asks for one now; an answer with `word` is in the state when it has ended.
     pub fn ask(&self, word: &str) -> Result<()> {
+        lock(&self.asked).waiting += 1;
         let sent = self.ask.as_ref().is_some_and(|ask| ask.send(word.to_owned()).is_ok());
-        if sent { Ok(()) } else { Err(Error::Busy) }
+        if !sent {
+            lock(&self.asked).waiting -= 1;
+            return Err(Error::Busy);
+        }
+        Ok(())
     }
 
     pub fn state(&self) -> CheckpointState {
-        lock(&self.state).clone()
+        let mut state = lock(&self.state).clone();
+        let asked = lock(&self.asked);
+        (state.waiting, state.answers) = (asked.waiting, asked.answers.clone());
+        state
     }
 
-    /// Takes no more; gives the series back.
+    /// Takes no more but those that were asked for; gives the series back.
     pub fn stop(mut self) -> Option<Checkpoints> {
         self.ask = None;
-        self.thread.take()?.join().ok()
+        self.thread.take()?.join().ok().flatten()
     }
 }
 
@@ -102,18 +150,26 @@ impl Drop for Scheduled {
     }
 }
 
+/// Opens the target for this volume.
+fn open(schedule: &Schedule, parts: &Parts) -> Result<Checkpoints> {
+    let series = Checkpoints::open(&schedule.target, schedule.keep)?;
+    series.check_owner(parts.store.superblock().uuid)?;
+    Ok(series)
+}
+
 fn serve(
-    mut series: Checkpoints,
+    mut series: Option<Checkpoints>,
     parts: &Parts,
     state: &Mutex<CheckpointState>,
     how: &Schedule,
-    asked: &Receiver<String>,
-) -> Checkpoints {
+    words: &Receiver<String>,
+    asked: &Mutex<Asked>,
+) -> Option<Checkpoints> {
     let mut next = how.every.map(|every| Instant::now() + every);
     loop {
         let word = match next.map(|next| next.saturating_duration_since(Instant::now())) {
-            None => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(left) => asked.recv_timeout(left),
+            None => words.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(left) => words.recv_timeout(left),
         };
         let word = match word {
             Ok(word) => Some(word),
@@ -124,7 +180,14 @@ fn serve(
         next = how.every.map(|every| Instant::now() + every);
         lock(state).running = true;
         (how.before)();
-        let done = series.take(parts);
+        let opened = match series.take() {
+            Some(series) => Ok(series),
+            None => open(how, parts),
+        };
+        let done = opened.and_then(|opened| series.insert(opened).take(parts));
+        if let Some(word) = word {
+            lock(asked).answer(word, &done);
+        }
         let mut state = lock(state);
         state.running = false;
         let trouble = match done {
@@ -138,7 +201,6 @@ fn serve(
                 state.error.clone()
             }
         };
-        state.answered = word.or(state.answered.take());
         drop(state);
         if let Some(trouble) = trouble {
             (how.report)(&format!("checkpoint to {}: {trouble}", how.target.display()));

@@ -114,18 +114,17 @@ pub(super) fn remove_unfinished(folder: &dyn Folder) -> Result<()> {
     names.iter().filter(ours).try_for_each(|name| folder.remove(name)).map_err(|e| failed("remove a cut file", e))
 }
 
-/// An open generation.
-pub(super) struct Generation {
+/// What a generation says of itself.
+pub(super) struct Head {
     pub name: String,
     pub header: Header,
-    pub entries: Vec<Entry>,
     pub file_bytes: u64,
     input: Box<dyn Input>,
 }
 
-impl Generation {
-    /// Opens one, and checks all but its pages.
-    pub fn open(folder: &dyn Folder, generation: u64) -> Result<Generation> {
+impl Head {
+    /// Opens one, and checks its header alone.
+    pub fn open(folder: &dyn Folder, generation: u64) -> Result<Head> {
         let name = format::name(generation);
         let what = format!("read {name}");
         let io = |error| failed(&what, error);
@@ -144,10 +143,28 @@ impl Generation {
         if header.generation != generation {
             return Err(wrong(format!("it is generation {}", header.generation)));
         }
+        Ok(Head { name, header, file_bytes, input })
+    }
+}
+
+/// An open generation.
+pub(super) struct Generation {
+    pub name: String,
+    pub header: Header,
+    pub entries: Vec<Entry>,
+    pub file_bytes: u64,
+    input: Box<dyn Input>,
+}
+
+impl Generation {
+    /// Opens one, and checks all but its pages.
+    pub fn open(folder: &dyn Folder, generation: u64) -> Result<Generation> {
+        let Head { name, header, file_bytes, input } = Head::open(folder, generation)?;
         // As long as the rest of the file, which is there.
         let mut table = vec![0; (file_bytes - header.table_at()) as usize];
+        let io = |error| failed(&format!("read {name}"), error);
         input.read_exact_at(&mut table, header.table_at()).map_err(io)?;
-        let entries = decode_table(&header, &table).map_err(wrong)?;
+        let entries = decode_table(&header, &table).map_err(|what| damaged(&name, &what))?;
         Ok(Generation { name, header, entries, file_bytes, input })
     }
 

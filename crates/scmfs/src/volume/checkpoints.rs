@@ -16,21 +16,22 @@ impl Volume {
         series.take(&self.parts)
     }
 
-    /// Takes checkpoints in the background from now on, instead of those that were scheduled before. With
-    /// [`Schedule::every`], closing the volume takes a last one.
+    /// Takes checkpoints in the background from now on, instead of those that were scheduled before; waits for those
+    /// that were asked for. With [`Schedule::every`], closing the volume takes a last one.
     ///
     /// # Errors
-    /// `ReadOnly`; `Medium` if the target cannot be used, or the thread cannot be started.
+    /// `ReadOnly`; `Medium` if the thread cannot be started or, with [`Schedule::every`], the target cannot be used.
     pub fn schedule_checkpoints(&self, schedule: &Schedule) -> Result<()> {
         self.parts.store.writable()?;
         let mut held = lock(&self.scheduled);
         // It has the lock of its target.
         drop(held.take());
-        *held = Some(Scheduled::start(&self.parts, schedule)?);
+        *held = Some(Scheduled::start(&self.parts, schedule, &self.asked)?);
         Ok(())
     }
 
-    /// Asks for a checkpoint now, by a word that [`CheckpointState::answered`] is when it has been taken or has failed.
+    /// Asks for a checkpoint now, by a word that one of [`CheckpointState::answers`] has when it has been taken or has
+    /// failed.
     ///
     /// # Errors
     /// `NotSupported` if none are scheduled.

@@ -10,7 +10,7 @@ mod view;
 pub use file::{File, FileBatch};
 pub use view::View;
 
-use crate::checkpoint::{Checkpoints, Scheduled};
+use crate::checkpoint::{Asked, Checkpoints, Scheduled};
 use crate::collector::Collector;
 use crate::operations::usage;
 use crate::parts::Parts;
@@ -31,6 +31,7 @@ pub struct Volume {
     collector: Option<Collector>,
     scrubber: Mutex<Option<Scrubber>>,
     scheduled: Mutex<Option<Scheduled>>,
+    asked: Arc<Mutex<Asked>>,
     left_open: bool,
 }
 
@@ -58,7 +59,8 @@ impl Volume {
         if !options.background && !options.read_only {
             parts.space.refill(&parts.store);
         }
-        Ok(Volume { parts, collector, scrubber: Mutex::default(), scheduled: Mutex::default(), left_open: false })
+        let (scrubber, scheduled, asked) = Default::default();
+        Ok(Volume { parts, collector, scrubber, scheduled, asked, left_open: false })
     }
 
     /// Stores in-memory state and marks the volume clean. Open [`crate::File`]s can still be read.
@@ -85,10 +87,13 @@ impl Volume {
         *lock(&self.scrubber) = None;
         let scheduled = lock(&self.scheduled).take().filter(|scheduled| scheduled.schedule().every.is_some());
         recovery::close(&self.parts)?;
-        match scheduled.and_then(Scheduled::stop) {
-            Some(mut series) => Checkpoints::take(&mut series, &self.parts).map(drop),
-            None => Ok(()),
-        }
+        let Some(scheduled) = scheduled else { return Ok(()) };
+        let target = scheduled.schedule().target.clone();
+        let Some(mut series) = scheduled.stop() else { return Ok(()) };
+        Checkpoints::take(&mut series, &self.parts).map(drop).map_err(|error| {
+            let message = format!("cannot take the last checkpoint to {}; the volume is whole", target.display());
+            MediumError::failed(message).because(error).hint("scmfs checkpoint REGION TARGET takes it").into()
+        })
     }
 
     /// Abandons the volume like a killed process: nothing more is stored.

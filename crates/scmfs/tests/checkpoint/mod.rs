@@ -141,6 +141,93 @@ fn chains_are_put_together_and_old_ones_removed() {
 }
 
 #[test]
+fn the_next_one_has_everything_when_a_file_that_it_would_build_on_is_gone() {
+    let home = tempfile::tempdir().unwrap();
+    let (volume, _) = tracked(&options(), false);
+    let mut series = Checkpoints::open(home.path(), 9).unwrap();
+    let folder = Directory::to_read(home.path());
+    let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).unwrap();
+    let names = || -> Vec<_> {
+        let names = home.path().read_dir().unwrap().map(|entry| entry.unwrap().path());
+        let mut names: Vec<_> = names.filter(|path| !path.ends_with("lock")).collect();
+        names.sort();
+        names
+    };
+    let mut taken = |content: u8| {
+        file.write_at(&[content; 5000], 0).unwrap();
+        let taken = volume.checkpoint(&mut series).unwrap();
+        let files = Files::from([("f".to_owned(), vec![content; 5000])]);
+        assert_eq!(restored(&folder, None).unwrap(), (taken.generation, files));
+        (taken.generation, taken.complete)
+    };
+    assert_eq!([1, 2, 3].map(&mut taken), [(1, true), (2, false), (3, false)]);
+    // The oldest, as one does who needs room: it alone has everything.
+    std::fs::remove_file(&names()[0]).unwrap();
+    assert_eq!([4, 5].map(&mut taken), [(4, true), (5, false)]);
+    // All: no number is given twice.
+    names().iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    assert_eq!([6, 7].map(&mut taken), [(6, true), (7, false)]);
+    // One that is another file by the same name.
+    std::fs::copy(&names()[0], home.path().join("kept")).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let mut elsewhere = Checkpoints::open(other.path(), 9).unwrap();
+    (0..6).for_each(|_| drop(volume.checkpoint(&mut elsewhere).unwrap()));
+    let theirs = other.path().join(names()[0].file_name().unwrap());
+    std::fs::copy(theirs, &names()[0]).unwrap();
+    assert_eq!(taken(8), (8, true));
+}
+
+#[test]
+fn whoever_asks_is_answered_and_a_target_of_another_volume_is_refused_at_once() {
+    use pocketstone_scmfs::checkpoint::Schedule;
+    let home = tempfile::tempdir().unwrap();
+    let (volume, _) = tracked(&options(), true);
+    let schedule = |target: &str, every| Schedule {
+        target: home.path().join(target),
+        keep: None,
+        every,
+        before: Arc::new(|| ()),
+        report: Arc::new(|_| ()),
+    };
+    volume.schedule_checkpoints(&schedule("a", None)).unwrap();
+    let words: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    words.iter().for_each(|word| volume.ask_for_checkpoint(word).unwrap());
+    // Another series begins when all of them are answered, and has their answers.
+    volume.schedule_checkpoints(&schedule("b", None)).unwrap();
+    let state = volume.checkpoint_state().unwrap();
+    assert!(state.waiting == 0 && state.taken == 0, "{state:?}");
+    assert!(state.answers.iter().map(|answer| &answer.word).eq(&words), "{state:?}");
+    let numbers = state.answers.iter().map(|answer| answer.taken.as_ref().unwrap().generation);
+    assert!(numbers.eq(1..=20));
+    let (other, _) = tracked(&CreateOptions { uuid: Some([8; 16]), ..options() }, false);
+    let hourly = Some(std::time::Duration::from_secs(3600));
+    volume.schedule_checkpoints(&schedule("c", None)).unwrap();
+    let error = other.schedule_checkpoints(&schedule("a", hourly)).unwrap_err();
+    assert!(error.to_string().contains("checkpoints of another volume"), "{error}");
+    // Of one that is asked for, whoever asks is told.
+    other.schedule_checkpoints(&schedule("a", None)).unwrap();
+    other.ask_for_checkpoint("now").unwrap();
+    pocketstone_testing::wait::until("the answer", || other.checkpoint_state().unwrap().waiting == 0);
+    let state = other.checkpoint_state().unwrap();
+    let error = state.answers[0].error.as_ref().unwrap();
+    assert!(error.contains("checkpoints of another volume") && state.answers[0].taken.is_none(), "{error}");
+}
+
+#[test]
+fn as_many_are_kept_as_there_are_unless_it_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let (volume, _) = tracked(&options(), false);
+    let folder = Directory::to_read(home.path());
+    let take = |keep: Option<u32>| volume.checkpoint(&mut Checkpoints::open(home.path(), keep).unwrap()).unwrap();
+    let there = || (1..=9).filter(|n| restored(&folder, Some(*n)).is_ok()).collect::<Vec<u64>>();
+    (0..2).for_each(|_| drop(take(None)));
+    assert_eq!(there(), [2]);
+    (0..2).for_each(|_| drop(take(Some(3))));
+    take(None);
+    assert_eq!(there(), [3, 4, 5]);
+}
+
+#[test]
 fn closing_a_volume_takes_a_last_one_that_is_clean() {
     use pocketstone_scmfs::checkpoint::Schedule;
     let home = tempfile::tempdir().unwrap();
@@ -150,7 +237,7 @@ fn closing_a_volume_takes_a_last_one_that_is_clean() {
     let keeper = told.clone();
     let schedule = Schedule {
         target: target.clone(),
-        keep: 1,
+        keep: Some(1),
         every: Some(std::time::Duration::from_secs(3600)),
         before: Arc::new(|| ()),
         report: Arc::new(move |line| keeper.lock().unwrap().push(line.to_owned())),
@@ -158,7 +245,7 @@ fn closing_a_volume_takes_a_last_one_that_is_clean() {
     volume.schedule_checkpoints(&schedule).unwrap();
     volume.ask_for_checkpoint("now").unwrap();
     pocketstone_testing::wait::until("the answer", || {
-        volume.checkpoint_state().is_some_and(|state| state.answered.as_deref() == Some("now"))
+        volume.checkpoint_state().is_some_and(|state| state.answers.iter().any(|answer| answer.word == "now"))
     });
     assert_eq!(volume.checkpoint_state().unwrap().taken, 1);
     volume.create_file(ROOT, b"late", &Meta::file(0o644)).unwrap().write_at(b"said", 0).unwrap();
