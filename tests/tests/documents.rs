@@ -4,7 +4,7 @@
 //! an MTD device`. Indented lines right behind a block are what it prints. A fenced block with a file's name behind its
 //! language, such as `toml my-study.toml`, is that file.
 
-use pocketstone_testing::{Need, fuse, or_skip};
+use pocketstone_testing::{Need, fuse, or_skip, program};
 use pocketstone_tests::command::{binary, board};
 use pocketstone_tests::project;
 use pocketstone_tests::suites::tell;
@@ -92,8 +92,26 @@ fn the_page_of_papers_has_every_claim_that_a_paper_makes() {
     assert!(wanted.len() > 100, "{}", wanted.len());
     let has: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let missing: Vec<_> = wanted.iter().filter(|row| !has.iter().any(|line| line.starts_with(row.as_str()))).collect();
-    assert!(missing.is_empty(), "run scripts/reproduction > docs/reproduction.md: {missing:?}");
+    assert!(missing.is_empty(), "run scripts/reproduction: {missing:?}");
     assert_eq!(has.len(), wanted.len(), "the page has rows of claims that are no more");
+}
+
+#[test]
+fn the_page_of_papers_keeps_what_was_measured_whoever_writes_it() {
+    or_skip!(program("python3", "python3"));
+    let checkout = checkout();
+    let page = checkout.path().join("docs/reproduction.md");
+    let run = || Command::new(checkout.path().join("scripts/reproduction")).output().expect("it runs");
+    let before = fs::read_to_string(&page).expect("the page");
+    fs::write(&page, format!("{before}\nto be written anew\n")).expect("it can be written");
+    assert!(run().status.success());
+    assert!(fs::read_to_string(&page).expect("the page") == before, "every row is as it was");
+    // As a shell leaves it that was told to write what is printed there.
+    fs::write(&page, "").expect("it can be written");
+    let refused = run();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("git checkout docs/reproduction.md"), "{said}");
+    assert_eq!(fs::read_to_string(&page).expect("the page"), "");
 }
 
 /// A checkout with what was built.

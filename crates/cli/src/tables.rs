@@ -41,7 +41,9 @@ impl Form {
 pub fn export(results: &Path, form: Form, folder: &Path) -> Result<u8> {
     let store = Store::open(results, false)?;
     fs::create_dir_all(folder).user(|| format!("cannot make {}", folder.display()))?;
-    store.at_one_moment(|store| TABLES.iter().try_for_each(|(name, sql)| table(store, form, folder, name, sql)))?;
+    store.at_one_moment(folder, |store| {
+        TABLES.iter().try_for_each(|(name, sql)| table(store, form, folder, name, sql))
+    })?;
     Ok(0)
 }
 

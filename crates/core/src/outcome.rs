@@ -131,10 +131,16 @@ pub struct Others {
 }
 
 impl Others {
-    /// The part of one processor that other programs used for certain; more than 1 where they used several.
+    /// How many times as long as the clock's error a cell must be for "nothing was seen" to mean that there was little:
+    /// less than a tenth of a processor.
+    const TELLING: u64 = 10;
+
+    /// The part of one processor that other programs used for certain; more than 1 where they used several. `None`: the
+    /// cell was too short for the clock, and nothing is certain.
     pub fn load(&self) -> Option<f64> {
         let busy_ns = self.busy_ns.saturating_sub(self.within_ns);
-        (self.over_ns > 0).then(|| busy_ns as f64 / self.over_ns as f64)
+        let known = busy_ns > 0 || self.over_ns >= Self::TELLING.saturating_mul(self.within_ns);
+        (known && self.over_ns > 0).then(|| busy_ns as f64 / self.over_ns as f64)
     }
 }
 

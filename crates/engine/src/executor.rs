@@ -276,6 +276,7 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 std::hint::black_box(self.tree.list()?);
             }
             Operation::Evict { file } => self.tree.evict(self.name(file)?)?,
+            Operation::Invalidate { file } => self.tree.invalidate(Self::open_file(&self.slots, file)?)?,
             Operation::Prefetch { by, offset, bytes } => {
                 let file = Self::open_file(&self.slots, 0)?;
                 let (resident_pages, latency_ns) = self.tree.prefetch(file, by, offset, bytes)?;

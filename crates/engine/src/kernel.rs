@@ -4,7 +4,7 @@ use crate::{Mapping, Tree, now_ns};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::{Prefetch, Purpose};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Advice, AtFlags, Mode, OFlags};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -186,7 +186,11 @@ impl Tree for KernelTree {
     fn evict(&self, path: &CStr) -> Result<()> {
         let file = self.open_with(path, OFlags::RDONLY)?;
         rustix::fs::fsync(&file).board(|| "fsync() failed".into())?;
-        rustix::fs::fadvise(file.as_fd(), 0, None, Advice::DontNeed).board(|| "posix_fadvise() failed".into())
+        self.invalidate(&file)
+    }
+
+    fn invalidate(&self, file: &OwnedFd) -> Result<()> {
+        rustix::fs::fadvise(file, 0, None, Advice::DontNeed).board(|| "posix_fadvise() failed".into())
     }
 }
 
@@ -241,6 +245,23 @@ mod tests {
             assert_eq!(resident_pages, Some(8192 / rustix::param::page_size() as u64), "{by:?}");
         }
         assert!(tree.prefetch(&file, Prefetch::None, 0, 8192).unwrap_err().chain().contains("no call"));
+    }
+
+    #[test]
+    fn what_an_open_file_has_on_the_medium_leaves_the_page_cache() {
+        let (folder, tree) = tree();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["evicted", "open"] {
+            std::fs::write(path(name), vec![1; 40_960]).unwrap();
+        }
+        tree.evict(c"evicted").unwrap();
+        let file = tree.open(c"open", Purpose::Write).unwrap();
+        tree.sync(&file).unwrap();
+        tree.invalidate(&file).unwrap();
+        // A file system in memory keeps both.
+        assert_eq!(resident_pages(&path("open")), resident_pages(&path("evicted")));
+        let mut part = [0; 5];
+        assert_eq!((tree.read(&file, &mut part, 40_955).unwrap(), part), (5, [1; 5]));
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn of_one(engine: &mut impl Engine, operations: &[Operation], order: &impl Order
     let mut intended_ns = start_ns;
     for (number, operation) in operations.iter().enumerate() {
         if let Operation::Pause { ns } = operation {
-            intended_ns = last_ns + ns;
+            intended_ns = last_ns.saturating_add(*ns);
             sleep_until(intended_ns);
             continue;
         }

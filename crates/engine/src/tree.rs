@@ -108,6 +108,12 @@ pub trait Tree: Send + Sync {
         let _ = path;
         Ok(())
     }
+
+    /// Drops what the page cache has of an open file and is on its medium, if one is involved.
+    fn invalidate(&self, file: &Self::File<'_>) -> Result<()> {
+        let _ = file;
+        Ok(())
+    }
 }
 
 /// A call that moves bytes has moved all that were wanted.

@@ -87,6 +87,21 @@ mod tests {
     }
 
     #[test]
+    fn of_a_cell_that_is_too_short_for_the_clock_nothing_is_known() {
+        let tick_ns = 1_000_000_000 / procfs::ticks_per_second();
+        let before = Load { busy_ticks: 100, own_ns: 0, at_ns: 0 };
+        let load = |busy_ticks: u64, at_ns: u64| {
+            Load { busy_ticks: 100 + busy_ticks, own_ns: 0, at_ns }.others_since(&before).load()
+        };
+        // A processor that others use for all of 5 ms is one tick or none, which rounding may be, too.
+        assert_eq!((load(0, tick_ns / 2), load(1, tick_ns / 2), load(2, tick_ns)), (None, None, None));
+        // Nothing seen in 19 ticks may still be two of them, more than a tenth; in 20 it is a tenth at most.
+        assert_eq!((load(0, 19 * tick_ns), load(0, 20 * tick_ns)), (None, Some(0.0)));
+        // What is more than rounding is known however short the cell is.
+        assert_eq!(load(4, 2 * tick_ns), Some(1.0));
+    }
+
+    #[test]
     fn a_thread_of_another_process_is_seen() {
         let own = std::process::id();
         let mut other = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();

@@ -2,6 +2,12 @@
 
 use pocketstone_core::words;
 
+/// Most bytes of a file, and the last place in one: Linux counts them in 64 bits with a sign.
+pub(crate) const MOST_FILE_BYTES: u64 = i64::MAX as u64;
+
+/// The longest pause in ns, and the latest time of a recording: 146 years, so that sums of two are times, too.
+pub(crate) const MOST_PAUSE_NS: u64 = (1 << 62) - 1;
+
 words! {
     /// Which call asks the kernel, before the first request, for all that the requests will read.
     Prefetch {
@@ -191,6 +197,12 @@ pub enum Operation {
         /// Number of the file.
         file: u32,
     },
+    /// Ask the kernel to drop from the page cache what it has of a file that is open; what is not yet written stays.
+    /// It is part of the measurement, but not measured.
+    Invalidate {
+        /// Number of the file.
+        file: u32,
+    },
     /// Ask the kernel for a part of the file before it is read. It is timed apart.
     Prefetch {
         /// By which call.
@@ -216,20 +228,20 @@ pub enum Operation {
 impl Operation {
     /// Whether a run's log of calls has it.
     pub fn is_logged(&self) -> bool {
-        use Operation::{Evict, Pause, Prefetch, Turn};
-        !matches!(self, Pause { .. } | Evict { .. } | Prefetch { .. } | Turn { .. })
+        use Operation::{Evict, Invalidate, Pause, Prefetch, Turn};
+        !matches!(self, Pause { .. } | Evict { .. } | Invalidate { .. } | Prefetch { .. } | Turn { .. })
     }
 
     /// The one file that it is about.
     pub fn file(&self) -> Option<u32> {
         use Operation::{Append, Close, Create, CreateFile, Delete, Fill, LookUp, Open, Read, ReadFile, ReadOpen};
         use Operation::{Archive, Evict, List, MakeDirectory, Map, Pause, Prefetch, Rename, Sync, Touch, Truncate};
-        use Operation::{SetOwner, SyncData, SyncFolder, Turn, Write, WriteFile};
+        use Operation::{Invalidate, SetOwner, SyncData, SyncFolder, Turn, Write, WriteFile};
         match *self {
             Read { file, .. } | Write { file, .. } | Append { file, .. } | Truncate { file, .. } => Some(file),
             Create { file } | CreateFile { file } | Delete { file } | LookUp { file } | Close { file } => Some(file),
             Open { file, .. } | Map { file } | Touch { file, .. } | Sync { file } | Evict { file } => Some(file),
-            SyncData { file } | SetOwner { file } => Some(file),
+            SyncData { file } | SetOwner { file } | Invalidate { file } => Some(file),
             Fill { file, .. } | ReadFile { file } | ReadOpen { file } | WriteFile { file, .. } => Some(file),
             Archive { .. } | Rename { .. } | MakeDirectory { .. } | List | SyncFolder => None,
             Prefetch { .. } | Turn { .. } | Pause { .. } => None,

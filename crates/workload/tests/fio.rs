@@ -9,8 +9,8 @@ use std::process::Command;
 /// A request: its kind, the number of its file in the order of names, offset and bytes.
 type Request = (&'static str, u32, u64, u64);
 
-/// What fio logs of a job file that it runs in an empty folder.
-fn logged(fio: &Path, text: &str) -> Vec<Request> {
+/// The log of a job file that fio runs in an empty folder.
+fn log(fio: &Path, text: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
     std::fs::write(folder.join("jobs.fio"), text).expect("a job file");
@@ -18,7 +18,12 @@ fn logged(fio: &Path, text: &str) -> Vec<Request> {
     command.args(["jobs.fio", "--write_iolog=io.log", "--ioengine=psync"]).current_dir(folder);
     let output = command.output().expect("fio runs");
     assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
-    let log = std::fs::read_to_string(folder.join("io.log")).expect("its log");
+    std::fs::read_to_string(folder.join("io.log")).expect("its log")
+}
+
+/// The requests that it logs.
+fn logged(fio: &Path, text: &str) -> Vec<Request> {
+    let log = log(fio, text);
     let mut files: Vec<&str> = log.lines().filter_map(|line| line.strip_suffix(" add")).map(name).collect();
     files.sort_unstable();
     let numbers: BTreeMap<&str, u32> = files.into_iter().zip(0..).collect();
@@ -67,9 +72,54 @@ fn jobs_in_order_are_fios_request_by_request() {
         "rw=rw\nrwmixread=100\nsize=64k",
         "rw=readwrite\nrwmixwrite=100\nsize=64k\nfsync=4",
         "rw=write\nfilename=a:b\nsize=32k\ninvalidate=0\nfallocate=none",
+        "rw=write\nsize=16k\nio_size=40k\nend_fsync=1",
+        "rw=write\nsize=16k\nio_size=48k\nfsync=3",
+        "rw=write\nsize=16k\nnrfiles=2\nloops=2\nend_fsync=1",
+        "rw=write\nsize=16k\nio_size=48k\nnumber_ios=10",
+        "rw=read\nsize=24k\nnrfiles=2\nio_size=40k",
     ] {
         let text = format!("[global]\nbs=4k\n[j]\n{options}\n");
         assert_eq!(made(&text), logged(&fio, &text), "{text}");
+    }
+}
+
+#[test]
+fn files_of_a_mixed_job_take_turns_and_each_is_read_and_written_in_order() {
+    let fio = or_skip!(program("fio", "fio"));
+    let text = "[j]\nrw=rw\nbs=4k\nsize=240k\nnrfiles=3\n";
+    let (lab, fio) = (made(text), logged(&fio, text));
+    let files = |list: &[Request]| list.iter().map(|request| request.1).collect::<Vec<_>>();
+    assert_eq!(files(&lab), files(&fio));
+    for list in [lab, fio] {
+        let mut next: BTreeMap<(&str, u32), u64> = BTreeMap::new();
+        for (kind, file, offset, bytes) in list {
+            let next = next.entry((kind, file)).or_default();
+            assert_eq!(offset, *next, "{kind} of the file {file}");
+            *next += bytes;
+        }
+    }
+}
+
+#[test]
+fn the_page_cache_is_emptied_where_fio_opens_its_files_again() {
+    let fio = or_skip!(program("fio", "fio"));
+    for options in [
+        "rw=read\nsize=16k",
+        "rw=read\nsize=16k\nloops=3",
+        "rw=randread\nsize=16k\nio_size=40k",
+        "rw=randread\nsize=16k\nio_size=40k\nnorandommap",
+        "rw=randread\nsize=16k\nloops=2\nnorandommap",
+        "rw=read\nsize=16k\nnrfiles=2\nio_size=40k",
+    ] {
+        let text = format!("[j]\nbs=4k\n{options}\n");
+        let log = log(&fio, &text);
+        let mut opens: BTreeMap<&str, usize> = BTreeMap::new();
+        log.lines().filter(|line| line.ends_with(" open")).for_each(|line| *opens.entry(name(line)).or_default() += 1);
+        let spec = FioSpec::read(&text, "jobs.fio", "", Data::Random).unwrap_or_else(|e| panic!("{}", e.chain()));
+        let emptied = spec.operations(1).filter(|operation| matches!(operation, Operation::Invalidate { .. })).count();
+        // The first time the lab has emptied it before.
+        assert!(!opens.is_empty());
+        assert_eq!(emptied, opens.values().sum::<usize>() - opens.len(), "{text}");
     }
 }
 
@@ -83,6 +133,7 @@ fn random_jobs_are_as_many_of_fios_kinds_at_the_same_places() {
         "rw=randwrite\nsize=250000\nbs=4096",
         "rw=randrw\nsize=1m\nrwmixread=70\nbs=1k",
         "rw=randread\nsize=1m\nnorandommap\nbs=1k",
+        "rw=randwrite\nsize=16k\nio_size=32k\nend_fsync=1",
     ] {
         let text = format!("[j]\n{options}\n");
         let (lab, fio) = (made(&text), logged(&fio, &text));

@@ -12,7 +12,7 @@ use pocketstone_yaffs2 as yaffs2;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Longest time that background work may take after a mount: JFFS2 checks every node of the chip.
@@ -96,7 +96,12 @@ pub fn fill(volume: &Volume, board: &Board, population: &Population) -> Result<(
         return quiet(board);
     }
     let folder = folder(volume, board)?;
-    Home::Kernel(folder.clone()).populate(population)?;
+    let home = Home::Kernel(folder.clone());
+    if volume.medium == Medium::Directory {
+        home.empty(population)?;
+        refuse_what_does_not_fit(&folder, population)?;
+    }
+    home.populate(population)?;
     if volume.medium == Medium::Directory || population.caches == Caches::Warm {
         return settle(volume, board);
     }
@@ -109,6 +114,19 @@ pub fn fill(volume: &Volume, board: &Board, population: &Population) -> Result<(
         }
     }
     quiet(board)
+}
+
+/// Refuses a population with more bytes than its directory's disk has free: it is the user's, and others write there,
+/// too. A file system made for the measurement may compress, and is full alone.
+fn refuse_what_does_not_fit(folder: &Path, population: &Population) -> Result<()> {
+    let room = rustix::fs::statvfs(folder).board(|| format!("cannot ask for the space in {}", folder.display()))?;
+    let (wanted, free) = (population.bytes(), room.f_bavail.saturating_mul(room.f_frsize));
+    if wanted > free {
+        let place = folder.display();
+        return Err(Error::user(format!("the workload's files have {wanted} bytes, and {place} has {free} free"))
+            .hint("make the files smaller, or choose another `directory`"));
+    }
+    Ok(())
 }
 
 fn fill_null(volume: &Volume, board: &Board, population: &Population) -> Result<()> {
@@ -170,4 +188,28 @@ fn attach(volume: &Volume, board: &Board) -> Result<()> {
     rustix::mount::mount(&source, mount_point, kind, MountFlags::NOATIME, Some(data.as_c_str()))
         .board(|| format!("cannot mount {source} as {kind} with options `{options}`"))
         .map_err(|e| e.hint("see the kernel's reason in the console's last lines; check the options and modules"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_workload::Data;
+
+    #[test]
+    fn files_that_a_disk_has_no_room_for_are_refused_with_both_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |file_bytes| Population {
+            files: 2,
+            file_bytes,
+            data: Data::Random,
+            seed: 1,
+            sizes: Sizes::Same,
+            caches: Caches::Warm,
+        };
+        refuse_what_does_not_fit(folder.path(), &of(512)).unwrap();
+        // Two files of 2^61 bytes: no disk has as many.
+        let error = refuse_what_does_not_fit(folder.path(), &of(1 << 61)).unwrap_err();
+        assert!(error.chain().contains("have 4611686018427387904 bytes"), "{}", error.chain());
+        assert!(error.cure().is_some_and(|cure| cure.contains("directory")), "{}", error.chain());
+    }
 }

@@ -100,12 +100,7 @@ impl Home {
 
     /// Makes the folder of a population, empty, and its files; the free space before those, in bytes.
     fn populate(&self, population: &Population) -> Result<u64> {
-        if let Home::Kernel(root) | Home::Direct(root) = self {
-            match population.folder() {
-                Some(folder) => empty_folder(&root.join(folder))?,
-                None => remove_files(root, population)?,
-            }
-        }
+        self.empty(population)?;
         let free_bytes = self.with(population, FreeBytes)?;
         let Home::Direct(root) = self else {
             return self.with(population, Populate(population)).map(|()| free_bytes);
@@ -114,6 +109,15 @@ impl Home {
         let cached = Home::Kernel(root.clone());
         cached.with(population, Populate(population))?;
         cached.with(population, EvictAll(population)).map(|()| free_bytes)
+    }
+
+    /// Removes the files of an earlier cell, and makes the folder of a population.
+    fn empty(&self, population: &Population) -> Result<()> {
+        match (self, population.folder()) {
+            (Home::Kernel(root) | Home::Direct(root), Some(folder)) => empty_folder(&root.join(folder)),
+            (Home::Kernel(root) | Home::Direct(root), None) => remove_files(root, population),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The results of one run: a folder with one SQLite file.
 
+mod busy;
 pub mod dump;
 mod file_cost;
 mod functions;
@@ -165,6 +166,9 @@ impl Store {
         let lock = write.then(|| RunLock::take(folder)).transpose()?;
         let flags = if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
         let db = Self::connect(&path, flags)?;
+        if write {
+            db.busy_timeout(busy::PATIENCE).user(|| format!("cannot open {}", path.display()))?;
+        }
         let names = schema::bring_up_to_date(&db, &path, write)?;
         Self::over(db, folder, names, lock)
     }
@@ -220,17 +224,13 @@ impl Store {
         &self.folder
     }
 
-    fn failed(&self) -> String {
-        format!("cannot use {} (is the disk full?)", self.folder.join(FILE).display())
-    }
-
     /// Sets facts of the run.
     ///
     /// # Errors
     /// `ErrorKind::User` if they cannot be written.
     pub fn set_facts<'a>(&self, facts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<()> {
         for (name, value) in facts {
-            self.db.execute("INSERT OR REPLACE INTO run VALUES (?1, ?2)", [name, value]).user(|| self.failed())?;
+            self.db.execute("INSERT OR REPLACE INTO run VALUES (?1, ?2)", [name, value]).map_err(self.failed())?;
         }
         Ok(())
     }
@@ -243,7 +243,7 @@ impl Store {
         self.db
             .query_row("SELECT value FROM run WHERE name = ?1", [name], |r| r.get(0))
             .optional()
-            .user(|| self.failed())
+            .map_err(self.failed())
     }
 
     /// All facts of the run, by name.
@@ -396,7 +396,7 @@ impl Store {
         let point = point_text(&cell.point)?;
         let plan = serde_json::to_string(&cell.plan).map_err(|e| Error::bug("a plan is not valid JSON").because(e))?;
         let events = result.as_ref().ok().and_then(|m| m.events.as_ref()).map(encode_events).transpose()?;
-        let transaction = self.db.transaction().user(|| failed.clone())?;
+        let transaction = self.db.transaction().map_err(&failed)?;
         let key = params![cell.experiment, point, cell.plan.seed as i64, cell.traced];
         let replace = "DELETE FROM cell WHERE experiment = ?1 AND point = ?2 AND seed = ?3 AND traced = ?4";
         let write = || -> rusqlite::Result<()> {
@@ -449,8 +449,8 @@ impl Store {
             }
             Ok(())
         };
-        write().user(|| failed.clone())?;
-        transaction.commit().user(|| failed)
+        write().map_err(&failed)?;
+        transaction.commit().map_err(failed)
     }
 
     /// What each of these cells that is done cost, in milliseconds of this machine's time.
@@ -472,11 +472,11 @@ impl Store {
     /// `ErrorKind::User` if the results cannot be read or written.
     pub fn summarize(&mut self, study: &Study) -> Result<()> {
         let failed = self.failed();
-        let transaction = self.db.transaction().user(|| failed.clone())?;
-        schema::define(&transaction).user(|| failed.clone())?;
+        let transaction = self.db.transaction().map_err(&failed)?;
+        schema::define(&transaction).map_err(&failed)?;
         let (statistic, comparison) = (schema::KEPT.statistic, schema::KEPT.comparison);
-        statistics::compute(&transaction, Some(study), statistic, comparison).user(|| failed.clone())?;
-        transaction.commit().user(|| failed)
+        statistics::compute(&transaction, Some(study), statistic, comparison).map_err(&failed)?;
+        transaction.commit().map_err(failed)
     }
 
     /// Every metric of every point, over its seeds.
@@ -517,7 +517,7 @@ impl Store {
     /// `ErrorKind::User` if it cannot be written.
     pub fn leave_out(&self, left_out: &LeftOut) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO left_out VALUES (?1, ?2, ?3)";
-        self.db.execute(sql, [&left_out.what, &left_out.why, &left_out.cure]).user(|| self.failed()).map(|_| ())
+        self.db.execute(sql, [&left_out.what, &left_out.why, &left_out.cure]).map_err(self.failed()).map(|_| ())
     }
 
     /// Clears the list of skipped items.
@@ -525,7 +525,7 @@ impl Store {
     /// # Errors
     /// `ErrorKind::User` if it cannot be written.
     pub fn clear_left_out(&self) -> Result<()> {
-        self.db.execute("DELETE FROM left_out", []).user(|| self.failed()).map(|_| ())
+        self.db.execute("DELETE FROM left_out", []).map_err(self.failed()).map(|_| ())
     }
 }
 

@@ -97,7 +97,9 @@ const QUIET: f64 = 0.1;
 
 /// How quiet the machine was while an experiment was measured.
 struct Quiet {
-    /// Cells of which it is known.
+    /// Cells that are done.
+    cells: i64,
+    /// Those of which it is known.
     known: i64,
     /// Those with more load by other programs than [`QUIET`].
     disturbed: i64,
@@ -107,12 +109,14 @@ struct Quiet {
 
 impl Quiet {
     fn of(store: &Store, experiment: &str) -> Result<Quiet> {
-        let sql = "SELECT count(*), count(*) FILTER (WHERE value > ?2), max(value) \
-                   FROM main.metric m JOIN cell c ON c.id = m.cell \
-                   WHERE c.experiment = ?1 AND m.name IN ('others_load', 'traced_others_load')";
-        let found =
-            |row: &rusqlite::Row<'_>| Ok(Quiet { known: row.get(0)?, disturbed: row.get(1)?, largest: row.get(2)? });
-        let none = || Quiet { known: 0, disturbed: 0, largest: None };
+        let sql = "SELECT count(*), count(value), count(*) FILTER (WHERE value > ?2), max(value) \
+                   FROM cell c LEFT JOIN main.metric m \
+                   ON c.id = m.cell AND m.name IN ('others_load', 'traced_others_load') \
+                   WHERE c.experiment = ?1 AND c.status = 'done'";
+        let found = |row: &rusqlite::Row<'_>| {
+            Ok(Quiet { cells: row.get(0)?, known: row.get(1)?, disturbed: row.get(2)?, largest: row.get(3)? })
+        };
+        let none = || Quiet { cells: 0, known: 0, disturbed: 0, largest: None };
         Ok(store.rows(sql, rusqlite::params![experiment, QUIET], found)?.pop().unwrap_or_else(none))
     }
 
@@ -121,10 +125,16 @@ impl Quiet {
         let Some(largest) = self.largest.map(percent) else {
             return "how quiet the machine was is not known".to_owned();
         };
+        let Quiet { cells, known, disturbed, .. } = self;
+        if self.disturbed == 0 && known < cells {
+            return format!(
+                "how quiet the machine was is known of {known} of {cells} cells: in those other programs used at most \
+                 {largest}"
+            );
+        }
         if self.disturbed == 0 {
             return format!("the machine was quiet: other programs used at most {largest}");
         }
-        let Quiet { known, disturbed, .. } = self;
         let quiet = percent(QUIET);
         format!(
             "the machine was not quiet: in {disturbed} of {known} cells others used more than {quiet}, up to {largest}"

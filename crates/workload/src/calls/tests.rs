@@ -42,12 +42,32 @@ fn a_wrong_file_of_calls_is_refused_with_its_line() {
         ("threads 0", "is not from 1 to 1024 threads"),
         ("file 0 a/b", "has no name of a file"),
         ("file 0 ..", "has no name of a file"),
+        ("file 20 a", "has the name of another file"),
+        ("file 9223372036854775808 b", "is beyond what a file can have"),
+        ("read 0 0 10", "needs an open number"),
+        ("close 0", "closes a number that is not open"),
+        ("pause 4611686018427387904", "lasts longer than 146 years"),
+        ("read 0 9223372036854775807 1", "is beyond what a file can have"),
+        ("truncate 0 9223372036854775808", "is beyond what a file can have"),
     ] {
         let text = format!("pocketstone-calls 1\nfile 9 a\n{line}\n");
         let error = read(text.as_bytes(), "my.calls", &selection()).unwrap_err();
         let said = error.message();
         assert!(said.starts_with("my.calls line 3: ") && said.contains(why), "{said}");
     }
+    for (lines, why) in [
+        ("open 0 read\nopen 0 read", "line 4: `open 0 read` opens a number that is open"),
+        ("open 0 read\nclose 0\nclose 0", "line 5: `close 0` closes a number that is not open"),
+        ("open 0 write\nclose 0\nsync 0", "line 5: `sync 0` needs an open number"),
+        ("open 0 read\nthreads 2", "line 4: `threads 2` comes after the first call"),
+    ] {
+        let text = format!("pocketstone-calls 1\nfile 9 a\n{lines}\n");
+        let said = read(text.as_bytes(), "my.calls", &selection()).unwrap_err().message().to_owned();
+        assert!(said.contains(why), "{said}");
+    }
+    // The second thread opens for itself; the first has closed by then, or not.
+    let threads = b"pocketstone-calls 1\nthreads 2\nfile 9 a\nopen 0 read\nopen 0 read\nclose 0\nread 0 0 9\n";
+    assert_eq!(read(threads, "my.calls", &selection()).unwrap().operations.len(), 4);
     let late = read(b"pocketstone-calls 1\nlist\nfile 0 a\n", "f", &selection()).unwrap_err();
     assert!(late.message().contains("after the first call"), "{}", late.message());
     let below = read(TEXT.as_bytes(), "f", &Selection { below: "/d".into(), ..selection() }).unwrap_err();

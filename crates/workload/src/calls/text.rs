@@ -2,10 +2,12 @@
 
 use super::Calls;
 use crate::content::NewFile;
+use crate::operation::{MOST_FILE_BYTES, MOST_PAUSE_NS};
 use crate::{Operation, Purpose};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
 use sha2::{Digest, Sha256};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// The first line.
@@ -54,6 +56,7 @@ pub fn encode(calls: &Calls) -> String {
             | Operation::Archive { .. }
             | Operation::Turn { .. }
             | Operation::Evict { .. }
+            | Operation::Invalidate { .. }
             | Operation::Prefetch { .. } => Ok(()),
         };
     }
@@ -65,7 +68,8 @@ pub fn digest(file: &str) -> String {
     Sha256::digest(file).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads a file of calls and checks that it can be executed: numbers have names, and what is used is open.
+/// Reads a file of calls and checks that it can be executed: numbers have names, sizes and times are those of a
+/// machine, and what one thread uses is open. Of several threads each opens for itself.
 ///
 /// # Errors
 /// `ErrorKind::User` with `name` and the line.
@@ -76,8 +80,9 @@ pub fn decode(text: &str, name: &str) -> Result<Calls> {
             .hint("docs/workload-format.md describes files of calls"));
     }
     let mut calls = Calls { threads: 1, ..Calls::default() };
+    let mut seen = Seen::default();
     for (number, line) in lines {
-        decode_line(&mut calls, line).map_err(|why| {
+        decode_line(&mut calls, &mut seen, line).map_err(|why| {
             Error::user(format!("{name} line {}: `{line}` {why}", number + 1))
                 .hint("docs/workload-format.md describes files of calls")
         })?;
@@ -85,7 +90,38 @@ pub fn decode(text: &str, name: &str) -> Result<Calls> {
     Ok(calls)
 }
 
-fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
+/// What the lines so far have said.
+#[derive(Default)]
+struct Seen {
+    /// Names of the files that are there at first.
+    files: HashSet<String>,
+    /// Numbers that are open.
+    open: HashSet<u32>,
+}
+
+impl Seen {
+    /// Refuses an operation on what is not open, and one that opens what is.
+    fn follow(&mut self, operation: &Operation) -> Result<(), &'static str> {
+        match *operation {
+            Operation::Open { file, .. } | Operation::Create { file } => {
+                self.open.insert(file).then_some(()).ok_or("opens a number that is open")
+            }
+            Operation::Close { file } => {
+                self.open.remove(&file).then_some(()).ok_or("closes a number that is not open")
+            }
+            Operation::Read { file, .. }
+            | Operation::Write { file, .. }
+            | Operation::Append { file, .. }
+            | Operation::Sync { file }
+            | Operation::SyncData { file }
+            | Operation::SetOwner { file }
+            | Operation::Truncate { file, .. } => self.open.contains(&file).then_some(()).ok_or("needs an open number"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn decode_line(calls: &mut Calls, seen: &mut Seen, line: &str) -> Result<(), &'static str> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let mut words = rest.split_terminator(' ');
     let mut number = |what| words.next().and_then(|word| word.parse::<u64>().ok()).ok_or(what);
@@ -93,14 +129,16 @@ fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
     let file = |number: u64| (number < named).then_some(number as u32).ok_or("has a file that has no name");
     match word {
         "" => return Ok(()),
+        "threads" | "file" | "name" | "left-out" if !calls.operations.is_empty() => {
+            return Err("comes after the first call");
+        }
         "threads" => {
             calls.threads = u32::try_from(number("has no number of threads")?).unwrap_or(0);
             return (1..=1024).contains(&calls.threads).then_some(()).ok_or("is not from 1 to 1024 threads");
         }
-        "file" | "name" | "left-out" if !calls.operations.is_empty() => return Err("comes after the first call"),
         "file" | "name" => {
             let place = if word == "file" { rest.split_once(' ').ok_or("has no size and name")? } else { ("0", rest) };
-            let bytes = place.0.parse().map_err(|_| "has no size in bytes")?;
+            let bytes = size(place.0.parse().map_err(|_| "has no size in bytes")?)?;
             if place.1.is_empty()
                 || place.1.len() > 255
                 || place.1.contains(['/', '\0'])
@@ -112,6 +150,7 @@ fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
                 return Err("is one file too many");
             }
             match word {
+                "file" if !seen.files.insert(place.1.to_owned()) => return Err("has the name of another file"),
                 "file" if calls.names.is_empty() => calls.files.push(NewFile { name: place.1.to_owned(), bytes }),
                 "file" => return Err("comes after a name"),
                 _ => calls.names.push(place.1.to_owned()),
@@ -127,7 +166,7 @@ fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
     }
     let of = "has no file's number";
     let operation = match word {
-        "pause" => Operation::Pause { ns: number("has no nanoseconds")? },
+        "pause" => Operation::Pause { ns: pause(number("has no nanoseconds")?)? },
         "sync-folder" => Operation::SyncFolder,
         "list" => Operation::List,
         "make-folder" => {
@@ -145,11 +184,12 @@ fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
         "delete" => Operation::Delete { file: file(number(of)?)? },
         "look-up" => Operation::LookUp { file: file(number(of)?)? },
         "rename" => Operation::Rename { file: file(number(of)?)?, to: file(number(of)?)? },
-        "truncate" => Operation::Truncate { file: file(number(of)?)?, bytes: number("has no size")? },
+        "truncate" => Operation::Truncate { file: file(number(of)?)?, bytes: size(number("has no size")?)? },
         "append" => Operation::Append { file: file(number(of)?)?, bytes: moved(number("has no bytes")?)? },
         "read" | "write" => {
             let (file, offset) = (file(number(of)?)?, number("has no offset")?);
             let bytes = moved(number("has no bytes")?)?;
+            size(offset.saturating_add(bytes))?;
             match word {
                 "read" => Operation::Read { file, offset, bytes },
                 _ => Operation::Write { file, offset, bytes },
@@ -160,6 +200,9 @@ fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
     if words.next().is_some() {
         return Err("has words behind it");
     }
+    if calls.threads == 1 {
+        seen.follow(&operation)?;
+    }
     calls.operations.push(operation);
     Ok(())
 }
@@ -167,4 +210,12 @@ fn decode_line(calls: &mut Calls, line: &str) -> Result<(), &'static str> {
 /// Bytes of a call: the buffer is as large as the largest.
 fn moved(bytes: u64) -> Result<u64, &'static str> {
     (bytes <= MOST_CALL_BYTES).then_some(bytes).ok_or("moves more than one call can")
+}
+
+fn size(bytes: u64) -> Result<u64, &'static str> {
+    (bytes <= MOST_FILE_BYTES).then_some(bytes).ok_or("is beyond what a file can have")
+}
+
+fn pause(ns: u64) -> Result<u64, &'static str> {
+    (ns <= MOST_PAUSE_NS).then_some(ns).ok_or("lasts longer than 146 years")
 }

@@ -11,6 +11,9 @@ pub(super) const MOST_THREADS: u64 = 64;
 /// Most files of a job.
 const MOST_FILES: u64 = 512;
 
+/// Most places of a job that come in random order, each once: the order of all of them is in memory, 64 MiB of it.
+const MOST_PLACES: u64 = 1 << 24;
+
 words! {
     /// What a job does to its files.
     Mode {
@@ -98,16 +101,16 @@ struct Said {
     size: Option<(u64, Given)>,
     file_size: Option<(u64, Given)>,
     io_size: Option<(u64, Given)>,
-    number_ios: Option<u64>,
+    number_ios: Option<(u64, Given)>,
     clones: Option<u64>,
     files: Option<u64>,
     file_names: Option<Given>,
     directory: String,
     engine_depth: (Option<Given>, Option<Given>),
-    loops: Option<u64>,
+    loops: Option<(u64, Given)>,
     read_percent: Option<u64>,
-    fsync: u64,
-    fdatasync: u64,
+    fsync: Option<(u64, Given)>,
+    fdatasync: Option<(u64, Given)>,
     end_fsync: bool,
     direct: bool,
     cached: Option<bool>,
@@ -126,21 +129,21 @@ impl Said {
             "size" => self.size = Some((bytes(given)?, given.clone())),
             "filesize" => self.file_size = Some((bytes(given)?, given.clone())),
             "io_size" | "io_limit" => self.io_size = Some((bytes(given)?, given.clone())),
-            "number_ios" => self.number_ios = Some(number(given, 1, u64::from(u32::MAX))?),
+            "number_ios" => self.number_ios = Some((number(given, 1, u64::from(u32::MAX))?, given.clone())),
             "numjobs" => self.clones = Some(number(given, 1, MOST_THREADS)?),
             "nrfiles" => self.files = Some(number(given, 1, MOST_FILES)?),
             "filename" => self.file_names = Some(given.clone()),
-            "directory" => self.directory = path(given, &given.value)?,
+            "directory" => self.directory = folder(given)?,
             "ioengine" => self.engine_depth.0 = Some(given.clone()),
             "iodepth" => {
                 number(given, 1, 1 << 20)?;
                 self.engine_depth.1 = Some(given.clone());
             }
-            "loops" => self.loops = Some(number(given, 1, 1 << 20)?),
+            "loops" => self.loops = Some((number(given, 1, 1 << 20)?, given.clone())),
             "rwmixread" => self.read_percent = Some(number(given, 0, 100)?),
             "rwmixwrite" => self.read_percent = Some(100 - number(given, 0, 100)?),
-            "fsync" => self.fsync = number(given, 0, u64::from(u32::MAX))?,
-            "fdatasync" => self.fdatasync = number(given, 0, u64::from(u32::MAX))?,
+            "fsync" => self.fsync = syncs(given)?,
+            "fdatasync" => self.fdatasync = syncs(given)?,
             "end_fsync" => self.end_fsync = flag(given)?,
             "direct" => self.direct = flag(given)?,
             "buffered" => self.direct = !flag(given)?,
@@ -166,6 +169,20 @@ impl Said {
             _ => return Err(unknown(given)),
         }
         Ok(())
+    }
+}
+
+/// Writes between two calls that make durable; 0: there are none.
+fn syncs(given: &Given) -> Result<Option<(u64, Given)>> {
+    let every = number(given, 0, u64::from(u32::MAX))?;
+    Ok((every > 0).then(|| (every, given.clone())))
+}
+
+/// One folder for all clones: fio gives each the next of several.
+fn folder(given: &Given) -> Result<String> {
+    match given.value.contains(':') {
+        true => Err(given.wrong("fio gives each clone another of these folders").hint("name one folder")),
+        false => path(given, &given.value),
     }
 }
 
@@ -236,12 +253,24 @@ impl Job {
             }
             requests = all / block_bytes;
         }
-        requests = requests.min(said.number_ios.unwrap_or(u64::MAX));
-        let loops = said.loops.unwrap_or(1);
+        requests = requests.min(said.number_ios.as_ref().map_or(u64::MAX, |(most, _)| *most));
+        let loops = said.loops.as_ref().map_or(1, |(loops, _)| *loops);
         if requests.saturating_mul(loops) > u64::from(u32::MAX) {
             let why = format!("{loops} times {requests} requests are too many");
             return Err(given.wrong(why).hint("use fewer loops, a smaller size, or number_ios"));
         }
+        let places = (file_bytes / block_bytes).saturating_mul(files);
+        if mode.random() && !said.repeats && places > MOST_PLACES {
+            let why = format!("{places} places in random order are more than {MOST_PLACES}");
+            return Err(given.wrong(why).hint("use a larger bs, a smaller size, or norandommap"));
+        }
+        let all = said.size.as_ref().map_or(file_bytes.saturating_mul(files), |(all, _)| *all);
+        let by_bytes = mode == Mode::ReadWrite || mode.random() && said.repeats;
+        if by_bytes && all % block_bytes.saturating_mul(files) != 0 {
+            let why = "fio makes a request more for the bytes that are left in a file, of rw=rw and with norandommap";
+            return Err(given.wrong(why).hint("use a multiple of bs for each file"));
+        }
+        together(&said, mode, files, loops, requests.div_ceil(places))?;
         if section.name.contains('/') {
             return Err(missing("name of a file", "leave `/` out of its name"));
         }
@@ -259,8 +288,8 @@ impl Job {
             requests,
             loops,
             read_percent: said.read_percent.unwrap_or(50),
-            fsync: said.fsync,
-            fdatasync: said.fdatasync,
+            fsync: said.fsync.as_ref().map_or(0, |(every, _)| *every),
+            fdatasync: said.fdatasync.as_ref().map_or(0, |(every, _)| *every),
             end_fsync: said.end_fsync,
             direct: said.direct,
             invalidate: !said.cached.unwrap_or(false),
@@ -273,6 +302,41 @@ impl Job {
         };
         Ok((0..clones).map(job).collect())
     }
+
+    /// Requests after which fio closes the files, and opens them again for the next ones: each place's, or all of them
+    /// with all loops where places come again anyway.
+    pub(super) fn pass_requests(&self) -> u64 {
+        let places = (self.file_bytes / self.block_bytes).saturating_mul(self.files.len() as u64);
+        match self.mode.random() && self.repeats {
+            true => self.requests * self.loops,
+            false => self.requests.min(places),
+        }
+    }
+}
+
+/// Refuses options that fio does not follow one by one where they come together, as its logs have it
+/// (`fio --write_iolog`, fio 3.33). `sweeps`: how often a loop comes to the same places, the last time in part.
+fn together(said: &Said, mode: Mode, files: u64, loops: u64, sweeps: u64) -> Result<()> {
+    let limit = said.number_ios.as_ref().or(said.io_size.as_ref());
+    if let Some((_, given)) = limit.filter(|_| loops > 1) {
+        let why = format!("with loops={loops} fio counts it in its own way, over all loops");
+        return Err(given.wrong(why).hint("use it without loops, or loops without it"));
+    }
+    if let (Some(_), Some((_, given))) = (&said.fsync, &said.fdatasync) {
+        let why = "beside fsync fio does not do it where both are due";
+        return Err(given.wrong(why).hint("use one of fsync and fdatasync"));
+    }
+    if let Some((_, given)) = said.fsync.as_ref().or(said.fdatasync.as_ref()).filter(|_| files > 1 && mode.writes()) {
+        let why = "of several files fio makes that one durable whose turn is next, and writes them one by one";
+        return Err(given.wrong(why).hint("use one file for each job, or end_fsync=1"));
+    }
+    let again = said.loops.as_ref().filter(|_| loops > 1).map(|(_, given)| given);
+    let again = again.or(said.io_size.as_ref().filter(|_| sweeps > 1).map(|(_, given)| given));
+    if let Some(given) = again.filter(|_| mode == Mode::ReadWrite) {
+        let why = "fio begins again where the reads or the writes of a mixed job end, not after all of its size";
+        return Err(given.wrong(why).hint("use loops=1 with an io_size up to size, or rw=randrw"));
+    }
+    Ok(())
 }
 
 /// A thread of the lab has one request at a time: so have fio's engines that call the kernel and wait, whatever

@@ -19,7 +19,7 @@ use crate::population::{Caches, Population, Sizes};
 use crate::{Data, Operation, Purpose};
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const FIO_FILE: Factor<Text> = Factor::new("fio_file", "the job file of fio, relative to the study");
 const FIO_OPTIONS: Factor<Text> =
@@ -53,10 +53,12 @@ impl FioSpec {
     /// `ErrorKind::User` with the line and the option that is not understood, or cannot be followed.
     pub fn read(text: &str, name: &str, further: &str, data: Data) -> Result<FioSpec> {
         let mut jobs: Vec<Job> = Vec::new();
+        let mut places: Vec<&str> = Vec::new();
         let sections = sections::sections(text, name, further)?;
         for section in &sections {
             let before = jobs.len();
             jobs.extend(Job::of_section(section)?);
+            places.resize(jobs.len(), &section.at);
             if jobs.len() > job::MOST_THREADS as usize {
                 let error =
                     Error::user(format!("{}: with [{}] there are {} jobs", section.at, section.name, jobs.len()));
@@ -72,6 +74,11 @@ impl FioSpec {
         }
         let spec = FioSpec { jobs, data };
         spec.check()?;
+        spec.cold().map_err(|number| {
+            let what = format!("{}: the job {}", places[number], spec.jobs[number].name);
+            Error::user(format!("{what} begins with another `invalidate` than the jobs before it"))
+                .hint("give all jobs the same; with `stonewall`, one on files of earlier jobs may have invalidate=0")
+        })?;
         Ok(spec)
     }
 
@@ -85,12 +92,33 @@ impl FioSpec {
         for job in &self.jobs {
             for name in &job.files {
                 let made = files.entry(name).or_default();
-                made.bytes = made.bytes.max(job.file_bytes);
-                made.laid_out |= job.laid_out;
+                // fio makes a file for the first job that has it, and again for one that needs more of it; all of that
+                // before any of them begins.
+                if job.file_bytes > made.bytes {
+                    (made.bytes, made.laid_out) = (job.file_bytes, job.laid_out);
+                }
                 made.direct |= job.direct;
             }
         }
         files
+    }
+
+    /// Whether the page cache has nothing of the files at the start, as the first job wants it; the number of a job
+    /// that cannot have it so. To one that passes by the page cache it is all the same.
+    fn cold(&self) -> Result<bool, usize> {
+        let (in_turn, mut had) = (self.in_turn(), BTreeSet::new());
+        let mut wanted = None;
+        for (number, job) in self.jobs.iter().enumerate() {
+            let new = job.files.iter().filter(|name| had.insert(name.as_str())).count() > 0;
+            if job.direct {
+                continue;
+            }
+            let differs = *wanted.get_or_insert(job.invalidate) != job.invalidate;
+            if differs && (new || !in_turn || job.invalidate) {
+                return Err(number);
+            }
+        }
+        Ok(wanted.unwrap_or(true))
     }
 
     /// The numbers of a job's files.
@@ -144,15 +172,13 @@ impl FileWorkload for FioSpec {
         let there = |made: &Made| if made.laid_out { made.bytes } else { 0 };
         let files = self.files().into_iter();
         let list: Vec<_> = files.map(|(name, made)| NewFile { name: name.to_owned(), bytes: there(&made) }).collect();
-        // What passes by the page cache is not read to warm it.
-        let cold = self.jobs.iter().any(|job| job.invalidate || job.direct);
         Population {
             files: list.len() as u64,
             file_bytes: list.iter().map(|file| file.bytes).max().unwrap_or(0),
             data: self.data,
             seed,
             sizes: Sizes::Listed { list },
-            caches: if cold { Caches::ColdPages } else { Caches::Warm },
+            caches: if self.cold().unwrap_or(true) { Caches::ColdPages } else { Caches::Warm },
         }
     }
 
@@ -170,7 +196,10 @@ impl FileWorkload for FioSpec {
 
     fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {
         let of_job = |(number, job): (usize, &Job)| {
-            stream::operations(job, self.numbers(job), seed, &format!("fio {number} {}", job.name))
+            let label = format!("fio {number} {}", job.name);
+            let shares = |other: &Job| other.files.iter().any(|name| job.files.contains(name));
+            let again = self.in_turn() && self.jobs[..number].iter().any(shares);
+            stream::operations(job, self.numbers(job), seed, &label, again)
         };
         let streams: Vec<_> = self.jobs.iter().enumerate().map(of_job).collect();
         if self.threads() == 1 {

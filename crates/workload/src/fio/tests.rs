@@ -23,7 +23,9 @@ fn a_job_in_order_is_what_fio_logs() {
     let write = |block: u64| Operation::Write { file: 0, offset: block * 4096, bytes: 4096 };
     let sync = Operation::Sync { file: 0 };
     let pass = [write(0), sync, write(1), sync, write(2), sync, write(3), sync];
-    assert_eq!(requests(&spec, 1), [&pass[..], &[sync], &pass[..]].concat());
+    // It opens the file for each loop, and asks then for an empty page cache.
+    let opened = Operation::Invalidate { file: 0 };
+    assert_eq!(requests(&spec, 1), [&pass[..], &[opened, sync], &pass[..]].concat());
     // The file has its size, and no block.
     assert_eq!(spec.population(1).list(), [NewFile { name: "j.0.0".into(), bytes: 0 }]);
     let open = Operation::Open { file: 0, purpose: Purpose::Write };
@@ -38,6 +40,45 @@ fn files_take_turns_and_pauses_stand_between_requests() {
     assert_eq!(requests(&spec, 1), [read(0, 0), read(1, 0), pause, read(0, 1024), read(1, 1024)]);
     assert_eq!(spec.names(1), ["mnt/x/j.0.0", "mnt/x/j.0.1"]);
     assert_eq!(spec.population(1).list()[1].bytes, 2048);
+}
+
+#[test]
+fn what_was_written_is_read_from_the_medium_unless_the_job_says_otherwise() {
+    let jobs = |further: &str| {
+        of(&format!("[global]\nfilename=f\nsize=8k\n[w]\nrw=write\nend_fsync=1\n[r]\nstonewall\nrw=read\n{further}\n"))
+    };
+    let write = |block: u64| Operation::Write { file: 0, offset: block * 4096, bytes: 4096 };
+    let read = |block: u64| Operation::Read { file: 0, offset: block * 4096, bytes: 4096 };
+    let (sync, opened) = (Operation::Sync { file: 0 }, Operation::Invalidate { file: 0 });
+    let cold = jobs("");
+    assert_eq!(requests(&cold, 1), [write(0), write(1), sync, opened, read(0), read(1)]);
+    // fio makes the file for the first job, which needs no contents; the second finds it there.
+    assert_eq!(cold.population(1).list()[0].bytes, 0);
+    assert_eq!(cold.setup()[1], Operation::Truncate { file: 0, bytes: 8192 });
+    assert_eq!(cold.population(1).caches, Caches::ColdPages);
+    let again = jobs("loops=2");
+    assert_eq!(requests(&again, 1)[3..], [opened, read(0), read(1), opened, read(0), read(1)]);
+    assert_eq!(requests(&jobs("invalidate=0"), 1), [write(0), write(1), sync, read(0), read(1)]);
+    // It needs more of the file than there is: fio makes it again, with contents.
+    let larger = jobs("size=12k").population(1);
+    assert_eq!(larger.list()[0].bytes, 12288);
+    // The one that reads comes first.
+    let first = of("[global]\nfilename=f\nsize=8k\n[r]\nrw=read\n[w]\nstonewall\nrw=write\n");
+    assert_eq!(first.population(1).list()[0].bytes, 8192);
+}
+
+#[test]
+fn more_than_the_size_is_passes_with_the_files_opened_for_each() {
+    // As `fio --write_iolog` has it (fio 3.33).
+    let spec = of("[j]\nrw=write\nbs=4k\nsize=8k\nio_size=12k\nend_fsync=1\n");
+    let write = |block: u64| Operation::Write { file: 0, offset: block * 4096, bytes: 4096 };
+    let (sync, opened) = (Operation::Sync { file: 0 }, Operation::Invalidate { file: 0 });
+    assert_eq!(requests(&spec, 1), [write(0), write(1), sync, opened, write(0), sync]);
+    // Places that come again have no end before io_size.
+    let random = of("[j]\nrw=randwrite\nnorandommap\nbs=4k\nsize=8k\nio_size=12k\nend_fsync=1\n");
+    assert_eq!(requests(&random, 1)[3..], [sync]);
+    let loops = of("[j]\nrw=randwrite\nnorandommap\nbs=4k\nsize=8k\nloops=2\nend_fsync=1\n");
+    assert_eq!(requests(&loops, 1)[4..], [sync]);
 }
 
 #[test]
@@ -80,6 +121,21 @@ fn what_cannot_be_followed_is_refused_by_name_and_line() {
         ("[a]\nsize=1m\nnumjobs=2\n[b]\nstonewall\nsize=1m\n", "line 4: [b] is one of several jobs at once"),
         ("[a]\nsize=1m\nfilename=x\n[b]\ndirect=1\nsize=1m\nfilename=x\n", "the file x is opened with and without"),
         ("[a]\nsize=1m\nnrfiles=64\nnumjobs=9\n", "5184 files are more than can be open"),
+        // What fio 3.33 does with these together is none of what each says (`fio --write_iolog`).
+        ("[j]\nsize=16k\nnumber_ios=2\nloops=2\n", "jobs.fio line 3: `number_ios=2`: with loops=2 fio counts it"),
+        ("[j]\nsize=16k\nio_size=24k\nloops=2\n", "jobs.fio line 3: `io_size=24k`: with loops=2 fio counts it"),
+        ("[j]\nrw=write\nsize=32k\nnrfiles=2\nfsync=1\n", "jobs.fio line 5: `fsync=1`: of several files fio makes"),
+        ("[j]\nrw=write\nsize=16k\nfsync=2\nfdatasync=2\n", "jobs.fio line 5: `fdatasync=2`: beside fsync"),
+        ("[j]\nsize=4k\ndirectory=a:b\nnumjobs=2\n", "jobs.fio line 3: `directory=a:b`: fio gives each clone"),
+        ("[j]\nrw=rw\nsize=16k\nloops=2\n", "jobs.fio line 4: `loops=2`: fio begins again where the reads"),
+        ("[j]\nrw=rw\nsize=16k\nio_size=32k\n", "jobs.fio line 4: `io_size=32k`: fio begins again where"),
+        ("[j]\nrw=rw\nsize=10000\n", "jobs.fio line 3: `size=10000`: fio makes a request more"),
+        ("[j]\nrw=randread\nsize=10000\nnorandommap\n", "jobs.fio line 3: `size=10000`: fio makes a request more"),
+        ("[j]\nsize=16g\nbs=4\nrw=randwrite\nnumber_ios=3\n", "jobs.fio line 2: `size=16g`: 4294967296 places in"),
+        ("[j]\nsize=9000p\n", "jobs.fio line 2: `size=9000p`: it is no size"),
+        ("[j]\nsize=4k\nthinktime=999999d\n", "jobs.fio line 3: `thinktime=999999d`: it is no duration"),
+        ("[a]\nsize=4k\n[b]\nsize=4k\ninvalidate=0\n", "jobs.fio line 3: the job b.0 begins with another `inv"),
+        ("[a]\nsize=4k\n[b]\nstonewall\nsize=4k\ninvalidate=0\n", "jobs.fio line 3: the job b.0 begins with anoth"),
     ] {
         assert!(refused(text).contains(says), "{text:?}: {}", refused(text));
     }
@@ -120,12 +176,14 @@ proptest! {
         loops in 1u64..3, seed in any::<u64>(),
     ) {
         let mode = Mode::ALL[mode];
+        // The loops of a mixed job in order are refused.
+        let loops = if mode == Mode::ReadWrite { 1 } else { loops };
         let size = blocks * files * 4096;
         let spec = of(&format!(
             "[global]\nrwmixread={mix}\n[j]\nrw={}\nsize={size}\nnrfiles={files}\nnumjobs={clones}\nloops={loops}\n",
             mode.name()
         ));
-        let (mut reads, mut writes, mut places) = (0, 0, BTreeSet::new());
+        let (mut reads, mut writes, mut invalidated, mut places) = (0, 0, 0, BTreeSet::new());
         for operation in spec.operations(seed) {
             match operation {
                 Operation::Read { file, offset, bytes } | Operation::Write { file, offset, bytes } => {
@@ -137,10 +195,12 @@ proptest! {
                     places.insert((file, offset));
                 }
                 Operation::Turn { thread } => prop_assert!(u64::from(thread) < clones && clones > 1),
+                Operation::Invalidate { .. } => invalidated += 1,
                 other => prop_assert!(false, "{other:?}"),
             }
         }
         prop_assert_eq!(reads + writes, blocks * files * clones * loops);
+        prop_assert_eq!(invalidated, files * clones * (loops - 1));
         prop_assert!(mode.reads() || reads == 0);
         prop_assert!(mode.writes() || writes == 0);
         if mode.random() || mode.reads() != mode.writes() {

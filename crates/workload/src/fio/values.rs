@@ -1,6 +1,7 @@
 //! Values of options, in fio's units.
 
 use super::sections::Given;
+use crate::operation::{MOST_FILE_BYTES, MOST_PAUSE_NS};
 use pocketstone_core::{Error, Result};
 
 /// A size. As for fio with its default `kb_base=1024`, `k`, `kb`, `m`, ... are powers of 1,024, and `kib`, `mib`, ...
@@ -22,7 +23,9 @@ pub(super) fn bytes(given: &Given) -> Result<u64> {
         unit => ["k", "m", "g", "t", "p"].iter().position(|known| *known == unit).map(|place| place as u32 + 1),
     };
     let scaled = power.and_then(|power| whole(number)?.checked_mul(base.checked_pow(power)?));
-    scaled.ok_or_else(|| given.wrong("it is no size").hint("write a size as 4096, 4k or 16m"))
+    scaled
+        .filter(|bytes| *bytes <= MOST_FILE_BYTES)
+        .ok_or_else(|| given.wrong("it is no size").hint("write a size as 4096, 4k or 16m"))
 }
 
 /// A duration in nanoseconds; a number without unit counts microseconds.
@@ -40,6 +43,7 @@ pub(super) fn duration_ns(given: &Given) -> Result<u64> {
     };
     let scaled = ns.and_then(|ns| whole(number)?.checked_mul(ns));
     scaled
+        .filter(|ns| *ns <= MOST_PAUSE_NS)
         .ok_or_else(|| given.wrong("it is no duration").hint("write it as 100us, 5ms or 1s; a number is microseconds"))
 }
 

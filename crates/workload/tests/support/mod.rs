@@ -106,7 +106,7 @@ pub fn fio_job(data: &[u8]) -> bool {
             other => panic!("{other:?} does not set up a job"),
         }
     }
-    // A job may have as many blocks as fit its number; the first random request needs them all.
+    // A job may have millions of places; the first random request needs them all.
     if spec.jobs.iter().any(|job| job.file_bytes / job.block_bytes * job.files.len() as u64 > 1 << 20) {
         return true;
     }
@@ -117,6 +117,7 @@ pub fn fio_job(data: &[u8]) -> bool {
             }
             Operation::Sync { file } | Operation::SyncData { file } => assert!(sizes.contains_key(&file)),
             Operation::Turn { thread } => assert!(thread < spec.threads()),
+            Operation::Invalidate { file } => assert!(sizes.contains_key(&file)),
             Operation::Pause { .. } => {}
             other => panic!("{other:?} is none of fio's"),
         }

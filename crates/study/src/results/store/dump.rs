@@ -1,9 +1,10 @@
 //! Whole tables, row by row: they may be longer than memory.
 
 use super::{FILE, Store};
-use pocketstone_core::Result;
 use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
 use rusqlite::types::ValueRef;
+use std::path::Path;
 
 /// A value of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,15 +45,18 @@ pub enum Line<'a> {
 }
 
 impl Store {
-    /// Reads in one transaction: a run that goes on meanwhile waits, and all tables are of the same moment.
+    /// Reads a copy, so that all tables are of the same moment: a run that goes on meanwhile waits while it is made,
+    /// and not while it is read. It is in `folder` until then.
     ///
     /// # Errors
-    /// `ErrorKind::User` if the results cannot be read; the errors of `read`.
-    pub fn at_one_moment<T>(&self, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
-        // Dropped, it is rolled back: nothing was written.
-        let began = self.db.unchecked_transaction();
-        let _transaction = began.user(|| format!("cannot read {}", self.folder.join(FILE).display()))?;
-        read(self)
+    /// `ErrorKind::User` if the results cannot be read, or the copy cannot be written; the errors of `read`.
+    pub fn at_one_moment<T>(&self, folder: &Path, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+        let failed = || format!("cannot copy {} to {}", self.folder.join(FILE).display(), folder.display());
+        let place = tempfile::tempdir_in(folder).user(failed)?;
+        let copy = place.path().join(FILE);
+        let name = copy.to_str().ok_or_else(|| Error::user(failed()).hint("choose a folder whose name is UTF-8"))?;
+        self.db.execute("VACUUM INTO ?1", [name]).user(failed)?;
+        read(&Store::open(place.path(), false)?)
     }
 
     /// Tells the lines of a query of [`TABLES`].
@@ -87,8 +91,8 @@ mod tests {
 
     #[test]
     fn what_is_written_meanwhile_is_in_no_table() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().join("run");
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("run");
         drop(Store::create(&folder, []).unwrap());
         let (reads, writes) = (Store::open(&folder, false).unwrap(), Store::open(&folder, true).unwrap());
         writes.db.busy_timeout(std::time::Duration::ZERO).unwrap();
@@ -101,16 +105,39 @@ mod tests {
             told.map(|()| lines)
         };
         reads
-            .at_one_moment(|store| {
+            .at_one_moment(place.path(), |store| {
                 let before = facts(store)?;
-                // The writer has to wait, or what it writes is not seen; which of the two is SQLite's affair.
-                let written = writes.set_facts([("new", "1")]);
-                assert_eq!(facts(store)?, before, "{written:?}");
+                // Whoever writes does not wait, in the middle of a table either.
+                let mut first = true;
+                store.dump(TABLES[0].1, |_| {
+                    if std::mem::take(&mut first) {
+                        writes.set_facts([("new", "1")])?;
+                    }
+                    Ok(())
+                })?;
+                assert_eq!(facts(store)?, before);
                 Ok(())
             })
             .unwrap();
         let before = facts(&reads).unwrap();
         writes.set_facts([("newer", "1")]).unwrap();
         assert_eq!(facts(&reads).unwrap(), before + 1);
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "the copy is gone");
+    }
+
+    #[test]
+    fn whoever_finds_the_results_in_use_is_told_so() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("run");
+        drop(Store::create(&folder, []).unwrap());
+        let (reads, writes) = (Store::open(&folder, false).unwrap(), Store::open(&folder, true).unwrap());
+        writes.db.busy_timeout(std::time::Duration::ZERO).unwrap();
+        let reading = reads.db.unchecked_transaction().unwrap();
+        reads.facts().unwrap();
+        let error = writes.set_facts([("new", "1")]).unwrap_err();
+        assert!(error.chain().contains("another program reads"), "{}", error.chain());
+        assert!(!error.chain().contains("disk") && error.cure().is_some_and(|cure| cure.contains("--resume")));
+        drop(reading);
+        writes.set_facts([("new", "1")]).unwrap();
     }
 }

@@ -30,21 +30,21 @@ impl Store {
         let sql = "SELECT DISTINCT plan ->> '$.workload.trace' AS prepared FROM cell WHERE status = 'done' \
                    AND prepared IS NOT NULL AND prepared NOT IN (SELECT workload FROM main.statement) ORDER BY 1";
         let digests: Vec<String> = self.rows(sql, [], |row| row.get(0))?;
-        let failed = || self.failed();
+        let failed = self.failed();
         for digest in digests {
             if !trace_file(&self.folder.join("workloads"), &digest).exists() {
                 continue;
             }
             let texts = statements(&self.trace(&digest)?);
             // All of a workload or none of it.
-            let transaction = self.db.unchecked_transaction().user(failed)?;
-            let mut insert = self.db.prepare("INSERT INTO main.statement VALUES (?1, ?2, ?3)").user(failed)?;
+            let transaction = self.db.unchecked_transaction().map_err(&failed)?;
+            let mut insert = self.db.prepare("INSERT INTO main.statement VALUES (?1, ?2, ?3)").map_err(&failed)?;
             for (number, text) in texts.iter().enumerate() {
                 let start: String = text.chars().take(CHARACTERS).collect();
-                insert.execute(params![digest, number as i64, start]).user(failed)?;
+                insert.execute(params![digest, number as i64, start]).map_err(&failed)?;
             }
             drop(insert);
-            transaction.commit().user(failed)?;
+            transaction.commit().map_err(&failed)?;
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ impl Store {
             transaction.commit()?;
             Ok(cells)
         })
-        .user(|| failed)
+        .map_err(failed)
     }
 }
 
@@ -79,7 +79,7 @@ pub(in crate::results) fn repeated(store: &Store, other: &Store) -> Result<(usiz
         let mut query = db.prepare(sql)?;
         query.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?.collect()
     };
-    let rows = beside(&store.db, other, ask).user(|| store.failed())?;
+    let rows = beside(&store.db, other, ask).map_err(store.failed())?;
     let (same, different): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(.., same)| *same);
     let words = |(experiment, point, seed, _): (String, String, i64, bool)| {
         let point: Point = serde_json::from_str(&point).unwrap_or_default();

@@ -137,6 +137,16 @@ fn on_a_busy_machine_a_claim_that_needs_a_quiet_one_cannot_be_judged() {
     let (verdict, why, detail) = judged("at_least = 0.9");
     assert!(verdict == Verdict::Explained && why, "a quiet machine excuses nothing");
     assert!(detail.ends_with("quiet: other programs used at most 10 % of a processor"), "{detail}");
+    // Another cell was too short to tell.
+    let cell = |id: u64| {
+        let sql = "INSERT INTO cell VALUES (?1, 'e', '{\"requests\":64}', 0, 1, 0, 'done', '{}', NULL, NULL, 1.0, \
+                   NULL, NULL, NULL)";
+        store.db.execute(sql, [id]).unwrap();
+    };
+    cell(2);
+    let detail = judged("at_least = 0.9").2;
+    assert!(!detail.contains("was quiet:") && detail.contains("is known of 1 of 2 cells"), "{detail}");
+    store.db.execute("DELETE FROM cell WHERE id = 2", []).unwrap();
     load(1.4);
     let (verdict, why, detail) = judged("at_least = 0.9");
     assert!(verdict == Verdict::CannotTell && !why, "{verdict:?}");

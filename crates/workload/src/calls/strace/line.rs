@@ -1,5 +1,7 @@
 //! One line of strace: whose it is, when it began, and the parts of a call.
 
+use crate::operation::MOST_PAUSE_NS;
+
 /// A line.
 pub struct Line<'a> {
     /// The thread; 0 where the line has none.
@@ -96,7 +98,7 @@ fn time(word: &str) -> Option<u64> {
     for part in whole.split(':') {
         seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
     }
-    seconds.checked_mul(1_000_000_000)?.checked_add(billionths(fraction)?)
+    seconds.checked_mul(1_000_000_000)?.checked_add(billionths(fraction)?).filter(|ns| *ns <= MOST_PAUSE_NS)
 }
 
 /// Digits behind a point, as ns.
@@ -255,9 +257,8 @@ pub const AT_CWD: i64 = -100;
 
 /// A number, decimal, octal or hexadecimal; in brackets, too, as strace writes what a pointer leads to.
 pub fn number(argument: &str) -> Option<u64> {
-    let text = argument.trim_start_matches('[').trim_end_matches(']');
-    // `[8 => 4096]`: before and after the call.
-    let text = text.split(" => ").next()?;
+    // `[8] => [4096]`, or `[8 => 4096]`: before and after the call.
+    let text = argument.split(" => ").next()?.trim_start_matches('[').trim_end_matches(']');
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse::<u64>().ok().or_else(|| text.parse::<i64>().ok().map(|n| n as u64)),

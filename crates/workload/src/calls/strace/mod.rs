@@ -7,6 +7,7 @@ use self::line::{Line, What};
 use self::process::Processes;
 use super::recorded::Span;
 use super::{Calls, Selection};
+use crate::operation::MOST_PAUSE_NS;
 use pocketstone_core::{Error, Result};
 use std::collections::HashMap;
 
@@ -60,7 +61,7 @@ impl Reader {
     fn line(&mut self, text: &str) -> Result<(), &'static str> {
         let Some(Line { pid, start_ns, of_day, what }) = line::parse(text)? else { return Ok(()) };
         let start_ns = match start_ns {
-            Some(ns) if of_day => Some(self.over_midnight(ns)),
+            Some(ns) if of_day => Some(self.over_midnight(ns).ok_or("the time is not understood")?),
             other => other,
         };
         if let What::Attached(child) = what {
@@ -101,12 +102,13 @@ impl Reader {
         self.begun.iter().filter(|(_, begun)| starts(begun)).map(|(pid, begun)| (*pid, begun.text.as_str())).collect()
     }
 
-    fn over_midnight(&mut self, ns: u64) -> u64 {
+    /// A time of day as one since the first day's start; `None`: no recording goes on that long.
+    fn over_midnight(&mut self, ns: u64) -> Option<u64> {
         if ns + DAY_NS / 2 < self.last_ns {
             self.days += 1;
         }
         self.last_ns = ns;
-        ns + self.days * DAY_NS
+        self.days.checked_mul(DAY_NS)?.checked_add(ns).filter(|ns| *ns <= MOST_PAUSE_NS)
     }
 
     fn call(&mut self, pid: u32, text: &str, start_ns: Option<u64>) -> Result<(), &'static str> {

@@ -3,6 +3,7 @@
 use super::super::recorded::{AT_END, Act, OpenId, Opening, Recorded, Span};
 use super::super::text::MOST_CALL_BYTES;
 use super::line::{AT_CWD, Call, descriptor, field, number, string};
+use crate::operation::MOST_FILE_BYTES;
 use std::collections::{BTreeMap, HashMap};
 
 /// Calls that start a thread or a process.
@@ -54,6 +55,9 @@ pub struct Processes {
 
 /// Arguments that a text has not, or in another form.
 const UNKNOWN: &str = "the call's arguments are not understood";
+
+/// Sizes and places that Linux has not.
+const TOO_LARGE: &str = "no file has so many bytes";
 
 impl Processes {
     /// What was recorded; files that are open stay so.
@@ -216,30 +220,29 @@ impl Processes {
                 self.opened(pid, call, argument(0)?, 1, field(argument(2)?, "flags=").ok_or(UNKNOWN)?, span)?
             }
             "creat" => self.opened(pid, call, "AT_FDCWD", 0, "O_WRONLY|O_CREAT|O_TRUNC", span)?,
-            "read" | "readv" => self.moved(pid, argument(0)?, None, result as u64, false, span),
-            "write" | "writev" => self.moved(pid, argument(0)?, None, result as u64, true, span),
+            "read" | "readv" => self.moved(pid, argument(0)?, None, result as u64, false, span)?,
+            "write" | "writev" => self.moved(pid, argument(0)?, None, result as u64, true, span)?,
             "pread64" | "pread" | "preadv" | "preadv2" => {
-                self.moved(pid, argument(0)?, offset(argument(3)?)?, result as u64, false, span);
+                self.moved(pid, argument(0)?, offset(argument(3)?)?, result as u64, false, span)?;
             }
             "pwrite64" | "pwrite" | "pwritev" | "pwritev2" => {
-                self.moved(pid, argument(0)?, offset(argument(3)?)?, result as u64, true, span);
+                self.moved(pid, argument(0)?, offset(argument(3)?)?, result as u64, true, span)?;
             }
             "sendfile" | "sendfile64" => {
-                self.moved(pid, argument(1)?, number(argument(2)?), result as u64, false, span);
-                self.moved(pid, argument(0)?, None, result as u64, true, span.map(|(_, end)| (end, end)));
+                self.moved(pid, argument(1)?, pointed(argument(2)?)?, result as u64, false, span)?;
+                self.moved(pid, argument(0)?, None, result as u64, true, span.map(|(_, end)| (end, end)))?;
             }
             "copy_file_range" => {
-                self.moved(pid, argument(0)?, number(argument(1)?), result as u64, false, span);
-                let (to, at) = (argument(2)?, number(argument(3)?));
-                self.moved(pid, to, at, result as u64, true, span.map(|(_, end)| (end, end)));
+                self.moved(pid, argument(0)?, pointed(argument(1)?)?, result as u64, false, span)?;
+                let (to, at) = (argument(2)?, pointed(argument(3)?)?);
+                self.moved(pid, to, at, result as u64, true, span.map(|(_, end)| (end, end)))?;
             }
             "lseek" | "_llseek" => {
                 let (to, whence) = match call.name {
                     "lseek" => (result as u64, argument(2)?),
-                    _ => (
-                        number(argument(call.arguments.len().saturating_sub(2))?).ok_or(UNKNOWN)?,
-                        argument(call.arguments.len() - 1)?,
-                    ),
+                    _ => {
+                        (place(argument(call.arguments.len().saturating_sub(2))?)?, argument(call.arguments.len() - 1)?)
+                    }
                 };
                 self.sought(pid, argument(0)?, to, whence == "SEEK_END");
             }
@@ -254,13 +257,13 @@ impl Processes {
                 }
             }
             "ftruncate" | "ftruncate64" => {
-                let bytes = number(call.arguments.last().ok_or(UNKNOWN)?).ok_or(UNKNOWN)?;
+                let bytes = place(call.arguments.last().ok_or(UNKNOWN)?)?;
                 if let Some(file) = self.file(pid, argument(0)?) {
                     self.recorded.push(span, Act::Truncate(self.files[file].open, bytes));
                 }
             }
             "truncate" | "truncate64" => {
-                let bytes = number(call.arguments.last().ok_or(UNKNOWN)?).ok_or(UNKNOWN)?;
+                let bytes = place(call.arguments.last().ok_or(UNKNOWN)?)?;
                 let path = self.named(pid, call, "AT_FDCWD", 0)?;
                 let path = self.recorded.path(&path);
                 let open = self.recorded.open(span, path, Opening { writes: true, ..Opening::default() });
@@ -322,7 +325,7 @@ impl Processes {
             "faccessat" | "faccessat2" => self.looked_up(pid, call, argument(0)?, 1, "", span)?,
             "newfstatat" | "fstatat64" => self.looked_up(pid, call, argument(0)?, 1, argument(2)?, span)?,
             "statx" => self.looked_up(pid, call, argument(0)?, 1, argument(4)?, span)?,
-            "fstat" | "fstat64" => self.has_size(pid, argument(0)?, argument(1)?),
+            "fstat" | "fstat64" => self.has_size(pid, argument(0)?, argument(1)?)?,
             "chdir" => {
                 let path = self.named(pid, call, "AT_FDCWD", 0)?;
                 let id = self.recorded.path(&path);
@@ -413,19 +416,31 @@ impl Processes {
         Ok(())
     }
 
-    fn moved(&mut self, pid: u32, argument: &str, at: Option<u64>, bytes: u64, writes: bool, span: Span) {
-        let Some(file) = self.file(pid, argument) else { return };
+    fn moved(
+        &mut self,
+        pid: u32,
+        argument: &str,
+        at: Option<u64>,
+        bytes: u64,
+        writes: bool,
+        span: Span,
+    ) -> Result<(), &'static str> {
+        let Some(file) = self.file(pid, argument) else { return Ok(()) };
         let file = &mut self.files[file];
         let offset = match at {
             Some(offset) => offset,
             None if writes && file.appends => AT_END,
             None => file.position,
         };
+        if offset != AT_END && offset.saturating_add(bytes) > MOST_FILE_BYTES {
+            return Err(TOO_LARGE);
+        }
         if at.is_none() && offset != AT_END {
             file.position = file.position.saturating_add(bytes);
         }
         let act = if writes { Act::Write(file.open, offset, bytes) } else { Act::Read(file.open, offset, bytes) };
         self.recorded.push(span, act);
+        Ok(())
     }
 
     fn sought(&mut self, pid: u32, argument: &str, to: u64, from_end: bool) {
@@ -482,8 +497,7 @@ impl Processes {
     ) -> Result<(), &'static str> {
         // Without a path it is about the descriptor.
         if call.arguments.get(at).is_some_and(|path| *path == "\"\"" || *path == "NULL") {
-            self.has_size(pid, folder, says);
-            return Ok(());
+            return self.has_size(pid, folder, says);
         }
         let path = self.named(pid, call, folder, at)?;
         let path = self.recorded.path(&path);
@@ -494,21 +508,22 @@ impl Processes {
         if says.contains("mode=S_IF") && !says.contains("S_IFREG") {
             return Ok(());
         }
-        if let Some(bytes) = field(says, "_size=").and_then(number) {
+        if let Some(bytes) = size(says)? {
             self.recorded.push(None, Act::Size(path, bytes));
         }
         self.recorded.push(span, Act::LookUp(path));
         Ok(())
     }
 
-    fn has_size(&mut self, pid: u32, argument: &str, says: &str) {
-        let Some(file) = self.file(pid, argument) else { return };
+    fn has_size(&mut self, pid: u32, argument: &str, says: &str) -> Result<(), &'static str> {
+        let Some(file) = self.file(pid, argument) else { return Ok(()) };
         if says.contains("S_IFDIR") {
             let path = self.recorded.path(&self.files[file].path);
             self.recorded.folder(path);
-        } else if let Some(bytes) = field(says, "_size=").and_then(number).filter(|_| says.contains("S_IFREG")) {
+        } else if let Some(bytes) = size(says)?.filter(|_| says.contains("S_IFREG")) {
             self.recorded.push(None, Act::OpenSize(self.files[file].open, bytes));
         }
+        Ok(())
     }
 }
 
@@ -516,7 +531,30 @@ impl Processes {
 fn offset(argument: &str) -> Result<Option<u64>, &'static str> {
     match argument {
         "-1" => Ok(None),
-        offset => number(offset).map(Some).ok_or(UNKNOWN),
+        offset => place(offset).map(Some),
+    }
+}
+
+/// The offset that a pointer leads to; NULL: that of the descriptor. An address says nothing.
+fn pointed(argument: &str) -> Result<Option<u64>, &'static str> {
+    match argument {
+        "NULL" => Ok(None),
+        offset if offset.starts_with('[') => place(offset).map(Some),
+        _ => Err(UNKNOWN),
+    }
+}
+
+/// A place in a file, or its size.
+fn place(argument: &str) -> Result<u64, &'static str> {
+    let bytes = number(argument).ok_or(UNKNOWN)?;
+    (bytes <= MOST_FILE_BYTES).then_some(bytes).ok_or(TOO_LARGE)
+}
+
+/// The size in what a call says of a file, if it is there.
+fn size(says: &str) -> Result<Option<u64>, &'static str> {
+    match field(says, "_size=").and_then(number) {
+        Some(bytes) if bytes > MOST_FILE_BYTES => Err(TOO_LARGE),
+        found => Ok(found),
     }
 }
 

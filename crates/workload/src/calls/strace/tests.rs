@@ -175,3 +175,40 @@ fn times_of_day_go_on_after_midnight_and_without_times_there_are_no_pauses() {
     let expected = [Operation::Open { file: 0, purpose: Purpose::Read }, Operation::Close { file: 0 }];
     assert_eq!(untimed.operations, expected);
 }
+
+#[test]
+fn bytes_that_the_kernel_moves_are_at_the_places_that_the_call_was_given() {
+    // As strace 6.1 writes them: what the pointer led to before the call, and after it.
+    let open = "open(\"/d/a\", O_RDONLY) = 3\nopen(\"/d/b\", O_WRONLY|O_CREAT|O_EXCL, 0600) = 4\n";
+    let with = |line: &str| replayed(&format!("{open}{line}\n"));
+    let expected = "file 36864 a; name b; open 0 read; open 1 new; read 0 32768 4096; write 1 0 4096";
+    assert_eq!(with("sendfile(4, 3, [32768] => [36864], 4096) = 4096"), expected);
+    assert_eq!(with("sendfile(4, 3, [32768 => 36864], 4096) = 4096"), expected);
+    assert_eq!(with("copy_file_range(3, [32768], 4, NULL, 4096, 0) = 4096"), expected);
+    let placed = expected.replace("write 1 0", "write 1 512");
+    assert_eq!(with("copy_file_range(3, [32768] => [36864], 4, [512] => [4608], 4096, 0) = 4096"), placed);
+    let current = expected.replace("36864", "4096").replace("32768", "0");
+    assert_eq!(with("sendfile(4, 3, NULL, 4096) = 4096"), current);
+    // An address says nothing of the place.
+    let error = of(&format!("{open}sendfile(4, 3, 0x7ffc1234, 4096) = 4096\n"), "", false).unwrap_err();
+    assert!(error.chain().contains("line 3: the call's arguments are not understood"), "{}", error.chain());
+}
+
+#[test]
+fn sizes_and_times_that_no_machine_has_are_refused_with_their_line() {
+    let open = "open(\"/d/f\", O_RDWR) = 3\n";
+    for (line, why) in [
+        ("pread64(3, \"\", 5, 18446744073709551615) = 5", "no file has so many bytes"),
+        ("pwrite64(3, \"\", 5, 9223372036854775805) = 5", "no file has so many bytes"),
+        ("ftruncate(3, 9223372036854775808) = 0", "no file has so many bytes"),
+        ("fstat(3, {st_mode=S_IFREG|0644, st_size=9223372036854775808, ...}) = 0", "no file has so many bytes"),
+        ("0:18446744073 read(3, \"\", 5) = 5", "the time is not understood"),
+        ("4611686018.5 read(3, \"\", 5) = 5", "the time is not understood"),
+    ] {
+        let error = of(&format!("{open}{line}\n"), "", true).unwrap_err();
+        assert!(error.chain().contains(&format!("app.strace line 2: {why}")), "{line}: {}", error.chain());
+    }
+    // The last place that there is.
+    let last = format!("{open}pread64(3, \"\", 5, 9223372036854775802) = 5\n");
+    assert_eq!(replayed(&last), "file 9223372036854775807 f; open 0 write; read 0 9223372036854775802 5");
+}
