@@ -2,6 +2,7 @@
 
 use crate::axis::{Axis, drawable};
 use crate::joined;
+use crate::palette::{Palette, subject};
 use crate::picture::{Look, Picture, full_name, interval, is_scatter, x_text};
 use crate::stacked::Layout;
 use crate::svg::{Svg, num};
@@ -14,6 +15,12 @@ use std::collections::BTreeSet;
 pub(crate) struct Chart {
     /// The picture; empty where there is nothing to draw.
     pub svg: String,
+    /// Whether its vertical axis is logarithmic.
+    pub logarithmic: bool,
+    /// The same on the other kind of axis, linear or logarithmic; empty where only one shows anything.
+    pub other: String,
+    /// The values as CSV, for other programs.
+    pub csv: String,
     /// Name, sample of line and marker, and whether a publication reports it.
     pub legend: Vec<Key>,
     /// What the whiskers are, where there are any.
@@ -39,9 +46,69 @@ pub(crate) struct Key {
     paper: bool,
 }
 
-/// Draws a figure: at most `markers` points of each series are marked, at most `rows` are listed.
-pub(crate) fn draw(figure: &Figure, markers: usize, rows: usize) -> Chart {
-    let looks = looks(figure);
+/// How figures of one page are drawn.
+#[derive(Debug, Default)]
+pub(crate) struct Style {
+    /// Points of each series that are marked.
+    pub markers: usize,
+    /// Rows of a table.
+    pub rows: usize,
+    /// The colours of the page.
+    pub palette: Palette,
+    /// Whether figures are drawn on both kinds of vertical axes, where both show something.
+    pub both: bool,
+}
+
+/// Values that differ by this factor are spread evenly by a logarithmic axis alone: on a linear one of 250 units the
+/// least of them is 5 units high.
+const WIDE: f64 = 50.0;
+/// Below this factor a logarithmic axis shows nothing more.
+const NARROW: f64 = 8.0;
+
+/// The heights of what a figure shows that have a place on an axis, ends of intervals included.
+pub(crate) fn heights(figure: &Figure) -> Vec<f64> {
+    let points = figure.series.iter().flat_map(|s| &s.points);
+    let placed = points.filter(|p| drawable(figure.x.scale, p.x) && drawable(figure.y.scale, p.y));
+    placed.flat_map(|p| [Some(p.y), p.low, p.high]).flatten().collect()
+}
+
+/// The same kind of values on the other kind of axis.
+fn other_scale(scale: Scale) -> Option<Scale> {
+    match scale {
+        Scale::Linear => Some(Scale::Log2),
+        Scale::Duration => Some(Scale::LogDuration),
+        Scale::Log2 => Some(Scale::Linear),
+        Scale::LogDuration => Some(Scale::Duration),
+        Scale::Percent | Scale::Bytes | Scale::Percentile => None,
+    }
+}
+
+fn is_logarithmic(scale: Scale) -> bool {
+    matches!(scale, Scale::Log2 | Scale::LogDuration)
+}
+
+/// Draws a figure. `also` are values that its vertical axis has to reach, so that figures side by side have one scale.
+pub(crate) fn draw(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
+    let values = figure.series.iter().flat_map(|s| &s.points).map(|p| p.y).filter(|y| y.is_finite());
+    let (least, most) = values.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), y| (a.min(y), b.max(y)));
+    let other = other_scale(figure.y.scale).filter(|_| !figure.stacked && least > 0.0 && most / least >= NARROW);
+    let Some(other) = other else { return draw_on(figure, style, also) };
+    let mut on_other = figure.clone();
+    on_other.y.scale = other;
+    // Numbers that lie far apart are shown by logarithms; a study that asks for those has its reasons.
+    let wanted = is_logarithmic(figure.y.scale) || most / least >= WIDE;
+    let first = if is_logarithmic(figure.y.scale) == wanted { figure } else { &on_other };
+    let mut chart = draw_on(first, style, also);
+    if style.both {
+        let second = if std::ptr::eq(first, figure) { &on_other } else { figure };
+        chart.other = draw_on(second, style, also).svg;
+    }
+    chart
+}
+
+fn draw_on(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
+    let (markers, rows) = (style.markers, style.rows);
+    let looks = looks(figure, &style.palette);
     let points = || figure.series.iter().flat_map(|s| &s.points);
     let layout = if figure.stacked { Layout::new(figure, markers * 2) } else { None };
     let placed = |p: &&Point| match figure.stacked {
@@ -64,7 +131,8 @@ pub(crate) fn draw(figure: &Figure, markers: usize, rows: usize) -> Chart {
     };
     // Above a bar stands its number, unless bars are too many.
     let numbers = bars && layout.as_ref().is_none_or(Layout::has_numbers);
-    let heights = heights.into_iter().map(|h| if numbers { h * crate::bars::HEADROOM } else { h });
+    let heights = heights.into_iter().chain(also.iter().copied());
+    let heights = heights.map(|h| if numbers { h * crate::bars::HEADROOM } else { h });
     let y = Axis::new(figure.y.scale, heights, !is_scatter(figure), 5);
     let svg = match (x, y) {
         (Some(x), Some(y)) => Picture::new(figure, x, y).draw(&looks, markers, layout.as_ref()),
@@ -75,6 +143,9 @@ pub(crate) fn draw(figure: &Figure, markers: usize, rows: usize) -> Chart {
     let (columns, table) = if is_scatter(figure) { joined::table(figure) } else { table(figure) };
     Chart {
         svg,
+        logarithmic: is_logarithmic(figure.y.scale),
+        other: String::new(),
+        csv: csv(figure, rows),
         legend,
         whiskers: whiskers(figure),
         undrawn: points().filter(|p| !placed(p)).count(),
@@ -106,13 +177,14 @@ fn whiskers(figure: &Figure) -> Option<String> {
 }
 
 /// How each series looks: with several stacks, a stack has its colour and its parts have shades of it.
-fn looks(figure: &Figure) -> Vec<Look> {
+fn looks(figure: &Figure, palette: &Palette) -> Vec<Look> {
     if !figure.stacked || figure.stacks.len() < 2 {
-        return looks_of_lines(&figure.series);
+        return looks_of_lines(&figure.series, palette);
     }
+    let numbers = palette.numbers(&figure.stacks.iter().map(|stack| subject(&stack.name)).collect::<Vec<_>>());
     let look = |series| {
-        let (number, shade) = Layout::part(&figure.stacks, series).unwrap_or_default();
-        Look { number, paper: false, shade }
+        let (stack, shade) = Layout::part(&figure.stacks, series).unwrap_or_default();
+        Look { number: numbers[stack], paper: false, shade }
     };
     (0..figure.series.len()).map(look).collect()
 }
@@ -127,36 +199,38 @@ fn x_ticks(scale: Scale) -> usize {
 
 /// A paper's series takes the colour and marker of the measured one of the same name, so that the
 /// two are compared at a glance; all others get their own.
-fn looks_of_lines(series: &[Series]) -> Vec<Look> {
-    let plain = |name: &str| {
-        let lower = name.to_lowercase();
-        let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
-        words.filter(|w| !["paper", "measured", "the", "reported"].contains(w)).collect::<Vec<_>>().join(" ")
-    };
-    let mut taken: Vec<(String, usize)> = Vec::new();
-    let mut next = 0;
-    let mut fresh = || {
-        next += 1;
-        next - 1
-    };
-    for s in series.iter().filter(|s| s.source == Source::Measured) {
-        taken.push((plain(&s.name), fresh()));
+fn looks_of_lines(series: &[Series], palette: &Palette) -> Vec<Look> {
+    let is_paper = |s: &Series| s.source == Source::Paper;
+    // The measured ones first: each is a subject of its own, and the partner of one series of a paper.
+    let mut own: Vec<usize> = (0..series.len()).filter(|&i| !is_paper(&series[i])).collect();
+    let mut partner: Vec<Option<usize>> = vec![None; series.len()];
+    let mut free = own.clone();
+    for i in (0..series.len()).filter(|&i| is_paper(&series[i])) {
+        let name = subject(&series[i].name);
+        match free.iter().position(|&m| !name.is_empty() && subject(&series[m].name) == name) {
+            Some(at) => partner[i] = Some(free.remove(at)),
+            None => own.push(i),
+        }
     }
-    let mut measured = 0;
-    let mut partners = taken.clone();
-    series
-        .iter()
-        .map(|s| match s.source {
-            Source::Measured => {
-                measured += 1;
-                Look { number: taken[measured - 1].1, paper: false, shade: 0 }
-            }
-            Source::Paper => {
-                let partner = partners.iter().position(|(name, _)| !name.is_empty() && *name == plain(&s.name));
-                Look { number: partner.map_or_else(&mut fresh, |i| partners.remove(i).1), paper: true, shade: 0 }
-            }
-        })
-        .collect()
+    let numbers = palette.numbers(&own.iter().map(|&i| subject(&series[i].name)).collect::<Vec<_>>());
+    let number = |i: usize| own.iter().position(|&o| o == i).map_or(0, |at| numbers[at]);
+    let look = |i: usize| Look { number: number(partner[i].unwrap_or(i)), paper: is_paper(&series[i]), shade: 0 };
+    (0..series.len()).map(look).collect()
+}
+
+/// The values of a figure as they are, a line for each point; what is unavailable is empty.
+fn csv(figure: &Figure, rows: usize) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
+    let mut text = format!("series,{},{},low,high,n\n", quoted(&figure.x.label), quoted(&figure.y.label));
+    let points = figure.series.iter().flat_map(|series| series.points.iter().map(move |point| (series, point)));
+    for (series, point) in points.take(rows) {
+        let x = figure.names.get(point.x as usize).map_or_else(|| point.x.to_string(), |name| quoted(name));
+        let ends = [number(Some(point.y)), number(point.low), number(point.high)].join(",");
+        let n = point.n.map_or(String::new(), |n| n.to_string());
+        text += &format!("{},{x},{ends},{n}\n", quoted(&full_name(series)));
+    }
+    text
 }
 
 fn key(series: &Series, look: Look, bar: bool, joined: Joined) -> Key {
@@ -196,6 +270,7 @@ impl Picture<'_> {
                 self.series(&mut svg, series, *look, markers);
             }
         }
+        self.labels(&mut svg, looks);
         svg.close("svg");
         svg.finish()
     }
@@ -235,9 +310,6 @@ impl Picture<'_> {
             // Markers would hide the steps, or what lies on the curve.
             svg.close("g");
             return;
-        }
-        if !self.figure.beside.is_empty() {
-            points.iter().filter_map(beside).for_each(|(b, place)| self.label(svg, b, place));
         }
         for point in points.into_iter().step_by(every) {
             let Some((x, y)) = self.position(point) else { continue };

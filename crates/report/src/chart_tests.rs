@@ -26,7 +26,7 @@ fn one(points: Vec<Point>) -> Figure {
 }
 
 fn drawn(figure: &Figure) -> Chart {
-    draw(figure, 200, 400)
+    draw(figure, &Style { markers: 200, rows: 400, ..Style::default() }, &[])
 }
 
 /// Positions of the markers, read back from the picture.
@@ -119,7 +119,7 @@ fn intervals_are_whiskers_that_reach_to_their_ends() {
 #[test]
 fn eight_lines_have_eight_markers_and_colours() {
     let all: Vec<_> = (0..8).map(|i| series(&format!("n{i}"), Source::Measured, vec![point(1.0, 1.0)])).collect();
-    let looks = looks_of_lines(&all);
+    let looks = looks_of_lines(&all, &Palette::default());
     let distinct = |f: fn(&Look) -> String| looks.iter().map(f).collect::<std::collections::BTreeSet<_>>().len();
     assert_eq!(distinct(|l| l.class()), 8);
     assert_eq!(distinct(|l| l.marker().to_string()), 8);
@@ -140,7 +140,7 @@ fn a_papers_line_is_hollow_and_takes_the_colour_of_its_counterpart() {
             series("SD card", Source::Paper, p()),
         ],
     );
-    let classes: Vec<_> = looks(&figure).iter().map(|l| l.class()).collect();
+    let classes: Vec<_> = looks(&figure, &Palette::default()).iter().map(|l| l.class()).collect();
     assert_eq!(classes, ["s1 paper", "s0", "s1", "s2 paper"]);
     let chart = drawn(&figure);
     assert!(chart.svg.find("s1 paper").unwrap() < chart.svg.find("\"s0\"").unwrap(), "papers lie below");
@@ -170,7 +170,11 @@ fn the_table_has_a_row_for_each_x() {
 
 #[test]
 fn long_lines_are_thinned() {
-    let chart = draw(&one((1..=100_000).map(|i| point(f64::from(i), 1.0)).collect()), 100, 10);
+    let chart = draw(
+        &one((1..=100_000).map(|i| point(f64::from(i), 1.0)).collect()),
+        &Style { markers: 100, rows: 10, ..Style::default() },
+        &[],
+    );
     assert!(places(&chart.svg).len() <= 100);
     assert!(chart.svg.len() < 100_000, "{}", chart.svg.len());
     assert_eq!((chart.rows.len(), chart.more), (10, 99_990));

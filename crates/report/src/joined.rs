@@ -1,7 +1,8 @@
 //! Series whose points are not joined by straight lines: scatter plots and steps.
 
+use crate::area::Area;
 use crate::format;
-use crate::picture::{Picture, full_name, interval};
+use crate::picture::{Look, Picture, full_name, interval, is_scatter};
 use crate::svg::{Svg, num};
 use pocketstone_study::views::model::{Beside, Figure, Point, Series};
 
@@ -42,17 +43,81 @@ impl Picture<'_> {
         Some(line + &cap(low) + &cap(high))
     }
 
-    /// The label of a point, on the side of it where there is room.
-    pub(crate) fn label(&self, svg: &mut Svg, beside: &Beside, (x, y): (f64, f64)) {
-        if beside.label.is_empty() {
+    /// Labels of a scatter plot's points, each where it hides neither another label nor a point: beside its point if
+    /// there is room, else further away with a line to it. Points without a label of their own that are the only ones
+    /// of their series have its name.
+    pub(crate) fn labels(&self, svg: &mut Svg, looks: &[Look]) {
+        if !is_scatter(self.figure) {
             return;
         }
-        let left = x > (self.across(0.0) + self.across(1.0)) / 2.0;
-        let (x, anchor) = if left { (x - 8.0, "end") } else { (x + 8.0, "start") };
-        let (x, y) = (num(x), num(y - 7.0));
-        svg.leaf("text", &[("class", "pl"), ("x", &x), ("y", &y), ("text-anchor", anchor)], &beside.label);
+        let series: Vec<(&Series, &Look)> = self.figure.series.iter().zip(looks).filter(|(s, _)| !s.curve).collect();
+        let mut taken: Vec<Area> = Vec::new();
+        for (series, _) in &series {
+            let places = series.points.iter().filter_map(|point| self.position(point));
+            taken.extend(places.map(|(x, y)| Area::around(x, y, MARKER)));
+        }
+        let alone = series.len() <= NAMED && series.iter().all(|(s, _)| s.points.len() == 1);
+        for (series, look) in series {
+            for point in &series.points {
+                let Some(place) = self.position(point) else { continue };
+                let own = beside(self.figure, series, point).map(|b| b.label.as_str()).filter(|l| !l.is_empty());
+                let Some(text) = own.or_else(|| alone.then_some(series.name.as_str())) else { continue };
+                svg.open("g", &[("class", &look.class())]);
+                self.label(svg, text, place, &mut taken);
+                svg.close("g");
+            }
+        }
+    }
+
+    fn label(&self, svg: &mut Svg, text: &str, (x, y): (f64, f64), taken: &mut Vec<Area>) {
+        let width = text.chars().count() as f64 * LETTER;
+        let frame = self.plot();
+        let around = |distance: f64| DIRECTIONS.map(|(dx, dy)| (x + dx * distance, y + dy * distance, dx));
+        let places = DISTANCES.into_iter().flat_map(|distance| around(distance).map(|place| (distance, place)));
+        let area = |px: f64, py: f64, dx: f64| {
+            // Text begins at the place, ends there, or has its middle there.
+            let left = if dx > 0.0 {
+                px
+            } else if dx < 0.0 {
+                px - width
+            } else {
+                px - width / 2.0
+            };
+            Area { left, top: py - HIGH / 2.0, right: left + width, bottom: py + HIGH / 2.0 }
+        };
+        let fits = |area: &Area| frame.holds(area) && taken.iter().all(|other| !other.meets(area));
+        let found = places.clone().find(|(_, (px, py, dx))| fits(&area(*px, *py, *dx)));
+        // Where all is full the name is in the tooltip and the table.
+        let Some((distance, (px, py, dx))) = found else { return };
+        taken.push(area(px, py, dx));
+        if distance > DISTANCES[0] {
+            let line = format!("M{} {}L{} {}", num(x), num(y), num(px), num(py));
+            svg.empty("path", &[("class", "leader"), ("d", &line)]);
+        }
+        let anchor = if dx > 0.0 {
+            "start"
+        } else if dx < 0.0 {
+            "end"
+        } else {
+            "middle"
+        };
+        let (px, py) = (num(px), num(py));
+        let place = [("class", "pl"), ("x", px.as_str()), ("y", py.as_str()), ("dy", ".35em"), ("text-anchor", anchor)];
+        svg.leaf("text", &place, text);
     }
 }
+
+/// Series of one point each that are labelled with their names.
+const NAMED: usize = 16;
+/// Half of the size of a marker.
+const MARKER: f64 = 5.0;
+/// Width of a letter and height of a line of a label, at the size used on phones.
+const LETTER: f64 = 7.6;
+const HIGH: f64 = 15.0;
+/// How far from their points labels are tried, and in which directions.
+const DISTANCES: [f64; 6] = [9.0, 22.0, 36.0, 52.0, 70.0, 90.0];
+const DIRECTIONS: [(f64, f64); 8] =
+    [(1.0, 0.0), (-1.0, 0.0), (0.7, -0.8), (0.7, 0.8), (-0.7, -0.8), (-0.7, 0.8), (0.0, -1.2), (0.0, 1.2)];
 
 /// A scatter plot as a table: a row for each point.
 pub(crate) fn table(figure: &Figure) -> (Vec<String>, Vec<Vec<String>>) {

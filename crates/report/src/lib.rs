@@ -1,10 +1,11 @@
 //! The report of one run: a single HTML file that opens from disk, without a network.
 //!
 //! Everything is drawn here, in Rust: charts and heat maps are inline SVG, readable with scripts
-//! switched off, in print, and through the tables below them. The little script in `script.js`
-//! only makes tooltips nicer, the one in `zoom.js` draws parts of a time line. All text of the model is untrusted and
-//! escaped.
+//! switched off, in print, and through the tables below them. The little script in `script.js` makes tooltips nicer,
+//! switches between axes and saves pictures, the one in `zoom.js` draws parts of a time line. All text of the model is
+//! untrusted and escaped.
 
+mod area;
 mod axis;
 mod bars;
 mod chain;
@@ -17,6 +18,7 @@ mod joined;
 mod limits;
 mod names;
 mod page;
+mod palette;
 pub mod perfetto;
 mod picture;
 mod shades;

@@ -9,6 +9,8 @@ pub(crate) struct Limits {
     pub markers: usize,
     /// Rows of one table.
     pub rows: usize,
+    /// Whether figures are drawn on linear and logarithmic axes.
+    pub both_axes: bool,
     /// Squares of one heat map.
     pub squares_of_one: usize,
     /// Squares, over all heat maps, that get a title of their own.
@@ -32,6 +34,7 @@ impl Limits {
     pub(crate) const FULL: Limits = Limits {
         markers: 200,
         rows: 400,
+        both_axes: true,
         squares_of_one: 8192,
         squares: 2500,
         areas: 1000,
@@ -47,6 +50,7 @@ impl Limits {
         Limits {
             markers: self.markers / 2,
             rows: self.rows / 2,
+            both_axes: false,
             squares_of_one: (self.squares_of_one / 2).max(512),
             squares: self.squares / 2,
             areas: self.areas / 2,

@@ -1,16 +1,19 @@
 //! The page around charts, tables and heat maps: prepares what the template shows.
 
 use crate::chain::{self, Links};
-use crate::chart::{self, Chart};
+use crate::chart::{self, Chart, Style};
 use crate::distribution;
 use crate::explore::{self, Part, Room};
 use crate::heatmap::{self, Grid};
 use crate::limits::Limits;
+use crate::palette::Palette;
 use crate::svg;
 use crate::timeline::{self, Drawing};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use pocketstone_core::{Error, Result};
-use pocketstone_study::views::model::{Chain, ClaimResult, FailedCell, Figure, LeftOut, Model, Table, Verdict};
+use pocketstone_study::views::model::{
+    Chain, ClaimResult, Distribution, FailedCell, Figure, LeftOut, Model, Table, Verdict,
+};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -21,6 +24,10 @@ struct Page<'a> {
     model: Words<'a>,
     tally: Vec<Tally>,
     claims: Vec<Claim<'a>>,
+    /// The finding in a sentence.
+    answer: Option<String>,
+    /// The figure that shows it.
+    opening: Option<Drawn<'a, Chart>>,
     figures: Vec<Drawn<'a, Chart>>,
     timelines: Vec<Drawn<'a, Drawing>>,
     chains: Vec<Drawn<'a, Links>>,
@@ -85,7 +92,8 @@ struct TableView<'a> {
 #[derive(Serialize)]
 struct Column<'a> {
     head: &'a str,
-    numeric: bool,
+    /// `n`: numbers; `short`: names that stand in one line.
+    class: &'static str,
 }
 
 /// Things left out for the same reason, with the same cure.
@@ -113,6 +121,8 @@ pub(crate) fn render(model: &Model, limits: Limits) -> Result<String> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text)));
+    environment.add_filter("urlencode", |text: &str| Value::from_safe_string(percent_encoded(text)));
+    environment.add_template("figure.html", include_str!("figure.html")).map_err(broken)?;
     environment.add_template("below.html", include_str!("below.html")).map_err(broken)?;
     environment.add_template("explore.html", include_str!("explore/explore.html")).map_err(broken)?;
     environment.add_template("report.html", include_str!("report.html")).map_err(broken)?;
@@ -133,9 +143,13 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
         None => own.to_owned(),
     };
     let zoom = if model.timelines.is_empty() { "" } else { include_str!("zoom.js") };
-    let script = [include_str!("script.js"), zoom].concat();
+    let script = [include_str!("script.js"), include_str!("figures.js"), zoom].concat();
     let heat_maps = first(&model.heat_maps, limits.entries, "heat maps", &mut cut);
     let several = squares_to_a_title(heat_maps.iter().map(heatmap::touched).sum(), limits.squares);
+    let mut figures = figures(model, limits, &mut cut);
+    let answer = model.answer.as_ref();
+    let shown = answer.and_then(|answer| figures.iter().position(|f| Some(f.id) == answer.figure.as_deref()));
+    let opening = shown.map(|at| figures.remove(at));
     Ok(Page {
         css: more(include_str!("style.css"), &[explore::CSS]),
         js: more(&script, &explore::JS),
@@ -154,7 +168,9 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
         },
         tally: tally(&model.claims),
         claims: first(&model.claims, limits.entries, "claims", &mut cut).iter().map(claim).collect(),
-        figures: figures(model, limits, &mut cut),
+        answer: answer.map(|answer| head(&answer.text, limits.text)),
+        opening,
+        figures,
         timelines: first(&model.timelines, limits.entries, "timelines", &mut cut)
             .iter()
             .map(|t| drawn(&t.id, &t.title, &t.caption, timeline::draw(t, limits.areas, limits.spans)))
@@ -190,14 +206,48 @@ fn drawn<'a, T>(id: &'a str, title: &'a str, caption: &'a str, picture: T) -> Dr
     Drawn { id, title, caption, unit: "", picture }
 }
 
-/// The figures, and behind them the distributions.
+/// The figures, and behind them the distributions. Those side by side that show the same have the same scale.
 fn figures<'a>(model: &'a Model, limits: Limits, cut: &mut Vec<String>) -> Vec<Drawn<'a, Chart>> {
-    let draw = |figure: &Figure| chart::draw(figure, limits.markers, limits.rows);
-    let figures = first(&model.figures, limits.entries, "figures", cut).iter();
-    let mut all: Vec<_> = figures.map(|f| drawn(&f.id, &f.title, &f.caption, draw(f))).collect();
-    let distributions = first(&model.distributions, limits.entries, "distributions", cut).iter();
-    all.extend(distributions.map(|d| drawn(&d.id, &d.title, &d.caption, draw(&distribution::figure(d)))));
-    all
+    let figures = first(&model.figures, limits.entries, "figures", cut);
+    let distributions: Vec<(&Distribution, Figure)> = first(&model.distributions, limits.entries, "distributions", cut)
+        .iter()
+        .map(|d| (d, distribution::figure(d)))
+        .collect();
+    let all = || figures.iter().chain(distributions.iter().map(|(_, figure)| figure));
+    let Limits { markers, rows, both_axes: both, .. } = limits;
+    let style = Style { markers, rows, both, palette: Palette::of(all()) };
+    let draw = |figure: &Figure| chart::draw(figure, &style, &shared_range(figure, all()));
+    let mut drawn: Vec<_> = figures.iter().map(|f| self::drawn(&f.id, &f.title, &f.caption, draw(f))).collect();
+    drawn.extend(distributions.iter().map(|(d, f)| self::drawn(&d.id, &d.title, &d.caption, draw(f))));
+    drawn
+}
+
+/// What part of the common range a figure's own values have to take for it to be drawn on that range.
+const READABLE: f64 = 0.2;
+
+/// The ends of what a figure shows together with the others of the same axes; nothing where it would shrink to a line.
+fn shared_range<'a>(figure: &Figure, all: impl Iterator<Item = &'a Figure>) -> Vec<f64> {
+    if figure.stacked {
+        return Vec::new();
+    }
+    let same = |other: &&Figure| {
+        let axes = |f: &Figure| (f.y.label.clone(), f.y.scale, f.x.label.clone(), f.stacked);
+        axes(other) == axes(figure)
+    };
+    let ends = |values: Vec<f64>| {
+        values.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)))
+    };
+    let own = ends(chart::heights(figure));
+    let (low, high) = all
+        .filter(same)
+        .map(|other| ends(chart::heights(other)))
+        .filter(|other| {
+            // Ranges from zero, as linear axes have them.
+            let (ours, theirs) = (own.1 - own.0.min(0.0), other.1 - other.0.min(0.0));
+            ours >= READABLE * theirs && theirs >= READABLE * ours
+        })
+        .fold(own, |(a, b), (low, high)| (a.min(low), b.max(high)));
+    if low.is_finite() && high.is_finite() { vec![low, high] } else { Vec::new() }
 }
 
 fn chain(chain: &Chain, limits: Limits, cut: &mut Vec<String>) -> Links {
@@ -258,7 +308,14 @@ fn table(table: &Table, limit: usize) -> TableView<'_> {
     let columns = table.columns.iter().enumerate().map(|(i, head)| {
         let cells = || table.rows.iter().filter_map(|row| row.get(i)).map(|c| c.trim());
         let numbers = cells().filter(|c| is_number(c)).count();
-        Column { head, numeric: numbers > 0 && cells().all(|c| is_number(c) || is_blank(c)) }
+        let class = if numbers > 0 && cells().all(|c| is_number(c) || is_blank(c)) {
+            "n"
+        } else if cells().all(|c| c.chars().count() <= SHORT) {
+            "short"
+        } else {
+            ""
+        };
+        Column { head, class }
     });
     TableView {
         id: &table.id,
@@ -269,6 +326,9 @@ fn table(table: &Table, limit: usize) -> TableView<'_> {
         more: table.rows.len().saturating_sub(limit),
     }
 }
+
+/// Characters of names that do not wrap.
+const SHORT: usize = 28;
 
 /// Cells that say that there is no value.
 fn is_blank(cell: &str) -> bool {
@@ -352,6 +412,15 @@ fn plain(text: &str) -> String {
     out
 }
 
+/// Text for a URL: all but letters, digits and what has no meaning there is written by its bytes.
+fn percent_encoded(text: &str) -> String {
+    let byte = |b: u8| match b {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b',' => char::from(b).to_string(),
+        _ => format!("%{b:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
 /// Escaped text in which `code` between backticks is marked up as such.
 fn prose(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
@@ -385,8 +454,8 @@ mod tests {
         let columns = ["a", "b", "c"].map(String::from).to_vec();
         let (id, title, caption) = (String::new(), String::new(), String::new());
         let table = Table { id, title, caption, columns, rows, origin: Default::default() };
-        let numeric: Vec<_> = super::table(&table, 9).columns.iter().map(|c| c.numeric).collect();
-        assert_eq!(numeric, [false, true, false]);
+        let classes: Vec<_> = super::table(&table, 9).columns.iter().map(|c| c.class).collect();
+        assert_eq!(classes, ["short", "n", "short"]);
     }
 
     #[test]

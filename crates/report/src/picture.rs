@@ -1,5 +1,6 @@
 //! The picture of a figure: its frame, its axes, and where things lie in it.
 
+use crate::area::Area;
 use crate::axis::{Axis, Tick};
 use crate::format::NOTHING;
 use crate::svg::{Svg, num};
@@ -103,6 +104,11 @@ impl<'a> Picture<'a> {
 
     pub(crate) fn down(&self, at: f64) -> f64 {
         self.top + (1.0 - at) * HEIGHT
+    }
+
+    /// The plotting area.
+    pub(crate) fn plot(&self) -> Area {
+        Area { left: self.left, top: self.top, right: WIDTH, bottom: self.top + HEIGHT }
     }
 
     /// Where a point lies in the picture, if it can be drawn.

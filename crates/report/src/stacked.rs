@@ -159,8 +159,12 @@ impl Picture<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::chart::draw;
+    use crate::chart::{Chart, Style};
     use pocketstone_study::views::model::{Axis, Figure, Point, Scale, Series, Stack};
+
+    fn draw(figure: &Figure) -> Chart {
+        crate::chart::draw(figure, &Style { markers: 200, rows: 9, ..Style::default() }, &[])
+    }
 
     fn part(name: &str, values: &[(f64, f64)]) -> Series {
         let point = |&(x, y): &(f64, f64)| Point { x, y, ..Point::default() };
@@ -187,8 +191,7 @@ mod tests {
 
     #[test]
     fn parts_lie_upon_each_other_and_their_heights_are_their_values() {
-        let chart =
-            draw(&figure(vec![part("a", &[(1.0, 2.0), (5.0, 1.0)]), part("b", &[(1.0, 4.0), (5.0, 3.0)])]), 200, 9);
+        let chart = draw(&figure(vec![part("a", &[(1.0, 2.0), (5.0, 1.0)]), part("b", &[(1.0, 4.0), (5.0, 3.0)])]));
         let bars = bars(&chart.svg);
         // Totals are 6 and 4; with room for numbers the axis goes to 8, over 250 units: 31.25 for one.
         let heights: Vec<f64> = bars.iter().map(|b| ((b[1] - b[2]) / 31.25 * 10.0).round() / 10.0).collect();
@@ -207,7 +210,7 @@ mod tests {
         let stack = |name: &str, series: [usize; 2], totals| Stack { name: name.into(), series: series.into(), totals };
         figure.stacks = vec![stack("x", [0, 1], totals), stack("y", [2, 3], vec![])];
         figure.names = vec!["here".into()];
-        let chart = draw(&figure, 200, 9);
+        let chart = draw(&figure);
         let bars = bars(&chart.svg);
         assert!(bars[0][0] == bars[1][0] && bars[2][0] == bars[3][0] && bars[0][0] + bars[0][3] < bars[2][0]);
         assert_eq!(chart.svg.matches("whisker").count(), 1);
@@ -220,7 +223,7 @@ mod tests {
     #[test]
     fn of_very_many_bars_some_are_drawn_and_the_page_says_so() {
         let runs: Vec<(f64, f64)> = (1..=5000).map(|n| (f64::from(n), 1.0)).collect();
-        let chart = draw(&figure(vec![part("a", &runs), part("b", &runs)]), 200, 9);
+        let chart = draw(&figure(vec![part("a", &runs), part("b", &runs)]));
         // At most 400 bars: every 13th of 5000 leaves 385.
         assert_eq!((chart.every, bars(&chart.svg).len()), (13, 2 * 385));
         assert!(chart.svg.len() < 200_000, "{}", chart.svg.len());
@@ -228,13 +231,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_stacked_is_left_out_and_said() {
-        let chart =
-            draw(&figure(vec![part("a", &[(0.0, -1.0), (1.0, f64::NAN), (f64::NAN, 1.0), (2.0, 3.0)])]), 200, 9);
+        let chart = draw(&figure(vec![part("a", &[(0.0, -1.0), (1.0, f64::NAN), (f64::NAN, 1.0), (2.0, 3.0)])]));
         assert_eq!((chart.undrawn, bars(&chart.svg).len()), (3, 1));
         assert!(!chart.svg.contains("NaN"));
-        assert_eq!(draw(&figure(vec![part("a", &[])]), 200, 9).svg, "");
+        assert_eq!(draw(&figure(vec![part("a", &[])])).svg, "");
         let mut unknown = figure(vec![part("a", &[(0.0, 1.0)])]);
         unknown.stacks = vec![Stack { series: vec![7, 0], ..Stack::default() }];
-        assert_eq!(bars(&draw(&unknown, 200, 9).svg).len(), 1);
+        assert_eq!(bars(&draw(&unknown).svg).len(), 1);
     }
 }

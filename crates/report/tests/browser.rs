@@ -27,7 +27,10 @@ fn a_report_opens_in_a_browser() {
     let wide = visit(&folder, &page, &["--dump-dom", "--window-size=1280,900"]);
     assert_eq!(console(&wide.log), [""; 0]);
     let count = |text| wide.dom.matches(text).count();
-    assert_eq!(count("<svg class=\"chart\" role=\"img\""), 9, "one figure has no results");
+    let other_axes = count(" hidden=\"\"><svg class=\"chart\"");
+    assert_eq!(count("<svg class=\"chart\" role=\"img\"") - other_axes, 9, "one figure has no results");
+    assert_eq!(count(" scale</button>"), other_axes, "each can be shown");
+    assert_eq!(count(">CSV</a><a download="), 9, "and every figure be saved");
     assert_eq!(count("There are no results for this figure."), 1);
     assert_eq!(count("<svg class=\"heat\" role=\"img\""), 2);
     assert_eq!(count("class=\"claim "), 4);
@@ -80,6 +83,37 @@ fn pointing_at_a_mark_shows_its_value() {
     };
     assert_eq!(point("#one .pt .dot"), "random: 3.25 at 4 (98.4% interval: 2.825 to 3.675)");
     assert_eq!(point("#senses .h8 path"), "block 3: 4200 page senses");
+}
+
+/// A figure is switched to its other axis and back, and saved as a picture of its own.
+#[test]
+fn a_figure_has_another_axis_and_is_saved_as_a_picture() {
+    or_skip!(browser());
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let script = "<script>onload=()=>{const figure=document.querySelector('figure:has(.plot[hidden])');\
+         const axis=()=>figure.querySelector('.plot:not([hidden])').dataset.axis;const said=[axis()];\
+         const button=figure.querySelector('.tools button');for(const _ of [1,2]){button.click();said.push(axis())}\
+         let saved;URL.createObjectURL=(blob)=>{saved=blob;return '#'};\
+         const link=[...figure.querySelectorAll('.tools a')].find(a=>a.textContent==='SVG');\
+         link.addEventListener('click',e=>e.preventDefault());link.click();\
+         saved.text().then(text=>{const drawn=new DOMParser().parseFromString(text,'image/svg+xml');\
+         said.push(drawn.documentElement.tagName,drawn.querySelectorAll('.line,.dot,.bar').length>0,\
+         /stroke:\\s?rgb/.test(text));document.body.dataset.said=said.join(' ')})}</script></body>";
+    let mut model = sample::model();
+    // Its values are from 2.8 to 3.7: one that is far from them makes logarithms of use.
+    let first = model.figures.iter_mut().find(|f| f.id == "one").expect("a figure of a point");
+    first.y.scale = pocketstone_study::views::model::Scale::Linear;
+    let far = pocketstone_study::views::model::Point { x: 8.0, y: 40.0, ..Default::default() };
+    first.series[0].points.push(far);
+    let html = pocketstone_report::html(&model).unwrap().replace("</body>", script);
+    fs::write(&page, html).unwrap();
+    let visit = visit(folder.path(), &page, &["--dump-dom", "--virtual-time-budget=2000"]);
+    assert_eq!(console(&visit.log), [""; 0]);
+    let said = visit.dom.split_once("data-said=\"").expect("the script ran").1.split_once('"').unwrap().0;
+    let (first, rest) = said.split_once(' ').unwrap();
+    let other = if first == "log" { "linear" } else { "log" };
+    assert_eq!(rest, format!("{other} {first} svg true true"));
 }
 
 #[test]

@@ -227,6 +227,7 @@ pub fn model() -> Model {
             "This study reads a file of 64 MiB in requests of 4 KiB, in three orders, with `read_ahead_kb` at \
                 128 and at 0, and compares the times.",
         ]),
+        answer: None,
         summary: "38 of 42 cells ran on board pi-zero in 11 min 4 s; two of four claims hold, one does not, one \
             has no results."
             .into(),

@@ -34,6 +34,8 @@ pub struct Study {
     pub title: String,
     /// Paragraphs about it.
     pub description: Vec<String>,
+    /// What its report opens with.
+    pub answer: Option<AnswerSpec>,
     /// Board that it is meant for.
     pub board: String,
     /// Where its text names the board.
@@ -74,6 +76,16 @@ pub struct Study {
 
 /// The default metrics for comparing two runs.
 pub const JUDGED: [&str; 2] = ["total_ns", "page_senses"];
+
+/// What a report opens with: the finding, and the figure that shows it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerSpec {
+    /// The finding in one sentence, with numbers of the run in it. A run that lacks one has no answer.
+    pub text: String,
+    /// The name of a figure, chart or frequency of the study.
+    pub figure: Option<Spanned<String>>,
+}
 
 /// A table that an SQL query gives.
 #[derive(Debug, Clone, Deserialize)]
@@ -162,6 +174,7 @@ struct RawStudy {
     title: String,
     #[serde(default)]
     description: Vec<String>,
+    answer: Option<AnswerSpec>,
     board: Spanned<String>,
     repetitions: Option<Spanned<u32>>,
     #[serde(default)]
@@ -241,6 +254,14 @@ impl Study {
                 twice[0]
             )));
         }
+        if let Some(figure) = raw.answer.as_ref().and_then(|answer| answer.figure.as_ref()) {
+            let figures = raw.figure.iter().map(|f| &f.name).chain(raw.chart.iter().map(|c| &c.name));
+            let figures: Vec<&str> = figures.chain(raw.frequency.iter().map(|f| &f.name)).map(String::as_str).collect();
+            if !figures.contains(&figure.get_ref().as_str()) {
+                let error = Error::user(format!("no figure is named `{}`", figure.get_ref()));
+                return Err(at.error(figure.span(), error.hint(format!("available: {}", figures.join(", ")))));
+            }
+        }
         let replays = modelled::replays(&at, raw.replay, &experiments)?;
         modelled::validations(&at, &raw.validation)?;
         modelled::flash(&at, &raw.flash_energy, &experiments)?;
@@ -272,6 +293,7 @@ impl Study {
             text: text.to_owned(),
             title: raw.title,
             description: raw.description,
+            answer: raw.answer,
             board_place: raw.board.span(),
             board: raw.board.into_inner(),
             repetitions,

@@ -26,6 +26,8 @@ pub struct Model {
     pub description: Vec<String>,
     /// One sentence that says how the run went.
     pub summary: String,
+    /// What the run found, where its study says it.
+    pub answer: Option<Answer>,
     /// The exact command that made the run, shell-quoted.
     pub command: String,
     /// Versions and facts: name and value, in the order to show them.
@@ -54,6 +56,15 @@ pub struct Model {
     pub left_out: Vec<LeftOut>,
     /// Cells that failed.
     pub failures: Vec<FailedCell>,
+}
+
+/// What a run found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Answer {
+    /// In one sentence.
+    pub text: String,
+    /// The identifier of the figure that shows it.
+    pub figure: Option<String>,
 }
 
 /// Verdict of one claim.

@@ -49,6 +49,10 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     let mut model = Model {
         title: study.title.clone(),
         description: study.description.clone(),
+        answer: study.answer.as_ref().map(|answer| Answer {
+            text: answer.text.clone(),
+            figure: answer.figure.as_ref().map(|figure| figure.get_ref().clone()),
+        }),
         command: store.fact("command")?.unwrap_or_default(),
         facts: store
             .facts()?

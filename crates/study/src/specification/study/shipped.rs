@@ -24,8 +24,9 @@ fn texts(study: &Study) -> Vec<&str> {
     let details = study.details.iter().flat_map(|d| [&d.title, &d.caption]);
     let explanations = study.explanations.iter().flat_map(|e| &e.paragraphs);
     let all = figures.chain(charts).chain(frequencies).chain(tables).chain(details).chain(&study.description);
+    let answer = study.answer.iter().map(|answer| &answer.text);
     let deviations = study.claims.iter().filter_map(|c| c.deviation.as_ref());
-    all.chain(explanations).chain(deviations).map(String::as_str).collect()
+    all.chain(explanations).chain(answer).chain(deviations).map(String::as_str).collect()
 }
 
 /// What of a text was typed: all but its placeholders.

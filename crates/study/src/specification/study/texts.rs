@@ -90,6 +90,15 @@ pub(crate) fn with_numbers(study: &Study, value: &dyn Fn(&str) -> Option<String>
     keep("The study", &mut study.description);
     study.explanations.iter_mut().for_each(|e| keep(&e.heading, &mut e.paragraphs));
     study.explanations.retain(|e| !e.paragraphs.is_empty());
+    if let Some(answer) = &mut study.answer {
+        match filled(&answer.text, value) {
+            (text, missing) if missing.is_empty() => answer.text = text,
+            (_, missing) => {
+                dropped.push(Dropped { heading: "The answer".to_owned(), missing });
+                study.answer = None;
+            }
+        }
+    }
     for text in short_texts(&mut study) {
         *text = filled(text, value).0;
     }
