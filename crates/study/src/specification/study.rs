@@ -6,6 +6,8 @@ mod matrix;
 mod modelled;
 mod place;
 #[cfg(test)]
+mod shipped;
+#[cfg(test)]
 mod tests;
 pub(crate) mod texts;
 pub(crate) mod unit;
