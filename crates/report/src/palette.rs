@@ -61,16 +61,16 @@ impl Palette {
                 numbers[place] = Some(number);
             }
         }
-        for place in 0..numbers.len() {
-            if numbers[place].is_none() {
+        let numbered = numbers.into_iter().enumerate().map(|(place, number)| {
+            number.unwrap_or_else(|| {
                 // Beyond as many as there are, colours repeat with other markers.
                 let free = (0..COLOURS).find(|colour| !used[*colour]);
                 let number = free.unwrap_or(place.max(COLOURS));
                 used[number % COLOURS] = true;
-                numbers[place] = Some(number);
-            }
-        }
-        numbers.into_iter().map(Option::unwrap_or_default).collect()
+                number
+            })
+        });
+        numbered.collect()
     }
 }
 
