@@ -160,8 +160,8 @@ fn create_as(path: &Path, make: impl FnOnce(Source) -> Result<Source>) -> Result
 }
 
 /// Refuses what somebody else may have put where everybody may create files, as `fs.protected_regular` and
-/// `fs.protected_symlinks` of proc(5) do where they are set: its owner could read all that comes into a file, and choose
-/// which one a link leads to.
+/// `fs.protected_symlinks` of proc(5) do where they are set: its owner could read all that comes into a file, and
+/// choose which one a link leads to.
 fn not_planted(path: &Path) -> std::io::Result<()> {
     /// Everybody may create files, and remove his own: sticky, and writable by all.
     const SHARED: u32 = 0o1002;

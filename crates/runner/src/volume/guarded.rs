@@ -176,8 +176,8 @@ fn loop_on(block: &Path, mtd: u32) -> Option<String> {
     devices.filter(|device| on_it(&device.path())).find_map(|device| device.file_name().into_string().ok())
 }
 
-/// The other MTD devices of the same chip that have a part of this one's place on it. Where the kernel has no device for
-/// the whole chip, partitions do not show what they are on, and one may lie over others.
+/// The other MTD devices of the same chip that have a part of this one's place on it. Where the kernel has no device
+/// for the whole chip, partitions do not show what they are on, and one may lie over others.
 fn overlapping(class: &Path, mtd: u32) -> Vec<String> {
     let place = |name: &str| {
         let folder = class.join(name);
