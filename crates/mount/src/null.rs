@@ -3,7 +3,7 @@
 use crate::MountOptions;
 use crate::session::{Mounted, serve};
 use crate::wire::abi::{ROOT, fopen};
-use crate::wire::{Answer, Attributes, Content, Filesystem, LARGEST_REQUEST, Opened, Request, Time};
+use crate::wire::{Answer, Attributes, Content, Filesystem, LARGEST_REQUEST, Opened, Part, Request, Time};
 use pocketstone_core::Result;
 use rustix::io::Errno;
 use std::path::Path;
@@ -75,8 +75,8 @@ impl Filesystem for Null {
         Ok(Opened { handle: 0, flags: cache | fopen::NOFLUSH })
     }
 
-    fn read(&self, _: &Request, _: u64, offset: u64, into: &mut [u8]) -> Answer<Content<'_>> {
-        let left = self.bytes.saturating_sub(offset).min(u64::from(LARGEST_REQUEST)) as usize;
+    fn read(&self, _: &Request, part: &Part, into: &mut [u8]) -> Answer<Content<'_>> {
+        let left = self.bytes.saturating_sub(part.offset).min(u64::from(LARGEST_REQUEST)) as usize;
         Ok(Content::There(&self.zeros[..left.min(into.len())]))
     }
 }

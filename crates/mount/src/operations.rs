@@ -7,11 +7,12 @@ use crate::mountable::{Mountable, Open, append_all, write_all};
 use crate::served::Served;
 use crate::wire::abi::{fopen, init, write};
 use crate::wire::{
-    Answer, Attributes, Content, Copy, Fallocate, Filesystem, Full, Ioctl, Listing, More, Opened, Operation, Request,
-    SetAttributes, SetXattr, Statfs, Write,
+    Answer, Attributes, Content, Copy, Fallocate, Filesystem, Full, Ioctl, Listing, More, Opened, Operation, Part,
+    Request, SetAttributes, SetXattr, Statfs, Write,
 };
 use pocketstone_scmfs::Allocate;
 use pocketstone_vfs::{Attr, Entry, Error, FileType, Meta, NAME_MAX, Rename};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 const O_APPEND: u32 = 0o2000;
@@ -277,11 +278,19 @@ impl<V: Mountable> Filesystem for Served<V> {
         Ok(told)
     }
 
-    fn read(&self, to: &Request, handle: u64, offset: u64, into: &mut [u8]) -> Answer<Content<'_>> {
+    fn read(&self, to: &Request, part: &Part, into: &mut [u8]) -> Answer<Content<'_>> {
         self.kernel_came(to.node);
-        let file = self.file(to.node, handle)?;
-        let kept = self.read_kept(&file, into, offset);
-        self.answer(kept.unwrap_or_else(|| self.volume.read_at(&file, into, offset))).map(Content::Filled)
+        let file = self.file(to.node, part.handle)?;
+        let kept = self.read_kept(&file, into, part.offset);
+        let read = self.answer(kept.unwrap_or_else(|| self.volume.read_at(&file, into, part.offset)))?;
+        let ahead = self.direct.as_ref().is_some_and(Direct::appends) && part.flags & OFlags::DIRECT.bits() == 0;
+        if ahead && read == 0 && self.answer(self.volume.attributes_of(&file))?.size < part.offset {
+            // The kernel takes the file for longer, and reads ahead. What ends early says where the file ends, but only
+            // the first such answer counts: it has to be the one of the part in which the file ends.
+            into.fill(0);
+            return Ok(Content::Filled(into.len()));
+        }
+        Ok(Content::Filled(read))
     }
 
     fn write(&self, to: &Request, given: &Write<'_>) -> Answer<()> {

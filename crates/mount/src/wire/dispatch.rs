@@ -51,7 +51,7 @@ fn read<'a, F: Filesystem>(fs: &'a F, request: &Request, part: &Part, reply: &mu
     if part.size > MOST {
         return Outcome::Refused(Errno::INVAL);
     }
-    match fs.read(request, part.handle, part.offset, reply.room(part.size as usize)) {
+    match fs.read(request, part, reply.room(part.size as usize)) {
         Ok(Content::Filled(bytes)) => {
             reply.filled(bytes);
             Outcome::Made

@@ -1,7 +1,7 @@
 //! What is asked of a file system that the kernel has mounted.
 
 use super::reply::{Attributes, Listing, More, Opened, Statfs};
-use super::request::{Copy, Fallocate, Ioctl, Operation, Request, SetAttributes, SetXattr, Write};
+use super::request::{Copy, Fallocate, Ioctl, Operation, Part, Request, SetAttributes, SetXattr, Write};
 use rustix::io::Errno;
 
 /// What the kernel is answered: what it asked for, or an error.
@@ -102,8 +102,8 @@ pub(crate) trait Filesystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Reads as much as `into` holds; less only at the file's end.
-    fn read(&self, request: &Request, handle: u64, offset: u64, into: &mut [u8]) -> Answer<Content<'_>> {
+    /// Reads as much as `into` holds, which is the part's size; less only at the file's end.
+    fn read(&self, request: &Request, part: &Part, into: &mut [u8]) -> Answer<Content<'_>> {
         Err(Errno::NOSYS)
     }
 

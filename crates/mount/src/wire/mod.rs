@@ -13,7 +13,9 @@ mod tests;
 pub(crate) use filesystem::{Answer, Content, Filesystem};
 pub(crate) use notify::{Connection, controls};
 pub(crate) use reply::{Attributes, Full, Listing, More, Opened, Statfs};
-pub(crate) use request::{Copy, Fallocate, Ioctl, Operation, Request, SetAttributes, SetTime, SetXattr, Time, Write};
+pub(crate) use request::{
+    Copy, Fallocate, Ioctl, Operation, Part, Request, SetAttributes, SetTime, SetXattr, Time, Write,
+};
 pub(crate) use session::{LARGEST_REQUEST, Reading, Serving, Session};
 
 /// Whether a message is one that the kernel may send. For those who throw bytes at the reader of messages.

@@ -48,6 +48,8 @@ pub(crate) struct Part {
     pub handle: u64,
     pub offset: u64,
     pub size: u32,
+    /// The flags that open(2) had, or fcntl(2) set since.
+    pub flags: u32,
 }
 
 /// What is to be written.
@@ -343,7 +345,10 @@ fn operation(code: u32, mut fields: Fields<'_>, long_xattrs: bool) -> Option<Ope
 }
 
 fn part(f: &mut Fields<'_>) -> Option<Part> {
-    Some(Part { handle: f.u64()?, offset: f.u64()?, size: f.u32()? })
+    let (handle, offset, size) = (f.u64()?, f.u64()?, f.u32()?);
+    // What of locks, and their owner.
+    let _ = (f.u32()?, f.u64()?);
+    Some(Part { handle, offset, size, flags: f.u32()? })
 }
 
 fn write<'a>(f: &mut Fields<'a>) -> Option<Write<'a>> {

@@ -31,7 +31,7 @@ fn message(code: u32, body: &[u8]) -> Vec<u8> {
 /// A body of every operation that has one, with the fewest bytes that make it whole.
 fn bodies() -> Vec<(u32, Vec<u8>)> {
     let join = |parts: &[&[u8]]| parts.concat();
-    let part = join(&[&longs(&[3, 4096]), &words(&[512])]);
+    let part = join(&[&longs(&[3, 4096]), &words(&[512, 0]), &longs(&[0]), &words(&[0o2])]);
     vec![
         (opcode::LOOKUP, b"name\0".to_vec()),
         (opcode::FORGET, longs(&[2])),
@@ -104,6 +104,10 @@ fn fields_mean_what_the_header_says() {
     parsed(opcode::BATCH_FORGET, &|operation| {
         let Operation::BatchForget(forgotten) = operation else { panic!("{operation:?}") };
         assert_eq!(forgotten.collect::<Vec<_>>(), [(5, 1), (6, 2)]);
+    });
+    parsed(opcode::READ, &|operation| {
+        let Operation::Read(part) = operation else { panic!("{operation:?}") };
+        assert_eq!((part.handle, part.offset, part.size, part.flags), (3, 4096, 512, 0o2));
     });
     parsed(opcode::WRITE, &|operation| {
         let Operation::Write(write) = operation else { panic!("{operation:?}") };
