@@ -27,8 +27,9 @@ impl Store {
     /// # Errors
     /// `ErrorKind::User` if a workload is damaged, or the results cannot be written.
     pub fn keep_statements(&self) -> Result<()> {
+        // Recorded calls are prepared, too.
         let sql = "SELECT DISTINCT plan ->> '$.workload.trace' AS prepared FROM cell WHERE status = 'done' \
-                   AND prepared IS NOT NULL AND prepared NOT IN (SELECT workload FROM main.statement) ORDER BY 1";
+                   AND plan ->> '$.workload.kind' = 'database' AND prepared IS NOT NULL AND prepared NOT IN (SELECT workload FROM main.statement) ORDER BY 1";
         let digests: Vec<String> = self.rows(sql, [], |row| row.get(0))?;
         let failed = self.failed();
         for digest in digests {
