@@ -29,7 +29,8 @@ impl Store {
     pub fn keep_statements(&self) -> Result<()> {
         // Recorded calls are prepared, too.
         let sql = "SELECT DISTINCT plan ->> '$.workload.trace' AS prepared FROM cell WHERE status = 'done' \
-                   AND plan ->> '$.workload.kind' = 'database' AND prepared IS NOT NULL AND prepared NOT IN (SELECT workload FROM main.statement) ORDER BY 1";
+                   AND plan ->> '$.workload.kind' = 'database' AND prepared IS NOT NULL \
+                   AND prepared NOT IN (SELECT workload FROM main.statement) ORDER BY 1";
         let digests: Vec<String> = self.rows(sql, [], |row| row.get(0))?;
         let failed = self.failed();
         for digest in digests {
