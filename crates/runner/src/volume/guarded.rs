@@ -52,11 +52,16 @@ fn volume(order: &Order) -> Option<&Volume> {
     }
 }
 
+/// The number in an MTD device's name: `mtd3`, but not `mtd3ro`, which is the same device.
+fn number_of(name: &str) -> Option<u32> {
+    name.strip_prefix("mtd")?.parse().ok()
+}
+
 /// The number of the MTD device of this name, by the kernel's list of devices in `class`.
 fn numbered(class: &Path, partition: &str) -> Result<u32> {
     let mut names = Vec::new();
     for entry in fs::read_dir(class).into_iter().flatten().flatten() {
-        let number = entry.file_name().to_str().and_then(|name| name.strip_prefix("mtd")?.parse::<u32>().ok());
+        let number = entry.file_name().to_str().and_then(number_of);
         let (Some(number), Ok(name)) = (number, fs::read_to_string(entry.path().join("name"))) else { continue };
         names.push((number, name.trim_end().to_owned()));
     }
@@ -191,19 +196,17 @@ fn overlapping(class: &Path, mtd: u32) -> Vec<String> {
     let Some((chip, begin, end)) = place(&own) else { return Vec::new() };
     let entries = fs::read_dir(class).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let number = |name: &str| name.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok());
     let over = |name: &String| place(name).is_some_and(|(of, from, to)| of == chip && from < end && begin < to);
-    names.filter(|name| number(name) && *name != own).filter(over).collect()
+    names.filter(|name| number_of(name).is_some_and(|number| number != mtd)).filter(over).collect()
 }
 
 /// The MTD devices that are parts of the one with this folder in /sys.
 fn partitions_on(device: &Path) -> Vec<String> {
     let entries = fs::read_dir(device).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let number = |name: &str| name.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok());
     // One of its own name is what it is as non-volatile memory (drivers/nvmem).
     let own = device.file_name().and_then(|name| name.to_str());
-    let mut parts: Vec<String> = names.filter(|name| number(name) && Some(&**name) != own).collect();
+    let mut parts: Vec<String> = names.filter(|name| number_of(name).is_some() && Some(&**name) != own).collect();
     parts.sort();
     parts
 }
