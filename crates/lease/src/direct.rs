@@ -249,6 +249,26 @@ impl Direct<'_> {
         Outcome::Kernel(Why::Changing)
     }
 
+    /// Stores to parts of the region. The rule for whatever stores: a slot, a look whether it may, marks, and only then
+    /// the first byte.
+    ///
+    /// # Safety
+    /// The slot is held since before the parts were looked up, so that nobody is given these bytes for another file
+    /// meanwhile; `from` is readable for all of them.
+    #[inline]
+    unsafe fn store(&self, (slots, index): (&Slots, u32), parts: &Parts, from: *const u8) {
+        step(Step::Looked);
+        // Whoever dies in here has stored something, perhaps.
+        slots.note(index);
+        parts.mark(slots, self.region);
+        for (place, done, part) in parts.iter() {
+            // SAFETY: `place` lies in the region for `part` bytes; the rest is the caller's promise.
+            unsafe { mapping::store(place, from.add(done), part, self.flushed, false) };
+        }
+        mapping::fence(self.flushed);
+        step(Step::Copied);
+    }
+
     /// Stores at an offset, inside the file; all of it or, by its word, nothing. `free` as of [`Direct::read`].
     ///
     /// # Safety
@@ -292,18 +312,8 @@ impl Direct<'_> {
                 Ok(parts) => parts,
                 Err(why) => return Outcome::Kernel(why),
             };
-            step(Step::Looked);
-            // Whoever dies in here has stored something, perhaps.
-            slots.note(index);
-            // The rule for whatever stores: a slot, a look whether it may, marks, and only then the first byte.
-            parts.mark(slots, self.region);
-            for (place, done, part) in parts.iter() {
-                // SAFETY: `place` lies in the region for `part` bytes, and by the slot nobody is given these bytes for
-                // another file meanwhile; `from` is the caller's promise.
-                unsafe { mapping::store(place, from.add(done), part, self.flushed, false) };
-            }
-            mapping::fence(self.flushed);
-            step(Step::Copied);
+            // SAFETY: the slot is held; `from` is the caller's promise.
+            unsafe { self.store((slots, index), &parts, from) };
             // The stores are seen before what is looked at now. The kernel first: if it came and has gone by then, what
             // it wrote back on its way has changed the sequence.
             fence(Ordering::SeqCst);

@@ -1,8 +1,7 @@
 //! Appending without the kernel, by a lease on the file's end (`tests/append.rs`).
 
-use super::{ATTEMPTS, Direct, LOOKS, Parts, Step, Why, step};
+use super::{ATTEMPTS, Direct, LOOKS, Parts, Why};
 use crate::slots::{Lease, SIZE_MOST, Slots};
-use pocketstone_media::mapping;
 use std::sync::atomic::{Ordering, fence};
 
 impl Direct<'_> {
@@ -75,17 +74,9 @@ impl Direct<'_> {
         if slots.lease(index) != Some(busy) {
             return Err(Why::Growth);
         }
-        step(Step::Looked);
-        slots.note(index);
-        // The same rule as of an overwrite: a slot, a look whether it may, marks, and only then the first byte.
-        parts.mark(slots, self.region);
-        for (place, done, part) in parts.iter() {
-            // SAFETY: `place` lies in the region for `part` bytes, and by the slot nobody is given these bytes for
-            // another file meanwhile, nor by the lease for this one; `from` is the caller's promise.
-            unsafe { mapping::store(place, from.add(done), part, self.flushed, false) };
-        }
-        mapping::fence(self.flushed);
-        step(Step::Copied);
+        // SAFETY: the slot is held, and the lease, by which nobody is given these bytes for this file; `from` is the
+        // caller's promise.
+        unsafe { self.store((slots, index), &parts, from) };
         if !slots.turn(index, busy, lease.grown(bytes as u64)) {
             return Err(Why::Growth);
         }
