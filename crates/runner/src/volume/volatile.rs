@@ -18,6 +18,7 @@ use pocketstone_mount::{MountOptions, mount_yaffs2};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Threshold, Volume};
 use pocketstone_yaffs2 as yaffs2;
 use procfs::process::{MMapPath, Process};
+use procfs::{Current, Meminfo};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
@@ -67,8 +68,7 @@ pub fn make(asked: &Asked, folder: &Path, for_engine: bool) -> Result<(Home, Mad
         ))
         .hint("omit compression and bulk_read for it"));
     }
-    let meminfo = fs::read_to_string("/proc/meminfo").board(|| "cannot read /proc/meminfo".into())?;
-    let bytes = volume_bytes(asked.setup.bytes, &meminfo)?;
+    let bytes = volume_bytes(asked.setup.bytes, memory()?.mem_available.unwrap_or(0))?;
     enter_own_namespace()?;
     let facts = Facts::from([
         ("volume.bytes".to_owned(), bytes.to_string()),
@@ -215,11 +215,14 @@ fn opening(setup: &Setup) -> OpenOptions {
     OpenOptions { null_files, background: setup.collector, ..usual }
 }
 
-/// The size of a volume on a machine with that /proc/meminfo: at most half of what it has to spare. One that is asked
-/// for is not made smaller.
-fn volume_bytes(asked: Option<u64>, meminfo: &str) -> Result<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let available = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1024;
+/// What the kernel says of this machine's memory.
+fn memory() -> Result<Meminfo> {
+    Meminfo::current().board(|| "cannot read /proc/meminfo".into())
+}
+
+/// The size of a volume on a machine with so much memory available: at most half of it. One that is asked for is not
+/// made smaller.
+fn volume_bytes(asked: Option<u64>, available: u64) -> Result<u64> {
     let most = available / 2 / UNIT_BYTES * UNIT_BYTES;
     if let Some(asked) = asked.map(|bytes| bytes / UNIT_BYTES * UNIT_BYTES).filter(|bytes| *bytes > most) {
         let error = Error::board(format!("a volume of {asked} bytes leaves too little of {available} bytes of memory"));
@@ -275,11 +278,10 @@ fn mount_hugetlbfs(at: &Path, bytes: u64) -> Result<PathBuf> {
     let options = CString::new(format!("size={},mode=700", pages * UNIT_BYTES)).unwrap_or_default();
     let refused = |e: rustix::io::Errno| Error::board("cannot mount a hugetlbfs").because(e).hint("run as root");
     mount("hugetlbfs", at, "hugetlbfs", MountFlags::empty(), Some(options.as_c_str())).map_err(refused)?;
-    let free = fs::read_to_string("/proc/meminfo").board(|| "cannot read /proc/meminfo".into())?;
-    let free = free.lines().find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse::<u64>().ok());
-    match free {
-        Some(free) if free >= pages => Ok(at.to_owned()),
-        _ => Err(Error::board(format!("{} of {pages} huge pages are reserved", free.unwrap_or(0)))
+    let free = memory()?.hugepages_free.unwrap_or(0);
+    match free >= pages {
+        true => Ok(at.to_owned()),
+        false => Err(Error::board(format!("{free} of {pages} huge pages are reserved"))
             .hint(format!("as root: echo {pages} > /proc/sys/vm/nr_hugepages"))),
     }
 }
@@ -373,14 +375,12 @@ mod tests {
 
     #[test]
     fn a_volume_is_as_large_as_memory_allows() {
-        let on = |kilobytes: u64| {
-            volume_bytes(None, &format!("MemTotal: 9 kB\nMemAvailable:   {kilobytes} kB\nBuffers: 1 kB\n"))
-        };
+        let on = |kibibytes: u64| volume_bytes(None, kibibytes << 10);
         assert_eq!(on(24 << 20).unwrap(), 256 << 20);
         assert_eq!(on((400 << 10) + 5).unwrap(), 200 << 20);
         assert!(on(100 << 10).unwrap_err().cure().unwrap().contains("134217728"));
-        assert!(volume_bytes(None, "").is_err());
-        let asked = |bytes| volume_bytes(Some(bytes), "MemAvailable: 4194304 kB\n");
+        assert!(on(0).is_err());
+        let asked = |bytes| volume_bytes(Some(bytes), 4 << 30);
         assert_eq!((asked(1 << 30).unwrap(), asked((2 << 30) + 7).unwrap()), (1 << 30, 2 << 30));
         assert!(asked(3 << 30).unwrap_err().cure().unwrap().contains("at most 2147483648"));
         assert!(asked(1 << 20).is_err(), "too small to be worth it");
