@@ -187,7 +187,7 @@ pub struct CheckpointArguments {
     /// Take one every so often, until interrupted; only of a mounted volume. Later ones store what has changed
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub every: Option<Duration>,
-    /// How many of the newest to keep; defaults to as many as the target has
+    /// How many of the newest to keep; defaults to as many as the target's last series
     #[arg(long, value_name = "N")]
     pub keep: Option<u32>,
     /// Read all images in this target and report what is whole. Exit status 3: some are damaged

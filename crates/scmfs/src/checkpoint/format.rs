@@ -7,8 +7,9 @@
 //!          12  u32 bytes of a page, 4096      64  u64 entries of the table
 //!          16  the volume's uuid, 16 bytes    72  i64 when it was taken, ns since 1970
 //!          32  u64 generation                 80  u32 crc32c of the table
-//!          40  u64 the generation that this   84  zeros
-//!              one changes; 0: none         4092  u32 crc32c of the 4092 bytes before
+//!          40  u64 the generation that this   84  u32 how many its series keeps; 0: not said
+//!              one changes; 0: none           88  zeros
+//!                                           4092  u32 crc32c of the 4092 bytes before
 //!   4096  the pages that are stored, in order
 //!      …  table; of each page that differs from that generation, in order:
 //!           0  u64 number of the page, and all ones in its highest bit: only zeros, not stored
@@ -40,6 +41,8 @@ pub(super) struct Header {
     pub entries: u64,
     pub taken_ns: i64,
     pub table_crc: u32,
+    /// How many generations the series that this one is of keeps; 0: that was not written down.
+    pub keep: u32,
 }
 
 impl Header {
@@ -54,6 +57,7 @@ impl Header {
             put_u64(&mut b, 32 + 8 * i, word);
         }
         put_u32(&mut b, 80, self.table_crc);
+        put_u32(&mut b, 84, self.keep);
         let crc = crc32c::crc32c(&b[..PAGE - 4]);
         put_u32(&mut b, PAGE - 4, crc);
         b
@@ -86,6 +90,7 @@ impl Header {
             entries: word(4),
             taken_ns: word(5) as i64,
             table_crc: get_u32(b, 80),
+            keep: get_u32(b, 84),
         };
         let length = (header.stored.checked_mul(PAGE as u64))
             .and_then(|pages| pages.checked_add(header.entries.checked_mul(ENTRY as u64)?)?.checked_add(PAGE as u64));

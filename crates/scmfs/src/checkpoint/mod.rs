@@ -62,7 +62,7 @@ pub struct Taken {
 /// A series of checkpoints of one open volume in one folder.
 pub struct Checkpoints {
     folder: Box<dyn Folder>,
-    keep: usize,
+    keep: u32,
     /// The last one that this value took, and those that it builds on, the oldest first: the next one builds on it.
     chain: Vec<Link>,
     /// The number of the last one that this value took. No other gets it, also if that one is removed.
@@ -88,9 +88,17 @@ pub fn newest(folder: &dyn Folder) -> Result<Option<u64>> {
     Ok(target::generations(folder)?.last().copied())
 }
 
+/// How many the last series in a folder kept. Those that are there may be more: what others build on, and what a process
+/// that was killed had not removed yet.
+fn kept_so_far(folder: &dyn Folder) -> Result<u32> {
+    let known = target::generations(folder)?;
+    let said = known.iter().rev().find_map(|&known| Head::open(folder, known).ok()).map_or(0, |head| head.header.keep);
+    Ok(if said > 0 { said } else { u32::try_from(known.len()).unwrap_or(u32::MAX) })
+}
+
 impl Checkpoints {
     /// A series in a folder of the kernel's, which is made if it is not there. The newest `keep` are kept; `None`: as
-    /// many as are there now, and at least one.
+    /// many as the series before it kept, and at least one.
     ///
     /// # Errors
     /// `Medium` if somebody else takes checkpoints there, or the folder cannot be used.
@@ -110,8 +118,11 @@ impl Checkpoints {
     /// # Errors
     /// `Medium` if the folder cannot be read.
     pub fn in_folder(folder: Box<dyn Folder>, keep: impl Into<Option<u32>>) -> Result<Checkpoints> {
-        let there = target::generations(&*folder)?.len();
-        let keep = keep.into().map_or(there, |keep| keep as usize).max(1);
+        let keep = match keep.into() {
+            Some(keep) => keep,
+            None => kept_so_far(&*folder)?,
+        };
+        let keep = keep.max(1);
         Ok(Checkpoints { folder, keep, chain: Vec::new(), given: 0, base_bytes: 0, later_bytes: 0 })
     }
 
@@ -201,7 +212,7 @@ impl Checkpoints {
         let last = target::generations(&*self.folder)?.last().copied().unwrap_or(0).max(self.given);
         let taken_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let taken_ns = TimeNs::try_from(taken_ns).unwrap_or(TimeNs::MAX);
-        Ok(New { uuid, generation: last + 1, parent, region_bytes, taken_ns })
+        Ok(New { uuid, generation: last + 1, parent, region_bytes, taken_ns, keep: self.keep })
     }
 
     fn written(&mut self, new: &New, written: &Written, held_up: (Duration, u32), start: Instant) -> Taken {
@@ -231,7 +242,7 @@ impl Checkpoints {
     /// Puts the oldest that is kept together with those that it builds on, and removes what is not needed.
     fn tidy(&mut self) -> Result<()> {
         let known = target::generations(&*self.folder)?;
-        let kept = &known[known.len().saturating_sub(self.keep)..];
+        let kept = &known[known.len().saturating_sub(self.keep as usize)..];
         let Some(oldest) = kept.first() else { return Ok(()) };
         // One of an earlier series may be damaged, which the ones of this series are not the worse for.
         let chain = Chain::open(&*self.folder, *oldest)?;
@@ -257,8 +268,8 @@ fn merge(folder: &dyn Folder, chain: &Chain) -> Result<u64> {
     found.sort_unstable();
     found.dedup_by_key(|(page, ..)| *page);
     found.retain(|(page, ..)| page * TRACKED_BYTES < header.region_bytes);
-    let format::Header { uuid, generation, region_bytes, taken_ns, .. } = header;
-    let new = New { uuid, generation, parent: 0, region_bytes, taken_ns };
+    let format::Header { uuid, generation, region_bytes, taken_ns, keep, .. } = header;
+    let new = New { uuid, generation, parent: 0, region_bytes, taken_ns, keep };
     let (mut next, mut buffer) = (found.iter(), Vec::new());
     let written = target::write(folder, &new, found.iter().map(|(page, ..)| *page), |_, into| {
         // It asks for them in this order.

@@ -17,6 +17,7 @@ pub(super) struct New {
     pub parent: u64,
     pub region_bytes: u64,
     pub taken_ns: i64,
+    pub keep: u32,
 }
 
 /// What was written.
@@ -78,9 +79,9 @@ pub(super) fn write(
         }
         chunk.extend_from_slice(&table);
         file.write_all_at(&chunk, at).map_err(io)?;
-        let &New { uuid, generation, parent, region_bytes, taken_ns } = new;
+        let &New { uuid, generation, parent, region_bytes, taken_ns, keep } = new;
         let (entries, table_crc) = ((table.len() / ENTRY) as u64, crc32c::crc32c(&table));
-        let header = Header { uuid, generation, parent, region_bytes, stored, entries, taken_ns, table_crc };
+        let header = Header { uuid, generation, parent, region_bytes, stored, entries, taken_ns, table_crc, keep };
         file.write_all_at(&header.encode(), 0).map_err(io)?;
         file.sync().map_err(io)?;
         drop(file);

@@ -214,7 +214,7 @@ fn whoever_asks_is_answered_and_a_target_of_another_volume_is_refused_at_once() 
 }
 
 #[test]
-fn as_many_are_kept_as_there_are_unless_it_is_said() {
+fn as_many_are_kept_as_before_unless_it_is_said() {
     let home = tempfile::tempdir().unwrap();
     let (volume, _) = tracked(&options(), false);
     let folder = Directory::to_read(home.path());
@@ -225,6 +225,23 @@ fn as_many_are_kept_as_there_are_unless_it_is_said() {
     (0..2).for_each(|_| drop(take(Some(3))));
     take(None);
     assert_eq!(there(), [3, 4, 5]);
+}
+
+/// A process that is killed leaves what its last ones build on: nobody asked to keep those.
+#[test]
+fn a_series_that_ends_anywhere_does_not_make_the_next_one_keep_more() {
+    let home = tempfile::tempdir().unwrap();
+    let (volume, _) = tracked(&options(), false);
+    for round in 0..5 {
+        let mut series = Checkpoints::open(home.path(), None).unwrap();
+        let numbers = [(); 3].map(|()| volume.checkpoint(&mut series).unwrap().generation);
+        let there: Vec<u64> = (1..=15).filter(|n| Directory::to_read(home.path()).open(&name(*n)).is_ok()).collect();
+        assert_eq!(there, numbers, "round {round}");
+    }
+}
+
+fn name(generation: u64) -> String {
+    format!("checkpoint-{generation:020}")
 }
 
 #[test]
