@@ -83,9 +83,10 @@ class Machine(machines.Machine):
 
 
 class Cluster:
-    """Three machines with a volume, mounted on a fourth."""
+    """Three machines with a volume, mounted on a fourth. Each has a copy of every file, or, if it is spread, its own
+    files."""
 
-    def __init__(self, medium="scmfs", count=MACHINES):
+    def __init__(self, medium="scmfs", count=MACHINES, spread=False):
         machines.bridge()
         self.machines = [Machine(number, medium) for number in range(count)]
         first = self.machines[0]
@@ -97,7 +98,7 @@ class Cluster:
             machine.gluster("peer", "status").count("Peer in Cluster (Connected)") == count - 1
             for machine in self.machines))
         bricks = [f"{machine.address}:{PLACE}/brick/data" for machine in self.machines]
-        kind = ["replica", str(count)] if count > 1 else []
+        kind = ["replica", str(count)] if count > 1 and not spread else []
         first.gluster("volume", "create", VOLUME, *kind, *bricks)
         for option, value in (("network.ping-timeout", 5), ("storage.health-check-interval", 5)):
             first.gluster("volume", "set", VOLUME, option, value)

@@ -1,12 +1,15 @@
-"""How fast a volume of GlusterFS is, by what its bricks are on and how many copies it keeps.
+"""How fast a volume of GlusterFS is, by what its bricks are on, how many there are, and what they keep.
 
-usage: speed.py PACKAGES SCMFS scmfs|ext4|tmpfs COPIES
+usage: speed.py PACKAGES SCMFS scmfs|ext4|tmpfs copies|spread BRICKS
 
-Prints operations in a second: small files made with contents, their attributes read after the client forgot them,
-their contents read, records of 4 KiB appended with fsync, and MiB in a second of a large file that is written with one
-fsync and read after the client forgot it. All machines are this one: what many of them would do at once is not shown.
+Each brick has a copy of every file, or files are spread over them. Prints operations in a second, and the processor
+time of one, in ms: of the client, of all of Gluster's bricks, and of all servers of SCMFS volumes. Small files made with
+contents, folders made, records of 4 KiB appended with fsync, the files' attributes read after the client forgot them,
+their contents read, and the folders listed; and of a large file that is written with one fsync and read after the client
+forgot it, each MiB. All machines are this one: what many of them would do at once is not shown.
 """
 
+import glob
 import os
 import sys
 import time
@@ -16,13 +19,40 @@ import ground
 from cluster import CLIENT
 from ground import run
 
-FILES, RECORDS, PIECES = 300, 300, 64
+FILES, FOLDERS, RECORDS, PIECES = 300, 100, 300, 64
+
+
+# Who takes part in an operation, by the names of their commands: the client, bricks, servers of volumes.
+ROLES = ("glusterfs", "glusterfsd", "scmfs")
+
+
+def processor_s():
+    """The processor time that each role has had."""
+    had = dict.fromkeys(ROLES, 0)
+    for folder in glob.glob("/proc/[0-9]*"):
+        try:
+            with open(f"{folder}/cmdline", encoding="utf-8", errors="replace") as file:
+                command = file.read()
+            with open(f"{folder}/stat", encoding="utf-8", errors="replace") as file:
+                figures = file.read().rsplit(")", 1)[1].split()
+        except (OSError, IndexError):
+            # It has ended.
+            continue
+        name = os.path.basename(command.split("\0")[0])
+        # Not the one that heals.
+        if name in had and "glustershd" not in command:
+            # User and system time.
+            had[name] += sum(map(int, figures[11:13])) / os.sysconf("SC_CLK_TCK")
+    return had
 
 
 def timed(count, work):
-    start = time.monotonic()
+    """Operations in a second, and the processor time of one by role, in ms."""
+    before, start = processor_s(), time.monotonic()
     work()
-    return count / (time.monotonic() - start)
+    took_s, after = time.monotonic() - start, processor_s()
+    each = " + ".join(f"{(after[role] - before[role]) / count * 1e3:.3f}" for role in ROLES)
+    return f"{count / took_s:.1f}/s, {each} ms"
 
 
 def again():
@@ -32,10 +62,11 @@ def again():
 
 
 def main():
-    packages, scmfs, medium, copies = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+    packages, scmfs, medium, kind, bricks = sys.argv[1:6]
     ground.enter(packages, scmfs)
-    shared = cluster.Cluster(medium, copies)
+    shared = cluster.Cluster(medium, int(bricks), kind == "spread")
     names = [f"{CLIENT}/{number}" for number in range(FILES)]
+    folders = [f"{CLIENT}/folder{number}" for number in range(FOLDERS)]
 
     def make():
         for name in names:
@@ -59,13 +90,15 @@ def main():
                 file.write(b"l" * (1 << 20))
             os.fsync(file.fileno())
 
-    found = {"made": timed(FILES, make), "appended": timed(RECORDS, append), "written": timed(PIECES, large)}
+    found = {"made": timed(FILES, make), "folders made": timed(FOLDERS, lambda: [os.mkdir(name) for name in folders])}
+    found |= {"appended": timed(RECORDS, append), "written": timed(PIECES, large)}
     again()
     shared.mount()
     found["looked at"] = timed(FILES, lambda: [os.stat(name) for name in names])
     found["read"] = timed(FILES, lambda: [read(name) for name in names])
+    found["folders listed"] = timed(FOLDERS, lambda: [os.listdir(name) for name in folders])
     found["read, MiB"] = timed(PIECES, lambda: read(f"{CLIENT}/large"))
-    print(medium, copies, *(f"{what} {rate:.0f}/s" for what, rate in found.items()), sep="; ")
+    print(medium, kind, bricks, *(f"{what} {figures}" for what, figures in found.items()), sep="; ")
 
 
 if __name__ == "__main__":
