@@ -29,29 +29,45 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// This thread's number, as long as it lives. 0 is that of all threads that got none.
-struct Number(Cell<usize>);
-
-impl Number {
-    fn get(&self) -> usize {
-        if self.0.get() == usize::MAX {
-            let fresh = || GIVEN.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < THREADS).then_some(n + 1));
-            self.0.set(lock(&FREE).pop().or_else(|| fresh().ok()).unwrap_or(0));
-        }
-        self.0.get()
-    }
-}
-
-impl Drop for Number {
-    fn drop(&mut self) {
-        if (1..THREADS).contains(&self.0.get()) {
-            lock(&FREE).push(self.0.get());
-        }
-    }
-}
+/// Not asked for yet.
+const UNKNOWN: usize = usize::MAX;
 
 thread_local! {
-    static NUMBER: Number = const { Number(Cell::new(usize::MAX)) };
+    /// This thread's number: 0 is that of all threads that got none. Apart from what gives it back, because what has
+    /// nothing to drop is read by one load.
+    static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
+    static LEASE: Lease = const { Lease };
+}
+
+/// Gives the thread's number back when the thread ends.
+struct Lease;
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // What the thread still does counts as that of one without a number.
+        let number = NUMBER.replace(0);
+        if (1..THREADS).contains(&number) {
+            lock(&FREE).push(number);
+        }
+    }
+}
+
+#[inline]
+fn number() -> usize {
+    let number = NUMBER.get();
+    if number == UNKNOWN { first_number() } else { number }
+}
+
+#[cold]
+fn first_number() -> usize {
+    // In a thread that is ending already, nothing would give it back.
+    let number = LEASE.try_with(|_| {
+        let fresh = || GIVEN.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < THREADS).then_some(n + 1));
+        lock(&FREE).pop().or_else(|| fresh().ok()).unwrap_or(0)
+    });
+    let number = number.unwrap_or(0);
+    NUMBER.set(number);
+    number
 }
 
 /// How many operations of a thread are under way: a line of its own, so that threads do not get in each other's way.
@@ -85,35 +101,43 @@ impl Gate {
     /// Whether an operation of this thread is surely under way; of a thread without a number nobody knows.
     #[inline]
     pub(crate) fn is_inside(&self) -> bool {
-        let number = NUMBER.try_with(Number::get).unwrap_or(0);
+        let number = number();
         number != 0 && self.counts[number].0.load(Ordering::Relaxed) > 0
     }
 
     /// Begins an operation. Waits while the gate is closed, unless it is a part of one that has begun.
     #[inline]
     pub(crate) fn enter(&self) -> Inside<'_> {
-        let number = NUMBER.try_with(Number::get).unwrap_or(0);
+        let number = number();
+        if number == 0 || !self.barriers {
+            return self.enter_with_barrier(number);
+        }
         let count = &self.counts[number].0;
-        let inside = || Inside { gate: self, number, stays: PhantomData };
-        if number != 0 {
-            let before = count.load(Ordering::Relaxed);
-            if before > 0 {
-                count.store(before + 1, Ordering::Relaxed);
-                return inside();
-            }
+        let before = count.load(Ordering::Relaxed);
+        // Nobody else changes it. The processor may look before others see this: until it passes the barrier of who
+        // closes the gate, which looks at the count after that.
+        count.store(before + 1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        if before == 0 && self.closed.load(Ordering::SeqCst) {
+            count.store(0, Ordering::Release);
+            return self.enter_with_barrier(number);
+        }
+        Inside { gate: self, number, stays: PhantomData }
+    }
+
+    /// The same of a thread without a number of its own, without barriers of the kernel, and at a gate that was closed.
+    #[cold]
+    fn enter_with_barrier(&self, number: usize) -> Inside<'_> {
+        let count = &self.counts[number].0;
+        if number != 0 && count.load(Ordering::Relaxed) > 0 {
+            count.fetch_add(1, Ordering::Relaxed);
+            return Inside { gate: self, number, stays: PhantomData };
         }
         loop {
             // Seen by who closes the gate before this thread looks whether it is closed, or that is seen here.
-            if number != 0 && self.barriers {
-                // Nobody else changes it. The processor may look before others see this: until it passes the barrier
-                // of who closes the gate, which looks at the count after that.
-                count.store(1, Ordering::Relaxed);
-                compiler_fence(Ordering::SeqCst);
-            } else {
-                count.fetch_add(1, Ordering::SeqCst);
-            }
+            count.fetch_add(1, Ordering::SeqCst);
             if !self.closed.load(Ordering::SeqCst) {
-                return inside();
+                return Inside { gate: self, number, stays: PhantomData };
             }
             count.fetch_sub(1, Ordering::SeqCst);
             drop(lock(&self.door));

@@ -55,8 +55,34 @@ impl Times {
         median(self.of(name).to_vec())
     }
 
+    fn ratios(&self, above: &str, below: &str) -> Vec<f64> {
+        self.of(above).iter().zip(self.of(below)).map(|(a, b)| a / b).collect()
+    }
+
     fn ratio(&self, above: &str, below: &str) -> f64 {
-        median(self.of(above).iter().zip(self.of(below)).map(|(a, b)| a / b).collect())
+        median(self.ratios(above, below))
+    }
+
+    /// One line: the ratio of two sides, and between which rounds' ratios the median of all that could be measured is,
+    /// with a probability of at least 95 %.
+    #[allow(dead_code, reason = "the bench of checkpoints uses it")]
+    pub fn interval(&self, what: &str, above: &str, below: &str) {
+        let mut ratios = self.ratios(above, below);
+        ratios.sort_by(f64::total_cmp);
+        let n = ratios.len();
+        // Each ratio is below that median or above it, as a coin falls: the chance that at most `rank` are below.
+        let (mut rank, mut one, mut chance) = (0, 0.5_f64.powi(n as i32), 0.5_f64.powi(n as i32));
+        while rank + 1 < n / 2 {
+            one *= (n - rank) as f64 / (rank + 1) as f64;
+            if chance + one > 0.025 {
+                break;
+            }
+            chance += one;
+            rank += 1;
+        }
+        let (least, most) = (ratios[rank], ratios[n - 1 - rank]);
+        let median = median(ratios);
+        say(&format!("    {what}: {above} over {below} {median:.3}, {least:.3} to {most:.3} ({n} pairs)"));
     }
 
     /// One line with the medians of all sides.
