@@ -129,8 +129,19 @@ class Cluster:
                 return False
             return self.to_heal() == 0
 
-        until("it is healed", healed, limit_s=300)
+        try:
+            until("it is healed", healed, limit_s=300)
+        except Failed as failed:
+            raise Failed(f"{failed}\n{self.unhealed()}") from failed
         return most
+
+    def unhealed(self):
+        """What waits for being healed, and the last errors of who heals."""
+        said = [self.machines[0].gluster("volume", "heal", VOLUME, "info")]
+        for machine in self.machines:
+            logs = machine.run("sh", "-c", "cat /var/log/glusterfs/glustershd.log || true").splitlines()
+            said += [f"machine {machine.number}:"] + [line for line in logs if "] E [" in line or "] W [" in line][-10:]
+        return "\n".join(said)
 
     def equal(self):
         """All bricks have the same files with the same contents; how many."""
