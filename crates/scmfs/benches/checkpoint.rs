@@ -80,9 +80,8 @@ fn overwrites(home: &Path) {
             // Makes pages present, and sets their bits.
             (0..HOT).step_by(PAGE as usize).for_each(|at| _ = file.write_at(&page, at).expect("a write"));
             // The median of short runs: what others do to the caches now and then is in few of them.
-            let run = |places: &[u64]| {
-                each(CALLS, |call| _ = file.write_at(&page, places[call as usize]).expect("a write"))
-            };
+            let run =
+                |places: &[u64]| each(CALLS, |call| _ = file.write_at(&page, places[call as usize]).expect("a write"));
             let ns = median(places.chunks_exact(CALLS as usize).map(run).collect());
             if round > 0 {
                 times.add(name, ns);
