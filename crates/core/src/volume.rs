@@ -2,7 +2,7 @@
 
 mod setup;
 
-pub use setup::{Setup, Threshold};
+pub use setup::{MOST_PCM_NS, Setup, Threshold};
 
 use crate::database::DatabaseEngine;
 use crate::{Error, Result, words};
@@ -324,7 +324,14 @@ mod tests {
             let cure = cure(Volume { setup: past_the_cache.clone(), ..of(file_system) });
             assert!(cure.contains("direct and barriers for it"), "{cure}");
         }
+        let slow = Setup { pcm_read_ns: Some(0), pcm_write_ns: Some(MOST_PCM_NS), ..Setup::default() };
+        assert!(cure(Volume { setup: slow.clone(), ..of(FileSystem::Scmfs) }).contains("medium = \"pcm\""));
+        assert!(cure(Volume { setup: slow.clone(), ..of(FileSystem::Jffs2) }).contains("omit"));
+        let on_pcm = |setup| Volume { medium: Medium::Pcm, setup, ..of(FileSystem::Scmfs) };
+        let too_slow = Setup { pcm_read_ns: Some(MOST_PCM_NS + 1), ..slow.clone() };
+        assert!(cure(on_pcm(too_slow)).contains("at most 1000000 ns"));
         for volume in [
+            on_pcm(slow),
             Volume { setup: large, ..of(FileSystem::Ext4) },
             Volume { setup: past_the_cache, ..of(FileSystem::Ext4) },
             Volume { setup: never, ..of(FileSystem::Scmfs) },

@@ -64,7 +64,7 @@ impl<'t, T: Tree> Executor<'t, T> {
         let slots = names.iter().map(|_| Slot { open: None, map: None }).collect();
         // Touched now, so that the first request does not pay for the buffer's page faults.
         let opens_direct = |o: &Operation| matches!(o, Operation::Open { purpose: Purpose::Direct, .. });
-        let direct = tree.direct() || workload.setup().iter().any(opens_direct);
+        let direct = tree.direct() || workload.setup().any(|operation| opens_direct(&operation));
         let mut buffer = Buffer::new(workload.request_bytes() as usize, direct);
         Content::new(population.data, seed ^ 2).fill(&mut buffer);
         let sync = workload.sync_each();

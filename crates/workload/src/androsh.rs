@@ -235,11 +235,13 @@ impl FileWorkload for AndroshSpec {
     }
 
     /// What is read has been read once before the clock starts, where it may be cached.
-    fn setup(&self) -> Vec<Operation> {
+    fn setup(&self) -> Box<dyn Iterator<Item = Operation>> {
         match (self.script, self.names_are) {
-            (Script::SequentialRead | Script::RandomRead, _) => self.pass(Purpose::Read, self.offsets()),
-            (Script::ReadTree, NamesAre::Cached) => read_tree().collect(),
-            _ => Vec::new(),
+            (Script::SequentialRead | Script::RandomRead, _) => {
+                Box::new(self.pass(Purpose::Read, self.offsets()).into_iter())
+            }
+            (Script::ReadTree, NamesAre::Cached) => Box::new(read_tree()),
+            _ => Box::new(std::iter::empty()),
         }
     }
 

@@ -47,8 +47,8 @@ pub trait FileWorkload {
     }
 
     /// Operations before the clock starts.
-    fn setup(&self) -> Vec<Operation> {
-        Vec::new()
+    fn setup(&self) -> Box<dyn Iterator<Item = Operation>> {
+        Box::new(std::iter::empty())
     }
 
     /// The measured operations, in order.

@@ -152,10 +152,10 @@ impl FileWorkload for FilebenchSpec {
     }
 
     /// Each thread has the log open all the time.
-    fn setup(&self) -> Vec<Operation> {
+    fn setup(&self) -> Box<dyn Iterator<Item = Operation>> {
         // All files are there, and it is behind them.
         let log = Operation::Open { file: self.files as u32, purpose: Purpose::Append };
-        self.set().log.then_some(log).into_iter().collect()
+        Box::new(self.set().log.then_some(log).into_iter())
     }
 
     fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {

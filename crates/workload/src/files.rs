@@ -214,9 +214,10 @@ impl FileWorkload for FilesSpec {
         if self.operation.makes_new_names() { self.requests } else { 0 }
     }
 
-    fn setup(&self) -> Vec<Operation> {
-        let open = |purpose| (0..self.files).map(move |n| Operation::Open { file: n as u32, purpose });
-        self.operation.on_open_files().into_iter().flat_map(open).collect()
+    fn setup(&self) -> Box<dyn Iterator<Item = Operation>> {
+        let files = self.files;
+        let open = move |purpose| (0..files).map(move |n| Operation::Open { file: n as u32, purpose });
+        Box::new(self.operation.on_open_files().into_iter().flat_map(open))
     }
 
     fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {

@@ -10,6 +10,7 @@ use pocketstone_core::random::Twister;
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result, words};
 use serde::{Deserialize, Serialize};
+use std::iter;
 use std::ops::Range;
 
 /// Smallest and largest record in bytes.
@@ -152,17 +153,16 @@ impl FileWorkload for IozoneSpec {
     }
 
     /// What is before the time of the one pass.
-    fn setup(&self) -> Vec<Operation> {
-        let Some(measured) = self.pass.one() else { return Vec::new() };
-        let before = Pass::ALL.into_iter().take_while(|pass| *pass != measured);
-        let mut made: Vec<Operation> = before.flat_map(|pass| self.whole(pass)).collect();
-        made.extend(self.opening(measured));
-        made
+    fn setup(&self) -> Box<dyn Iterator<Item = Operation>> {
+        let Some(measured) = self.pass.one() else { return Box::new(iter::empty()) };
+        let before = Pass::ALL.into_iter().take_while(move |pass| *pass != measured);
+        let spec = self.clone();
+        Box::new(before.flat_map(move |pass| spec.whole(pass)).chain(self.opening(measured)))
     }
 
     fn operations(&self, _seed: u64) -> Box<dyn Iterator<Item = Operation>> {
         match self.pass.one() {
-            Some(measured) => Box::new(self.timed(measured).into_iter()),
+            Some(measured) => Box::new(self.timed(measured)),
             None => {
                 let spec = self.clone();
                 Box::new(Pass::ALL.into_iter().flat_map(move |pass| spec.whole(pass)))
@@ -189,13 +189,13 @@ impl IozoneSpec {
     /// The passes that are measured, each with the numbers of those operations that are in its time.
     pub fn timed_operations(&self) -> Vec<(Pass, Range<usize>)> {
         if let Some(pass) = self.pass.one() {
-            return vec![(pass, 0..self.timed(pass).len())];
+            return vec![(pass, 0..self.timed_len())];
         }
         let mut next = 0;
         let of_pass = |pass| {
             let start = next + self.opening(pass).len();
-            next += self.whole(pass).len();
-            (pass, start..start + self.timed(pass).len())
+            next = start + self.timed_len() + self.closing().len();
+            (pass, start..start + self.timed_len())
         };
         Pass::ALL.into_iter().map(of_pass).collect()
     }
@@ -203,12 +203,14 @@ impl IozoneSpec {
     /// The offsets of a pass, in the order of its calls. The random one is the same in every run, whatever the seed, as
     /// IOZONE's is, which seeds its generator with a constant. That generator is not known here: it is MT19937 of the
     /// key 0, which Python's `random.Random(0).shuffle(records)` is, too.
-    fn offsets(&self, pass: Pass) -> Vec<u64> {
-        let mut offsets: Vec<u64> = (0..self.records()).map(|record| record * self.record_bytes).collect();
-        if pass.is_random() {
-            Twister::of_key(&[0]).shuffle(&mut offsets);
+    fn offsets(&self, pass: Pass) -> Box<dyn Iterator<Item = u64>> {
+        let record_bytes = self.record_bytes;
+        if !pass.is_random() {
+            return Box::new((0..self.records()).map(move |record| record * record_bytes));
         }
-        offsets
+        let mut records: Vec<u32> = (0..self.records() as u32).collect();
+        Twister::of_key(&[0]).shuffle(&mut records);
+        Box::new(records.into_iter().map(move |record| u64::from(record) * record_bytes))
     }
 
     /// What comes before the clock.
@@ -221,16 +223,21 @@ impl IozoneSpec {
         }
     }
 
-    fn timed(&self, pass: Pass) -> Vec<Operation> {
+    /// What is in the time.
+    fn timed(&self, pass: Pass) -> impl Iterator<Item = Operation> + use<> {
         let bytes = self.record_bytes;
-        let call = |offset| match pass.writes() {
+        let call = move |offset| match pass.writes() {
             true => Operation::Write { file: FILE, offset, bytes },
             false => Operation::Read { file: FILE, offset, bytes },
         };
-        let mut made: Vec<Operation> = self.offsets(pass).into_iter().map(call).collect();
-        made.extend(self.timed_fsync.then_some(Operation::Sync { file: FILE }));
-        made.extend(self.timed_close.then_some(Operation::Close { file: FILE }));
-        made
+        let fsync = self.timed_fsync.then_some(Operation::Sync { file: FILE });
+        let close = self.timed_close.then_some(Operation::Close { file: FILE });
+        self.offsets(pass).map(call).chain(fsync).chain(close)
+    }
+
+    /// How many operations that is.
+    fn timed_len(&self) -> usize {
+        self.records() as usize + usize::from(self.timed_fsync) + usize::from(self.timed_close)
     }
 
     /// What comes after the clock has stopped.
@@ -242,8 +249,8 @@ impl IozoneSpec {
         }
     }
 
-    fn whole(&self, pass: Pass) -> Vec<Operation> {
-        [self.opening(pass), self.timed(pass), self.closing()].concat()
+    fn whole(&self, pass: Pass) -> impl Iterator<Item = Operation> + use<> {
+        self.opening(pass).into_iter().chain(self.timed(pass)).chain(self.closing())
     }
 }
 

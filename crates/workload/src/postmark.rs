@@ -165,10 +165,10 @@ impl FileWorkload for PostmarkSpec {
     }
 
     /// Folders are there before the clock starts.
-    fn setup(&self) -> Vec<Operation> {
+    fn setup(&self) -> Box<dyn Iterator<Item = Operation>> {
         let folders = self.program.as_ref().map_or(1, |program| program.subdirectories);
         let made = if folders > 1 { 0..folders as u32 } else { 0..0 };
-        made.map(|directory| Operation::MakeDirectory { directory }).collect()
+        Box::new(made.map(|directory| Operation::MakeDirectory { directory }))
     }
 
     fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {

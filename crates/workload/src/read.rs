@@ -110,10 +110,10 @@ impl FileWorkload for ReadSpec {
         Population { files: 1, file_bytes: self.file_bytes, data: self.data, seed, sizes, caches }
     }
 
-    fn setup(&self) -> Vec<Operation> {
+    fn setup(&self) -> Box<dyn Iterator<Item = Operation>> {
         let open = Operation::Open { file: 0, purpose: Purpose::Read };
         let map = (self.access == ReadAccess::Mmap).then_some(Operation::Map { file: 0 });
-        [open].into_iter().chain(map).collect()
+        Box::new([open].into_iter().chain(map))
     }
 
     fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {

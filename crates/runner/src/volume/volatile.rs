@@ -122,7 +122,7 @@ impl Made {
             _ => {}
         }
         if asked.medium == Medium::Pcm {
-            let options = PcmOptions::default();
+            let options = pcm_options(&asked.setup);
             self.facts.insert("volume.pcm_read_ns".into(), options.read_ns.to_string());
             self.facts.insert("volume.pcm_write_ns".into(), options.write_ns.to_string());
         }
@@ -183,7 +183,7 @@ fn anonymous_yaffs2(bytes: u64) -> Result<yaffs2::Volume> {
 /// Makes an SCMFS volume and opens it.
 fn make_scmfs(backing: &mut Backing) -> Result<(Volume, Option<WearMap>)> {
     if backing.medium == Medium::Pcm {
-        let (memory, wear) = Pcm::new(backing.bytes, &PcmOptions::default());
+        let (memory, wear) = Pcm::new(backing.bytes, &pcm_options(&backing.setup));
         Volume::create(Box::new(memory.region()?), &creation(&backing.setup, true))?;
         return Ok((Volume::open(Box::new(memory.region()?), &opening(&backing.setup))?, Some(wear)));
     }
@@ -201,6 +201,12 @@ fn make_scmfs(backing: &mut Backing) -> Result<(Volume, Option<WearMap>)> {
     };
     make_volume(&path, backing.bytes, backing._memory.is_some(), &backing.setup)?;
     Ok((open_scmfs(&path, &opening(&backing.setup))?, None))
+}
+
+fn pcm_options(setup: &Setup) -> PcmOptions {
+    let usual = PcmOptions::default();
+    let read_ns = setup.pcm_read_ns.unwrap_or(usual.read_ns);
+    PcmOptions { read_ns, write_ns: setup.pcm_write_ns.unwrap_or(usual.write_ns), ..usual }
 }
 
 fn creation(setup: &Setup, zeroed: bool) -> CreateOptions {

@@ -234,6 +234,7 @@ fn refuse_read_ahead(volume: &Volume, workload: &Workload, read_ahead: Option<Re
 mod tests {
     use super::*;
     use pocketstone_core::database::DatabaseEngine;
+    use pocketstone_core::volume::Medium;
 
     fn made(study: &Study, kind: &str, traced: bool) -> Result<Vec<Cell>> {
         let folder = tempfile::tempdir().unwrap();
@@ -492,6 +493,30 @@ mod tests {
             format!("{} {}", error.chain(), error.cure().unwrap_or_default())
         };
         assert!(wrong("file_system='jffs2'\nvolume_bytes='1GiB'").contains("omit volume_bytes"));
+    }
+
+    #[test]
+    fn only_phase_change_memory_has_times() {
+        let of = |more: &str| {
+            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='files'\n\
+                        operation='read'\nfiles=3\nfile_bytes='16KiB'\nrequest_bytes='4KiB'\nrequests=3\n";
+            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
+        };
+        // One with three times, and two that have none.
+        let volumes = "file_system=['scmfs-anonymous', 'scmfs-pcm', 'tmpfs']\n";
+        let found = of(&format!("{volumes}pcm_read=['default', 0, '150ns']\npcm_write=['default']")).unwrap();
+        let setups = found.iter().map(|cell| (cell.plan.volume.medium, &cell.plan.volume.setup));
+        let on_pcm: Vec<_> = setups.filter(|(medium, _)| *medium == Medium::Pcm).map(|(_, s)| s.pcm_read_ns).collect();
+        assert_eq!((found.len(), on_pcm), (2 + 3, vec![None, Some(0), Some(150)]));
+        let found = of("file_system='scmfs'\nmedium=['tmpfs', 'pcm']\npcm_write='1us'").unwrap();
+        assert_eq!((found.len(), found[0].plan.volume.setup.pcm_write_ns), (1, Some(1000)));
+        let wrong = |more: &str| {
+            let error = of(more).unwrap_err();
+            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
+        };
+        assert!(wrong("file_system='scmfs-pcm'\npcm_read='2ms'").contains("at most 1000000 ns"));
+        assert!(wrong("file_system='scmfs-pcm'\npcm_write=true").contains("pcm_write"));
+        assert!(wrong("file_system='tmpfs'\npcm_write=5").contains("pcm_write"));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use pocketstone_core::units::{format_bytes, format_ns, parse_bytes, parse_ns};
 use pocketstone_core::volume::{Access, FileSystem, Medium, Threshold, Volume};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result, words};
-use pocketstone_workload::factor::{Bytes, CountOrNone, Factor, Flag, Impossible, OrDefault, Text, VolumeName, blame};
+use pocketstone_workload::factor::{
+    Bytes, CountOrNone, Factor, Flag, Impossible, Nanoseconds, OrDefault, Text, VolumeName, blame,
+};
 use pocketstone_workload::plan::ReadAheadBy;
 use pocketstone_workload::table::{Name, WORKLOAD};
 use std::sync::LazyLock;
@@ -84,6 +86,20 @@ pub const BARRIERS: Factor<Flag> =
         .quiet();
 /// Those that only ext4 has.
 pub const OF_EXT4: [AnyFactor; 2] = [DIRECT.any(), BARRIERS.any()];
+/// How long phase change memory takes to read.
+pub const PCM_READ: Factor<OrDefault<Nanoseconds>> =
+    Factor::new("pcm_read", "time to read a line of 64 bytes of simulated phase change memory; other media have none")
+        .default("default")
+        .quiet();
+/// How long phase change memory takes to write.
+pub const PCM_WRITE: Factor<OrDefault<Nanoseconds>> = Factor::new(
+    "pcm_write",
+    "time to write a line of 64 bytes of simulated phase change memory; other media have none",
+)
+.default("default")
+.quiet();
+/// Those that only phase change memory has.
+pub const OF_PCM: [AnyFactor; 2] = [PCM_READ.any(), PCM_WRITE.any()];
 /// Whether energy is measured.
 pub const ENERGY: Factor<Flag> =
     Factor::new("energy", "read the machine's power meters, after a second of rest before each run").default("false");
@@ -108,7 +124,7 @@ pub const READ_AHEAD_BYTES: Factor<OrDefault<Bytes>> =
         });
 
 /// Those of every volume.
-const OF_VOLUME: [AnyFactor; 13] = [
+const OF_VOLUME: [AnyFactor; 15] = [
     FILE_SYSTEM.any(),
     MEDIUM.any(),
     VOLUME_ACCESS.any(),
@@ -122,6 +138,8 @@ const OF_VOLUME: [AnyFactor; 13] = [
     DIRECT.any(),
     BARRIERS.any(),
     TLB.any(),
+    PCM_READ.any(),
+    PCM_WRITE.any(),
 ];
 /// Those of workloads whose page cache is cold, or can be.
 const OF_CACHED: [AnyFactor; 2] = [READ_AHEAD_BY.any(), READ_AHEAD_BYTES.any()];
@@ -287,6 +305,10 @@ pub fn volume(point: &Point) -> Result<Volume, Impossible> {
     volume.check().map_err(blame(DIRECT.name()))?;
     volume.setup.no_barriers = !point.of(&BARRIERS)?;
     volume.check().map_err(blame(BARRIERS.name()))?;
+    volume.setup.pcm_read_ns = point.of(&PCM_READ)?;
+    volume.check().map_err(blame(PCM_READ.name()))?;
+    volume.setup.pcm_write_ns = point.of(&PCM_WRITE)?;
+    volume.check().map_err(blame(PCM_WRITE.name()))?;
     Ok(volume)
 }
 

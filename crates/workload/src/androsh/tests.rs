@@ -130,10 +130,10 @@ fn trees_are_read_ten_times_when_cached_and_once_when_cold() {
     for (tree, parts) in [(Tree::Root, 1), (Tree::Folders, 2), (Tree::Nested, 4)] {
         let read = AndroshSpec { tree, ..spec(Script::ReadTree, Media::Photo) };
         assert!(read.population(1).list().iter().all(|f| f.bytes == 4096 && f.name.split('/').count() == parts));
-        assert_eq!((read.operations(1).count(), read.setup().len()), (500, 50));
+        assert_eq!((read.operations(1).count(), read.setup().count()), (500, 50));
         assert_eq!(read.throughput_bytes(1), Some(500 * 4096));
         let cold = AndroshSpec { names_are: NamesAre::Cold, ..read };
-        assert_eq!((cold.operations(1).count(), cold.setup().len()), (50, 0));
+        assert_eq!((cold.operations(1).count(), cold.setup().count()), (50, 0));
         assert_eq!(cold.population(1).caches, Caches::Cold);
     }
 }

@@ -184,14 +184,14 @@ impl FileWorkload for FioSpec {
 
     /// As fio does before its clock starts: files are open, and those that are only written have their size already,
     /// without a block.
-    fn setup(&self) -> Vec<Operation> {
+    fn setup(&self) -> Box<dyn Iterator<Item = Operation>> {
         let files = self.files().into_values().zip(0..);
         let open = files.flat_map(|(made, file)| {
             let purpose = if made.direct { Purpose::Direct } else { Purpose::Write };
             let sized = (!made.laid_out).then_some(Operation::Truncate { file, bytes: made.bytes });
             [Some(Operation::Open { file, purpose }), sized]
         });
-        open.flatten().collect()
+        Box::new(open.flatten())
     }
 
     fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {

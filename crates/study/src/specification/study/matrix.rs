@@ -1,9 +1,11 @@
 //! The experiments of a study: factors, their values, and comparisons.
 
 use super::place::Locator;
-use crate::specification::factor::{self, BULK_READ, FACTORS, FILE_SYSTEM, OF_EXT4, OF_SCMFS, Point, Value};
+use crate::specification::factor::{
+    self, BULK_READ, FACTORS, FILE_SYSTEM, MEDIUM, OF_EXT4, OF_PCM, OF_SCMFS, Point, Value,
+};
 use pocketstone_board::KINDS;
-use pocketstone_core::volume::{FileSystem, Volume};
+use pocketstone_core::volume::{FileSystem, Medium, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::factor::AnyFactor;
 use pocketstone_workload::table::{Name, ON_FILES, WORKLOAD};
@@ -230,7 +232,7 @@ impl Experiment {
 }
 
 /// The factors of a volume that decide whether a combination exists, and whether it has a traced twin.
-const DECIDING: [&str; 10] = [
+const DECIDING: [&str; 12] = [
     "workload",
     "file_system",
     "medium",
@@ -241,6 +243,8 @@ const DECIDING: [&str; 10] = [
     "collector",
     "direct",
     "barriers",
+    "pcm_read",
+    "pcm_write",
 ];
 
 /// Every combination that exists; the last factor varies fastest.
@@ -277,7 +281,7 @@ fn points(values: &[(&'static AnyFactor, Vec<Value>)], exists: fn(&Point) -> boo
 }
 
 /// Whether a combination exists: only UBIFS has bulk_read, only SCMFS a threshold, null files and a collector, only
-/// ext4 O_DIRECT and no barriers, and workloads have rules of their own.
+/// ext4 O_DIRECT and no barriers, only phase change memory its times, and workloads have rules of their own.
 fn exists(point: &Point) -> bool {
     let is = |name: &str, value: &str| point.get(name).is_some_and(|v| v == value);
     let bulk_read = !point.of(&BULK_READ).unwrap_or(false) || is("file_system", "ubifs");
@@ -288,5 +292,8 @@ fn exists(point: &Point) -> bool {
         !said || named.as_ref().is_none_or(|volume| volume.file_system == file_system)
     };
     let own = only(&OF_SCMFS, FileSystem::Scmfs) && only(&OF_EXT4, FileSystem::Ext4);
-    bulk_read && own && point.of(&WORKLOAD).is_ok_and(|name: Name| name.exists(point))
+    let has_pcm_times = OF_PCM.iter().any(|factor| point.contains_key(factor.name));
+    let medium = point.of(&MEDIUM).ok().flatten();
+    let on_pcm = named.as_ref().is_none_or(|volume| medium.unwrap_or(volume.medium) == Medium::Pcm);
+    bulk_read && own && (!has_pcm_times || on_pcm) && point.of(&WORKLOAD).is_ok_and(|name: Name| name.exists(point))
 }
