@@ -81,15 +81,16 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
         }
         None if nand.is_block_certain() == Some(false) => {
             let layout = nand.layout();
-            drop(nand);
+            // Readers share its lock; a writer has it alone.
+            let nand = read_only.then_some(nand);
             let found = by_checkpoint(path, &layout, seen)?;
-            if found.is_none() && !read_only {
-                return Err(Error::user(format!("{}: the number of pages per block is unknown", path.display()))
-                    .hint("pass --pages-per-block (often 64), or open it read-only: --read-only"));
-            }
-            match found {
-                Some(layout) => Ok((ImageNand::open(path, read_only, Some(&layout))?, seen)),
-                None => Ok((ImageNand::open(path, read_only, None)?, seen)),
+            match (found, nand) {
+                (Some(layout), _) => Ok((ImageNand::open(path, read_only, Some(&layout))?, seen)),
+                (None, Some(nand)) => Ok((nand, seen)),
+                (None, None) => {
+                    Err(Error::user(format!("{}: the number of pages per block is unknown", path.display()))
+                        .hint("pass --pages-per-block (often 64), or open it read-only: --read-only"))
+                }
             }
         }
         None => Ok((nand, seen)),

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod detect;
+mod pages;
 pub mod tags;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ pub mod yaffs1;
 use super::{Fault, Geometry, Nand, Verdict};
 use crate::locked::LockedFile;
 use crate::{Error, Result};
+use pages::Pages;
 use pocketstone_vfs::Context;
 use rustix::io::Errno;
 use std::fs::File;
@@ -98,6 +100,8 @@ pub struct ImageNand {
     unsynced: bool,
     /// How the layout was found; `None` if it was given.
     found: Option<detect::Found>,
+    /// Pages in memory, while nobody writes.
+    pages: Pages,
 }
 
 impl ImageNand {
@@ -134,7 +138,8 @@ impl ImageNand {
         let bytes = bytes - cut_bytes;
         let blocks = (bytes / stride).div_ceil(u64::from(layout.pages_per_block));
         let blocks = block_count(blocks, &layout, &name)?;
-        Ok(ImageNand { path: name, file, layout, blocks, bytes, cut_bytes, read_only, unsynced: false, found })
+        let pages = Pages::default();
+        Ok(ImageNand { path: name, file, layout, blocks, bytes, cut_bytes, read_only, unsynced: false, found, pages })
     }
 
     /// Creates a new image of an erased chip.
@@ -149,8 +154,9 @@ impl ImageNand {
         let file = lock(file.refused(|| format!("cannot create {name}"))?, false, &name)?;
         let (layout, read_only, found) = (*layout, false, None);
         let (bytes, cut_bytes) = (0, 0);
+        let (unsynced, pages) = (false, Pages::default());
         let mut nand =
-            ImageNand { path: name, file, layout, blocks, bytes, cut_bytes, read_only, unsynced: false, found };
+            ImageNand { path: name, file, layout, blocks, bytes, cut_bytes, read_only, unsynced, found, pages };
         let bytes = u64::from(blocks) * u64::from(layout.pages_per_block) * layout.stride();
         nand.grow(bytes).failed(|| format!("cannot write {}", nand.path))?;
         Ok(nand)
@@ -271,8 +277,19 @@ impl Nand for ImageNand {
     fn read(&mut self, page: u32, data: &mut [u8], spare: &mut [u8]) -> Result<Verdict> {
         self.check_page(page, data.len(), spare.len())?;
         let at = u64::from(page) * self.layout.stride();
+        let spare_at = at + u64::from(self.layout.page_bytes) + u64::from(self.layout.spare_offset);
+        let spare_end = spare_at + spare.len() as u64;
+        if self.read_only && spare_end <= self.bytes {
+            let from = if data.is_empty() && !spare.is_empty() { spare_at } else { at };
+            let to = if spare.is_empty() { at + data.len() as u64 } else { spare_end };
+            let ImageNand { pages, file, layout, bytes, path, .. } = self;
+            let held = pages.get(file, layout, *bytes, from..to).failed(|| format!("cannot read {path}"))?;
+            data.copy_from_slice(&held[..data.len()]);
+            spare.copy_from_slice(&held[held.len() - spare.len()..]);
+            return Ok(Verdict::Clean);
+        }
         self.read_at(at, data)?;
-        self.read_at(at + u64::from(self.layout.page_bytes) + u64::from(self.layout.spare_offset), spare)?;
+        self.read_at(spare_at, spare)?;
         Ok(Verdict::Clean)
     }
 
