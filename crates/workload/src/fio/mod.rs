@@ -191,7 +191,7 @@ impl FileWorkload for FioSpec {
             let sized = (!made.laid_out).then_some(Operation::Truncate { file, bytes: made.bytes });
             [Some(Operation::Open { file, purpose }), sized]
         });
-        Box::new(open.flatten())
+        Box::new(open.flatten().collect::<Vec<_>>().into_iter())
     }
 
     fn operations(&self, seed: u64) -> Box<dyn Iterator<Item = Operation>> {
