@@ -555,3 +555,14 @@ fn a_full_disk_is_an_error_and_what_was_stored_stays() {
     on_host(folder.path(), "large.toml", "tiny/out").ends_with(1).complains(&["error: ", "tiny/out", "full"]);
     drop(none);
 }
+
+#[test]
+fn a_processor_that_is_not_known_is_told_before_a_board_is_booted() {
+    let home = folder();
+    let mut command = pocketstone(home.path(), &["tlb", "--processor", "z80", "--", "true"]);
+    let output = command.env("POCKETSTONE_CACHE", home.path().join("cache")).output().expect("the command");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("z80") && said.contains("cortex-a15"), "{said}");
+    assert!(!said.contains("booting"), "{said}");
+}

@@ -7,7 +7,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::specification::cell::cells;
 use pocketstone_study::specification::traces::Traces;
-use pocketstone_tlb::Counts;
+use pocketstone_tlb::{Counts, Processor};
 use pocketstone_workload::plan::Plan;
 
 /// Runs the command once for each processor and prints what its data TLB would have missed.
@@ -18,6 +18,8 @@ use pocketstone_workload::plan::Plan;
 pub fn tlb(arguments: &TlbArguments) -> Result<u8> {
     let study = own_program::study(&run_arguments(arguments))?;
     let context = boards::context()?;
+    // A board takes long to boot: a name that is none is told before.
+    arguments.processor.iter().try_for_each(|processor| Processor::load(&context.devices, processor).map(drop))?;
     let here = std::path::absolute(".").user(|| "cannot find the current folder".into())?;
     let mut traces = Traces::new(&context.cache.folder(TRACES)?, &here);
     let profile = boards::profile(&arguments.board)?;
