@@ -191,7 +191,7 @@ fn raw_flash_by_ssh_counts_what_the_virtual_board_counts_and_is_nobody_elses() {
     assert!(said.contains(&format!("no MTD device named \"data\"; it has mtd0 {PARTITION:?}")), "{said}");
     for flash in [String::new(), allowed(PARTITION).replace("allowed", "forbidden")] {
         let board = machine.board(&flash);
-        let error = board.offers(&plan(FileSystem::Jffs2).volume).expect_err("it would erase it");
+        let error = board.offers(&plan(FileSystem::Jffs2).volume).expect_err("it would erase it").error;
         assert!(error.cure().is_some_and(|cure| cure.contains("erase = \"allowed\"")), "{}", error.chain());
     }
 }

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 /// Facts in which two runs must agree to be of the same machine.
 pub const SAME_MACHINE: [&str; 5] = ["image.digest", "kernel.release", "machine", "qemu.version", "qemu.arguments"];
 
-/// How often a cell is tried whose board is lost meanwhile.
+/// How often a cell or a question is tried whose board is lost meanwhile.
 const ATTEMPTS: u32 = 3;
 
 /// A machine that carries out plans.
@@ -65,14 +65,14 @@ impl Board {
     /// Checks whether a volume is supported.
     ///
     /// # Errors
-    /// `ErrorKind::Board` with the reason, and the fix as its hint.
-    pub fn offers(&self, volume: &Volume) -> Result<()> {
+    /// `ErrorKind::Board` with the reason, and the fix as its hint; with `lost` set if the board did not answer.
+    pub fn offers(&self, volume: &Volume) -> Result<(), Failed> {
         match self.transport.offers(volume)? {
             Offer::Sure => Ok(()),
             // Made and thrown away once: nothing else says as surely that it can be had.
             Offer::Try => {
-                let step = Step::Format { volume: volume.clone() };
-                self.ordered(&[], Order::Prepare { step }, |_, _| Ok(())).map_err(Error::from)
+                let order = || Order::Prepare { step: Step::Format { volume: volume.clone() } };
+                self.tried(|| self.ordered(&[], order(), |_, _| Ok(()))).map(|((), _)| ())
             }
         }
     }
@@ -80,19 +80,19 @@ impl Board {
     /// The version of a database engine there.
     ///
     /// # Errors
-    /// `ErrorKind::Board` with the reason, and the fix as its hint.
-    pub fn engine(&self, engine: DatabaseEngine) -> Result<String> {
+    /// `ErrorKind::Board` with the reason, and the fix as its hint; with `lost` set if the board did not answer.
+    pub fn engine(&self, engine: DatabaseEngine) -> Result<String, Failed> {
         self.transport.offers_engine(engine)?;
         if self.engines.get().is_none() {
-            let _ = self.engines.set(self.ordered(&[], Order::Engines, |_, reply| Ok(reply))?);
+            let _ = self.engines.set(self.tried(|| self.ordered(&[], Order::Engines, |_, reply| Ok(reply)))?.0);
         }
         let Some(Response::Engines { offered, missing }) = self.engines.get() else {
-            return Err(Error::bug("the board's reply does not name engines"));
+            return Err(Error::bug("the board's reply does not name engines").into());
         };
         match (offered.get(&engine), missing.get(&engine)) {
             (Some(version), _) => Ok(version.clone()),
-            (None, Some(failure)) => Err(failure.clone().into()),
-            (None, None) => Err(Error::board(format!("the board does not report the engine {}", engine.name()))),
+            (None, Some(failure)) => Err(Error::from(failure.clone()).into()),
+            (None, None) => Err(Error::board(format!("the board does not report the engine {}", engine.name())).into()),
         }
     }
 
@@ -101,7 +101,7 @@ impl Board {
     /// # Errors
     /// `ErrorKind::Board` if it does not answer.
     pub fn abilities(&self) -> Result<BTreeMap<String, Ability>> {
-        match self.ordered(&[], Order::Abilities, |_, reply| Ok(reply))? {
+        match self.tried(|| self.ordered(&[], Order::Abilities, |_, reply| Ok(reply)))?.0 {
             Response::Abilities { found } => {
                 let ability = |why: Option<_>| why.map_or(Ability::Yes, Ability::No);
                 Ok(found.into_iter().map(|(what, why)| (what, ability(why))).collect())
@@ -127,25 +127,29 @@ impl Board {
         let _alone = self.transport.alone()?;
         let mut plan = plan.clone();
         plan.volume = self.transport.resolve(&plan.volume)?;
+        let measured = self.tried(|| self.measure_alone(&plan)).map(|(mut measured, attempt)| {
+            if attempt > 1 {
+                measured.outcome.facts.insert("board.attempt".into(), attempt.to_string());
+            }
+            measured.outcome.facts.extend(self.transport.conditions());
+            measured
+        });
+        self.transport.clean(&plan);
+        measured
+    }
+
+    /// Tries something again if the board is lost meanwhile; the result, and which attempt it is of.
+    fn tried<T>(&self, act: impl Fn() -> Result<T, Failed>) -> Result<(T, u32), Failed> {
         let mut attempt = 1;
-        let measured = loop {
-            match self.measure_alone(&plan) {
+        loop {
+            match act() {
                 Err(failed) if failed.lost && attempt < ATTEMPTS => {
                     self.transport.lost(attempt, &failed.error);
                     attempt += 1;
                 }
-                Ok(mut measured) => {
-                    if attempt > 1 {
-                        measured.outcome.facts.insert("board.attempt".into(), attempt.to_string());
-                    }
-                    measured.outcome.facts.extend(self.transport.conditions());
-                    break Ok(measured);
-                }
-                failed => break failed,
+                done => return done.map(|done| (done, attempt)),
             }
-        };
-        self.transport.clean(&plan);
-        measured
+        }
     }
 
     fn measure_alone(&self, plan: &Plan) -> Result<Measured, Failed> {

@@ -83,7 +83,7 @@ pub fn doctor(profile: &Profile) -> Result<u8> {
         match (erased, profile.flash_may_be_erased()) {
             // The attempt would erase it: a study that is run on it makes it.
             (true, true) => tell(name, &Ability::Unknown),
-            _ => tell(name, &Ability::found(&board.offers(&volume))),
+            _ => tell(name, &Ability::found(&board.offers(&volume).map_err(Error::from))),
         }
     }
     say!("databases");
@@ -92,7 +92,7 @@ pub fn doctor(profile: &Profile) -> Result<u8> {
 }
 
 fn of_engine(board: &Board, engine: DatabaseEngine) -> Ability {
-    Ability::found(&board.engine(engine))
+    Ability::found(&board.engine(engine).map_err(Error::from))
 }
 
 fn tell(what: &str, ability: &Ability) {

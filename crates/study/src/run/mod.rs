@@ -13,7 +13,7 @@ use pocketstone_board::{Board, BoardContext, Failed, Measured};
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::units::format_bytes;
 use pocketstone_core::volume::Volume;
-use pocketstone_core::{Error, Result};
+use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_engine::database::accepts;
 use pocketstone_workload::Data;
 use pocketstone_workload::plan::Step;
@@ -109,13 +109,14 @@ fn leave_out_what_the_board_lacks(
 ) -> Result<()> {
     for volume in volumes(cells) {
         let on = |c: &Cell| bare(&c.plan.volume) == volume;
-        if lacks(left_out, &format!("cells on {}", volume.name()), board.offers(&volume)) {
+        if lacks(left_out, &format!("cells on {}", volume.name()), answer(board.offers(&volume))?) {
             cells.retain(|c| !on(c));
         }
     }
     for engine in DatabaseEngine::ALL {
         let with = |c: &Cell| database(c).is_some_and(|d| d.engine == engine);
-        if cells.iter().any(with) && lacks(left_out, &format!("cells with {}", engine.name()), board.engine(engine)) {
+        let what = format!("cells with {}", engine.name());
+        if cells.iter().any(with) && lacks(left_out, &what, answer(board.engine(engine))?) {
             cells.retain(|c| !with(c));
         }
     }
@@ -135,7 +136,7 @@ fn leave_out_what_the_board_lacks(
             .hint("choose another board: pocketstone board list"));
     }
     for volume in only_elsewhere(study, kind) {
-        lacks(left_out, &format!("cells on {}", volume.name()), board.offers(&volume));
+        lacks(left_out, &format!("cells on {}", volume.name()), answer(board.offers(&volume))?);
     }
     Ok(())
 }
@@ -178,6 +179,14 @@ fn fits(study: &Study, kind: &str, cell: &Cell, chip_bytes: u64) -> Result<()> {
         Some(place) => study.error_at(place, error),
         None => error,
     })
+}
+
+/// What a board says of what it offers. That it is lost, or that the user wants to stop, says nothing of it.
+fn answer<T>(offer: Result<T, Failed>) -> Result<Result<T>> {
+    match offer {
+        Err(failed) if failed.lost || failed.error.kind() == ErrorKind::Interrupted => Err(failed.into()),
+        offer => Ok(offer.map_err(Error::from)),
+    }
 }
 
 /// Notes what a board lacks, and says whether it lacks it.
