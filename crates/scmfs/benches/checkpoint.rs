@@ -139,8 +139,8 @@ fn checkpoints(home: &Path, target: &Path) {
     restoring(target, &home.join("restored"));
 }
 
-/// Restoring beside reading the target's files, as cat(1) to /dev/null does, and beside copying them. A target on a disk
-/// is read from the disk each time.
+/// Restoring beside reading the target's files, as cat(1) to /dev/null does, and beside copying them. A target on a
+/// disk is read from the disk each time.
 fn restoring(target: &Path, to: &Path) {
     let from = Directory::to_read(target);
     let mut times = Times::default();

@@ -88,8 +88,8 @@ pub fn newest(folder: &dyn Folder) -> Result<Option<u64>> {
     Ok(target::generations(folder)?.last().copied())
 }
 
-/// How many the last series in a folder kept. Those that are there may be more: what others build on, and what a process
-/// that was killed had not removed yet.
+/// How many the last series in a folder kept. Those that are there may be more: what others build on, and what a
+/// process that was killed had not removed yet.
 fn kept_so_far(folder: &dyn Folder) -> Result<u32> {
     let known = target::generations(folder)?;
     let said = known.iter().rev().find_map(|&known| Head::open(folder, known).ok()).map_or(0, |head| head.header.keep);
