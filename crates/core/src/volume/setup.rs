@@ -78,8 +78,8 @@ impl Setup {
         let name = volume.name();
         if !self.is_usual() && !volume.volatile() {
             let error = Error::user(format!("{name} is not made for the cell: it is as it is"));
-            let hint = "omit volume_bytes, threshold, null_files, collector, direct, barriers, pcm_read and pcm_write \
-                        for it";
+            let hint =
+                "omit volume_bytes, threshold, null_files, collector, pcm_read, pcm_write, direct and barriers for it";
             return Err(error.hint(hint));
         }
         if (self.direct || self.no_barriers) && volume.file_system != FileSystem::Ext4 {
