@@ -20,7 +20,8 @@ fn main() {
     for (file, device, governor, aim) in TABLES {
         let text = std::fs::read_to_string(project.join("crates/replay/tests/data").join(file)).expect("a table");
         let device = Device::load(&project.join("devices"), device).expect("a profile");
-        let checks = validate::checks(file, &text, &device, &governor.parse().expect("a governor")).expect("a table");
+        let checks =
+            validate::checks(file, &text, &device, &governor.parse().expect("a governor"), &[]).expect("a table");
         say(format!("{file} on {}: modelled, measured, error", device.name));
         for c in &checks {
             let error = 100.0 * c.error();

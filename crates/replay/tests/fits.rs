@@ -92,7 +92,7 @@ fn both_tables_are_predicted_as_well_as_aimed_at() {
     for (file, device, governor, quantities, rows, aim) in tables {
         let text = text(file);
         let device = Device::load(&devices(), device).unwrap();
-        let checks = validate::checks(file, &text, &device, &governor.parse().unwrap()).unwrap();
+        let checks = validate::checks(file, &text, &device, &governor.parse().unwrap(), &[]).unwrap();
         assert_eq!(checks.len(), rows);
         for quantity in quantities {
             let (median, worst) = validate::errors(checks.iter().filter(|c| c.quantity == quantity)).unwrap();

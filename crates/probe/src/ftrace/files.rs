@@ -2,6 +2,14 @@
 
 use std::collections::HashMap;
 
+/// The longest name of a file that is taken, in bytes: Linux has none that is longer.
+pub(super) const LONGEST_NAME_BYTES: usize = 4096;
+
+/// Bytes of all names together, and descriptors of all processes together, that are kept: as many as nothing but a
+/// damaged log has. What is beyond them is a file without a name.
+const MOST_NAME_BYTES: usize = 1 << 24;
+const MOST_DESCRIPTORS: usize = 1 << 19;
+
 /// A descriptor that was open when recording began, as /proc/PID/fd shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenFile {
@@ -29,7 +37,12 @@ pub struct FileNumber {
 pub(super) struct Files {
     pub names: Vec<String>,
     index: HashMap<String, u16>,
-    descriptors: HashMap<(u32, i64), u16>,
+    /// Bytes of the names.
+    name_bytes: usize,
+    /// By process.
+    descriptors: HashMap<u32, HashMap<i64, u16>>,
+    /// How many there are.
+    open: usize,
     numbers: HashMap<(u32, u64), u16>,
     /// Where names begin that do not say where they do.
     folder: Option<String>,
@@ -58,47 +71,97 @@ impl Files {
             return Some(*index);
         }
         let index = u16::try_from(self.names.len()).ok().filter(|n| *n < u16::MAX)?;
+        if name.len() > LONGEST_NAME_BYTES || self.name_bytes + name.len() > MOST_NAME_BYTES {
+            return None;
+        }
+        self.name_bytes += name.len();
         self.names.push(name.to_owned());
         self.index.insert(name.to_owned(), index);
         Some(index)
     }
 
     pub fn opened(&mut self, process: u32, fd: i64, name: &str) {
-        match self.named(name) {
-            Some(index) => self.descriptors.insert((process, fd), index),
-            None => self.descriptors.remove(&(process, fd)),
-        };
+        let file = self.named(name);
+        self.stands_for(process, fd, file);
     }
 
     /// A process starts with the descriptors that another one has.
     pub fn inherit(&mut self, parent: u32, child: u32) {
-        let of_parent: Vec<(i64, u16)> = self
-            .descriptors
-            .iter()
-            .filter(|((process, _), _)| *process == parent)
-            .map(|((_, fd), f)| (*fd, *f))
-            .collect();
-        self.descriptors.extend(of_parent.into_iter().map(|(fd, file)| ((child, fd), file)));
+        let Some(of_parent) = self.descriptors.get(&parent).filter(|_| parent != child) else { return };
+        if self.open + of_parent.len() > MOST_DESCRIPTORS {
+            return;
+        }
+        let of_parent = of_parent.clone();
+        self.open += of_parent.len();
+        let had = self.descriptors.insert(child, of_parent);
+        self.open -= had.map_or(0, |had| had.len());
     }
 
     /// A descriptor is also known by another number, which is no longer what it was.
     pub fn duplicated(&mut self, process: u32, fd: i64, as_fd: i64) {
-        match self.of(process, fd) {
-            Some(file) => self.descriptors.insert((process, as_fd), file),
-            None => self.descriptors.remove(&(process, as_fd)),
-        };
+        let file = self.of(process, fd);
+        self.stands_for(process, as_fd, file);
     }
 
     /// A descriptor became that of a file whose name nobody knows, or of none.
     pub fn closed(&mut self, process: u32, fd: i64) {
-        self.descriptors.remove(&(process, fd));
+        self.stands_for(process, fd, None);
+    }
+
+    fn stands_for(&mut self, process: u32, fd: i64, file: Option<u16>) {
+        let Some(file) = file.filter(|_| self.open < MOST_DESCRIPTORS) else {
+            let Some(of_process) = self.descriptors.get_mut(&process) else { return };
+            self.open -= usize::from(of_process.remove(&fd).is_some());
+            if of_process.is_empty() {
+                self.descriptors.remove(&process);
+            }
+            return;
+        };
+        self.open += usize::from(self.descriptors.entry(process).or_default().insert(fd, file).is_none());
     }
 
     pub fn of(&self, process: u32, fd: i64) -> Option<u16> {
-        self.descriptors.get(&(process, fd)).copied()
+        self.descriptors.get(&process)?.get(&fd).copied()
     }
 
     pub fn numbered(&self, device: u32, inode: u64) -> Option<u16> {
         self.numbers.get(&(device, inode)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of forks that each take over what their parent has, and of names without end.
+    #[test]
+    fn what_is_kept_of_a_log_is_bounded() {
+        let mut files = Files::default();
+        for fd in 0..1024 {
+            files.opened(1, fd, "/a");
+        }
+        for child in 2..2000 {
+            files.inherit(1, child);
+        }
+        let kept = |files: &Files| files.descriptors.values().map(HashMap::len).sum::<usize>();
+        assert_eq!((files.open, kept(&files)), (MOST_DESCRIPTORS, MOST_DESCRIPTORS));
+        files.opened(3000, 5, "/a");
+        assert_eq!((files.of(512, 1023), files.of(3000, 5)), (Some(0), None));
+        // What is closed makes room, and a process that begins anew has what its own parent has.
+        files.closed(2, 7);
+        files.opened(3000, 5, "/a");
+        assert_eq!((files.of(2, 7), files.of(3000, 5)), (None, Some(0)));
+        files.closed(3000, 5);
+        files.closed(3, 0);
+        files.duplicated(4, 0, 0);
+        files.inherit(3000, 4);
+        assert_eq!(files.open, kept(&files));
+
+        assert_eq!(files.named(&"x".repeat(LONGEST_NAME_BYTES + 1)), None);
+        let names = MOST_NAME_BYTES / LONGEST_NAME_BYTES;
+        let long = |n: usize| format!("{n:0>LONGEST_NAME_BYTES$}");
+        assert!((0..names - 1).all(|n| files.named(&long(n)).is_some()));
+        assert_eq!((files.named(&long(names)), files.named("/a")), (None, Some(0)));
+        assert!(files.names.iter().map(String::len).sum::<usize>() <= MOST_NAME_BYTES);
     }
 }

@@ -95,6 +95,16 @@ pub trait Sink {
 /// Reasons of their own for lines that are left out; a kernel has about 2,000 events, and a damaged log any number.
 const MOST_REASONS: usize = 4096;
 
+/// The longest reason of its own, in bytes: names of events are short.
+const LONGEST_REASON_BYTES: usize = 128;
+
+/// Threads of which a name, a process and a call are known, and starts of threads: as many as nothing but a damaged log
+/// has. What is beyond them is not known.
+const MOST_THREADS: usize = 1 << 17;
+
+/// The longest name of a thread that is taken, in bytes: the kernel's have 15, which may be 45 where they are no UTF-8.
+const LONGEST_THREAD_BYTES: usize = 64;
+
 /// The longest line that is read, in bytes: the kernel's have at most a page of 4096.
 const LONGEST_LINE_BYTES: u64 = 1 << 16;
 
@@ -238,7 +248,10 @@ impl<'a> Reader<'a> {
         };
         self.after_mark = false;
         if let Some(process) = line.process {
-            self.reading.processes.insert(line.pid, process);
+            let processes = &mut self.reading.processes;
+            if processes.len() < MOST_THREADS || processes.contains_key(&line.pid) {
+                processes.insert(line.pid, process);
+            }
         }
         self.named(line.pid, line.comm);
         match self.event(&line) {
@@ -258,7 +271,8 @@ impl<'a> Reader<'a> {
 
     fn leave_out(&mut self, reason: &str) -> Result<()> {
         let left_out = &mut self.reading.left_out;
-        let known = left_out.contains_key(reason) || left_out.len() < MOST_REASONS;
+        let has_room = left_out.len() < MOST_REASONS && reason.len() <= LONGEST_REASON_BYTES;
+        let known = left_out.contains_key(reason) || has_room;
         let reason = if known { reason } else { "event not used: others" };
         match left_out.get_mut(reason) {
             Some(count) => *count += 1,
@@ -269,13 +283,14 @@ impl<'a> Reader<'a> {
 
     fn named(&mut self, pid: u32, name: &str) {
         // The kernel keeps few names: it writes `<...>` for the others.
-        if name == "<...>" || pid == 0 {
+        if name == "<...>" || pid == 0 || name.len() > LONGEST_THREAD_BYTES {
             return;
         }
         match self.tasks.get_mut(&pid) {
             Some(known) if known == name => {}
             Some(known) => name.clone_into(known),
-            None => drop(self.tasks.insert(pid, name.to_owned())),
+            None if self.tasks.len() < MOST_THREADS => drop(self.tasks.insert(pid, name.to_owned())),
+            None => {}
         }
     }
 
@@ -367,6 +382,9 @@ impl<'a> Reader<'a> {
                 let child = body.rsplit_once(" child_pid=").and_then(|(_, pid)| first_number(pid)).ok_or(())?;
                 // It has its parent's descriptors, unless it is a thread, whose lines name its process.
                 self.files.inherit(self.process(line), child);
+                if self.reading.started.len() >= MOST_THREADS {
+                    return Ok(Some(format!("too many starts of threads and processes: {START}")));
+                }
                 self.reading.started.push((line.pid, child));
                 return Ok(Some(format!("start of a thread or process: {START}")));
             }
@@ -410,7 +428,9 @@ impl<'a> Reader<'a> {
     fn enter(&mut self, line: &Line<'_>, name: &str, arguments: &str) -> Result<Option<String>, ()> {
         let Some(called) = system_calls::enter(name, arguments, self.context.narrow)? else {
             self.pending.remove(&line.pid);
-            self.duplicating.extend(system_calls::duplicates(name, arguments).map(|fd| (line.pid, fd)));
+            if self.duplicating.len() < MOST_THREADS {
+                self.duplicating.extend(system_calls::duplicates(name, arguments).map(|fd| (line.pid, fd)));
+            }
             return Ok(Some(format!("event not used: sys_{name}")));
         };
         let file = match (called.fd, called.name) {
@@ -420,8 +440,10 @@ impl<'a> Reader<'a> {
         };
         let kind = EventKind::Enter { call: called.call, file, offset: called.offset, bytes: called.bytes };
         self.put(line, line.time_ns, kind, Twin::None);
-        let name = called.name.map(str::to_owned);
-        self.pending.insert(line.pid, Pending { call: called.call, fd: called.fd, name });
+        if self.pending.len() < MOST_THREADS || self.pending.contains_key(&line.pid) {
+            let name = called.name.filter(|name| name.len() <= files::LONGEST_NAME_BYTES).map(str::to_owned);
+            self.pending.insert(line.pid, Pending { call: called.call, fd: called.fd, name });
+        }
         Ok(None)
     }
 

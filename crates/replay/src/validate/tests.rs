@@ -20,7 +20,7 @@ fn device() -> Device {
 fn times_at_half_the_frequency_are_those_by_hand() {
     let table = format!("{HEAD}A,0ms,clean,1.8,2.721\nA,1ms,real,9,10\nA,1ms,clean,1.8,4.6\nA,log,real,3.6,17.6\n")
         + "A,0ms,real,3.5,4.6\n";
-    let checks = checks("t.csv", &table, &device(), &"powersave".parse().unwrap()).unwrap();
+    let checks = checks("t.csv", &table, &device(), &"powersave".parse().unwrap(), &[]).unwrap();
     let rows: Vec<_> = checks.iter().map(|c| (c.row.as_str(), c.quantity, c.measured)).collect();
     let expected = [
         ("A 1ms sql", "cpu_s", 9.0),
@@ -54,12 +54,12 @@ fn what_is_wrong_with_a_table_is_named_with_its_line() {
         ("workload,delay,governor,sql_cpu_s\nC,0ms,clean,1\n".to_owned(), "t.csv:1:", "sql_wall_s"),
         ("cluster,n_cpus,policy,runtime_s\nbig,x,fixed30,1\n".to_owned(), "t.csv:2:", "CPUs"),
     ] {
-        let error = checks("t.csv", &text, &device(), &"powersave".parse().unwrap()).unwrap_err();
+        let error = checks("t.csv", &text, &device(), &"powersave".parse().unwrap(), &[]).unwrap_err();
         assert!(error.chain().contains(place) && error.chain().contains(word), "{}", error.chain());
         assert!(error.cure().is_some());
     }
     let unknown = format!("{HEAD}Z,0ms,clean,1,1.1\nZ,1ms,real,1,2\n");
-    let error = checks("t.csv", &unknown, &device(), &"powersave".parse().unwrap()).unwrap_err();
+    let error = checks("t.csv", &unknown, &device(), &"powersave".parse().unwrap(), &[]).unwrap_err();
     assert!(error.chain().contains("`Z`") && error.cure().is_some(), "{}", error.chain());
 }
 
@@ -67,8 +67,11 @@ fn what_is_wrong_with_a_table_is_named_with_its_line() {
 fn an_unknown_workload_leaves_the_known_ones_and_is_named_once() {
     let known = "C,0ms,clean,1,1.1\nC,1ms,real,1,2\n";
     let table = format!("{HEAD}Z,0ms,clean,1,1.1\n{known}Z,7ms,real,1,2\nY,1ms,real,1,2\n");
-    let found = checks("t.csv", &table, &device(), &"powersave".parse().unwrap()).unwrap();
-    assert_eq!(found, checks("t.csv", &format!("{HEAD}{known}"), &device(), &"powersave".parse().unwrap()).unwrap());
+    let found = checks("t.csv", &table, &device(), &"powersave".parse().unwrap(), &[]).unwrap();
+    assert_eq!(
+        found,
+        checks("t.csv", &format!("{HEAD}{known}"), &device(), &"powersave".parse().unwrap(), &[]).unwrap()
+    );
     assert_eq!((found.len(), unknown_workloads("t.csv", &table).unwrap()), (2, vec!["Z".to_owned(), "Y".to_owned()]));
     assert!(unknown_workloads("t.csv", "cluster,n_cpus,policy\nbig,1,fixed30\n").unwrap().is_empty());
 }

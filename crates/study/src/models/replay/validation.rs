@@ -1,12 +1,13 @@
 //! The model held against published tables, kept in the results.
 
-use super::Devices;
+use super::{Devices, recorded, replayable};
 use crate::results::left_out::LeftOut;
-use crate::results::store::Store;
+use crate::results::store::{Store, StoredCell};
 use crate::specification::study::{Study, ValidationSpec};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_replay::validate::{self, Check};
+use pocketstone_replay::device::Device;
+use pocketstone_replay::validate::{self, Check, Recording};
 use rusqlite::params;
 use std::path::Path;
 
@@ -26,7 +27,7 @@ pub(in crate::models) fn refresh(
 ) -> Result<()> {
     for spec in &study.validations {
         let name = spec.name.get_ref();
-        match checks(spec, devices, folder) {
+        match checks(store, spec, devices, folder) {
             Ok((checks, unknown)) => {
                 put(store, name, &checks)?;
                 if !unknown.is_empty() {
@@ -53,15 +54,50 @@ pub(in crate::models) fn refresh(
     Ok(())
 }
 
-fn checks(spec: &ValidationSpec, devices: &Devices, folder: Option<&Path>) -> Result<(Vec<Check>, Vec<String>)> {
+fn checks(
+    store: &Store,
+    spec: &ValidationSpec,
+    devices: &Devices,
+    folder: Option<&Path>,
+) -> Result<(Vec<Check>, Vec<String>)> {
     let table = spec.table.get_ref();
     let cure = || format!("set {REFERENCE} to the folder with the published {table}");
     let folder = folder.ok_or_else(|| Error::user(format!("{REFERENCE} is not set")).hint(cure()))?;
     let path = folder.join(table);
     let text = std::fs::read_to_string(&path)
         .map_err(|e| Error::user(format!("cannot read {}", path.display())).because(e).hint(cure()))?;
-    let checks = validate::checks(table, &text, &devices[spec.device.get_ref()], spec.governor.get_ref())?;
+    let device = &devices[spec.device.get_ref()];
+    let recordings = recordings(store, spec, device)?;
+    let checks = validate::checks(table, &text, device, spec.governor.get_ref(), &recordings)?;
     Ok((checks, validate::unknown_workloads(table, &text)?))
+}
+
+/// The recordings of the experiment's published workloads without delays.
+fn recordings(store: &Store, spec: &ValidationSpec, device: &Device) -> Result<Vec<Recording>> {
+    let Some(experiment) = &spec.recordings else { return Ok(Vec::new()) };
+    let published = |c: &StoredCell| c.experiment == *experiment.get_ref() && c.digest.is_some();
+    let mut found = Vec::new();
+    for cell in replayable(store, published)? {
+        let Some(workload) = workload(&cell) else { continue };
+        let engine = match cell.point.get("engine").and_then(|e| e.as_str()) {
+            Some("sqlite") => "sql".to_owned(),
+            other => other.unwrap_or_default().to_owned(),
+        };
+        found.push(Recording { workload, engine, activity: recorded::activity(store, &cell, device)?.0 });
+    }
+    Ok(found)
+}
+
+/// The published workload of a cell by its letter: of a recipe `pocketdata-a`, or of a file `a.json` or
+/// `workload_a_0ms.json`. Only operations one after the other are of use.
+fn workload(cell: &StoredCell) -> Option<String> {
+    let word = |factor: &str| cell.point.get(factor).and_then(|value| value.as_str());
+    let file = || {
+        let stem = Path::new(word("workload_file")?).file_stem()?.to_str()?;
+        stem.split('_').find(|part| part.len() == 1)
+    };
+    let letter = word("workload")?.strip_prefix("pocketdata-").or_else(file)?;
+    Some(letter.to_uppercase())
 }
 
 fn put(store: &mut Store, name: &str, checks: &[Check]) -> Result<()> {
