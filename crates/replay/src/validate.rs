@@ -85,21 +85,27 @@ pub fn checks(
     }
 }
 
-/// Workloads of a table of databases that the model has no recipe of, each once: [`checks`] leaves their rows out.
+/// Workloads of a table of databases that the model knows nothing of, and that no recording is of, each once: [`checks`]
+/// leaves their rows out.
 ///
 /// # Errors
 /// As [`checks`] for a table that is not understood.
-pub fn unknown_workloads(file: &str, text: &str) -> Result<Vec<String>> {
+pub fn unknown_workloads(file: &str, text: &str, recordings: &[Recording]) -> Result<Vec<String>> {
     let table = Table::read(file, text)?;
     let mut unknown = Vec::new();
     if table.head.starts_with(&["workload", "delay", "governor"]) {
         for (_, cells) in &table.rows {
-            if writers(cells[0]).is_none() && !unknown.iter().any(|known| known == cells[0]) {
+            if !is_known(cells[0], recordings) && !unknown.iter().any(|known| known == cells[0]) {
                 unknown.push(cells[0].to_owned());
             }
         }
     }
     Ok(unknown)
+}
+
+/// Whether a workload's rows can be predicted.
+fn is_known(workload: &str, recordings: &[Recording]) -> bool {
+    writers(workload).is_some() || recordings.iter().any(|r| r.workload == workload)
 }
 
 /// Operations of a published workload that write.
@@ -157,11 +163,11 @@ struct Run<'a> {
 fn databases(table: &Table<'_>, device: &Device, governor: &Spec, recordings: &[Recording]) -> Result<Vec<Check>> {
     let mut runs: Vec<Run<'_>> = Vec::new();
     let engines = || table.head.iter().filter_map(|column| column.strip_suffix("_cpu_s"));
-    if !table.rows.is_empty() && table.rows.iter().all(|(_, cells)| writers(cells[0]).is_none()) {
+    if !table.rows.is_empty() && table.rows.iter().all(|(_, cells)| !is_known(cells[0], recordings)) {
         let (line, cells) = &table.rows[0];
         return Err(table.error(*line, format!("unknown published workload `{}`: use A, B, C or E", cells[0])));
     }
-    for (line, cells) in table.rows.iter().filter(|(_, cells)| writers(cells[0]).is_some()) {
+    for (line, cells) in table.rows.iter().filter(|(_, cells)| is_known(cells[0], recordings)) {
         let delay = match cells[1] {
             "0ms" => Delay::None,
             "1ms" => Delay::Fixed { ns: 1_000_000 },

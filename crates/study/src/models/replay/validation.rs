@@ -3,7 +3,7 @@
 use super::{Devices, recorded, replayable};
 use crate::results::left_out::LeftOut;
 use crate::results::store::{Store, StoredCell};
-use crate::specification::study::{Study, ValidationSpec};
+use crate::specification::study::{OWN, Study, ValidationSpec};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
@@ -34,7 +34,7 @@ pub(in crate::models) fn refresh(
                     store.leave_out(&LeftOut {
                         what: format!("rows of validation `{name}`"),
                         why: format!("no published workload is known as {}", unknown.join(", ")),
-                        cure: "none: the model predicts A, B, C and E, and those rows are there".to_owned(),
+                        cure: "record that workload in the experiment `recordings` of the validation".to_owned(),
                     })?;
                 }
             }
@@ -69,7 +69,7 @@ fn checks(
     let device = &devices[spec.device.get_ref()];
     let recordings = recordings(store, spec, device)?;
     let checks = validate::checks(table, &text, device, spec.governor.get_ref(), &recordings)?;
-    Ok((checks, validate::unknown_workloads(table, &text)?))
+    Ok((checks, validate::unknown_workloads(table, &text, &recordings)?))
 }
 
 /// The recordings of the experiment's published workloads without delays.
@@ -78,7 +78,8 @@ fn recordings(store: &Store, spec: &ValidationSpec, device: &Device) -> Result<V
     let published = |c: &StoredCell| c.experiment == *experiment.get_ref() && c.digest.is_some();
     let mut found = Vec::new();
     for cell in replayable(store, published)? {
-        let Some(workload) = workload(&cell) else { continue };
+        let delay = cell.point.get("delay").and_then(|delay| delay.as_str());
+        let Some(workload) = workload(&cell).filter(|_| matches!(delay, None | Some("none" | OWN))) else { continue };
         let engine = match cell.point.get("engine").and_then(|e| e.as_str()) {
             Some("sqlite") => "sql".to_owned(),
             other => other.unwrap_or_default().to_owned(),
@@ -89,7 +90,7 @@ fn recordings(store: &Store, spec: &ValidationSpec, device: &Device) -> Result<V
 }
 
 /// The published workload of a cell by its letter: of a recipe `pocketdata-a`, or of a file `a.json` or
-/// `workload_a_0ms.json`. Only operations one after the other are of use.
+/// `workload_a_0ms.json`.
 fn workload(cell: &StoredCell) -> Option<String> {
     let word = |factor: &str| cell.point.get(factor).and_then(|value| value.as_str());
     let file = || {
@@ -175,7 +176,11 @@ governor = "powersave"
     fn mistakes_are_shown_where_they_are() {
         let twice = STUDY
             .replace("[[validation]]", &format!("{}[[validation]]", &STUDY[STUDY.find("[[validation]]").unwrap()..]));
-        for (text, word) in [(twice, "duplicate validation"), (STUDY.replace("powersave", "turbo"), "turbo")] {
+        for (text, word) in [
+            (twice, "duplicate validation"),
+            (STUDY.replace("powersave", "turbo"), "turbo"),
+            (format!("{STUDY}recordings = 'other'\n"), "unknown experiment `other`"),
+        ] {
             let error = Study::parse("s.toml", &text).unwrap_err();
             assert!(error.chain().contains(word) && error.chain().contains("s.toml:"), "{}", error.chain());
         }
