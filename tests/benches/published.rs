@@ -151,7 +151,7 @@ fn validation(folder: &Path) {
         let _ = writeln!(out, "  {row:<14} {quantity:<7} {predicted:>8.3} {measured:>8.3} {:>+6.1} %", 100.0 * error);
         let delay = row.split(' ').nth(1).unwrap();
         for of in [delay, "all"] {
-            errors.entry((quantity, of)).or_default().push((error, row));
+            errors.entry((quantity.as_str(), of)).or_default().push((error, row.as_str()));
         }
     }
     for ((quantity, delay), mut found) in errors {
