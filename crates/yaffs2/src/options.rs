@@ -22,6 +22,9 @@ pub struct Options {
     pub cache_chunks: u32,
     /// Read headers when they are asked for. If not, the mount reads all of them.
     pub lazy_loading: bool,
+    /// Of how many objects that a scan has read the headers of what they say stays in memory; 0: of none, as on a
+    /// device. For who reads all of a volume once.
+    pub scanned_headers: u32,
     /// Delete what a scan put into lost+found.
     pub empty_lost_and_found: bool,
     /// Erased blocks that ordinary writes leave alone.
@@ -44,6 +47,7 @@ impl Default for Options {
             summary: true,
             cache_chunks: 10,
             lazy_loading: true,
+            scanned_headers: 0,
             empty_lost_and_found: true,
             reserved_blocks: 5,
             refresh_period: 500,

@@ -83,7 +83,8 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
             let layout = nand.layout();
             // Readers share its lock; a writer has it alone.
             let nand = read_only.then_some(nand);
-            let found = by_checkpoint(path, &layout, seen)?;
+            let found =
+                if nand.as_ref().is_some_and(ImageNand::is_built) { None } else { by_checkpoint(path, &layout, seen)? };
             match (found, nand) {
                 (Some(layout), _) => Ok((ImageNand::open(path, read_only, Some(&layout))?, seen)),
                 (None, Some(nand)) => Ok((nand, seen)),
@@ -123,6 +124,9 @@ fn with_options(error: Error) -> Error {
     }
 }
 
+/// All of a volume is read once, so that nothing of it need be read again.
+const SCANNED_HEADERS: u32 = 100_000;
+
 /// Opens a chip, and says how its tags are stored.
 pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
     let mut options =
@@ -155,7 +159,7 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
 /// A volume that is not mounted, to be looked at. Nothing is deleted from its lost+found.
 pub fn volume(given: &ChipArguments) -> Result<Volume> {
     let Opened { nand, options, .. } = open(given, true)?;
-    let options = Options { empty_lost_and_found: false, ..options };
+    let options = Options { empty_lost_and_found: false, scanned_headers: SCANNED_HEADERS, ..options };
     let volume = Volume::open(nand, &options).map_err(Error::from);
     let mut volume = volume.user(|| format!("cannot read {}", given.path.display()))?;
     let usage = volume.usage();

@@ -36,6 +36,7 @@ pub fn extract(given: &ChipArguments, folder: &Path) -> Result<u8> {
         volume: &mut volume,
         top: top.try_clone().board(|| "cannot continue in the folder".to_owned())?,
         root,
+        own: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
         first: HashMap::new(),
         done: 0,
         left_out: 0,
@@ -78,6 +79,8 @@ struct Extractor<'a> {
     volume: &'a mut Volume,
     top: OwnedFd,
     root: bool,
+    /// User and group of this command.
+    own: (u32, u32),
     /// Where objects with several names have their first one.
     first: HashMap<Ino, PathBuf>,
     done: u64,
@@ -224,7 +227,9 @@ impl Extractor<'_> {
             }
             FileType::Regular => {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let file = File::from(rustix::fs::openat(parent, name, flags, Mode::RUSR | Mode::WUSR)?);
+                // Nobody else gets at it before its content is there, but by the folder that the user has named.
+                let mode = Mode::from_raw_mode(u32::from(attr.permissions) & 0o755 | 0o200);
+                let file = File::from(rustix::fs::openat(parent, name, flags, mode)?);
                 if let Err(miss) = self.content(&file, &attr) {
                     // Half a file would pass for a whole one.
                     let _ = rustix::fs::unlinkat(parent, name, AtFlags::empty());
@@ -270,6 +275,7 @@ impl Extractor<'_> {
 
     /// Copies a file's bytes; holes stay holes, so that an image cannot fill the disk with nothing.
     fn content(&mut self, file: &File, attr: &Attr) -> Result<(), Miss> {
+        let mut end = 0;
         for (from, to) in self.volume.extents(attr.ino)? {
             let mut at = from;
             while at < to {
@@ -285,8 +291,13 @@ impl Extractor<'_> {
                 })?;
                 at += got as u64;
             }
+            end = to;
         }
-        Ok(rustix::fs::ftruncate(file, attr.size)?)
+        // A hole at the end.
+        if end != attr.size {
+            rustix::fs::ftruncate(file, attr.size)?;
+        }
+        Ok(())
     }
 
     /// Owner, permissions, extended attributes, times: in this order, as each may change what comes before it.
@@ -297,21 +308,30 @@ impl Extractor<'_> {
         attr: &Attr,
         open: Option<BorrowedFd<'_>>,
     ) -> Result<(), Miss> {
-        let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let foreign = (attr.uid, attr.gid) != owner;
+        let foreign = (attr.uid, attr.gid) != self.own;
         self.foreign |= foreign;
-        if self.root {
+        // Most are as they should be when they are made, and asking costs less than setting.
+        let is = match open {
+            Some(open) => Some(rustix::fs::fstat(open)?),
+            None => None,
+        };
+        if self.root && is.is_none_or(|is| (is.st_uid, is.st_gid) != (attr.uid, attr.gid)) {
             let (user, group) = (rustix::fs::Uid::from_raw(attr.uid), rustix::fs::Gid::from_raw(attr.gid));
-            rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+            match open {
+                Some(open) => rustix::fs::fchown(open, Some(user), Some(group))?,
+                None => rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?,
+            }
         }
         if attr.kind != FileType::Symlink {
             // Set-user-id bits mean another user's rights; they are not given away.
             let bits = if self.root || !foreign { 0o7777 } else { 0o777 };
-            let mode = Mode::from_raw_mode(u32::from(attr.permissions) & bits);
-            match open {
-                Some(open) => rustix::fs::fchmod(open, mode)?,
+            let mode = u32::from(attr.permissions) & bits;
+            match (open, is) {
+                // A change of the owner takes no other bits away than those.
+                (Some(_), Some(is)) if is.st_mode & 0o7777 == mode && mode & 0o6000 == 0 => {}
+                (Some(open), _) => rustix::fs::fchmod(open, Mode::from_raw_mode(mode))?,
                 // It was made by this command a moment ago, and is no link.
-                None => rustix::fs::chmodat(parent, name, mode, AtFlags::empty())?,
+                (None, _) => rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?,
             }
         }
         if let Some(open) = open {

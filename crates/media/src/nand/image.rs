@@ -197,6 +197,12 @@ impl ImageNand {
         self.found.as_ref().map(|found| found.blocks_certain)
     }
 
+    /// Whether the image is as a builder has written it: all blocks have the number that builders give them, so none is
+    /// part of a checkpoint.
+    pub fn is_built(&self) -> bool {
+        self.found.as_ref().is_some_and(|found| found.built)
+    }
+
     /// Lengthens the file with erased bytes.
     fn grow(&mut self, bytes: u64) -> std::io::Result<()> {
         let erased = vec![0xff; PIECE];

@@ -47,7 +47,7 @@ impl Files {
             collector: Collector::default(),
             unfilled: HashMap::new(),
             options: options.clone(),
-            tree: Tree::new(log, options.fixed_clock_ns),
+            tree: Tree::new(log, options),
         }
     }
 

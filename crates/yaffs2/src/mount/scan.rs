@@ -228,8 +228,9 @@ fn scan_header(tree: &mut Tree, chunk: Chunk, id: u32, extra: Option<Extra>, gro
     let older = known.is_some() && !(is_fixed && known.is_some_and(|object| object.header == 0));
     let needs_page = extra.is_none() || !older && extra.is_some_and(|extra| extra.shadows);
     let mut header = None;
+    let mut page = Vec::new();
     if needs_page {
-        let mut page = vec![0; tree.log.chip.data_bytes()];
+        page = vec![0; tree.log.chip.data_bytes()];
         if tree.log.chip.read(chunk, &mut page)?.verdict != Verdict::Uncorrectable {
             header = Header::decode(&page, tree.log.chip.inband);
         }
@@ -296,6 +297,7 @@ fn scan_header(tree: &mut Tree, chunk: Chunk, id: u32, extra: Option<Extra>, gro
     }
     if let Some(header) = &header {
         tree.objects.name(id, &header.name);
+        tree.details.scanned(id, header, &page);
     }
     shadow(tree, shadows, growing);
     Ok(())

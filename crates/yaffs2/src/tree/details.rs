@@ -45,11 +45,35 @@ impl Detail {
             used_at: 0,
         }
     }
+
+    /// What an object's header says, which is in a page.
+    fn of(id: u32, header: Header, page: &[u8]) -> Detail {
+        let name = match (id, header.name.is_empty()) {
+            (LOST_ID, _) => b"lost+found".to_vec(),
+            (ROOT_ID, _) | (_, false) => header.name,
+            (_, true) => format!("obj{id}").into_bytes(),
+        };
+        Detail {
+            name,
+            mode: header.mode,
+            uid: header.uid,
+            gid: header.gid,
+            atime_s: header.atime_s,
+            mtime_s: header.mtime_s,
+            ctime_s: header.ctime_s,
+            rdev: header.rdev,
+            target: header.target,
+            has_xattrs: super::xattrs::any(page),
+            used_at: 0,
+        }
+    }
 }
 
 /// Details by object.
 #[derive(Default)]
 pub struct Details {
+    /// How many that a scan has come across are kept.
+    from_scan: usize,
     by_id: BTreeMap<u32, Detail>,
     /// When objects were changed whose headers on the chip do not say so yet, in seconds since 1970.
     late: BTreeMap<u32, i64>,
@@ -57,6 +81,11 @@ pub struct Details {
 }
 
 impl Details {
+    /// Of so many objects what a scan finds is kept.
+    pub fn new(from_scan: usize) -> Details {
+        Details { from_scan, ..Details::default() }
+    }
+
     pub fn get(&self, id: u32) -> Option<&Detail> {
         self.by_id.get(&id)
     }
@@ -72,12 +101,20 @@ impl Details {
         self.clock += 1;
         detail.used_at = self.clock;
         self.by_id.insert(id, detail);
-        if self.by_id.len() >= 2 * KEPT {
+        let kept = self.from_scan.max(KEPT);
+        if self.by_id.len() >= 2 * kept {
             let mut by_use: Vec<(u64, u32)> = self.by_id.iter().map(|(&id, d)| (d.used_at, id)).collect();
             by_use.sort_unstable();
-            by_use[..by_use.len() - KEPT].iter().for_each(|(_, id)| {
+            by_use[..by_use.len() - kept].iter().for_each(|(_, id)| {
                 self.by_id.remove(id);
             });
+        }
+    }
+
+    /// Keeps what a scan has read of an object, if there is room for it.
+    pub fn scanned(&mut self, id: u32, header: &Header, page: &[u8]) {
+        if self.by_id.len() < self.from_scan {
+            self.insert(id, Detail::of(id, header.clone(), page));
         }
     }
 
@@ -160,25 +197,7 @@ impl Tree {
         }
         let mut page = vec![0; self.log.chip.data_bytes()];
         self.log.read_chunk(chunk, &mut page)?;
-        let header = self.header_of(id, &page)?;
-        let name = match (id, header.name.is_empty()) {
-            (LOST_ID, _) => b"lost+found".to_vec(),
-            (ROOT_ID, _) | (_, false) => header.name,
-            (_, true) => format!("obj{id}").into_bytes(),
-        };
-        Ok(Detail {
-            name,
-            mode: header.mode,
-            uid: header.uid,
-            gid: header.gid,
-            atime_s: header.atime_s,
-            mtime_s: header.mtime_s,
-            ctime_s: header.ctime_s,
-            rdev: header.rdev,
-            target: header.target,
-            has_xattrs: super::xattrs::any(&page),
-            used_at: 0,
-        })
+        Ok(Detail::of(id, self.header_of(id, &page)?, &page))
     }
 
     /// The header in a page that is an object's.

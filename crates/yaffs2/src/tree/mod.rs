@@ -11,6 +11,7 @@ pub mod xattrs;
 use crate::log::Log;
 use crate::log::chip::Chunk;
 use crate::log::tags::Kind;
+use crate::options::Options;
 use details::Details;
 use map::Width;
 use objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Mark, Object, Objects, UNLINKED_ID, is_fixed};
@@ -46,15 +47,15 @@ pub fn width_of(log: &Log) -> Width {
 
 impl Tree {
     /// No objects yet.
-    pub fn new(log: Log, fixed_clock_ns: Option<i64>) -> Tree {
+    pub fn new(log: Log, options: &Options) -> Tree {
         Tree {
             width: width_of(&log),
             objects: Objects::default(),
-            details: Details::default(),
+            details: Details::new(options.scanned_headers as usize),
             links: BTreeMap::new(),
             held: HashMap::new(),
             listing: None,
-            fixed_clock_ns,
+            fixed_clock_ns: options.fixed_clock_ns,
             log,
         }
     }

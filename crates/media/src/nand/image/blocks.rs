@@ -4,7 +4,8 @@ use super::tags::{CHECKPOINT_SEQUENCE, FIRST_SEQUENCE};
 
 /// What is taken where nothing can be told: that of the large-page chips that images are mostly made for.
 pub(super) const USUAL: u32 = 64;
-const FEWEST: u64 = 16;
+/// The fewest pages that a block has.
+pub(super) const FEWEST: u64 = 16;
 const MOST: u64 = 512;
 
 /// Pages per block, and whether the image tells it. `sequences` has a number for every page that has tags.

@@ -2,8 +2,8 @@
 //! YAFFS2's tags.
 
 use super::ImageLayout;
-use super::blocks::pages_per_block;
-use super::tags::{ECC_BYTES, Order, PLAIN_BYTES, parity_holds, sequence};
+use super::blocks::{FEWEST, USUAL, pages_per_block};
+use super::tags::{ECC_BYTES, FIRST_SEQUENCE, Order, PLAIN_BYTES, parity_holds, sequence};
 use super::yaffs1::{self, Yaffs1Found};
 use crate::{Error, Result};
 use pocketstone_vfs::Context;
@@ -28,6 +28,8 @@ pub(super) struct Found {
     pub tags_ecc: bool,
     /// Whether the image tells how many pages a block has.
     pub blocks_certain: bool,
+    /// Whether it was built, and nothing has been written to it since: all its blocks have one number.
+    pub built: bool,
     /// For people.
     pub how: String,
 }
@@ -155,9 +157,12 @@ pub(super) fn detect(file: &File, bytes: u64, cut: bool) -> Result<Found> {
         .or_else(|| proven(best(rare.iter().filter(fits), few)));
     let Some(((sure, _), mut candidate)) = found else { return Err(unknown(bytes, sample.is_empty())) };
     let yaffs1 = candidate.form == Form::Yaffs1;
-    let (pages, certain) = match yaffs1 {
-        true => (yaffs1::PAGES_PER_BLOCK, true),
-        false => pages_per_block(&sequences(file, bytes, &candidate)?),
+    // One page of each block tells whether an image was built: those need not be read twice.
+    let built = !yaffs1 && is_built(&every(FEWEST, file, bytes, &candidate)?);
+    let (pages, certain) = match (yaffs1, built) {
+        (true, _) => (yaffs1::PAGES_PER_BLOCK, true),
+        (false, true) => (USUAL, false),
+        (false, false) => pages_per_block(&every(1, file, bytes, &candidate)?),
     };
     candidate.layout.pages_per_block = pages;
     let version = if yaffs1 { "YAFFS1" } else { "YAFFS2" };
@@ -171,6 +176,7 @@ pub(super) fn detect(file: &File, bytes: u64, cut: bool) -> Result<Found> {
         inband_tags: candidate.form == Form::Inband,
         tags_ecc: sure == 2,
         blocks_certain: certain,
+        built,
         how,
     })
 }
@@ -289,11 +295,17 @@ fn score(candidate: &Candidate, sample: &[(u64, Vec<u8>)]) -> Score {
     score
 }
 
-/// The sequence number of every page that has tags.
-fn sequences(file: &File, bytes: u64, candidate: &Candidate) -> Result<Vec<Option<u32>>> {
+/// Whether the first page has the number of built images, and no other page has another one.
+fn is_built(sequences: &[Option<u32>]) -> bool {
+    sequences.first() == Some(&Some(FIRST_SEQUENCE)) && sequences.iter().flatten().all(|&is| is == FIRST_SEQUENCE)
+}
+
+/// The sequence number of every `step`-th page, if it has tags.
+fn every(step: u64, file: &File, bytes: u64, candidate: &Candidate) -> Result<Vec<Option<u32>>> {
     let mut raw = [0; PLAIN_BYTES];
     let stride = candidate.layout.stride();
     (0..bytes / stride)
+        .step_by(step as usize)
         .map(|page| {
             file.read_exact_at(&mut raw, page * stride + candidate.tags_at())
                 .failed(|| "cannot read the image".to_owned())?;

@@ -419,3 +419,22 @@ proptest! {
         prop_assert_eq!(fs::read(scratch.path()).expect("read"), chip.image());
     }
 }
+
+#[test]
+fn built_images_are_told_from_volumes_in_use() {
+    let scratch = Scratch::new();
+    let written = |sequence| page(2048, 64, 2048, &packed(sequence, 257, 1, 2048));
+    let erased = vec![0xff; 2112];
+    let image = |pages: &[&[u8]]| scratch.open(&pages.concat()).expect("an image").is_built();
+    let (built, used, checkpoint) = (written(0x1000), written(0x1001), written(0x21));
+    let mut pages: Vec<&[u8]> = vec![&built; 130];
+    assert!(image(&pages));
+    // Filled up to whole blocks, with and without a block that is erased.
+    pages.extend([&erased[..]; 62 + 64]);
+    assert!(image(&pages));
+    for other in [&used, &checkpoint] {
+        pages[192..].fill(other);
+        assert!(!image(&pages));
+        assert!(!image(&pages[192..]));
+    }
+}
