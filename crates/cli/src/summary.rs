@@ -63,8 +63,16 @@ pub fn status(model: &Model) -> u8 {
 /// Prints those tables of a report that have one of these names.
 pub fn tables(model: &Model, names: &[&str]) {
     for shown in model.tables.iter().filter(|shown| names.contains(&shown.id.as_str())) {
-        say!("{}\n{}\n", shown.title, table(&shown.columns, &shown.rows, 3, false));
+        say!("{}\n{}\n", shown.title, table(&shown.columns, &shown.rows, numbers(&shown.rows), false));
     }
+}
+
+/// How many of a table's last columns have numbers. Words, such as a program's output, begin at the left.
+fn numbers(rows: &[Vec<String>]) -> usize {
+    let is_number =
+        |cell: &String| cell.is_empty() || cell.trim_start_matches(['+', '-']).starts_with(char::is_numeric);
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    (0..columns).rev().take_while(|&at| rows.iter().filter_map(|row| row.get(at)).all(is_number)).count()
 }
 
 /// A claim's verdict, and what is said beside it: the claim, what was found and, where it does not hold, why.

@@ -91,12 +91,16 @@ fn is_logarithmic(scale: Scale) -> bool {
 pub(crate) fn draw(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
     let values = figure.series.iter().flat_map(|s| &s.points).map(|p| p.y).filter(|y| y.is_finite());
     let (least, most) = values.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), y| (a.min(y), b.max(y)));
-    let other = other_scale(figure.y.scale).filter(|_| !figure.stacked && least > 0.0 && most / least >= NARROW);
+    // Figures side by side that have one range have one scale.
+    let together = also.iter().fold((least, most), |(a, b), &y| (a.min(y), b.max(y)));
+    let wide = most / least >= WIDE || together.0 > 0.0 && together.1 / together.0 >= WIDE;
+    let both = !figure.stacked && least > 0.0 && (wide || most / least >= NARROW);
+    let other = other_scale(figure.y.scale).filter(|_| both);
     let Some(other) = other else { return draw_on(figure, style, also) };
     let mut on_other = figure.clone();
     on_other.y.scale = other;
     // Numbers that lie far apart are shown by logarithms; a study that asks for those has its reasons.
-    let wanted = is_logarithmic(figure.y.scale) || most / least >= WIDE;
+    let wanted = is_logarithmic(figure.y.scale) || wide;
     let first = if is_logarithmic(figure.y.scale) == wanted { figure } else { &on_other };
     let mut chart = draw_on(first, style, also);
     if style.both {

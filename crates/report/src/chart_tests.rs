@@ -247,3 +247,18 @@ fn a_step_holds_its_value_until_the_next_point() {
     assert!(start.starts_with('M') && rest.contains('V') && !line.contains('L'), "{line}");
     assert!(places(&chart.svg).is_empty());
 }
+
+#[test]
+fn figures_of_one_range_have_one_kind_of_axis() {
+    let figure = figure(
+        Scale::Linear,
+        Scale::Linear,
+        vec![series("a", Source::Measured, vec![point(1.0, 10.0), point(2.0, 30.0)])],
+    );
+    let with = |also: &[f64]| draw(&figure, &Style { markers: 200, rows: 400, ..Style::default() }, also).logarithmic;
+    assert!(!with(&[]));
+    assert!(!with(&[9.0, 90.0]));
+    assert!(with(&[1.0, 60.0]));
+    // Another one reaches zero, which no logarithm does.
+    assert!(!with(&[0.0, 60.0]));
+}
