@@ -1,7 +1,7 @@
 //! Programs that are compiled at run time from this project's own sources, kept by their content.
 
-use crate::Cache;
 use crate::cache::digest;
+use crate::{BoardContext, child};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::installed;
@@ -42,8 +42,10 @@ impl Compiled<'_> {
     /// command needs beyond.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if the sources are missing or cannot be compiled.
-    pub fn make(&self, cache: &Cache, progress: &dyn Fn(&str), adjust: impl Fn(&mut Command)) -> Result<PathBuf> {
+    /// `ErrorKind::Board` if the sources are missing or cannot be compiled; `ErrorKind::Interrupted` if the user
+    /// interrupts.
+    pub fn make(&self, context: &BoardContext, adjust: impl Fn(&mut Command)) -> Result<PathBuf> {
+        let cache = &context.cache;
         let sources = installed::checkout(self.what)?;
         let key = self.key(&content(&sources, self.rooms)?);
         let kept = cache.folder(self.folder)?.join(&key);
@@ -54,7 +56,7 @@ impl Compiled<'_> {
         if kept.exists() {
             return Ok(kept);
         }
-        progress(&format!("compiling {}", self.what));
+        (context.progress)(&format!("compiling {}", self.what));
         let target = sources.join("target").join(format!("board-{}", self.folder));
         let command = |network: bool| {
             let mut command = Command::new("cargo");
@@ -68,7 +70,7 @@ impl Compiled<'_> {
                 .env_remove("RUSTFLAGS")
                 .env_remove("CARGO_ENCODED_RUSTFLAGS");
             adjust(&mut command);
-            command.output().board(|| "cannot run cargo".into())
+            child::output(&mut command, context)
         };
         let mut output = command(false)?;
         // Cargo names the option where something has to be downloaded first.
@@ -77,7 +79,11 @@ impl Compiled<'_> {
         }
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(Error::board(format!("{} cannot be compiled:\n{}", self.what, said.trim())).hint(self.cure));
+            let cure = match is_the_sources(&said) {
+                true => format!("mend {}, or undo what was changed there: git status", sources.display()),
+                false => self.cure.to_owned(),
+            };
+            return Err(Error::board(format!("{} cannot be compiled:\n{}", self.what, said.trim())).hint(cure));
         }
         let built = target.join(self.target).join(self.profile).join(self.file);
         let temporary = kept.with_extension("new");
@@ -85,6 +91,15 @@ impl Compiled<'_> {
         fs::rename(&temporary, &kept).board(|| format!("cannot store {}", kept.display()))?;
         Ok(kept)
     }
+}
+
+/// Whether it is for an error in the project's sources that they do not compile, by what Cargo says: with a number
+/// from rustc, and not for want of a standard library (E0463), which every crate lacks then.
+fn is_the_sources(said: &str) -> bool {
+    said.contains("could not compile `pocketstone")
+        && said.contains("error")
+        && !said.contains("E0463")
+        && !said.contains("linker `")
 }
 
 /// The version of this machine's compiler where it has the standard library of a target.

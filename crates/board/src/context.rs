@@ -24,15 +24,18 @@ pub struct BoardContext {
 }
 
 impl BoardContext {
+    /// One in which nobody interrupts.
+    pub fn uninterrupted(cache: Cache, devices: PathBuf, progress: Arc<dyn Fn(&str) + Send + Sync>) -> Self {
+        BoardContext { cache, devices, progress, cancelled: Arc::default(), wakes: None }
+    }
+
     /// An error once the user wants to stop.
     ///
     /// # Errors
     /// `ErrorKind::Interrupted` if the user has interrupted.
     pub fn check(&self) -> Result<()> {
         match self.cancelled.load(Ordering::Relaxed) {
-            true => {
-                Err(Error::new(ErrorKind::Interrupted, "interrupted").hint("resume with: pocketstone run --resume DIR"))
-            }
+            true => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
             false => Ok(()),
         }
     }

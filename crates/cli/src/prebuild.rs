@@ -21,7 +21,7 @@ pub fn prebuild(folder: &Path) -> Result<u8> {
     let mut number = 0;
     for (triple, architecture) in runner_architectures() {
         let place = runners.join(triple);
-        let made = static_runner(architecture, &context.cache, &context).and_then(|from| copy(&from, &place, 0o755));
+        let made = static_runner(architecture, &context).and_then(|from| copy(&from, &place, 0o755));
         number += usize::from(said(&format!("the runner for {architecture}"), made));
     }
     let made = module(&context, &folder.join("replay.wasm"));
@@ -33,7 +33,7 @@ pub fn prebuild(folder: &Path) -> Result<u8> {
 }
 
 fn module(context: &BoardContext, place: &Path) -> Result<()> {
-    let bytes = pocketstone_study::views::explorer::module(&context.cache, &*context.progress)?;
+    let bytes = pocketstone_study::views::explorer::module(context)?;
     fs::write(place, bytes).user(|| format!("cannot write {}", place.display()))
 }
 

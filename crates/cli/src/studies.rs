@@ -1,6 +1,7 @@
 //! Studies and runs as the commands read and write them.
 
 use crate::{boards, progress};
+use pocketstone_board::BoardContext;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_engine::installed;
@@ -92,8 +93,11 @@ pub fn study_of(store: &Store) -> Result<Study> {
 pub fn write_report(store: &Store, study: &Study) -> Result<PathBuf> {
     let mut model = pocketstone_study::views::report_model::model(store, study)?;
     if !study.replays.is_empty() {
-        let tell = progress::stage_line();
-        let module = || pocketstone_study::views::explorer::module(&pocketstone_board::Cache::of_user()?, &*tell);
+        let module = || {
+            let (cache, devices) = (pocketstone_board::Cache::of_user()?, boards::devices()?);
+            let context = BoardContext::uninterrupted(cache, devices, progress::stage_line());
+            pocketstone_study::views::explorer::module(&context)
+        };
         pocketstone_study::views::explorer::add(&mut model, store, study, &boards::devices()?, module);
         progress::clear();
     }

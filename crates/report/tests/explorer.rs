@@ -3,7 +3,7 @@
 mod chromium;
 
 use chromium::{browser, console, screenshot, visit};
-use pocketstone_board::Cache;
+use pocketstone_board::{BoardContext, Cache};
 use pocketstone_core::Error;
 use pocketstone_core::error::ErrorKind;
 use pocketstone_replay::activity::{Activity, IoKind, Operation, Segment, Thread};
@@ -18,11 +18,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// The module, compiled once for all tests here.
 fn module() -> Result<Vec<u8>, Skip> {
     let cache = Cache::at(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")).expect("a cache");
-    let module = pocketstone_study::views::explorer::module(&cache, &|_| {});
+    let context = BoardContext::uninterrupted(cache, "devices".into(), Arc::new(|_| {}));
+    let module = pocketstone_study::views::explorer::module(&context);
     // Without Rust's library for browsers there is no module; anything else is a failure.
     module.map_err(|error| match error.kind() {
         ErrorKind::Board => Need::Wasm.lacks(format_args!("{}; {}", error.chain(), error.cure().unwrap_or(""))),

@@ -43,7 +43,7 @@ impl Image {
     pub fn build(profile: &VirtualProfile, context: &BoardContext) -> Result<Self> {
         // Packages come from the network while the runner is compiled.
         let (packages, runner) = std::thread::scope(|scope| {
-            let runner = scope.spawn(|| runner::build(ARCHITECTURE, &context.cache, context));
+            let runner = scope.spawn(|| runner::build(ARCHITECTURE, context));
             let packages = from_packages(&profile.kernel, context);
             (packages, runner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });

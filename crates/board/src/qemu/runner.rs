@@ -2,8 +2,8 @@
 //! by their content.
 
 use super::packages::{self, Apt};
+use crate::BoardContext;
 use crate::compiled::{Compiled, compiler_for};
-use crate::{BoardContext, Cache};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::installed::Installed;
@@ -64,14 +64,14 @@ const ROOMS: [&str; 13] = [
 ///
 /// # Errors
 /// `ErrorKind::Board` if the architecture is unsupported, or the sources are missing or cannot be compiled.
-pub fn build(architecture: &str, cache: &Cache, context: &BoardContext) -> Result<PathBuf> {
+pub fn build(architecture: &str, context: &BoardContext) -> Result<PathBuf> {
     let is = |target: &&Target| target.debian == architecture || target.machines.contains(&architecture);
     let target = TARGETS.iter().find(is);
     let target = target.ok_or_else(|| Error::board(format!("{architecture} is not supported by the runner")))?;
     if let Some(installed) = Installed::of_this_program() {
         return installed.program(&format!("runners/{}", target.triple), &format!("the runner for {architecture}"));
     }
-    let toolchain = Toolchain::choose(target, cache, context)?;
+    let toolchain = Toolchain::choose(target, context)?;
     let upper = target.triple.to_uppercase().replace('-', "_");
     let runner = Compiled {
         what: "the board's runner",
@@ -84,7 +84,7 @@ pub fn build(architecture: &str, cache: &Cache, context: &BoardContext) -> Resul
         file: "pocketstone-runner",
         cure: &format!("apt-get install {} (for {})", target.packages, target.linker),
     };
-    runner.make(cache, &*context.progress, |command| {
+    runner.make(context, |command| {
         command
             .env(format!("CARGO_TARGET_{upper}_LINKER"), target.linker)
             .env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), "-Ctarget-feature=+crt-static");
@@ -101,13 +101,13 @@ struct Toolchain {
 
 impl Toolchain {
     /// The machine's own compiler where it has the board's standard library, else Debian's.
-    fn choose(target: &Target, cache: &Cache, context: &BoardContext) -> Result<Self> {
+    fn choose(target: &Target, context: &BoardContext) -> Result<Self> {
         // For those who want Debian's in any case, and for the test of that way.
         let forced = std::env::var("POCKETSTONE_CROSS").is_ok_and(|v| v == "debian");
         if let Some(version) = compiler_for(target.triple).filter(|_| !forced) {
             return Ok(Toolchain { name: version, root: None });
         }
-        let (name, root) = debian_toolchain(target, cache, context)?;
+        let (name, root) = debian_toolchain(target, context)?;
         Ok(Toolchain { name, root: Some(root) })
     }
 
@@ -122,7 +122,8 @@ impl Toolchain {
 
 /// Debian's `rustc-web`, unpacked side by side with the board's standard library: never installed,
 /// because it conflicts with other compilers. Both architectures must have the same version.
-fn debian_toolchain(target: &Target, cache: &Cache, context: &BoardContext) -> Result<(String, PathBuf)> {
+fn debian_toolchain(target: &Target, context: &BoardContext) -> Result<(String, PathBuf)> {
+    let cache = &context.cache;
     let kept = cache.folder("toolchains")?;
     let _lock = cache.lock("toolchain")?;
     if let Some(entry) = fs::read_dir(&kept).ok().and_then(|mut e| e.find_map(|e| e.ok().filter(complete))) {

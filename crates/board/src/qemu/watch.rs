@@ -48,7 +48,7 @@ pub fn plugin(context: &BoardContext) -> Result<PathBuf> {
         file: "libpocketstone_tlb_plugin.so",
         cure,
     };
-    plugin.make(&context.cache, &*context.progress, |_| {})
+    plugin.make(context, |_| {})
 }
 
 impl Qemu {

@@ -108,7 +108,7 @@ impl Remote {
                 return Ok(path);
             }
         }
-        let path = self.push(&qemu::static_runner(&machine, &self.context.cache, &self.context)?)?;
+        let path = self.push(&qemu::static_runner(&machine, &self.context)?)?;
         self.runs(&path).map(|()| path)
     }
 

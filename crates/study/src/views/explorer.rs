@@ -7,7 +7,7 @@ pub use runs::recorded;
 use crate::results::store::Store;
 use crate::specification::study::Study;
 use crate::views::model::{BoundRow, Explorer, ExplorerGovernor, ExplorerRun, GridRow, LeftOut, Model};
-use pocketstone_board::{Cache, Compiled, compiler_for};
+use pocketstone_board::{BoardContext, Compiled, compiler_for};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::installed::Installed;
@@ -161,8 +161,9 @@ fn operations(activity: &Activity) -> u64 {
 /// The replay as a WebAssembly module: the installed one, or from the cache or compiled now.
 ///
 /// # Errors
-/// `ErrorKind::Board` if this machine's compiler cannot build it; the hint is the fix.
-pub fn module(cache: &Cache, progress: &dyn Fn(&str)) -> Result<Vec<u8>> {
+/// `ErrorKind::Board` if this machine's compiler cannot build it; the hint is the fix. `ErrorKind::Interrupted` if the
+/// user interrupts.
+pub fn module(context: &BoardContext) -> Result<Vec<u8>> {
     if let Some(installed) = Installed::of_this_program() {
         let path = installed.program("replay.wasm", "the replay for browsers")?;
         return std::fs::read(&path).board(|| format!("cannot read {}", path.display()));
@@ -182,7 +183,7 @@ pub fn module(cache: &Cache, progress: &dyn Fn(&str)) -> Result<Vec<u8>> {
         file: "pocketstone_replay.wasm",
         cure,
     };
-    let path = module.make(cache, progress, |_| {})?;
+    let path = module.make(context, |_| {})?;
     std::fs::read(&path).board(|| format!("cannot read {}", path.display()))
 }
 
