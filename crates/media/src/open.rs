@@ -277,12 +277,16 @@ pub(crate) fn fill_holes(source: &Source) -> Result<()> {
     if facts.blocks() * 512 >= source.bytes {
         return Ok(());
     }
-    match allocate(&source.file, 0, source.bytes) {
-        Err(error @ (Errno::NOSPC | Errno::NOMEM | Errno::DQUOT | Errno::IO)) => {
-            let missing = source.bytes - facts.blocks() * 512;
-            Err(no_room(error.into(), &source.backing, source.map_bytes, missing))
-        }
-        // A file system that cannot allocate, or need not.
+    allocate_if_possible(&source.file, 0, source.bytes).map_err(|error| {
+        let missing = source.bytes - facts.blocks() * 512;
+        no_room(error.into(), &source.backing, source.map_bytes, missing)
+    })
+}
+
+/// Leaves a file system that cannot allocate, or need not, as it is.
+pub(crate) fn allocate_if_possible(file: &File, from: u64, to: u64) -> Result<(), Errno> {
+    match allocate(file, from, to) {
+        Err(error @ (Errno::NOSPC | Errno::NOMEM | Errno::DQUOT | Errno::IO)) => Err(error),
         _ => Ok(()),
     }
 }

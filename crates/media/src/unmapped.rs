@@ -30,6 +30,15 @@ impl Unmapped {
         self.0.file.write_all_at(from, at)
     }
 
+    /// Gives room to bytes that are zeros, as [`finish`](Unmapped::finish) does to all that have none then. A file
+    /// system that cannot is left alone.
+    ///
+    /// # Errors
+    /// As write(2).
+    pub fn allocate(&self, at: u64, bytes: u64) -> std::io::Result<()> {
+        Ok(open::allocate_if_possible(&self.0.file, at, at + bytes)?)
+    }
+
     /// Gives room to every byte that was not written, so that no store to a mapping finds none, and makes everything as
     /// durable as the medium can.
     ///
@@ -57,6 +66,10 @@ mod tests {
         let taken = Mapped::open(&path, &MapOptions::default()).map(drop).unwrap_err();
         assert!(taken.message().contains("is in use"), "{}", taken.message());
         assert!(std::fs::metadata(&path).unwrap().blocks() * 512 < 1 << 20);
+        let held = || std::fs::metadata(&path).unwrap().blocks() * 512;
+        let before = held();
+        region.allocate(512 << 10, 64 << 10).unwrap();
+        assert_eq!(held() - before, 64 << 10);
         region.finish().unwrap();
         assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= 1 << 20);
         drop(region);

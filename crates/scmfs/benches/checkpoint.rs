@@ -22,7 +22,9 @@ const VOLUME: u64 = 1024 * MIB;
 const FILE: u64 = 800 * MIB;
 /// Of the file that is overwritten between checkpoints: it stays in the caches of a processor.
 const HOT: u64 = 16 * MIB;
-const RESTORES: usize = 9;
+const RESTORES: usize = 15;
+/// So many that the interval is narrower than what the bar allows.
+const OVERWRITES: usize = 1000;
 
 /// A volume that is there.
 fn opened(path: &Path, bytes: u64, tracked: bool) -> Volume {
@@ -69,7 +71,7 @@ fn overwrites(home: &Path) {
     let path = home.join("overwritten");
     drop(filled(&path, 64 * MIB, false, HOT));
     let (page, mut random, mut times) = (vec![7; PAGE as usize], Random::labelled(2, "places"), Times::default());
-    for round in 0..=60 {
+    for round in 0..=OVERWRITES {
         let places: Vec<u64> = (0..100 * CALLS).map(|_| random.below(HOT / PAGE) * PAGE).collect();
         let mut sides = ["untracked", "tracked", "untracked again"];
         sides.rotate_left(round % 3);

@@ -71,13 +71,15 @@ impl Times {
         ratios.sort_by(f64::total_cmp);
         let n = ratios.len();
         // Each ratio is below that median or above it, as a coin falls: the chance that at most `rank` are below.
-        let (mut rank, mut one, mut chance) = (0, 0.5_f64.powi(n as i32), 0.5_f64.powi(n as i32));
+        // As logarithms, for of many ratios the first chances are too small for a number.
+        let mut one = n as f64 * 0.5_f64.ln();
+        let (mut rank, mut chance) = (0, one.exp());
         while rank + 1 < n / 2 {
-            one *= (n - rank) as f64 / (rank + 1) as f64;
-            if chance + one > 0.025 {
+            one += ((n - rank) as f64 / (rank + 1) as f64).ln();
+            if chance + one.exp() > 0.025 {
                 break;
             }
-            chance += one;
+            chance += one.exp();
             rank += 1;
         }
         let (least, most) = (ratios[rank], ratios[n - 1 - rank]);

@@ -16,6 +16,15 @@ pub trait Output: Send {
     /// As a file's.
     fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()>;
 
+    /// Gives room to bytes that will not be written, where they have none. What does not has it given by `sync`, or
+    /// needs none.
+    ///
+    /// # Errors
+    /// As a file's.
+    fn allocate(&mut self, _at: u64, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// What was written outlives a loss of power from now on.
     ///
     /// # Errors
@@ -122,6 +131,10 @@ impl Output for File {
 impl Output for Unmapped {
     fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()> {
         Unmapped::write_all_at(self, from, at)
+    }
+
+    fn allocate(&mut self, at: u64, bytes: u64) -> Result<()> {
+        Unmapped::allocate(self, at, bytes)
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -6,10 +6,18 @@ use super::target::{Chain, Generation, generations};
 use crate::{Error, Result};
 use pocketstone_vfs::MediumError;
 use serde::Serialize;
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Parts that were read and are not stored yet.
-const AHEAD: usize = 4;
+/// Bytes that get room at once.
+const ROOM: usize = 2 << 20;
+/// Pages that are read, verified and stored at once. They stay in the caches of the processor that does all of it: what
+/// another one has read comes from there more slowly than from the kernel.
+const PART: usize = (512 << 10) / PAGE;
+
+fn unlocked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What was restored.
 #[non_exhaustive]
@@ -65,6 +73,24 @@ fn chosen(folder: &dyn Folder, generation: Option<u64>) -> Result<u64> {
     }
 }
 
+/// What a chain stores nothing for, as offsets and lengths in bytes, in parts.
+fn holes(chain: &Chain) -> impl Iterator<Item = (u64, u64)> {
+    let region_bytes = chain.newest().header.region_bytes;
+    let mut stored: Vec<(u64, u64)> = chain
+        .runs(usize::MAX)
+        .flat_map(|(_, run)| run.chunk_by(|one, next| one.page + 1 == next.page))
+        .map(|run| (run[0].page * PAGE as u64, (run.len() * PAGE) as u64))
+        .collect();
+    stored.sort_unstable();
+    stored.push((region_bytes, 0));
+    let mut end = 0;
+    stored.into_iter().flat_map(move |(at, bytes)| {
+        let hole = end..at;
+        end = at + bytes;
+        hole.clone().step_by(ROOM).map(move |from| (from, (hole.end - from).min(ROOM as u64)))
+    })
+}
+
 /// Writes a checkpoint, the newest unless another is asked for, to a region that `make` makes of the right length; its
 /// bytes are zeros. What is damaged is found before it is written.
 ///
@@ -77,45 +103,53 @@ pub fn restore(
 ) -> Result<Restored> {
     let chain = Chain::open(folder, chosen(folder, generation)?)?;
     let header = chain.newest().header;
-    let mut region = make(header.region_bytes)?;
+    // A file takes one write at a time.
+    let region = Mutex::new(make(header.region_bytes)?);
     let cannot = |error: std::io::Error| {
         let full = error.kind() == std::io::ErrorKind::StorageFull;
         let failed = MediumError::failed("cannot write the region").because(error);
         Error::from(if full { failed.hint("its file system is full: free space there") } else { failed })
     };
-    let mut pages = 0;
-    // One thread reads and verifies, this one writes.
-    std::thread::scope(|scope| {
-        let (send, received) = sync_channel::<(Vec<u64>, Vec<u8>)>(AHEAD);
-        let (give_back, spare) = sync_channel::<Vec<u8>>(AHEAD + 2);
-        let chain = &chain;
-        let reader = scope.spawn(move || {
-            chain.each(|entries: &[Entry], content| {
-                if entries[0].at.is_none() {
-                    return Ok(());
-                }
-                let next = spare.try_recv().unwrap_or_default();
-                let places = entries.iter().map(|entry| entry.page).collect();
-                // Who writes has failed, and says why.
-                send.send((places, std::mem::replace(content, next))).map_err(|_| Error::NoSpace)
-            })
-        });
-        for (places, content) in received {
-            // Pages that lie behind each other are written at once.
-            let mut rest = &content[..];
-            for run in places.chunk_by(|page, next| page + 1 == *next) {
-                let (now, later) = rest.split_at(run.len() * PAGE);
-                let at = run[0] * PAGE as u64;
-                let bytes = (now.len() as u64).min(header.region_bytes - at) as usize;
-                region.write_all_at(&now[..bytes], at).map_err(cannot)?;
-                rest = later;
-            }
-            pages += places.len() as u64;
-            let _ = give_back.try_send(content);
+    let store = |entries: &[Entry], mut content: &[u8]| -> Result<()> {
+        let mut region = unlocked(&region);
+        // Pages that lie behind each other there, too, are written at once.
+        for run in entries.chunk_by(|one, next| one.page + 1 == next.page) {
+            let (now, later) = content.split_at(run.len() * PAGE);
+            let at = run[0].page * PAGE as u64;
+            let bytes = (now.len() as u64).min(header.region_bytes - at) as usize;
+            region.write_all_at(&now[..bytes], at).map_err(cannot)?;
+            content = later;
         }
-        reader.join().unwrap_or_else(|_| Err(MediumError::bug("the thread that reads has panicked").into()))
+        Ok(())
+    };
+    let (parts, ends) = (Mutex::new(chain.runs(PART)), AtomicBool::new(false));
+    let ended = |_: &Error| ends.store(true, Ordering::Relaxed);
+    let goes_on = || !ends.load(Ordering::Relaxed);
+    let work = || {
+        let (mut content, mut pages) = (Vec::new(), 0);
+        while goes_on() {
+            let Some((generation, entries)) = unlocked(&parts).next() else { break };
+            let done = generation.read(entries, &mut content).and_then(|()| store(entries, &content));
+            done.inspect_err(ended)?;
+            pages += entries.len() as u64;
+        }
+        Ok::<u64, Error>(pages)
+    };
+    let make_room = || {
+        let mut holes = holes(&chain).take_while(|_| goes_on());
+        let done = holes.try_for_each(|(at, bytes)| unlocked(&region).allocate(at, bytes).map_err(cannot));
+        done.inspect_err(ended)
+    };
+    // While one stores, others read and verify. What nothing is stored to gets its room while they wait for the disk.
+    let pages = std::thread::scope(|scope| {
+        let (other, room) = (scope.spawn(work), scope.spawn(make_room));
+        let own = work();
+        let panicked = |_| MediumError::bug("a thread that restores has panicked").into();
+        let others = other.join().unwrap_or_else(|panic| Err(panicked(panic)));
+        room.join().unwrap_or_else(|panic| Err(panicked(panic)))?;
+        Ok::<u64, Error>(own? + others?)
     })?;
-    region.sync().map_err(cannot)?;
+    unlocked(&region).sync().map_err(cannot)?;
     let (generation, taken_ns) = (header.generation, header.taken_ns);
     Ok(Restored { generation, taken_ns, region_bytes: header.region_bytes, pages })
 }
@@ -129,10 +163,10 @@ pub fn verify(folder: &dyn Folder) -> Result<Vec<(u64, Result<Verified>)>> {
     chosen(folder, None)?;
     let verified = |generation| {
         // Those that it builds on, too.
-        Chain::open(folder, generation)?
-            .0
-            .iter()
-            .try_for_each(|one| one.each(|_| true, &mut Vec::new(), |_, _| Ok(())))?;
+        for one in Chain::open(folder, generation)?.0 {
+            let mut content = Vec::new();
+            one.runs(|_| true, PART).try_for_each(|part| one.read(part, &mut content))?;
+        }
         let Generation { header, file_bytes, .. } = Generation::open(folder, generation)?;
         Ok(Verified {
             generation,

@@ -4,8 +4,9 @@ use super::folder::{Folder, Input};
 use super::format::{self, ENTRY, Entry, Header, PAGE, UNFINISHED, decode_table};
 use crate::{Error, Result};
 use pocketstone_vfs::MediumError;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 /// Bytes that are written or read at once.
 const CHUNK: usize = 1 << 20;
@@ -170,7 +171,7 @@ impl Generation {
     }
 
     /// Reads pages that lie behind each other, and checks them.
-    fn read(&self, entries: &[Entry], into: &mut Vec<u8>) -> Result<()> {
+    pub fn read(&self, entries: &[Entry], into: &mut Vec<u8>) -> Result<()> {
         into.resize(entries.len() * PAGE, 0);
         let Some(at) = entries.first().and_then(|first| first.at) else { return Ok(()) };
         self.input.read_exact_at(into, at).map_err(|error| failed(&format!("read {}", self.name), error))?;
@@ -189,33 +190,20 @@ impl Generation {
         self.read(&self.entries[number..=number], into)
     }
 
-    /// Calls `each` with pages that are stored behind each other and their content, for all that are wanted, in order;
-    /// with those of zeros one by one.
-    pub fn each(
-        &self,
-        wanted: impl Fn(u64) -> bool,
-        buffer: &mut Vec<u8>,
-        mut each: impl FnMut(&[Entry], &mut Vec<u8>) -> Result<()>,
-    ) -> Result<()> {
+    /// Those of its pages that are wanted and stored, in order: at most `most` at a time, which lie behind each other.
+    pub fn runs(&self, wanted: impl Fn(u64) -> bool, most: usize) -> impl Iterator<Item = &[Entry]> {
         let mut rest = &self.entries[..];
-        while let Some(first) = rest.first() {
-            let follows = |(number, entry): (usize, &Entry)| {
-                let at = first.at.map(|at| at + (number * PAGE) as u64);
-                entry.at == at && at.is_some() && number < CHUNK / PAGE && wanted(entry.page)
+        std::iter::from_fn(move || {
+            let is_wanted = |entry: &Entry| entry.at.is_some() && wanted(entry.page);
+            rest = &rest[rest.iter().position(is_wanted)?..];
+            let first = rest[0].at?;
+            let follows = |(number, entry): &(usize, &Entry)| {
+                entry.at == Some(first + (number * PAGE) as u64) && *number < most && wanted(entry.page)
             };
-            let run = rest.iter().enumerate().take_while(|&pair| follows(pair)).count();
-            let (now, later) = rest.split_at(run.max(1));
-            if run > 0 {
-                self.read(now, buffer)?;
-                each(now, buffer)?;
-            } else if first.at.is_none() && wanted(first.page) {
-                buffer.clear();
-                buffer.resize(PAGE, 0);
-                each(now, buffer)?;
-            }
+            let (now, later) = rest.split_at(rest.iter().enumerate().take_while(follows).count());
             rest = later;
-        }
-        Ok(())
+            Some(now)
+        })
     }
 }
 
@@ -243,17 +231,20 @@ impl Chain {
         &self.0[0]
     }
 
-    /// Calls `each` with all pages that are in the chain, as they were last, and that the newest's region has.
-    pub fn each(&self, mut each: impl FnMut(&[Entry], &mut Vec<u8>) -> Result<()>) -> Result<()> {
+    /// All pages that are in the chain, as they were last, and that the newest's region has, but for those of zeros: by
+    /// who stores them, as [`Generation::runs`].
+    pub fn runs(&self, most: usize) -> impl Iterator<Item = (&Generation, &[Entry])> {
         let pages = self.newest().header.region_bytes.div_ceil(PAGE as u64);
-        let (mut seen, mut buffer) = (HashSet::new(), Vec::with_capacity(CHUNK));
-        for generation in &self.0 {
-            generation.each(|page| page < pages && !seen.contains(&page), &mut buffer, &mut each)?;
-            // Nothing comes after the last one, which is by far the longest.
-            if generation.header.parent != 0 {
-                seen.extend(generation.entries.iter().map(|entry| entry.page));
-            }
+        // Which generation each page is taken from. The last one has what no other has, and is by far the longest.
+        let mut sources = HashMap::new();
+        for (number, generation) in self.0.iter().enumerate().filter(|(_, generation)| generation.header.parent != 0) {
+            generation.entries.iter().for_each(|entry| _ = sources.entry(entry.page).or_insert(number));
         }
-        Ok(())
+        let sources = Arc::new(sources);
+        self.0.iter().enumerate().flat_map(move |(number, generation)| {
+            let sources = sources.clone();
+            let wanted = move |page| page < pages && sources.get(&page).is_none_or(|source: &usize| *source == number);
+            generation.runs(wanted, most).map(move |run| (generation, run))
+        })
     }
 }
