@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How often a server is asked whether it is done.
@@ -250,7 +250,7 @@ fn restore_to(target: &Path, path: &Path, generation: Option<u64>, force: bool) 
             let options = MapOptions { overwrite: true, flushed: true, ..MapOptions::default() };
             let region = Mapped::create(&unfinished, bytes, &options)?;
             made.set(true);
-            return Ok(Box::new(Medium::new(Box::new(region))));
+            return Ok(Box::new(Mutex::new(Medium::new(Box::new(region)))));
         }
         let region = Unmapped::create(&unfinished, bytes)?;
         made.set(true);

@@ -7,21 +7,22 @@ use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// A file that is being written: of a target, or a region that is restored.
-pub trait Output: Send {
-    /// Writes all of `from` at an offset.
+pub trait Output: Send + Sync {
+    /// Writes all of `from` at an offset. Several threads may do so at once.
     ///
     /// # Errors
     /// As a file's.
-    fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()>;
+    fn write_all_at(&self, from: &[u8], at: u64) -> Result<()>;
 
     /// Gives room to bytes that will not be written, where they have none. What does not has it given by `sync`, or
     /// needs none.
     ///
     /// # Errors
     /// As a file's.
-    fn allocate(&mut self, _at: u64, _bytes: u64) -> Result<()> {
+    fn allocate(&self, _at: u64, _bytes: u64) -> Result<()> {
         Ok(())
     }
 
@@ -29,7 +30,7 @@ pub trait Output: Send {
     ///
     /// # Errors
     /// As a file's.
-    fn sync(&mut self) -> Result<()>;
+    fn sync(&self) -> Result<()>;
 }
 
 /// A file that is read.
@@ -119,43 +120,44 @@ impl Directory {
 }
 
 impl Output for File {
-    fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()> {
+    fn write_all_at(&self, from: &[u8], at: u64) -> Result<()> {
         FileExt::write_all_at(self, from, at)
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         self.sync_all()
     }
 }
 
 impl Output for Unmapped {
-    fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()> {
+    fn write_all_at(&self, from: &[u8], at: u64) -> Result<()> {
         Unmapped::write_all_at(self, from, at)
     }
 
-    fn allocate(&mut self, at: u64, bytes: u64) -> Result<()> {
+    fn allocate(&self, at: u64, bytes: u64) -> Result<()> {
         Unmapped::allocate(self, at, bytes)
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         self.finish().map_err(Error::other)
     }
 }
 
 /// A region, where it can only be mapped.
-impl Output for Medium {
-    fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()> {
-        if at.checked_add(from.len() as u64).is_none_or(|end| end > self.bytes()) {
-            return Err(Error::new(ErrorKind::StorageFull, format!("the region has only {} bytes", self.bytes())));
+impl Output for Mutex<Medium> {
+    fn write_all_at(&self, from: &[u8], at: u64) -> Result<()> {
+        let region = self.lock().unwrap_or_else(PoisonError::into_inner);
+        if at.checked_add(from.len() as u64).is_none_or(|end| end > region.bytes()) {
+            return Err(Error::new(ErrorKind::StorageFull, format!("the region has only {} bytes", region.bytes())));
         }
-        // SAFETY: it is this value's alone, and nobody has references into it.
-        let stored = unsafe { self.stream_fresh(at, from, Durable::unreferenced()) };
-        self.fence(stored).done();
+        // SAFETY: it is this value's alone, who holds the lock is the only one to store, and nobody has references into it.
+        let stored = unsafe { region.stream_fresh(at, from, Durable::unreferenced()) };
+        region.fence(stored).done();
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<()> {
-        Medium::sync(self).map_err(Error::other)
+    fn sync(&self) -> Result<()> {
+        self.lock().unwrap_or_else(PoisonError::into_inner).sync().map_err(Error::other)
     }
 }
 

@@ -7,17 +7,13 @@ use crate::{Error, Result};
 use pocketstone_vfs::MediumError;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes that get room at once.
 const ROOM: usize = 2 << 20;
 /// Pages that are read, verified and stored at once. They stay in the caches of the processor that does all of it: what
 /// another one has read comes from there more slowly than from the kernel.
 const PART: usize = (512 << 10) / PAGE;
-
-fn unlocked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What was restored.
 #[non_exhaustive]
@@ -103,15 +99,13 @@ pub fn restore(
 ) -> Result<Restored> {
     let chain = Chain::open(folder, chosen(folder, generation)?)?;
     let header = chain.newest().header;
-    // A file takes one write at a time.
-    let region = Mutex::new(make(header.region_bytes)?);
+    let region = make(header.region_bytes)?;
     let cannot = |error: std::io::Error| {
         let full = error.kind() == std::io::ErrorKind::StorageFull;
         let failed = MediumError::failed("cannot write the region").because(error);
         Error::from(if full { failed.hint("its file system is full: free space there") } else { failed })
     };
     let store = |entries: &[Entry], mut content: &[u8]| -> Result<()> {
-        let mut region = unlocked(&region);
         // Pages that lie behind each other there, too, are written at once.
         for run in entries.chunk_by(|one, next| one.page + 1 == next.page) {
             let (now, later) = content.split_at(run.len() * PAGE);
@@ -128,7 +122,9 @@ pub fn restore(
     let work = || {
         let (mut content, mut pages) = (Vec::new(), 0);
         while goes_on() {
-            let Some((generation, entries)) = unlocked(&parts).next() else { break };
+            let Some((generation, entries)) = parts.lock().unwrap_or_else(PoisonError::into_inner).next() else {
+                break;
+            };
             let done = generation.read(entries, &mut content).and_then(|()| store(entries, &content));
             done.inspect_err(ended)?;
             pages += entries.len() as u64;
@@ -137,10 +133,11 @@ pub fn restore(
     };
     let make_room = || {
         let mut holes = holes(&chain).take_while(|_| goes_on());
-        let done = holes.try_for_each(|(at, bytes)| unlocked(&region).allocate(at, bytes).map_err(cannot));
+        let done = holes.try_for_each(|(at, bytes)| region.allocate(at, bytes).map_err(cannot));
         done.inspect_err(ended)
     };
-    // While one stores, others read and verify. What nothing is stored to gets its room while they wait for the disk.
+    // While one waits for the disk, or for the other's write to the same file, that one goes on. What nothing is stored
+    // to gets its room meanwhile.
     let pages = std::thread::scope(|scope| {
         let (other, room) = (scope.spawn(work), scope.spawn(make_room));
         let own = work();
@@ -149,7 +146,7 @@ pub fn restore(
         room.join().unwrap_or_else(|panic| Err(panicked(panic)))?;
         Ok::<u64, Error>(own? + others?)
     })?;
-    unlocked(&region).sync().map_err(cannot)?;
+    region.sync().map_err(cannot)?;
     let (generation, taken_ns) = (header.generation, header.taken_ns);
     Ok(Restored { generation, taken_ns, region_bytes: header.region_bytes, pages })
 }

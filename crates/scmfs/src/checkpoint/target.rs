@@ -56,7 +56,7 @@ pub(super) fn write(
     let what = format!("write {name}");
     let io = |error| failed(&what, error);
     let made = (|| {
-        let mut file = folder.create(&unfinished).map_err(io)?;
+        let file = folder.create(&unfinished).map_err(io)?;
         let (mut chunk, mut table, mut page) = (Vec::with_capacity(CHUNK), Vec::new(), [0; PAGE]);
         let (mut at, mut stored) = (PAGE as u64, 0);
         for number in pages {

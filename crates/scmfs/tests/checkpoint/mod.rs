@@ -9,7 +9,7 @@ use pocketstone_media::{Heap, Medium, Region, TRACKED_BYTES, Tracked, Tracker};
 use pocketstone_scmfs::checkpoint::{Checkpoints, Directory, Folder, restore};
 use pocketstone_scmfs::{CreateOptions, Geometry, Meta, OpenOptions, Operations, ROOT, Volume, check};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The volume's files and what they hold.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -38,7 +38,7 @@ fn restored(folder: &dyn Folder, generation: Option<u64>) -> Result<(u64, Files)
         let memory = Shared::new(bytes);
         let region = memory.region();
         image = Some(memory);
-        Ok(Box::new(Medium::new(region)))
+        Ok(Box::new(Mutex::new(Medium::new(region))))
     });
     let done = done.map_err(|error| pocketstone_scmfs::vfs::chain(&error))?;
     let image = image.unwrap();
@@ -274,7 +274,7 @@ fn closing_a_volume_takes_a_last_one_that_is_clean() {
         let memory = Shared::new(bytes);
         let region = memory.region();
         image = Some(memory);
-        Ok(Box::new(Medium::new(region)))
+        Ok(Box::new(Mutex::new(Medium::new(region))))
     })
     .unwrap();
     // One that was not closed could not be opened so.

@@ -132,7 +132,7 @@ impl Folder for Recorded {
 }
 
 impl Output for Open {
-    fn write_all_at(&mut self, from: &[u8], at: u64) -> Result<()> {
+    fn write_all_at(&self, from: &[u8], at: u64) -> Result<()> {
         {
             let mut state = self.0.0.lock().unwrap();
             if let Some(room) = &mut state.room {
@@ -144,7 +144,7 @@ impl Output for Open {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         self.0.step(Step::SyncFile(self.1));
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::subject::{OpenFiles, walk};
 use pocketstone_fstest::{Model, Op, apply, drive};
 use pocketstone_random::Random;
 use pocketstone_scmfs::{Error, Volume, check};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// Operations are executed on volume and model; the first byte chooses the shape of the volume.
 pub fn operations(data: &[u8]) {
@@ -137,7 +137,9 @@ pub fn checkpoint(data: &[u8]) {
     let verified = verify(&folder).expect("there are two");
     for (generation, verified) in verified {
         let make = |bytes: u64| match bytes {
-            0..=RAW_REGION => Ok(Box::new(Medium::new(Box::new(Heap::new(bytes as usize)))) as Box<dyn Output>),
+            0..=RAW_REGION => {
+                Ok(Box::new(Mutex::new(Medium::new(Box::new(Heap::new(bytes as usize))))) as Box<dyn Output>)
+            }
             _ => Err(Error::NoSpace),
         };
         let restored = restore(&folder, Some(generation), make);
