@@ -58,8 +58,8 @@ def timed(count, work):
 
 def settle(shared, make):
     """Has the first files made, and waits until the bricks are idle. Gluster has what it does by itself wait for a
-    thread of its own, and its other threads look for that one's end without sleeping: with the server of a volume, which
-    answers, they share a processor. That is switched off."""
+    thread of its own, and its other threads look for that one's end without sleeping: they share a processor with the
+    server of a volume, which is to answer. That is switched off."""
     shared.machines[0].gluster("volume", "set", cluster.VOLUME, "performance.enable-least-priority", "off")
     make([f"{CLIENT}/first{number}" for number in range(FIRST)])
 
@@ -107,7 +107,8 @@ def main():
             os.fsync(file.fileno())
 
     settle(shared, make)
-    found = {"made": timed(FILES, lambda: make(names)), "folders made": timed(FOLDERS, lambda: [os.mkdir(name) for name in folders])}
+    found = {"made": timed(FILES, lambda: make(names))}
+    found["folders made"] = timed(FOLDERS, lambda: [os.mkdir(name) for name in folders])
     found |= {"appended": timed(RECORDS, append), "written": timed(PIECES, large)}
     again()
     shared.mount()

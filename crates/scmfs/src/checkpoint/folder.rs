@@ -150,7 +150,8 @@ impl Output for Mutex<Medium> {
         if at.checked_add(from.len() as u64).is_none_or(|end| end > region.bytes()) {
             return Err(Error::new(ErrorKind::StorageFull, format!("the region has only {} bytes", region.bytes())));
         }
-        // SAFETY: it is this value's alone, who holds the lock is the only one to store, and nobody has references into it.
+        // SAFETY: it is this value's alone, and nobody has references into it; who holds the lock is the only one to
+        // store.
         let stored = unsafe { region.stream_fresh(at, from, Durable::unreferenced()) };
         region.fence(stored).done();
         Ok(())

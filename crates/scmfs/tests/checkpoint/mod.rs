@@ -6,7 +6,7 @@ mod running;
 
 use crate::support::region::Shared;
 use pocketstone_media::{Heap, Medium, Region, TRACKED_BYTES, Tracked, Tracker};
-use pocketstone_scmfs::checkpoint::{Checkpoints, Directory, Folder, restore};
+use pocketstone_scmfs::checkpoint::{Checkpoints, Directory, Folder, Output, restore};
 use pocketstone_scmfs::{CreateOptions, Geometry, Meta, OpenOptions, Operations, ROOT, Volume, check};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -282,4 +282,48 @@ fn closing_a_volume_takes_a_last_one_that_is_clean() {
     Volume::open(image.unwrap().region(), &read_only).unwrap();
     assert!(told.lock().unwrap().is_empty());
     assert_eq!(BYTES as u64 % TRACKED_BYTES, 0);
+}
+
+/// Offsets and ends of what was stored, or got room.
+#[derive(Clone, Default)]
+struct Touched(Arc<Mutex<Vec<(u64, u64)>>>);
+
+impl Output for Touched {
+    fn write_all_at(&self, from: &[u8], at: u64) -> std::io::Result<()> {
+        self.allocate(at, from.len() as u64)
+    }
+
+    fn allocate(&self, at: u64, bytes: u64) -> std::io::Result<()> {
+        self.0.lock().unwrap().push((at, at + bytes));
+        Ok(())
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn every_byte_of_a_region_is_stored_or_gets_room_once() {
+    let home = tempfile::tempdir().unwrap();
+    let (volume, _) = tracked(&options(), false);
+    let mut series = Checkpoints::open(home.path(), 10).unwrap();
+    let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).unwrap();
+    for (value, bytes, at) in [(1, 1 << 20, 0), (2, 5000, 100_000), (0, 200_000, 300_000), (3, 64 << 10, 90_000)] {
+        file.write_at(&vec![value; bytes], at).unwrap();
+        volume.checkpoint(&mut series).unwrap();
+    }
+    for generation in 1..=4 {
+        let touched = Touched::default();
+        let made = touched.clone();
+        restore(&Directory::to_read(home.path()), Some(generation), |bytes| {
+            assert_eq!(bytes, BYTES as u64);
+            Ok(Box::new(made))
+        })
+        .unwrap();
+        let mut touched = touched.0.lock().unwrap().clone();
+        touched.sort_unstable();
+        assert!(touched.len() > 2);
+        assert_eq!(touched.iter().fold(0, |end, &(from, to)| if from == end { to } else { u64::MAX }), BYTES as u64);
+    }
 }
