@@ -195,7 +195,7 @@ fn a_file_that_is_cut_while_it_grows_has_whole_records() {
                 fs::OpenOptions::new().write(true).open(&file).and_then(|file| file.set_len(0)).expect("ftruncate");
             }
         }
-        // What it says may lie in the pipe for a while, so the last cut may have come after all that it wrote until then.
+        // What it says may lie in the pipe for a while: the last cut may have come after all that it had written.
         if lines >= 3000 && fs::metadata(&file).expect("the file").len() > 0 {
             let _ = child.kill();
         }
