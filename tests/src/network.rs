@@ -1,5 +1,6 @@
 //! Networks of their own: what is in one neither reaches this machine's nor is reached from there.
 
+use crate::command::run;
 use pocketstone_testing::wait::until;
 use std::fs;
 use std::path::PathBuf;
@@ -15,6 +16,17 @@ impl Network {
         let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
         until("the network is there", || of(&child.id().to_string()).is_some_and(|net| Some(net) != of("self")));
         Network(child)
+    }
+
+    /// A cable to another network: a device `name` here, and `cable` there, each with its address.
+    pub fn cable(&self, other: &Network, name: &str, [near, far]: [&str; 2]) {
+        let there = other.0.id().to_string();
+        let ip = |network: &Network, words: &[&str]| run(network.command("ip").args(words)).ends_with(0);
+        ip(self, &["link", "add", name, "type", "veth", "peer", "name", "cable", "netns", &there]);
+        for (network, device, address) in [(self, name, near), (other, "cable", far)] {
+            ip(network, &["addr", "add", &format!("{address}/30"), "dev", device]);
+            ip(network, &["link", "set", device, "up"]);
+        }
     }
 
     /// What stands for it in the file system.

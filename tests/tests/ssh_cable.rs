@@ -1,0 +1,188 @@
+//! A board that has a shell, three programs and a kernel, reached by ssh over a cable: what it measures, the cable
+//! pulled in the middle of a cell, and whoever takes part killed at any moment.
+
+use pocketstone_random::Random;
+use pocketstone_testing::wait::{poll, until};
+use pocketstone_testing::{amount, or_skip, say, seed};
+use pocketstone_tests::command::{Process, lab, run, write};
+use pocketstone_tests::poor_board::{GOVERNOR, PoorBoards};
+use pocketstone_tests::results;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What a cell sets on the board while it is measured.
+const SET: &str = "performance";
+/// How soon a board that is lost must be noticed on both sides of the cable.
+const NOTICED: Duration = Duration::from_secs(35);
+/// Between operations of a database.
+const DELAY: Duration = Duration::from_millis(100);
+
+/// A cell with files, and `repetitions` with a database for which more is asked.
+fn study(repetitions: u32, operations: u32, more: &str) -> String {
+    format!(
+        r#"title = "t"
+board = "host"
+repetitions = 1
+[[experiment]]
+name = "files"
+traced = "none"
+[experiment.factors]
+file_system = "directory"
+workload = "files"
+operation = "append"
+file_bytes = "64KiB"
+requests = 16
+[[experiment]]
+name = "database"
+traced = "none"
+repetitions = {repetitions}
+[experiment.factors]
+file_system = "directory"
+workload = "pocketdata-a"
+engine = "sqlite"
+operations = {operations}
+{more}
+"#
+    )
+}
+
+/// Such a study whose cells with a database take long and set the governor.
+fn study_with_settings(repetitions: u32, operations: u32) -> String {
+    study(repetitions, operations, &format!("delay = \"{}ms\"\ngovernor = \"{SET}\"", DELAY.as_millis()))
+}
+
+/// What is stored of the finished cells, by their number.
+fn finished(results: &Path) -> BTreeMap<u32, (f64, String)> {
+    // Where a run has just begun there is nothing to read.
+    let Ok(db) = results::begun(results) else { return BTreeMap::new() };
+    let Ok(mut query) = db.prepare("SELECT id, host_ms, outcome FROM cell WHERE status = 'done'") else {
+        return BTreeMap::new();
+    };
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)));
+    let rows = query.query_map([], row).expect("the cells");
+    rows.map(|row| row.expect("a cell")).collect()
+}
+
+/// What runners have noted to put back and have not.
+fn journals(root: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(root.join("tmp/pocketstone-settings-0")) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn kill(process: &Process) {
+    let pid = Pid::from_raw(process.pid as i32).expect("a number");
+    let _ = kill_process(pid, Signal::KILL);
+}
+
+fn clients(pid: u32) -> Vec<Process> {
+    Process::descendants(pid).into_iter().filter(|process| process.name == "ssh" && !process.ended).collect()
+}
+
+#[test]
+fn a_board_with_a_shell_and_little_else_measures_what_this_machine_does() {
+    let boards = or_skip!(PoorBoards::new(1));
+    write(boards.path(), "study.toml", &study(1, 40, ""));
+    lab(boards.path(), &["run", "study.toml", "--output", "here"]).ends_with(0);
+    let there = ["run", "study.toml", "--board", "./board0.toml", "--output", "there"];
+    run(&mut boards.lab(&there)).ends_with(0).says(&["measured on the board board0"]);
+    for sql in [
+        "SELECT group_concat(outcome ->> '$.database.digest') FROM cell WHERE experiment = 'database'",
+        "SELECT group_concat(id || ' ' || status || ' ' || experiment) FROM cell",
+        "SELECT group_concat(n) FROM (SELECT count(*) AS n FROM call GROUP BY cell)",
+    ] {
+        let [here, there] = ["here", "there"].map(|run| results::value::<String>(&boards.path().join(run), sql));
+        assert_eq!(here, there, "{sql}");
+    }
+    until("the board is quiet", || boards.board(0).processes().is_empty());
+}
+
+#[test]
+fn a_pulled_cable_is_noticed_on_both_sides_and_the_cell_is_tried_again() {
+    let boards = or_skip!(PoorBoards::new(1));
+    let board = boards.board(0);
+    // As long as the lease and a bit: the board must not have come to the cell's end by itself.
+    let operations = (NOTICED + Duration::from_secs(5)).div_duration_f64(DELAY) as u32;
+    write(boards.path(), "study.toml", &study_with_settings(1, operations));
+    let mut lab = boards.begin(&["run", "study.toml", "--board", "./board0.toml", "--output", "run"]);
+    let results = boards.path().join("run");
+    until("a cell is under way", || board.governor() == SET);
+    let (before, near) = (finished(&results), clients(lab.id()));
+    assert!(!near.is_empty() && !board.serving().is_empty());
+
+    board.cable(false);
+    let pulled = Instant::now();
+    let mut noticed = [None, None];
+    let both = poll(2 * NOTICED, || {
+        let ended = [near.iter().all(|client| !client.runs()), board.processes().is_empty()];
+        for (at, ended) in noticed.iter_mut().zip(ended) {
+            *at = at.or(ended.then(|| pulled.elapsed()));
+        }
+        noticed.iter().all(Option::is_some).then_some(())
+    });
+    assert!(both.is_some(), "noticed by the lab and by the board after {noticed:?}");
+    say(&format!("the pulled cable was noticed by the lab and by the board after {noticed:.1?}"));
+    assert!(noticed.iter().flatten().all(|after| *after <= NOTICED), "{noticed:?}");
+    assert_eq!(board.governor(), GOVERNOR);
+    assert_eq!(journals(board.root()), [""; 0]);
+
+    board.cable(true);
+    let status = lab.wait().expect("the lab ends");
+    let mut said = String::new();
+    lab.stderr.take().expect("its errors").read_to_string(&mut said).expect("text");
+    assert!(status.success(), "{said}");
+    let attempts: String = results::value(
+        &results,
+        "SELECT group_concat(outcome ->> '$.facts.\"board.attempt\"') FROM cell WHERE experiment = 'database'",
+    );
+    // Until the board had noticed there was no cable for the second one.
+    assert!(["2", "3"].contains(&&*attempts), "attempt {attempts}");
+    let after = finished(&results);
+    assert_eq!(after.len(), 2);
+    assert!(before.iter().all(|(id, cell)| after.get(id) == Some(cell)), "a finished cell was lost");
+    until("the board is quiet", || board.processes().is_empty());
+    assert_eq!(board.governor(), GOVERNOR);
+}
+
+#[test]
+fn whoever_is_killed_at_any_moment_no_finished_cell_is_lost_and_the_board_is_as_before() {
+    let boards = or_skip!(PoorBoards::new(1));
+    let board = boards.board(0);
+    write(boards.path(), "study.toml", &study_with_settings(6, 5));
+    let seed = seed(19);
+    let mut random = Random::labelled(seed, "moments");
+    for moment in 0..amount(3, 20) {
+        let name = format!("moment{moment}");
+        let (results, new) = (boards.path().join(&name), ["--board", "./board0.toml", "--output", &name]);
+        let mut lab = boards.begin(&[&["run", "study.toml"], &new[..]].concat());
+        // It may connect yet, or have measured everything.
+        std::thread::sleep(Duration::from_millis(random.below(8000)));
+        let before = finished(&results);
+        let of_lab = moment % 3 == 0;
+        match moment % 3 {
+            0 => lab.kill().expect("the lab is killed"),
+            1 => clients(lab.id()).iter().for_each(kill),
+            _ => board.serving().iter().for_each(kill),
+        }
+        let done = lab.wait().expect("the lab ends").success();
+        let what = format!("seed {seed}, {name}");
+        until(&format!("the board is quiet: {what}"), || board.processes().is_empty());
+        // Before the first cell there is nothing to go on with.
+        let begun = results.join("results.sqlite").exists();
+        match (done, begun) {
+            (true, _) => {}
+            (false, true) => drop(run(&mut boards.lab(&["run", "--resume", &name])).ends_with(0)),
+            (false, false) => drop(run(&mut boards.lab(&[&["run", "study.toml"], &new[..]].concat())).ends_with(0)),
+        }
+        assert!(done || of_lab || !begun, "{what}: the lab did not go on by itself");
+        let after = finished(&results);
+        assert_eq!(after.len(), 7, "{what}");
+        assert!(before.iter().all(|(id, cell)| after.get(id) == Some(cell)), "a finished cell was lost: {what}");
+        until(&format!("the board is quiet at the end: {what}"), || board.processes().is_empty());
+        assert_eq!(board.governor(), GOVERNOR, "{what}");
+        assert_eq!(journals(board.root()), [""; 0], "{what}");
+    }
+}
