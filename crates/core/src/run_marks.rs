@@ -7,6 +7,9 @@ const MOST_OPEN: usize = 16;
 /// Runs that are told of, so that a trace of nothing but short runs takes no memory, either.
 pub const MOST_RUNS: usize = 4096;
 
+/// The longest name of a run, in bytes: a longer word is no mark.
+const LONGEST_NAME_BYTES: usize = 128;
+
 /// What a mark says of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunMark<'a> {
@@ -17,13 +20,18 @@ pub enum RunMark<'a> {
 }
 
 impl<'a> RunMark<'a> {
-    /// What a mark's text says: its first word that ends in `_START` or `_END` and has a name before it.
+    /// What a mark's text says: its first word that ends in `_START` or `_END` and has a name before it, of at most 128
+    /// bytes.
     pub fn of(text: &'a str) -> Option<RunMark<'a>> {
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         words.find_map(|word| {
             let start = word.strip_suffix("_START").map(RunMark::Start);
-            start.or_else(|| word.strip_suffix("_END").map(RunMark::End)).filter(|mark| !mark.name().is_empty())
+            start.or_else(|| word.strip_suffix("_END").map(RunMark::End)).filter(|mark| mark.is_named())
         })
+    }
+
+    fn is_named(&self) -> bool {
+        (1..=LONGEST_NAME_BYTES).contains(&self.name().len())
     }
 
     fn name(&self) -> &'a str {
@@ -123,6 +131,9 @@ mod tests {
         ] {
             assert_eq!(RunMark::of(text), expected, "{text}");
         }
+        let name = |bytes: usize| "N".repeat(bytes);
+        let (longest, longer) = (name(LONGEST_NAME_BYTES), name(LONGEST_NAME_BYTES + 1));
+        assert_eq!(RunMark::of(&format!("{longer}_END {longest}_START")), Some(RunMark::Start(&longest)));
     }
 
     /// Name and marks of each run that is found.

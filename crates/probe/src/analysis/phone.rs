@@ -9,6 +9,16 @@ use pocketstone_core::run_marks::RunMarks;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Frequencies of a run that are told apart: the largest phones' processors have some 60.
+const MOST_FREQUENCIES: usize = 256;
+
+/// Changes of frequency in one span on a core, which are kept until it ends. Where there are more, the times at the
+/// last ones are not told apart.
+const MOST_CHANGES: usize = 1 << 14;
+
+/// The longest word that is taken of what the app writes of a run, in bytes.
+const LONGEST_WORD_BYTES: usize = 128;
+
 /// A run on a phone, between marks NAME_START and NAME_END.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -151,7 +161,11 @@ impl Parameters {
         if !text.contains("\"Parameters\"") {
             return None;
         }
-        serde_json::from_str(text).ok()
+        let mut said: Parameters = serde_json::from_str(text).ok()?;
+        for word in [&mut said.database, &mut said.workload, &mut said.governor, &mut said.delay] {
+            word.take_if(|word| word.len() > LONGEST_WORD_BYTES);
+        }
+        Some(said)
     }
 }
 
@@ -285,7 +299,12 @@ fn spent(summary: &mut PhoneSummary, speed: &mut Speed, time: &ThreadTime) {
         add(&mut summary.on_core_ns, ns);
         summary.bursts.count += 1;
         summary.bursts.max_ns = summary.bursts.max_ns.max(Some(ns));
-        speed.split(time, |khz, ns| add(summary.on_core_khz_ns.entry(khz).or_default(), ns));
+        let times = &mut summary.on_core_khz_ns;
+        speed.split(time, |khz, ns| {
+            if times.len() < MOST_FREQUENCIES || times.contains_key(&khz) {
+                add(times.entry(khz).or_default(), ns);
+            }
+        });
     }
     speed.settle();
 }
@@ -299,7 +318,11 @@ struct Speed {
 
 impl Speed {
     fn change(&mut self, at_ns: u64, khz: u32, running: bool) {
-        self.changes.push((at_ns, khz));
+        let is_full = self.changes.len() >= MOST_CHANGES;
+        match self.changes.last_mut() {
+            Some((_, last)) if is_full => *last = khz,
+            _ => self.changes.push((at_ns, khz)),
+        }
         if !running {
             self.settle();
         }

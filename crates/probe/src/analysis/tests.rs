@@ -317,3 +317,28 @@ fn a_log_of_endless_short_runs_is_refused() {
     let error = read(pairs(4100)).unwrap_err();
     assert!(error.message().contains("4100 runs") && error.cure().is_some(), "{error}");
 }
+
+/// Frequencies and words without end: as many are told apart as a phone has, and the rest of the run is what it is.
+#[test]
+fn what_is_kept_of_a_run_is_bounded() {
+    let line = |us: u64, event: &str| format!("app-77 [000] ...1 {}.{:06}: {event}\n", us / 1_000_000, us % 1_000_000);
+    let khz = |us: u64, khz: u64| line(us, &format!("cpu_frequency: state={khz} cpu_id=0"));
+    let run = |said: &str, changes: String, end_us: u64| {
+        let text = line(0, &format!("print: {said}")) + &line(1, "print: A_START") + &changes;
+        let mut runs = PhoneRuns::default();
+        read_from((text + &line(end_us, "print: A_END")).as_bytes(), &Context::default(), &mut runs).unwrap();
+        runs.end().unwrap().remove(0)
+    };
+    let long = "w".repeat(129);
+    let said = format!("{{\"EVENT\":\"Parameters\", \"Workload\":\"{long}\", \"Governor\":\"ondemand\"}}");
+    // 300 frequencies for 1 us each, from 10 us on.
+    let many = run(&said, (10..310).map(|us| khz(us, 1000 + us)).collect(), 310);
+    assert_eq!((many.on_core_ns, many.on_core_khz_ns.len()), (309_000, 256));
+    assert!(many.on_core_khz_ns.values().all(|ns| *ns == 1000));
+    assert_eq!((many.parameters.workload, many.parameters.governor.as_deref()), (None, Some("ondemand")));
+    // 20,000 changes within one span: the 16,384th and those after it count as the last of them.
+    let often = run("x", (10..20_010).map(|us| khz(us, us % 2 + if us < 20_000 { 1 } else { 5 })).collect(), 20_100);
+    let last = 20_100 - (10 + 16_383);
+    let expected = [(1, 8192), (2, 8191), (6, last)].map(|(khz, us)| (khz, 1000 * us));
+    assert_eq!(often.on_core_khz_ns.into_iter().collect::<Vec<_>>(), expected);
+}

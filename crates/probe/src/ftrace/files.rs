@@ -1,6 +1,15 @@
 //! Which file a descriptor stands for, while a trace is read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+/// Bytes of all names together, and descriptors of all processes together, that are kept: no log but a damaged one has
+/// as many. What is beyond them is a file without a name.
+const MOST_NAME_BYTES: usize = 1 << 23;
+const MOST_DESCRIPTORS: usize = 1 << 17;
+
+/// Descriptors that a process may have so that those it starts have them, too: each start takes as long as they are
+/// many.
+const MOST_INHERITED: usize = 1 << 12;
 
 /// A descriptor that was open when recording began, as /proc/PID/fd shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +38,10 @@ pub struct FileNumber {
 pub(super) struct Files {
     pub names: Vec<String>,
     index: HashMap<String, u16>,
-    descriptors: HashMap<(u32, i64), u16>,
+    /// Bytes of the names.
+    name_bytes: usize,
+    /// In an order, so that the memory of those that were closed is free, and those of a process lie together.
+    descriptors: BTreeMap<(u32, i64), u16>,
     numbers: HashMap<(u32, u64), u16>,
     /// Where names begin that do not say where they do.
     folder: Option<String>,
@@ -58,40 +70,54 @@ impl Files {
             return Some(*index);
         }
         let index = u16::try_from(self.names.len()).ok().filter(|n| *n < u16::MAX)?;
+        if self.name_bytes + name.len() > MOST_NAME_BYTES {
+            return None;
+        }
+        self.name_bytes += name.len();
         self.names.push(name.to_owned());
         self.index.insert(name.to_owned(), index);
         Some(index)
     }
 
     pub fn opened(&mut self, process: u32, fd: i64, name: &str) {
-        match self.named(name) {
-            Some(index) => self.descriptors.insert((process, fd), index),
-            None => self.descriptors.remove(&(process, fd)),
-        };
+        let file = self.named(name);
+        self.stands_for(process, fd, file);
     }
 
     /// A process starts with the descriptors that another one has.
     pub fn inherit(&mut self, parent: u32, child: u32) {
-        let of_parent: Vec<(i64, u16)> = self
-            .descriptors
-            .iter()
-            .filter(|((process, _), _)| *process == parent)
-            .map(|((_, fd), f)| (*fd, *f))
-            .collect();
-        self.descriptors.extend(of_parent.into_iter().map(|(fd, file)| ((child, fd), file)));
+        if parent == child {
+            return;
+        }
+        let of = |process| (process, i64::MIN)..=(process, i64::MAX);
+        let inherited = self.descriptors.range(of(parent)).take(MOST_INHERITED + 1);
+        let inherited: Vec<(i64, u16)> = inherited.map(|((_, fd), file)| (*fd, *file)).collect();
+        if inherited.len() > MOST_INHERITED {
+            return;
+        }
+        for (fd, file) in inherited {
+            self.stands_for(child, fd, Some(file));
+        }
     }
 
     /// A descriptor is also known by another number, which is no longer what it was.
     pub fn duplicated(&mut self, process: u32, fd: i64, as_fd: i64) {
-        match self.of(process, fd) {
-            Some(file) => self.descriptors.insert((process, as_fd), file),
-            None => self.descriptors.remove(&(process, as_fd)),
-        };
+        let file = self.of(process, fd);
+        self.stands_for(process, as_fd, file);
     }
 
     /// A descriptor became that of a file whose name nobody knows, or of none.
     pub fn closed(&mut self, process: u32, fd: i64) {
-        self.descriptors.remove(&(process, fd));
+        self.stands_for(process, fd, None);
+    }
+
+    fn stands_for(&mut self, process: u32, fd: i64, file: Option<u16>) {
+        let key = (process, fd);
+        let has_room = self.descriptors.len() < MOST_DESCRIPTORS || self.descriptors.contains_key(&key);
+        match file.filter(|_| has_room) {
+            Some(file) => self.descriptors.insert(key, file),
+            None => self.descriptors.remove(&key),
+        };
     }
 
     pub fn of(&self, process: u32, fd: i64) -> Option<u16> {
@@ -100,5 +126,48 @@ impl Files {
 
     pub fn numbered(&self, device: u32, inode: u64) -> Option<u16> {
         self.numbers.get(&(device, inode)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processes that each start with what their parent has, and names without end.
+    #[test]
+    fn what_is_kept_of_files_is_bounded() {
+        let mut files = Files::default();
+        for fd in 0..1024 {
+            files.opened(1, fd, "/a");
+        }
+        for child in 2..200 {
+            files.inherit(1, child);
+        }
+        assert_eq!(files.descriptors.len(), MOST_DESCRIPTORS);
+        files.opened(300, 5, "/a");
+        assert_eq!((files.of(128, 1023), files.of(129, 0), files.of(300, 5)), (Some(0), None, None));
+        // One that is known may change, and one that is closed makes room.
+        files.opened(2, 7, "/b");
+        files.closed(2, 8);
+        files.opened(300, 5, "/a");
+        assert_eq!((files.of(2, 7), files.of(2, 8), files.of(300, 5)), (Some(1), None, Some(0)));
+
+        let name = |n: usize| format!("{n:0>4096}");
+        let names = (MOST_NAME_BYTES - "/a/b".len()) / 4096;
+        assert!((0..names).all(|n| files.named(&name(n)).is_some()));
+        assert_eq!((files.named(&name(names)), files.named("/b")), (None, Some(1)));
+    }
+
+    #[test]
+    fn so_many_descriptors_are_inherited() {
+        let mut files = Files::default();
+        for fd in 0..MOST_INHERITED as i64 {
+            files.opened(1, fd - 1, "/a");
+        }
+        files.inherit(1, 2);
+        files.opened(1, 1 << 40, "/a");
+        files.inherit(1, 3);
+        files.inherit(1, 1);
+        assert_eq!((files.of(2, -1), files.of(3, -1), files.of(1, 1 << 40)), (Some(0), None, Some(0)));
     }
 }

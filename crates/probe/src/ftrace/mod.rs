@@ -7,6 +7,7 @@ mod files;
 mod line;
 mod phone;
 mod system_calls;
+mod threads;
 
 pub use files::{FileNumber, OpenFile};
 
@@ -17,6 +18,7 @@ use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall};
 use pocketstone_core::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Read};
+use threads::{Call, Threads};
 
 /// The event that names the file which a thread is opening, defined by the recorder where it can.
 pub(crate) const OPEN_NAME: &str = "pocketstone_open";
@@ -95,14 +97,11 @@ pub trait Sink {
 /// Reasons of their own for lines that are left out; a kernel has about 2,000 events, and a damaged log any number.
 const MOST_REASONS: usize = 4096;
 
+/// The longest reason of its own, in bytes: names of events are short.
+const LONGEST_REASON_BYTES: usize = 128;
+
 /// The longest line that is read, in bytes: the kernel's have at most a page of 4096.
 const LONGEST_LINE_BYTES: u64 = 1 << 16;
-
-struct Pending {
-    call: SystemCall,
-    fd: Option<i64>,
-    name: Option<String>,
-}
 
 /// Reads a text into a log; bytes that are no UTF-8, which task names may hold, are replaced.
 ///
@@ -191,11 +190,8 @@ struct Reader<'a> {
     context: &'a Context,
     sink: &'a mut dyn Sink,
     reading: Reading,
-    tasks: HashMap<u32, String>,
+    threads: Threads,
     files: Files,
-    pending: HashMap<u32, Pending>,
-    /// Threads that are about to have a descriptor by another number, too, and the one they have it by.
-    duplicating: HashMap<u32, i64>,
     /// Whether the last event's line was a mark, whose text may hold line ends.
     after_mark: bool,
     /// Lines of the second of two twins.
@@ -209,10 +205,8 @@ impl<'a> Reader<'a> {
             context,
             sink,
             reading: Reading::default(),
-            tasks: HashMap::new(),
+            threads: Threads::default(),
             files: Files::new(&context.open, &context.numbers, context.folder.as_deref()),
-            pending: HashMap::new(),
-            duplicating: HashMap::new(),
             after_mark: false,
             wakeups: 0,
             inserts: 0,
@@ -238,9 +232,9 @@ impl<'a> Reader<'a> {
         };
         self.after_mark = false;
         if let Some(process) = line.process {
-            self.reading.processes.insert(line.pid, process);
+            self.threads.is_of(line.pid, process);
         }
-        self.named(line.pid, line.comm);
+        self.threads.named(line.pid, line.comm);
         match self.event(&line) {
             Ok(None) => {
                 self.reading.used += 1;
@@ -258,25 +252,14 @@ impl<'a> Reader<'a> {
 
     fn leave_out(&mut self, reason: &str) -> Result<()> {
         let left_out = &mut self.reading.left_out;
-        let known = left_out.contains_key(reason) || left_out.len() < MOST_REASONS;
+        let has_room = left_out.len() < MOST_REASONS && reason.len() <= LONGEST_REASON_BYTES;
+        let known = left_out.contains_key(reason) || has_room;
         let reason = if known { reason } else { "event not used: others" };
         match left_out.get_mut(reason) {
             Some(count) => *count += 1,
             None => drop(left_out.insert(reason.to_owned(), 1)),
         }
         Ok(())
-    }
-
-    fn named(&mut self, pid: u32, name: &str) {
-        // The kernel keeps few names: it writes `<...>` for the others.
-        if name == "<...>" || pid == 0 {
-            return;
-        }
-        match self.tasks.get_mut(&pid) {
-            Some(known) if known == name => {}
-            Some(known) => name.clone_into(known),
-            None => drop(self.tasks.insert(pid, name.to_owned())),
-        }
     }
 
     fn put(&mut self, line: &Line<'_>, time_ns: u64, kind: EventKind, twin: Twin) {
@@ -315,7 +298,7 @@ impl<'a> Reader<'a> {
                 }
                 let (left, right) = body.strip_prefix("comm=").and_then(|b| b.rsplit_once(" pid=")).ok_or(())?;
                 let pid = first_number(right).ok_or(())?;
-                self.named(pid, left);
+                self.threads.named(pid, left);
                 EventKind::Wake { pid }
             }
             "cpu_frequency" => {
@@ -358,17 +341,17 @@ impl<'a> Reader<'a> {
                     return Ok(Some(format!("unknown name of an opened file: {OPEN_NAME}")));
                 }
                 let name = body.split_once("file=\"").and_then(|(_, n)| n.strip_suffix('"')).ok_or(())?;
-                if let Some(pending) = self.pending.get_mut(&line.pid).filter(|p| p.call == SystemCall::Open) {
-                    pending.name.get_or_insert_with(|| name.to_owned());
-                }
+                self.threads.opens(line.pid, name);
                 return Ok(Some(format!("name of an opened file: {OPEN_NAME}")));
             }
             START => {
                 let child = body.rsplit_once(" child_pid=").and_then(|(_, pid)| first_number(pid)).ok_or(())?;
                 // It has its parent's descriptors, unless it is a thread, whose lines name its process.
                 self.files.inherit(self.process(line), child);
-                self.reading.started.push((line.pid, child));
-                return Ok(Some(format!("start of a thread or process: {START}")));
+                return Ok(Some(match self.threads.starts(line.pid, child) {
+                    true => format!("start of a thread or process: {START}"),
+                    false => format!("too many starts of threads and processes: {START}"),
+                }));
             }
             _ if phone::is_one(name) => return Ok(self.finished(line, name, body)),
             _ => return Ok(Some(format!("event not used: {name}"))),
@@ -384,8 +367,8 @@ impl<'a> Reader<'a> {
         let (next_name, next) = right.rsplit_once(" next_pid=")?;
         let state = *prev.split_once(" prev_state=")?.1.as_bytes().first()?;
         let (prev, next) = (first_number(prev)?, first_number(next)?);
-        self.named(prev, prev_name);
-        self.named(next, next_name);
+        self.threads.named(prev, prev_name);
+        self.threads.named(next, next_name);
         Some(EventKind::Switch { prev, state, next })
     }
 
@@ -402,15 +385,17 @@ impl<'a> Reader<'a> {
 
     fn process(&self, line: &Line<'_>) -> u32 {
         line.process
-            .or_else(|| self.reading.processes.get(&line.pid).copied())
+            .or_else(|| self.threads.processes.get(&line.pid).copied())
             .or(self.context.process)
             .unwrap_or(line.pid)
     }
 
     fn enter(&mut self, line: &Line<'_>, name: &str, arguments: &str) -> Result<Option<String>, ()> {
         let Some(called) = system_calls::enter(name, arguments, self.context.narrow)? else {
-            self.pending.remove(&line.pid);
-            self.duplicating.extend(system_calls::duplicates(name, arguments).map(|fd| (line.pid, fd)));
+            self.threads.ends(line.pid);
+            if let Some(fd) = system_calls::duplicates(name, arguments) {
+                self.threads.duplicates(line.pid, fd);
+            }
             return Ok(Some(format!("event not used: sys_{name}")));
         };
         let file = match (called.fd, called.name) {
@@ -421,25 +406,25 @@ impl<'a> Reader<'a> {
         let kind = EventKind::Enter { call: called.call, file, offset: called.offset, bytes: called.bytes };
         self.put(line, line.time_ns, kind, Twin::None);
         let name = called.name.map(str::to_owned);
-        self.pending.insert(line.pid, Pending { call: called.call, fd: called.fd, name });
+        self.threads.begins(line.pid, Call { call: called.call, fd: called.fd, name });
         Ok(None)
     }
 
     fn exit(&mut self, line: &Line<'_>, name: &str, result: &str) -> Result<Option<String>, ()> {
         let result = system_calls::result(result).ok_or(())?;
         // Without its start, nobody knows whether an fcntl was a lock; the start of any other is before the trace.
-        let pending = self.pending.remove(&line.pid);
-        if let Some(fd) = self.duplicating.remove(&line.pid).filter(|_| result >= 0) {
+        let begun = self.threads.ends(line.pid);
+        if let Some(fd) = self.threads.duplicated(line.pid).filter(|_| result >= 0) {
             self.files.duplicated(self.process(line), fd, result);
         }
-        let Some((call, pending)) = system_calls::kind(name).and_then(|call| Some((call, pending?))) else {
+        let Some((call, begun)) = system_calls::kind(name).and_then(|call| Some((call, begun?))) else {
             return Ok(Some(format!("event not used: sys_{name} returned")));
         };
-        if pending.call != call {
+        if begun.call != call {
             return Err(());
         }
         let process = self.process(line);
-        match (call, pending.fd, pending.name) {
+        match (call, begun.fd, begun.name) {
             (SystemCall::Open, _, Some(name)) if result >= 0 => self.files.opened(process, result, &name),
             (SystemCall::Open, _, None) if result >= 0 => self.files.closed(process, result),
             (SystemCall::Close, Some(fd), _) => self.files.closed(process, fd),
@@ -480,10 +465,10 @@ impl<'a> Reader<'a> {
                 self.reading.used -= count;
             }
         }
-        let log = &mut self.reading.log;
-        log.tasks = self.tasks.into_iter().collect();
-        log.tasks.sort();
-        log.files = self.files.names;
+        self.reading.processes = std::mem::take(&mut self.threads.processes);
+        self.reading.started = std::mem::take(&mut self.threads.started);
+        self.reading.log.tasks = self.threads.into_names();
+        self.reading.log.files = self.files.names;
         self.reading
     }
 }

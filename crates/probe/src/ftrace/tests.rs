@@ -1,3 +1,4 @@
+use super::threads::{LONGEST_THREAD_BYTES, MOST_THREADS};
 use super::*;
 
 fn reads(text: &str) -> Reading {
@@ -219,4 +220,24 @@ fn events_may_be_taken_while_a_text_is_read() {
         assert_eq!((all.1, reading.left_out, reading.used), (whole.log.marks, whole.left_out, whole.used));
         assert!(reading.log.events.is_empty());
     }
+}
+
+/// Threads without end, and events whose names are: what is beyond the bounds is not known by its name.
+#[test]
+fn what_is_kept_of_threads_and_reasons_is_bounded() {
+    struct Nothing;
+    impl Sink for Nothing {
+        fn event(&mut self, _: Event, _: Twin) {}
+        fn mark(&mut self, _: Event, _: &str) {}
+    }
+    let mut text = format!("a-1 [000] .... 1.0: {}: x\n", "e".repeat(200));
+    text += &format!("{}-2 [000] .... 1.0: cpu_idle: state=1 cpu_id=0\n", "n".repeat(LONGEST_THREAD_BYTES + 1));
+    for n in 3..MOST_THREADS + 100 {
+        text += &format!("t-{n} ({n}) [000] .... 1.0: sched_process_fork: comm=t pid={n} child_comm=t child_pid={n}\n");
+    }
+    let reading = read_from(text.as_bytes(), &Context::default(), &mut Nothing).unwrap();
+    assert_eq!((reading.log.tasks.len(), reading.log.task(2)), (MOST_THREADS, None));
+    assert_eq!((reading.processes.len(), reading.started.len()), (MOST_THREADS, MOST_THREADS));
+    assert_eq!(reading.left_out["event not used: others"], 1);
+    assert_eq!(reading.left_out[&format!("too many starts of threads and processes: {START}")], 97);
 }
