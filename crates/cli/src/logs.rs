@@ -188,14 +188,29 @@ fn recorded_with(file: &Path, run: Option<&PhoneSummary>) -> Result<Recorded> {
     Ok(run.map_or(beside.clone(), |run| recorded_of(&beside, run)))
 }
 
+/// The longest text whose events are all kept at once, unpacked: the published logs have up to some 60 MB.
+const MOST_LOG_BYTES: u64 = 1 << 30;
+
 /// The whole log of a file, and what its longest run is of.
 ///
 /// # Errors
-/// As [`show`].
+/// As [`show`], or if it is too long.
 pub fn log(file: &Path) -> Result<(EventLog, Recorded)> {
-    let log = ftrace::read(open(file)?, &ftrace::Context::default()).map_err(unreadable(file))?.log;
+    let log = whole(open(file)?, MOST_LOG_BYTES).map_err(unreadable(file))?;
     let of = recorded_with(file, phone_summary(&log).ok().as_ref())?;
     Ok((log, of))
+}
+
+/// All events of a text of at most so many bytes.
+fn whole(input: impl BufRead, most_bytes: u64) -> Result<EventLog> {
+    let mut part = input.take(most_bytes);
+    let reading = ftrace::read(&mut part, &ftrace::Context::default())?;
+    let rest = part.into_inner().fill_buf().user(|| "cannot read its end".to_owned())?.len();
+    match rest {
+        0 => Ok(reading.log),
+        _ => Err(Error::user(format!("it has more than {} of text", format_bytes(most_bytes)))
+            .hint("keep the lines of one run, from its NAME_START to its NAME_END")),
+    }
 }
 
 /// What a file holds but for its events, and its runs.
@@ -241,4 +256,20 @@ fn logs_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_too_long_to_be_kept_is_refused() {
+        let text = "a-1 [000] .... 1.0: print: A_START\na-1 [000] .... 2.0: print: A_END\n";
+        let read = |most_bytes: usize| whole(text.as_bytes(), most_bytes as u64);
+        assert_eq!(read(text.len()).unwrap().events.len(), 2);
+        for most_bytes in [text.len() - 1, text.len() - 20] {
+            let error = read(most_bytes).unwrap_err();
+            assert!(error.message().contains("more than") && error.cure().is_some(), "{error}");
+        }
+    }
 }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 const MOST_NAME_BYTES: usize = 1 << 23;
 const MOST_DESCRIPTORS: usize = 1 << 17;
 
-/// Descriptors that a process may have so that those it starts have them, too: each start takes as long as they are
-/// many.
-const MOST_INHERITED: usize = 1 << 12;
+/// Descriptors that a process has from the one that started it: those with the lowest numbers, as each start takes as
+/// long as they are many.
+const MOST_INHERITED: usize = 1 << 9;
 
 /// A descriptor that was open when recording began, as /proc/PID/fd shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,16 +86,11 @@ impl Files {
 
     /// A process starts with the descriptors that another one has.
     pub fn inherit(&mut self, parent: u32, child: u32) {
-        if parent == child {
+        if parent == child || self.descriptors.len() >= MOST_DESCRIPTORS {
             return;
         }
-        let of = |process| (process, i64::MIN)..=(process, i64::MAX);
-        let inherited = self.descriptors.range(of(parent)).take(MOST_INHERITED + 1);
-        let inherited: Vec<(i64, u16)> = inherited.map(|((_, fd), file)| (*fd, *file)).collect();
-        if inherited.len() > MOST_INHERITED {
-            return;
-        }
-        for (fd, file) in inherited {
+        let of_parent = self.descriptors.range((parent, i64::MIN)..=(parent, i64::MAX)).take(MOST_INHERITED);
+        for (fd, file) in of_parent.map(|((_, fd), file)| (*fd, *file)).collect::<Vec<_>>() {
             self.stands_for(child, fd, Some(file));
         }
     }
@@ -137,20 +132,20 @@ mod tests {
     #[test]
     fn what_is_kept_of_files_is_bounded() {
         let mut files = Files::default();
-        for fd in 0..1024 {
+        for fd in 0..512 {
             files.opened(1, fd, "/a");
         }
-        for child in 2..200 {
+        for child in 2..400 {
             files.inherit(1, child);
         }
         assert_eq!(files.descriptors.len(), MOST_DESCRIPTORS);
-        files.opened(300, 5, "/a");
-        assert_eq!((files.of(128, 1023), files.of(129, 0), files.of(300, 5)), (Some(0), None, None));
+        files.opened(500, 5, "/a");
+        assert_eq!((files.of(256, 511), files.of(257, 0), files.of(500, 5)), (Some(0), None, None));
         // One that is known may change, and one that is closed makes room.
         files.opened(2, 7, "/b");
         files.closed(2, 8);
-        files.opened(300, 5, "/a");
-        assert_eq!((files.of(2, 7), files.of(2, 8), files.of(300, 5)), (Some(1), None, Some(0)));
+        files.opened(500, 5, "/a");
+        assert_eq!((files.of(2, 7), files.of(2, 8), files.of(500, 5)), (Some(1), None, Some(0)));
 
         let name = |n: usize| format!("{n:0>4096}");
         let names = (MOST_NAME_BYTES - "/a/b".len()) / 4096;
@@ -159,15 +154,15 @@ mod tests {
     }
 
     #[test]
-    fn so_many_descriptors_are_inherited() {
+    fn the_lowest_descriptors_are_inherited() {
         let mut files = Files::default();
-        for fd in 0..MOST_INHERITED as i64 {
-            files.opened(1, fd - 1, "/a");
+        for fd in (0..=MOST_INHERITED as i64).rev() {
+            files.opened(1, fd, "/a");
         }
+        files.opened(2, 1 << 40, "/a");
         files.inherit(1, 2);
-        files.opened(1, 1 << 40, "/a");
-        files.inherit(1, 3);
-        files.inherit(1, 1);
-        assert_eq!((files.of(2, -1), files.of(3, -1), files.of(1, 1 << 40)), (Some(0), None, Some(0)));
+        let most = MOST_INHERITED as i64;
+        let known = [0, most - 1, most, 1 << 40].map(|fd| files.of(2, fd).is_some());
+        assert_eq!(known, [true, true, false, true]);
     }
 }
