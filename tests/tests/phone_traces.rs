@@ -208,6 +208,23 @@ fn a_folder_of_logs_is_a_table_by_what_their_names_and_a_file_beside_them_say() 
 
     let words = ["A sqlite", "published-log", "55.0 %", "736", "1/0/1", "0/1", "1 of 5 logs have no run", "broken.log"];
     lab(home.path(), &["trace", "logs"]).ends_with(0).says(&words);
+    lab(home.path(), &["trace", "logs", "--output", "page.html"]).ends_with(0).says(&["page.html", "1 of 5 logs"]);
+    let page = fs::read_to_string(home.path().join("page.html")).unwrap();
+    // 1, 4 and 6 ms of the 11 on a core, by frequency; the share of that time in the run; what is left out.
+    for found in [
+        "4 runs in 5 logs",
+        "300 MHz",
+        "900 MHz",
+        "54.5%",
+        "55.0 %",
+        "more/broken.log",
+        "IC none powersave",
+        "trace logs --output page.html",
+    ] {
+        assert!(page.contains(found), "{found}");
+    }
+    let one = "logs/more/named.log";
+    lab(home.path(), &["trace", one, "--output", "page.html"]).ends_with(1).complains(&["--output", "folder of logs"]);
     write(&logs, "traces.toml", "governer = 'ondemand'");
     lab(home.path(), &["trace", "logs"]).ends_with(1).complains(&["traces.toml", "governer"]);
     fs::create_dir(home.path().join("without")).unwrap();

@@ -65,6 +65,9 @@ pub enum Command {
         /// of all logs in it (*.log, *.log.gz, *.ftrace, *.txt), which traces.toml there may describe
         #[arg(value_name = "FILE|DIR")]
         file: PathBuf,
+        /// Also write the runs of a folder as a page of figures
+        #[arg(long, short, value_name = "FILE.html")]
+        output: Option<PathBuf>,
         /// Print as JSON
         #[arg(long)]
         json: bool,

@@ -1,5 +1,6 @@
 //! `pocketstone trace`: what kernel's traces show, of one log or of all in a folder.
 
+use crate::again::{quote, this_command};
 use crate::screen;
 use flate2::bufread::MultiGzDecoder;
 use pocketstone_cli::print_json;
@@ -10,7 +11,7 @@ use pocketstone_core::{Error, Result};
 use pocketstone_probe::analysis::{PhoneRuns, PhoneSummary, longest, phone_summary};
 use pocketstone_probe::ftrace::{self, Reading};
 use pocketstone_study::specification::recordings::{BESIDE, Beside, ENDINGS, Recorded};
-use serde::Serialize;
+use pocketstone_study::views::traces::{self, LogRun};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -19,9 +20,13 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// `ErrorKind::User` if it cannot be read, or is not ftrace text; the message includes the line.
-pub fn show(path: &Path, json: bool) -> Result<u8> {
+pub fn show(path: &Path, page: Option<&Path>, json: bool) -> Result<u8> {
     if path.is_dir() {
-        return folder(path, json);
+        return folder(path, page, json);
+    }
+    if page.is_some() {
+        return Err(Error::user("--output is for a folder of logs, and this is one log")
+            .hint("give the folder it is in; without --output, the log is shown here"));
     }
     let (reading, runs) = summed(path)?;
     if json {
@@ -60,19 +65,7 @@ fn print(run: &PhoneSummary) {
     say!("block I/O  {} reads ({read}), {} writes ({written}), {mean} on average", run.block_reads, run.block_writes);
 }
 
-/// A log's run in the table of a folder.
-#[derive(Debug, Serialize)]
-struct Row {
-    file: String,
-    of: Recorded,
-    run: Option<PhoneSummary>,
-    on_core_share: Option<f64>,
-    mean_khz: Option<f64>,
-    /// Why there is no run.
-    why_no_run: Option<String>,
-}
-
-fn folder(path: &Path, json: bool) -> Result<u8> {
+fn folder(path: &Path, page: Option<&Path>, json: bool) -> Result<u8> {
     let mut files = Vec::new();
     logs_below(path, &mut files)?;
     if files.is_empty() {
@@ -83,7 +76,7 @@ fn folder(path: &Path, json: bool) -> Result<u8> {
     for file in &files {
         rows.extend(rows_of(file, file.strip_prefix(path).unwrap_or(file))?);
     }
-    let key = |row: &Row| {
+    let key = |row: &LogRun| {
         let of = &row.of;
         (of.workload.clone(), of.engine.clone(), of.delay.clone(), of.governor.clone(), row.file.clone())
     };
@@ -99,6 +92,15 @@ fn folder(path: &Path, json: bool) -> Result<u8> {
             .because(Error::user(why.unwrap_or_default()))
             .hint("`pocketstone trace LOG` shows what one of them holds"));
     }
+    if let Some(file) = page {
+        let word = |path: &Path| quote(&path.to_string_lossy());
+        let command = format!("{} trace {} --output {}", this_command(), word(path), word(file));
+        let html = pocketstone_report::html(&traces::model(&path.display().to_string(), &command, &rows))?;
+        std::fs::write(file, html).user(|| format!("cannot write {}", file.display()))?;
+        if !json {
+            say!("figures: {}", file.display());
+        }
+    }
     if without > 0 && !json {
         say!("{without} of {} logs have no run:", files.len());
         rows.iter().filter_map(|row| Some((row, row.why_no_run.as_ref()?))).for_each(|(row, why)| {
@@ -108,7 +110,7 @@ fn folder(path: &Path, json: bool) -> Result<u8> {
     Ok(0)
 }
 
-fn rows_of(file: &Path, name: &Path) -> Result<Vec<Row>> {
+fn rows_of(file: &Path, name: &Path) -> Result<Vec<LogRun>> {
     let beside = recorded(file)?;
     let file_name = name.display().to_string();
     let found = summed(file).and_then(|(_, runs)| runs);
@@ -118,7 +120,7 @@ fn rows_of(file: &Path, name: &Path) -> Result<Vec<Row>> {
             None => beside.clone(),
         };
         let (on_core_share, mean_khz) = run.as_ref().map_or((None, None), |r| (r.on_core_share(), r.mean_khz()));
-        Row { file: file_name.clone(), of, run, on_core_share, mean_khz, why_no_run }
+        LogRun { file: file_name.clone(), of, run, on_core_share, mean_khz, why_no_run }
     };
     Ok(match found {
         Ok(runs) => runs.into_iter().map(|run| row(Some(run), None)).collect(),
@@ -126,16 +128,14 @@ fn rows_of(file: &Path, name: &Path) -> Result<Vec<Row>> {
     })
 }
 
-fn table(rows: &[Row]) {
+fn table(rows: &[LogRun]) {
     let head = ["run", "takes", "on core", "share", "bursts", "mean", "MHz", "reads/writes/syncs", "block r/w"];
     let unknown = || "?".to_owned();
     let mut cells = Vec::new();
     for row in rows {
         let Some(run) = &row.run else { continue };
-        let of = [&row.of.workload, &row.of.engine, &row.of.delay, &row.of.governor];
-        let of: Vec<&str> = of.into_iter().flatten().map(String::as_str).collect();
         cells.push(vec![
-            if of.is_empty() { row.file.clone() } else { of.join(" ") },
+            row.name(),
             format_ns(run.runtime_ns as f64),
             format_ns(run.on_core_ns as f64),
             row.on_core_share.map_or_else(unknown, |share| format!("{:.1} %", 100.0 * share)),

@@ -85,7 +85,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Import(arguments) => workloads::import(&arguments),
         Command::Workload(command) => workloads::workload(&command),
         Command::Export(arguments) => export(&arguments),
-        Command::Trace { file, json } => logs::show(&file, json),
+        Command::Trace { file, output, json } => logs::show(&file, output.as_deref(), json),
         Command::Advise(AdviseCommand::Governor(arguments)) => advise::governor(&arguments),
         Command::Advise(AdviseCommand::Readahead(arguments)) => advise::read_ahead(&arguments),
         Command::Advise(AdviseCommand::HugePages(arguments)) => huge_pages::advise(&arguments),

@@ -11,3 +11,4 @@ pub mod model;
 mod report_files;
 pub mod report_model;
 mod rows;
+pub mod traces;
