@@ -2,13 +2,14 @@
 
 use crate::arguments::{AdviseGovernorArguments, AdviseReadaheadArguments};
 use crate::studies::study_of;
-use crate::{boards, logs, screen};
+use crate::{boards, screen};
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
 use pocketstone_study::models::advise::{self, Answer, Question};
 use pocketstone_study::models::read_ahead::advise as read_ahead_advice;
 use pocketstone_study::results::store::Store;
+use pocketstone_study::specification::phone_logs;
 use std::path::Path;
 
 /// Ranks governors for a run.
@@ -41,7 +42,7 @@ pub fn governor(arguments: &AdviseGovernorArguments) -> Result<u8> {
                 return Err(Error::user("--only selects cells of a run, and this is a log")
                     .hint("leave it out: the longest run of a log is taken"));
             }
-            let (log, of) = logs::log(&arguments.folder)?;
+            let (log, of) = phone_logs::log(&arguments.folder)?;
             advise::of_log(&log, of, &question)
                 .map_err(|e| Error::user(format!("{} cannot be replayed", arguments.folder.display())).because(e))?
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cell (events of its traced twin, else its calls) --> Activity --+
+//! longest run of a phone's log ---------------------> Activity --+
 //! devices x governors x levers ----------------------------------+--> replay, replay_metric, replay_front
 //! calibration: a recorded run of known length on a device -------+        --> replay_statistic
 //! ```
@@ -10,6 +11,7 @@
 
 mod calibration;
 pub mod flash;
+mod logs;
 pub(crate) mod recorded;
 pub(crate) mod store;
 pub(super) mod validation;
@@ -115,7 +117,8 @@ pub(crate) fn cluster<'a>(device: &'a Device, setting: &Setting) -> Result<&'a p
 
 /// Brings the results' replays up to date with the study, the cells and the profiles.
 ///
-/// `tell` hears how many of how many replays are done, and may end it with an error.
+/// `tables` is the folder of published tables, in which logs are sought that the study's folder does not have. `tell`
+/// hears how many of how many replays are done, and may end it with an error.
 ///
 /// # Errors
 /// `ErrorKind::User` for an invalid SQL condition in the study, or if the results cannot be read or written.
@@ -123,30 +126,38 @@ pub(super) fn refresh(
     store: &mut Store,
     study: &Study,
     devices: &Devices,
+    tables: Option<&Path>,
     tell: &mut dyn FnMut(usize, usize) -> Result<()>,
 ) -> Result<()> {
     let had = store::inputs(store)?;
     let mut wanted = BTreeSet::new();
     let mut jobs: BTreeMap<i64, Vec<Job>> = BTreeMap::new();
+    let mut of_logs: Vec<(String, Vec<Job>)> = Vec::new();
+    let beside = store.fact("study.folder")?;
+    let folders: Vec<&Path> = beside.iter().map(Path::new).chain(tables).collect();
     for replay in &study.replays {
+        let on: Vec<&Device> = replay.devices.iter().map(|name| &devices[name.get_ref()]).collect();
+        of_logs.extend(logs::plan_all(store, replay, &on, &folders, &had, &mut wanted)?);
         let mut references = References::of(store, study, replay, devices)?;
         for cell in cells(store, study, replay)? {
-            for device in replay.devices.iter().map(|name| &devices[name.get_ref()]) {
+            for device in &on {
                 plan(store, replay, &cell, device, &had, &mut references, &mut wanted, &mut jobs)?;
             }
         }
     }
-    let total = jobs.values().flatten().map(|j| j.governors.len()).sum();
+    let of_cells = jobs.into_iter().map(|(cell, jobs)| (format!("cell {cell}"), jobs));
+    let jobs: Vec<(String, Vec<Job>)> = of_cells.chain(of_logs).collect();
+    let total = jobs.iter().flat_map(|(_, jobs)| jobs).map(|j| j.governors.len()).sum();
     let mut done = 0;
     let mut rows = Vec::new();
-    for (cell, jobs) in jobs {
+    for (run, jobs) in jobs {
         tell(done, total)?;
         done += jobs.iter().map(|j| j.governors.len()).sum::<usize>();
         for (job, result) in jobs.iter().zip(work::on_all_cores(&jobs)) {
             match result {
                 Ok(made) => rows.extend(made),
                 Err(error) => store.leave_out(&LeftOut {
-                    what: format!("replays `{}` on {} (cell {cell})", job.name, job.device.name),
+                    what: format!("replays `{}` on {} ({run})", job.name, job.device.name),
                     why: error.chain(),
                     cure: error.cure().unwrap_or_default().to_owned(),
                 })?,
@@ -203,19 +214,56 @@ fn plan(
         Ok(scale) => scale,
         Err(error) => return leave_out(error),
     };
+    let digest = cell.digest.as_deref().unwrap_or_default();
+    let run = Run { cell: Some(cell.id), recorded: None, seed: cell.seed, identity: format!("{}\n{digest}", cell.id) };
+    let mut planned = Vec::new();
+    let activity = &mut || recorded::activity(store, cell, device);
+    let result = plan_run(replay, &run, device, cycles_scale, had, wanted, activity, &mut planned);
+    if !planned.is_empty() {
+        jobs.entry(cell.id).or_default().extend(planned);
+    }
+    result.or_else(leave_out)
+}
+
+/// A run that is replayed.
+struct Run {
+    /// The cell, if it is one.
+    cell: Option<i64>,
+    /// What is known of it otherwise, as JSON.
+    recorded: Option<String>,
+    /// The seed of random delays.
+    seed: u64,
+    /// What tells it from others, in the input of its replays.
+    identity: String,
+}
+
+/// Adds the jobs of a run on a device to those to do; `activity` is asked if there are some.
+///
+/// # Errors
+/// Those of `activity`.
+#[allow(clippy::too_many_arguments)]
+fn plan_run(
+    replay: &ReplaySpec,
+    run: &Run,
+    device: &Device,
+    cycles_scale: f64,
+    had: &BTreeSet<String>,
+    wanted: &mut BTreeSet<String>,
+    activity: &mut dyn FnMut() -> Result<(Activity, &'static str)>,
+    jobs: &mut Vec<Job>,
+) -> Result<()> {
     let profile = profile_digest(device);
-    let mut activity: Option<(Activity, &'static str)> = None;
+    let mut known: Option<(Activity, &'static str)> = None;
     for setting in &replay.settings {
         // The bound is part of every regret: with it, the others are other replays than without it.
         let bound = replay.governors.iter().any(|g| *g.get_ref() == Choice::Bound);
         let input = |governor: &Choice| {
             let levers = setting.0.join("\n");
             let words = format!(
-                "{MODELS}\n{}\n{}\n{}\n{governor}\n{bound}\n{levers}\n{}\n{profile}\n{:016x}",
+                "{MODELS}\n{}\n{}\n{governor}\n{bound}\n{levers}\n{}\n{profile}\n{:016x}",
                 replay.name,
-                cell.id,
-                cell.digest.as_deref().unwrap_or_default(),
-                cell.seed,
+                run.identity,
+                run.seed,
                 cycles_scale.to_bits()
             );
             format!("{:x}", Sha256::digest(words))
@@ -230,17 +278,15 @@ fn plan(
         if governors.is_empty() {
             continue;
         }
-        if activity.is_none() {
-            match recorded::activity(store, cell, device) {
-                Ok(found) => activity = Some(found),
-                Err(error) => return leave_out(error),
-            }
-        }
-        let Some((activity, source)) = activity.clone() else { continue };
-        jobs.entry(cell.id).or_default().push(Job {
+        let (activity, source) = match &known {
+            Some(known) => known.clone(),
+            None => known.insert(activity()?).clone(),
+        };
+        jobs.push(Job {
             name: replay.name.clone(),
-            cell: cell.id,
-            seed: cell.seed,
+            cell: run.cell,
+            recorded: run.recorded.clone(),
+            seed: run.seed,
             device: device.clone(),
             profile: profile.clone(),
             setting: setting.clone(),

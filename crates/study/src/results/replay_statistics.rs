@@ -6,16 +6,20 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use std::collections::BTreeMap;
 
-/// Computes the statistics over the cells of each point into a table that is like `replay_statistic`.
+/// Computes the statistics over the cells of each point, and over what is known of logs, into a table that is like `replay_statistic`.
 ///
 /// # Errors
 /// The SQLite error if the results cannot be read or written.
 pub(crate) fn compute(db: &Connection, into: &str) -> rusqlite::Result<()> {
     db.execute_batch(&format!("DELETE FROM {into}"))?;
     let width = 5 + LEVERS.len();
+    // Results of earlier versions have cells only.
+    let has_logs: bool =
+        db.query_row("SELECT count(*) > 0 FROM pragma_table_info('replay') WHERE name = 'recorded'", [], |r| r.get(0))?;
+    let point = if has_logs { "coalesce(c.point, r.recorded)" } else { "c.point" };
     let sql = format!(
-        "SELECT r.name, c.experiment, c.point, r.device, r.governor, {}, m.name, m.value
-         FROM replay_metric m JOIN replay r ON r.id = m.replay JOIN cell c ON c.id = r.cell ORDER BY r.cell, r.id",
+        "SELECT r.name, coalesce(c.experiment, ''), {point}, r.device, r.governor, {}, m.name, m.value
+         FROM replay_metric m JOIN replay r ON r.id = m.replay LEFT JOIN cell c ON c.id = r.cell ORDER BY r.cell, r.id",
         LEVERS.map(|l| format!("CAST(r.{} AS TEXT)", l.name)).join(", ")
     );
     let mut values: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();

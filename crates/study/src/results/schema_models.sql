@@ -1,11 +1,11 @@
 -- What models give of a run's cells. New in version 4.
 PRAGMA user_version = 4;
 
--- Replays: a cell's run on a model of a device. Nothing below is measured.
+-- Replays: a cell's run, or that of a phone's log, on a model of a device. Nothing below is measured.
 CREATE TABLE replay (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,             -- the study's [[replay]]
-    cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,
+    cell INTEGER REFERENCES cell (id) ON DELETE CASCADE,
     device TEXT NOT NULL,
     governor TEXT NOT NULL,         -- bound: the offline optimum
     cluster TEXT NOT NULL,
@@ -18,10 +18,11 @@ CREATE TABLE replay (
     power_scale NUMERIC NOT NULL,
     cycles_scale REAL NOT NULL,     -- what a calibration multiplies cycles by
     seed INTEGER NOT NULL,
-    source TEXT NOT NULL,           -- events or calls: what the activity was taken from
+    source TEXT NOT NULL,           -- events, calls or log: what the activity was taken from
     profile TEXT NOT NULL,          -- SHA-256 of the device's profile
     input TEXT NOT NULL UNIQUE,     -- SHA-256 of everything that goes into it
-    digest TEXT NOT NULL            -- SHA-256 of everything that comes out of it
+    digest TEXT NOT NULL,           -- SHA-256 of everything that comes out of it
+    recorded TEXT                   -- JSON object of what a log is of, where there is no cell
 );
 CREATE INDEX replay_cell ON replay (cell);
 

@@ -6,6 +6,7 @@ pub mod factor;
 pub(crate) mod guess;
 pub mod metric;
 pub mod origin;
+pub mod phone_logs;
 pub(crate) mod points;
 pub mod recordings;
 pub mod setting;

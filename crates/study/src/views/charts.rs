@@ -272,7 +272,7 @@ fn select(store: &Store, study: &Study, spec: &FrequencySpec) -> Result<Vec<Show
     let levers = LEVERS.map(|l| format!("CAST({} AS TEXT)", l.name)).join(", ");
     let sql = format!(
         "SELECT cell, device, governor, cycles_scale, seed, {levers} FROM replays
-         WHERE replay = ?1 AND governor != 'bound' AND ({only}) ORDER BY cell, id"
+         WHERE replay = ?1 AND governor != 'bound' AND cell IS NOT NULL AND ({only}) ORDER BY cell, id"
     );
     let rows = store.asked(only, &sql, [spec.replay.get_ref()], |r| {
         let setting = (0..LEVERS.len()).map(|n| r.get(5 + n)).collect::<rusqlite::Result<_>>()?;
@@ -330,7 +330,10 @@ pub(crate) fn replay_table(store: &Store, replay: &ReplaySpec) -> Result<Option<
         return Ok(None);
     }
     let points: Vec<&Factors> = table.values().map(|v| &v.0).collect();
-    let names = varying(&points);
+    let mut names = varying(&points);
+    if points.iter().any(|point| point.contains_key("log")) {
+        names.push("log");
+    }
     let changing = |n: usize| n < 2 || table.keys().any(|k| k.1[n] != table.keys().next().map_or("", |f| &f.1[n]));
     let changing: Vec<usize> = (0..own.len()).filter(|n| changing(*n)).collect();
     let head = |n: &usize| if *n < 2 { own[*n].to_owned() } else { format!("replayed {}", own[*n].replace('_', " ")) };

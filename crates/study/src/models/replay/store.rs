@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub name: String,
-    pub cell: i64,
+    pub cell: Option<i64>,
+    pub recorded: Option<String>,
     pub device: String,
     pub governor: String,
     pub setting: Setting,
@@ -32,6 +33,13 @@ pub(crate) fn inputs(store: &Store) -> Result<BTreeSet<String>> {
     Ok(store.rows("SELECT input FROM replay", [], |r| r.get(0))?.into_iter().collect())
 }
 
+/// The inputs of the replays of a log, or of those in a folder, that the store has.
+pub(crate) fn recorded_inputs(store: &Store, name: &str, path: &str) -> Result<Vec<String>> {
+    let sql = "SELECT input FROM replay WHERE name = ?1
+               AND (recorded ->> '$.log' = ?2 OR substr(recorded ->> '$.log', 1, length(?2) + 1) = ?2 || '/')";
+    store.rows(sql, [name, path.trim_end_matches('/')], |r| r.get(0))
+}
+
 /// Adds replays, drops those whose input is not wanted any more, and computes statistics; all or nothing.
 pub(crate) fn put(store: &mut Store, rows: &[Row], wanted: &BTreeSet<String>) -> Result<()> {
     let stale: Vec<String> = inputs(store)?.into_iter().filter(|i| !wanted.contains(i)).collect();
@@ -42,15 +50,15 @@ pub(crate) fn put(store: &mut Store, rows: &[Row], wanted: &BTreeSet<String>) ->
         for input in &stale {
             transaction.prepare_cached("DELETE FROM replay WHERE input = ?1")?.execute([input])?;
         }
-        let blanks = vec!["?"; 10 + LEVERS.len()].join(", ");
+        let blanks = vec!["?"; 11 + LEVERS.len()].join(", ");
         let insert = format!(
-            "INSERT INTO replay (name, cell, device, governor, {}, cycles_scale, seed, source, profile, input, digest)
+            "INSERT INTO replay (name, cell, recorded, device, governor, {}, cycles_scale, seed, source, profile, input, digest)
              VALUES ({blanks})",
             lever_columns("")
         );
         for row in rows {
-            let mut values: Vec<Value> =
-                vec![row.name.clone().into(), row.cell.into(), row.device.clone().into(), row.governor.clone().into()];
+            let mut values: Vec<Value> = vec![row.name.clone().into(), row.cell.into(), row.recorded.clone().into()];
+            values.extend([&row.device, &row.governor].map(|t| Value::from(t.clone())));
             values.extend(row.setting.0.iter().map(|v| Value::from(v.clone())));
             values.extend([row.cycles_scale.into(), (row.seed as i64).into(), row.source.to_owned().into()]);
             values.extend([&row.profile, &row.input, &row.digest].map(|t| Value::from(t.clone())));

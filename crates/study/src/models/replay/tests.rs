@@ -1,5 +1,7 @@
 //! Two operations of 2 ms each, half of it on a core, replayed on a device with two operating points.
 
+mod logs;
+
 use super::*;
 use crate::models::refresh::refresh;
 use crate::specification::cell::Cell;

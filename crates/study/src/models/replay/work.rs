@@ -13,10 +13,12 @@ use sha2::{Digest, Sha256};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The replays of one cell on one device with one setting, under some governors.
+/// The replays of one run on one device with one setting, under some governors.
 pub(crate) struct Job {
     pub name: String,
-    pub cell: i64,
+    /// The cell, or what is known of a run that none is, as JSON.
+    pub cell: Option<i64>,
+    pub recorded: Option<String>,
     pub seed: u64,
     pub device: Device,
     pub profile: String,
@@ -78,6 +80,7 @@ fn replay(job: &Job) -> Result<Vec<Row>> {
         rows.push(Row {
             name: job.name.clone(),
             cell: job.cell,
+            recorded: job.recorded.clone(),
             device: device.name.clone(),
             governor: choice.to_string(),
             setting: job.setting.clone(),

@@ -116,6 +116,7 @@ pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Res
     }
     if write {
         allow_lost(db).user(failed)?;
+        allow_logs(db).user(failed)?;
     }
     if version < STATISTICS_SINCE {
         let compute = || -> rusqlite::Result<()> {
@@ -135,18 +136,32 @@ pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Res
 fn allow_lost(db: &Connection) -> rusqlite::Result<()> {
     const OLD: &str = "CHECK (status IN ('done', 'failed'))";
     const NEW: &str = "CHECK (status IN ('done', 'failed', 'lost'))";
-    let old = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'cell' AND instr(sql, ?1)";
-    if db.query_row(old, [OLD], |r| r.get::<_, u32>(0))? == 0 {
+    loosen(db, "cell", OLD, NEW)
+}
+
+/// Replaces a constraint in the text of a table's definition, where it is there.
+fn loosen(db: &Connection, table: &str, old: &str, new: &str) -> rusqlite::Result<()> {
+    let has = "SELECT count(*) FROM main.sqlite_schema WHERE name = ?1 AND instr(sql, ?2)";
+    if db.query_row(has, [table, old], |r| r.get::<_, u32>(0))? == 0 {
         return Ok(());
     }
     let version: u32 = db.query_row("PRAGMA main.schema_version", [], |r| r.get(0))?;
-    let (old, new) = (OLD.replace('\'', "''"), NEW.replace('\'', "''"));
+    let (old, new) = (old.replace('\'', "''"), new.replace('\'', "''"));
     db.execute_batch(&format!(
         "BEGIN; PRAGMA writable_schema = ON;
-         UPDATE main.sqlite_schema SET sql = replace(sql, '{old}', '{new}') WHERE name = 'cell';
+         UPDATE main.sqlite_schema SET sql = replace(sql, '{old}', '{new}') WHERE name = '{table}';
          PRAGMA main.schema_version = {}; PRAGMA writable_schema = OFF; COMMIT;",
         version + 1
     ))
+}
+
+/// Lets replays be of phones' logs, which those of earlier versions forbid.
+fn allow_logs(db: &Connection) -> rusqlite::Result<()> {
+    let has = "SELECT count(*) FROM pragma_table_info('replay') WHERE name = 'recorded'";
+    if db.query_row(has, [], |r| r.get::<_, u32>(0))? == 0 {
+        db.execute_batch("ALTER TABLE main.replay ADD COLUMN recorded TEXT")?;
+    }
+    loosen(db, "replay", "cell INTEGER NOT NULL REFERENCES", "cell INTEGER REFERENCES")
 }
 
 /// The study that results have.
@@ -321,6 +336,37 @@ mod tests {
         let db = Connection::open(folder.path().join(FILE)).unwrap();
         assert_eq!(lose(&db).unwrap(), 2);
         assert!(db.execute("UPDATE cell SET status = 'other'", []).is_err());
+        let whole: String = db.query_row("PRAGMA integrity_check", [], |r| r.get(0)).unwrap();
+        assert_eq!(whole, "ok");
+    }
+
+    #[test]
+    fn results_whose_replays_are_of_cells_alone_take_logs_once_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Store::create(folder.path(), [("study.name", "s")]).unwrap());
+        let db = Connection::open(folder.path().join(FILE)).unwrap();
+        db.execute_batch(
+            "DROP VIEW replays; ALTER TABLE replay DROP COLUMN recorded; PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = replace(sql, 'cell INTEGER REF', 'cell INTEGER NOT NULL REF')
+             WHERE name = 'replay'; PRAGMA writable_schema = RESET",
+        )
+        .unwrap();
+        let put = |db: &Connection, recorded: &str| {
+            db.execute_batch(&format!(
+                "INSERT INTO replay (name, device, governor, cluster, delay, cores, waiting, batch, storage, memory_share,
+                 power_scale, cycles_scale, seed, source, profile, input, digest {recorded}"
+            ))
+        };
+        let values = "'n', 'd', 'g', 'c', 'd', 1, 'w', 1, 's', 0, 1, 1, 1, 'log', 'p', 'i', 'd'";
+        assert!(put(&db, &format!(") VALUES ({values})")).is_err());
+        drop(db);
+        drop(Store::open(folder.path(), true).unwrap());
+        let db = Connection::open(folder.path().join(FILE)).unwrap();
+        put(&db, &format!(", recorded) VALUES ({values}, '{{\"workload\":\"A\",\"log\":\"x.log\"}}')")).unwrap();
+        let row: (Option<i64>, String, String) = db
+            .query_row("SELECT cell, log, workload FROM replays", [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+            .unwrap();
+        assert_eq!(row, (None, "x.log".into(), "A".into()));
         let whole: String = db.query_row("PRAGMA integrity_check", [], |r| r.get(0)).unwrap();
         assert_eq!(whole, "ok");
     }

@@ -17,8 +17,12 @@ pub const BOUND: &str = "bound";
 pub struct ReplaySpec {
     /// Its name, unique in the study.
     pub name: String,
-    /// The experiment whose cells are replayed.
+    /// The experiment whose cells are replayed; empty where logs are.
     pub experiment: String,
+    /// Phones' logs, or folders of them, whose longest runs are replayed.
+    pub logs: Vec<Spanned<String>>,
+    /// The frequency in kHz that a log was recorded at, where it does not say.
+    pub recorded_khz: Option<u32>,
     /// An SQL condition on the view `cells`.
     pub only: Option<Spanned<String>>,
     /// Names of devices' profiles.
@@ -152,7 +156,10 @@ pub(super) fn read_ahead(
 #[serde(deny_unknown_fields)]
 pub(super) struct RawReplay {
     name: Spanned<String>,
-    experiment: Spanned<String>,
+    experiment: Option<Spanned<String>>,
+    #[serde(default)]
+    logs: Vec<Spanned<String>>,
+    recorded_khz: Option<Spanned<u32>>,
     only: Option<Spanned<String>>,
     devices: Vec<Spanned<String>>,
     governors: Vec<Spanned<String>>,
@@ -182,8 +189,8 @@ pub(super) fn replays(at: &Locator<'_>, raw: Vec<RawReplay>, experiments: &[Expe
 }
 
 fn replay(at: &Locator<'_>, raw: RawReplay, experiments: &[Experiment]) -> Result<ReplaySpec> {
-    known(at, &raw.experiment, experiments)?;
     let name = raw.name.get_ref().clone();
+    source(at, &raw, experiments)?;
     for (list, what) in [(raw.devices.is_empty(), "devices"), (raw.governors.is_empty(), "governors")] {
         if list {
             return Err(at.error(raw.name.span(), Error::user(format!("replay `{name}` has no {what}"))));
@@ -223,8 +230,44 @@ fn replay(at: &Locator<'_>, raw: RawReplay, experiments: &[Experiment]) -> Resul
     }
     settings.dedup();
     let calibrate = raw.calibrate.into_iter().map(|c| calibration(at, c)).collect::<Result<_>>()?;
-    let (only, devices) = (raw.only, raw.devices);
-    Ok(ReplaySpec { name, experiment: raw.experiment.into_inner(), only, devices, governors, settings, calibrate })
+    let experiment = raw.experiment.map_or_else(String::new, Spanned::into_inner);
+    let recorded_khz = raw.recorded_khz.map(Spanned::into_inner);
+    let RawReplay { logs, only, devices, .. } = raw;
+    Ok(ReplaySpec { name, experiment, logs, recorded_khz, only, devices, governors, settings, calibrate })
+}
+
+/// Checks that a replay has runs to replay: an experiment's cells, or logs and nothing that is of cells.
+fn source(at: &Locator<'_>, raw: &RawReplay, experiments: &[Experiment]) -> Result<()> {
+    let name = raw.name.get_ref();
+    let wrong = |span, what: String, hint: &str| Err(at.error(span, Error::user(what).hint(hint)));
+    match (&raw.experiment, raw.logs.first()) {
+        (Some(experiment), None) => known(at, experiment, experiments)?,
+        (None, Some(log)) => {
+            if let Some(only) = &raw.only {
+                return wrong(
+                    only.span(),
+                    format!("`only` of replay `{name}` is for cells, and it has logs"),
+                    "leave it out",
+                );
+            }
+            if !raw.calibrate.is_empty() {
+                let hint = "leave it out: a phone's log has a phone's cycles";
+                return wrong(log.span(), format!("replay `{name}` calibrates a log"), hint);
+            }
+        }
+        (experiment, log) => {
+            let span = experiment.as_ref().or(log).map_or_else(|| raw.name.span(), Spanned::span);
+            let hint = "specify `experiment`, whose cells are replayed, or `logs`, a list of phones' logs";
+            return wrong(span, format!("replay `{name}` has not one source of runs"), hint);
+        }
+    }
+    match &raw.recorded_khz {
+        Some(khz) if raw.logs.is_empty() || *khz.get_ref() == 0 => {
+            let hint = "it is what a phone's log was recorded at where it does not say, more than 0";
+            wrong(khz.span(), format!("`recorded_khz` of replay `{name}` is not usable"), hint)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn calibration(at: &Locator<'_>, raw: Spanned<Calibration>) -> Result<Calibration> {

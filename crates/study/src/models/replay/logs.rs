@@ -1,0 +1,131 @@
+//! Replays of phones' logs, which no cell of the run has: of each log the longest run.
+
+use super::store::recorded_inputs;
+use super::work::Job;
+use super::{Run, plan_run};
+use crate::results::left_out::LeftOut;
+use crate::results::store::Store;
+use crate::specification::factor::{Point, Value};
+use crate::specification::phone_logs::{log, logs_below};
+use crate::specification::recordings::Recorded;
+use crate::specification::study::ReplaySpec;
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_replay::device::Device;
+use pocketstone_replay::recorded::from_phone;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// A log of a study: its name there, and its file.
+struct Log {
+    name: String,
+    file: PathBuf,
+}
+
+/// Plans the replays of a study's logs: those that are sought in `folders`, in this order. Where one is not there, the
+/// replays that the results have of it stay.
+///
+/// # Errors
+/// `ErrorKind::User` if the results cannot be read or written. A log that cannot be replayed is skipped and reported.
+pub(super) fn plan_all(
+    store: &Store,
+    replay: &ReplaySpec,
+    devices: &[&Device],
+    folders: &[&Path],
+    had: &BTreeSet<String>,
+    wanted: &mut BTreeSet<String>,
+) -> Result<Vec<(String, Vec<Job>)>> {
+    let mut planned = Vec::new();
+    let leave_out = |name: &str, error: Error| {
+        let what = format!("replays `{}` of {name}", replay.name);
+        let cure = error.cure().unwrap_or_default().to_owned();
+        store.leave_out(&LeftOut { what, why: error.chain(), cure })
+    };
+    for path in replay.logs.iter().map(|path| path.get_ref()) {
+        let logs = match found(path, folders) {
+            Ok(logs) => logs,
+            Err(error) => {
+                let kept = recorded_inputs(store, &replay.name, path)?;
+                if kept.is_empty() {
+                    leave_out(path, error)?;
+                }
+                wanted.extend(kept);
+                continue;
+            }
+        };
+        for log in logs {
+            let mut jobs = Vec::new();
+            match plan_one(replay, devices, &log, had, wanted, &mut jobs) {
+                Ok(()) => planned.push((log.name, jobs)),
+                Err(error) => leave_out(&log.name, error)?,
+            }
+        }
+    }
+    Ok(planned)
+}
+
+/// The log of a path, or all those in a folder.
+fn found(path: &str, folders: &[&Path]) -> Result<Vec<Log>> {
+    let there = |folder: &&Path| Some(folder.join(path)).filter(|file| file.exists());
+    let file = folders.iter().find_map(there).ok_or_else(|| {
+        Error::user(format!("there is no {path}")).hint(format!(
+            "a log's path is relative to the study's folder, or to that which {} names",
+            super::REFERENCE
+        ))
+    })?;
+    if !file.is_dir() {
+        return Ok(vec![Log { name: path.to_owned(), file }]);
+    }
+    let mut files = Vec::new();
+    logs_below(&file, &mut files)?;
+    let name = |below: &Path| Path::new(path).join(below.strip_prefix(&file).unwrap_or(below)).display().to_string();
+    Ok(files.into_iter().map(|file| Log { name: name(&file), file }).collect())
+}
+
+fn plan_one(
+    replay: &ReplaySpec,
+    devices: &[&Device],
+    of: &Log,
+    had: &BTreeSet<String>,
+    wanted: &mut BTreeSet<String>,
+    jobs: &mut Vec<Job>,
+) -> Result<()> {
+    let failed = || format!("cannot read {}", of.file.display());
+    let mut hash = Sha256::new();
+    std::io::copy(&mut File::open(&of.file).user(failed)?, &mut hash).user(failed)?;
+    let digest = format!("{:x}", hash.finalize());
+    let (events, recorded) = log(&of.file)?;
+    let khz = replay.recorded_khz;
+    // What a recording's nanosecond is worth on a device is of the lab's machine, not of a phone.
+    let (activity, assumed_ns) = from_phone(&events, f64::from(khz.unwrap_or(1)) / 1e6)?;
+    if assumed_ns > 0 && khz.is_none() {
+        return Err(Error::user("the log does not have the frequency of all time on a core")
+            .hint("say what it was recorded at: recorded_khz = 2265600, for example"));
+    }
+    let point = point(&of.name, &recorded, khz.filter(|_| assumed_ns > 0));
+    let run = Run {
+        cell: None,
+        recorded: Some(serde_json::to_string(&point).map_err(|e| Error::bug("a point is no JSON").because(e))?),
+        seed: 1,
+        identity: format!("log\n{digest}\n{khz:?}\n{point:?}"),
+    };
+    for device in devices {
+        plan_run(replay, &run, device, 1.0, had, wanted, &mut || Ok((activity.clone(), "log")), jobs)?;
+    }
+    Ok(())
+}
+
+/// What a log is of, as the factors of a cell; `khz` is what it was taken to be recorded at.
+fn point(name: &str, of: &Recorded, khz: Option<u32>) -> Point {
+    let words = [
+        ("workload", of.workload.as_deref()),
+        ("engine", of.engine.as_deref()),
+        ("delay", of.delay.as_deref()),
+        ("governor", of.governor.as_deref()),
+        ("log", Some(name)),
+    ];
+    let words = words.into_iter().filter_map(|(name, word)| Some((name.to_owned(), Value::Text(word?.to_owned()))));
+    words.chain(khz.map(|khz| ("assumed_khz".to_owned(), Value::Number(khz.into())))).collect()
+}
