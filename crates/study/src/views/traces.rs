@@ -310,19 +310,19 @@ fn table(
     runs: &[Run<'_>],
     cells: impl Fn(&Run<'_>) -> Vec<String>,
 ) -> Table {
-    let row = |run: &Run<'_>| [vec![run.0.file.clone(), run.0.name()], cells(run)].concat();
+    let row = |run: &Run<'_>| [vec![run.0.name()], cells(run), vec![run.0.file.clone()]].concat();
     Table {
         id: id.to_owned(),
         title: title.to_owned(),
         caption: caption.to_owned(),
         origin: Default::default(),
-        columns: ["log", "run"].iter().chain(columns).map(|head| (*head).to_owned()).collect(),
+        columns: ["run"].iter().chain(columns).chain(&["log"]).map(|head| (*head).to_owned()).collect(),
         rows: runs.iter().map(row).collect(),
     }
 }
 
 fn unknown() -> String {
-    "unknown".to_owned()
+    "unavailable".to_owned()
 }
 
 fn times(runs: &[Run<'_>]) -> Table {
