@@ -7,8 +7,8 @@ use crate::specification::study::Study;
 use pocketstone_core::Result;
 use std::path::Path;
 
-/// Updates the results' replays and modelled energies for the study, the cells and the profiles, and the validations and
-/// the replays of published logs if `tables` is the folder of those.
+/// Updates the results' replays and modelled energies for the study, the cells and the profiles, and the validations
+/// and the replays of published logs if `tables` is the folder of those.
 ///
 /// `tell` hears how many of how many replays are done, and may end it with an error.
 ///

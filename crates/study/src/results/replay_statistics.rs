@@ -6,7 +6,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use std::collections::BTreeMap;
 
-/// Computes the statistics over the cells of each point, and over what is known of logs, into a table that is like `replay_statistic`.
+/// Computes the statistics over the cells of each point, and over logs of which the same is known, into a table that is
+/// like `replay_statistic`.
 ///
 /// # Errors
 /// The SQLite error if the results cannot be read or written.

@@ -52,8 +52,8 @@ pub(crate) fn put(store: &mut Store, rows: &[Row], wanted: &BTreeSet<String>) ->
         }
         let blanks = vec!["?"; 11 + LEVERS.len()].join(", ");
         let insert = format!(
-            "INSERT INTO replay (name, cell, recorded, device, governor, {}, cycles_scale, seed, source, profile, input, digest)
-             VALUES ({blanks})",
+            "INSERT INTO replay (name, cell, recorded, device, governor, {}, cycles_scale, seed, source, profile, input,
+             digest) VALUES ({blanks})",
             lever_columns("")
         );
         for row in rows {

@@ -17,8 +17,8 @@ pub(super) fn views() -> String {
     let of_log = "point ->> '$.log' AS log,";
     format!(
         "CREATE VIEW replays AS
-             SELECT r.id, r.name AS replay, r.cell, r.recorded ->> '$.log' AS log, c.experiment, {of_cell} c.repetition, c.seed, r.device, r.governor,
-                    {}, r.cycles_scale, r.source, r.profile, r.digest
+             SELECT r.id, r.name AS replay, r.cell, r.recorded ->> '$.log' AS log, c.experiment, {of_cell} c.repetition,
+                    c.seed, r.device, r.governor, {}, r.cycles_scale, r.source, r.profile, r.digest
              FROM replay r LEFT JOIN cell c ON c.id = r.cell;
          CREATE VIEW replay_summary AS
              SELECT name AS replay, experiment, {of_log} {of_point} device, governor, {}, metric, n, median, mean,

@@ -353,8 +353,8 @@ mod tests {
         .unwrap();
         let put = |db: &Connection, recorded: &str| {
             db.execute_batch(&format!(
-                "INSERT INTO replay (name, device, governor, cluster, delay, cores, waiting, batch, storage, memory_share,
-                 power_scale, cycles_scale, seed, source, profile, input, digest {recorded}"
+                "INSERT INTO replay (name, device, governor, cluster, delay, cores, waiting, batch, storage,
+                 memory_share, power_scale, cycles_scale, seed, source, profile, input, digest {recorded}"
             ))
         };
         let values = "'n', 'd', 'g', 'c', 'd', 1, 'w', 1, 's', 0, 1, 1, 1, 'log', 'p', 'i', 'd'";
