@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// The command under test: `$POCKETSTONE_BIN`, else what was built last, release before debug.
+/// The command under test: `$POCKETSTONE_BIN`, else what was built last, debug or release.
 pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("POCKETSTONE_BIN").filter(|p| !p.is_empty()) {
         return path.into();
     }
     let built = ["release", "debug"].map(|kind| project().join("target").join(kind).join("pocketstone"));
-    let found = built.into_iter().find(|path| path.exists());
+    let when = |path: &PathBuf| std::fs::metadata(path).and_then(|facts| facts.modified()).ok();
+    let found = built.into_iter().filter(|path| path.exists()).max_by_key(when);
     found.expect("there is no pocketstone to test; build it: make build")
 }
 

@@ -17,18 +17,67 @@ static BAR: LazyLock<ProgressBar> = LazyLock::new(|| {
     bar
 });
 
-/// When something was last said without a terminal, or would have been for the first time.
-static SAID: Mutex<Option<Instant>> = Mutex::new(None);
+/// What is said without a terminal.
+static SAID: Mutex<Said> = Mutex::new(Said { at: None, turn: 0 });
+
+/// When something was last said.
+struct Said {
+    /// Or would have been for the first time.
+    at: Option<Instant>,
+    /// How often there was something to say.
+    turn: u64,
+}
+
+impl Said {
+    /// Something is to be said: its turn, and after how long it may be.
+    fn wish(&mut self, now: Instant) -> (u64, Duration) {
+        self.turn += 1;
+        let wait = EVERY.saturating_sub(now.duration_since(*self.at.get_or_insert(now)));
+        if wait.is_zero() {
+            self.at = Some(now);
+        }
+        (self.turn, wait)
+    }
+
+    /// Whether nothing else was to be said since a turn; then it is said now.
+    fn is_still(&mut self, turn: u64, now: Instant) -> bool {
+        let still = self.turn == turn;
+        if still {
+            self.at = Some(now);
+        }
+        still
+    }
+
+    fn wished(now: Instant) -> (u64, Duration) {
+        SAID.lock().unwrap_or_else(PoisonError::into_inner).wish(now)
+    }
+}
 
 fn say_now_and_then(text: impl FnOnce() -> String) {
+    if BAR.is_hidden() && Said::wished(Instant::now()).1.is_zero() {
+        eprintln!("{}", text());
+    }
+}
+
+/// Says what is being done, unless it is done before its time comes.
+fn say_if_it_lasts(stage: &str) {
     if !BAR.is_hidden() {
         return;
     }
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    if said.get_or_insert_with(Instant::now).elapsed() >= EVERY {
-        *said = Some(Instant::now());
-        eprintln!("{}", text());
+    let (turn, wait) = Said::wished(Instant::now());
+    if wait.is_zero() {
+        eprintln!("{stage}");
+        return;
     }
+    let stage = stage.to_owned();
+    // It wakes up once: what this machine measures meanwhile is not disturbed more than by saying it.
+    std::thread::spawn(move || {
+        std::thread::sleep(wait);
+        let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+        if !BAR.is_finished() && said.is_still(turn, Instant::now()) {
+            eprintln!("{stage}");
+        }
+    });
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -46,7 +95,7 @@ pub fn stage_line() -> Arc<dyn Fn(&str) + Send + Sync> {
         }
         BAR.enable_steady_tick(Duration::from_millis(120));
         BAR.set_message(stage.to_owned());
-        say_now_and_then(|| stage.to_owned());
+        say_if_it_lasts(stage);
     })
 }
 
@@ -145,5 +194,23 @@ mod tests {
             [0.2, 90.0, 91.0, 5400.0, 9000.0, 500_000.0].map(words),
             ["1 s", "90 s", "2 min", "90 min", "2.5 h", "6 days"]
         );
+    }
+
+    #[test]
+    fn what_lasts_is_said_and_what_follows_soon_is_not() {
+        let mut said = Said { at: None, turn: 0 };
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        // The first stage waits as long as any; the second one takes its turn.
+        let (first, wait) = said.wish(start);
+        assert_eq!(wait, EVERY);
+        let (second, wait) = said.wish(after(5));
+        assert_eq!(wait, EVERY - Duration::from_secs(5));
+        assert!(!said.is_still(first, after(15)));
+        assert!(said.is_still(second, after(15)));
+        // It was said at 15 s.
+        assert_eq!(said.wish(after(20)).1, EVERY - Duration::from_secs(5));
+        assert_eq!(said.wish(after(30)).1, Duration::ZERO);
+        assert_eq!(said.wish(after(31)).1, EVERY - Duration::from_secs(1));
     }
 }
