@@ -220,3 +220,24 @@ fn a_program_of_ones_own_runs_on_the_board_down_to_flash_operations() {
     fs::copy("/bin/true", home.path().join("wrong")).unwrap();
     lab(home.path(), &["run", "wrong.toml"]).ends_with(4).says(&["0 cells measured", "./wrong"]);
 }
+
+#[test]
+fn the_command_in_the_results_measures_the_same_program_again() {
+    let place = folder();
+    let here = place.path().join("it's a place");
+    fs::create_dir(&here).expect("a folder");
+    let words = ["run", "--repetitions", "1", "--set", "page_cache=warm,cold", "--output", "out", "--", "sh", "-c"];
+    let script = "echo 'with spaces, $HOME and \"quotes\"' > file && cat file";
+    lab(&here, &[&words[..], &[script]].concat()).ends_with(0);
+    let fact = |results: &Path| results::value::<String>(results, "SELECT value FROM run WHERE name = 'command'");
+    let command = fact(&here.join("out"));
+    // Pasted into a shell that is somewhere else.
+    run(Command::new("sh").args(["-c", &command]).current_dir("/")).ends_with(0).says(&["with spaces, $HOME"]);
+    let again = here.join("results/latest");
+    let point = "SELECT group_concat(point || seed || traced, ';') FROM (SELECT * FROM cell ORDER BY point, traced)";
+    assert_eq!(results::value::<String>(&again, point), results::value::<String>(&here.join("out"), point));
+    assert_eq!(fact(&again), command);
+    // Whoever goes on with it may be elsewhere.
+    lab(place.path(), &["run", "--resume", "it's a place/out"]).ends_with(0);
+    assert_eq!(fact(&here.join("out")), command);
+}

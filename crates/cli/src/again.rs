@@ -30,6 +30,42 @@ pub struct Options {
     /// The share of its cells that it has; all without it.
     #[serde(default)]
     pub asked: Option<Asked>,
+    /// What was measured instead of a study's file.
+    #[serde(default)]
+    pub program: Option<Program>,
+}
+
+/// A program that was measured, as the user named it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Where its paths begin, from the root.
+    pub folder: PathBuf,
+    /// The options that only programs have.
+    pub options: Vec<String>,
+    /// It and its arguments.
+    pub words: Vec<String>,
+}
+
+impl Program {
+    /// The one that is to be measured; `None` where it is a study.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if this directory is gone.
+    pub fn of(arguments: &RunArguments) -> Result<Option<Self>> {
+        if arguments.program.is_empty() {
+            return Ok(None);
+        }
+        let folder = std::env::current_dir().user(|| "this directory is gone".into())?;
+        let mut options = Vec::new();
+        if let Some(files) = &arguments.files {
+            options.extend(["--files".to_owned(), files.to_string_lossy().into_owned()]);
+        }
+        options.extend(arguments.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
+        if let Some(repetitions) = arguments.repetitions {
+            options.extend(["--repetitions".to_owned(), repetitions.to_string()]);
+        }
+        Ok(Some(Program { folder, options, words: arguments.program.clone() }))
+    }
 }
 
 impl Options {
@@ -63,10 +99,17 @@ impl Options {
 
     /// The command: it works from any directory, and its results go into a folder of their own.
     pub fn command(&self) -> Result<String> {
-        let here = std::env::current_dir().user(|| "this directory is gone".into())?;
-        let program = std::env::current_exe().user(|| "cannot find the path of this command".into())?;
+        let here = match &self.program {
+            Some(program) => program.folder.clone(),
+            None => std::env::current_dir().user(|| "this directory is gone".into())?,
+        };
+        let command = std::env::current_exe().user(|| "cannot find the path of this command".into())?;
         let path = |path: &Path| quote(&path.to_string_lossy());
-        let mut words = vec![path(&program), "run".into(), path(&self.study), "--board".into(), quote(&self.board)];
+        let mut words = vec![path(&command), "run".into()];
+        if self.program.is_none() {
+            words.push(path(&self.study));
+        }
+        words.extend(["--board".into(), quote(&self.board)]);
         if let Some(only) = &self.only {
             words.extend(["--only".into(), quote(only)]);
         }
@@ -79,6 +122,11 @@ impl Options {
             words.extend(["--shard".into(), shard.to_string()]);
             let again = || ["--verify-fraction".into(), verify_fraction.to_string()];
             words.extend((verify_fraction > 0.0).then(again).into_iter().flatten());
+        }
+        if let Some(program) = &self.program {
+            words.extend(program.options.iter().map(|word| quote(word)));
+            words.push("--".into());
+            words.extend(program.words.iter().map(|word| quote(word)));
         }
         Ok(format!("cd {} && {}", path(&here), words.join(" ")))
     }

@@ -1,6 +1,6 @@
 //! `pocketstone run`.
 
-use crate::again::{self, Options};
+use crate::again::{self, Options, Program};
 use crate::arguments::RunArguments;
 use crate::boards::{context, devices};
 use crate::studies::{self, is_boards, most_cells, read_study, study_of, write_report};
@@ -126,6 +126,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
             directory: directory.clone(),
             many_cells: arguments.many_cells,
             asked,
+            program: Program::of(arguments)?,
         },
     };
     let store = match &mut store {
