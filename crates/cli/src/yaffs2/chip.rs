@@ -159,7 +159,7 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
 /// A volume that is not mounted, to be looked at. Nothing is deleted from its lost+found.
 pub fn volume(given: &ChipArguments) -> Result<Volume> {
     let Opened { nand, options, .. } = open(given, true)?;
-    let options = Options { empty_lost_and_found: false, scanned_headers: SCANNED_HEADERS, ..options };
+    let options = Options { empty_lost_and_found: false, scanned_headers: SCANNED_HEADERS, cache_chunks: 0, ..options };
     let volume = Volume::open(nand, &options).map_err(Error::from);
     let mut volume = volume.user(|| format!("cannot read {}", given.path.display()))?;
     let usage = volume.usage();

@@ -279,8 +279,9 @@ impl Extractor<'_> {
         for (from, to) in self.volume.extents(attr.ino)? {
             let mut at = from;
             while at < to {
-                let most = (to - at).min(PIECE as u64) as usize;
-                let got = self.volume.read_at(attr.ino, &mut self.piece[..most], at)?;
+                // With room for the last chunk as a whole, it need not be read elsewhere first.
+                let got = self.volume.read_at(attr.ino, &mut self.piece, at)?;
+                let got = (to - at).min(got as u64) as usize;
                 if got == 0 {
                     return Err(Miss::Object(format!("its contents end at byte {at}")));
                 }

@@ -36,6 +36,8 @@ pub struct Growing {
     pub replaced: Vec<u32>,
     /// YAFFS1's chunks that have newer ones, and were not marked before the power failed.
     stale: HashSet<Chunk>,
+    /// Room for a header.
+    page: Vec<u8>,
 }
 
 /// Looks at every block, newest first, and in each at every page, last first. Gives what is to be put in
@@ -228,9 +230,9 @@ fn scan_header(tree: &mut Tree, chunk: Chunk, id: u32, extra: Option<Extra>, gro
     let older = known.is_some() && !(is_fixed && known.is_some_and(|object| object.header == 0));
     let needs_page = extra.is_none() || !older && extra.is_some_and(|extra| extra.shadows);
     let mut header = None;
-    let mut page = Vec::new();
+    let mut page = std::mem::take(&mut growing.page);
     if needs_page {
-        page = vec![0; tree.log.chip.data_bytes()];
+        page.resize(tree.log.chip.data_bytes(), 0);
         if tree.log.chip.read(chunk, &mut page)?.verdict != Verdict::Uncorrectable {
             header = Header::decode(&page, tree.log.chip.inband);
         }
@@ -299,6 +301,7 @@ fn scan_header(tree: &mut Tree, chunk: Chunk, id: u32, extra: Option<Extra>, gro
         tree.objects.name(id, &header.name);
         tree.details.scanned(id, header, &page);
     }
+    growing.page = page;
     shadow(tree, shadows, growing);
     Ok(())
 }

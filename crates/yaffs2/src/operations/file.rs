@@ -10,7 +10,7 @@ const LAST_CHUNK: u64 = (1 << 28) - 1;
 /// Gaps shorter than so many chunks are filled with zeros instead of left as holes.
 const FILLED_GAP: u64 = 4;
 
-/// Reads bytes of a file and returns their number. Holes read as zeros.
+/// Reads bytes of a file and returns their number; what is behind them in `into` may be overwritten. Holes read as zeros.
 pub fn read_at(files: &mut Files, ino: Ino, into: &mut [u8], offset: u64) -> Result<usize> {
     let size = files.tree.file_size(ino)?;
     let bytes = size.saturating_sub(offset).min(into.len() as u64) as usize;
@@ -20,6 +20,7 @@ pub fn read_at(files: &mut Files, ino: Ino, into: &mut [u8], offset: u64) -> Res
         let at = offset + done as u64;
         let (chunk, start) = ((at / all as u64) as u32 + 1, (at % all as u64) as usize);
         let part = (all - start).min(bytes - done);
+        let room = into.len() - done;
         let piece = &mut into[done..done + part];
         if let Some(entry) = files.cache.find(ino, chunk) {
             piece.copy_from_slice(&entry.data[start..start + part]);
@@ -29,6 +30,9 @@ pub fn read_at(files: &mut Files, ino: Ino, into: &mut [u8], offset: u64) -> Res
                 piece.fill(0);
             } else if part == all {
                 files.tree.log.read_chunk(place, piece)?;
+            } else if start == 0 && !files.cache.is_on() && room >= all {
+                // The file ends in it, and the buffer does not.
+                files.tree.log.read_chunk(place, &mut into[done..done + all])?;
             } else {
                 files.with_chunk(ino, chunk, size, |data| piece.copy_from_slice(&data[start..start + part]))?;
             }

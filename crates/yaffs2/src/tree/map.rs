@@ -90,6 +90,24 @@ fn segments(words: &[u32]) -> (&[u32], &[u32]) {
     words[1..].split_at(words[0] as usize)
 }
 
+/// The words with another segment, which is empty, as the `at`-th one. A scan finds large files from their end on, one
+/// segment after the other.
+fn with_segment(words: &[u32], at: usize, number: u32, each: usize) -> Vec<u32> {
+    let (numbers, all) = segments(words);
+    let mut new = Vec::with_capacity(words.len() + each + 2);
+    new.push(words[0] + 1);
+    new.extend(&numbers[..at]);
+    new.push(number);
+    new.extend(&numbers[at..]);
+    new.extend(&all[..at * each]);
+    new.resize(new.len() + each, 0);
+    new.extend(&all[at * each..numbers.len() * each]);
+    if new.len() % 2 == 0 {
+        new.push(0);
+    }
+    new
+}
+
 fn is_divided(words: &[u32]) -> bool {
     words.len() % 2 == 1
 }
@@ -167,8 +185,15 @@ impl Map {
         if let Form::Words(words) = &mut self.0 {
             if is_divided(words) {
                 let first = 1 + words[0] as usize;
-                if let Ok(at) = words[1..first].binary_search(&(slot / SEGMENT)) {
-                    return width.set(&mut words[first + at * each..][..each], slot % SEGMENT, chunk);
+                match words[1..first].binary_search(&(slot / SEGMENT)) {
+                    Ok(at) => return width.set(&mut words[first + at * each..][..each], slot % SEGMENT, chunk),
+                    Err(at) => {
+                        let mut words = with_segment(words, at, slot / SEGMENT, each);
+                        let segment = first + 1 + at * each;
+                        width.set(&mut words[segment..][..each], slot % SEGMENT, chunk);
+                        self.0 = Form::Words(words.into_boxed_slice());
+                        return;
+                    }
                 }
             }
         }
@@ -259,6 +284,19 @@ mod tests {
         map.set(width, (1 << 28) - 2, 71);
         assert!(map.bytes() < 2048);
         assert!(map.chunks(width).eq([(0, 70), ((1 << 28) - 2, 71)]));
+    }
+
+    #[test]
+    fn a_large_file_is_found_from_its_end_on() {
+        let (width, mut map) = (Width::of(131_135, 64, 63), Map::default());
+        // Every third chunk is a hole, and segments 5 and 9 come last.
+        let late = |slot: &u32| [5, 9].contains(&(slot / SEGMENT));
+        let slots = (0..20 * SEGMENT).filter(|slot| slot % 3 != 1);
+        let (last, first): (Vec<u32>, Vec<u32>) = slots.clone().rev().partition(late);
+        first.into_iter().chain(last).for_each(|slot| map.set(width, slot, 70 + slot));
+        assert!(map.chunks(width).eq(slots.map(|slot| (slot, 70 + slot))));
+        // 18 bits for each of them.
+        assert!(map.bytes() < 20 * (256 * 18 / 8 + 4) + 16, "{}", map.bytes());
     }
 
     proptest! {

@@ -178,11 +178,10 @@ impl Tree {
     /// Chunks that a file should have and does not: builders of images leave no holes, others do.
     pub(crate) fn missing_chunks(&self, id: u32) -> u64 {
         let Some(file) = self.objects.get(id).filter(|object| object.kind == Kind::File) else { return 0 };
-        if self.log.chip.yaffs1 || !self.log.blocks.are_as_built() {
-            return 0;
-        }
         let all = file.value.div_ceil(self.log.chip.data_bytes() as u64);
-        all.saturating_sub(file.map.chunks(self.width).count() as u64)
+        let missing = all.saturating_sub(file.map.chunks(self.width).count() as u64);
+        // All blocks are looked at for this, which is only worth it for a file that has holes.
+        if missing == 0 || self.log.chip.yaffs1 || !self.log.blocks.are_as_built() { 0 } else { missing }
     }
 
     pub(crate) fn chunk_of(&self, ino: Ino, chunk: u32) -> Chunk {
