@@ -10,7 +10,8 @@ const LAST_CHUNK: u64 = (1 << 28) - 1;
 /// Gaps shorter than so many chunks are filled with zeros instead of left as holes.
 const FILLED_GAP: u64 = 4;
 
-/// Reads bytes of a file and returns their number; what is behind them in `into` may be overwritten. Holes read as zeros.
+/// Reads bytes of a file and returns their number. Holes read as zeros; what is behind the bytes in `into` may be
+/// overwritten.
 pub fn read_at(files: &mut Files, ino: Ino, into: &mut [u8], offset: u64) -> Result<usize> {
     let size = files.tree.file_size(ino)?;
     let bytes = size.saturating_sub(offset).min(into.len() as u64) as usize;
