@@ -215,10 +215,12 @@ fn plan(
         Err(error) => return leave_out(error),
     };
     let digest = cell.digest.as_deref().unwrap_or_default();
-    let run = Run { cell: Some(cell.id), recorded: None, seed: cell.seed, identity: format!("{}\n{digest}", cell.id) };
+    let run = Run { cell: Some(cell.id), seed: cell.seed, identity: format!("{}\n{digest}", cell.id) };
     let mut planned = Vec::new();
-    let activity = &mut || recorded::activity(store, cell, device);
-    let result = plan_run(replay, &run, device, cycles_scale, had, wanted, activity, &mut planned);
+    let work = &mut || {
+        recorded::activity(store, cell, device).map(|(activity, source)| Work { activity, source, recorded: None })
+    };
+    let result = plan_run(replay, &run, device, cycles_scale, had, wanted, work, &mut planned);
     if !planned.is_empty() {
         jobs.entry(cell.id).or_default().extend(planned);
     }
@@ -229,18 +231,26 @@ fn plan(
 struct Run {
     /// The cell, if it is one.
     cell: Option<i64>,
-    /// What is known of it otherwise, as JSON.
-    recorded: Option<String>,
     /// The seed of random delays.
     seed: u64,
     /// What tells it from others, in the input of its replays.
     identity: String,
 }
 
-/// Adds the jobs of a run on a device to those to do; `activity` is asked if there are some.
+/// What a run did.
+#[derive(Clone)]
+struct Work {
+    activity: Activity,
+    /// What it was taken from.
+    source: &'static str,
+    /// What is known of a run that is no cell, as JSON.
+    recorded: Option<String>,
+}
+
+/// Adds the jobs of a run on a device to those to do; `work` is asked if there are some.
 ///
 /// # Errors
-/// Those of `activity`.
+/// Those of `work`.
 #[allow(clippy::too_many_arguments)]
 fn plan_run(
     replay: &ReplaySpec,
@@ -249,11 +259,11 @@ fn plan_run(
     cycles_scale: f64,
     had: &BTreeSet<String>,
     wanted: &mut BTreeSet<String>,
-    activity: &mut dyn FnMut() -> Result<(Activity, &'static str)>,
+    work: &mut dyn FnMut() -> Result<Work>,
     jobs: &mut Vec<Job>,
 ) -> Result<()> {
     let profile = profile_digest(device);
-    let mut known: Option<(Activity, &'static str)> = None;
+    let mut known: Option<Work> = None;
     for setting in &replay.settings {
         // The bound is part of every regret: with it, the others are other replays than without it.
         let bound = replay.governors.iter().any(|g| *g.get_ref() == Choice::Bound);
@@ -278,14 +288,14 @@ fn plan_run(
         if governors.is_empty() {
             continue;
         }
-        let (activity, source) = match &known {
+        let Work { activity, source, recorded } = match &known {
             Some(known) => known.clone(),
-            None => known.insert(activity()?).clone(),
+            None => known.insert(work()?).clone(),
         };
         jobs.push(Job {
             name: replay.name.clone(),
             cell: run.cell,
-            recorded: run.recorded.clone(),
+            recorded,
             seed: run.seed,
             device: device.clone(),
             profile: profile.clone(),

@@ -2,11 +2,11 @@
 
 use super::store::recorded_inputs;
 use super::work::Job;
-use super::{Run, plan_run};
+use super::{Run, Work, plan_run};
 use crate::results::left_out::LeftOut;
 use crate::results::store::Store;
 use crate::specification::factor::{Point, Value};
-use crate::specification::phone_logs::{log, logs_below};
+use crate::specification::phone_logs::{log, logs_below, recorded};
 use crate::specification::recordings::Recorded;
 use crate::specification::study::ReplaySpec;
 use pocketstone_core::error::Context;
@@ -96,8 +96,23 @@ fn plan_one(
     let mut hash = Sha256::new();
     std::io::copy(&mut File::open(&of.file).user(failed)?, &mut hash).user(failed)?;
     let digest = format!("{:x}", hash.finalize());
+    let (khz, beside) = (replay.recorded_khz, recorded(&of.file)?);
+    let run = Run { cell: None, seed: 1, identity: format!("log\n{digest}\n{khz:?}\n{}\n{beside:?}", of.name) };
+    // Logs are long: one whose replays the results have is not read again.
+    let mut known: Option<Work> = None;
+    let mut work = || match &known {
+        Some(work) => Ok(work.clone()),
+        None => Ok(known.insert(work_of(of, khz)?).clone()),
+    };
+    for device in devices {
+        plan_run(replay, &run, device, 1.0, had, wanted, &mut work, jobs)?;
+    }
+    Ok(())
+}
+
+/// What the longest run of a log did; `khz` is what it was recorded at where it does not say so.
+fn work_of(of: &Log, khz: Option<u32>) -> Result<Work> {
     let (events, recorded) = log(&of.file)?;
-    let khz = replay.recorded_khz;
     // What a recording's nanosecond is worth on a device is of the lab's machine, not of a phone.
     let (activity, assumed_ns) = from_phone(&events, f64::from(khz.unwrap_or(1)) / 1e6)?;
     if assumed_ns > 0 && khz.is_none() {
@@ -105,16 +120,8 @@ fn plan_one(
             .hint("say what it was recorded at: recorded_khz = 2265600, for example"));
     }
     let point = point(&of.name, &recorded, khz.filter(|_| assumed_ns > 0));
-    let run = Run {
-        cell: None,
-        recorded: Some(serde_json::to_string(&point).map_err(|e| Error::bug("a point is no JSON").because(e))?),
-        seed: 1,
-        identity: format!("log\n{digest}\n{khz:?}\n{point:?}"),
-    };
-    for device in devices {
-        plan_run(replay, &run, device, 1.0, had, wanted, &mut || Ok((activity.clone(), "log")), jobs)?;
-    }
-    Ok(())
+    let recorded = serde_json::to_string(&point).map_err(|e| Error::bug("a point is no JSON").because(e))?;
+    Ok(Work { activity, source: "log", recorded: Some(recorded) })
 }
 
 /// What a log is of, as the factors of a cell; `khz` is what it was taken to be recorded at.
