@@ -82,8 +82,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
         // Without the board that the study is meant for, this machine still has something to say.
         Err(error) if forced.is_none() && asked.is_none() && is_boards(&error) && !profile.kind().everywhere => {
             context.check()?;
-            let cure = error.cure().unwrap_or_default().to_owned();
-            left_out.push(LeftOut { what: format!("the board {name}"), why: error.chain(), cure });
+            left_out.push(LeftOut::new(format!("the board {name}"), &error));
             let host = KINDS.iter().find(|kind| kind.everywhere).map_or("", |kind| kind.usual);
             let host = Profile::load(&devices()?, host)?;
             let board = pocketstone_board::open(&host, false, &context)?;

@@ -53,11 +53,8 @@ pub(crate) fn refresh(store: &mut Store, study: &Study) -> Result<()> {
             }
         }
         if let Some(error) = refused {
-            store.leave_out(&LeftOut {
-                what: format!("part of the read-ahead model `{}`", spec.name.get_ref()),
-                why: error.chain(),
-                cure: error.cure().unwrap_or_default().to_owned(),
-            })?;
+            store
+                .leave_out(&LeftOut::new(format!("part of the read-ahead model `{}`", spec.name.get_ref()), &error))?;
         }
         let mut rows = Vec::new();
         for group in groups.values() {

@@ -156,11 +156,10 @@ pub(super) fn refresh(
         for (job, result) in jobs.iter().zip(work::on_all_cores(&jobs)) {
             match result {
                 Ok(made) => rows.extend(made),
-                Err(error) => store.leave_out(&LeftOut {
-                    what: format!("replays `{}` on {} ({run})", job.name, job.device.name),
-                    why: error.chain(),
-                    cure: error.cure().unwrap_or_default().to_owned(),
-                })?,
+                Err(error) => store.leave_out(&LeftOut::new(
+                    format!("replays `{}` on {} ({run})", job.name, job.device.name),
+                    &error,
+                ))?,
             }
         }
     }
@@ -205,11 +204,8 @@ fn plan(
     wanted: &mut BTreeSet<String>,
     jobs: &mut BTreeMap<i64, Vec<Job>>,
 ) -> Result<()> {
-    let leave_out = |error: Error| {
-        let what = format!("replays `{}` on {}", replay.name, device.name);
-        let cure = error.cure().unwrap_or_default().to_owned();
-        store.leave_out(&LeftOut { what, why: error.chain(), cure })
-    };
+    let leave_out =
+        |error: Error| store.leave_out(&LeftOut::new(format!("replays `{}` on {}", replay.name, device.name), &error));
     let cycles_scale = match references.cycles_scale(store, &replay.calibrate, cell, device) {
         Ok(scale) => scale,
         Err(error) => return leave_out(error),

@@ -192,8 +192,7 @@ fn answer<T>(offer: Result<T, Failed>) -> Result<Result<T>> {
 /// Notes what a board lacks, and says whether it lacks it.
 fn lacks<T>(left_out: &mut BTreeSet<LeftOut>, what: &str, offer: Result<T>) -> bool {
     let Err(error) = offer else { return false };
-    let cure = error.cure().unwrap_or_default().to_owned();
-    left_out.insert(LeftOut { what: what.to_owned(), why: error.chain(), cure });
+    left_out.insert(LeftOut::new(what, &error));
     true
 }
 

@@ -75,11 +75,7 @@ pub fn add(model: &mut Model, store: &Store, study: &Study, folder: &Path, modul
     };
     match make() {
         Ok(explorer) => model.explorer = explorer,
-        Err(error) => model.left_out.push(LeftOut {
-            what: "the report's interactive replays".into(),
-            why: error.chain(),
-            cure: error.cure().unwrap_or_default().to_owned(),
-        }),
+        Err(error) => model.left_out.push(LeftOut::new("the report's interactive replays", &error)),
     }
 }
 

@@ -31,11 +31,9 @@ pub(in crate::models) fn refresh(store: &mut Store, study: &Study, devices: &Dev
         for cell in store.cells()?.into_iter().filter(done) {
             match of_cell(store, &cell, device) {
                 Ok(values) => wanted.extend(METRICS.iter().zip(values).map(|(m, v)| ((cell.id, (*m).to_owned()), v))),
-                Err(error) => store.leave_out(&LeftOut {
-                    what: format!("modelled energy on {}", file_system(&cell)),
-                    why: error.chain(),
-                    cure: error.cure().unwrap_or_default().to_owned(),
-                })?,
+                Err(error) => {
+                    store.leave_out(&LeftOut::new(format!("modelled energy on {}", file_system(&cell)), &error))?
+                }
             }
         }
     }

@@ -39,9 +39,7 @@ pub(super) fn plan_all(
 ) -> Result<Vec<(String, Vec<Job>)>> {
     let mut planned = Vec::new();
     let leave_out = |name: &str, error: Error| {
-        let what = format!("replays `{}` of {name}", replay.name);
-        let cure = error.cure().unwrap_or_default().to_owned();
-        store.leave_out(&LeftOut { what, why: error.chain(), cure })
+        store.leave_out(&LeftOut::new(format!("replays `{}` of {name}", replay.name), &error))
     };
     for path in replay.logs.iter().map(|path| path.get_ref()) {
         let logs = match found(path, folders) {

@@ -41,11 +41,7 @@ pub(in crate::models) fn refresh(
                 let kept: i64 =
                     store.rows("SELECT count(*) FROM validation WHERE name = ?1", [name], |r| r.get(0))?.remove(0);
                 if kept == 0 {
-                    store.leave_out(&LeftOut {
-                        what: format!("validation `{name}`"),
-                        why: error.chain(),
-                        cure: error.cure().unwrap_or_default().to_owned(),
-                    })?;
+                    store.leave_out(&LeftOut::new(format!("validation `{name}`"), &error))?;
                 }
             }
         }
