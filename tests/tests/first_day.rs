@@ -220,6 +220,24 @@ fn a_new_study_is_one_whatever_its_workload() {
     lab(folder.path(), &["run", "many.toml", "--dry-run"]).ends_with(0).says(&["32 cells on the board virt-nand"]);
     // It runs as it is.
     lab(folder.path(), &["run", "files.toml", "--only", "seed = 0", "--directory", "x"]).ends_with(0);
+    let set = ["set.toml", "--workload", "read", "--board", "virt-nand", "--set", "file_system=jffs2,ubifs"];
+    new(&[&set[..], &["--set", "requests=16,64"]].concat()).ends_with(0);
+    lab(folder.path(), &["run", "set.toml", "--dry-run"]).ends_with(0).says(&["40 cells on the board virt-nand"]);
+    let file = |name: &str| folder.path().join(name).exists();
+    for (workload, factor) in [("calls", "calls_file"), ("fio", "fio_file")] {
+        let of = ["recorded.toml", "--board", "host", "--workload", workload];
+        new(&of).ends_with(1).complains(&["needs a file", &format!("--set {factor}=FILE")]);
+        new(&[&of[..], &["--set", &format!("{factor}=none")]].concat()).ends_with(1).complains(&["none"]);
+        assert!(!file("recorded.toml"));
+    }
+    new(&["recorded.toml", "--board", "host", "--workload", "prepared"]).ends_with(1).complains(&["workload_file"]);
+    write(folder.path(), "job.fio", "[a]\nrw=write\nsize=64k\n");
+    new(&["fio.toml", "--board", "host", "--workload", "fio", "--set", "fio_file=job.fio"]).ends_with(0);
+    new(&["wrong.toml", "--set", "requests=1", "--set", "requests=2"]).ends_with(1).complains(&["set twice"]);
+    new(&["wrong.toml", "--set", "workload=read,files"]).ends_with(1).complains(&["--workload"]);
+    new(&["wrong.toml", "--file-systems", "ubifs", "--set", "file_system=jffs2"])
+        .ends_with(1)
+        .complains(&["the same thing"]);
     new(&["files.toml"]).ends_with(1).complains(&["files.toml exists"]);
     new(&["wrong.toml", "--workload", "none"]).ends_with(1).complains(&["unknown workload `none`", "ycsb-a"]);
     new(&["wrong.toml", "--set", "requests=a"]).ends_with(1).complains(&["requests", "wrong.toml:"]);
@@ -258,6 +276,10 @@ for name, sql in queries.items():
 print('equal')
 "#;
     run(Command::new(python).args(["-c", script]).current_dir(folder.path())).ends_with(0).says(&["equal"]);
+    // Without a folder, beside what they are from.
+    lab(folder.path(), &["export", "a", "--csv"]).ends_with(0).says(&["a/tables/calls.csv"]);
+    let read = |name: &str| fs::read(folder.path().join(name)).expect("a table");
+    assert_eq!(read("a/tables/calls.csv"), read("tables/calls.csv"));
     lab(folder.path(), &["export", "a"]).ends_with(2).complains(&["--csv"]);
     lab(folder.path(), &["export", "a", "--csv", "x", "--json", "y"]).ends_with(2);
     lab(folder.path(), &["export", "a", "--csv", "x", "--only", "1"]).ends_with(2).complains(&["--only"]);
@@ -307,14 +329,19 @@ fn claims_and_failed_cells_are_told_to_ci_servers() {
             [],
         )
         .expect("a failed cell");
+    // And its traced twin.
+    let twin = "UPDATE cell SET status = 'failed', message = 'so did this', traced = 1, \
+                (experiment, point, seed) = (SELECT experiment, point, seed FROM cell WHERE id = 1) \
+                WHERE id = (SELECT max(id) FROM cell)";
+    results::change(&folder.path().join("a")).execute(twin, []).expect("a failed twin");
     lab(folder.path(), &["report", "a", "--junit", "a.xml"]).ends_with(0);
     let script = "import sys, xml.etree.ElementTree as e\nt = e.parse('a.xml').getroot()\n\
                   print(t.get('name'), t.get('tests'), t.get('failures'), t.get('errors'), t.get('skipped'))\n\
                   for c in t: print(c.get('classname'), '|', c.get('name')[:24], '|', c[0].tag, '|', \
-                  c[0].get('message'))";
+                  c[0].get('message'))\nassert len({c.get('name') for c in t}) == len(t), 'names'";
     let read = run(Command::new(python).args(["-c", script]).current_dir(folder.path())).ends_with(0);
     let lines: Vec<&str> = read.out.lines().collect();
-    assert_eq!(lines[0], "s 4 1 1 1", "{read}");
+    assert_eq!(lines[0], "s 5 1 2 1", "{read}");
     assert!(lines[1].starts_with("s.claims | time-passes: Reads take") && lines[1].contains("system-out"), "{read}");
     assert!(lines[2].starts_with("s.claims | too-much: A & B < \"C\" | failure"), "{read}");
     assert!(lines[3].starts_with("s.claims | nothing: Nothing | skipped | unavailable"), "{read}");

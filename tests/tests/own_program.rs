@@ -4,6 +4,7 @@ use pocketstone_testing::wait::until;
 use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::command::{Process, board, changed, lab, pocketstone, run, write};
 use pocketstone_tests::results;
+use pocketstone_tests::suites::built;
 use rusqlite::Connection;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -42,9 +43,20 @@ fn folder() -> tempfile::TempDir {
 
 /// The program in a folder, for this machine or for the board.
 fn build(compiler: &Path, folder: &Path) {
-    write(folder, "app.c", PROGRAM);
-    let made = run(Command::new(compiler).args(["-O1", "-static", "-o", "app", "app.c"]).current_dir(folder));
+    compile(compiler, folder, "app", PROGRAM, &["-static"]);
+}
+
+fn compile(compiler: &Path, folder: &Path, name: &str, text: &str, options: &[&str]) {
+    let source = format!("{name}.c");
+    write(folder, &source, text);
+    let made = run(Command::new(compiler).args(["-O1", "-o", name, &source]).args(options).current_dir(folder));
     made.ends_with(0);
+}
+
+/// What a metric is of the cells that a condition selects, which is one number.
+fn metric(results: &Path, name: &str, only: &str) -> f64 {
+    let sql = format!("SELECT median FROM summary WHERE metric = '{name}' AND {only}");
+    results::value(results, &sql)
 }
 
 /// Calls of the first traced cell on a file: reads, bytes read, writes, bytes written, syncs.
@@ -221,6 +233,154 @@ fn a_program_of_ones_own_runs_on_the_board_down_to_flash_operations() {
     lab(home.path(), &["run", "wrong.toml"]).ends_with(4).says(&["0 cells measured", "./wrong"]);
 }
 
+/// Writes the numbers of its pages into a file, one after the other, each made durable.
+const PAGES_PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <unistd.h>
+
+static char page[4096];
+
+int main(void) {
+    int data = open("data", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    for (int n = 0; n < PAGES; n++) {
+        page[n % 4096] = n;
+        if (write(data, page, 4096) != 4096 || fsync(data)) return 1;
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn a_program_that_does_one_per_cent_more_fails_the_gate_of_the_board() {
+    or_skip!(board());
+    let compiler = or_skip!(program("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"));
+    let home = folder();
+    // What a user does between two runs: edit, compile, and measure what has the same path.
+    let measure = |pages: u32, output: &str| {
+        compile(&compiler, home.path(), "app", PAGES_PROGRAM, &["-static", &format!("-DPAGES={pages}")]);
+        let words = ["run", "--board", "virt-nand", "--repetitions", "1", "--output", output, "--", "./app"];
+        lab(home.path(), &words).ends_with(0);
+    };
+    measure(200, "before");
+    measure(202, "after");
+    let programs = |results: &str| metric(&home.path().join(results), "page_programs", "true");
+    let grown = programs("after") / programs("before");
+    assert!((1.005..1.015).contains(&grown), "{grown}");
+    let gate = |after: &str, limit: &str| {
+        lab(home.path(), &["compare", "before", after, "--max-regression", limit, "--markdown"])
+    };
+    gate("after", "0.5").ends_with(3).says(&["**Failed**", "total_ns"]);
+    gate("after", "2").ends_with(0).says(&["**Passed**"]);
+    // The program as it was is the same to the bit.
+    measure(200, "again");
+    gate("again", "0").ends_with(0).says(&["**Passed**"]);
+}
+
+/// Reads the first page of a file.
+const READER: &str = r#"
+#include <fcntl.h>
+#include <unistd.h>
+
+int main(void) {
+    char page[4096];
+    return pread(open("lib/data", O_RDONLY), page, 4096, 0) != 4096;
+}
+"#;
+
+#[test]
+fn a_dynamic_program_finds_its_libraries_and_pays_for_read_ahead() {
+    or_skip!(board());
+    let compiler = or_skip!(program("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"));
+    let home = folder();
+    fs::create_dir_all(home.path().join("app/lib")).unwrap();
+    let app = home.path().join("app");
+    compile(&compiler, &app, "app", READER, &[]);
+    for library in ["ld-linux-armhf.so.3", "libc.so.6"] {
+        fs::copy(Path::new("/usr/arm-linux-gnueabihf/lib").join(library), app.join("lib").join(library)).unwrap();
+    }
+    // Nothing that compression makes smaller.
+    let noise = (0..1u32 << 18).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect::<Vec<_>>();
+    fs::write(app.join("lib/data"), noise).unwrap();
+    let words = ["run", "--board", "virt-nand", "--repetitions", "1", "--output", "out", "--files", "app", "--set"];
+    let sets = ["page_cache=cold", "--set", "read_ahead_bytes=128KiB,0"];
+    let start = ["--", "./lib/ld-linux-armhf.so.3", "--library-path", "lib", "./app"];
+    lab(home.path(), &[&words[..], &sets, &start].concat()).ends_with(0).says(&["read ahead bytes", "lib/data"]);
+    let senses = |bytes: u32| metric(&home.path().join("out"), "page_senses", &format!("read_ahead_bytes = {bytes}"));
+    // The file's first window, and those of the libraries.
+    assert!(senses(131_072) > senses(0) && senses(0) > 0.0, "{} and {}", senses(131_072), senses(0));
+}
+
+/// Three jobs' worth of fio as it is called by hand: 16 pages at random places, each made durable, then read back.
+const FIO: [&str; 9] = [
+    "--name=job",
+    "--rw=randwrite",
+    "--bs=4k",
+    "--size=64k",
+    "--fsync=1",
+    "--ioengine=psync",
+    "--thread",
+    "--verify=crc32c",
+    "--verify_state_save=0",
+];
+
+/// What fio did to its file, by the lab: reads, bytes read, writes, bytes written.
+fn job(results: &Path, file_system: &str) -> [u64; 4] {
+    let [reads, read, writes, written, _] = calls(&results::read(results), file_system, "job.0.0");
+    [reads, read, writes, written]
+}
+
+#[test]
+fn fio_is_a_program_like_any_other() {
+    let home = folder();
+    or_skip!(program("fio", "fio"));
+    let words = ["run", "--repetitions", "1", "--set", "file_system=tmpfs", "--output", "out", "--", "fio"];
+    lab(home.path(), &[&words[..], &FIO].concat()).ends_with(0).says(&["its output", "WRITE: bw="]);
+    let out = home.path().join("out");
+    let count = |sql: &str| results::value::<u64>(&out, sql);
+    if count("SELECT count(*) FROM file_cost WHERE file LIKE '%/job.0.0'") > 0 {
+        assert_eq!(job(&out, "tmpfs"), [16, 65_536, 16, 65_536]);
+    } else if count("SELECT count(*) FROM file_cost") > 0 {
+        // A kernel that names no files has the calls in one sum, with those on fio's own files.
+        assert!(count("SELECT sum(written_bytes) FROM file_cost") >= 65_536);
+        assert!(count("SELECT sum(read_bytes) FROM file_cost") >= 65_536);
+    }
+}
+
+#[test]
+fn fio_runs_on_jffs2_of_the_board() {
+    or_skip!(board());
+    let fio = or_skip!(built("fio-arm"));
+    let home = folder();
+    fs::create_dir(home.path().join("app")).unwrap();
+    fs::copy(fio, home.path().join("app/fio")).unwrap();
+    let words = ["run", "--board", "virt-nand", "--repetitions", "1", "--output", "out", "--files", "app"];
+    let words = [&words[..], &["--set", "page_cache=cold", "--", "./fio"], &FIO].concat();
+    lab(home.path(), &words).ends_with(0).says(&["flash page programs", "its output", "WRITE: bw="]);
+    let out = home.path().join("out");
+    assert_eq!(job(&out, "jffs2"), [16, 65_536, 16, 65_536]);
+    // A page of 4 KiB is two of the chip's.
+    assert!(metric(&out, "page_programs", "true") >= 32.0);
+}
+
+#[test]
+fn a_governor_is_a_factor_of_a_program_too() {
+    let home = folder();
+    let words = ["run", "--repetitions", "1", "--set", "governor=powersave,performance", "--output", "out"];
+    let ran = lab(home.path(), &[&words[..], &["--", "true"]].concat()).ends_with(0);
+    let out = home.path().join("out");
+    let asked = "SELECT group_concat(c.value ->> 'asked') FROM (SELECT * FROM cell WHERE NOT traced ORDER BY point), \
+                 json_each(outcome, '$.command.conditions') c";
+    assert_eq!(results::value::<String>(&out, asked), "performance,powersave");
+    // Where the machine has none, each is said to be left out.
+    let missed = "SELECT count(*) FROM cell, json_each(outcome, '$.command.conditions') c \
+                  WHERE c.value ->> 'why' <> ''";
+    if results::value::<u64>(&out, missed) > 0 {
+        ran.says(&["governor performance", "governor powersave", "cpufreq"]);
+    }
+    let unable = ["run", "--repetitions", "1", "--set", "governor=database", "--", "true"];
+    lab(home.path(), &unable).ends_with(0).says(&["left out: governor database", "hints"]);
+}
+
 #[test]
 fn the_command_in_the_results_measures_the_same_program_again() {
     let place = folder();
@@ -238,6 +398,8 @@ fn the_command_in_the_results_measures_the_same_program_again() {
     assert_eq!(results::value::<String>(&again, point), results::value::<String>(&here.join("out"), point));
     assert_eq!(fact(&again), command);
     // Whoever goes on with it may be elsewhere.
-    lab(place.path(), &["run", "--resume", "it's a place/out"]).ends_with(0);
+    lab(place.path(), &["run", "--resume", "it's a place/out"])
+        .ends_with(0)
+        .says(&["from start to end", "with spaces"]);
     assert_eq!(fact(&here.join("out")), command);
 }

@@ -239,6 +239,95 @@ requests = 8
 read_ahead_by = "file"
 "#;
 
+/// Does what a recipe says in a folder, as a runner would: the file, the job's key, and the commit before the change.
+const RUN_RECIPE: &str = r#"
+import os, re, subprocess, sys, yaml
+text = open('/ci.md').read()
+base = subprocess.run(['git', 'rev-parse', 'HEAD~1'], capture_output=True, text=True).stdout.strip()
+blocks = [yaml.safe_load(block) for block in re.findall(r'```yaml\n(.*?)```', text, re.S)]
+if sys.argv[1] == 'github':
+    steps = blocks[0]['jobs']['regression']['steps']
+    commands = [step['run'] for step in steps if 'run' in step]
+else:
+    job = blocks[1]['storage']
+    commands = job['before_script'] + job['script']
+    os.environ.update({k: v.replace('$CI_PROJECT_DIR', os.getcwd()) for k, v in job['variables'].items()})
+for command in commands:
+    command = command.replace('${{ github.event.pull_request.base.sha }}', base)
+    status = subprocess.run(['bash', '-e', '-c', command]).returncode
+    print('step:', command.splitlines()[0], '->', status, flush=True)
+    if status: sys.exit(status)
+"#;
+
+/// A project whose last change makes its program write one page more in a hundred.
+const PROJECT: &str = r#"
+    set -e
+    apt-get install -qq -y --no-install-recommends git python3-yaml >/dev/null
+    mkdir -p project/tools && cd project && git init -q && cp /package.deb tools/pocketstone.deb
+    git config --global user.email a@b.c && git config --global user.name a
+    printf 'app-arm:\n\tarm-linux-gnueabihf-gcc -O1 -static -o app app.c\n' >Makefile
+    printf 'app\nbefore\nafter\nresults\n.cache\n' >.gitignore
+    cat >study.toml <<END
+title = "The program"
+board = "virt-nand"
+repetitions = 1
+[[experiment]]
+name = "app"
+[experiment.factors]
+workload = "command"
+command = "./app"
+command_files = "app"
+file_system = "jffs2"
+[[claim]]
+name = "writes"
+text = "It writes"
+value = "SELECT min(median) FROM summary WHERE metric = 'page_programs'"
+unit = "number"
+at_least = 100
+END
+    program() {
+        cat >app.c <<END
+#include <fcntl.h>
+#include <unistd.h>
+static char page[4096];
+int main(void) {
+    int data = open("data", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    for (int n = 0; n < $1; n++) {
+        page[n] = n;
+        if (write(data, page, 4096) != 4096 || fsync(data)) return 1;
+    }
+    return 0;
+}
+END
+        git add -A && git commit -qm "$1 pages"
+    }
+    program 200
+    program 202
+"#;
+
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn the_recipes_for_ci_do_what_they_say_in_a_fresh_debian() {
+    let debian = or_skip!(Debian::with_package());
+    fs::copy(project().join("docs/ci.md"), debian.root.join("ci.md")).expect("the page");
+    fs::write(debian.root.join("recipe.py"), RUN_RECIPE).expect("a file");
+    fs::write(debian.root.join("project.sh"), PROJECT).expect("a file");
+    debian.run(true, "sh /project.sh").ends_with(0);
+    let github = "cd project && GITHUB_STEP_SUMMARY=/root/summary python3 /recipe.py github";
+    let failed = debian.run(true, github);
+    // One page more in a hundred is told, in the job's summary.
+    failed.ends_with(3).says(&["step: pocketstone compare before after --max-regression 0.5"]);
+    let summary = fs::read_to_string(debian.root.join("root/summary")).expect("a summary");
+    assert!(summary.contains("**Failed**") && summary.contains("total_ns"), "{summary}");
+
+    // What is as it was passes.
+    let same = "cd project && git checkout -q master 2>/dev/null; git checkout -q HEAD~1 && make -s app-arm && \
+                pocketstone run study.toml --output baseline && rm -rf after && python3 /recipe.py gitlab";
+    debian.run(true, same).ends_with(0).says(&["step: pocketstone compare baseline after --max-regression 0.5 -> 0"]);
+    let claims = fs::read_to_string(debian.root.join("root/project/claims.xml")).expect("the claims");
+    assert!(claims.contains("failures=\"0\"") && claims.contains("writes: It writes"), "{claims}");
+}
+
 #[test]
 #[ignore = "takes minutes: make torture"]
 fn a_container_of_the_static_build_and_nothing_else_measures_this_machine() {

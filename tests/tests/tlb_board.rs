@@ -1,6 +1,7 @@
 //! Misses of data TLBs on a virtual board, counted by a plugin of QEMU.
 
 use pocketstone_board::{Board, Measured};
+use pocketstone_core::database::Conditions;
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::volume::FileSystem;
 use pocketstone_study::results::store::log_digest;
@@ -49,6 +50,7 @@ fn misses_are_split_among_threads_by_the_kernels_switches() {
             .into(),
         files: None,
         cold: false,
+        conditions: Conditions::default(),
     });
     plan.trace = true;
     plan.tlb = Some("cortex-a15".into());

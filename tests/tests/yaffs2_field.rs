@@ -163,6 +163,10 @@ fn what_a_dump_lacks_is_told() {
         run(yaffs2(["ls"]).arg(path(name))).ends_with(0).complains(&["was it cut off"]);
         run(yaffs2(["fsck"]).arg(path(name))).ends_with(3).says(&["pages missing", "lacks 29 of its chunks"]);
     }
+    // The root alone, and a part of the next page.
+    fs::write(path("root"), &whole[..2112 + 100]).expect("a file");
+    let left = "the last 100 bytes are left out, as pages have 2112";
+    run(yaffs2(["ls"]).arg(path("root"))).ends_with(0).complains(&[left]);
     assert_eq!(run(yaffs2(["ls"]).arg(path("whole"))).ends_with(0).err, "");
     // A dump of a chip that a kernel wrote has whole blocks.
     or_skip!(write_image(&["live", "--seed", "4"], &path("chip"), &path("expected")));

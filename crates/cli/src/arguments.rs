@@ -346,15 +346,15 @@ pub struct ExportArguments {
     /// Write a traced cell's calls on files, to be replayed by the workload `calls`
     #[arg(long, value_name = "FILE")]
     pub calls: Option<PathBuf>,
-    /// Write all tables of the run into a folder, as NAME.csv
+    /// Write all tables of the run into a folder, as NAME.csv [default: DIR/tables]
     #[arg(long, value_name = "FOLDER")]
-    pub csv: Option<PathBuf>,
+    pub csv: Option<Option<PathBuf>>,
     /// The same as NAME.json
     #[arg(long, value_name = "FOLDER")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Option<PathBuf>>,
     /// The same as NAME.parquet
     #[arg(long, value_name = "FOLDER")]
-    pub parquet: Option<PathBuf>,
+    pub parquet: Option<Option<PathBuf>>,
     /// With --perfetto or --calls: SQL condition that selects the cell, such as "engine = 'sqlite'"; the first traced
     /// match is exported [default: 1]
     #[arg(long, value_name = "EXPR", conflicts_with_all = ["csv", "json", "parquet"])]

@@ -91,7 +91,8 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Advise(AdviseCommand::HugePages(arguments)) => huge_pages::advise(&arguments),
         Command::Study(StudyCommand::New(arguments)) => {
             study_new::new(&arguments)?;
-            check(&arguments.file, false)
+            // A study of which no cell can be made is none to begin with.
+            check(&arguments.file, false).inspect_err(|_| _ = std::fs::remove_file(&arguments.file))
         }
         Command::Study(StudyCommand::Check { file, many_cells }) => check(&studies::find(&file)?, many_cells),
         Command::Study(StudyCommand::Plan(mut arguments)) => {
@@ -180,8 +181,12 @@ fn export(arguments: &ExportArguments) -> Result<u8> {
         return calls::export(arguments, file);
     }
     match tables.into_iter().find_map(|(folder, form)| Some((folder.as_ref()?, form))) {
-        Some((folder, form)) => tables::export(&arguments.folder, form, folder),
-        None => Err(Error::user("nothing to export to")
-            .hint("--perfetto FILE, --calls FILE, --csv, --json or --parquet FOLDER")),
+        Some((folder, form)) => {
+            let own = || arguments.folder.join("tables");
+            tables::export(&arguments.folder, form, &folder.clone().unwrap_or_else(own))
+        }
+        None => {
+            Err(Error::user("nothing to export to").hint("--perfetto FILE, --calls FILE, --csv, --json or --parquet"))
+        }
     }
 }

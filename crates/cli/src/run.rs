@@ -166,7 +166,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     match arguments.json {
         true => say!("{}", summary::json(store, &model, &report)?),
         false => {
-            if !arguments.program.is_empty() {
+            if options.program.is_some() {
                 summary::tables(&model, &own_program::TABLES);
             }
             summary::print(store, &study, &model, &report)?;

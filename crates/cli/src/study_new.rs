@@ -8,6 +8,7 @@ use pocketstone_core::{Error, Result};
 use pocketstone_study::Study;
 use pocketstone_workload::factor::{AnyFactor, Kind};
 use pocketstone_workload::table::Name;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufRead, IsTerminal, Write as _};
@@ -30,9 +31,26 @@ pub fn new(arguments: &StudyNewArguments) -> Result<()> {
     let name = Name::of_word(&workload).ok_or_else(|| {
         Error::user(format!("unknown workload `{workload}`")).hint(format!("workloads: {}", Name::WORDS.join(", ")))
     })?;
+    let mut set = set(arguments)?;
     let usual = own_program::usual_file_system(&profile);
-    let file_systems = said(&arguments.file_systems, "file systems, separated by commas", usual)?;
-    let text = text(file, &board, &workload, name, &file_systems, arguments)?;
+    let file_systems = match (set.remove("file_system"), &arguments.file_systems) {
+        (Some(set), None) => set,
+        (None, given) => said(given, "file systems, separated by commas", usual)?,
+        (Some(_), Some(_)) => {
+            let error = "`--file-systems` and `--set file_system=...` are the same thing";
+            return Err(Error::user(error).hint("give one of them"));
+        }
+    };
+    for factor in name.factors().filter(|factor| factor.default.is_none() && names_a_file(factor)) {
+        if !set.contains_key(factor.name) {
+            let path = asked(factor.about)?.ok_or_else(|| {
+                Error::user(format!("`{workload}` needs a file: {}", factor.about))
+                    .hint(format!("add --set {}=FILE", factor.name))
+            })?;
+            set.insert(factor.name.to_owned(), path);
+        }
+    }
+    let text = text(file, &board, &workload, name, &file_systems, set, arguments)?;
     // Whatever is wrong is said before there is a file.
     Study::parse(&file.display().to_string(), &text)?;
     // It may be there by now: nothing is overwritten.
@@ -45,14 +63,40 @@ fn said(option: &Option<String>, what: &str, usual: &str) -> Result<String> {
     if let Some(said) = option {
         return Ok(said.clone());
     }
+    Ok(asked(&format!("{what} [{usual}]"))?.unwrap_or_else(|| usual.to_owned()))
+}
+
+/// What the user says on a terminal; `None` where nothing is said.
+fn asked(what: &str) -> Result<Option<String>> {
     if !std::io::stdin().is_terminal() {
-        return Ok(usual.to_owned());
+        return Ok(None);
     }
     let mut out = std::io::stdout();
-    let _ = write!(out, "{what} [{usual}]: ").and_then(|()| out.flush());
+    let _ = write!(out, "{what}: ").and_then(|()| out.flush());
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).user(|| "cannot read what you say".into())?;
-    Ok(if line.trim().is_empty() { usual.to_owned() } else { line.trim().to_owned() })
+    Ok(Some(line.trim().to_owned()).filter(|line| !line.is_empty()))
+}
+
+/// The values of the factors that are set, by their names.
+fn set(arguments: &StudyNewArguments) -> Result<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    for set in &arguments.set {
+        let (factor, values) = own_program::factor_and_values(set)?;
+        if factor == "workload" {
+            return Err(Error::user("a new study has one workload").hint("give it by --workload"));
+        }
+        if all.insert(factor.to_owned(), values.to_owned()).is_some() {
+            let error = Error::user(format!("`{factor}` is set twice"));
+            return Err(error.hint(format!("give all its values at once: --set {factor}=ONE,OTHER")));
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a factor's value is a file of the user's, for which nothing else can stand.
+fn names_a_file(factor: &AnyFactor) -> bool {
+    matches!(factor.kind, Kind::Text) && factor.name.ends_with("_file")
 }
 
 fn text(
@@ -61,6 +105,7 @@ fn text(
     workload: &str,
     name: Name,
     file_systems: &str,
+    mut set: BTreeMap<String, String>,
     arguments: &StudyNewArguments,
 ) -> Result<String> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -83,19 +128,16 @@ fn text(
         quoted(workload),
         file = file.display(),
     );
-    let set = arguments.set.iter().map(|set| own_program::factor_and_values(set));
-    let mut set: Vec<(&str, &str)> = set.collect::<Result<_>>()?;
     for factor in name.factors() {
-        let given = set.iter().position(|(name, _)| *name == factor.name).map(|at| set.remove(at).1);
         let _ = writeln!(text, "# {}{}", factor.about, values(factor));
-        let _ = match (given, factor.default) {
-            (Some(values), _) => writeln!(text, "{} = {}", factor.name, list(factor.name, values)),
+        let _ = match (set.remove(factor.name), factor.default) {
+            (Some(values), _) => writeln!(text, "{} = {}", factor.name, list(factor.name, &values)),
             (None, Some(default)) => writeln!(text, "# {} = {}", factor.name, own_program::value(default)),
             (None, None) => writeln!(text, "{} = {}", factor.name, usual(factor)),
         };
     }
     for (name, values) in set {
-        let _ = writeln!(text, "{name} = {}", list(name, values));
+        let _ = writeln!(text, "{name} = {}", list(&name, &values));
     }
     text += "\n# To compare two values of a factor:\n# [experiment.compare]\n# factor = \"read_ahead_bytes\"\n\
              # baseline = \"128KiB\"\n# candidate = 0\n";

@@ -2,7 +2,7 @@
 
 pub use crate::unavailable::{Quantity, Unavailable};
 
-use crate::database::{DatabaseEngine, Usage};
+use crate::database::{Condition, DatabaseEngine, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -204,6 +204,9 @@ pub struct CommandOutcome {
     pub output: String,
     /// Bytes that it wrote there in all.
     pub output_bytes: u64,
+    /// The conditions that were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }
 
 /// Space that files take.

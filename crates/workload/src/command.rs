@@ -1,8 +1,10 @@
 //! Any program as a workload: a command line, run by the shell in a folder of the volume.
 
+use crate::conditions::{self, CORES, FREQUENCY, GOVERNOR, POWER};
 use crate::database::{PAGE_CACHE, PageCache, Prepares};
 use crate::factor::{AnyFactor, Factor, Impossible, Point, Text, blame};
 use pocketstone_core::Error;
+use pocketstone_core::database::Conditions;
 use serde::{Deserialize, Serialize};
 
 /// The name of such workloads.
@@ -19,7 +21,8 @@ const COMMAND_FILES: Factor<Text> = Factor::new(
 .default("");
 
 /// What a study can vary of it, beside the volume.
-pub const FACTORS: [AnyFactor; 3] = [COMMAND.any(), COMMAND_FILES.any(), PAGE_CACHE.any()];
+pub const FACTORS: [AnyFactor; 7] =
+    [COMMAND.any(), COMMAND_FILES.any(), PAGE_CACHE.any(), GOVERNOR.any(), FREQUENCY.any(), CORES.any(), POWER.any()];
 
 /// A command, and what it finds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,13 @@ pub struct CommandSpec {
     pub files: Option<String>,
     /// Whether the page cache has nothing of those files before it runs.
     pub cold: bool,
+    /// What the processors are told while it runs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub conditions: Conditions,
+}
+
+fn is_default(conditions: &Conditions) -> bool {
+    *conditions == Conditions::default()
 }
 
 impl CommandSpec {
@@ -48,7 +58,8 @@ impl CommandSpec {
             none if none.is_empty() => None,
             path => Some(prepares.files(&path).map_err(blame(COMMAND_FILES.name()))?),
         };
-        Ok(CommandSpec { line, files, cold: point.of(&PAGE_CACHE)? == PageCache::Cold })
+        let cold = point.of(&PAGE_CACHE)? == PageCache::Cold;
+        Ok(CommandSpec { line, files, cold, conditions: conditions::of_point(point)? })
     }
 }
 
@@ -65,9 +76,15 @@ mod tests {
     #[test]
     fn a_point_makes_a_command() {
         let spec = of(&[("command", "./app -x 'a b'"), ("command_files", "app/"), ("page_cache", "cold")]).unwrap();
-        let expected = CommandSpec { line: "./app -x 'a b'".into(), files: Some("digest of app/".into()), cold: true };
+        let conditions = Conditions::default();
+        let (line, files) = ("./app -x 'a b'".into(), Some("digest of app/".into()));
+        let expected = CommandSpec { line, files, cold: true, conditions };
         assert_eq!(spec, expected);
-        assert_eq!(of(&[("command", "true")]).unwrap(), CommandSpec { line: "true".into(), files: None, cold: false });
+        let conditions = Conditions { governor: Some("powersave".into()), ..Conditions::default() };
+        let expected = CommandSpec { line: "true".into(), files: None, cold: false, conditions };
+        assert_eq!(of(&[("command", "true"), ("governor", "powersave")]).unwrap(), expected);
+        let refused = of(&[("command", "true"), ("frequency", "fast")]).unwrap_err();
+        assert_eq!(refused.factor, "frequency");
         for line in ["", "  ", "a\0b"] {
             let refused = of(&[("command", line)]).unwrap_err();
             assert_eq!((refused.factor, refused.error.cure().is_some()), ("command", true), "{line:?}");

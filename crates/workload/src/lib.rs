@@ -11,6 +11,7 @@ pub mod app_start;
 pub mod calls;
 pub mod capacity;
 pub mod command;
+mod conditions;
 mod content;
 pub mod database;
 pub mod definition;

@@ -185,13 +185,11 @@ impl Machine {
                 let said = said(&self.folder);
                 let died = "the board died: its kernel panicked or powered off";
                 let text = if said.trim().is_empty() { died.into() } else { format!("{died} ({})", said.trim()) };
-                Err(Error::board(text)
-                    .hint("see the console's last lines; boot it manually with: pocketstone board start NAME"))
+                // The console's last lines go with it, if it said anything.
+                Err(Error::board(text).hint("boot it by hand and see: pocketstone board start NAME"))
             }
             Waited::TimedOut => Err(Error::board(format!("the board did not finish within {} s", limit.as_secs()))
-                .hint(
-                    "raise cell_timeout_s or boot_timeout_s in the board's profile, or check the console's last lines",
-                )),
+                .hint("raise cell_timeout_s or boot_timeout_s in the board's profile")),
         }
     }
 

@@ -1,9 +1,10 @@
 //! A command of the user's: a process below the cell's, in a folder of the volume.
 
-use super::{Work, chill_folder, programs_read_ahead, sequence, settings};
+use super::{Work, chill_folder, programs_read_ahead, sequence, settings, speed};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
 use crate::volume::{Home, Opened, empty_folder};
+use pocketstone_core::database::Condition;
 use pocketstone_core::error::Context as _;
 use pocketstone_core::log::{Call, encode_calls};
 use pocketstone_core::outcome::{CommandOutcome, Outcome};
@@ -56,15 +57,18 @@ pub fn measure(context: &Context<'_>, spec: &CommandSpec, opened: &Opened) -> Re
         unpack(&opened.home, spec.files.as_ref().map(|_| context.archive))?;
     }
     let mut unavailable = Vec::new();
-    let mut settings = settings(context, context.plan.read_ahead.is_some())?;
+    let mut settings = settings(context, &spec.conditions)?;
+    let hints = Err("a command gives no hints of what it does");
+    let conditions = speed::condition(&mut spec.conditions.clone(), hints, &mut settings, &mut unavailable);
     let in_force = programs_read_ahead(context, &opened.home, &mut settings, &mut unavailable)?;
-    let mut work = OnCommand { context, spec, folder, process: None, took_ns: (0, 0) };
+    let mut work = OnCommand { context, spec, conditions, folder, process: None, took_ns: (0, 0) };
     sequence(context, &mut work, in_force, unavailable)
 }
 
 struct OnCommand<'a> {
     context: &'a Context<'a>,
     spec: &'a CommandSpec,
+    conditions: Vec<Condition>,
     folder: PathBuf,
     process: Option<Waiting>,
     /// When it began, and when it had ended.
@@ -108,6 +112,7 @@ impl Work for OnCommand<'_> {
             usage: ended.usage,
             output: ended.output,
             output_bytes: ended.output_bytes,
+            conditions: std::mem::take(&mut self.conditions),
         });
         Ok(())
     }

@@ -4,10 +4,10 @@ use super::{Work, chill_folder, programs_read_ahead, sequence, settings, speed};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
 use crate::volume::{Home, Opened, empty_folder};
-use pocketstone_core::database::{Condition, Conditions, DatabaseEngine, DatabaseOutcome, DatabaseSpec, Usage};
+use pocketstone_core::database::{Condition, DatabaseEngine, DatabaseOutcome, DatabaseSpec, Usage};
 use pocketstone_core::error::Context as _;
 use pocketstone_core::log::decode_calls;
-use pocketstone_core::outcome::{Failure, Outcome, Quantity, Response, Unavailable};
+use pocketstone_core::outcome::{Failure, Outcome, Response};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::database::Work as Job;
 use pocketstone_engine::database::{Process, Task, available};
@@ -83,16 +83,10 @@ pub fn measure(context: &Context<'_>, spec: &DatabaseSpec, opened: &Opened) -> R
         load(&opened.home, spec, context.trace, context.folder)?;
     }
     let mut unavailable = Vec::new();
-    let Conditions { governor, cores, frequency, power: _ } = &spec.conditions;
-    let conditioned = governor.is_some() || cores.is_some() || frequency.is_some();
-    let mut settings = settings(context, conditioned || context.plan.read_ahead.is_some())?;
+    let mut settings = settings(context, &spec.conditions)?;
     // What the engine's process is told of them is what is in force.
     let mut told = spec.clone();
-    let conditions = speed::apply(&mut told.conditions, spec.engine, &mut settings);
-    for missed in conditions.iter().filter(|c| !c.why.is_empty()) {
-        let what = Quantity::Other(format!("{} {}", missed.name, missed.asked));
-        unavailable.push(Unavailable { what, why: missed.why.clone(), cure: String::new() });
-    }
+    let conditions = speed::condition(&mut told.conditions, speed::hints(spec.engine), &mut settings, &mut unavailable);
     let in_force = programs_read_ahead(context, &opened.home, &mut settings, &mut unavailable)?;
     let mut work = OnDatabase {
         context,

@@ -4,6 +4,7 @@ use super::{Work, read_ahead, sequence, settings};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
 use crate::volume::{Home, OnTree, Opened, chill};
+use pocketstone_core::database::Conditions;
 use pocketstone_core::log::encode_calls;
 use pocketstone_core::outcome::{Outcome, ReadAheadInForce, Space, Unavailable};
 use pocketstone_core::{Error, Result};
@@ -22,7 +23,7 @@ pub fn measure(context: &Context<'_>, workload: &dyn FileWorkload, opened: &Open
     let free_bytes = opened.populate(&population)?;
     let mut unavailable = Vec::new();
     // The value is captured when a file is opened: it is set before, and put back at the end.
-    let mut settings = settings(context, context.plan.read_ahead.is_some())?;
+    let mut settings = settings(context, &Conditions::default())?;
     let mut in_force = ReadAheadInForce::default();
     // What has warm caches reads nothing ahead.
     if population.caches != Caches::Warm {

@@ -13,6 +13,7 @@ mod speed;
 use crate::context::Context;
 use crate::probes::{self, Gathered, Probe, Program};
 use crate::volume::{self, Home};
+use pocketstone_core::database::Conditions;
 use pocketstone_core::error::Context as _;
 use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
 use pocketstone_core::{Error, Result};
@@ -122,8 +123,10 @@ fn done(probes: &mut [Box<dyn Probe>], work: &mut dyn Work) -> Result<()> {
 }
 
 /// Settings are put back by a watchdog on a machine that goes on; a board that is thrown away needs none.
-fn settings(context: &Context<'_>, asked: bool) -> Result<Settings> {
-    if !asked || context.board.capabilities.disposable {
+fn settings(context: &Context<'_>, asked: &Conditions) -> Result<Settings> {
+    let Conditions { governor, cores, frequency, power: _ } = asked;
+    let conditioned = governor.is_some() || cores.is_some() || frequency.is_some();
+    if !(conditioned || context.plan.read_ahead.is_some()) || context.board.capabilities.disposable {
         return Ok(Settings::unguarded());
     }
     // Journals need not outlive a reboot: no setting does. Nobody else may write one, for it is obeyed.

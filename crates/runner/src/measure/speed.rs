@@ -6,6 +6,7 @@
 
 use pocketstone_core::database::{Condition, Conditions, DatabaseEngine, DatabaseSpec};
 use pocketstone_core::hint::{Hint, TakesHints, clamp_of};
+use pocketstone_core::outcome::{Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::database::Informs;
 use pocketstone_probe::Settings;
@@ -124,22 +125,47 @@ pub fn informs(spec: &DatabaseSpec) -> Option<Box<Informs>> {
     Some(Box::new(move || Box::new(Clamps { speeds, set: Kernel, last: None })))
 }
 
-/// Asks the machine for the conditions of a trial, and says what is in force. `asked` is what the engine's process
-/// is to be told then: without the governor `database` where it cannot be.
-pub fn apply(asked: &mut Conditions, engine: DatabaseEngine, settings: &mut Settings) -> Vec<Condition> {
-    apply_on(&Machine::default(), &mut Kernel, asked, engine, settings)
+/// Whether a program tells of its operations, or why not.
+type Hints = std::result::Result<(), &'static str>;
+
+/// Whether an engine does.
+pub fn hints(engine: DatabaseEngine) -> Hints {
+    match engine {
+        DatabaseEngine::H2 => Err("H2 runs in Java, whose threads give no hints"),
+        _ => Ok(()),
+    }
 }
 
+/// Puts the conditions of a plan in force before its program starts. Those that cannot be are left out, and `asked` is
+/// what the program is to be told then.
+pub fn condition(
+    asked: &mut Conditions,
+    hints: Hints,
+    settings: &mut Settings,
+    unavailable: &mut Vec<Unavailable>,
+) -> Vec<Condition> {
+    let conditions = apply_on(&Machine::default(), &mut Kernel, asked, hints, settings);
+    for missed in conditions.iter().filter(|c| !c.why.is_empty()) {
+        let what = Quantity::Other(format!("{} {}", missed.name, missed.asked));
+        unavailable.push(Unavailable { what, why: missed.why.clone(), cure: String::new() });
+    }
+    conditions
+}
+
+/// Asks the machine for the conditions of a trial, and says what is in force. `asked` is what the engine's process
+/// is to be told then: without the governor `database` where it cannot be.
+///
+/// `hints`: why the program tells nothing of its work, if it does not.
 fn apply_on(
     machine: &Machine,
     kernel: &mut impl SetsClamp,
     asked: &mut Conditions,
-    engine: DatabaseEngine,
+    hints: Hints,
     settings: &mut Settings,
 ) -> Vec<Condition> {
     let governor = asked.governor.clone().unwrap_or_default();
     let Some(speeds) = Speeds::of(&governor) else { return machine.apply(asked, settings) };
-    let offered = speeds.and_then(|speeds| offered(kernel, speeds, engine));
+    let offered = speeds.and_then(|speeds| offered(kernel, speeds, hints));
     let below = offered.is_ok().then(|| "schedutil".to_owned());
     let mut conditions = machine.apply(&Conditions { governor: below, ..asked.clone() }, settings);
     match (offered, conditions.iter_mut().find(|c| c.name == "governor")) {
@@ -164,10 +190,8 @@ fn apply_on(
 }
 
 /// Whether both speeds can be asked for here; each is tried on the calling thread.
-fn offered(kernel: &mut impl SetsClamp, speeds: Speeds, engine: DatabaseEngine) -> Result<Speeds> {
-    if engine == DatabaseEngine::H2 {
-        return Err(Error::board("H2 runs in Java, whose threads give no hints").hint("use another engine"));
-    }
+fn offered(kernel: &mut impl SetsClamp, speeds: Speeds, hints: Hints) -> Result<Speeds> {
+    hints.map_err(|why| Error::board(why).hint("use another governor, or a database engine that gives hints"))?;
     let tried = [Some(speeds.clamp(0)), Some(speeds.clamp(1)), None].into_iter().try_for_each(|c| kernel.set(c));
     tried.map(|()| speeds).map_err(|error| {
         Error::board(format!("this kernel does not support utilization clamping (sched_setattr: {error})"))

@@ -139,11 +139,14 @@ fn summary(store: &Store, model: &Model) -> Result<String> {
 }
 
 fn failures(store: &Store) -> Result<Vec<FailedCell>> {
-    let sql = "SELECT experiment, point, seed, message, hint, console FROM cell WHERE status <> 'done' ORDER BY id";
+    let sql =
+        "SELECT experiment, point, seed, message, hint, console, traced FROM cell WHERE status <> 'done' ORDER BY id";
     store.rows(sql, [], |r| {
         let point: Factors = serde_json::from_str(&r.get::<_, String>(1)?).unwrap_or_default();
         let names: Vec<&str> = point.keys().map(String::as_str).collect();
-        let cell = format!("{}: {} seed={}", r.get::<_, String>(0)?, describe(&point, &names), r.get::<_, i64>(2)?);
+        let traced = if r.get(6)? { " traced" } else { "" };
+        let (experiment, seed) = (r.get::<_, String>(0)?, r.get::<_, i64>(2)?);
+        let cell = format!("{experiment}: {} seed={seed}{traced}", describe(&point, &names));
         Ok(FailedCell { cell, message: r.get(3)?, hint: r.get(4)?, console: r.get(5)? })
     })
 }
@@ -277,20 +280,25 @@ fn read_ahead_table(store: &Store) -> Result<Option<Table>> {
 
 /// The engines that ran, and the conditions that were asked for.
 fn engines_table(store: &Store) -> Result<Option<Table>> {
-    let sql = "SELECT DISTINCT point ->> '$.engine', outcome ->> '$.database.engine',
+    let sql = "SELECT DISTINCT coalesce(point ->> '$.engine', 'a command'), outcome ->> '$.database.engine',
                (SELECT group_concat(c.value ->> '$.name' || ' ' || (c.value ->> '$.asked') || ': ' ||
                    iif(c.value ->> '$.why' = '', 'in force', 'not in force, ' || (c.value ->> '$.why')), '; ')
-                FROM json_each(outcome, '$.database.conditions') c)
-               FROM cell WHERE status = 'done' AND outcome ->> '$.database.engine' IS NOT NULL ORDER BY 1, 3";
+                FROM json_each(coalesce(outcome -> '$.database.conditions', outcome -> '$.command.conditions')) c)
+               FROM cell WHERE status = 'done' AND (outcome ->> '$.database.engine' IS NOT NULL
+                   OR outcome -> '$.command.conditions' IS NOT NULL) ORDER BY 1, 3";
     let rows = store.rows(sql, [], |r| {
         let conditions: Option<String> = r.get(2)?;
-        Ok(vec![r.get(0)?, r.get(1)?, conditions.unwrap_or_else(|| "the machine's defaults".into())])
+        Ok(vec![
+            r.get(0)?,
+            r.get::<_, Option<String>>(1)?.unwrap_or_default(),
+            conditions.unwrap_or_else(|| "the machine's defaults".into()),
+        ])
     })?;
     Ok((!rows.is_empty()).then(|| Table {
         origin: Origin::Measured,
         id: "engines".into(),
         title: "Engines and conditions".into(),
-        caption: "The engines that executed the operations, and the requested conditions.".into(),
+        caption: "What executed the operations, and the requested conditions.".into(),
         columns: ["engine", "version", "conditions"].map(str::to_owned).to_vec(),
         rows,
     }))

@@ -1,5 +1,6 @@
 //! Converts a point of a study to a database workload.
 
+use crate::conditions::{self, CORES, FREQUENCY, GOVERNOR, POWER};
 use crate::factor::{AnyFactor, Bytes, Count, DelayOrOwn, Factor, Impossible, OrDefault, Point, Text, blame};
 use crate::factors::PATTERN;
 use crate::recording::{KeptCalls, Selection};
@@ -129,15 +130,6 @@ const ARRIVAL: Factor<Arrival> =
     Factor::new("arrival", "delays count from the end of the previous operation, or from its intended start")
         .default("closed");
 const WAITING: Factor<Waiting> = Factor::new("waiting", "how to wait for delays").default("sleep");
-const GOVERNOR: Factor<OrDefault<Text>> =
-    Factor::new("governor", "CPU frequency governor; default leaves the machine's").default("default");
-const FREQUENCY: Factor<OrDefault<Text>> = Factor::new(
-    "frequency",
-    "CPU frequency bounds: LOW-HIGH in kHz, fixed:1267200kHz, fixed:50 (per cent of the maximum)",
-)
-.default("default");
-const CORES: Factor<OrDefault<Count>> = Factor::new("cores", "cores on-line").default("default");
-const POWER: Factor<OrDefault<Text>> = Factor::new("power", "power source, a label").default("default");
 const ENGINE: Factor<DatabaseEngine> = Factor::new("engine", "the database").default("sqlite");
 const DELAY: Factor<DelayOrOwn> = Factor::new("delay", "delay between two operations").default("none");
 
@@ -202,7 +194,6 @@ pub(crate) fn of_point(
         Impossible { factor: factor.unwrap_or(WORKLOAD_FILE.name()), error }
     })?;
     let engine: DatabaseEngine = point.of(&ENGINE)?;
-    let frequency = point.of(&FREQUENCY)?;
     Ok(DatabaseSpec {
         trace,
         loading_trace,
@@ -222,11 +213,6 @@ pub(crate) fn of_point(
         waiting: point.of(&WAITING)?,
         arrival: point.of(&ARRIVAL)?,
         cold: point.of(&PAGE_CACHE)? == PageCache::Cold,
-        conditions: Conditions {
-            governor: point.of(&GOVERNOR)?,
-            cores: point.of(&CORES)?.map(|n| n as u32),
-            power: point.of(&POWER)?,
-            frequency: frequency.map(|text| text.parse().map_err(blame(FREQUENCY.name()))).transpose()?,
-        },
+        conditions: conditions::of_point(point)?,
     })
 }

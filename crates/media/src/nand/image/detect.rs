@@ -3,7 +3,7 @@
 
 use super::ImageLayout;
 use super::blocks::{FEWEST, USUAL, pages_per_block};
-use super::tags::{ECC_BYTES, FIRST_SEQUENCE, Order, PLAIN_BYTES, parity_holds, sequence};
+use super::tags::{ECC_BYTES, FIRST_SEQUENCE, Order, PLAIN_BYTES, is_root, parity_holds, sequence};
 use super::yaffs1::{self, Yaffs1Found};
 use crate::{Error, Result};
 use pocketstone_vfs::Context;
@@ -154,7 +154,8 @@ pub(super) fn detect(file: &File, bytes: u64, cut: bool) -> Result<Found> {
         .or_else(|| proven(best(rare.iter().filter(divides), few)))
         .or(whole)
         .or_else(|| proven(best(usual.iter().filter(fits), &sample)))
-        .or_else(|| proven(best(rare.iter().filter(fits), few)));
+        .or_else(|| proven(best(rare.iter().filter(fits), few)))
+        .or_else(|| of_one_page(usual.iter().filter(|_| cut), bytes, &sample));
     let Some(((sure, _), mut candidate)) = found else { return Err(unknown(bytes, sample.is_empty())) };
     let yaffs1 = candidate.form == Form::Yaffs1;
     // One page of each block tells whether an image was built: those need not be read twice.
@@ -196,6 +197,25 @@ fn best<'a>(candidates: impl Iterator<Item = &'a Candidate>, sample: &[(u64, Vec
         }
     }
     best
+}
+
+/// The layout of an image of which one page is left: that of a root directory, as built images begin with it, with the
+/// right error correction.
+fn of_one_page<'a>(
+    mut candidates: impl Iterator<Item = &'a Candidate>,
+    bytes: u64,
+    sample: &[(u64, Vec<u8>)],
+) -> Option<Likely> {
+    let (0, piece) = sample.first()? else { return None };
+    candidates.find_map(|&candidate| {
+        let stride = candidate.layout.stride();
+        if !(stride..2 * stride).contains(&bytes) || candidate.tag_bytes() != ECC_BYTES {
+            return None;
+        }
+        let raw = piece.get(candidate.tags_at() as usize..)?.get(..ECC_BYTES)?;
+        let root = is_root(raw, candidate.order) && candidate.sequence(raw) == Some(FIRST_SEQUENCE);
+        (root && parity_holds(raw, candidate.order)).then_some(((2, 1), candidate))
+    })
 }
 
 fn unknown(bytes: u64, erased: bool) -> Error {

@@ -72,6 +72,11 @@ pub(super) fn sequence(raw: &[u8], order: Order, chunk_bytes: u32) -> Option<u32
     (sane && (FIRST_SEQUENCE..=LAST_SEQUENCE).contains(&seq)).then_some(seq)
 }
 
+/// Whether tags are those of the root directory: object 1, with or without its kind above it.
+pub(super) fn is_root(raw: &[u8], order: Order) -> bool {
+    order.word(raw, 4) & 0x0fff_ffff == 1
+}
+
 /// Whether the error correction behind the tags is theirs.
 pub(super) fn parity_holds(raw: &[u8], order: Order) -> bool {
     let parity = TagsParity::of(&raw[..PLAIN_BYTES]);
