@@ -224,9 +224,9 @@ impl Process {
 
     /// What the kernel says that it is doing.
     fn state(&self) -> String {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
-        let state = status.lines().find_map(|l| l.strip_prefix("State:"));
-        state.map(|s| format!("; its state was {}", s.trim())).unwrap_or_default()
+        let process = procfs::process::Process::new(self.pid() as i32);
+        let status = process.and_then(|process| process.status());
+        status.map(|status| format!("; its state was {}", status.state)).unwrap_or_default()
     }
 
     /// The last lines of its standard error.

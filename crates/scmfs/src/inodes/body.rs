@@ -8,14 +8,21 @@ use std::ops::Range;
 /// The place of a file's content.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Body {
-    page: u64,
-    huge_bytes: u64,
+    page: u32,
+    huge_bytes: u32,
     data_at: u64,
     /// Offset in the volume of a content that lies in one piece from its start, and its length.
     piece_at: u64,
     piece_bytes: u64,
     /// First small page and number of those at the file's start; none beside huge pages.
     run: (u32, u32),
+    /// What most files have nothing of: a million may be in memory at once.
+    spread: Option<Box<Spread>>,
+}
+
+/// Content beside one run of small pages.
+#[derive(Debug, Clone, Default)]
+struct Spread {
     /// Huge pages by their index in the file: `(index, huge page)`, in order.
     extents: Vec<(u32, u32)>,
     /// Small pages that are neither in the run nor in a huge page, in the order of the file.
@@ -24,7 +31,9 @@ pub(crate) struct Body {
 
 impl Body {
     pub fn new(layout: &Layout, record: &Record, extents: Vec<(u32, u32)>) -> Body {
-        let mut body = Body { page: layout.page, huge_bytes: layout.huge, data_at: layout.data_at, ..Body::default() };
+        // The geometry has them in 32 bits.
+        let (page, huge_bytes) = (layout.page as u32, layout.huge as u32);
+        let mut body = Body { page, huge_bytes, data_at: layout.data_at, ..Body::default() };
         let run = if record.huge { (0, 0) } else { (record.run_start, record.run_pages) };
         body.set(run, extents, Vec::new());
         body
@@ -32,7 +41,15 @@ impl Body {
 
     #[inline]
     pub fn is_huge(&self) -> bool {
-        !self.extents.is_empty()
+        !self.extents().is_empty()
+    }
+
+    fn page(&self) -> u64 {
+        u64::from(self.page)
+    }
+
+    fn huge_bytes(&self) -> u64 {
+        u64::from(self.huge_bytes)
     }
 
     pub fn run(&self) -> (u32, u32) {
@@ -40,20 +57,20 @@ impl Body {
     }
 
     pub fn extents(&self) -> &[(u32, u32)] {
-        &self.extents
+        self.spread.as_ref().map_or(&[], |spread| &spread.extents)
     }
 
     pub fn list(&self) -> &[Extent] {
-        &self.list
+        self.spread.as_ref().map_or(&[], |spread| &spread.list)
     }
 
     /// Small pages of the list.
     pub fn list_total(&self) -> u32 {
-        self.list.iter().map(|extent| extent.pages).sum()
+        self.list().iter().map(|extent| extent.pages).sum()
     }
 
     pub fn take_extents(&mut self) -> Vec<(u32, u32)> {
-        std::mem::take(&mut self.extents)
+        self.spread.as_mut().map(|spread| std::mem::take(&mut spread.extents)).unwrap_or_default()
     }
 
     pub fn set_run(&mut self, start: u32, pages: u32) {
@@ -62,7 +79,7 @@ impl Body {
 
     /// Huge pages, and the list that there was.
     pub fn set_extents(&mut self, extents: Vec<(u32, u32)>) {
-        let list = std::mem::take(&mut self.list);
+        let list = self.spread.take().map(|spread| spread.list).unwrap_or_default();
         self.set((0, 0), extents, list);
     }
 
@@ -74,13 +91,15 @@ impl Body {
             let small =
                 if run.1 == 0 { list.first().filter(|e| e.index == 0).map(|e| (e.start, e.pages)) } else { None };
             let (start, pages) = small.unwrap_or(run);
-            self.piece_at = self.data_at + u64::from(start) * self.page;
-            self.piece_bytes = u64::from(pages) * self.page;
+            self.piece_at = self.data_at + u64::from(start) * self.page();
+            self.piece_bytes = u64::from(pages) * self.page();
         } else {
-            self.piece_at = self.data_at + u64::from(first.unwrap_or(0)) * self.huge_bytes;
-            self.piece_bytes = linear * self.huge_bytes;
+            self.piece_at = self.data_at + u64::from(first.unwrap_or(0)) * self.huge_bytes();
+            self.piece_bytes = linear * self.huge_bytes();
         }
-        (self.run, self.extents, self.list) = (run, extents, list);
+        self.run = run;
+        let any = !(extents.is_empty() && list.is_empty());
+        self.spread = any.then(|| Box::new(Spread { extents, list }));
     }
 
     /// The same kind of body with huge pages and small ones: what lies at the start of a file without huge pages
@@ -105,7 +124,7 @@ impl Body {
     pub fn small(&self) -> Vec<Extent> {
         let (start, pages) = self.run;
         let run = (pages > 0).then_some(Extent { index: 0, start, pages });
-        run.into_iter().chain(self.list.iter().copied()).collect()
+        run.into_iter().chain(self.list().iter().copied()).collect()
     }
 
     /// The small pages of the content outside a range of the file, in small pages.
@@ -116,10 +135,10 @@ impl Body {
     /// Calls `each` for everything that has space, in the order of the file: where in the file, where in the
     /// volume, how many bytes.
     pub fn each_piece(&self, mut each: impl FnMut(u64, u64, u64)) {
-        let huge = self.extents.iter().map(|(i, segment)| {
-            (u64::from(*i) * self.huge_bytes, u64::from(*segment) * self.huge_bytes, self.huge_bytes)
+        let huge = self.extents().iter().map(|(i, segment)| {
+            (u64::from(*i) * self.huge_bytes(), u64::from(*segment) * self.huge_bytes(), self.huge_bytes())
         });
-        let pages = |count: u32| u64::from(count) * self.page;
+        let pages = |count: u32| u64::from(count) * self.page();
         let small = self.small().into_iter().map(|e| (pages(e.index), pages(e.start), pages(e.pages)));
         let mut all: Vec<(u64, u64, u64)> = huge.chain(small).collect();
         all.sort_unstable();
@@ -128,8 +147,8 @@ impl Body {
 
     /// As [`Body::each_piece`], with pieces put together that follow each other.
     pub fn each_run(&self, mut each: impl FnMut(u64, u64, u64)) {
-        let in_one = self.piece_bytes == self.extents.len() as u64 * self.huge_bytes;
-        if self.list.is_empty() && (self.extents.is_empty() || in_one) {
+        let in_one = self.piece_bytes == self.extents().len() as u64 * self.huge_bytes();
+        if self.list().is_empty() && (self.extents().is_empty() || in_one) {
             if self.piece_bytes > 0 {
                 each(0, self.piece_at, self.piece_bytes);
             }
@@ -172,30 +191,30 @@ impl Body {
         if offset < self.piece_bytes {
             return (Some(self.piece_at + offset), self.piece_bytes - offset);
         }
-        if self.extents.is_empty() && self.list.is_empty() {
+        if self.spread.is_none() {
             return (None, u64::MAX - offset);
         }
         self.locate_piece(offset)
     }
 
     fn locate_piece(&self, offset: u64) -> (Option<u64>, u64) {
-        let index = (offset / self.huge_bytes) as u32;
-        let next_huge = match self.extents.binary_search_by_key(&index, |(i, _)| *i) {
+        let index = (offset / self.huge_bytes()) as u32;
+        let next_huge = match self.extents().binary_search_by_key(&index, |(i, _)| *i) {
             Ok(i) => {
-                let (at, within) = (u64::from(self.extents[i].1) * self.huge_bytes, offset % self.huge_bytes);
-                return (Some(self.data_at + at + within), self.huge_bytes - within);
+                let (at, within) = (u64::from(self.extents()[i].1) * self.huge_bytes(), offset % self.huge_bytes());
+                return (Some(self.data_at + at + within), self.huge_bytes() - within);
             }
-            Err(i) => self.extents.get(i).map_or(u64::MAX, |(i, _)| u64::from(*i) * self.huge_bytes),
+            Err(i) => self.extents().get(i).map_or(u64::MAX, |(i, _)| u64::from(*i) * self.huge_bytes()),
         };
-        let page = offset / self.page;
-        let i = self.list.partition_point(|extent| extent.end_index() <= page);
-        match self.list.get(i) {
+        let page = offset / self.page();
+        let i = self.list().partition_point(|extent| extent.end_index() <= page);
+        match self.list().get(i) {
             Some(extent) if u64::from(extent.index) <= page => {
-                let within = offset - u64::from(extent.index) * self.page;
-                let at = self.data_at + u64::from(extent.start) * self.page + within;
-                (Some(at), u64::from(extent.pages) * self.page - within)
+                let within = offset - u64::from(extent.index) * self.page();
+                let at = self.data_at + u64::from(extent.start) * self.page() + within;
+                (Some(at), u64::from(extent.pages) * self.page() - within)
             }
-            Some(extent) => (None, next_huge.min(u64::from(extent.index) * self.page) - offset),
+            Some(extent) => (None, next_huge.min(u64::from(extent.index) * self.page()) - offset),
             None => (None, next_huge - offset),
         }
     }

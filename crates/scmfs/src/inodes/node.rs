@@ -28,7 +28,8 @@ pub(crate) struct Node {
     pub read_ns: AtomicI64,
     used: AtomicBool,
     /// Who shows the inode to processes that reach its content by themselves.
-    watch: OnceLock<Box<dyn Watch>>,
+    // A box of its own, as few inodes have one: of what it points to, the pointer alone is in each inode.
+    watch: OnceLock<Box<Box<dyn Watch>>>,
     state: RwLock<State>,
 }
 
@@ -48,7 +49,7 @@ impl<'a> Exclusive<'a> {
                     state.record.size = size;
                     state.stale = true;
                 }
-                state.tail = running;
+                state.tail = running.map(Box::new);
             }
         }
         Exclusive { node, state }
@@ -72,7 +73,7 @@ impl DerefMut for Exclusive<'_> {
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
         if let Some(watch) = self.node.watch.get() {
-            self.state.show(&**watch);
+            self.state.show(&***watch);
         }
     }
 }
@@ -92,7 +93,7 @@ pub(crate) struct State {
     pub incapable: bool,
     /// A process may be storing beyond the end, in pages of the file, as long as this is true: the file must not grow
     /// there.
-    pub tail: Option<Running>,
+    pub tail: Option<Box<Running>>,
 }
 
 impl State {
@@ -200,10 +201,10 @@ impl Node {
     /// Lets somebody watch the inode from now on; false: somebody does.
     pub fn watch(&self, watch: Box<dyn Watch>) -> bool {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let new = self.watch.set(watch).is_ok();
+        let new = self.watch.set(Box::new(watch)).is_ok();
         if let Some(watch) = self.watch.get().filter(|_| new) {
             watch.begin();
-            state.show(&**watch);
+            state.show(&***watch);
         }
         new
     }
