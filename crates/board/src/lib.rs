@@ -22,7 +22,7 @@ pub use board::{Board, SAME_MACHINE};
 pub use cache::Cache;
 pub use compiled::{Compiled, compiler_for};
 pub use context::BoardContext;
-pub use measured::{Console, Failed, Measured};
+pub use measured::{Console, Failed, Measured, answer};
 pub use orders::{TRACES, archive_file, trace_file};
 pub use profile::{
     AdbProfile, Erase, FlashProfile, HostProfile, KINDS, Kind, NandProfile, Profile, ProfileKind, SshProfile,

@@ -3,7 +3,7 @@
 use pocketstone_core::events::EventLog;
 use pocketstone_core::log::{Call, FlashLog};
 use pocketstone_core::outcome::Outcome;
-use pocketstone_core::{Error, ErrorKind};
+use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_tlb::join::Joined;
 
 /// What to run on a console.
@@ -39,6 +39,17 @@ pub struct Failed {
     pub console: Option<String>,
     /// The board was lost: what became of the order is not known, and says nothing about what it measures.
     pub lost: bool,
+}
+
+/// What a board says of what it offers.
+///
+/// # Errors
+/// That it is lost, or that the user wants to stop, says nothing of what it offers.
+pub fn answer<T>(offer: Result<T, Failed>) -> Result<Result<T>> {
+    match offer {
+        Err(failed) if failed.lost || failed.error.kind() == ErrorKind::Interrupted => Err(failed.into()),
+        offer => Ok(offer.map_err(Error::from)),
+    }
 }
 
 impl From<Error> for Failed {

@@ -3,7 +3,7 @@
 use crate::arguments::BoardAddArguments;
 use crate::boards::{context, own_boards};
 use crate::progress;
-use pocketstone_board::{Board, Profile};
+use pocketstone_board::{Board, Profile, answer};
 use pocketstone_core::board::Ability;
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
@@ -83,16 +83,18 @@ pub fn doctor(profile: &Profile) -> Result<u8> {
         match (erased, profile.flash_may_be_erased()) {
             // The attempt would erase it: a study that is run on it makes it.
             (true, true) => tell(name, &Ability::Unknown),
-            _ => tell(name, &Ability::found(&board.offers(&volume).map_err(Error::from))),
+            _ => tell(name, &Ability::found(&answer(board.offers(&volume))?)),
         }
     }
     say!("databases");
-    DatabaseEngine::ALL.into_iter().for_each(|engine| tell(engine.name(), &of_engine(&board, engine)));
+    for engine in DatabaseEngine::ALL {
+        tell(engine.name(), &of_engine(&board, engine)?);
+    }
     Ok(0)
 }
 
-fn of_engine(board: &Board, engine: DatabaseEngine) -> Ability {
-    Ability::found(&board.engine(engine).map_err(Error::from))
+fn of_engine(board: &Board, engine: DatabaseEngine) -> Result<Ability> {
+    Ok(Ability::found(&answer(board.engine(engine))?))
 }
 
 fn tell(what: &str, ability: &Ability) {

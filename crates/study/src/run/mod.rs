@@ -9,11 +9,11 @@ use crate::specification::cell::{Cell, cells, count};
 use crate::specification::shares::{Asked, Share, Shares};
 use crate::specification::study::Study;
 use crate::specification::traces::Traces;
-use pocketstone_board::{Board, BoardContext, Failed, Measured};
+use pocketstone_board::{Board, BoardContext, Failed, Measured, answer};
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::units::format_bytes;
 use pocketstone_core::volume::Volume;
-use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_core::{Error, Result};
 use pocketstone_engine::database::accepts;
 use pocketstone_workload::Data;
 use pocketstone_workload::plan::Step;
@@ -179,14 +179,6 @@ fn fits(study: &Study, kind: &str, cell: &Cell, chip_bytes: u64) -> Result<()> {
         Some(place) => study.error_at(place, error),
         None => error,
     })
-}
-
-/// What a board says of what it offers. That it is lost, or that the user wants to stop, says nothing of it.
-fn answer<T>(offer: Result<T, Failed>) -> Result<Result<T>> {
-    match offer {
-        Err(failed) if failed.lost || failed.error.kind() == ErrorKind::Interrupted => Err(failed.into()),
-        offer => Ok(offer.map_err(Error::from)),
-    }
 }
 
 /// Notes what a board lacks, and says whether it lacks it.
