@@ -136,8 +136,8 @@ impl Waiting {
             return Err(match status.code() {
                 Some(126 | 127) => error.hint(
                     "it is run by the board's shell in a folder of the volume: name the files that it needs there \
-                     (command_files), built for the board's processor and linked statically where the board lacks \
-                     libraries",
+                     (--files, or command_files in a study), built for the board's processor and linked statically \
+                     where the board lacks libraries",
                 ),
                 _ => error
                     .hint("the command must succeed on the board; end it with `|| true` if its status says nothing"),

@@ -2,7 +2,7 @@
 
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
-use crate::factor::{AnyFactor, Bytes, Count, Factor, Impossible, OrDefault, Point, blame};
+use crate::factor::{AnyFactor, Bytes, Count, Factor, Impossible, OrDefault, Point, blame, wrong};
 use crate::factors::{DATA, REQUEST_BYTES};
 use crate::lookup::{NAMES_ARE, NamesAre};
 use crate::population::{Caches, Population, Sizes, file_name};
@@ -178,33 +178,41 @@ impl Defined for AndroshSpec {
             request_bytes: point.of(&REQUEST_BYTES)?,
             data: point.of(&DATA)?,
         };
-        spec.check().map(|()| spec).map_err(blame(SCALE.name()))
+        spec.judge().map(|()| spec)
+    }
+}
+
+impl AndroshSpec {
+    /// What is wrong with it, and with which factor.
+    fn judge(&self) -> Result<(), Impossible> {
+        let AndroshSpec { script, rounds, scale, request_bytes, .. } = *self;
+        let request = REQUEST_BYTES.name();
+        if request_bytes == 0 {
+            return Err(wrong(request, "moving 0 bytes does nothing".into(), "1 or more"));
+        }
+        let compresses = matches!(script, Script::CompressOne | Script::CompressMany);
+        if compresses && request_bytes < LEAST_COMPRESSED_REQUEST {
+            let why = format!("blocks of {request_bytes} bytes repeat within gzip's window, and compress to nothing");
+            return Err(wrong(request, why, "at least 65536 (64 KiB) for this script"));
+        }
+        if scale == 0 || scale > KIB {
+            return Err(wrong(SCALE.name(), format!("sizes cannot be divided by {scale}"), "from 1 to 1024"));
+        }
+        if self.by_records() && self.records() == 0 {
+            let bytes = FILE_BYTES / scale;
+            let why = format!("a record of {request_bytes} bytes does not fit a file of {bytes} bytes");
+            return Err(wrong(request, why, &format!("at most {bytes} with this scale")));
+        }
+        if rounds.is_some_and(|rounds| rounds == 0 || rounds > 1000) {
+            return Err(wrong(ROUNDS.name(), "so many rounds are not supported".into(), "from 1 to 1000"));
+        }
+        Ok(())
     }
 }
 
 impl FileWorkload for AndroshSpec {
     fn check(&self) -> Result<()> {
-        let AndroshSpec { script, rounds, scale, request_bytes, .. } = *self;
-        if request_bytes == 0 {
-            return Err(Error::user("moving 0 bytes does nothing").hint("request_bytes must be 1 or more"));
-        }
-        let compresses = matches!(script, Script::CompressOne | Script::CompressMany);
-        if compresses && request_bytes < LEAST_COMPRESSED_REQUEST {
-            let why = format!("blocks of {request_bytes} bytes repeat within gzip's window, and compress to nothing");
-            return Err(Error::user(why).hint("request_bytes must be at least 65536 (64 KiB) for this script"));
-        }
-        if scale == 0 || scale > KIB {
-            return Err(Error::user(format!("sizes cannot be divided by {scale}")).hint("scale must be from 1 to 1024"));
-        }
-        if self.by_records() && self.records() == 0 {
-            let bytes = FILE_BYTES / scale;
-            return Err(Error::user(format!("a record of {request_bytes} bytes does not fit a file of {bytes} bytes"))
-                .hint(format!("request_bytes must be at most {bytes} with this scale")));
-        }
-        if rounds.is_some_and(|rounds| rounds == 0 || rounds > 1000) {
-            return Err(Error::user("so many rounds are not supported").hint("rounds must be from 1 to 1000"));
-        }
-        Ok(())
+        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

@@ -2,11 +2,11 @@
 
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
-use crate::factor::{AnyFactor, Impossible, Point, blame};
+use crate::factor::{AnyFactor, Impossible, Point, wrong};
 use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES};
 use crate::population::{Caches, Population, Sizes};
 use crate::{Data, Operation, Purpose};
-use pocketstone_core::{Error, Result};
+use pocketstone_core::Result;
 use serde::{Deserialize, Serialize};
 
 /// The `capacity` workload: fills a volume with files of one size, until it has no room or all files have theirs. They
@@ -36,23 +36,29 @@ impl Defined for CapacitySpec {
             request_bytes: point.of(&REQUEST_BYTES)?,
             data: point.of(&DATA)?,
         };
-        spec.check().map(|()| spec).map_err(blame(FILE_BYTES.name()))
+        spec.judge().map(|()| spec)
+    }
+}
+
+impl CapacitySpec {
+    /// What is wrong with it, and with which factor.
+    fn judge(&self) -> Result<(), Impossible> {
+        let CapacitySpec { files, file_bytes, request_bytes, .. } = *self;
+        for (factor, bytes) in [(FILE_BYTES.name(), file_bytes), (REQUEST_BYTES.name(), request_bytes)] {
+            if bytes == 0 {
+                return Err(wrong(factor, format!("`{factor}` of 0 fills nothing"), "1 or more"));
+            }
+        }
+        match (1..=10_000_000).contains(&files) {
+            true => Ok(()),
+            false => Err(wrong(FILES.name(), format!("{files} files are not supported"), "from 1 to 10000000")),
+        }
     }
 }
 
 impl FileWorkload for CapacitySpec {
     fn check(&self) -> Result<()> {
-        let CapacitySpec { files, file_bytes, request_bytes, .. } = *self;
-        if file_bytes == 0 || request_bytes == 0 {
-            return Err(Error::user("files of 0 bytes, or calls of 0 bytes, fill nothing")
-                .hint("file_bytes and request_bytes must be 1 or more"));
-        }
-        match (1..=10_000_000).contains(&files) {
-            true => Ok(()),
-            false => {
-                Err(Error::user(format!("{files} files are not supported")).hint("files must be from 1 to 10000000"))
-            }
-        }
+        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

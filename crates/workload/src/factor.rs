@@ -345,6 +345,11 @@ impl From<Error> for Impossible {
     }
 }
 
+/// Blames a factor whose value is wrong, and says what it must be.
+pub fn wrong(factor: &'static str, why: String, must_be: &str) -> Impossible {
+    Impossible { factor, error: Error::user(why).hint(format!("{factor} must be {must_be}")) }
+}
+
 /// Blames a factor for an error.
 pub fn blame(factor: &'static str) -> impl Fn(Error) -> Impossible {
     move |error| Impossible { factor, error }

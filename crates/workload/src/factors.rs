@@ -20,7 +20,7 @@ pub const PATTERN: Factor<Pattern> = Factor::new("pattern", "order of offsets").
 /// Size of a request.
 pub const REQUEST_BYTES: Factor<Bytes> =
     Factor::new("request_bytes", "bytes per request").default("4096").checked(|bytes| match bytes {
-        0 => Err(Error::user("`request_bytes` cannot be 0")),
+        0 => Err(Error::user("`request_bytes` cannot be 0").hint("request_bytes must be 1 or more")),
         _ => Ok(()),
     });
 

@@ -5,7 +5,7 @@ mod bench;
 use self::bench::Bench;
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
-use crate::factor::{AnyFactor, Count, Factor, Impossible, Point, blame};
+use crate::factor::{AnyFactor, Count, Factor, Impossible, Point, blame, wrong};
 use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES, REQUESTS, THREADS};
 use crate::fileset::{Distribution, FileSet, Made};
 use crate::population::{Caches, Population, Sizes};
@@ -118,32 +118,39 @@ impl Defined for FilebenchSpec {
             request_bytes: point.of(&REQUEST_BYTES)?,
             data: point.of(&DATA)?,
         };
-        spec.check().map(|()| spec).map_err(blame(FILES.name()))
+        spec.judge().map(|()| spec)
+    }
+}
+
+impl FilebenchSpec {
+    /// What is wrong with it, and with which factor.
+    fn judge(&self) -> Result<(), Impossible> {
+        let FilebenchSpec { files, file_bytes, threads, loops, request_bytes, .. } = *self;
+        if !(1..=MOST_THREADS).contains(&threads) {
+            let why = format!("{threads} threads are not supported");
+            return Err(wrong(THREADS.name(), why, &format!("from 1 to {MOST_THREADS}")));
+        }
+        if request_bytes == 0 {
+            return Err(wrong(REQUEST_BYTES.name(), "moving 0 bytes does nothing".into(), "1 or more"));
+        }
+        if !(1..=1_000_000).contains(&files) {
+            let why = format!("a set of {files} files is not supported");
+            return Err(wrong(FILES.name(), why, "from 1 to 1000000; Filebench's own are 1000 or 10000"));
+        }
+        if !(1..=MOST_MEAN_BYTES).contains(&file_bytes) {
+            let why = format!("files of {file_bytes} bytes on average are not supported");
+            return Err(wrong(FILE_BYTES.name(), why, &format!("from 1 to {MOST_MEAN_BYTES} (1 MiB)")));
+        }
+        if loops > 10_000_000 {
+            return Err(wrong(REQUESTS.name(), format!("{loops} loops are too many"), "at most 10000000"));
+        }
+        DIRECTORY_WIDTH.any().check(&self.directory_width.into()).map_err(blame(DIRECTORY_WIDTH.name()))
     }
 }
 
 impl FileWorkload for FilebenchSpec {
     fn check(&self) -> Result<()> {
-        let FilebenchSpec { files, file_bytes, threads, loops, request_bytes, .. } = *self;
-        if !(1..=MOST_THREADS).contains(&threads) {
-            return Err(Error::user(format!("{threads} threads are not supported"))
-                .hint(format!("threads must be from 1 to {MOST_THREADS}")));
-        }
-        if request_bytes == 0 {
-            return Err(Error::user("moving 0 bytes does nothing").hint("request_bytes must be 1 or more"));
-        }
-        if !(1..=1_000_000).contains(&files) {
-            return Err(Error::user(format!("a set of {files} files is not supported"))
-                .hint("files must be from 1 to 1000000; Filebench's own are 1000 or 10000"));
-        }
-        if !(1..=MOST_MEAN_BYTES).contains(&file_bytes) {
-            return Err(Error::user(format!("files of {file_bytes} bytes on average are not supported"))
-                .hint(format!("file_bytes must be from 1 to {MOST_MEAN_BYTES} (1 MiB)")));
-        }
-        match loops > 10_000_000 {
-            true => Err(Error::user(format!("{loops} loops are too many")).hint("requests must be at most 10000000")),
-            false => DIRECTORY_WIDTH.any().check(&self.directory_width.into()),
-        }
+        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

@@ -2,13 +2,13 @@
 
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
-use crate::factor::{AnyFactor, Factor, Impossible, Point, blame};
+use crate::factor::{AnyFactor, Factor, Impossible, Point, wrong};
 use crate::factors::{DATA, FILE_BYTES, FILES, INTER_ARRIVAL_NS, PATTERN, REQUEST_BYTES, REQUESTS, THREADS};
 use crate::population::{Caches, Population, Sizes};
 use crate::{Data, Operation, Purpose};
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::random::Random;
-use pocketstone_core::{Error, Result, words};
+use pocketstone_core::{Result, words};
 use serde::{Deserialize, Serialize};
 
 /// Files that a workload can have open at once: below the 1024 that a process has by default.
@@ -122,7 +122,7 @@ impl Defined for FilesSpec {
             sync: point.of(&SYNC)?,
             threads: u32::try_from(point.of(&THREADS)?).unwrap_or(u32::MAX),
         };
-        spec.check().map(|()| spec).map_err(blame(REQUEST_BYTES.name()))
+        spec.judge().map(|()| spec)
     }
 
     /// Only what changes a file can be made durable.
@@ -168,41 +168,43 @@ impl FileOperation {
     }
 }
 
-impl FileWorkload for FilesSpec {
-    fn check(&self) -> Result<()> {
+impl FilesSpec {
+    /// What is wrong with it, and with which factor.
+    fn judge(&self) -> Result<(), Impossible> {
         let FilesSpec { operation, requests, request_bytes, files, file_bytes, threads, .. } = *self;
         let fits = (1..=file_bytes).contains(&request_bytes);
         if matches!(operation, FileOperation::Read | FileOperation::Write) && !fits {
-            return Err(Error::user(format!(
-                "requests of {request_bytes} bytes do not fit files of {file_bytes} bytes"
-            ))
-            .hint("request_bytes must be from 1 to file_bytes"));
+            let why = format!("requests of {request_bytes} bytes do not fit files of {file_bytes} bytes");
+            return Err(wrong(REQUEST_BYTES.name(), why, "from 1 to file_bytes"));
         }
         if request_bytes == 0 {
-            return Err(Error::user("appending 0 bytes does nothing").hint("request_bytes must be 1 or more"));
+            return Err(wrong(REQUEST_BYTES.name(), "appending 0 bytes does nothing".into(), "1 or more"));
         }
         let open = files.saturating_mul(u64::from(threads));
         if operation.on_open_files().is_some() && open > MOST_OPEN_FILES {
-            return Err(Error::user(format!("{open} files are more than can be open at once")).hint(format!(
-                "files times threads must be at most {MOST_OPEN_FILES} where they are read or written"
-            )));
+            let why = format!("{open} files are more than can be open at once");
+            let must = format!("at most {MOST_OPEN_FILES}, times threads, where they are read or written");
+            return Err(wrong(FILES.name(), why, &must));
         }
         if operation.once() && requests > files {
-            let what = format!(
-                "`{}` uses each file once: {files} files are too few for {requests} requests",
-                operation.name()
-            );
-            return Err(Error::user(what).hint("files must be at least requests"));
+            let name = operation.name();
+            let why = format!("`{name}` uses each file once: {files} files are too few for {requests} requests");
+            return Err(wrong(FILES.name(), why, "at least requests"));
         }
         if files.saturating_add(requests) > u64::from(u32::MAX) {
-            return Err(Error::user(format!("{files} files and {requests} requests are too many")));
+            let why = format!("{files} files and {requests} requests are too many");
+            return Err(wrong(FILES.name(), why, "below 4,294,967,296, with requests"));
         }
-        if threads == 0 || threads > 64 {
-            return Err(
-                Error::user(format!("{threads} threads are not supported")).hint("threads must be from 1 to 64")
-            );
+        match (1..=64).contains(&threads) {
+            true => Ok(()),
+            false => Err(wrong(THREADS.name(), format!("{threads} threads are not supported"), "from 1 to 64")),
         }
-        Ok(())
+    }
+}
+
+impl FileWorkload for FilesSpec {
+    fn check(&self) -> Result<()> {
+        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

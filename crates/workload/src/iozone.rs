@@ -2,13 +2,13 @@
 
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
-use crate::factor::{AnyFactor, Factor, Flag, Impossible, Point, blame};
+use crate::factor::{AnyFactor, Factor, Flag, Impossible, Point, wrong};
 use crate::factors::{DATA, FILE_BYTES, REQUEST_BYTES};
 use crate::population::{Caches, Population, Sizes};
 use crate::{Data, Operation, Purpose};
 use pocketstone_core::random::Twister;
 use pocketstone_core::words::Word;
-use pocketstone_core::{Error, Result, words};
+use pocketstone_core::{Result, words};
 use serde::{Deserialize, Serialize};
 use std::iter;
 use std::ops::Range;
@@ -119,27 +119,34 @@ impl Defined for IozoneSpec {
             timed_close: point.of(&TIMED_CLOSE)?,
             data: point.of(&DATA)?,
         };
-        spec.check().map(|()| spec).map_err(blame(REQUEST_BYTES.name()))
+        spec.judge().map(|()| spec)
+    }
+}
+
+impl IozoneSpec {
+    /// What is wrong with it, and with which factor.
+    fn judge(&self) -> Result<(), Impossible> {
+        let IozoneSpec { file_bytes, record_bytes, .. } = *self;
+        let (least, most) = RECORD_BYTES;
+        if !(least..=most).contains(&record_bytes) {
+            let why = format!("IOZONE has no records of {record_bytes} bytes here");
+            return Err(wrong(REQUEST_BYTES.name(), why, &format!("from {least} (4 KiB) to {most} (16 MiB)")));
+        }
+        if record_bytes > file_bytes {
+            let why = format!("a record of {record_bytes} bytes does not fit {file_bytes} bytes");
+            return Err(wrong(FILE_BYTES.name(), why, "at least request_bytes"));
+        }
+        if self.records() > MOST_RECORDS {
+            let why = format!("{} records are too many", self.records());
+            return Err(wrong(FILE_BYTES.name(), why, &format!("at most {MOST_RECORDS} times request_bytes")));
+        }
+        Ok(())
     }
 }
 
 impl FileWorkload for IozoneSpec {
     fn check(&self) -> Result<()> {
-        let IozoneSpec { file_bytes, record_bytes, .. } = *self;
-        let (least, most) = RECORD_BYTES;
-        if !(least..=most).contains(&record_bytes) {
-            return Err(Error::user(format!("IOZONE has no records of {record_bytes} bytes here"))
-                .hint(format!("request_bytes must be from {least} (4 KiB) to {most} (16 MiB)")));
-        }
-        if record_bytes > file_bytes {
-            return Err(Error::user(format!("a record of {record_bytes} bytes does not fit {file_bytes} bytes"))
-                .hint("file_bytes must be at least request_bytes"));
-        }
-        if self.records() > MOST_RECORDS {
-            return Err(Error::user(format!("{} records are too many", self.records()))
-                .hint(format!("file_bytes must be at most {MOST_RECORDS} times request_bytes")));
-        }
-        Ok(())
+        self.judge().map_err(|impossible| impossible.error)
     }
 
     /// None: the first pass writes a new file. Nothing of it leaves the caches.

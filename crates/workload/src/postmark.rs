@@ -5,7 +5,7 @@ pub mod program;
 use self::program::ProgramSpec;
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload, usual_names};
-use crate::factor::{AnyFactor, Bytes, Count, Factor, Flag, Impossible, OrDefault, Point, TenthsOrNone, blame};
+use crate::factor::{AnyFactor, Bytes, Count, Factor, Flag, Impossible, OrDefault, Point, TenthsOrNone, blame, wrong};
 use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES, REQUESTS};
 use crate::population::{Caches, Population, Sizes, directory_name};
 use crate::{Data, Operation, Purpose};
@@ -132,25 +132,35 @@ impl Defined for PostmarkSpec {
             data: point.of(&DATA)?,
             program,
         };
-        spec.check().map(|()| spec).map_err(blame(LEAST_FILE_BYTES.name()))
+        spec.judge().map(|()| spec)
+    }
+}
+
+impl PostmarkSpec {
+    /// What is wrong with it, and with which factor.
+    fn judge(&self) -> Result<(), Impossible> {
+        let PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, .. } = *self;
+        if file_bytes == 0 {
+            return Err(wrong(FILE_BYTES.name(), "the largest file has no bytes".into(), "at least least_file_bytes"));
+        }
+        if !(1..=file_bytes).contains(&least_file_bytes) {
+            let why = format!("no file has from {least_file_bytes} to {file_bytes} bytes");
+            return Err(wrong(LEAST_FILE_BYTES.name(), why, "from 1 to file_bytes"));
+        }
+        if request_bytes == 0 {
+            return Err(wrong(REQUEST_BYTES.name(), "reading 0 bytes does nothing".into(), "1 or more"));
+        }
+        if files == 0 || files.saturating_add(transactions) > u64::from(u32::MAX) {
+            let why = format!("{files} files and {transactions} transactions are not supported");
+            return Err(wrong(FILES.name(), why, "1 or more, and with requests below 4,294,967,296"));
+        }
+        self.program.as_ref().map_or(Ok(()), |program| program.judge(self))
     }
 }
 
 impl FileWorkload for PostmarkSpec {
     fn check(&self) -> Result<()> {
-        let PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, .. } = *self;
-        if !(1..=file_bytes).contains(&least_file_bytes) {
-            return Err(Error::user(format!("no file has from {least_file_bytes} to {file_bytes} bytes"))
-                .hint("least_file_bytes must be from 1 to file_bytes"));
-        }
-        if request_bytes == 0 {
-            return Err(Error::user("reading 0 bytes does nothing").hint("request_bytes must be 1 or more"));
-        }
-        if files == 0 || files.saturating_add(transactions) > u64::from(u32::MAX) {
-            return Err(Error::user(format!("{files} files and {transactions} transactions are not supported"))
-                .hint("files must be 1 or more, and both together below 4,294,967,296"));
-        }
-        self.program.as_ref().map_or(Ok(()), |program| program.check(self))
+        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

@@ -6,6 +6,7 @@ use crate::results::left_out::LeftOut;
 use crate::results::store::{Store, key, select};
 use crate::run::costs::{Costs, Left};
 use crate::specification::cell::{Cell, cells, count};
+use crate::specification::factor::TLB;
 use crate::specification::shares::{Asked, Share, Shares};
 use crate::specification::study::Study;
 use crate::specification::traces::Traces;
@@ -120,6 +121,9 @@ fn leave_out_what_the_board_lacks(
             cells.retain(|c| !with(c));
         }
     }
+    for cell in cells.iter().filter(|c| c.plan.tlb.is_some()) {
+        refuse_unknown_processor(study, kind, board, cell)?;
+    }
     cells.retain(|c| {
         let processor = c.plan.tlb.as_deref().unwrap_or_default();
         let what = format!("TLB misses of {processor} on {}", c.plan.volume.name());
@@ -139,6 +143,20 @@ fn leave_out_what_the_board_lacks(
         lacks(left_out, &format!("cells on {}", volume.name()), answer(board.offers(&volume))?);
     }
     Ok(())
+}
+
+/// Refuses a data TLB that nobody knows: that is no lack of a board.
+fn refuse_unknown_processor(study: &Study, kind: &str, board: &Board, cell: &Cell) -> Result<()> {
+    match board.models(&cell.plan) {
+        Err(error) if error.kind() == ErrorKind::User => {
+            let place = study.experiments.iter().find(|e| e.name == cell.experiment).map(|e| e.place(kind, TLB.name()));
+            Err(match place {
+                Some(place) => study.error_at(place, error),
+                None => error,
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Leaves out what an engine cannot run, whatever the board: settings that it does not have, and workloads.

@@ -2,9 +2,9 @@
 //! PostMark 1.51 for the same seed and settings.
 
 use super::{PostmarkSpec, blocks};
+use crate::factor::{Impossible, wrong};
 use crate::{Operation, Purpose};
 use pocketstone_core::random::Twister;
-use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of the C library's buffer of a file: a file system's block, which is 4 KiB on those of Linux.
@@ -33,36 +33,36 @@ pub struct ProgramSpec {
 }
 
 impl ProgramSpec {
-    pub(super) fn check(&self, of: &PostmarkSpec) -> Result<()> {
+    pub(super) fn judge(&self, of: &PostmarkSpec) -> Result<(), Impossible> {
         if of.file_bytes > MOST_FILE_BYTES {
-            return Err(Error::user(format!("PostMark has no files of {} bytes", of.file_bytes))
-                .hint(format!("file_bytes must be at most {MOST_FILE_BYTES} with phases = \"all\"")));
+            let why = format!("PostMark has no files of {} bytes", of.file_bytes);
+            return Err(wrong("file_bytes", why, &format!("at most {MOST_FILE_BYTES} with phases = \"all\"")));
         }
         if of.files > MOST_FILES {
-            return Err(Error::user(format!("{} files at the start are not supported", of.files))
-                .hint(format!("files must be at most {MOST_FILES} with phases = \"all\"")));
+            let why = format!("{} files at the start are not supported", of.files);
+            return Err(wrong("files", why, &format!("at most {MOST_FILES} with phases = \"all\"")));
         }
         if self.write_bytes == 0 {
-            return Err(Error::user("writing 0 bytes does nothing").hint("write_bytes must be 1 or more"));
+            return Err(wrong("write_bytes", "writing 0 bytes does nothing".into(), "1 or more"));
         }
-        let block = self.write_bytes.max(of.request_bytes);
-        if self.buffered && block > BUFFER_BYTES {
-            return Err(Error::user(format!("blocks of {block} bytes do not pass through a buffer of {BUFFER_BYTES}"))
-                .hint(format!(
-                    "request_bytes and write_bytes must be at most {BUFFER_BYTES}; or set buffered = false"
-                )));
+        for (name, block) in [("request_bytes", of.request_bytes), ("write_bytes", self.write_bytes)] {
+            if self.buffered && block > BUFFER_BYTES {
+                let why = format!("blocks of {block} bytes do not pass through a buffer of {BUFFER_BYTES}");
+                return Err(wrong(name, why, &format!("at most {BUFFER_BYTES}; or set buffered = false")));
+            }
         }
         for (name, bias) in [("bias_read", self.bias_read), ("bias_create", self.bias_create)] {
             if bias.is_some_and(|tenths| tenths > 10) {
-                let error = Error::user(format!("`{name}` cannot be more than 10 of 10"));
-                return Err(error.hint(format!("{name} must be from 0 to 10, or \"none\"")));
+                return Err(wrong(name, format!("`{name}` cannot be more than 10 of 10"), "from 0 to 10, or \"none\""));
             }
         }
-        if !(1..=1 << 16).contains(&self.subdirectories) {
-            let error = Error::user(format!("{} subdirectories are not supported", self.subdirectories));
-            return Err(error.hint("subdirectories must be from 1 to 65536"));
+        match (1..=1 << 16).contains(&self.subdirectories) {
+            true => Ok(()),
+            false => {
+                let why = format!("{} subdirectories are not supported", self.subdirectories);
+                Err(wrong("subdirectories", why, "from 1 to 65536"))
+            }
         }
-        Ok(())
     }
 }
 
