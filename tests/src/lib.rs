@@ -102,6 +102,7 @@ pub fn plan(file_system: FileSystem, pattern: Pattern, requests: u64, read_ahead
         read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: read_ahead_bytes }),
         trace: false,
         energy: false,
+        counters: false,
         tlb: None,
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod board;
 pub mod bytes;
+pub mod counted;
 pub mod database;
 pub mod error;
 pub mod events;

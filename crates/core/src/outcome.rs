@@ -2,6 +2,7 @@
 
 pub use crate::unavailable::{Quantity, Unavailable};
 
+use crate::counted::Counted;
 use crate::database::{Condition, DatabaseEngine, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -115,6 +116,9 @@ pub struct Outcome {
     /// What other programs did meanwhile, on a machine that has others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Others>,
+    /// Events that the processor or the kernel counted during the run, if they were requested and can be counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counted: BTreeMap<Counted, u64>,
     /// Requested but unavailable quantities.
     pub unavailable: Vec<Unavailable>,
 }

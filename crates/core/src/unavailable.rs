@@ -1,5 +1,6 @@
 //! What a machine could not provide, and why.
 
+use crate::counted::Counted;
 use serde::{Deserialize, Serialize};
 
 /// Something a machine could not give. Absent is never 0.
@@ -47,12 +48,14 @@ pub enum Quantity {
     IdleStates,
     /// Names of files that the process opens while it is measured.
     OpenedFileNames,
+    /// An event that the processor or the kernel counts.
+    Counted(Counted),
     /// A condition that was asked for, or something that only another version of the runner has; in words.
     Other(String),
 }
 
 /// The quantities that are one word or some, with those.
-const NAMED: [(Quantity, &str); 15] = [
+static NAMED: [(Quantity, &str); 20] = [
     (Quantity::FlashOperations, "flash operations"),
     (Quantity::PageReads, "page reads"),
     (Quantity::ReadAhead, "read-ahead in force"),
@@ -68,7 +71,16 @@ const NAMED: [(Quantity, &str); 15] = [
     (Quantity::Frequencies, "frequencies"),
     (Quantity::IdleStates, "idle states"),
     (Quantity::OpenedFileNames, "names of files opened during the run"),
+    counted(Counted::DataTlbLoadMisses),
+    counted(Counted::DataTlbStoreMisses),
+    counted(Counted::DataPageWalks),
+    counted(Counted::PageFaults),
+    counted(Counted::TaskClock),
 ];
+
+const fn counted(what: Counted) -> (Quantity, &'static str) {
+    (Quantity::Counted(what), what.in_words())
+}
 
 impl Quantity {
     /// The quantity in words.
@@ -114,6 +126,9 @@ mod tests {
         assert_eq!(quantities, [&Quantity::ContextSwitches, &Quantity::PageCacheMisses, &other]);
         let compact: String = old.lines().map(str::trim).collect();
         assert_eq!(serde_json::to_string(&read).unwrap(), compact);
+        for what in Counted::ALL {
+            assert_eq!(Quantity::from(what.in_words().to_owned()), Quantity::Counted(what));
+        }
         for (quantity, words) in &NAMED {
             assert_eq!((quantity.words(), &Quantity::from((*words).to_owned())), (*words, quantity));
         }

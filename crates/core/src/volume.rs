@@ -39,7 +39,8 @@ words! {
         Ubifs = "ubifs",
         /// YAFFS2, by this project's library.
         Yaffs2 = "yaffs2",
-        /// One file that reads as zeros, to measure the cost of the access path.
+        /// No content at all, to measure the cost of the access path: one file that reads as zeros, or in memory names
+        /// and sizes.
         Null = "null",
         /// SquashFS, read-only.
         Squashfs = "squashfs",
@@ -106,7 +107,7 @@ impl FileSystem {
             FileSystem::Jffs2 => &[Medium::Mtd],
             FileSystem::Ubifs => &[Medium::Ubi],
             FileSystem::Yaffs2 => &[Medium::Mtd, Medium::Anonymous],
-            FileSystem::Null => &[Medium::None],
+            FileSystem::Null => &[Medium::None, Medium::Anonymous],
             FileSystem::Squashfs => &[Medium::Mtd, Medium::Ubi],
             FileSystem::Scmfs => &[Medium::Tmpfs, Medium::Hugetlbfs, Medium::Anonymous, Medium::Pcm],
             FileSystem::Tmpfs => &[Medium::Tmpfs],
@@ -275,7 +276,9 @@ mod tests {
             let text = serde_json::to_string(volume).unwrap();
             assert_eq!(&serde_json::from_str::<Volume>(&text).unwrap(), volume);
         }
-        for name in ["scmfs-pcm", "scmfs-fuse", "scmfs-hugetlbfs-fuse", "yaffs2-anonymous-in-process", "null"] {
+        for name in
+            ["scmfs-pcm", "scmfs-fuse", "scmfs-hugetlbfs-fuse", "yaffs2-anonymous-in-process", "null", "null-anonymous"]
+        {
             assert!(names.contains(name), "{name}: {names:?}");
         }
         assert!(Volume::named("ntfs").unwrap_err().cure().unwrap().contains("squashfs-ubi"));

@@ -1,23 +1,12 @@
-//! Events that the processor or the kernel counts for a process, by perf_event_open(2): misses of the data TLB.
+//! Events that the processor or the kernel counts for a process, by perf_event_open(2): misses of the data TLB,
+//! page faults, time on processors.
 
 use libc::c_long;
+use pocketstone_core::counted::Counted;
 use pocketstone_core::{Error, Result};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;
-
-/// What is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
-    /// Loads that miss the data TLB, as the kernel maps that to the processor's own events.
-    DataTlbLoadMisses,
-    /// Stores that miss it.
-    DataTlbStoreMisses,
-    /// Page walks for data; ARMv8 processors have an event of that number.
-    DataPageWalks,
-    /// Page faults, which the kernel itself counts: every machine has them.
-    PageFaults,
-}
 
 /// Those of a data TLB.
 pub const DATA_TLB: [Counted; 3] = [Counted::DataTlbLoadMisses, Counted::DataTlbStoreMisses, Counted::DataPageWalks];
@@ -26,6 +15,8 @@ pub const DATA_TLB: [Counted; 3] = [Counted::DataTlbLoadMisses, Counted::DataTlb
 const SOFTWARE: u32 = 1;
 const CACHE: u32 = 3;
 const RAW: u32 = 4;
+/// `PERF_COUNT_SW_TASK_CLOCK`.
+const TASK_CLOCK: u64 = 1;
 /// `PERF_COUNT_SW_PAGE_FAULTS`.
 const PAGE_FAULTS: u64 = 2;
 /// `PERF_COUNT_HW_CACHE_DTLB`, and the result `MISS` at its place.
@@ -58,27 +49,15 @@ struct Attributes {
     config1: u64,
 }
 
-impl Counted {
-    /// What is counted, in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Counted::DataTlbLoadMisses => "loads that miss the data TLB",
-            Counted::DataTlbStoreMisses => "stores that miss the data TLB",
-            Counted::DataPageWalks => "page walks for data",
-            Counted::PageFaults => "page faults",
-        }
-    }
-
-    fn event(self) -> Result<(u32, u64)> {
-        match self {
-            Counted::DataTlbLoadMisses => Ok((CACHE, DATA_TLB_MISS)),
-            Counted::DataTlbStoreMisses => Ok((CACHE, DATA_TLB_MISS | WRITE)),
-            Counted::DataPageWalks if cfg!(target_arch = "aarch64") => Ok((RAW, ARM_DATA_TLB_WALK)),
-            Counted::DataPageWalks => {
-                Err(Error::board("page walks have no event that all processors of this kind share"))
-            }
-            Counted::PageFaults => Ok((SOFTWARE, PAGE_FAULTS)),
-        }
+/// The event's type and number.
+fn event(what: Counted) -> Result<(u32, u64)> {
+    match what {
+        Counted::DataTlbLoadMisses => Ok((CACHE, DATA_TLB_MISS)),
+        Counted::DataTlbStoreMisses => Ok((CACHE, DATA_TLB_MISS | WRITE)),
+        Counted::DataPageWalks if cfg!(target_arch = "aarch64") => Ok((RAW, ARM_DATA_TLB_WALK)),
+        Counted::DataPageWalks => Err(Error::board("page walks have no event that all processors of this kind share")),
+        Counted::PageFaults => Ok((SOFTWARE, PAGE_FAULTS)),
+        Counted::TaskClock => Ok((SOFTWARE, TASK_CLOCK)),
     }
 }
 
@@ -96,7 +75,7 @@ impl Counter {
     /// `ErrorKind::Board` with the reason, and the fix as its hint, if the machine does not count it or not for this
     /// user.
     pub fn open(what: Counted, pid: Option<u32>) -> Result<Counter> {
-        let (kind, config) = what.event()?;
+        let (kind, config) = event(what)?;
         let bytes = size_of::<Attributes>() as u32;
         let attributes = Attributes { kind, bytes, config, read_format: TIMES, flags: FLAGS, ..Attributes::default() };
         let (pid, any, closed): (c_long, c_long, c_long) = (pid.unwrap_or(0) as c_long, -1, 8);
@@ -110,7 +89,7 @@ impl Counter {
                 Some(libc::ENOSYS) => "use a kernel with CONFIG_PERF_EVENTS",
                 _ => "use a machine that is not virtual; `pocketstone tlb` models the misses",
             };
-            let what = format!("{} cannot be counted here", what.words());
+            let what = format!("{} cannot be counted here", what.in_words());
             return Err(Error::board(what).because(error).hint(cure));
         }
         // SAFETY: a new file descriptor that nobody else has.
@@ -139,7 +118,7 @@ impl Counter {
     /// `ErrorKind::Board` if the counter was taken away for a while: then the number is not all.
     pub fn read(&mut self) -> Result<u64> {
         let mut words = [0; 24];
-        let lost = |why: &str| Error::board(format!("{} were not counted: {why}", self.what.words()));
+        let lost = |why: &str| Error::board(format!("{} were not counted: {why}", self.what.in_words()));
         (&self.file).read_exact(&mut words).map_err(|e| lost("the counter cannot be read").because(e))?;
         let word = |n: usize| words[8 * n..].first_chunk().copied().map_or(0, u64::from_ne_bytes);
         match word(2) < word(1) {
@@ -153,7 +132,7 @@ impl Counter {
         // SAFETY: a request without an argument, on a counter of our own.
         match unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, 0) } {
             0 => Ok(()),
-            _ => Err(Error::board(format!("{} cannot be counted", self.what.words()))
+            _ => Err(Error::board(format!("{} cannot be counted", self.what.in_words()))
                 .because(std::io::Error::last_os_error())),
         }
     }

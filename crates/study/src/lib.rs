@@ -37,6 +37,7 @@ mod testing {
             command: None,
             energy: Vec::new(),
             others: None,
+            counted: Default::default(),
             unavailable: Vec::new(),
         }
     }

@@ -159,6 +159,9 @@ pub struct Plan {
     /// Measure the energy of the run, after a rest to measure idle power.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub energy: bool,
+    /// Count what the processor and the kernel count of the run: misses of the data TLB, page faults.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counters: bool,
     /// The processor whose data TLB is modelled: a profile of kind `tlb`. The machine does not know of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tlb: Option<String>,

@@ -23,7 +23,7 @@ use pocketstone_probe::settings::{JOURNAL_ENDING, restore_left};
 use pocketstone_probe::{Settings, own_folder};
 use pocketstone_workload::Workload;
 use pocketstone_workload::plan::PLAN_FORMAT;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs;
 use std::path::Path;
@@ -108,6 +108,7 @@ fn sequence(
         command: None,
         energy: Vec::new(),
         others: None,
+        counted: BTreeMap::new(),
         unavailable,
     };
     let mut gathered = Gathered { outcome, threads: BTreeSet::from([program.pid]), folder: context.folder.to_owned() };

@@ -3,6 +3,7 @@
 //! All have the same life: before the program under test starts, once it is in place, right before and right after its
 //! work, and when it has ended.
 
+mod counters;
 mod energy;
 mod events;
 mod flash;
@@ -118,6 +119,7 @@ pub fn abilities() -> BTreeMap<String, Option<Failure>> {
 /// As [`energy::Energy::of`].
 pub fn all(context: &Context<'_>) -> Result<Vec<Box<dyn Probe>>> {
     let probes = [
+        counters::Counters::of(context).map(boxed),
         Some(boxed(energy::Energy::of(context)?)),
         usage::Usage::of(context).map(boxed),
         events::Events::of(context).map(boxed),

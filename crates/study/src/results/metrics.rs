@@ -80,6 +80,7 @@ fn of_plain(measured: &Measured) -> Metrics {
     metrics.extend(of_volume(&measured.outcome));
     metrics.extend(of_process(&measured.outcome));
     metrics.extend(of_energy(&measured.outcome));
+    metrics.extend(measured.outcome.counted.iter().map(|(what, count)| (what.name(), Some(*count as f64))));
     metrics
 }
 
@@ -375,6 +376,7 @@ mod tests {
             read_ahead: None,
             trace: false,
             energy: false,
+            counters: false,
             tlb: None,
         };
         // A byte takes a nanosecond in read(), any other call a microsecond: each file has 1e9 bytes per second.
@@ -414,6 +416,7 @@ mod tests {
             read_ahead: None,
             trace: false,
             energy: false,
+            counters: false,
             tlb: None,
         };
         let found = of_postmark(&plan, &calls);
@@ -451,6 +454,7 @@ mod tests {
                 read_ahead: None,
                 trace: false,
                 energy: false,
+                counters: false,
                 tlb: None,
             };
             of_iozone(&plan, &calls)
@@ -495,6 +499,7 @@ mod tests {
                 read_ahead: None,
                 trace: false,
                 energy: false,
+                counters: false,
                 tlb: None,
             };
             of_androsh(&plan, &calls)
@@ -540,6 +545,7 @@ mod tests {
             read_ahead: None,
             trace: false,
             energy: false,
+            counters: false,
             tlb: None,
         };
         let call = |start_ns, latency_ns| Call { start_ns, latency_ns, intended_ns: start_ns };
@@ -562,6 +568,7 @@ mod tests {
             read_ahead: None,
             trace: false,
             energy: false,
+            counters: false,
             tlb: None,
         };
         let outcome = Outcome { filled_bytes: Some(3999), ..crate::testing::nothing(0, 1) };

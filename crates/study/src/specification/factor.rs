@@ -103,6 +103,14 @@ pub const OF_PCM: [AnyFactor; 2] = [PCM_READ.any(), PCM_WRITE.any()];
 /// Whether energy is measured.
 pub const ENERGY: Factor<Flag> =
     Factor::new("energy", "read the machine's power meters, after a second of rest before each run").default("false");
+/// What the processor counts.
+pub const COUNTERS: Factor<Flag> = Factor::new(
+    "counters",
+    "count misses of the data TLB by the processor's own counters, where it has them, and page faults and time on \
+     processors by the kernel's",
+)
+.default("false")
+.quiet();
 /// The modelled data TLB.
 pub const TLB: Factor<OrDefault<Text>> = Factor::new(
     "tlb",
@@ -124,13 +132,14 @@ pub const READ_AHEAD_BYTES: Factor<OrDefault<Bytes>> =
         });
 
 /// Those of every volume.
-const OF_VOLUME: [AnyFactor; 15] = [
+const OF_VOLUME: [AnyFactor; 16] = [
     FILE_SYSTEM.any(),
     MEDIUM.any(),
     VOLUME_ACCESS.any(),
     COMPRESSION.any(),
     BULK_READ.any(),
     ENERGY.any(),
+    COUNTERS.any(),
     VOLUME_BYTES.any(),
     THRESHOLD.any(),
     NULL_FILES.any(),
@@ -296,11 +305,13 @@ pub fn volume(point: &Point) -> Result<Volume, Impossible> {
     volume.setup.bytes = point.of(&VOLUME_BYTES)?;
     volume.check().map_err(blame(VOLUME_BYTES.name()))?;
     volume.setup.threshold = point.of(&THRESHOLD)?;
+    volume.check().map_err(blame(THRESHOLD.name()))?;
     let null_files = point.of(&NULL_FILES)?.map(u32::try_from).transpose();
     let many = |e| Error::user("so many null files are not supported").because(e).hint("null_files = 64 is usual");
     volume.setup.null_files = null_files.map_err(many).map_err(blame(NULL_FILES.name()))?;
+    volume.check().map_err(blame(NULL_FILES.name()))?;
     volume.setup.collector = point.of(&COLLECTOR)?;
-    volume.check().map_err(blame(FILE_SYSTEM.name()))?;
+    volume.check().map_err(blame(COLLECTOR.name()))?;
     volume.setup.direct = point.of(&DIRECT)?;
     volume.check().map_err(blame(DIRECT.name()))?;
     volume.setup.no_barriers = !point.of(&BARRIERS)?;

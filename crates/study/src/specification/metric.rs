@@ -98,6 +98,8 @@ pub enum Source {
     Calls,
     /// The kernel's account of the database's process, in an untraced run.
     Process,
+    /// Counters of the processor and the kernel, in an untraced run.
+    Counters,
     /// The machine's own meters, in an untraced run.
     Meter,
     /// A meter beside the machine.
@@ -122,6 +124,7 @@ impl Source {
         match self {
             Source::Calls => "calls",
             Source::Process => "process",
+            Source::Counters => "counters",
             Source::Meter => "meter",
             Source::BenchMeter => "bench-meter",
             Source::TracedCalls => "traced-calls",
@@ -180,11 +183,11 @@ const fn metric(name: &'static str, unit: Unit, better: Better, source: Source, 
 }
 
 use Better::{Less, More, Neither};
-use Source::{BenchMeter, Calls, Events, Flash, Meter, Model, Process, Runs, Tlb, TracedCalls};
+use Source::{BenchMeter, Calls, Counters, Events, Flash, Meter, Model, Process, Runs, Tlb, TracedCalls};
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 93] = [
+pub static METRICS: [Metric; 98] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -237,6 +240,12 @@ pub static METRICS: [Metric; 93] = [
     metric("others_load", Share, Neither, Process, "load by other programs, of one processor"),
     metric("rows", Count, Neither, Process, "rows returned"),
     metric("output_bytes", Bytes, Neither, Process, "written to standard output and standard error"),
+    // What the processor and the kernel counted.
+    metric("dtlb_load_misses", Count, Less, Counters, "loads that miss the data TLB, counted"),
+    metric("dtlb_store_misses", Count, Less, Counters, "stores that miss the data TLB, counted"),
+    metric("dtlb_walks", Count, Less, Counters, "page walks for data, counted"),
+    metric("page_faults", Count, Less, Counters, "page faults"),
+    metric("task_clock_ns", Nanoseconds, Less, Counters, "on core, by the kernel's task clock"),
     // Energy, by the machine's own meters and by one beside it.
     metric("energy_uj", Microjoules, Less, Meter, "energy by the machine's own meter"),
     metric("active_energy_uj", Microjoules, Less, Meter, "energy less idle"),
@@ -311,6 +320,14 @@ mod tests {
             assert_eq!(rate, metric.better == Better::More, "{}: only rates are better when larger", metric.name);
             let modelled = metric.name.starts_with("modelled_") || metric.name.starts_with("tlb_");
             assert_eq!(modelled, metric.origin() == Origin::Modelled, "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn whatever_is_counted_is_a_metric() {
+        for what in pocketstone_core::counted::Counted::ALL {
+            let metric = named(what.name());
+            assert!(metric.is_some_and(|metric| metric.source == Counters), "{}", what.name());
         }
     }
 

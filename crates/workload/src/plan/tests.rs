@@ -16,6 +16,7 @@ fn plan(read: ReadSpec) -> Plan {
         read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: 0 }),
         trace: false,
         energy: false,
+        counters: false,
         tlb: None,
     }
 }
