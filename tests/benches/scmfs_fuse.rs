@@ -12,6 +12,8 @@ mod ground;
 mod measure;
 #[path = "scmfs/preloaded.rs"]
 mod preloaded;
+#[path = "scmfs/round_trip.rs"]
+mod round_trip;
 
 use ground::{Ground, left_out, volume};
 use measure::{bar, nanoseconds};
@@ -53,10 +55,11 @@ fn main() {
         return left_out("the benchmarks of the mount", "there is no /dev/fuse", "modprobe fuse");
     }
     let Some(ground) = Ground::prepare(12 << 30) else { return };
-    let benches: [(&str, Bench); 7] = [
+    let benches: [(&str, Bench); 8] = [
         ("direct", direct),
         ("cached", cached),
         ("opening", opening),
+        ("round-trip", round_trip::round_trip),
         ("preloaded", preloaded::preloaded),
         ("appended", appended::appended),
         ("postmark", postmark),

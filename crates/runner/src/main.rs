@@ -32,6 +32,8 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
        pocketstone-runner \
     serve-yaffs2-anonymous BYTES DIRECTORY (the same with YAFFS2 on a simulated chip)
        pocketstone-runner \
+    serve-null-anonymous DIRECTORY (the same with names and sizes alone)
+       pocketstone-runner \
     serve-yaffs2 DEVICE DIRECTORY (mounts the YAFFS2 volume of an MTD device, for the board)
        \
     pocketstone-runner serve-null FILE BYTES DIRECTORY (mounts a file of zeros, for the board)
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         ["serve-yaffs2-anonymous", bytes, directory] => {
             exit(volume::serve_yaffs2_anonymous(bytes, Path::new(directory), print))
         }
+        ["serve-null-anonymous", directory] => exit(volume::serve_null_anonymous(Path::new(directory), print)),
         ["serve-yaffs2", device, directory] => exit(volume::served::serve_yaffs2(device, Path::new(directory), print)),
         ["serve-null", file, bytes, directory] => {
             exit(volume::served::serve_null(file, bytes, Path::new(directory), print))

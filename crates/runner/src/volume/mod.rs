@@ -22,7 +22,7 @@ use pocketstone_workload::{Caches, Population};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use volatile::{serve_scmfs, serve_yaffs2_anonymous};
+pub use volatile::{serve_null_anonymous, serve_scmfs, serve_yaffs2_anonymous};
 
 /// Where the files of a volume are.
 pub enum Home {

@@ -1,6 +1,6 @@
 //! Volumes in the machine's memory, made for one cell: SCMFS on a region in a tmpfs, a hugetlbfs, this process's memory
-//! or simulated phase change memory, in process or by FUSE; YAFFS2 on a simulated chip; tmpfs itself; ext4 on a loop
-//! device on a file in a tmpfs.
+//! or simulated phase change memory, in process or by FUSE; YAFFS2 on a simulated chip; names without content by FUSE;
+//! tmpfs itself; ext4 on a loop device on a file in a tmpfs.
 //!
 //! All mounts are in a mount namespace of this process, and what serves them dies with it: however the cell
 //! or the lab ends, the kernel takes everything away.
@@ -14,7 +14,7 @@ use pocketstone_core::{Error, Result};
 use pocketstone_engine::{ScmfsTree, Yaffs2Tree, end_with_this_process, open_scmfs};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, WearMap};
-use pocketstone_mount::{MountOptions, mount_yaffs2};
+use pocketstone_mount::{MountOptions, mount_hollow, mount_yaffs2};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Threshold, Volume};
 use pocketstone_yaffs2 as yaffs2;
 use procfs::process::{MMapPath, Process};
@@ -89,6 +89,7 @@ pub fn make(asked: &Asked, folder: &Path, for_engine: bool) -> Result<(Home, Mad
         }
         FileSystem::Scmfs => made.scmfs(asked, folder, bytes, for_engine)?,
         FileSystem::Yaffs2 => made.yaffs2(asked, folder, bytes)?,
+        FileSystem::Null => made.null(folder)?,
         _ => return Err(Error::bug(format!("{} is unsupported in memory", asked.name()))),
     };
     Ok((home, made))
@@ -156,6 +157,12 @@ impl Made {
     fn note_huge_pages(&mut self, process: Option<Process>, file: Option<&Path>) {
         let mapped = process.zip(file).and_then(|(process, file)| mapped_huge_bytes(&process, file));
         self.facts.extend(mapped.map(|bytes| ("volume.mapped_huge_bytes".to_owned(), bytes.to_string())));
+    }
+
+    fn null(&mut self, folder: &Path) -> Result<Home> {
+        let mounted = folder.join("volume");
+        self._server = Some(Server(served::spawn(&["serve-null-anonymous"], &mounted, end_with_this_process)?));
+        Ok(Home::Kernel(mounted))
     }
 
     fn yaffs2(&mut self, asked: &Asked, folder: &Path, bytes: u64) -> Result<Home> {
@@ -371,6 +378,16 @@ pub fn serve_scmfs([medium, bytes, region, setup]: [&str; 4], at: &Path, say: im
 pub fn serve_yaffs2_anonymous(bytes: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
     let bytes = bytes.parse().user(|| format!("`{bytes}` is not a number of bytes"))?;
     let (mounted, _volume) = mount_yaffs2(anonymous_yaffs2(bytes)?, at, &MountOptions::default())?;
+    say(&format!("{}\n", served::READY));
+    mounted.wait()
+}
+
+/// Serves names and sizes without content until they are unmounted.
+///
+/// # Errors
+/// `ErrorKind::Board` if serving fails; otherwise as [`mount_hollow`].
+pub fn serve_null_anonymous(at: &Path, say: impl Fn(&str)) -> Result<()> {
+    let mounted = mount_hollow(at, &MountOptions::default())?;
     say(&format!("{}\n", served::READY));
     mounted.wait()
 }

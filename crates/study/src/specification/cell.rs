@@ -1,6 +1,8 @@
 //! Cells: one point of a matrix, one seed, traced or not.
 
-use crate::specification::factor::{self, DIRECT, ENERGY, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe};
+use crate::specification::factor::{
+    self, COUNTERS, DIRECT, ENERGY, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe,
+};
 use crate::specification::study::{Experiment, Study, Traced};
 use crate::specification::traces::Traces;
 use pocketstone_core::database::DatabaseWorkload;
@@ -150,8 +152,8 @@ fn plan(
     refuse_what_cannot_be(&volume, &workload)?;
     refuse_read_ahead(&volume, &workload, read_ahead)?;
     volume.directory = directory.filter(|_| volume.file_system == FileSystem::Directory).map(Path::to_path_buf);
-    let (energy, tlb) = (point.of(&ENERGY)?, point.of(&TLB)?);
-    Ok(Plan { format: PLAN_FORMAT, seed, volume, workload, read_ahead, trace, energy, tlb })
+    let (energy, counters, tlb) = (point.of(&ENERGY)?, point.of(&COUNTERS)?, point.of(&TLB)?);
+    Ok(Plan { format: PLAN_FORMAT, seed, volume, workload, read_ahead, trace, energy, counters, tlb })
 }
 
 /// Refuses a workload that a volume cannot carry.
@@ -171,11 +173,11 @@ fn refuse_what_cannot_be(volume: &Volume, workload: &Workload) -> Result<(), Imp
         }
         return match (volume.read_only(), volume.file_system) {
             (true, _) => refuse(format!("{name} is read-only, but {what} writes"), "leave it out"),
-            (_, FileSystem::Null) => refuse_null(),
+            (_, FileSystem::Null) => refuse(format!("{name} keeps no content, and {what} needs its own"), "omit it"),
             _ => Ok(()),
         };
     };
-    if volume.file_system == FileSystem::Null && !matches!(workload, Workload::Read(_)) {
+    if volume.file_system == FileSystem::Null && !volume.volatile() && !matches!(workload, Workload::Read(_)) {
         return refuse_null();
     }
     if volume.read_only() && files.writes() {
@@ -210,7 +212,7 @@ fn refuse_direct(volume: &Volume, workload: &Workload) -> Result<(), Impossible>
 
 fn refuse_null() -> Result<(), Impossible> {
     let error = Error::user("null supports only reading its one file");
-    Err(blame("file_system")(error.hint("set workload = \"read\" for it, or omit it")))
+    Err(blame("file_system")(error.hint("set workload = \"read\" for it, or medium = \"anonymous\"")))
 }
 
 /// Refuses read-ahead where there is none, or nobody to advise.
@@ -299,6 +301,8 @@ mod tests {
             let factors = format!("workload='ycsb-a'\nrecords=5\noperations=5\n{factors}\n");
             made(&study(&factors), "host", true).unwrap_err().chain()
         };
+        let kept = databases("file_system='null-anonymous'");
+        assert!(kept.contains("null-anonymous keeps no content, and a database needs its own"), "{kept}");
         assert!(databases("file_system='tmpfs'\nread_ahead_bytes=0").contains("does not support read-ahead"));
         assert!(databases("file_system='directory'\nread_ahead_by='file'\nread_ahead_bytes=0").contains("advice"));
         // SQLite opens an SCMFS volume in a file by itself; nobody else does, and nothing else.
@@ -327,6 +331,8 @@ mod tests {
         assert!(refused.chain().contains("yaffs2 does not support compression"));
         let refused = plans("file_system='null-fuse'\nworkload='files'\noperation='read'").unwrap_err();
         assert!(refused.chain().contains("only reading its one file"));
+        // In memory it has names and sizes, which is all that files need.
+        assert_eq!(plans("file_system='null-anonymous'\nworkload='files'\noperation='create'").unwrap().len(), 1);
     }
 
     #[test]
