@@ -58,7 +58,7 @@ torture: setup-torture build licences
 	@$(RUST) scripts/miri
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test first_day quick_with_100_000
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-tests --test readahead_model \
-	  --test determinism --test programs_board --test databases_board --test ssh_cable
+	  --test determinism --test programs_board --test databases_board --test tlb_board --test ssh_cable
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs --features defects --test volumes defects:: -- --nocapture
 	@$(RUST) scripts/package
 	@$(RUST) scripts/test-arm all
