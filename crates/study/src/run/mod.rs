@@ -14,7 +14,7 @@ use pocketstone_board::{Board, BoardContext, Failed, Measured, answer};
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::units::format_bytes;
 use pocketstone_core::volume::Volume;
-use pocketstone_core::{Error, Result};
+use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_engine::database::accepts;
 use pocketstone_workload::Data;
 use pocketstone_workload::plan::Step;
