@@ -7,6 +7,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::units::{format_bytes, format_ns};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::analysis::{PhoneSummary, longest};
+use pocketstone_probe::ftrace::Form;
 use pocketstone_study::specification::phone_logs::{logs_below, recorded, recorded_of, recorded_with, summed};
 use pocketstone_study::specification::recordings::ENDINGS;
 use pocketstone_study::views::traces::{self, LogRun};
@@ -15,7 +16,7 @@ use std::path::Path;
 /// Says what a trace shows: of a phone's database run, how long it took and where.
 ///
 /// # Errors
-/// `ErrorKind::User` if it cannot be read, or is not ftrace text; the message includes the line.
+/// `ErrorKind::User` if it cannot be read, or is no trace; the message includes the line, or the byte.
 pub fn show(path: &Path, page: Option<&Path>, json: bool) -> Result<u8> {
     if path.is_dir() {
         return folder(path, page, json);
@@ -25,23 +26,37 @@ pub fn show(path: &Path, page: Option<&Path>, json: bool) -> Result<u8> {
             .hint("give the folder it is in; without --output, the log is shown here"));
     }
     let (reading, runs) = summed(path)?;
+    let suspended_ns = reading.clocks.map(|clocks| clocks.suspended_ns());
+    let (form, what) = match reading.form {
+        Form::Text => ("ftrace", "lines"),
+        Form::Perfetto => ("perfetto", "events and other packets"),
+    };
     if json {
         let runs_found = runs.as_deref().unwrap_or_default();
         print_json(&serde_json::json!({
-            "lines": reading.lines, "events": reading.used, "left_out": reading.left_out,
+            "form": form, "lines": reading.lines, "lost": reading.losses, "suspended_ns": suspended_ns, "events": reading.used, "left_out": reading.left_out,
             "of": recorded_with(path, longest(runs_found))?, "run": longest(runs_found), "runs": runs_found,
             "why_no_run": runs.as_ref().err().map(Error::chain),
         }))?;
         return Ok(0);
     }
-    say!("{} lines, {} events", reading.lines, reading.used);
+    say!("{} {what}, {} events used", reading.lines, reading.used);
     reading.left_out.iter().for_each(|(reason, count)| say!("  {count:>8} {reason}"));
+    if reading.losses > 0 {
+        say!("events were lost {} times: record a shorter run, or with a larger buffer", reading.losses);
+    }
+    if let Some(ns) = suspended_ns.filter(|ns| *ns >= SUSPENDED_NS) {
+        say!("the machine was suspended for {} of it, which counts as time", format_ns(ns as f64));
+    }
     match runs {
         Ok(runs) => runs.iter().for_each(print),
         Err(error) => say!("it contains no marked run: {}", error.chain()),
     }
     Ok(0)
 }
+
+/// Clocks are read one after the other: what they differ by less is no suspension.
+const SUSPENDED_NS: u64 = 1_000_000;
 
 fn print(run: &PhoneSummary) {
     let time = |ns: u64| format_ns(ns as f64);
@@ -58,6 +73,9 @@ fn print(run: &PhoneSummary) {
     say!("syncs      {} in {}", run.syncs, time(run.sync_ns));
     let (read, written) = (format_bytes(run.block_read_bytes), format_bytes(run.block_written_bytes));
     let mean = optional(run.block_mean_ns);
+    if run.lost_events {
+        say!("lost       events were lost within it: its counts and times are too low");
+    }
     say!("block I/O  {} reads ({read}), {} writes ({written}), {mean} on average", run.block_reads, run.block_writes);
 }
 

@@ -12,6 +12,7 @@ pub mod ftrace;
 pub mod mark;
 pub mod meters;
 mod own_folder;
+pub mod perfetto;
 pub mod quiet;
 pub mod read_ahead;
 pub mod recorder;

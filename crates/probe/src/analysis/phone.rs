@@ -65,6 +65,9 @@ pub struct PhoneSummary {
     pub block_written_bytes: u64,
     /// Mean time from issue to completion, of requests that have both in that time.
     pub block_mean_ns: Option<u64>,
+    /// Events were lost within it: its counts and times are too low.
+    #[serde(default)]
+    pub lost_events: bool,
 }
 
 impl PhoneSummary {
@@ -91,6 +94,7 @@ impl PhoneSummary {
             block_writes: 0,
             block_written_bytes: 0,
             block_mean_ns: None,
+            lost_events: false,
         }
     }
 
@@ -178,6 +182,8 @@ pub struct PhoneRuns {
     khz: BTreeMap<u16, u32>,
     /// Whether sched_waking was seen: sched_wakeup says nothing more.
     waking: bool,
+    /// Until when events were lost.
+    lost_until_ns: u64,
 }
 
 impl PhoneRuns {
@@ -218,13 +224,21 @@ impl Sink for PhoneRuns {
             within = true;
             run.event(&event, Twin::None, &self.khz);
         }
-        let start =
-            |name: &str| OpenRun::new(PhoneSummary::new(name, self.parameters.clone(), &event), &event, &self.khz);
+        let lost_events = event.time_ns < self.lost_until_ns;
+        let start = |name: &str| {
+            let summary = PhoneSummary::new(name, self.parameters.clone(), &event);
+            OpenRun::new(PhoneSummary { lost_events, ..summary }, &event, &self.khz)
+        };
         self.runs.mark(text, start, |run| run.end(event.time_ns));
         if within && self.runs.open().next().is_none() {
             // They were of the run that has ended.
             self.parameters = Parameters::default();
         }
+    }
+
+    fn lost(&mut self, _from_ns: u64, until_ns: u64) {
+        self.lost_until_ns = self.lost_until_ns.max(until_ns);
+        self.runs.open().for_each(|run| run.summary.lost_events = true);
     }
 }
 

@@ -163,6 +163,7 @@ fn a_phone_run_lies_between_its_marks() {
         block_writes: 0,
         block_written_bytes: 0,
         block_mean_ns: Some(5_000),
+        lost_events: false,
     };
     assert_eq!(phone_summary(&log).unwrap(), expected);
     assert_eq!(

@@ -35,7 +35,7 @@ pub struct FileNumber {
 
 /// Names of files, and what descriptors and numbers stand for.
 #[derive(Debug, Default)]
-pub(super) struct Files {
+pub(crate) struct Files {
     pub names: Vec<String>,
     index: HashMap<String, u16>,
     /// Bytes of the names.

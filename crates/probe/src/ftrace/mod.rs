@@ -6,19 +6,22 @@
 mod files;
 mod line;
 mod phone;
+mod reading;
 mod system_calls;
 mod threads;
 
+pub(crate) use files::Files;
 pub use files::{FileNumber, OpenFile};
+pub use reading::{Clocks, Form, Reading, Sink, Twin};
+pub(crate) use reading::{block_request, collect};
+pub(crate) use threads::Threads;
 
-use files::Files;
 use line::Line;
 use pocketstone_core::error::Context as _;
-use pocketstone_core::events::{Event, EventKind, EventLog, SystemCall};
+use pocketstone_core::events::{Event, EventKind, SystemCall};
 use pocketstone_core::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Read};
-use threads::{Call, Threads};
+use threads::Call;
 
 /// The event that names the file which a thread is opening, defined by the recorder where it can.
 pub(crate) const OPEN_NAME: &str = "pocketstone_open";
@@ -41,65 +44,6 @@ pub struct Context {
     pub folder: Option<String>,
 }
 
-/// What a text holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
-    /// Its events.
-    pub log: EventLog,
-    /// Lines of the text.
-    pub lines: u64,
-    /// Lines that are no event of the log, by reason: `comment`, `blank line`, `event not used: NAME`.
-    pub left_out: BTreeMap<String, u64>,
-    /// Lines that gave events.
-    pub used: u64,
-    /// Threads whose line named their process, and the process; ascending.
-    pub processes: BTreeMap<u32, u32>,
-    /// Threads and processes that were started while the text was recorded, as far as it says: who started, and whom.
-    pub started: Vec<(u32, u32)>,
-    /// Of events that have a twin, whether the text has the twin.
-    twins: [(Twin, bool); 2],
-}
-
-impl Default for Reading {
-    fn default() -> Self {
-        Reading {
-            log: EventLog::default(),
-            lines: 0,
-            left_out: BTreeMap::new(),
-            used: 0,
-            processes: BTreeMap::new(),
-            started: Vec::new(),
-            twins: [(Twin::Wakeup, false), (Twin::Insert, false)],
-        }
-    }
-}
-
-/// Two kernels' events for one thing: the second is left out where the text has the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Twin {
-    /// It has none.
-    None,
-    /// sched_wakeup, beside sched_waking.
-    Wakeup,
-    /// block_rq_insert, beside block_rq_issue.
-    Insert,
-}
-
-/// Takes a text's events while it is read. They come in the order of their lines: calls of phones, which are written
-/// when they have returned, come after events that are later than their starts.
-pub trait Sink {
-    /// An event that is no mark.
-    fn event(&mut self, event: Event, twin: Twin);
-    /// A mark: the event, whose index says nothing, and its text.
-    fn mark(&mut self, event: Event, text: &str);
-}
-
-/// Reasons of their own for lines that are left out; a kernel has about 2,000 events, and a damaged log any number.
-const MOST_REASONS: usize = 4096;
-
-/// The longest reason of its own, in bytes: names of events are short.
-const LONGEST_REASON_BYTES: usize = 128;
-
 /// The longest line that is read, in bytes: the kernel's have at most a page of 4096.
 const LONGEST_LINE_BYTES: u64 = 1 << 16;
 
@@ -108,19 +52,7 @@ const LONGEST_LINE_BYTES: u64 = 1 << 16;
 /// # Errors
 /// As [`read_from`].
 pub fn read(text: impl BufRead, context: &Context) -> Result<Reading> {
-    let mut collected = Collected::default();
-    let mut reading = read_from(text, context, &mut collected)?;
-    let Collected { mut events, marks, .. } = collected;
-    for (twin, present) in reading.twins {
-        if present {
-            events.retain(|(_, t)| *t != twin);
-        }
-    }
-    // Phones write a call when it has returned: its start lies behind the lines before.
-    events.sort_by_key(|(e, _)| e.time_ns);
-    reading.log.events = events.into_iter().map(|(e, _)| e).collect();
-    reading.log.marks = marks;
-    Ok(reading)
+    collect(|sink| read_from(text, context, sink))
 }
 
 /// Reads a text of any length, whose events go to `sink`: what comes back holds none, and no marks.
@@ -159,33 +91,6 @@ fn says_lost(text: &str) -> bool {
     text.starts_with("CPU:") && text.contains(" [LOST ")
 }
 
-/// All events of a text, as a log has them.
-#[derive(Default)]
-struct Collected {
-    events: Vec<(Event, Twin)>,
-    marks: Vec<String>,
-    index: HashMap<String, u32>,
-}
-
-impl Sink for Collected {
-    fn event(&mut self, event: Event, twin: Twin) {
-        self.events.push((event, twin));
-    }
-
-    fn mark(&mut self, event: Event, text: &str) {
-        let index = match self.index.get(text) {
-            Some(index) => *index,
-            None => {
-                let index = self.marks.len() as u32;
-                self.marks.push(text.to_owned());
-                self.index.insert(text.to_owned(), index);
-                index
-            }
-        };
-        self.events.push((Event { kind: EventKind::Mark { text: index }, ..event }, Twin::None));
-    }
-}
-
 struct Reader<'a> {
     context: &'a Context,
     sink: &'a mut dyn Sink,
@@ -194,9 +99,6 @@ struct Reader<'a> {
     files: Files,
     /// Whether the last event's line was a mark, whose text may hold line ends.
     after_mark: bool,
-    /// Lines of the second of two twins.
-    wakeups: u64,
-    inserts: u64,
 }
 
 impl<'a> Reader<'a> {
@@ -208,8 +110,6 @@ impl<'a> Reader<'a> {
             threads: Threads::default(),
             files: Files::new(&context.open, &context.numbers, context.folder.as_deref()),
             after_mark: false,
-            wakeups: 0,
-            inserts: 0,
         }
     }
 
@@ -251,23 +151,12 @@ impl<'a> Reader<'a> {
     }
 
     fn leave_out(&mut self, reason: &str) -> Result<()> {
-        let left_out = &mut self.reading.left_out;
-        let has_room = left_out.len() < MOST_REASONS && reason.len() <= LONGEST_REASON_BYTES;
-        let known = left_out.contains_key(reason) || has_room;
-        let reason = if known { reason } else { "event not used: others" };
-        match left_out.get_mut(reason) {
-            Some(count) => *count += 1,
-            None => drop(left_out.insert(reason.to_owned(), 1)),
-        }
+        self.reading.leave_out(reason);
         Ok(())
     }
 
     fn put(&mut self, line: &Line<'_>, time_ns: u64, kind: EventKind, twin: Twin) {
-        match twin {
-            Twin::None => {}
-            Twin::Wakeup => self.wakeups += 1,
-            Twin::Insert => self.inserts += 1,
-        }
+        self.reading.has_second(twin);
         self.sink.event(Event { time_ns, cpu: line.cpu, pid: line.pid, kind }, twin);
     }
 
@@ -292,7 +181,7 @@ impl<'a> Reader<'a> {
             "sched_switch" => self.switch(body).ok_or(())?,
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
                 match name {
-                    "sched_waking" => self.reading.twins[0].1 = true,
+                    "sched_waking" => self.reading.has_first(Twin::Wakeup),
                     "sched_wakeup" => twin = Twin::Wakeup,
                     _ => {}
                 }
@@ -314,7 +203,7 @@ impl<'a> Reader<'a> {
                     return Ok(Some(format!("event not used: {name} of a discard")));
                 };
                 match name {
-                    "block_rq_issue" => self.reading.twins[1].1 = true,
+                    "block_rq_issue" => self.reading.has_first(Twin::Insert),
                     "block_rq_insert" => twin = Twin::Insert,
                     _ => {}
                 }
@@ -458,13 +347,7 @@ impl<'a> Reader<'a> {
     }
 
     fn end(mut self) -> Reading {
-        let twins = [("sched_wakeup", self.wakeups), ("block_rq_insert", self.inserts)];
-        for ((name, count), (_, present)) in twins.into_iter().zip(self.reading.twins) {
-            if present && count > 0 {
-                self.reading.left_out.insert(format!("event not used: {name}"), count);
-                self.reading.used -= count;
-            }
-        }
+        self.reading.leave_out_twins();
         self.reading.processes = std::mem::take(&mut self.threads.processes);
         self.reading.started = std::mem::take(&mut self.threads.started);
         self.reading.log.tasks = self.threads.into_names();
@@ -482,22 +365,15 @@ struct Request {
 }
 
 impl Request {
-    /// `Some(None)` is a discard. What is neither read nor discard (write, flush) counts as writing.
+    /// `Some(None)` is a discard.
     fn of(body: &str) -> Option<Option<Request>> {
         let (device, rest) = body.split_once(' ')?;
         let (kind, rest) = rest.split_once(' ')?;
         let (_, place) = rest.split_once('(')?.1.split_once(") ")?;
         let (sector, rest) = place.split_once(" + ")?;
         let sectors = rest.split(' ').next()?.parse().ok()?;
-        // A flush before the request is written in front of it, as another F.
-        let discard = matches!(kind.trim_start_matches('F').as_bytes().first(), Some(b'D'));
-        let request = Request {
-            device: device_number(device, ',')?,
-            write: !kind.starts_with('R'),
-            sector: sector.parse().ok()?,
-            sectors,
-        };
-        Some((!discard).then_some(request))
+        let (device, sector) = (device_number(device, ',')?, sector.parse().ok()?);
+        Some(block_request(kind).map(|write| Request { device, write, sector, sectors }))
     }
 }
 

@@ -1,5 +1,6 @@
 use super::threads::{LONGEST_THREAD_BYTES, MOST_THREADS};
 use super::*;
+use std::collections::BTreeMap;
 
 fn reads(text: &str) -> Reading {
     read(text.as_bytes(), &Context::default()).unwrap()

@@ -14,7 +14,7 @@ pub(super) const LONGEST_THREAD_BYTES: usize = 64;
 const MOST_NAME_BYTES: usize = 1 << 22;
 
 /// A call that has begun.
-pub(super) struct Call {
+pub(crate) struct Call {
     pub call: SystemCall,
     pub fd: Option<i64>,
     /// The file that is opened.
@@ -23,7 +23,7 @@ pub(super) struct Call {
 
 /// What is known of each thread by its number.
 #[derive(Default)]
-pub(super) struct Threads {
+pub(crate) struct Threads {
     names: HashMap<u32, String>,
     /// Process of those whose line named it.
     pub processes: BTreeMap<u32, u32>,

@@ -4,14 +4,13 @@
 //! scheduling, frequencies, idle states and block requests are ftrace events as a kernel records them, everything
 //! else is slices, instants and counters on tracks.
 
-mod messages;
 mod tracks;
 
-use messages::*;
 use pocketstone_core::error::Context;
 use pocketstone_core::events::{Event, EventKind, EventLog};
 use pocketstone_core::log::FlashLog;
 use pocketstone_core::{Error, Result};
+use pocketstone_probe::perfetto::messages::*;
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -19,8 +18,8 @@ use std::io::Write;
 /// Sequence of the packets with tracks; those with ftrace events have one of their own.
 const TRACKS: u32 = 1;
 const FTRACE: u32 = 2;
-/// Events of one processor that go into one packet.
-const BUNDLE: usize = 4096;
+/// Events that go into packets together, one for each processor.
+const DRAINED: usize = 4096;
 /// Idle state that stands for "left the idle state".
 const NOT_IDLE: u32 = u32::MAX;
 
@@ -139,20 +138,19 @@ fn preamble(writer: &mut Writer<'_, impl Write>, run: &PerfettoRun<'_>) -> Resul
     })?;
     let Some(release) = run.kernel else { return Ok(()) };
     let utsname = Utsname { sysname: Some("Linux".into()), release: Some(release.into()) };
-    writer.packet(&TracePacket { system_info: Some(SystemInfo { utsname: Some(utsname) }), ..on_tracks() })
+    writer.packet(&TracePacket {
+        system_info: Some(SystemInfo { utsname: Some(utsname), page_size: None }),
+        ..on_tracks()
+    })
 }
 
-/// The events that Perfetto knows from kernels, by processor.
+/// The events that Perfetto knows from kernels, by processor. As in a kernel's own trace, no bundle is behind another one
+/// whose events are all later: who reads them need not hold them all.
 fn ftrace(writer: &mut Writer<'_, impl Write>, run: &PerfettoRun<'_>, names: &HashMap<u32, &str>) -> Result<()> {
-    let mut bundles: BTreeMap<u16, Vec<FtraceEvent>> = BTreeMap::new();
-    let mut put = |writer: &mut Writer<'_, _>, cpu: u16, event: FtraceEvent| {
-        let bundle = bundles.entry(cpu).or_default();
-        bundle.push(event);
-        if bundle.len() >= BUNDLE { write_bundle(writer, cpu, std::mem::take(bundle)) } else { Ok(()) }
-    };
+    let mut drained = Drained::default();
     for &(cpu, khz) in run.frequencies {
         let state = CpuState { state: Some(khz), cpu_id: Some(u32::from(cpu)) };
-        put(writer, cpu, kernel_event(run.start_ns, 0, Ftrace::CpuFrequency(state)))?;
+        drained.put(writer, cpu, kernel_event(run.start_ns, 0, Ftrace::CpuFrequency(state)))?;
     }
     for event in &run.events.events {
         if let Some(kind) = kernel_kind(event, run.events, names) {
@@ -160,19 +158,33 @@ fn ftrace(writer: &mut Writer<'_, impl Write>, run: &PerfettoRun<'_>, names: &Ha
                 EventKind::Switch { prev, .. } => prev,
                 _ => event.pid,
             };
-            put(writer, event.cpu, kernel_event(event.time_ns, pid, kind))?;
+            drained.put(writer, event.cpu, kernel_event(event.time_ns, pid, kind))?;
         }
     }
-    for (cpu, events) in bundles {
-        write_bundle(writer, cpu, events)?;
+    drained.write(writer)
+}
+
+/// Events that are written together, by processor.
+#[derive(Default)]
+struct Drained {
+    bundles: BTreeMap<u16, Vec<FtraceEvent>>,
+    events: usize,
+}
+
+impl Drained {
+    fn put(&mut self, writer: &mut Writer<'_, impl Write>, cpu: u16, event: FtraceEvent) -> Result<()> {
+        self.bundles.entry(cpu).or_default().push(event);
+        self.events += 1;
+        if self.events >= DRAINED { self.write(writer) } else { Ok(()) }
     }
-    Ok(())
+
+    fn write(&mut self, writer: &mut Writer<'_, impl Write>) -> Result<()> {
+        self.events = 0;
+        std::mem::take(&mut self.bundles).into_iter().try_for_each(|(cpu, events)| write_bundle(writer, cpu, events))
+    }
 }
 
 fn write_bundle(writer: &mut Writer<'_, impl Write>, cpu: u16, event: Vec<FtraceEvent>) -> Result<()> {
-    if event.is_empty() {
-        return Ok(());
-    }
     writer.packet(&TracePacket {
         ftrace_events: Some(FtraceEventBundle { cpu: Some(u32::from(cpu)), event }),
         trusted_packet_sequence_id: Some(FTRACE),
@@ -186,8 +198,8 @@ fn kernel_event(time_ns: u64, pid: u32, event: Ftrace) -> FtraceEvent {
 
 fn kernel_kind(event: &Event, log: &EventLog, names: &HashMap<u32, &str>) -> Option<Ftrace> {
     let name = |pid: u32| match names.get(&pid) {
-        Some(name) => Some((*name).to_owned()),
-        None => (pid == 0).then(|| "swapper".to_owned()),
+        Some(name) => Some((*name).as_bytes().to_owned()),
+        None => (pid == 0).then(|| b"swapper".to_vec()),
     };
     let rwbs = |write: bool| Some(if write { "W" } else { "R" }.to_owned());
     Some(match event.kind {
@@ -205,19 +217,21 @@ fn kernel_kind(event: &Event, log: &EventLog, names: &HashMap<u32, &str>) -> Opt
         EventKind::Idle { cpu, state } => {
             Ftrace::CpuIdle(CpuState { state: Some(state.unwrap_or(NOT_IDLE)), cpu_id: Some(u32::from(cpu)) })
         }
-        EventKind::BlockIssue { device, write, sector, sectors } => Ftrace::BlockRqIssue(BlockRqIssue {
-            dev: Some(u64::from(device)),
+        EventKind::BlockIssue { device, write, sector, sectors } => Ftrace::BlockRqIssue(BlockRequest {
+            dev: Some(self::device(device)),
             sector: Some(sector),
             nr_sector: Some(sectors),
             rwbs: rwbs(write),
         }),
-        EventKind::BlockComplete { device, write, sector, sectors } => Ftrace::BlockRqComplete(BlockRqComplete {
-            dev: Some(u64::from(device)),
+        EventKind::BlockComplete { device, write, sector, sectors } => Ftrace::BlockRqComplete(BlockRequest {
+            dev: Some(self::device(device)),
             sector: Some(sector),
             nr_sector: Some(sectors),
             rwbs: rwbs(write),
         }),
-        EventKind::Mark { text } => Ftrace::Print(Print { buf: Some(log.marks.get(text as usize)?.clone()) }),
+        EventKind::Mark { text } => {
+            Ftrace::Print(Print { buf: Some(log.marks.get(text as usize)?.clone().into_bytes()) })
+        }
         EventKind::Enter { .. } | EventKind::Exit { .. } | EventKind::CacheMiss { .. } => return None,
     })
 }

@@ -1,10 +1,10 @@
 //! The tracks: queries and calls nested in them by thread, block requests, and flash operations.
 
-use super::messages::*;
 use super::{PerfettoRun, Writer, on_tracks};
 use pocketstone_core::Result;
 use pocketstone_core::events::{Event, EventKind, SystemCall};
 use pocketstone_core::log::{FlashKind, FlashLog};
+use pocketstone_probe::perfetto::messages::*;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::Write;

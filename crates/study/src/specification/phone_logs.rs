@@ -1,4 +1,5 @@
-//! Logs of phones as files: found in folders, unpacked, read, and what they are of.
+//! Traces of phones as files: found in folders, unpacked, read, and what they are of. They are ftrace text, which is
+//! what a log is, or Perfetto's binary form, which their content tells.
 
 use super::recordings::{BESIDE, Beside, ENDINGS, Recorded};
 use flate2::bufread::MultiGzDecoder;
@@ -8,6 +9,7 @@ use pocketstone_core::units::format_bytes;
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::analysis::{PhoneRuns, PhoneSummary, phone_summary};
 use pocketstone_probe::ftrace::{self, Reading};
+use pocketstone_probe::perfetto;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -51,58 +53,85 @@ pub fn recorded_with(file: &Path, run: Option<&PhoneSummary>) -> Result<Recorded
     Ok(run.map_or(beside.clone(), |run| recorded_of(&beside, run)))
 }
 
-/// The longest text whose events are all kept at once, unpacked: the published logs have up to some 60 MB.
+/// The longest log whose events are all kept at once, unpacked: the published ones have up to some 60 MB of text.
 const MOST_LOG_BYTES: u64 = 1 << 30;
 
 /// The whole log of a file, and what its longest run is of.
 ///
 /// # Errors
-/// `ErrorKind::User` if it cannot be read, is not ftrace text, or is too long.
+/// `ErrorKind::User` if it cannot be read, is no trace, or is too long.
 pub fn log(file: &Path) -> Result<(EventLog, Recorded)> {
-    let log = whole(open(file)?, MOST_LOG_BYTES).map_err(unreadable(file))?;
+    let log = open(file).and_then(|input| whole(input, MOST_LOG_BYTES)).map_err(unreadable(file))?;
     let of = recorded_with(file, phone_summary(&log).ok().as_ref())?;
     Ok((log, of))
 }
 
-/// All events of a text of at most so many bytes.
-fn whole(input: impl BufRead, most_bytes: u64) -> Result<EventLog> {
-    let mut part = input.take(most_bytes);
-    let reading = ftrace::read(&mut part, &ftrace::Context::default())?;
-    let rest = part.into_inner().fill_buf().user(|| "cannot read its end".to_owned())?.len();
-    match rest {
-        0 => Ok(reading.log),
-        _ => Err(Error::user(format!("it has more than {} of text", format_bytes(most_bytes)))
-            .hint("keep the lines of one run, from its NAME_START to its NAME_END")),
+/// All events of a log of at most so many bytes.
+fn whole(input: Input, most_bytes: u64) -> Result<EventLog> {
+    let mut part = input.trace.take(most_bytes);
+    let context = ftrace::Context::default();
+    let read = match input.is_perfetto {
+        true => perfetto::read(&mut part, &context),
+        false => ftrace::read(&mut part, &context),
+    };
+    // One that goes on is cut off for the reader, which may not like it.
+    let is_longer = part.limit() == 0;
+    let mut rest = part.into_inner();
+    match is_longer && !rest.fill_buf().user(|| "cannot read its end".to_owned())?.is_empty() {
+        false => read.map(|reading| reading.log),
+        true => Err(Error::user(format!("it has more than {}", format_bytes(most_bytes)))
+            .hint("keep the part of one run, from its NAME_START to its NAME_END")),
     }
 }
 
 /// What a file holds but for its events, and its runs.
 ///
 /// # Errors
-/// `ErrorKind::User` if it cannot be read, or is not ftrace text; the message includes the line.
+/// `ErrorKind::User` if it cannot be read, or is no trace; the message includes the line of a text, and the byte of a
+/// Perfetto trace.
 pub fn summed(file: &Path) -> Result<(Reading, Result<Vec<PhoneSummary>>)> {
     let mut runs = PhoneRuns::default();
-    let reading = ftrace::read_from(open(file)?, &ftrace::Context::default(), &mut runs).map_err(unreadable(file))?;
-    Ok((reading, runs.end()))
+    let (input, context) = (open(file).map_err(unreadable(file))?, ftrace::Context::default());
+    let reading = match input.is_perfetto {
+        true => perfetto::read_from(input.trace, &context, &mut runs),
+        false => ftrace::read_from(input.trace, &context, &mut runs),
+    };
+    Ok((reading.map_err(unreadable(file))?, runs.end()))
 }
 
 fn unreadable(file: &Path) -> impl FnOnce(Error) -> Error {
     move |e| Error::user(format!("{} is not a readable trace", file.display())).because(e)
 }
 
-/// A file's text, or that of standard input, unpacked where it begins as gzip's do.
-fn open(file: &Path) -> Result<Box<dyn BufRead>> {
+/// A trace, unpacked.
+struct Input {
+    trace: Box<dyn BufRead>,
+    is_perfetto: bool,
+}
+
+/// A file's content, or that of standard input, unpacked where it begins as gzip's do.
+fn open(file: &Path) -> Result<Input> {
     let failed = || format!("cannot read {}", file.display());
-    let mut input: Box<dyn BufRead> = match file.as_os_str() == "-" {
+    let input: Box<dyn BufRead> = match file.as_os_str() == "-" {
         true => Box::new(std::io::stdin().lock()),
         false => Box::new(BufReader::with_capacity(1 << 16, File::open(file).user(failed)?)),
     };
+    let (first, input) = beginning(input, 2).user(failed)?;
+    let unpacked: Box<dyn BufRead> = match first == [0x1f, 0x8b] {
+        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(input))),
+        false => Box::new(input),
+    };
+    let (first, trace) = beginning(unpacked, perfetto::START_BYTES).user(failed)?;
+    Ok(Input { trace: Box::new(trace), is_perfetto: perfetto::is_one(&first) })
+}
+
+/// The first bytes of an input, and all of it.
+fn beginning(mut input: Box<dyn BufRead>, bytes: usize) -> std::io::Result<(Vec<u8>, impl BufRead)> {
     // A pipe may give one byte first.
     let mut first = Vec::new();
-    input.by_ref().take(2).read_to_end(&mut first).user(failed)?;
-    let packed = first == [0x1f, 0x8b];
-    let whole = BufReader::with_capacity(1 << 16, std::io::Cursor::new(first).chain(input));
-    Ok(if packed { Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(whole))) } else { Box::new(whole) })
+    input.by_ref().take(bytes as u64).read_to_end(&mut first)?;
+    let whole = BufReader::with_capacity(1 << 16, std::io::Cursor::new(first.clone()).chain(input));
+    Ok((first, whole))
 }
 
 /// The logs in a folder and those below it, in the order of their names. Links are not followed, and a pipe is no log:
@@ -132,13 +161,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_is_too_long_to_be_kept_is_refused() {
+    fn a_log_that_is_too_long_to_be_kept_is_refused() {
         let text = "a-1 [000] .... 1.0: print: A_START\na-1 [000] .... 2.0: print: A_END\n";
-        let read = |most_bytes: usize| whole(text.as_bytes(), most_bytes as u64);
+        let read = |most_bytes: usize| {
+            let trace: Box<dyn BufRead> = Box::new(text.as_bytes());
+            whole(Input { trace, is_perfetto: false }, most_bytes as u64)
+        };
         assert_eq!(read(text.len()).unwrap().events.len(), 2);
         for most_bytes in [text.len() - 1, text.len() - 20] {
             let error = read(most_bytes).unwrap_err();
             assert!(error.message().contains("more than") && error.cure().is_some(), "{error}");
         }
+        // Two packets that hold nothing, of which the second is cut off by the bound, not by its end.
+        let packets = b"\x0a\x02\x50\x01\x0a\x02\x50\x01";
+        let read = |most_bytes| whole(Input { trace: Box::new(packets.as_slice()), is_perfetto: true }, most_bytes);
+        assert!(read(8).unwrap().events.is_empty());
+        assert!(read(7).unwrap_err().message().contains("more than 7 B"));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub const BESIDE: &str = "traces.toml";
 
 /// Endings of logs' names; each may have `.gz` behind it.
-pub const ENDINGS: [&str; 4] = [".log", ".ftrace", ".txt", ".trace"];
+pub const ENDINGS: [&str; 7] = [".log", ".ftrace", ".txt", ".trace", ".pftrace", ".perfetto-trace", ".ptrace"];
 
 /// Governors that a file's name may have, as kernels name them.
 const GOVERNORS: [&str; 8] =

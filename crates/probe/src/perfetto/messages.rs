@@ -1,27 +1,32 @@
-//! The few messages of Perfetto's protobuf schema that are written, by the field numbers of `perfetto_trace.proto`.
-//! What is left out here is left out of the file.
+//! Messages of Perfetto's protobuf schema, for who writes traces and who reads them, by the names and field numbers of
+//! the published `perfetto_trace.proto`. What is left out here is neither written nor read.
+//!
+//! Texts that come from a kernel are bytes here: names of threads are cut off after 15 bytes, in the middle of a letter
+//! if need be, and such a text is none in protobuf.
+// Each message and field is documented where its name is from.
+#![allow(missing_docs)]
 
 use prost::Message;
 
 /// `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` among Perfetto's built-in clocks.
-pub(super) const CLOCK_MONOTONIC: u32 = 3;
-pub(super) const CLOCK_BOOTTIME: u32 = 6;
+pub const CLOCK_MONOTONIC: u32 = 3;
+pub const CLOCK_BOOTTIME: u32 = 6;
 
 /// Kinds of track event.
-pub(super) const SLICE_BEGIN: i32 = 1;
-pub(super) const SLICE_END: i32 = 2;
-pub(super) const INSTANT: i32 = 3;
-pub(super) const COUNTER: i32 = 4;
+pub const SLICE_BEGIN: i32 = 1;
+pub const SLICE_END: i32 = 2;
+pub const INSTANT: i32 = 3;
+pub const COUNTER: i32 = 4;
 
 /// `SEQ_INCREMENTAL_STATE_CLEARED` and `SEQ_NEEDS_INCREMENTAL_STATE`.
-pub(super) const STATE_CLEARED: u32 = 1;
-pub(super) const NEEDS_STATE: u32 = 2;
+pub const STATE_CLEARED: u32 = 1;
+pub const NEEDS_STATE: u32 = 2;
 
 /// Field 1 of the file's message, `Trace.packet`, with its wire type: length-delimited.
-pub(super) const PACKET_TAG: u8 = 1 << 3 | 2;
+pub const PACKET_TAG: u8 = 1 << 3 | 2;
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct TracePacket {
+pub struct TracePacket {
     #[prost(message, optional, tag = "1")]
     pub ftrace_events: Option<FtraceEventBundle>,
     #[prost(message, optional, tag = "6")]
@@ -44,14 +49,25 @@ pub(super) struct TracePacket {
     pub track_descriptor: Option<TrackDescriptor>,
 }
 
+/// `ProcessTree.Thread`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct TracePacketDefaults {
+pub struct TreeThread {
+    #[prost(int32, optional, tag = "1")]
+    pub tid: Option<i32>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub name: Option<Vec<u8>>,
+    #[prost(int32, optional, tag = "3")]
+    pub tgid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TracePacketDefaults {
     #[prost(uint32, optional, tag = "58")]
     pub timestamp_clock_id: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct ClockSnapshot {
+pub struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
     pub clocks: Vec<Clock>,
     #[prost(uint32, optional, tag = "2")]
@@ -59,7 +75,7 @@ pub(super) struct ClockSnapshot {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Clock {
+pub struct Clock {
     #[prost(uint32, optional, tag = "1")]
     pub clock_id: Option<u32>,
     #[prost(uint64, optional, tag = "2")]
@@ -67,13 +83,15 @@ pub(super) struct Clock {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SystemInfo {
+pub struct SystemInfo {
     #[prost(message, optional, tag = "1")]
     pub utsname: Option<Utsname>,
+    #[prost(uint32, optional, tag = "6")]
+    pub page_size: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Utsname {
+pub struct Utsname {
     #[prost(string, optional, tag = "1")]
     pub sysname: Option<String>,
     #[prost(string, optional, tag = "3")]
@@ -81,7 +99,7 @@ pub(super) struct Utsname {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct TrackDescriptor {
+pub struct TrackDescriptor {
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
     #[prost(string, optional, tag = "2")]
@@ -97,7 +115,7 @@ pub(super) struct TrackDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct ProcessDescriptor {
+pub struct ProcessDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(string, optional, tag = "6")]
@@ -105,7 +123,7 @@ pub(super) struct ProcessDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct ThreadDescriptor {
+pub struct ThreadDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(int32, optional, tag = "2")]
@@ -116,10 +134,10 @@ pub(super) struct ThreadDescriptor {
 
 /// Empty: what is counted has its name, and no unit of Perfetto's.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct CounterDescriptor {}
+pub struct CounterDescriptor {}
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct TrackEvent {
+pub struct TrackEvent {
     #[prost(message, repeated, tag = "4")]
     pub debug_annotations: Vec<DebugAnnotation>,
     #[prost(int32, optional, tag = "9")]
@@ -133,7 +151,7 @@ pub(super) struct TrackEvent {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct DebugAnnotation {
+pub struct DebugAnnotation {
     #[prost(uint64, optional, tag = "3")]
     pub uint_value: Option<u64>,
     #[prost(int64, optional, tag = "4")]
@@ -145,7 +163,7 @@ pub(super) struct DebugAnnotation {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct FtraceEventBundle {
+pub struct FtraceEventBundle {
     #[prost(uint32, optional, tag = "1")]
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
@@ -153,17 +171,17 @@ pub(super) struct FtraceEventBundle {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct FtraceEvent {
+pub struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
-    #[prost(oneof = "Ftrace", tags = "3, 4, 11, 13, 20, 45, 125")]
+    #[prost(oneof = "Ftrace", tags = "3, 4, 11, 13, 17, 20, 45, 97, 114, 125, 126, 235, 236, 239, 327")]
     pub event: Option<Ftrace>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(super) enum Ftrace {
+pub enum Ftrace {
     #[prost(message, tag = "3")]
     Print(Print),
     #[prost(message, tag = "4")]
@@ -172,53 +190,72 @@ pub(super) enum Ftrace {
     CpuFrequency(CpuState),
     #[prost(message, tag = "13")]
     CpuIdle(CpuState),
+    #[prost(message, tag = "17")]
+    SchedWakeup(SchedWaking),
     #[prost(message, tag = "20")]
     SchedWaking(SchedWaking),
     #[prost(message, tag = "45")]
-    BlockRqIssue(BlockRqIssue),
+    BlockRqIssue(BlockRequest),
+    #[prost(message, tag = "97")]
+    MmFilemapAddToPageCache(MmFilemapAddToPageCache),
+    #[prost(message, tag = "114")]
+    SchedWakeupNew(SchedWaking),
     #[prost(message, tag = "125")]
-    BlockRqComplete(BlockRqComplete),
+    BlockRqComplete(BlockRequest),
+    #[prost(message, tag = "126")]
+    BlockRqInsert(BlockRequest),
+    #[prost(message, tag = "235")]
+    TaskNewtask(TaskNewtask),
+    #[prost(message, tag = "236")]
+    TaskRename(TaskRename),
+    #[prost(message, tag = "239")]
+    SchedProcessFork(SchedProcessFork),
+    #[prost(message, tag = "327")]
+    Generic(Generic),
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Print {
-    #[prost(string, optional, tag = "2")]
-    pub buf: Option<String>,
+pub struct Print {
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub buf: Option<Vec<u8>>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SchedSwitch {
-    #[prost(string, optional, tag = "1")]
-    pub prev_comm: Option<String>,
+pub struct SchedSwitch {
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub prev_comm: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "2")]
     pub prev_pid: Option<i32>,
     #[prost(int64, optional, tag = "4")]
     pub prev_state: Option<i64>,
-    #[prost(string, optional, tag = "5")]
-    pub next_comm: Option<String>,
+    #[prost(bytes = "vec", optional, tag = "5")]
+    pub next_comm: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "6")]
     pub next_pid: Option<i32>,
 }
 
 /// Of a frequency in kHz, or of an idle state.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct CpuState {
+pub struct CpuState {
     #[prost(uint32, optional, tag = "1")]
     pub state: Option<u32>,
     #[prost(uint32, optional, tag = "2")]
     pub cpu_id: Option<u32>,
 }
 
+/// Also of `sched_wakeup` and `sched_wakeup_new`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SchedWaking {
-    #[prost(string, optional, tag = "1")]
-    pub comm: Option<String>,
+pub struct SchedWaking {
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub comm: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "2")]
     pub pid: Option<i32>,
 }
 
+/// Of `block_rq_issue`, `block_rq_insert` and `block_rq_complete`. `dev` is a device's number as programs see it, not as
+/// the kernel's own text has it: [`device`] and [`kernels_device`].
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct BlockRqIssue {
+pub struct BlockRequest {
     #[prost(uint64, optional, tag = "1")]
     pub dev: Option<u64>,
     #[prost(uint64, optional, tag = "2")]
@@ -230,13 +267,72 @@ pub(super) struct BlockRqIssue {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct BlockRqComplete {
-    #[prost(uint64, optional, tag = "1")]
-    pub dev: Option<u64>,
+pub struct MmFilemapAddToPageCache {
     #[prost(uint64, optional, tag = "2")]
-    pub sector: Option<u64>,
-    #[prost(uint32, optional, tag = "3")]
-    pub nr_sector: Option<u32>,
-    #[prost(string, optional, tag = "5")]
-    pub rwbs: Option<String>,
+    pub i_ino: Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub index: Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    pub s_dev: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TaskNewtask {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub comm: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TaskRename {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(bytes = "vec", optional, tag = "3")]
+    pub newcomm: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SchedProcessFork {
+    #[prost(int32, optional, tag = "2")]
+    pub parent_pid: Option<i32>,
+    #[prost(int32, optional, tag = "4")]
+    pub child_pid: Option<i32>,
+}
+
+/// An event that the schema does not know.
+#[derive(Clone, PartialEq, Message)]
+pub struct Generic {
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub event_name: Option<Vec<u8>>,
+}
+
+/// A device's number as `makedev` of programs makes it, from major << 20 | minor.
+pub fn device(of: u32) -> u64 {
+    let (major, minor) = (u64::from(of >> 20), u64::from(of & 0xf_ffff));
+    (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12
+}
+
+/// A device's number as major << 20 | minor, from that of programs; `None` of one that no kernel has.
+pub fn kernels_device(of: u64) -> Option<u32> {
+    let major = (of >> 8) & 0xfff | (of >> 32) & 0xffff_f000;
+    let minor = of & 0xff | (of >> 12) & 0xffff_ff00;
+    (major < 1 << 12 && minor < 1 << 20).then_some((major << 20 | minor) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// rustix's are the C library's, which are what programs use.
+    #[test]
+    fn devices_are_numbered_as_programs_have_them() {
+        for (major, minor) in [(0, 0), (8, 0), (179, 42), (254, 255), (259, 256), (4095, 0xf_ffff), (1, 0x1_2345)] {
+            let kernels = major << 20 | minor;
+            assert_eq!(device(kernels), rustix::fs::makedev(major, minor), "{major}:{minor}");
+            assert_eq!(kernels_device(rustix::fs::makedev(major, minor)), Some(kernels), "{major}:{minor}");
+        }
+        assert_eq!(kernels_device(rustix::fs::makedev(4096, 0)), None);
+        assert_eq!(kernels_device(rustix::fs::makedev(0, 1 << 20)), None);
+    }
 }
