@@ -1,6 +1,8 @@
 //! Phones that adb reaches: Android's own daemon and client, with this machine's kernel for a phone's, and scripts for
 //! the programs of Android that answer what a phone has said.
 
+use pocketstone_core::events::{Event, EventKind};
+use pocketstone_core::events_log::decode_events;
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, or_skip, root};
 use pocketstone_tests::command::{Process, Ran, binary, ran, run, write};
@@ -37,6 +39,19 @@ engine = ["sqlite", "lmdb", "redb"]
 operations = 40
 "#;
 
+const TRACED: &str = r#"title = "t"
+board = "host"
+repetitions = 1
+[[experiment]]
+name = "database"
+[experiment.factors]
+file_system = "directory"
+workload = "pocketdata-a"
+engine = "sqlite"
+delay = "1ms"
+operations = 300
+"#;
+
 /// A phone: its folder has profile, daemon and client. It has a network of its own, as its daemon asks nobody for a
 /// key.
 struct Phone {
@@ -49,6 +64,9 @@ impl Phone {
     #[track_caller]
     fn new() -> Result<Phone, Skip> {
         root()?;
+        if !Path::new("/proc/self/ns/time").exists() {
+            return Err(Need::Kernel.lacks("this kernel has no namespaces of time"));
+        }
         let programs = project().join(".cache/phone");
         if !programs.join("daemon/adbd").exists() {
             return Err(Need::Programs.lacks("there is no adbd: scripts/phone"));
@@ -140,9 +158,12 @@ fn program(folder: &Path, name: &str, line: &str) {
     fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).expect("permissions");
 }
 
+/// The daemon and all that it starts have a CLOCK_BOOTTIME that is ahead of CLOCK_MONOTONIC, as of a phone that has
+/// slept.
 fn daemon(folder: &Path, network: &Network) -> Child {
     let at = folder.display();
-    let mut command = network.command("setpriv");
+    let mut command = network.command("unshare");
+    command.args(["--time", "--boottime", "5000", "setpriv"]);
     command.args(["--reuid", SHELL, "--regid", SHELL, "--clear-groups", "env"]);
     command.arg(format!("LD_LIBRARY_PATH={at}/phone/daemon")).arg(format!("PATH={at}/bin:/usr/bin:/bin"));
     command.args(["ADBD_PORT=45555", "HOME=/"]).arg(folder.join("phone/daemon/adbd"));
@@ -225,4 +246,66 @@ fn a_phone_that_cannot_be_used_says_why() {
     added.ends_with(0).says(&["android.model: Pixel 2", "sqlite", "mine.toml"]);
     // What it may not, it says, and the user's own status is that of the command.
     phone.lab(&["board", "exec", "./phone.toml", "sh", "-c", "exit 7"]).ends_with(7);
+}
+
+/// The engine's process, in a trace of a phone's own form on another clock: the lab has it as its own kernel's events.
+#[test]
+fn a_phone_that_is_not_rooted_traces_by_perfetto() {
+    let phone = or_skip!(Phone::new());
+    let at = phone.path().display().to_string();
+    for script in ["adb_board/perfetto.py", "perfetto_traces/to_perfetto.py"] {
+        let from = project().join("tests/tests").join(script);
+        fs::copy(&from, phone.path().join(from.file_name().unwrap())).expect("a copy");
+    }
+    program(phone.path(), "bin/perfetto", &format!("exec python3 {at}/perfetto.py \"$@\""));
+    write(phone.path(), "study.toml", TRACED);
+    phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "traced"]).ends_with(0);
+    let results = phone.path().join("traced");
+    let window = "SELECT min(start_ns) || ' ' || max(start_ns + latency_ns) FROM call JOIN cell ON cell.id = call.cell \
+                  WHERE traced = 1";
+    let window: String = results::value(&results, window);
+    let (start_ns, end_ns) = window.split_once(' ').unwrap();
+    let (start_ns, end_ns): (u64, u64) = (start_ns.parse().unwrap(), end_ns.parse().unwrap());
+    // On a core for 0.6 of the time of the run, and not a second of the 5000 that the clocks are apart.
+    let on_core: f64 = results::value(&results, "SELECT value FROM metric WHERE name = 'traced_on_core_ns'");
+    let share = on_core / (end_ns - start_ns) as f64;
+    assert!((share - 0.6).abs() < 0.02, "{share} of {} ns", end_ns - start_ns);
+    let log = decode_events(&results::value::<Vec<u8>>(&results, "SELECT bytes FROM event_log")).unwrap();
+    let khz = |event: &Event| match event.kind {
+        EventKind::Frequency { khz, cpu: 3 } => Some(khz),
+        _ => None,
+    };
+    let changes: Vec<u32> = log.events.iter().filter_map(khz).filter(|khz| [300_000, 900_000].contains(khz)).collect();
+    assert_eq!(changes, [300_000, 900_000]);
+    let within = log.events.iter().filter(|event| (start_ns..end_ns).contains(&event.time_ns)).count() as u64;
+    // Two switches of the engine's in each millisecond, and none of another process's; its calls are of its own record.
+    let switches = log.events.iter().filter(|event| matches!(event.kind, EventKind::Switch { .. })).count() as u64;
+    assert!(
+        within > (end_ns - start_ns) / 1_000_000 && switches >= (end_ns - start_ns) / 500_000,
+        "{within} {switches}"
+    );
+    assert!(log.events.iter().all(|event| !matches!(event.kind, EventKind::Switch { next: 1, .. })));
+    // What adb's user may not have is named, with the reason, and nothing of the session is left.
+    let left_out = "SELECT group_concat(what || ': ' || why, '; ') FROM left_out";
+    let left_out: String = results::value(&results, left_out);
+    for what in ["page-cache misses", "block requests", "adb's user"] {
+        assert!(left_out.contains(what), "{what} in {left_out}");
+    }
+    assert!(!left_out.contains("context switches") && !left_out.contains("frequency changes"), "{left_out}");
+    let config = fs::read_to_string(phone.path().join("data/perfetto.config")).unwrap();
+    assert!(config.contains("sched/sched_switch") && config.contains("compact_sched { enabled: true }"), "{config}");
+    let left = |folder: &Path| {
+        let names = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".pftrace")).count()
+    };
+    assert_eq!(left(&phone.path().join("data")), 0);
+
+    // One that does not record: the cell is there without events, and why is said.
+    write(phone.path(), "perfetto.refused", "Could not connect to the traced socket");
+    phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "refused"]).ends_with(0);
+    let refused = phone.path().join("refused");
+    assert_eq!(results::value::<i64>(&refused, "SELECT count(*) FROM cell WHERE status = 'done' AND traced = 1"), 1);
+    let why = "SELECT group_concat(why || ' ' || cure, '; ') FROM left_out WHERE what LIKE '%context switches%'";
+    let why: String = results::value(&refused, why);
+    assert!(why.contains("Could not connect to the traced socket") && why.contains("persist.traced.enable"), "{why}");
 }

@@ -59,10 +59,11 @@ pub enum Command {
     Workload(WorkloadCommand),
     /// Export a traced cell of a run for a trace viewer, or all tables for other programs
     Export(ExportArguments),
-    /// Summarize kernel traces (ftrace text, for example from a phone): the runs between NAME_START and NAME_END
+    /// Summarize kernel traces (ftrace text or Perfetto's, as of a phone): the runs between NAME_START and NAME_END
     Trace {
-        /// Text of the kernel's `trace` file, plain or compressed by gzip; `-` is standard input. Of a folder, a table
-        /// of all logs in it (*.log, *.log.gz, *.ftrace, *.txt), which traces.toml there may describe
+        /// Text of the kernel's `trace` file or a Perfetto trace, plain or compressed by gzip; `-` is standard input.
+        /// Of a folder, a table of all logs in it (*.log, *.log.gz, *.pftrace, *.txt), which traces.toml there may
+        /// describe
         #[arg(value_name = "FILE|DIR")]
         file: PathBuf,
         /// Also write the runs of a folder as a page of figures
@@ -375,7 +376,8 @@ pub enum AdviseCommand {
 /// Arguments of `advise governor`.
 #[derive(Debug, Args)]
 pub struct AdviseGovernorArguments {
-    /// The run's folder, or a phone's log (ftrace text, plain or compressed by gzip; `-` is standard input)
+    /// The run's folder, or a phone's log (ftrace text or a Perfetto trace, plain or compressed by gzip; `-` is
+    /// standard input)
     #[arg(value_name = "RUN|LOG")]
     pub folder: PathBuf,
     /// The device: a name in devices/ or a profile file

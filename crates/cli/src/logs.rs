@@ -34,7 +34,8 @@ pub fn show(path: &Path, page: Option<&Path>, json: bool) -> Result<u8> {
     if json {
         let runs_found = runs.as_deref().unwrap_or_default();
         print_json(&serde_json::json!({
-            "form": form, "lines": reading.lines, "lost": reading.losses, "suspended_ns": suspended_ns, "events": reading.used, "left_out": reading.left_out,
+            "form": form, "lines": reading.lines, "lost": reading.losses, "suspended_ns": suspended_ns,
+            "events": reading.used, "left_out": reading.left_out,
             "of": recorded_with(path, longest(runs_found))?, "run": longest(runs_found), "runs": runs_found,
             "why_no_run": runs.as_ref().err().map(Error::chain),
         }))?;

@@ -17,6 +17,7 @@ pub mod quiet;
 pub mod read_ahead;
 pub mod recorder;
 pub mod settings;
+pub mod traced;
 mod tracefs;
 pub mod usage;
 
@@ -24,4 +25,5 @@ pub use flashmon::Flashmon;
 pub use own_folder::own_folder;
 pub use recorder::Recorder;
 pub use settings::Settings;
+pub use traced::Traced;
 pub use tracefs::ensure_tracefs;

@@ -19,6 +19,11 @@ fn traces() {
 }
 
 #[test]
+fn perfetto_traces() {
+    replay("perfetto_trace", support::perfetto_trace);
+}
+
+#[test]
 fn meter_files() {
     replay("meter_file", support::meter_file);
 }

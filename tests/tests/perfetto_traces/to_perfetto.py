@@ -42,7 +42,7 @@ def makedev(text):
 def payload(event, body):
     """Field and message of an event that is neither a switch nor a waking."""
     if event in ("tracing_mark_write", "print"):
-        text = body.split(": ", 1)[1] if event == "print" else body
+        text = body.split(": ", 1)[-1] if event == "print" else body
         return data(3, data(2, text + "\n"))
     if event in ("cpu_frequency", "cpu_idle"):
         state, cpu = re.match(r"state=(\d+) cpu_id=(\d+)", body).groups()

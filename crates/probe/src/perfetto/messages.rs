@@ -252,8 +252,8 @@ pub struct SchedWaking {
     pub pid: Option<i32>,
 }
 
-/// Of `block_rq_issue`, `block_rq_insert` and `block_rq_complete`. `dev` is a device's number as programs see it, not as
-/// the kernel's own text has it: [`device`] and [`kernels_device`].
+/// Of `block_rq_issue`, `block_rq_insert` and `block_rq_complete`. `dev` is a device's number as programs see it, not
+/// as the kernel's own text has it: [`device`] and [`kernels_device`].
 #[derive(Clone, PartialEq, Message)]
 pub struct BlockRequest {
     #[prost(uint64, optional, tag = "1")]

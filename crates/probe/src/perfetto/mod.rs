@@ -55,8 +55,8 @@ pub fn read(trace: impl BufRead, context: &Context) -> Result<Reading> {
 /// no marks.
 ///
 /// # Errors
-/// `ErrorKind::Board` if it cannot be read, ends within a packet, or has one that is not understood. The message has the
-/// byte at which that packet begins.
+/// `ErrorKind::Board` if it cannot be read, ends within a packet, or has one that is not understood. The message has
+/// the byte at which that packet begins.
 pub fn read_from(trace: impl BufRead, context: &Context, sink: &mut dyn Sink) -> Result<Reading> {
     let mut reader = Reader {
         ordered: Ordered::new(sink),

@@ -1,5 +1,5 @@
-//! Names of what is in traces and not used, by the field numbers of the published schema. What is not here is told of by
-//! its number.
+//! Names of what is in traces and not used, by the field numbers of the published schema. What is not here is told of
+//! by its number.
 
 /// Events: fields of `FtraceEvent`.
 const EVENTS: [(u32, &str); 66] = [
@@ -114,8 +114,8 @@ fn of(names: &[(u32, &str)], field: u32, what: &str) -> String {
     }
 }
 
-/// Fields of `TracePacket` that say something of the packet itself, not what it holds: uid, time, sequence, its flags and
-/// state, what was dropped, clock, defaults, and whose it is.
+/// Fields of `TracePacket` that say something of the packet itself, not what it holds: uid, time, sequence, its flags
+/// and state, what was dropped, clock, defaults, and whose it is.
 pub(super) fn is_about_packet(field: u32) -> bool {
     [3, 8, 10, 12, 13, 41, 42, 58, 59, 79, 87].contains(&field) || field > 89
 }

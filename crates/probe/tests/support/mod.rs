@@ -1,5 +1,5 @@
-//! What the fuzz targets `ftrace_text` and `meter_file` check, for them and for the tests that replay their corpora.
-//! Not every user needs all of it.
+//! What the fuzz targets `ftrace_text`, `perfetto_trace` and `meter_file` check, for them and for the tests that replay
+//! their corpora. Not every user needs all of it.
 #![allow(dead_code)]
 
 use pocketstone_core::events::Window;
@@ -7,6 +7,7 @@ use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_probe::analysis::{PhoneRuns, analyse, phone_summary};
 use pocketstone_probe::bench_meter::{self, Alignment, MeterFile, align};
 use pocketstone_probe::ftrace::{Context, read, read_from};
+use pocketstone_probe::perfetto;
 
 /// A trace of any text: nothing panics, every line is accounted for, and the events survive their log. Whether it
 /// was read.
@@ -32,6 +33,38 @@ pub fn ftrace_text(data: &[u8]) -> bool {
     }
     if let Ok(run) = phone_summary(&log) {
         assert_eq!((run.app, run.start_ns), log.phone_run().map(|(app, window)| (app, window.start_ns)).unwrap());
+    }
+    let threads = log.tasks.iter().map(|(pid, _)| *pid).collect();
+    let _ = analyse(&log, Window { start_ns: 0, end_ns: u64::MAX }, &threads, &[], 1);
+    true
+}
+
+/// A Perfetto trace of any bytes: nothing panics, every event is accounted for, and events are in the order of their
+/// times whoever takes them. Whether it was read.
+pub fn perfetto_trace(data: &[u8]) -> bool {
+    let context = Context::default();
+    let mut runs = PhoneRuns::default();
+    let bit_by_bit = match perfetto::read_from(data, &context, &mut runs) {
+        Ok(reading) => reading,
+        Err(error) => {
+            assert!(error.message().contains("at byte ") && error.cure().is_some(), "{error}");
+            return false;
+        }
+    };
+    assert_eq!(bit_by_bit.lines, bit_by_bit.used + bit_by_bit.left_out.values().sum::<u64>());
+    for run in runs.end().iter().flatten() {
+        assert!(run.on_core_khz_ns.values().fold(0u64, |sum, ns| sum.saturating_add(*ns)) <= run.on_core_ns);
+        assert!(run.bursts.max_ns <= Some(run.on_core_ns) && run.mean_khz().is_none_or(f64::is_finite));
+    }
+    let whole = perfetto::read(data, &context);
+    assert_eq!(whole.is_err(), bit_by_bit.losses > 0);
+    let Ok(whole) = whole else { return true };
+    assert_eq!((whole.lines, whole.used, &whole.left_out), (bit_by_bit.lines, bit_by_bit.used, &bit_by_bit.left_out));
+    let log = whole.log;
+    assert!(log.events.len() as u64 == whole.used && log.events.windows(2).all(|w| w[0].time_ns <= w[1].time_ns));
+    // Its only reason is a thread's number above Linux's largest.
+    if let Ok(bytes) = encode_events(&log) {
+        assert_eq!(decode_events(&bytes).unwrap(), log);
     }
     let threads = log.tasks.iter().map(|(pid, _)| *pid).collect();
     let _ = analyse(&log, Window { start_ns: 0, end_ns: u64::MAX }, &threads, &[], 1);

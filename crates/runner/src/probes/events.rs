@@ -1,13 +1,14 @@
-//! What the kernel did for the process under test, by ftrace, and its own record of its calls to files, if it has one.
+//! What the kernel did for the process under test, by ftrace or by Android's `traced`, and its own record of its calls
+//! to files, if it has one.
 
 use super::{Gathered, Probe, Program};
 use crate::context::Context;
-use pocketstone_core::Result;
 use pocketstone_core::error::Context as _;
 use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::outcome::{Quantity, Unavailable};
+use pocketstone_core::{Error, Result};
 use pocketstone_probe::recorder::{BUFFER_KIB, Follow, Recording, kinds};
-use pocketstone_probe::{Recorder, ensure_tracefs};
+use pocketstone_probe::{Recorder, Traced, ensure_tracefs};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,10 @@ pub struct Events {
     /// A command is whatever it starts; an engine is one process.
     children: bool,
     recorder: Option<Recorder>,
+    traced: Option<Traced>,
     recording: Option<Recording>,
+    /// What was missed in the end.
+    missed: Vec<Unavailable>,
 }
 
 impl Events {
@@ -35,16 +39,41 @@ impl Probe for Events {
         self.own.clone_from(&program.own_events);
         let Some(directory) = &program.folder else { return Ok(()) };
         let follow = Follow { system_calls: self.own.is_none(), children: self.children };
-        self.recorder = recorder(program.pid, directory, follow, unavailable);
-        self.recorder.as_mut().map_or(Ok(()), Recorder::start)
+        let error = match recorder(program.pid, directory, follow) {
+            Ok(recorder) => return self.recorder.insert(recorder).start(),
+            Err(error) => error,
+        };
+        // Who may not use tracefs may have a program that does.
+        match Traced::start(program.pid, self.children) {
+            Ok(traced) => self.traced = Some(traced),
+            Err(traced) => {
+                // Where there is a program that did not do it, its cure is the better one.
+                let cured = if pocketstone_probe::traced::is_here() { &traced } else { &error };
+                let why = format!("{}; {}", error.chain(), traced.chain());
+                unavailable.extend(self.missed(&why, cured));
+            }
+        }
+        Ok(())
     }
 
     fn end(&mut self) -> Result<()> {
         self.recording = self.recorder.take().map(Recorder::stop).transpose()?;
+        match self.traced.take().map(Traced::stop).transpose() {
+            // Without it the cell is what it is without tracing.
+            Err(error) => self.missed = self.missed(&error.chain(), &error),
+            Ok(Some(mut recording)) => {
+                if self.own.is_some() {
+                    recording.unavailable.retain(|unavailable| unavailable.what != Quantity::SystemCalls);
+                }
+                self.recording = Some(recording);
+            }
+            Ok(None) => {}
+        }
         Ok(())
     }
 
     fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
+        gathered.outcome.unavailable.extend(self.missed);
         let mut events = None;
         if let Some(recording) = self.recording {
             gathered.threads.extend(recording.threads);
@@ -62,22 +91,22 @@ impl Probe for Events {
     }
 }
 
-/// What records the process's events, or why nothing does. The process's own record is there all the same, where it
-/// has one: then every other kind is named.
-fn recorder(pid: u32, directory: &Path, follow: Follow, unavailable: &mut Vec<Unavailable>) -> Option<Recorder> {
+impl Events {
+    /// What is not recorded. The process's own record is there all the same, where it has one: then every other kind is
+    /// named.
+    fn missed(&self, why: &str, error: &Error) -> Vec<Unavailable> {
+        let cure = error.cure().unwrap_or_default();
+        let missed = |what: Quantity| Unavailable { what, why: why.to_owned(), cure: cure.into() };
+        match self.own {
+            None => vec![missed(Quantity::EventsOfOperations)],
+            Some(_) => kinds(false).map(missed).collect(),
+        }
+    }
+}
+
+/// What records the process's events by tracefs.
+fn recorder(pid: u32, directory: &Path, follow: Follow) -> Result<Recorder> {
     // As the files' names are in the process's own record.
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    let error = match ensure_tracefs().and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, follow)) {
-        Ok(recorder) => return Some(recorder),
-        Err(error) => error,
-    };
-    let cure = error.cure().unwrap_or_default();
-    let mut missed = |what: Quantity| {
-        unavailable.push(Unavailable { what, why: error.chain(), cure: cure.into() });
-    };
-    match follow.system_calls {
-        true => missed(Quantity::EventsOfOperations),
-        false => kinds(follow.system_calls).for_each(missed),
-    }
-    None
+    ensure_tracefs().and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, follow))
 }

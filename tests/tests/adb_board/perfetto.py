@@ -1,0 +1,52 @@
+# What a phone's `perfetto` does, as far as the lab asks it to: a session that is told by standard input what to record,
+# has written something once it records, ends with Ctrl-C, and leaves a trace on CLOCK_BOOTTIME. What it recorded is made
+# up: the lab's engine is on processor 3 for 0.6 of each millisecond, first at 300 MHz and in the second half at 900 MHz.
+import os, signal, subprocess, sys, time
+
+here, words = os.path.dirname(os.path.abspath(__file__)), sys.argv[1:]
+refused = os.path.join(here, "perfetto.refused")
+if os.path.exists(refused):
+    sys.exit(open(refused).read())
+assert words[:3] == ["--txt", "-c", "-"] and words[3] == "-o" and len(words) == 5, words
+with open(os.path.join(here, "data/perfetto.config"), "w") as config:
+    config.write(sys.stdin.read())
+
+
+def now_us():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+def engine():
+    """The other process of who has started this one."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            stat = open(f"/proc/{pid}/stat").read()
+        except OSError:
+            continue
+        if int(stat.rsplit(")", 1)[1].split()[1]) == os.getppid() and int(pid) != os.getpid():
+            return int(pid)
+
+
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+start = now_us()
+with open(words[4], "wb") as trace:
+    trace.write(b"\x0a\x02\x50\x01")
+    trace.flush()
+    signal.sigwait([signal.SIGINT])
+    end, pid = now_us(), engine()
+
+    def line(us, cpu, thread, event):
+        return f"  x-{thread} [{cpu:03}] ...1 {us // 10**6}.{us % 10**6:06}: {event}\n"
+
+    def switch(us, cpu, prev, following):
+        names = {0: "swapper", 1: "init"}
+        prev, following = (f"comm={names.get(thread, 'engine')} {{}}pid={thread} {{}}prio=120" for thread in (prev, following))
+        event = f"prev_{prev} prev_state=S ==> next_{following}".replace("{}", "prev_", 2).replace("{}", "next_", 2)
+        return line(us, cpu, 0, f"sched_switch: {event}")
+
+    text = [line(start, 3, 0, "cpu_frequency: state=300000 cpu_id=3")]
+    for us in range(start, end, 1000):
+        text += [switch(us, 3, 0, pid), switch(us + 300, 0, 0, 1), switch(us + 400, 0, 1, 0), switch(us + 600, 3, pid, 0)]
+    text.append(line((start + end) // 2, 3, 0, "cpu_frequency: state=900000 cpu_id=3"))
+    script = os.path.join(here, "to_perfetto.py")
+    trace.write(subprocess.run(["python3", script, "phone"], input="".join(text).encode(), stdout=subprocess.PIPE).stdout)
