@@ -96,6 +96,10 @@ impl Traced {
             return Err(Error::board(why).hint("keep it awake: a wakelock, its screen on, or a cable"));
         }
         let reading = perfetto::read(BufReader::with_capacity(1 << 16, trace), &Context::default())?;
+        if reading.has_other_clock {
+            return Err(Error::board("the kernel's trace is not on CLOCK_BOOTTIME")
+                .hint("use a phone whose kernel traces by that clock: Linux 4.10 or newer"));
+        }
         if self.children {
             // In the order of their starts: whoever starts one has been started before.
             for (parent, child) in &reading.started {

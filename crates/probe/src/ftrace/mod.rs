@@ -346,13 +346,8 @@ impl<'a> Reader<'a> {
         None
     }
 
-    fn end(mut self) -> Reading {
-        self.reading.leave_out_twins();
-        self.reading.processes = std::mem::take(&mut self.threads.processes);
-        self.reading.started = std::mem::take(&mut self.threads.started);
-        self.reading.log.tasks = self.threads.into_names();
-        self.reading.log.files = self.files.names;
-        self.reading
+    fn end(self) -> Reading {
+        self.reading.end(self.threads, self.files)
     }
 }
 

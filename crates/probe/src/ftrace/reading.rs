@@ -1,5 +1,7 @@
 //! What a trace holds, whatever it is written in, and who takes its events while it is read.
 
+use super::files::Files;
+use super::threads::Threads;
 use pocketstone_core::events::{Event, EventKind, EventLog};
 use pocketstone_core::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -35,6 +37,8 @@ pub struct Reading {
     pub losses: u64,
     /// What Perfetto's form says of its clocks.
     pub clocks: Option<Clocks>,
+    /// Perfetto's form has times that are not on CLOCK_BOOTTIME, and not how they differ from it.
+    pub has_other_clock: bool,
     twins: [Twins; 2],
 }
 
@@ -104,6 +108,16 @@ impl Reading {
         Reading { form, ..Reading::default() }
     }
 
+    /// Takes what is known of threads and files at the end, and leaves out the second of each two twins.
+    pub(crate) fn end(mut self, mut threads: Threads, files: Files) -> Reading {
+        self.leave_out_twins();
+        self.processes = std::mem::take(&mut threads.processes);
+        self.started = std::mem::take(&mut threads.started);
+        self.log.tasks = threads.into_names();
+        self.log.files = files.names;
+        self
+    }
+
     /// Counts a line that is no event.
     pub(crate) fn leave_out(&mut self, reason: &str) {
         let left_out = &mut self.left_out;
@@ -131,7 +145,7 @@ impl Reading {
     }
 
     /// Leaves out the second of each two twins that the trace has both of.
-    pub(crate) fn leave_out_twins(&mut self) {
+    fn leave_out_twins(&mut self) {
         for (twins, (_, name)) in self.twins.into_iter().zip(TWINS) {
             if twins.has_first && twins.seconds > 0 {
                 self.left_out.insert(format!("event not used: {name}"), twins.seconds);

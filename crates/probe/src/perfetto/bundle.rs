@@ -21,6 +21,8 @@ struct Bundle {
     lost: bool,
     /// What is added to its times, which are of another clock.
     shift_ns: i64,
+    /// They are, and nobody knows what to add.
+    has_other_clock: bool,
     /// The times of its first and last event.
     span: Option<(u64, u64)>,
 }
@@ -39,6 +41,7 @@ impl Reader<'_> {
     /// Takes a bundle's events; the times of the first and the last.
     pub(super) fn bundle(&mut self, content: &[u8]) -> Result<Option<(u64, u64)>> {
         let mut bundle = head(content)?;
+        self.reading.has_other_clock |= bundle.has_other_clock;
         for field in Fields::of(content) {
             match field? {
                 (field::BUNDLE_EVENT, Value::Bytes(event)) => self.event(&mut bundle, event)?,
@@ -273,8 +276,10 @@ fn head(content: &[u8]) -> Result<Bundle> {
             _ => {}
         }
     }
-    if let (1.., [Some(there), Some(boot)]) = (clock, times) {
-        bundle.shift_ns = boot.wrapping_sub(there);
+    match (clock, times) {
+        (0, _) => {}
+        (_, [Some(there), Some(boot)]) => bundle.shift_ns = boot.wrapping_sub(there),
+        _ => bundle.has_other_clock = true,
     }
     Ok(bundle)
 }

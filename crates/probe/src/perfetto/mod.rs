@@ -280,12 +280,7 @@ impl Reader<'_> {
 
     fn end(mut self) -> Reading {
         self.ordered.end();
-        self.reading.leave_out_twins();
-        self.reading.processes = std::mem::take(&mut self.threads.processes);
-        self.reading.started = std::mem::take(&mut self.threads.started);
-        self.reading.log.tasks = self.threads.into_names();
-        self.reading.log.files = self.files.names;
-        self.reading
+        self.reading.end(self.threads, self.files)
     }
 }
 

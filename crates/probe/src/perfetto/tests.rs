@@ -281,7 +281,10 @@ fn times_of_another_clock_are_shifted() {
     let idle = |time_ns| event(time_ns, 0, 13, &[number(1, 1), number(2, 0)]);
     let clock = [number(5, 2), number(6, 10_000), number(7, 70_000)].concat();
     let reading = reads(&bundle(0, &[idle(10_500), clock]));
-    assert_eq!(reading.log.events[0].time_ns, 70_500);
+    assert_eq!((reading.log.events[0].time_ns, reading.has_other_clock), (70_500, false));
+    // Without what it differs by, its times stay what they are.
+    let reading = reads(&bundle(0, &[idle(10_500), number(5, 3)]));
+    assert_eq!((reading.log.events[0].time_ns, reading.has_other_clock), (10_500, true));
     let shifted = bundle(0, &[idle(10), number(5, 2), number(6, 10_000), number(7, 10)]);
     assert!(refused(&shifted).contains("before the machine's start"));
 }

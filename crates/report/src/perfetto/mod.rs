@@ -144,8 +144,8 @@ fn preamble(writer: &mut Writer<'_, impl Write>, run: &PerfettoRun<'_>) -> Resul
     })
 }
 
-/// The events that Perfetto knows from kernels, by processor. As in a kernel's own trace, no bundle is behind another one
-/// whose events are all later: who reads them need not hold them all.
+/// The events that Perfetto knows from kernels, by processor. As in a kernel's own trace, no bundle is behind another
+/// one whose events are all later: who reads them need not hold them all.
 fn ftrace(writer: &mut Writer<'_, impl Write>, run: &PerfettoRun<'_>, names: &HashMap<u32, &str>) -> Result<()> {
     let mut drained = Drained::default();
     for &(cpu, khz) in run.frequencies {
