@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// A run of the study.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
     /// Its folder.
     pub folder: PathBuf,
@@ -107,7 +107,7 @@ pub struct FactChange {
 }
 
 /// Runs of one study on one board, in the order in which they began.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     /// The study's name.
     pub study: String,

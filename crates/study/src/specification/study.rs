@@ -85,6 +85,9 @@ pub const JUDGED: [&str; 2] = ["total_ns", "page_senses"];
 pub struct AnswerSpec {
     /// The finding in one sentence, with numbers of the run in it. A run that lacks one has no answer.
     pub text: String,
+    /// What is added to it, each where the run has all of its numbers.
+    #[serde(default)]
+    pub more: Vec<String>,
     /// The name of a figure, chart or frequency of the study.
     pub figure: Option<Spanned<String>>,
 }

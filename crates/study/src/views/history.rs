@@ -6,8 +6,9 @@ use crate::specification::metric::{Metric, Unit};
 use crate::specification::study::Show;
 use crate::views::figures::scale_of;
 use crate::views::model;
-use crate::views::model::{Axis, Figure, Joined, Model, Point, Scale, Table};
+use crate::views::model::{Answer, Axis, Explanation, Figure, Joined, Model, Point, Scale, Table};
 use pocketstone_core::units::{format_bytes, format_ns};
+use std::collections::BTreeSet;
 
 /// Figures of a page; the other series are in its tables.
 const FIGURES: usize = 40;
@@ -54,6 +55,30 @@ fn short(value: &str) -> Option<&str> {
     }
 }
 
+/// Lines that are shown of a text that changed, and letters of a line.
+const LINES: usize = 4;
+const LETTERS: usize = 120;
+
+/// What a text has and another one has not: its own lines, the first of them.
+fn own_lines(text: &str, other: &str) -> String {
+    let others: BTreeSet<&str> = other.lines().collect();
+    let own: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty() && !others.contains(line)).collect();
+    if text.is_empty() {
+        return "unavailable".to_owned();
+    }
+    let cut = |line: &&str| match line.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => (*line).to_owned(),
+    };
+    let mut shown: Vec<String> = own.iter().take(LINES).map(cut).collect();
+    match own.len() {
+        0 => shown.push("no line of its own".to_owned()),
+        all if all > LINES => shown.push(format!("and {} more lines", all - LINES)),
+        _ => {}
+    }
+    shown.join("\n")
+}
+
 /// How the history went, in a sentence or two.
 pub fn summary(history: &History) -> String {
     let changed: Vec<&Series> = history.series.iter().filter(|s| !s.changes.is_empty()).collect();
@@ -88,22 +113,31 @@ pub fn method(history: &History) -> String {
 pub fn model(history: &History) -> Model {
     let (changed, steady): (Vec<&Series>, Vec<&Series>) = history.series.iter().partition(|s| !s.changes.is_empty());
     let figures = changed.iter().chain(&steady).take(FIGURES).enumerate();
-    let tables =
-        [changes_table(history, &changed), steady_table(&steady), runs_table(&history.runs), facts_table(history)];
+    let tables = [
+        changes_table(history, &changed),
+        steady_table(history, &steady),
+        runs_table(&history.runs),
+        facts_table(history),
+    ];
+    let figures: Vec<Figure> = figures.map(|(number, series)| figure(history, number, series)).collect();
     Model {
         title: format!("History of {}", history.study),
-        summary: summary(history),
-        description: vec![
-            method(history),
-            "Runs are numbered from 1 in the order in which they began; each value is a run's median.".to_owned(),
-        ],
-        figures: figures.map(|(number, series)| figure(number, series)).collect(),
+        // The series that changed come first.
+        answer: Some(Answer { text: summary(history), figure: figures.first().map(|f| f.id.clone()) }),
+        figures,
         tables: tables.into_iter().flatten().collect(),
+        explanations: vec![Explanation {
+            heading: "How changes are found".to_owned(),
+            paragraphs: vec![
+                method(history),
+                "Runs are numbered from 1 in the order in which they began; each value is a run's median.".to_owned(),
+            ],
+        }],
         ..Model::default()
     }
 }
 
-fn figure(number: usize, series: &Series) -> Figure {
+fn figure(history: &History, number: usize, series: &Series) -> Figure {
     let point =
         |(run, value): (usize, &Option<f64>)| Some(Point { x: run as f64 + 1.0, y: (*value)?, ..Point::default() });
     let measured = model::Series {
@@ -117,7 +151,8 @@ fn figure(number: usize, series: &Series) -> Figure {
         id: format!("series-{}", number + 1),
         title: format!("{}, {}", series.metric.label, series.point),
         caption: match &series.changes[..] {
-            [] => "No change.".to_owned(),
+            [] if history.can_tell() => "No change.".to_owned(),
+            [] => "Too few runs to tell whether it changed.".to_owned(),
             changes => {
                 let line = |c: &Change| format!("Run {}: {}.", c.run + 1, change(series.metric, c));
                 changes.iter().map(line).collect::<Vec<_>>().join(" ")
@@ -167,7 +202,7 @@ fn changes_table(history: &History, changed: &[&Series]) -> Option<Table> {
     table("changes", "Changes", caption, &["what", "metric", "run", "change", "changed with it"], rows)
 }
 
-fn steady_table(steady: &[&Series]) -> Option<Table> {
+fn steady_table(history: &History, steady: &[&Series]) -> Option<Table> {
     let row = |series: &&Series| {
         let ends = [series.values.iter().flatten().next(), series.values.iter().flatten().next_back()];
         let ends = ends.map(|end| end.map_or("unavailable".into(), |v| value(series.metric, *v)));
@@ -175,7 +210,8 @@ fn steady_table(steady: &[&Series]) -> Option<Table> {
         vec![series.point.clone(), series.metric.label.to_owned(), first, last]
     };
     let rows = steady.iter().map(row).collect();
-    table("steady", "Series without a change", "", &["what", "metric", "first run", "last run"], rows)
+    let title = if history.can_tell() { "Series without a change" } else { "Values" };
+    table("steady", title, "", &["what", "metric", "first run", "last run"], rows)
 }
 
 fn runs_table(runs: &[Run]) -> Option<Table> {
@@ -188,11 +224,14 @@ fn runs_table(runs: &[Run]) -> Option<Table> {
 
 fn facts_table(history: &History) -> Option<Table> {
     let row = |f: &FactChange| {
-        let text = |value: &str| short(value).unwrap_or("(a text)").to_owned();
-        vec![(f.run + 1).to_string(), f.name.clone(), text(&f.before), text(&f.after)]
+        let [before, after] = match (short(&f.before), short(&f.after)) {
+            (Some(before), Some(after)) => [before, after].map(str::to_owned),
+            _ => [own_lines(&f.before, &f.after), own_lines(&f.after, &f.before)],
+        };
+        vec![(f.run + 1).to_string(), f.name.clone(), before, after]
     };
     let rows = history.facts.iter().map(row).collect();
-    let caption = "Facts that were others than in the run before.";
+    let caption = "Facts that were others than in the run before; of longer texts, the lines that are.";
     table("facts", "What else changed", caption, &["run", "fact", "before", "from this run on"], rows)
 }
 
@@ -221,6 +260,53 @@ mod tests {
         assert_eq!(of("page_senses", 300.0, 150.0), "300 -> 150 (-50.0 %, better)");
         assert_eq!(of("page_senses", 0.0, 1.0), "0 -> 1 (worse)");
         assert_eq!(of("total_ns", 1e9, 1e9 + 1.0), "1 s -> 1.00 s (by less than 0.1 %, worse)");
+    }
+
+    #[test]
+    fn of_a_text_that_changed_the_page_shows_the_lines_that_did() {
+        let run = |folder: &str| {
+            let mut run = Run::default();
+            run.folder = folder.into();
+            run
+        };
+        let text = |seed: u32| format!("title = \"x\"\nseed = {seed}\n[[experiment]]\n");
+        let change =
+            |name: &str, before: String, after: String| FactChange { run: 1, name: name.into(), before, after };
+        let series = Series {
+            point: "e".into(),
+            metric: metric::named("total_ns").unwrap(),
+            values: vec![Some(1.0), Some(1.0)],
+            changes: Vec::new(),
+        };
+        let history = History {
+            study: "s".into(),
+            board: "host".into(),
+            runs: vec![run("a"), run("b")],
+            series: vec![series],
+            facts: vec![
+                change("study", text(1), text(2)),
+                change("kernel", "6.1".into(), "6.2".into()),
+                change("study", text(2), text(2) + "repetitions = 3\n"),
+            ],
+            ..History::default()
+        };
+        let model = model(&history);
+        let facts = &model.tables.iter().find(|t| t.id == "facts").unwrap().rows;
+        assert_eq!(facts[0], ["2", "study", "seed = 1", "seed = 2"]);
+        assert_eq!(facts[1], ["2", "kernel", "6.1", "6.2"]);
+        assert_eq!(facts[2][2..], ["no line of its own", "repetitions = 3"]);
+        let answer = model.answer.unwrap();
+        assert!(answer.text.starts_with("2 runs of s on the board host"), "{}", answer.text);
+        assert_eq!(answer.figure.as_deref(), Some("series-1"));
+        assert_eq!(model.figures[0].caption, "Too few runs to tell whether it changed.");
+    }
+
+    #[test]
+    fn a_text_with_many_lines_of_its_own_is_cut() {
+        let text: String = (0..9).map(|n| format!("line {n}\n")).collect();
+        assert_eq!(own_lines(&text, "line 0\n"), "line 1\nline 2\nline 3\nline 4\nand 4 more lines");
+        assert_eq!(own_lines("", "x"), "unavailable");
+        assert_eq!(own_lines(&"ä".repeat(300), "").chars().count(), LETTERS + 1);
     }
 
     #[test]

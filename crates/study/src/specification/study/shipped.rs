@@ -24,7 +24,7 @@ fn texts(study: &Study) -> Vec<&str> {
     let details = study.details.iter().flat_map(|d| [&d.title, &d.caption]);
     let explanations = study.explanations.iter().flat_map(|e| &e.paragraphs);
     let all = figures.chain(charts).chain(frequencies).chain(tables).chain(details).chain(&study.description);
-    let answer = study.answer.iter().map(|answer| &answer.text);
+    let answer = study.answer.iter().flat_map(|answer| [&answer.text].into_iter().chain(&answer.more));
     let deviations = study.claims.iter().filter_map(|c| c.deviation.as_ref());
     all.chain(explanations).chain(answer).chain(deviations).map(String::as_str).collect()
 }

@@ -92,7 +92,11 @@ pub(crate) fn with_numbers(study: &Study, value: &dyn Fn(&str) -> Option<String>
     study.explanations.retain(|e| !e.paragraphs.is_empty());
     if let Some(answer) = &mut study.answer {
         match filled(&answer.text, value) {
-            (text, missing) if missing.is_empty() => answer.text = text,
+            (text, missing) if missing.is_empty() => {
+                let more = take(&mut answer.more);
+                let more = more.iter().map(|part| filled(part, value)).filter(|(_, missing)| missing.is_empty());
+                answer.text = more.fold(text, |all, (part, _)| all + &part);
+            }
             (_, missing) => {
                 dropped.push(Dropped { heading: "The answer".to_owned(), missing });
                 study.answer = None;
