@@ -1,6 +1,7 @@
 //! Makes what a reader may try out, and the module that computes it in a browser.
 
 mod runs;
+pub mod shipped;
 
 pub use runs::recorded;
 
@@ -8,9 +9,9 @@ use crate::results::store::Store;
 use crate::specification::study::Study;
 use crate::views::model::{BoundRow, Explorer, ExplorerGovernor, ExplorerRun, GridRow, LeftOut, Model};
 use pocketstone_board::{BoardContext, Compiled, compiler_for};
-use pocketstone_core::error::Context;
+use pocketstone_core::error::{Context, ErrorKind};
 use pocketstone_core::{Error, Result};
-use pocketstone_engine::installed::Installed;
+use pocketstone_engine::installed::{Installed, checkout};
 use pocketstone_replay::activity::Activity;
 use pocketstone_replay::browser::{Answer, front, levers, pack, shortened};
 use pocketstone_replay::device::{Device, list};
@@ -154,22 +155,42 @@ fn operations(activity: &Activity) -> u64 {
     activity.threads.iter().filter(|t| !t.background).map(|t| t.operations.len() as u64).sum()
 }
 
-/// The replay as a WebAssembly module: the installed one, or from the cache or compiled now.
+/// The replay as a WebAssembly module: the installed one, or from the cache or compiled now, or the shipped one where
+/// this machine's compiler cannot build it.
 ///
 /// # Errors
-/// `ErrorKind::Board` if this machine's compiler cannot build it; the hint is the fix. `ErrorKind::Interrupted` if the
+/// `ErrorKind::Board` if none can be had; the hint is the fix. `ErrorKind::Interrupted` if the
 /// user interrupts.
 pub fn module(context: &BoardContext) -> Result<Vec<u8>> {
     if let Some(installed) = Installed::of_this_program() {
-        let path = installed.program("replay.wasm", "the replay for browsers")?;
+        let path = installed.program("replay.wasm", WHAT)?;
         return std::fs::read(&path).board(|| format!("cannot read {}", path.display()));
     }
+    or_shipped(compiled(context), &checkout(WHAT)?)
+}
+
+/// What was compiled, or else the module that the project ships.
+fn or_shipped(compiled: Result<Vec<u8>>, root: &Path) -> Result<Vec<u8>> {
+    let error = match compiled {
+        Err(error) if error.kind() == ErrorKind::Board => error,
+        other => return other,
+    };
+    shipped::shipped(root).map_err(|shipped| {
+        let text =
+            format!("{}; the module that comes with the sources cannot be used: {}", error.chain(), shipped.chain());
+        Error::board(text).hint(error.cure().unwrap_or(shipped::COMMAND))
+    })
+}
+
+const WHAT: &str = "the replay for browsers";
+
+fn compiled(context: &BoardContext) -> Result<Vec<u8>> {
     let cure = "rustup target add wasm32-unknown-unknown, then regenerate the report: `pocketstone report DIR`";
     let toolchain = compiler_for(TARGET).ok_or_else(|| {
         Error::board("this machine's Rust compiler has no standard library for WebAssembly").hint(cure)
     })?;
     let module = Compiled {
-        what: "the replay for browsers",
+        what: WHAT,
         folder: "browser-modules",
         rooms: &["vfs", "random", "core", "tlb", "workload", "replay"],
         toolchain: &toolchain,
@@ -208,6 +229,21 @@ mod tests {
         assert_eq!(explorer.why_no_module, Some(("no library".into(), "add it".into())));
         let error = levers_of(&run(1), "x", "often").unwrap_err();
         assert!(error.chain().contains("often"), "{error:?}");
+    }
+
+    #[test]
+    fn without_a_compiler_for_it_the_shipped_module_serves_where_it_is_of_these_sources() {
+        let lacks = || Err(Error::board("no library for WebAssembly").hint("rustup target add"));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        assert_eq!(or_shipped(lacks(), &root).unwrap(), std::fs::read(root.join(shipped::MODULE)).unwrap());
+        assert_eq!(or_shipped(Ok(vec![1]), &root).unwrap(), [1]);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let error = or_shipped(lacks(), elsewhere.path()).unwrap_err();
+        let said = ["no library for WebAssembly", "cannot be used", shipped::MODULE];
+        assert!(said.iter().all(|words| error.chain().contains(words)), "{}", error.chain());
+        assert_eq!(error.cure(), Some("rustup target add"));
+        let stopped = or_shipped(Err(Error::new(ErrorKind::Interrupted, "stopped")), &root).unwrap_err();
+        assert_eq!(stopped.kind(), ErrorKind::Interrupted);
     }
 
     #[test]
