@@ -1,49 +1,33 @@
 //! Bars: a group for each name on the horizontal axis, a bar in it for each series.
 
+use crate::numbers::{GROUP, WIDEST, number};
 use crate::picture::{Look, Picture};
 use crate::svg::{Svg, num};
 use pocketstone_study::views::model::Point;
 
-/// How much higher than its bars a picture is, so that a number fits above the highest one.
-pub(crate) const HEADROOM: f64 = 1.3;
-/// The part of a group's room that its bars take.
-pub(crate) const GROUP: f64 = 0.84;
 /// The part of a bar's room that it takes.
 const BAR: f64 = 0.86;
-
-/// How the number above a bar is shown that has so much room, if it is: text is larger on phones.
-pub(crate) fn number_class(room: f64) -> Option<&'static str> {
-    match room {
-        r if r >= 18.0 => Some("tb"),
-        r if r >= 11.0 => Some("tb odd"),
-        _ => None,
-    }
-}
 
 impl Picture<'_> {
     /// Draws the bars, their intervals and their numbers.
     pub(crate) fn bars(&self, svg: &mut Svg, looks: &[Look]) {
         let room = (self.across(1.0) - self.across(0.0)) / self.figure.names.len() as f64 * GROUP;
         let step = room / looks.len().max(1) as f64;
-        for (number, (series, look)) in self.figure.series.iter().zip(looks).enumerate() {
+        for (place, (series, look)) in self.figure.series.iter().zip(looks).enumerate() {
             svg.open("g", &[("class", &look.class())]);
-            let shift = (number as f64 + 0.5) * step - room / 2.0;
+            let shift = (place as f64 + 0.5) * step - room / 2.0;
             for point in &series.points {
                 let (Some(x), Some(y)) = (self.x.place(point.x), self.y.place(point.y)) else { continue };
                 let (x, y) = (self.across(x) + shift, self.down(y));
                 let base = self.down(self.y.place(0.0).unwrap_or(0.0));
-                let half = step * BAR / 2.0;
+                let half = (step * BAR).min(WIDEST) / 2.0;
                 let outline = format!("M{} {}V{}h{}V{}z", num(x - half), num(base), num(y), num(2.0 * half), num(base));
                 svg.open("g", &[("class", "pt")]);
                 svg.leaf("title", &[], &self.describe(series, point));
                 svg.empty("path", &[("class", "bar"), ("d", &outline)]);
                 svg.close("g");
                 let top = self.bar_whisker(svg, point, x).map_or(y, |end| end.min(y));
-                let Some(class) = number_class(step) else { continue };
-                // Upright, because bars are narrow.
-                let turned = format!("translate({},{})rotate(-90)", num(x), num(top - 5.0));
-                let place = [("class", class), ("transform", turned.as_str()), ("dy", ".35em")];
-                svg.leaf("text", &place, &self.y.describe(point.y));
+                number(svg, &self.y.describe(point.y), (x, top), step);
             }
             svg.close("g");
         }

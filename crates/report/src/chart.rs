@@ -125,8 +125,8 @@ fn draw_on(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
         (None, true) => points().any(|p| placed(&p)).then(|| Axis::of_names(&figure.names)),
         (None, false) => {
             let ends = figure.beside.iter().flat_map(|b| [b.x_low, b.x_high]).flatten();
-            let places = points().filter(placed).map(|p| p.x).chain(ends);
-            Axis::new(figure.x.scale, places, false, x_ticks(figure.x.scale))
+            let places: Vec<f64> = points().filter(placed).map(|p| p.x).chain(ends).collect();
+            Axis::new(figure.x.scale, places.iter().copied(), false, x_ticks(figure.x.scale, &places))
         }
     };
     let heights: Vec<f64> = match &layout {
@@ -135,11 +135,14 @@ fn draw_on(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
     };
     // Above a bar stands its number, unless bars are too many.
     let numbers = bars && layout.as_ref().is_none_or(Layout::has_numbers);
+    let tops = if numbers { heights.clone() } else { Vec::new() };
+    let of_a_place = layout.as_ref().map_or(figure.series.len(), |l| l.stacks.len());
+    let count = x.as_ref().map_or(0, |x| x.ticks.len()) * of_a_place;
     let heights = heights.into_iter().chain(also.iter().copied());
-    let heights = heights.map(|h| if numbers { h * crate::bars::HEADROOM } else { h });
+    let heights = heights.map(|h| if numbers { h * crate::numbers::HEADROOM } else { h });
     let y = Axis::new(figure.y.scale, heights, !is_scatter(figure), 5);
     let svg = match (x, y) {
-        (Some(x), Some(y)) => Picture::new(figure, x, y).draw(&looks, markers, layout.as_ref()),
+        (Some(x), Some(y)) => Picture::new(figure, x, y, &tops, count).draw(&looks, markers, layout.as_ref()),
         _ => String::new(),
     };
     let sample = |(series, look): (&Series, &Look)| key(series, *look, bars, figure.joined);
@@ -193,8 +196,11 @@ fn looks(figure: &Figure, palette: &Palette) -> Vec<Look> {
     (0..figure.series.len()).map(look).collect()
 }
 
-fn x_ticks(scale: Scale) -> usize {
+fn x_ticks(scale: Scale, places: &[f64]) -> usize {
+    let ends = places.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &x| (a.min(x), b.max(x)));
     match scale {
+        // Between the numbers of two runs there is none.
+        Scale::Linear if places.iter().all(|x| x.fract() == 0.0) => ((ends.1 - ends.0) as usize).clamp(1, 6),
         Scale::Log2 => 9,
         Scale::LogDuration => 7,
         _ => 6,

@@ -117,14 +117,15 @@ fn intervals_are_whiskers_that_reach_to_their_ends() {
 }
 
 #[test]
-fn eight_lines_have_eight_markers_and_colours() {
-    let all: Vec<_> = (0..8).map(|i| series(&format!("n{i}"), Source::Measured, vec![point(1.0, 1.0)])).collect();
+fn twelve_lines_have_colours_of_their_own_and_others_have_other_markers() {
+    let all: Vec<_> = (0..12).map(|i| series(&format!("n{i}"), Source::Measured, vec![point(1.0, 1.0)])).collect();
     let looks = looks_of_lines(&all, &Palette::default());
     let distinct = |f: fn(&Look) -> String| looks.iter().map(f).collect::<std::collections::BTreeSet<_>>().len();
-    assert_eq!(distinct(|l| l.class()), 8);
+    assert_eq!(distinct(|l| l.class()), 12);
     assert_eq!(distinct(|l| l.marker().to_string()), 8);
-    let ninth = Look { number: 8, paper: false, shade: 0 };
-    assert!(ninth.marker() != Look { number: 0, ..ninth }.marker());
+    let look = |number: usize| Look { number, paper: false, shade: 0 };
+    assert_eq!(look(12).class(), look(0).class());
+    assert_ne!(look(12).marker(), look(0).marker());
 }
 
 #[test]
@@ -190,11 +191,35 @@ fn names_give_bars_from_zero_with_their_numbers_and_a_table_of_names() {
     let chart = drawn(&figure);
     assert_eq!(chart.svg.matches("class=\"bar\"").count(), 4);
     assert!(chart.svg.contains("Bar chart") && chart.svg.contains(">write<"), "{}", chart.svg);
-    assert_eq!(chart.svg.matches("rotate(-90)").count(), 4);
+    assert_eq!(chart.svg.matches("class=\"tb over\"").count(), 4, "there is room to write them as they are read");
     assert_eq!(chart.rows.iter().map(|r| r[0].as_str()).collect::<Vec<_>>(), ["read", "write"]);
     assert!(chart.legend.iter().all(|key| key.svg.contains("bar") && !key.svg.contains("line")));
     figure.series.clear();
     assert!(drawn(&figure).svg.is_empty());
+}
+
+#[test]
+fn a_number_above_the_highest_bar_stays_below_the_axis_label() {
+    // The tops of plotting areas: where the highest line of the grid is.
+    let top = |svg: &str| -> f64 {
+        let grid = svg.split_once("class=\"grid\" d=\"").unwrap().1.split('"').next().unwrap();
+        let lines = grid.split('M').skip(1).map(|line| line.split([' ', 'H']).nth(1).unwrap().parse::<f64>().unwrap());
+        lines.fold(f64::INFINITY, f64::min)
+    };
+    let bars = |count: usize, high: f64| {
+        let one = |n: usize| series(&format!("s{n}"), Source::Measured, vec![point(0.0, high), point(1.0, 1e4)]);
+        let mut figure = figure(Scale::Linear, Scale::LogDuration, (0..count).map(one).collect());
+        figure.names = vec!["read".into(), "write".into()];
+        drawn(&figure).svg
+    };
+    // On an axis from 10 us to 10 ms, 7.6 ms are 0.04 of 250 units from its end. Its number is 7 letters of 10.6 units
+    // high, and 8 more above the bar.
+    let (low, high) = (bars(5, 2e4), bars(5, 7.6e6));
+    assert!(high.contains(">7.60 ms</text>") && high.contains(">10 ms</text>") && !high.contains(">100 ms</text>"));
+    let end = top(&high) + (1.0 - 7.6e6f64.log10() + 4.0 + 2.0) * 250.0 / 3.0;
+    let label_ends = 15.0 + 5.0;
+    assert!(end - 7.0 * 10.6 - 8.0 > label_ends, "{end}");
+    assert!(top(&high) > top(&low));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! module are deflated (zlib, RFC 1950), which browsers undo, and base64.
 
 use crate::format;
+use crate::palette::{Palette, subject};
+use crate::picture::Look;
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use pocketstone_replay::browser::base64;
@@ -39,7 +41,7 @@ pub(crate) struct Part {
 ///
 /// # Errors
 /// `ErrorKind::User` if it cannot be written as JSON.
-pub(crate) fn part(explorer: &Explorer, room: Room) -> Result<Option<Part>> {
+pub(crate) fn part(explorer: &Explorer, room: Room, palette: &Palette) -> Result<Option<Part>> {
     let lists = [explorer.devices.len(), explorer.runs.len(), explorer.delays.len(), explorer.governors.len()];
     if lists.contains(&0) || room == Room::Nothing {
         return Ok(None);
@@ -54,7 +56,7 @@ pub(crate) fn part(explorer: &Explorer, room: Room) -> Result<Option<Part>> {
         (None, None) => ("this report was made without the module".to_owned(), String::new()),
     };
     Ok(Some(Part {
-        data: packed(data(explorer, module.is_some())?.as_bytes()),
+        data: packed(data(explorer, module.is_some(), palette)?.as_bytes()),
         module: module.map(|m| packed(m)).unwrap_or_default(),
         why,
         cure,
@@ -88,15 +90,16 @@ impl Room {
 
 /// The lists as JSON, for the scripts: with the module also what it computes from. The grid is there in any case,
 /// for browsers that do not run the module.
-fn data(explorer: &Explorer, module: bool) -> Result<String> {
+fn data(explorer: &Explorer, module: bool, palette: &Palette) -> Result<String> {
     let before = |at: usize| explorer.grid.iter().map(|r| r.of[at] + 1).max().unwrap_or(0);
     let (devices, delays) = match module {
         true => (explorer.devices.len(), explorer.delays.len()),
         false => (before(0), before(2)),
     };
     let device = |d: &Device| {
-        let cores = d.clusters.first().map_or(1, |c| c.cores);
-        json!({ "name": d.name, "description": d.description, "cores": cores, "tunables": d.tunables,
+        let clusters: Vec<Value> = d.clusters.iter().map(|c| json!({ "name": c.name, "cores": c.cores })).collect();
+        json!({ "name": d.name, "description": d.description, "clusters": clusters, "tunables": d.tunables,
+            "storage": d.storage.times.is_some(), "memory_share": d.memory_share,
             "profile": if module { json!(d) } else { Value::Null } })
     };
     let run = |r: &ExplorerRun| {
@@ -104,7 +107,13 @@ fn data(explorer: &Explorer, module: bool) -> Result<String> {
             "recorded_operations": r.recorded_operations, "levers": r.levers, "notes": r.notes,
             "activity": if module { base64(&r.activity) } else { String::new() } })
     };
+    let numbers = palette.numbers(&explorer.governors.iter().map(|g| subject(&g.spec)).collect::<Vec<_>>());
+    let look = |&number: &usize| {
+        let look = Look { number, paper: false, shade: 0 };
+        json!([look.class(), look.marker()])
+    };
     let data = json!({
+        "looks": numbers.iter().map(look).collect::<Vec<_>>(),
         "devices": explorer.devices.iter().take(devices).map(device).collect::<Vec<_>>(),
         "runs": explorer.runs.iter().map(run).collect::<Vec<_>>(),
         "delays": explorer.delays[..delays],

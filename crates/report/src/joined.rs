@@ -43,18 +43,23 @@ impl Picture<'_> {
         Some(line + &cap(low) + &cap(high))
     }
 
-    /// Labels of a scatter plot's points, each where it hides neither another label nor a point: beside its point if
-    /// there is room, else further away with a line to it. Points without a label of their own that are the only ones
-    /// of their series have its name.
+    /// Labels of a scatter plot's points, each where it hides neither another label nor a point nor a line: beside its
+    /// point if there is room, else further away with a line to it. Points without a label of their own that are the
+    /// only ones of their series have its name.
     pub(crate) fn labels(&self, svg: &mut Svg, looks: &[Look]) {
         if !is_scatter(self.figure) {
             return;
         }
-        let series: Vec<(&Series, &Look)> = self.figure.series.iter().zip(looks).filter(|(s, _)| !s.curve).collect();
-        let mut taken: Vec<Area> = Vec::new();
+        let (curves, series): (Vec<_>, Vec<_>) = self.figure.series.iter().zip(looks).partition(|(s, _)| s.curve);
+        let mut taken = Taken { areas: Vec::new(), points: 0, spots: Vec::new() };
         for (series, _) in &series {
             let places = series.points.iter().filter_map(|point| self.position(point));
-            taken.extend(places.map(|(x, y)| Area::around(x, y, MARKER)));
+            taken.areas.extend(places.map(|(x, y)| Area::around(x, y, MARKER)));
+        }
+        taken.points = taken.areas.len();
+        for (curve, _) in curves {
+            let places: Vec<(f64, f64)> = curve.points.iter().filter_map(|point| self.position(point)).collect();
+            places.windows(2).for_each(|ends| taken.line(ends[0], ends[1]));
         }
         let alone = series.len() <= NAMED && series.iter().all(|(s, _)| s.points.len() == 1);
         for (series, look) in series {
@@ -69,55 +74,96 @@ impl Picture<'_> {
         }
     }
 
-    fn label(&self, svg: &mut Svg, text: &str, (x, y): (f64, f64), taken: &mut Vec<Area>) {
+    fn label(&self, svg: &mut Svg, text: &str, (x, y): (f64, f64), taken: &mut Taken) {
         let width = text.chars().count() as f64 * LETTER;
         let frame = self.plot();
-        let around = |distance: f64| DIRECTIONS.map(|(dx, dy)| (x + dx * distance, y + dy * distance, dx));
+        let around = |distance: f64| {
+            TURNS.map(|turn| {
+                let (dy, dx) = (f64::from(turn) * std::f64::consts::PI / 16.0).sin_cos();
+                (x + dx * distance, y + dy * distance, dx)
+            })
+        };
         let places = DISTANCES.into_iter().flat_map(|distance| around(distance).map(|place| (distance, place)));
         let area = |px: f64, py: f64, dx: f64| {
-            // Text begins at the place, ends there, or has its middle there.
-            let left = if dx > 0.0 {
-                px
-            } else if dx < 0.0 {
-                px - width
-            } else {
-                px - width / 2.0
-            };
+            // Text begins at the place or ends there.
+            let left = if dx > 0.0 { px } else { px - width };
             Area { left, top: py - HIGH / 2.0, right: left + width, bottom: py + HIGH / 2.0 }
         };
-        let fits = |area: &Area| frame.holds(area) && taken.iter().all(|other| !other.meets(area));
-        let found = places.clone().find(|(_, (px, py, dx))| fits(&area(*px, *py, *dx)));
-        // Where all is full the name is in the tooltip and the table.
-        let Some((distance, (px, py, dx))) = found else { return };
-        taken.push(area(px, py, dx));
+        let fits = |strict: bool, distance: f64, (px, py, dx): (f64, f64, f64)| {
+            let area = area(px, py, dx);
+            let leader = distance > DISTANCES[0];
+            frame.holds(&area) && taken.is_free(&area) && (!leader || taken.is_clear((x, y), (px, py), strict))
+        };
+        // Among points close together a line may cross another one's mark. Where all is full the name is in the
+        // tooltip and the table.
+        let find = |strict| places.clone().find(|(distance, place)| fits(strict, *distance, *place));
+        let Some((distance, (px, py, dx))) = find(true).or_else(|| find(false)) else { return };
+        taken.areas.push(area(px, py, dx));
         if distance > DISTANCES[0] {
+            taken.line((x, y), (px, py));
             let line = format!("M{} {}L{} {}", num(x), num(y), num(px), num(py));
             svg.empty("path", &[("class", "leader"), ("d", &line)]);
         }
-        let anchor = if dx > 0.0 {
-            "start"
-        } else if dx < 0.0 {
-            "end"
-        } else {
-            "middle"
-        };
+        let anchor = if dx > 0.0 { "start" } else { "end" };
         let (px, py) = (num(px), num(py));
         let place = [("class", "pl"), ("x", px.as_str()), ("y", py.as_str()), ("dy", ".35em"), ("text-anchor", anchor)];
         svg.leaf("text", &place, text);
     }
 }
 
+/// What labels must not hide.
+struct Taken {
+    /// Points, and behind them labels.
+    areas: Vec<Area>,
+    /// How many of them are points.
+    points: usize,
+    /// Places on lines, close to each other.
+    spots: Vec<Area>,
+}
+
+impl Taken {
+    fn line(&mut self, from: (f64, f64), to: (f64, f64)) {
+        self.spots.extend(along(from, to).map(|(x, y)| Area::around(x, y, SPOT)));
+    }
+
+    fn is_free(&self, area: &Area) -> bool {
+        !self.areas.iter().chain(&self.spots).any(|other| other.meets(area))
+    }
+
+    /// Whether a line from a point to its label crosses no label, and if `strict` no other point.
+    fn is_clear(&self, from: (f64, f64), to: (f64, f64), strict: bool) -> bool {
+        let own = Area::around(from.0, from.1, MARKER);
+        let (points, labels) = self.areas.split_at(self.points);
+        let meets = |areas: &[Area], spot: &Area| areas.iter().any(|other| other.meets(spot));
+        along(from, to)
+            .map(|(x, y)| Area::around(x, y, 0.5))
+            .all(|spot| !meets(labels, &spot) && (!strict || spot.meets(&own) || !meets(points, &spot)))
+    }
+}
+
+/// Places on a line, a few units from each other.
+fn along((x, y): (f64, f64), (to_x, to_y): (f64, f64)) -> impl Iterator<Item = (f64, f64)> {
+    let steps = ((to_x - x).hypot(to_y - y) / SPOT).ceil().clamp(1.0, 1000.0);
+    (0..=steps as usize).map(move |n| {
+        let part = n as f64 / steps;
+        (x + (to_x - x) * part, y + (to_y - y) * part)
+    })
+}
+
 /// Series of one point each that are labelled with their names.
 const NAMED: usize = 16;
 /// Half of the size of a marker.
 const MARKER: f64 = 5.0;
+/// Half of the room around a line.
+const SPOT: f64 = 2.5;
 /// Width of a letter and height of a line of a label, at the size used on phones.
-const LETTER: f64 = 7.6;
-const HIGH: f64 = 15.0;
+const LETTER: f64 = 9.4;
+const HIGH: f64 = 17.0;
 /// How far from their points labels are tried, and in which directions.
-const DISTANCES: [f64; 6] = [9.0, 22.0, 36.0, 52.0, 70.0, 90.0];
-const DIRECTIONS: [(f64, f64); 8] =
-    [(1.0, 0.0), (-1.0, 0.0), (0.7, -0.8), (0.7, 0.8), (-0.7, -0.8), (-0.7, 0.8), (0.0, -1.2), (0.0, 1.2)];
+const DISTANCES: [f64; 11] = [9.0, 16.0, 24.0, 36.0, 50.0, 66.0, 84.0, 104.0, 126.0, 150.0, 176.0];
+/// In sixteenths of a half turn: beside the point first, then on the slant, then wherever but right above and below.
+const TURNS: [u32; 30] =
+    [0, 16, 28, 4, 20, 12, 1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26, 27, 29, 30, 31];
 
 /// A scatter plot as a table: a row for each point.
 pub(crate) fn table(figure: &Figure) -> (Vec<String>, Vec<Vec<String>>) {

@@ -17,6 +17,7 @@ mod heatmap;
 mod joined;
 mod limits;
 mod names;
+mod numbers;
 mod page;
 mod palette;
 pub mod perfetto;

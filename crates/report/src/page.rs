@@ -6,7 +6,7 @@ use crate::distribution;
 use crate::explore::{self, Part, Room};
 use crate::heatmap::{self, Grid};
 use crate::limits::Limits;
-use crate::palette::Palette;
+use crate::palette::{Palette, subject};
 use crate::svg;
 use crate::timeline::{self, Drawing};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
@@ -35,6 +35,8 @@ struct Page<'a> {
     heat_maps: Vec<Drawn<'a, Grid>>,
     left_out: Vec<LeftOutGroup<'a>>,
     failures: Vec<Failure>,
+    /// Whether there is anything to say of one run: a page may be about several.
+    run: bool,
     /// What this page leaves out for its size.
     cut: Vec<String>,
 }
@@ -133,7 +135,8 @@ pub(crate) fn render(model: &Model, limits: Limits) -> Result<String> {
 fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
     let mut cut = Vec::new();
     let explorer = model.explorer.as_ref();
-    let explore = explorer.map(|e| explore::part(e, limits.explorer)).transpose()?.flatten();
+    let palette = palette(model, limits);
+    let explore = explorer.map(|e| explore::part(e, limits.explorer, &palette)).transpose()?.flatten();
     if explorer.is_some() && limits.explorer == Room::Nothing {
         cut.push("the interactive replays".to_owned());
     }
@@ -146,7 +149,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
     let script = [include_str!("script.js"), include_str!("figures.js"), zoom].concat();
     let heat_maps = first(&model.heat_maps, limits.entries, "heat maps", &mut cut);
     let several = squares_to_a_title(heat_maps.iter().map(heatmap::touched).sum(), limits.squares);
-    let mut figures = figures(model, limits, &mut cut);
+    let mut figures = figures(model, limits, palette, &mut cut);
     let answer = model.answer.as_ref();
     let shown = answer.and_then(|answer| figures.iter().position(|f| Some(f.id) == answer.figure.as_deref()));
     let opening = shown.map(|at| figures.remove(at));
@@ -168,7 +171,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
         },
         tally: tally(&model.claims),
         claims: first(&model.claims, limits.entries, "claims", &mut cut).iter().map(claim).collect(),
-        answer: answer.map(|answer| head(&answer.text, limits.text)),
+        answer: answer.map(|answer| head(&unbroken(&answer.text), limits.text)),
         opening,
         figures,
         timelines: first(&model.timelines, limits.entries, "timelines", &mut cut)
@@ -198,6 +201,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
             .iter()
             .map(|f| failure(f, limits.text))
             .collect(),
+        run: !(model.command.is_empty() && model.facts.is_empty() && model.caveats.is_empty() && cut.is_empty()),
         cut,
     })
 }
@@ -206,8 +210,17 @@ fn drawn<'a, T>(id: &'a str, title: &'a str, caption: &'a str, picture: T) -> Dr
     Drawn { id, title, caption, unit: "", picture }
 }
 
+/// The colours of all that the page shows: its figures, its distributions, and the explorer's governors.
+fn palette(model: &Model, limits: Limits) -> Palette {
+    let figures = || model.figures.iter().take(limits.entries);
+    let distributions: Vec<Figure> =
+        model.distributions.iter().take(limits.entries).map(distribution::figure).collect();
+    let governors = model.explorer.iter().flat_map(|e| &e.governors).map(|g| subject(&g.spec)).collect();
+    Palette::of(figures().chain(&distributions), governors)
+}
+
 /// The figures, and behind them the distributions. Those side by side that show the same have the same scale.
-fn figures<'a>(model: &'a Model, limits: Limits, cut: &mut Vec<String>) -> Vec<Drawn<'a, Chart>> {
+fn figures<'a>(model: &'a Model, limits: Limits, palette: Palette, cut: &mut Vec<String>) -> Vec<Drawn<'a, Chart>> {
     let figures = first(&model.figures, limits.entries, "figures", cut);
     let distributions: Vec<(&Distribution, Figure)> = first(&model.distributions, limits.entries, "distributions", cut)
         .iter()
@@ -215,7 +228,7 @@ fn figures<'a>(model: &'a Model, limits: Limits, cut: &mut Vec<String>) -> Vec<D
         .collect();
     let all = || figures.iter().chain(distributions.iter().map(|(_, figure)| figure));
     let Limits { markers, rows, both_axes: both, .. } = limits;
-    let style = Style { markers, rows, both, palette: Palette::of(all()) };
+    let style = Style { markers, rows, both, palette };
     let draw = |figure: &Figure| chart::draw(figure, &style, &shared_range(figure, all()));
     let mut drawn: Vec<_> = figures.iter().map(|f| self::drawn(&f.id, &f.title, &f.caption, draw(f))).collect();
     drawn.extend(distributions.iter().map(|(d, f)| self::drawn(&d.id, &d.title, &d.caption, draw(f))));
@@ -330,15 +343,32 @@ fn table(table: &Table, limit: usize) -> TableView<'_> {
 /// Characters of names that do not wrap.
 const SHORT: usize = 28;
 
+/// A text in which a number stands in one line with its unit.
+fn unbroken(text: &str) -> String {
+    let ends_in_digit = |word: &str| word.ends_with(|c: char| c.is_ascii_digit());
+    let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')']));
+    let mut words = text.split(' ');
+    let mut all = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        all.push(if ends_in_digit(&all) && is_unit(word) { '\u{a0}' } else { ' ' });
+        all.push_str(word);
+    }
+    all
+}
+
 /// Cells that say that there is no value.
 fn is_blank(cell: &str) -> bool {
     ["", "-", "–", "—", "n/a", "none", "unavailable"].contains(&cell)
 }
 
+/// Units of numbers in texts and tables, and what stands between numbers.
+const UNITS: [&str; 28] = [
+    "%", "ns", "us", "µs", "ms", "s", "min", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "×", "x", "to", "pp", "pages",
+    "uJ", "mJ", "J", "mW", "W", "kHz", "MHz", "GHz", "times",
+];
+
 /// Numbers with at most a unit each: `12`, `1.5 ms`, `12% (10% to 14%)`, `4 KiB ± 1`; no `4 KiB random`.
 fn is_number(cell: &str) -> bool {
-    const UNITS: [&str; 18] =
-        ["%", "ns", "us", "µs", "ms", "s", "min", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "×", "x", "to", "pp"];
     let separator = |c: char| c.is_whitespace() || "±()[],;–…/".contains(c);
     let words = || cell.split(separator).filter(|w| !w.is_empty());
     let word = |w: &str| {
@@ -446,6 +476,12 @@ mod tests {
         for word in ["4 KiB random", "off", "", "–", "ext4", "2 of them", "1a"] {
             assert!(!is_number(word), "{word}");
         }
+    }
+
+    #[test]
+    fn a_number_of_the_answer_stands_in_one_line_with_its_unit() {
+        assert_eq!(unbroken("40.8 ms waiting, 3 of 12 %."), "40.8\u{a0}ms waiting, 3 of 12\u{a0}%.");
+        assert_eq!(unbroken(""), "");
     }
 
     #[test]

@@ -3,6 +3,9 @@
 use crate::area::Area;
 use crate::axis::{Axis, Tick};
 use crate::format::NOTHING;
+use crate::names::Names;
+use crate::numbers::GROUP;
+use crate::palette::COLOURS;
 use crate::svg::{Svg, num};
 use pocketstone_study::views::model::{Figure, Joined, Point, Scale, Series, Source};
 
@@ -50,12 +53,12 @@ impl Look {
     pub(crate) fn class(self) -> String {
         let paper = if self.paper { " paper" } else { "" };
         let shade = if self.shade > 0 { format!(" p{}", self.shade.min(SHADES)) } else { String::new() };
-        format!("s{}{paper}{shade}", self.number % MARKERS.len())
+        format!("s{}{paper}{shade}", self.number % COLOURS)
     }
 
-    /// The ninth series has the first one's colour, but another marker.
+    /// Series with one colour, or one marker, differ in the other.
     pub(crate) fn marker(self) -> &'static str {
-        MARKERS[(self.number + self.number / MARKERS.len()) % MARKERS.len()]
+        MARKERS[(self.number + self.number / COLOURS) % MARKERS.len()]
     }
 }
 
@@ -72,6 +75,11 @@ pub(crate) fn full_name(series: &Series) -> String {
     }
 }
 
+/// What is free above a value.
+fn free(axis: &Axis, value: f64) -> f64 {
+    axis.place(value).map_or(HEIGHT, |at| (1.0 - at) * HEIGHT)
+}
+
 pub(crate) struct Picture<'a> {
     pub figure: &'a Figure,
     pub x: Axis,
@@ -80,20 +88,23 @@ pub(crate) struct Picture<'a> {
     y_label: Vec<String>,
     left: f64,
     top: f64,
-    /// Lines of the names below the picture, one entry for each tick; empty where ticks have numbers.
-    names: Vec<Vec<String>>,
+    names: Names,
 }
 
 impl<'a> Picture<'a> {
-    pub(crate) fn new(figure: &'a Figure, x: Axis, y: Axis) -> Picture<'a> {
+    /// `tops` are the upper ends of bars, of which there are so many, where numbers stand above them.
+    pub(crate) fn new(figure: &'a Figure, x: Axis, y: Axis, tops: &[f64], bars: usize) -> Picture<'a> {
         let longest = y.ticks.iter().map(|t| t.label.chars().count()).max().unwrap_or(0);
         let (x_label, y_label) = (wrap(&figure.x.label), wrap(&figure.y.label));
-        let top = y_label.len() as f64 * LINE + 16.0;
         let left = (longest as f64 * CHAR + 16.0).clamp(30.0, 160.0);
-        let mut picture = Picture { figure, x, y, x_label, y_label, left, top, names: Vec::new() };
+        let step = (WIDTH - RIGHT - 2.0 * INSET - left) * GROUP / bars.max(1) as f64;
+        let above = tops.iter().map(|&end| crate::numbers::number_height(&y.describe(end), step) - free(&y, end));
+        let top = y_label.len() as f64 * LINE + 16.0 + above.fold(0.0, f64::max);
+        let mut picture = Picture { figure, x, y, x_label, y_label, left, top, names: Names::default() };
         if figure.stacked || !figure.names.is_empty() {
             let room = (picture.across(1.0) - picture.across(0.0)) / picture.x.ticks.len().max(1) as f64;
-            picture.names = crate::names::below(&picture.x.ticks, room, figure.names.is_empty());
+            let first = picture.across(0.0) + room / 2.0;
+            picture.names = crate::names::below(&picture.x.ticks, room, first, figure.names.is_empty());
         }
         picture
     }
@@ -119,7 +130,7 @@ impl<'a> Picture<'a> {
     /// The picture's beginning: its frame and axes, with their labels.
     pub(crate) fn frame(&self) -> Svg {
         let bottom = self.top + HEIGHT;
-        let height = bottom + 28.0 + self.names_height() + self.x_label.len() as f64 * LINE + 6.0;
+        let height = bottom + 28.0 + self.names.height(LINE) + self.x_label.len() as f64 * LINE + 6.0;
         let view = format!("0 0 {WIDTH} {}", num(height));
         let mut svg = Svg::default();
         svg.open("svg", &[("class", "chart"), ("role", "img"), ("aria-label", &self.aria()), ("viewBox", &view)]);
@@ -153,24 +164,28 @@ impl<'a> Picture<'a> {
         }
         let middle = num((self.left + right) / 2.0);
         for (i, line) in self.x_label.iter().enumerate() {
-            let y = num(bottom + 44.0 + self.names_height() + i as f64 * LINE);
+            let y = num(bottom + 44.0 + self.names.height(LINE) + i as f64 * LINE);
             svg.leaf("text", &[("class", "lx"), ("x", &middle), ("y", &y)], line);
         }
     }
 
-    /// What the names take beyond one line.
-    fn names_height(&self) -> f64 {
-        let lines = self.names.iter().map(Vec::len).max().unwrap_or(1);
-        lines.saturating_sub(1) as f64 * LINE
-    }
-
     fn x_ticks(&self, svg: &mut Svg, bottom: f64) {
         let text = |svg: &mut Svg, class, tick: &Tick, line: usize, text: &str| {
-            let (x, y) = (num(self.across(tick.at)), num(bottom + 22.0 + line as f64 * LINE));
+            // The last one ends where the picture does.
+            let furthest = WIDTH - text.chars().count() as f64 * CHAR / 2.0;
+            let (x, y) = (num(self.across(tick.at).min(furthest)), num(bottom + 22.0 + line as f64 * LINE));
             svg.leaf("text", &[("class", class), ("x", &x), ("y", &y)], text);
         };
-        if !self.names.is_empty() {
-            for (tick, lines) in self.x.ticks.iter().zip(&self.names) {
+        if self.names.turned > 0 {
+            for (tick, line) in self.x.ticks.iter().zip(self.names.lines.iter().flatten()) {
+                let (x, y) = (num(self.across(tick.at) + 4.0), num(bottom + 14.0));
+                let turned = format!("translate({x},{y})rotate(-{})", self.names.turned);
+                svg.leaf("text", &[("class", "ty"), ("transform", &turned), ("dy", ".35em")], line);
+            }
+            return;
+        }
+        if !self.names.lines.is_empty() {
+            for (tick, lines) in self.x.ticks.iter().zip(&self.names.lines) {
                 for (n, line) in lines.iter().enumerate() {
                     text(svg, "tx", tick, n, line);
                 }

@@ -1,7 +1,7 @@
 //! Stacked bars: at each place one bar for each stack, made of its parts from the bottom up.
 
 use crate::axis::drawable;
-use crate::bars::{GROUP, number_class};
+use crate::numbers::{GROUP, WIDEST, number};
 use crate::picture::{Look, Picture};
 use crate::svg::{Svg, num};
 use pocketstone_study::views::model::{Figure, Point, Scale, Stack};
@@ -19,7 +19,7 @@ pub(crate) struct Layout<'a> {
     pub names: Vec<String>,
     /// The horizontal value of each place.
     xs: Vec<f64>,
-    stacks: Cow<'a, [Stack]>,
+    pub stacks: Cow<'a, [Stack]>,
     /// One place of so many is drawn.
     pub every: usize,
 }
@@ -98,10 +98,10 @@ impl Picture<'_> {
     pub(crate) fn stacked_bars(&self, svg: &mut Svg, looks: &[Look], layout: &Layout<'_>) {
         let room = (self.across(1.0) - self.across(0.0)) / layout.xs.len() as f64;
         let step = room * GROUP / layout.stacks.len() as f64;
-        let width = step * if step < 8.0 { NARROW_BAR } else { BAR };
+        let width = (step * if step < 8.0 { NARROW_BAR } else { BAR }).min(WIDEST);
         let places: BTreeMap<u64, usize> = layout.xs.iter().enumerate().map(|(i, x)| (key(*x), i)).collect();
-        for (number, stack) in layout.stacks.iter().enumerate() {
-            let shift = (number as f64 + 0.5) * step - room * GROUP / 2.0;
+        for (at, stack) in layout.stacks.iter().enumerate() {
+            let shift = (at as f64 + 0.5) * step - room * GROUP / 2.0;
             let totals = totals(self.figure, stack);
             let mut reached: BTreeMap<u64, f64> = BTreeMap::new();
             for series in stack.series.iter().copied() {
@@ -148,11 +148,7 @@ impl Picture<'_> {
             let interval = stack.totals.iter().find(|p| key(p.x) == bits);
             let end = interval.and_then(|point| self.bar_whisker(svg, point, x));
             let top = end.map_or(self.down(y), |end| end.min(self.down(y)));
-            let Some(class) = number_class(step) else { continue };
-            // Upright, because bars are narrow.
-            let turned = format!("translate({},{})rotate(-90)", num(x), num(top - 5.0));
-            let place = [("class", class), ("transform", turned.as_str()), ("dy", ".35em")];
-            svg.leaf("text", &place, &self.y.describe(total));
+            number(svg, &self.y.describe(total), (x, top), step);
         }
     }
 }

@@ -95,7 +95,11 @@ fn chain(text: &str) -> Chain {
 fn an_empty_model_is_a_page() {
     let page = html(&Model::default()).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
-    assert!(!page.contains("<h2>Verdicts</h2>") && page.contains("<h2>This run</h2>"));
+    for empty in ["Verdicts", "Figures", "Tables", "This run"] {
+        assert!(!page.contains(&format!("<h2>{empty}</h2>")) && !page.contains(&format!(">{empty}</a>")), "{empty}");
+    }
+    let page = html(&Model { command: "pocketstone run x".into(), ..Model::default() }).unwrap();
+    assert!(page.contains("<h2>This run</h2>") && page.contains("href=\"#s-run\""));
 }
 
 #[test]

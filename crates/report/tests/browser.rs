@@ -2,6 +2,7 @@
 //! dark, with scripts and without.
 
 mod chromium;
+mod crowded;
 mod sample;
 
 use chromium::{browser, console, screenshot, visit};

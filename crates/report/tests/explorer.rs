@@ -2,7 +2,7 @@
 
 mod chromium;
 
-use chromium::{browser, console, screenshot, visit};
+use chromium::{WIDTHS, browser, console, layout_faults, screenshot, visit};
 use pocketstone_board::{BoardContext, Cache};
 use pocketstone_core::Error;
 use pocketstone_core::error::ErrorKind;
@@ -11,8 +11,8 @@ use pocketstone_replay::bound::front;
 use pocketstone_replay::browser::{Answer, Held, base64, levers, pack};
 use pocketstone_replay::device::Device;
 use pocketstone_replay::simulate::simulate;
-use pocketstone_study::views::explorer::{Choices, Recorded, explorer, governors};
-use pocketstone_study::views::model::{Explorer, Model};
+use pocketstone_study::views::explorer::{Choices, Recorded, explorer, governors, shipped};
+use pocketstone_study::views::model::{Explorer, Figure, Joined, Model, Point, Series};
 use pocketstone_testing::{Need, Skip, or_skip, program};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -75,9 +75,26 @@ fn of_runs(module: Result<Vec<u8>, Error>) -> Explorer {
     explorer(choices, module).unwrap()
 }
 
+/// A figure of some governors, in an order of its own.
+fn governors_of_the_page() -> Figure {
+    let of = |(n, name): (usize, &str)| Series {
+        name: name.into(),
+        points: vec![Point { x: n as f64, y: 4.0 + n as f64, ..Point::default() }],
+        ..Series::default()
+    };
+    let names = ["schedutil", "powersave", "database", "ondemand", "another one"];
+    let series = names.into_iter().enumerate().map(of).collect();
+    Figure { id: "governors".into(), title: "Governors".into(), series, joined: Joined::Not, ..Figure::default() }
+}
+
 fn page(folder: &Path, name: &str, explorer: Explorer) -> PathBuf {
     let path = folder.join(name);
-    let model = Model { title: "Governors".into(), explorer: Some(explorer), ..Model::default() };
+    let model = Model {
+        title: "Governors".into(),
+        explorer: Some(explorer),
+        figures: vec![governors_of_the_page()],
+        ..Model::default()
+    };
     let html = pocketstone_report::html(&model).unwrap();
     assert!(html.len() <= pocketstone_report::MAX_BYTES);
     std::fs::write(&path, html).unwrap();
@@ -150,6 +167,14 @@ fn the_page_shows_what_the_crate_computes_for_every_choice() {
     let other = dom("#explore=device:nexus-5,run:pocketdata-b,delay:lognormal%3A6ms,governor:fixed:50,batch:5");
     let given = json!({ "delay": "lognormal:6ms", "cycles_scale": 1.25, "batch": 5 });
     assert_shows(&other, &native("nexus-5", 1, "fixed:50", given));
+    // Every lever.
+    let levers = "cluster:little,cores:2,storage:device,memory:0.4,batch:2,busy:1";
+    let given = json!({ "cluster": "little", "cores": 2, "memory_share": 0.4, "batch": 2, "busy_waiting": true });
+    let other = dom(&format!("#explore=device:msm8998,governor:schedutil,{levers}"));
+    assert_shows(&other, &native("msm8998", 0, "schedutil", given));
+    let stored = json!({ "device_storage": true });
+    let waits = dom("#explore=device:nexus-6,governor:powersave,storage:device");
+    assert_shows(&waits, &native("nexus-6", 0, "powersave", stored));
     let spec = "interactive{hispeed_freq=2649600}";
     let tuned = dom("#explore=device:nexus-6,governor:interactive%7Bhispeed_freq%3D2649600%7D");
     assert_shows(&tuned, &native("nexus-6", 0, spec, json!({})));
@@ -200,6 +225,30 @@ fn without_a_module_the_grid_is_shown_and_the_page_says_why() {
 }
 
 #[test]
+fn the_part_has_room_at_every_width_and_names_every_governor_in_its_colour() {
+    or_skip!(browser());
+    let module = or_skip!(module());
+    let folder = tempfile::tempdir().unwrap();
+    let page = page(folder.path(), "report.html", of_runs(Ok(module)));
+    let all = governors(["fixed:50"].map(|g| g.parse().unwrap())).len();
+    // The governors' names and the bound's.
+    let names = "'#explore-scatter text.small, #explore-scatter .legend span'";
+    let named = format!("document.querySelectorAll({names}).length==={}", all + 1);
+    let ready = format!("document.querySelector('#explore[data-bound=shown]')&&{named}");
+    for width in WIDTHS {
+        assert_eq!(layout_faults(folder.path(), &page, width, &ready), [""; 0], "at {width}");
+    }
+    let dom = dom_with(folder.path(), &page, "", "data-bound=\"shown\"");
+    for name in ["schedutil", "powersave", "database", "ondemand"] {
+        let key = dom.split_once(&format!("<span>{name}</span>")).unwrap_or_else(|| panic!("no key of {name}")).0;
+        let key = key.rsplit_once("class=\"key ").unwrap().1.split('"').next().unwrap();
+        let mark = dom.split_once(&format!("<title>{name}: ")).unwrap_or_else(|| panic!("no mark of {name}")).0;
+        let mark = mark.rsplit_once("<g class=\"s").unwrap().1.split('"').next().unwrap();
+        assert_eq!(format!("s{mark}"), key, "{name} has one colour");
+    }
+}
+
+#[test]
 fn the_part_looks_like_the_rest_light_and_dark() {
     or_skip!(browser());
     let module = or_skip!(module());
@@ -223,7 +272,29 @@ fn the_part_looks_like_the_rest_light_and_dark() {
 fn the_module_answers_to_the_bit_as_the_library_does() {
     or_skip!(program("node", "nodejs"));
     let module = or_skip!(module());
+    let (requests, here) = requests_and_answers();
+    assert_eq!(answers_in_node(&module, &requests), here);
     assert!(module.len() < 600 << 10, "the module has {} bytes", module.len());
+}
+
+/// The module that comes with the sources answers as the one that this machine compiles from them.
+#[test]
+fn the_shipped_module_answers_as_the_one_from_the_sources_does() {
+    or_skip!(program("node", "nodejs"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let shipped = shipped::shipped(&root).unwrap_or_else(|e| panic!("{}; {}", e.chain(), shipped::COMMAND));
+    assert!(shipped.len() < 450 << 10, "the module has {} bytes", shipped.len());
+    let text = String::from_utf8_lossy(&shipped);
+    assert!(!text.contains("/root/") && !text.contains("/home/"), "it names a folder of who made it");
+    let (requests, here) = requests_and_answers();
+    let answers = answers_in_node(&shipped, &requests);
+    assert_eq!(answers, here);
+    let module = or_skip!(module());
+    assert_eq!(answers_in_node(&module, &requests), answers);
+}
+
+/// Requests, and what the library answers to them.
+fn requests_and_answers() -> (Vec<String>, Vec<String>) {
     let activities: Vec<String> = runs().iter().map(|a| base64(&pack(a))).collect();
     let devices = ["nexus-6", "nexus-5", "sm8250"].map(device);
     let mut requests = vec![json!({ "do": "hold", "devices": devices, "activities": activities })];
@@ -247,9 +318,14 @@ fn the_module_answers_to_the_bit_as_the_library_does() {
     assert!(here[..requests.len() - 1].iter().all(|a| a.starts_with("{\"ok\"")), "{here:?}");
     assert!(here.last().unwrap().contains("unknown device `nexus-7`"));
 
+    (requests, here)
+}
+
+/// What a module answers in Node.
+fn answers_in_node(module: &[u8], requests: &[String]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("module.wasm"), &module).unwrap();
-    std::fs::write(folder.path().join("requests.json"), serde_json::to_string(&requests).unwrap()).unwrap();
+    std::fs::write(folder.path().join("module.wasm"), module).unwrap();
+    std::fs::write(folder.path().join("requests.json"), serde_json::to_string(requests).unwrap()).unwrap();
     let script = "const fs=require('fs');\
         WebAssembly.instantiate(fs.readFileSync('module.wasm'),{}).then(({instance})=>{\
         const x=instance.exports,out=JSON.parse(fs.readFileSync('requests.json','utf8')).map(r=>{\
@@ -260,6 +336,5 @@ fn the_module_answers_to_the_bit_as_the_library_does() {
     let output = Command::new("node").args(["-e", script]).current_dir(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(folder.path().join("answers.json")).unwrap();
-    let there: Vec<String> = serde_json::from_str(&text).unwrap();
-    assert_eq!(there, here);
+    serde_json::from_str(&text).unwrap()
 }

@@ -34,21 +34,92 @@ const exploreTick = (value, highest, units) => {
 };
 const exploreTimes = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
 const exploreJoules = [[1e3, "J"], [1, "mJ"], [1e-3, "uJ"]];
+// Pictures are as wide as their place, a unit a pixel: text has its size on a phone, too.
+const exploreRuler = document.createElement("canvas").getContext("2d");
+const exploreWide = (text) => {
+  exploreRuler.font = `600 12.5px ${getComputedStyle(document.body).fontFamily}`;
+  return exploreRuler.measureText(text).width;
+};
+const exploreRoom = (place, most) => Math.round(Math.max(260, Math.min(most, place.clientWidth || most)));
 // A frame with grid and labels: places of values, and the picture to draw into.
 const exploreFrame = (size, x, y, label) => {
-  const [width, height] = size, left = 74, right = 18, top = 12, bottom = 52;
+  const [width, height] = size, right = 18, top = y.label ? 34 : 12, bottom = 52;
+  const ys = exploreTicks(y.low, y.high, 5), beside = ys.ticks.map((v) => exploreTick(v, y.high, y.units));
+  const left = Math.ceil(Math.max(...beside.map(exploreWide))) + 14;
   const px = (v) => left + (v - x.low) / (x.high - x.low || 1) * (width - left - right);
   const py = (v) => height - bottom - (v - y.low) / (y.high - y.low || 1) * (height - top - bottom);
   const svg = exploreSvg("svg", { class: "chart wide", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   const path = (c, d) => svg.append(exploreSvg("path", { class: c, d }));
   const text = (c, at, words, more = {}) => svg.append(exploreSvg("text", { class: c, x: at[0], y: at[1], ...more }, words));
-  const ys = exploreTicks(y.low, y.high, 5), xs = exploreTicks(x.low, x.high, width > 800 ? 9 : 5);
   path("grid", ys.ticks.map((v) => `M${left} ${py(v)}H${width - right}`).join(""));
   path("axis", `M${left} ${height - bottom}H${width - right}`);
-  for (const v of ys.ticks) text("ty", [left - 8, py(v)], exploreTick(v, y.high, y.units), { dy: ".35em" });
-  for (const v of xs.ticks) text("tx", [px(v), height - bottom + 19], exploreTick(v, x.high, x.units));
+  ys.ticks.forEach((v, i) => text("ty", [left - 8, py(v)], beside[i], { dy: ".35em" }));
+  // As many numbers as have room next to each other.
+  const named = (v) => exploreTick(v, x.high, x.units);
+  let xs = [];
+  for (let many = width > 800 ? 9 : 6; many > 0; many--) {
+    xs = exploreTicks(x.low, x.high, many).ticks;
+    const roomy = xs.every((v, i) => !i || px(v) - px(xs[i - 1]) > (exploreWide(named(v)) + exploreWide(named(xs[i - 1]))) / 2 + 10);
+    if (roomy) break;
+  }
+  for (const v of xs) text("tx", [Math.min(px(v), width - exploreWide(named(v)) / 2), height - bottom + 19], named(v));
   text("lx", [(left + width - right) / 2, height - 8], x.label);
-  return { svg, px, py, path, text };
+  if (y.label) text("ly", [0, 13], y.label);
+  return { svg, px, py, path, text, plot: [left, top, width - right, height - bottom] };
+};
+// Places for names beside their dots: none over another name, a dot or a line. `points` are [x, y, text].
+const exploreNames = (points, lines, [left, top, right, bottom]) => {
+  const along = ([x, y], [u, v]) => {
+    const n = Math.max(1, Math.ceil(Math.hypot(u - x, v - y) / 3));
+    return Array.from({ length: n + 1 }, (_, i) => [x + (u - x) * i / n, y + (v - y) * i / n]);
+  };
+  const ground = lines.flatMap((line) => line.slice(1).flatMap((to, i) => along(line[i], to)));
+  const meet = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+  const has = (box, [x, y], by) => x > box[0] - by && x < box[2] + by && y > box[1] - by && y < box[3] + by;
+  // Beside a dot first, then slanted, then wherever.
+  const turns = [0, 16, 28, 4, 20, 12, ...Array.from({ length: 32 }, (_, i) => i).filter((i) => ![0, 16, 28, 4, 20, 12, 8, 24].includes(i))];
+  const ways = turns.map((i) => [Math.cos(i * Math.PI / 16), Math.sin(i * Math.PI / 16)]);
+  const wide = points.map(([, , words]) => exploreWide(words)), dots = points.length;
+  // Names beside their dots come first, then the led ones; where dots lie close together, leaders may cross them, but
+  // never a name.
+  const placed = (order) => {
+    const boxes = points.map(([x, y]) => [x - 7, y - 7, x + 7, y + 7]), spots = [...ground], places = points.map(() => null);
+    const place = (own, [from, to, crossing]) => {
+      const [x, y] = points[own];
+      for (const far of [12, 18, 26, 38, 52, 68, 86, 106, 128, 152, 176, 200].slice(from, to)) {
+        for (const [dx, dy] of ways) {
+          const at = [x + dx * far, y + dy * far], first = dx > 0 ? at[0] : at[0] - wide[own], led = far > 12;
+          const box = [first - 1, at[1] - 8, first + wide[own] + 1, at[1] + 8];
+          if (box[0] < left || box[2] > right || box[1] < top || box[3] > bottom) continue;
+          if (boxes.some((b) => meet(b, box)) || spots.some((p) => has(box, p, 2))) continue;
+          const leader = led ? along([x, y], at) : [];
+          const crosses = (p) => boxes.some((b, i) => (i < dots ? !crossing && !has(boxes[own], p, 0) && has(b, p, -3) : has(b, p, 0)));
+          if (leader.some(crosses)) continue;
+          boxes.push(box);
+          spots.push(...leader);
+          return { at, end: dx < 0, led };
+        }
+      }
+      return null;
+    };
+    for (const how of [[0, 1, false], [1, 12, false], [1, 12, true]]) {
+      for (const own of order) places[own] ??= place(own, how);
+    }
+    return places;
+  };
+  // Of a few orders the first in which all have a place, else the one in which most have.
+  const named = (places) => places.filter((p) => p).length, order = points.map((_, i) => i);
+  let best = placed(order), seed = 1;
+  for (let n = 0; n < 60 && named(best) < dots; n++) {
+    for (let i = order.length - 1; i > 0; i--) {
+      seed = seed * 48271 % 0x7fffffff;
+      const other = seed % (i + 1);
+      [order[i], order[other]] = [order[other], order[i]];
+    }
+    const next = placed(order);
+    if (named(next) > named(best)) best = next;
+  }
+  return best;
 };
 // The least energy for a mean latency: straight lines between the bound's corners. `null` where nothing is so fast.
 const exploreLeast = (bound, latency) => {
@@ -60,61 +131,79 @@ const exploreLeast = (bound, latency) => {
   const [a, b] = [all[next - 1], all[next]];
   return a[1] + (latency - a[0]) / (b[0] - a[0]) * (b[1] - a[1]);
 };
-// Latency against energy: the bound as a line, governors as dots, the chosen one large and named.
-const exploreScatter = (rows, bound, chosen) => {
+// Energy and latency: the bound as a line, governors as marks with their names, the chosen one large.
+const exploreScatter = (place, rows, bound, chosen) => {
   const shown = rows.filter((r) => r.answer && r.answer.mean_latency_ns !== null);
-  const all = [...shown.map((r) => [r.answer.mean_latency_ns, r.answer.total_mj])];
+  if (!shown.length) return exploreHtml("p", { class: "empty" }, "There is no operation to show.");
+  const all = shown.map((r) => [r.answer.total_mj, r.answer.mean_latency_ns]);
   const span = (i) => {
     const values = all.map((p) => p[i]);
     const low = Math.min(...values), high = Math.max(...values);
-    return { low: Math.max(0, low - (high - low || high) * 0.18), high: high + (high - low || high) * 0.18 };
+    return { low: Math.max(0, low - (high - low || high) * 0.25), high: high + (high - low || high) * 0.18 };
   };
-  if (!shown.length) return exploreHtml("p", { class: "empty" }, "There is no operation to show.");
-  const x = { ...span(0), label: "Mean latency", units: exploreTimes }, y = { ...span(1), units: exploreJoules };
-  const schedules = (bound?.schedules ?? []).filter((p) => p[0] >= x.low && p[0] <= x.high);
+  const x = { ...span(0), label: "Energy of the run", units: exploreJoules };
+  const y = { ...span(1), label: "Mean latency", units: exploreTimes };
   // The line ends at the frame's sides; it starts at its first corner where nothing is faster.
-  const line = [x.low, ...(bound?.corners ?? []).map((p) => p[0]), x.high].filter((v) => bound && v >= x.low && v <= x.high)
-    .map((v) => [v, exploreLeast(bound, v)]).filter((p) => p[1] !== null);
-  if (line.length) y.low = Math.max(0, Math.min(y.low, Math.min(...line.map((p) => p[1])) * 0.97));
+  const line = [y.low, ...(bound?.corners ?? []).map((p) => p[0]), y.high].filter((v) => bound && v >= y.low && v <= y.high)
+    .map((v) => [exploreLeast(bound, v), v]).filter((p) => p[0] !== null);
+  if (line.length) x.low = Math.max(0, Math.min(x.low, Math.min(...line.map((p) => p[0])) * 0.97));
   const words = shown.map((r) => `${r.name} ${exploreTime(r.answer.mean_latency_ns)}, ${exploreEnergy(r.answer.total_mj)}`);
-  const f = exploreFrame([560, 380], x, y, `Mean latency and energy. ${words.join("; ")}. The numbers are in the table below.`);
-  const into = (v) => f.py(Math.min(Math.max(v, y.low), y.high)).toFixed(1);
-  const steps = (points) => points.map((p, i) => `${i ? "L" : "M"}${f.px(p[0]).toFixed(1)} ${into(p[1])}`).join("");
-  if (schedules.length > 1) f.path("schedules", steps(schedules));
-  if (line.length) {
-    f.path("bound", steps(line));
-    f.text("small te", [f.px(x.high), f.py(line[line.length - 1][1]) + 15], "bound", { "text-anchor": "end" });
+  const width = exploreRoom(place, 640);
+  const f = exploreFrame([width, width < 420 ? 430 : Math.max(380, width * 0.72)], x, y, `Energy and mean latency. ${words.join("; ")}. The numbers are in the table below.`);
+  const into = ([energy, latency]) => [f.px(Math.min(Math.max(energy, x.low), x.high)), f.py(latency)];
+  const steps = (points) => points.map((p, i) => `${i ? "L" : "M"}${p.map((v) => v.toFixed(1)).join(" ")}`).join("");
+  const schedules = (bound?.schedules ?? []).filter((p) => p[0] >= y.low && p[0] <= y.high).map(([latency, energy]) => into([energy, latency]));
+  const least = line.map(into), lines = [];
+  if (schedules.length > 1) {
+    f.path("schedules", steps(schedules));
+    lines.push(schedules);
   }
-  const taken = all.map(([x, y]) => [f.px(x) - 6, f.py(y) - 6, f.px(x) + 6, f.py(y) + 6]);
-  for (const row of [...shown].sort((a, b) => (b.name === chosen) - (a.name === chosen))) {
-    const a = row.answer, mine = row.name === chosen;
-    const [cx, cy] = [f.px(a.mean_latency_ns), f.py(a.total_mj)];
-    const title = `${row.name}: ${exploreTime(a.mean_latency_ns)}, ${exploreEnergy(a.total_mj)}`;
-    f.svg.append(exploreSvg("g", { class: `pt s${row.colour % 8}` }, exploreSvg("title", {}, title),
-      exploreSvg("circle", { class: mine ? "dot mine" : "dot other", cx, cy, r: mine ? 8 : 5.5, "transform-origin": `${cx} ${cy}` })));
-    // A name stands beside its dot, on the side and height where no other one does.
-    const end = cx > 400, width = row.name.length * 6.6;
-    const box = (dy) => [end ? cx - 11 - width : cx + 11, cy + dy - 6, end ? cx - 11 : cx + 11 + width, cy + dy + 6];
-    const free = (b) => taken.every((t) => b[2] < t[0] || b[0] > t[2] || b[3] < t[1] || b[1] > t[3]);
-    const dy = [0, -13, 13, -26, 26].find((d) => free(box(d)));
-    if (dy === undefined) continue;
-    taken.push(box(dy));
-    f.text(mine ? "mine-text small" : "small", [end ? cx - 11 : cx + 11, cy + dy], row.name, { dy: ".35em", "text-anchor": end ? "end" : "start" });
+  if (least.length) {
+    f.path("bound", steps(least));
+    lines.push(least);
   }
-  f.text("ly", [-(380 - 40) / 2, 12], "Energy", { transform: "rotate(-90)", "text-anchor": "middle" });
-  return f.svg;
+  // The chosen one's name has the first choice of a place; the line has a name, too.
+  const ordered = [...shown].sort((a, b) => (b.name === chosen) - (a.name === chosen));
+  const marks = ordered.map((row) => [...into([row.answer.total_mj, row.answer.mean_latency_ns]), row.name]);
+  const named = exploreNames([...marks, ...(least.length ? [[...least[least.length - 1], "bound"]] : [])], lines, f.plot);
+  marks.forEach(([cx, cy, name], i) => {
+    const row = ordered[i], mine = name === chosen, spot = named[i];
+    const title = `${name}: ${exploreTime(row.answer.mean_latency_ns)}, ${exploreEnergy(row.answer.total_mj)}`;
+    const group = exploreSvg("g", { class: row.look[0] });
+    if (spot?.led) group.append(exploreSvg("path", { class: "leader", d: steps([[cx, cy], spot.at]) }));
+    group.append(exploreSvg("g", { class: "pt", transform: `translate(${cx.toFixed(1)},${cy.toFixed(1)})` }, exploreSvg("title", {}, title),
+      exploreSvg("path", { class: mine ? "dot mine" : "dot", d: row.look[1] })));
+    if (spot) group.append(exploreSvg("text", { class: mine ? "small mine-text" : "small", x: spot.at[0].toFixed(1), y: spot.at[1].toFixed(1), dy: ".35em", "text-anchor": spot.end ? "end" : "start" }, name));
+    f.svg.append(group);
+  });
+  const spot = named[marks.length];
+  if (spot) f.text("small", spot.at, "bound", { dy: ".35em", "text-anchor": spot.end ? "end" : "start" });
+  // What has no room for its name beside its mark has it below.
+  const left = ordered.filter((_, i) => !named[i]);
+  if (!left.length) return f.svg;
+  const key = (row) => exploreSvg("svg", { class: `key ${row.look[0]}`, viewBox: "-17 -8 34 16", "aria-hidden": "true" }, exploreSvg("path", { class: "dot", d: row.look[1] }));
+  return exploreHtml("div", {}, f.svg, exploreHtml("ul", { class: "legend" }, ...left.map((row) => exploreHtml("li", {}, key(row), exploreHtml("span", {}, row.name)))));
+};
+// A name that has so much room.
+const exploreShort = (name, room) => {
+  if (exploreWide(name) <= room) return name;
+  let letters = name.length;
+  while (letters > 1 && exploreWide(`${name.slice(0, letters)}…`) > room) letters--;
+  return `${name.slice(0, letters)}…`;
 };
 // Energy by part, a bar for each governor.
-const exploreBars = (rows, chosen) => {
+const exploreBars = (place, rows, chosen) => {
   const shown = rows.filter((r) => r.answer);
   const high = Math.max(...shown.map((r) => r.answer.total_mj), 1e-12);
-  const width = 560, left = 152, right = 72, each = 34, height = shown.length * each + 8;
+  const widest = (texts) => Math.ceil(Math.max(0, ...texts.map(exploreWide)));
+  const width = exploreRoom(place, 640), each = 34, height = shown.length * each + 8;
+  const names = Math.min(widest(shown.map((r) => r.name)), width * 0.45), left = names + 10;
+  const right = widest(shown.map((r) => exploreEnergy(r.answer.total_mj))) + 10;
   const label = `Energy by part of ${shown.map((r) => `${r.name} ${exploreEnergy(r.answer.total_mj)}`).join("; ")}`;
   const svg = exploreSvg("svg", { class: "chart wide", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   shown.forEach((row, n) => {
     const y = n * each + 6, scale = (width - left - right) / high;
-    const name = row.name.length > 20 ? `${row.name.slice(0, 19)}…` : row.name;
-    svg.append(exploreSvg("text", { class: `ty${row.name === chosen ? " mine-text" : ""}`, x: left - 10, y: y + 11, dy: ".35em" }, name));
+    svg.append(exploreSvg("text", { class: `ty${row.name === chosen ? " mine-text" : ""}`, x: left - 10, y: y + 11, dy: ".35em" }, exploreShort(row.name, names)));
     let x = left;
     exploreParts.forEach(([part, words], i) => {
       const mj = row.answer.energy[`${part}_mj`], w = mj * scale;
@@ -127,13 +216,13 @@ const exploreBars = (rows, chosen) => {
   return svg;
 };
 // The frequency of each domain over a window of time.
-const exploreLine = (answer, [from, to], name) => {
+const exploreLine = (place, answer, [from, to], name) => {
   const lines = answer.frequencies.slice(0, 8);
   if (!lines.length || !lines[0][1].length) return exploreHtml("p", { class: "empty" }, "The frequencies of this replay are not kept.");
   const high = Math.max(...answer.residency.map((r) => r.khz), ...lines.flatMap((l) => l[1].map((p) => p[1])));
   const x = { low: from, high: Math.max(to, from + 1), label: "Time since the run's start", units: exploreTimes };
-  const y = { low: 0, high: high * 1.04, units: [[1e6, "GHz"], [1e3, "MHz"]] };
-  const f = exploreFrame([1100, 250], x, y, `Frequency of ${name} over time, from ${exploreTime(from)} to ${exploreTime(to)}.`);
+  const y = { low: 0, high: high * 1.04, label: "Frequency", units: [[1e6, "GHz"], [1e3, "MHz"]] };
+  const f = exploreFrame([Math.max(640, exploreRoom(place, 1100)), 270], x, y, `Frequency of ${name} over time, from ${exploreTime(from)} to ${exploreTime(to)}.`);
   lines.forEach(([domain, points], n) => {
     const inside = points.filter((p) => p[0] <= x.high);
     const steps = inside.map(([t, khz], i) => i ? `H${f.px(Math.max(t, from)).toFixed(1)}V${f.py(khz).toFixed(1)}` : `M${f.px(Math.max(t, from)).toFixed(1)} ${f.py(khz).toFixed(1)}`);

@@ -61,6 +61,9 @@ const exploreEngine = async (data) => {
     const all = { ...own, batch: c.batch, busy_waiting: c.busy };
     if (c.delay !== "recorded") all.delay = c.delay;
     if (c.cores) all.cores = c.cores;
+    if (c.cluster) all.cluster = c.cluster;
+    if (c.storage) all.device_storage = c.storage === "device";
+    if (c.memory !== "") all.memory_share = Number(c.memory);
     return all;
   };
   const remember = (request, make) => {
@@ -74,6 +77,8 @@ const exploreEngine = async (data) => {
   const request = (what, c) => ({ do: what, device: c.device, activity: at(c)[1], levers: levers(c) });
   return {
     free: module !== null,
+    // The levers that a run has on a device before a reader chooses any.
+    own: (c) => data.runs.find((r) => r.name === c.run).levers[c.device] ?? {},
     why,
     replay: (c, governor, window) => {
       if (module) {

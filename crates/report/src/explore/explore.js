@@ -40,7 +40,7 @@
   };
   const first = () => ({
     device: data.devices[0].name, run: data.runs[0].name, delay: data.delays[0], governor: data.governors[0].spec,
-    cores: 0, batch: 1, busy: false, window: "",
+    cores: 0, batch: 1, busy: false, cluster: "", storage: "", memory: "", window: "",
   });
   let choice = first();
   // The address: #explore=device:nexus-6,governor:powersave; what it does not name is the first of its list.
@@ -61,6 +61,8 @@
     const known = [["device", data.devices.map((d) => d.name)], ["run", data.runs.map((r) => r.name)], ["delay", data.delays]];
     for (const [key, list] of known) if (!list.includes(next[key])) next[key] = list[0];
     if (!data.governors.some((g) => g.spec === parse(next.governor).name)) next.governor = data.governors[0].spec;
+    if (!["recorded", "device"].includes(next.storage)) next.storage = "";
+    if (!Number.isFinite(Number(next.memory))) next.memory = "";
     choice = next;
     return true;
   };
@@ -86,8 +88,21 @@
       html("input", { "data-tunable": key, value: set[key] ?? "", placeholder: own[key] ?? value, spellcheck: "false", class: key in set ? "set" : null }))));
     control("reset").hidden = !Object.keys(set).length;
     if (!engine.free) return;
-    fill(control("cores"), option("0", "all"), ...Array.from({ length: device.cores }, (_, i) => option(`${i + 1}`)));
-    choice.cores = choice.cores > device.cores ? 0 : choice.cores;
+    const own_levers = engine.own(choice), named = (cluster) => device.clusters.find((c) => c.name === cluster);
+    const usual = named(own_levers.cluster) ?? device.clusters[0];
+    if (!named(choice.cluster) || choice.cluster === usual.name) choice.cluster = "";
+    if (!device.storage || choice.storage === (own_levers.device_storage ? "device" : "recorded")) choice.storage = "";
+    const stored = own_levers.device_storage ? ["device", "recorded"] : ["recorded", "device"];
+    const waits = { recorded: "as recorded", device: "the device's" };
+    fill(control("cluster"), ...[usual, ...device.clusters.filter((c) => c !== usual)].map((c) => option(c === usual ? "" : c.name, c.name)));
+    fill(control("storage"), ...stored.slice(0, device.storage ? 2 : 1).map((s, i) => option(i ? s : "", waits[s])));
+    control("cluster").value = choice.cluster;
+    control("storage").value = choice.storage;
+    control("memory").value = choice.memory;
+    control("memory").placeholder = own_levers.memory_share ?? device.memory_share;
+    const cores = (named(choice.cluster) ?? usual).cores;
+    fill(control("cores"), option("0", "all"), ...Array.from({ length: cores }, (_, i) => option(`${i + 1}`)));
+    choice.cores = choice.cores > cores ? 0 : choice.cores;
     control("cores").value = `${choice.cores}`;
     control("batch").value = choice.batch;
     control("busy").checked = choice.busy;
@@ -154,16 +169,19 @@
     id("error").textContent = "";
     let answer = null, wrong = null;
     try { answer = engine.replay(choice, choice.governor, null); } catch (error) { wrong = error; }
-    const rows = data.governors.map((g, colour) => {
-      try { return { name: g.spec, colour, answer: engine.replay(choice, g.spec, null) }; } catch (error) { return { name: g.spec, colour, answer: null, why: error.message }; }
+    const rows = data.governors.map((g, n) => {
+      const row = { name: g.spec, look: data.looks[n], answer: null };
+      try { row.answer = engine.replay(choice, g.spec, null); } catch (error) { row.why = error.message; }
+      return row;
     });
     // With tunables of the reader's own it is one more row, beside the governor as it is.
     if (!rows.some((r) => r.name === choice.governor)) {
-      rows.push({ name: choice.governor, colour: data.governors.findIndex((g) => g.spec === parse(choice.governor).name), answer, why: wrong?.message });
+      const own = data.governors.findIndex((g) => g.spec === parse(choice.governor).name);
+      rows.push({ name: choice.governor, look: data.looks[own], answer, why: wrong?.message });
     }
     const bounded = (bound, note) => {
       if (answer) tiles(answer, regret(answer, bound));
-      fill(id("scatter"), exploreScatter(rows, bound, choice.governor));
+      fill(id("scatter"), exploreScatter(id("scatter"), rows, bound, choice.governor));
       table(rows, bound, choice.governor);
       id("bound-note").textContent = note;
       if (bound) root.dataset.bound = "shown";
@@ -176,7 +194,7 @@
         try { bounded(engine.bound(choice), ""); } catch (error) { bounded(null, `The bound is unavailable: ${error.message}.`); }
       }, 30);
     }
-    fill(id("bars"), exploreBars(rows, choice.governor));
+    fill(id("bars"), exploreBars(id("bars"), rows, choice.governor));
     if (wrong) return failed(wrong);
     residency(answer);
     const end = Math.min(Number(choice.window) || answer.run_ns, answer.run_ns), window = [0, end];
@@ -184,7 +202,7 @@
     if (engine.free && end < answer.run_ns) {
       try { shown = engine.replay(choice, choice.governor, window); } catch (error) { return failed(error); }
     }
-    fill(id("line"), exploreLine(shown, window, choice.governor));
+    fill(id("line"), exploreLine(id("line"), shown, window, choice.governor));
     const run = data.runs.find((r) => r.name === choice.run);
     const part = run.operations < run.recorded_operations
       ? ` The page carries the first ${run.operations} of the run's ${run.recorded_operations} operations.` : "";
@@ -227,6 +245,12 @@
     document.getElementById("s-explore").scrollIntoView();
   };
   addEventListener("hashchange", go);
+  // A turned phone has another width.
+  let wide = innerWidth, turned = 0;
+  addEventListener("resize", () => {
+    clearTimeout(turned);
+    if (innerWidth !== wide) turned = setTimeout(() => { wide = innerWidth; show(); }, 150);
+  });
   root.hidden = false;
   if (location.hash.startsWith("#explore=")) go();
   else show();

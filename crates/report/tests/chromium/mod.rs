@@ -76,3 +76,36 @@ pub fn screenshot(folder: &Path, page: &Path, name: &str, size: (u32, u32), flag
     assert!(fs::metadata(&path).unwrap().len() > 100_000, "{name} is all but empty");
     (path, visit)
 }
+
+/// What is wrong with a page's layout where it is as wide as this, once `ready` (a script's expression) holds in it:
+/// sentences, none where nothing is. A window cannot be as narrow as a phone, a frame can.
+pub fn layout_faults(folder: &Path, page: &Path, width: u32, ready: &str) -> Vec<String> {
+    let (inner, outer) = (folder.join("layout-inner.html"), folder.join("layout.html"));
+    let check = include_str!("layout.js").trim_end();
+    let script = format!(
+        "<script>{{const look=()=>{{if(!({ready}))return setTimeout(look,100);\
+         setTimeout(()=>parent.postMessage({check},'*'),300)}};addEventListener('load',look)}}</script></body>"
+    );
+    let html = fs::read_to_string(page).unwrap();
+    assert!(html.contains("</body>"), "{} is no page", page.display());
+    fs::write(&inner, html.replace("</body>", &script)).unwrap();
+    let frame = format!(
+        "<body style=margin:0><script>addEventListener('message',e=>{{document.title='found:'+\
+         e.data.join(' | ')}})</script><iframe src=layout-inner.html style='width:{width}px;height:900px;border:0'>"
+    );
+    fs::write(&outer, frame).unwrap();
+    let window = format!("--window-size={},1000", width + 100);
+    // The browser's virtual time does not wait for its compiler of WebAssembly.
+    for _ in 0..6 {
+        let visit = visit(folder, &outer, &["--dump-dom", "--virtual-time-budget=20000", &window]);
+        assert_eq!(console(&visit.log), [""; 0]);
+        if let Some((_, rest)) = visit.dom.split_once("<title>found:") {
+            let found = rest.split_once("</title>").unwrap().0;
+            return found.split(" | ").filter(|fault| !fault.is_empty()).map(str::to_owned).collect();
+        }
+    }
+    panic!("the page was never ready: {ready}");
+}
+
+/// The widths at which pages are looked at: a large window, a small one, and a phone.
+pub const WIDTHS: [u32; 3] = [1400, 1100, 390];

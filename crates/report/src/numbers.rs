@@ -1,0 +1,51 @@
+//! Numbers above bars, and the room that bars and numbers have.
+
+use crate::svg::{Svg, num};
+
+/// How much higher than its bars a picture is, so that a number fits above the highest one.
+pub(crate) const HEADROOM: f64 = 1.3;
+/// The part of a group's room that its bars take.
+pub(crate) const GROUP: f64 = 0.84;
+
+/// How the number above a bar is shown that has so much room, if it is: text is larger on phones.
+fn number_class(room: f64) -> Option<&'static str> {
+    match room {
+        r if r >= 18.0 => Some("tb"),
+        r if r >= 11.0 => Some("tb odd"),
+        _ => None,
+    }
+}
+
+/// Width of a letter of these numbers, where text is largest and where it is not.
+const LETTER: f64 = 10.6;
+const SMALL_LETTER: f64 = 6.8;
+/// The widest bar: a wider one says nothing more.
+pub(crate) const WIDEST: f64 = 110.0;
+
+/// Whether a number has room above its bar as it is read; else it is turned upright, because bars are narrow.
+fn lies(number: &str, room: f64) -> bool {
+    number.chars().count() as f64 * LETTER <= room
+}
+
+/// How high a number is above a bar that has so much room.
+pub(crate) fn number_height(number: &str, room: f64) -> f64 {
+    let letter = match number_class(room) {
+        None => return 0.0,
+        Some(_) if lies(number, room) => return 26.0,
+        Some("tb") => LETTER,
+        Some(_) => SMALL_LETTER,
+    };
+    number.chars().count() as f64 * letter + 8.0
+}
+
+/// Writes a number above a bar that ends at `top` and has so much room.
+pub(crate) fn number(svg: &mut Svg, number: &str, (x, top): (f64, f64), room: f64) {
+    let Some(class) = number_class(room) else { return };
+    if lies(number, room) {
+        let (x, y) = (num(x), num(top - 7.0));
+        svg.leaf("text", &[("class", "tb over"), ("x", &x), ("y", &y)], number);
+        return;
+    }
+    let turned = format!("translate({},{})rotate(-90)", num(x), num(top - 5.0));
+    svg.leaf("text", &[("class", class), ("transform", &turned), ("dy", ".35em")], number);
+}
