@@ -100,7 +100,40 @@ fn a_program_of_ones_own_is_measured_on_volumes_of_this_machine() {
     assert_eq!(fs::read_dir(out.join("workloads")).unwrap().count(), 1);
     let report = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(report.contains("What it took") && report.contains("Its files"));
+    let (answer, opening) = answer_and_opening(&report);
+    assert!(answer.contains(" with the fastest setting and ") && answer.contains(" with the slowest"), "{answer}");
+    assert!(opening.contains(">tmpfs</text>") && opening.contains(">directory</text>"), "{opening}");
     lab(home.path(), &["run", "--resume", "out"]).ends_with(0);
+}
+
+/// The sentence that a report opens with, and the figure that follows it.
+fn answer_and_opening(report: &str) -> (String, &str) {
+    let between = |start: &str, end: &str| {
+        let rest = report.split_once(start).unwrap_or_else(|| panic!("the page has no {start}")).1;
+        rest.split_once(end).unwrap().0
+    };
+    (between("class=\"answer\">", "</p>").replace('\u{a0}', " "), between("class=\"opening\"", "</section>"))
+}
+
+#[test]
+fn the_page_opens_with_what_the_time_went_to() {
+    let home = folder();
+    let arguments = ["run", "--repetitions", "1", "--set", "file_system=tmpfs", "--output", "out"];
+    lab(home.path(), &[&arguments[..], &["--", "sleep", "0.3"]].concat()).ends_with(0);
+    let report = fs::read_to_string(home.path().join("out/report.html")).unwrap();
+    let (answer, opening) = answer_and_opening(&report);
+    let milliseconds = |before: &str, after: &str| -> f64 {
+        let text = answer.split_once(before).unwrap_or_else(|| panic!("{answer}")).1.split_once(after).unwrap().0;
+        let (number, unit) = text.split_once(' ').unwrap_or_else(|| panic!("{answer}"));
+        number.parse::<f64>().unwrap() * [("ms", 1.0), ("us", 1e-3)].into_iter().find(|(u, _)| *u == unit).unwrap().1
+    };
+    let (total, core) =
+        (milliseconds("A run takes ", " from start to end: "), milliseconds(" end: ", " on a core and "));
+    let waiting = milliseconds(" on a core and ", " waiting");
+    // All but the start of a program is asleep; numbers have three digits.
+    assert!(total >= 300.0 && waiting >= 295.0 && (core + waiting - total).abs() <= 1.5, "{answer}");
+    assert!(opening.contains("id=\"time\"") && opening.matches("class=\"bar\"").count() >= 2, "{opening}");
+    assert!(opening.contains("<title>waiting: ") && opening.contains("<title>on a core: "), "{opening}");
 }
 
 #[test]
@@ -265,6 +298,13 @@ fn a_program_that_does_one_per_cent_more_fails_the_gate_of_the_board() {
     measure(202, "after");
     let programs = |results: &str| metric(&home.path().join(results), "page_programs", "true");
     let grown = programs("after") / programs("before");
+    // The page opens with them.
+    let report = fs::read_to_string(home.path().join("before/report.html")).unwrap();
+    let (answer, _) = answer_and_opening(&report);
+    let said = answer.split_once(" pages, programs ").unwrap_or_else(|| panic!("{answer}")).1;
+    let said: String = said.split_once(" and erases ").unwrap().0.chars().filter(char::is_ascii_digit).collect();
+    assert_eq!(said.parse::<f64>().unwrap(), programs("before"), "{answer}");
+    assert!(report.contains("Flash operations of a run"));
     assert!((1.005..1.015).contains(&grown), "{grown}");
     let gate = |after: &str, limit: &str| {
         lab(home.path(), &["compare", "before", after, "--max-regression", limit, "--markdown"])
@@ -305,6 +345,8 @@ fn a_dynamic_program_finds_its_libraries_and_pays_for_read_ahead() {
     let sets = ["page_cache=cold", "--set", "read_ahead_bytes=128KiB,0"];
     let start = ["--", "./lib/ld-linux-armhf.so.3", "--library-path", "lib", "./app"];
     lab(home.path(), &[&words[..], &sets, &start].concat()).ends_with(0).says(&["read ahead bytes", "lib/data"]);
+    let report = fs::read_to_string(home.path().join("out/report.html")).unwrap();
+    assert!(answer_and_opening(&report).1.contains(">128 KiB</text>"), "places have their unit");
     let senses = |bytes: u32| metric(&home.path().join("out"), "page_senses", &format!("read_ahead_bytes = {bytes}"));
     // The file's first window, and those of the libraries.
     assert!(senses(131_072) > senses(0) && senses(0) > 0.0, "{} and {}", senses(131_072), senses(0));
