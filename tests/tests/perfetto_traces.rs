@@ -8,6 +8,7 @@ use pocketstone_core::events_log::decode_events;
 use pocketstone_probe::analysis::analyse;
 use pocketstone_probe::ftrace::Context;
 use pocketstone_probe::perfetto;
+use pocketstone_testing::protobuf::{bytes, number, varint};
 use pocketstone_testing::{Need, or_skip, root};
 use pocketstone_tests::command::{binary, lab, write};
 use pocketstone_tests::{project, results};
@@ -232,25 +233,6 @@ fn an_export_is_read_back_as_what_was_recorded() {
     named.tasks.clone_from(&recorded.tasks);
     assert_eq!(threads(&named, window), threads(&recorded, window));
     lab(home.path(), &["trace", "x.pftrace"]).ends_with(0).says(&["track_event", "no marked run"]);
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value > 0x7f {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
-}
-
-fn number(field: u64, value: u64) -> Vec<u8> {
-    [varint(field << 3), varint(value)].concat()
-}
-
-fn bytes(field: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
-    let value = value.as_ref();
-    [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
 }
 
 fn bundle(events: &[Vec<u8>]) -> Vec<u8> {

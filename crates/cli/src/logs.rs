@@ -8,6 +8,7 @@ use pocketstone_core::units::{format_bytes, format_ns};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::analysis::{PhoneSummary, longest};
 use pocketstone_probe::ftrace::Form;
+use pocketstone_probe::traced::SUSPENDED_NS;
 use pocketstone_study::specification::phone_logs::{logs_below, recorded, recorded_of, recorded_with, summed};
 use pocketstone_study::specification::recordings::ENDINGS;
 use pocketstone_study::views::traces::{self, LogRun};
@@ -55,9 +56,6 @@ pub fn show(path: &Path, page: Option<&Path>, json: bool) -> Result<u8> {
     }
     Ok(0)
 }
-
-/// Clocks are read one after the other: what they differ by less is no suspension.
-const SUSPENDED_NS: u64 = 1_000_000;
 
 fn print(run: &PhoneSummary) {
     let time = |ns: u64| format_ns(ns as f64);

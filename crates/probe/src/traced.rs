@@ -48,7 +48,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What clocks may differ by from the start to the end: they are read one after the other. More is a suspension.
-const SUSPENDED_NS: u64 = 1_000_000;
+pub const SUSPENDED_NS: u64 = 1_000_000;
 
 /// A recording that is made.
 pub struct Traced {

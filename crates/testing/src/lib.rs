@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod clock;
 mod needs;
+pub mod protobuf;
 mod runs;
 pub mod wait;
 

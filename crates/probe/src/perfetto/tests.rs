@@ -7,26 +7,8 @@ use crate::ftrace::FileNumber;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use pocketstone_core::events::{Event, EventKind};
+use pocketstone_testing::protobuf::{bytes, number, varint};
 use std::io::Write;
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value > 0x7f {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
-}
-
-fn number(field: u64, value: u64) -> Vec<u8> {
-    [varint(field << 3), varint(value)].concat()
-}
-
-fn bytes(field: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
-    let value = value.as_ref();
-    [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
-}
 
 fn packed(field: u64, values: &[u64]) -> Vec<u8> {
     bytes(field, values.iter().flat_map(|value| varint(*value)).collect::<Vec<u8>>())

@@ -34,10 +34,15 @@ pub struct Cell {
 impl Cell {
     /// The cell in words.
     pub fn describe(&self) -> String {
-        let names: Vec<&str> = self.point.keys().map(String::as_str).collect();
-        let traced = if self.traced { " traced" } else { "" };
-        format!("{}: {} seed={}{traced}", self.experiment, describe(&self.point, &names), self.plan.seed)
+        in_words(&self.experiment, &self.point, self.plan.seed, self.traced)
     }
+}
+
+/// A cell in words: no other one of its study has the same.
+pub(crate) fn in_words(experiment: &str, point: &Point, seed: impl std::fmt::Display, traced: bool) -> String {
+    let names: Vec<&str> = point.keys().map(String::as_str).collect();
+    let traced = if traced { " traced" } else { "" };
+    format!("{experiment}: {} seed={seed}{traced}", describe(point, &names))
 }
 
 /// The cells of a study on boards of `kind`, in the order to measure them: seeds outermost, so that

@@ -2,6 +2,7 @@
 
 use crate::results::layers::Layers;
 use crate::results::store::{Store, senses_by_block};
+use crate::specification::cell::in_words;
 use crate::specification::factor::{self, Point as Factors, describe};
 use crate::specification::origin::Origin;
 use crate::specification::points::shown;
@@ -143,10 +144,8 @@ fn failures(store: &Store) -> Result<Vec<FailedCell>> {
         "SELECT experiment, point, seed, message, hint, console, traced FROM cell WHERE status <> 'done' ORDER BY id";
     store.rows(sql, [], |r| {
         let point: Factors = serde_json::from_str(&r.get::<_, String>(1)?).unwrap_or_default();
-        let names: Vec<&str> = point.keys().map(String::as_str).collect();
-        let traced = if r.get(6)? { " traced" } else { "" };
-        let (experiment, seed) = (r.get::<_, String>(0)?, r.get::<_, i64>(2)?);
-        let cell = format!("{experiment}: {} seed={seed}{traced}", describe(&point, &names));
+        let experiment: String = r.get(0)?;
+        let cell = in_words(&experiment, &point, r.get::<_, i64>(2)?, r.get(6)?);
         Ok(FailedCell { cell, message: r.get(3)?, hint: r.get(4)?, console: r.get(5)? })
     })
 }
