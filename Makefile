@@ -72,6 +72,7 @@ setup-test:
 	@scripts/suites
 	@scripts/phone
 	@scripts/ssh-servers
+	@scripts/labgrid
 	@scripts/cluster nfs slurm
 
 setup-torture:
@@ -79,6 +80,7 @@ setup-torture:
 	@scripts/suites
 	@scripts/phone
 	@scripts/ssh-servers
+	@scripts/labgrid
 	@scripts/cluster nfs gluster slurm
 
 build:

@@ -1,7 +1,7 @@
 //! A poor board at the end of a cable: dropbear and a static busybox in a root folder of its own, with processes and a
 //! network of its own, and nothing else than this machine's kernel. No library is where a program would look for it.
 
-use crate::command::{Process, binary, run, write};
+use crate::command::{Process, Ran, binary, run, write};
 use crate::network::Network;
 use crate::project;
 use pocketstone_testing::wait::until;
@@ -68,6 +68,11 @@ impl PoorBoards {
     /// One board.
     pub fn board(&self, index: usize) -> &PoorBoard {
         &self.boards[index]
+    }
+
+    /// The network of the lab.
+    pub fn network(&self) -> &Network {
+        &self.lab
     }
 
     /// `pocketstone` in the lab's network.
@@ -142,6 +147,13 @@ impl PoorBoard {
     /// The root folder.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Runs a line of this machine's shell where the board's mounts are.
+    pub fn inside(&self, line: &str) -> Ran {
+        let server = Process::descendants(self.server.id()).first().map(|process| process.pid.to_string());
+        let server = server.expect("the board runs");
+        run(Command::new("nsenter").args(["--mount", "--target", &server, "sh", "-c", line]))
     }
 
     /// The governor that is set.

@@ -1,10 +1,12 @@
 //! A board: a machine that executes plans through a transport.
 
+use crate::BoardContext;
 use crate::measured::{Console, Failed, Measured};
+use crate::members::{Member, Members};
 use crate::modelled;
 use crate::orders::{put, read_measured, read_response, read_watched};
 use crate::transport::{Offer, Transport};
-use pocketstone_core::board::{Ability, Board as Description, Capabilities};
+use pocketstone_core::board::{Ability, Capabilities};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Response};
@@ -14,7 +16,7 @@ use pocketstone_tlb::Processor;
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
@@ -27,24 +29,26 @@ const ATTEMPTS: u32 = 3;
 /// A machine that carries out plans.
 pub struct Board {
     name: String,
-    description: Description,
+    capabilities: Capabilities,
     facts: Facts,
-    transport: Box<dyn Transport>,
-    /// The folder of devices' profiles.
-    devices: PathBuf,
+    members: Members,
+    context: BoardContext,
     /// Its reply to the question for engines, once it was asked.
     engines: OnceLock<Response>,
 }
 
 impl Board {
-    /// Creates a board from its transport; `devices` is the folder of devices' profiles.
+    /// Creates a board from the ways to the machines that it is made of: one, or several equal ones, of which each
+    /// cell takes one that is free.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if it does not answer.
-    pub fn new(name: &str, transport: Box<dyn Transport>, devices: &Path) -> Result<Self> {
-        let (description, facts) = (transport.describe(), transport.facts()?);
-        let (name, devices) = (name.to_owned(), devices.to_owned());
-        Ok(Board { name, description, facts, transport, devices, engines: OnceLock::new() })
+    /// `ErrorKind::Board` if one does not answer, or they are not equal.
+    pub fn new(name: &str, transports: Vec<Box<dyn Transport>>, context: &BoardContext) -> Result<Self> {
+        let (members, facts) = Members::new(transports)?;
+        let mut capabilities = members.first().description.capabilities.clone();
+        capabilities.parallel = members.parallel();
+        let (name, context) = (name.to_owned(), context.clone());
+        Ok(Board { name, capabilities, facts, members, context, engines: OnceLock::new() })
     }
 
     /// Name of its profile.
@@ -59,7 +63,7 @@ impl Board {
 
     /// Its capabilities.
     pub fn capabilities(&self) -> &Capabilities {
-        &self.description.capabilities
+        &self.capabilities
     }
 
     /// Checks whether a volume is supported.
@@ -67,12 +71,13 @@ impl Board {
     /// # Errors
     /// `ErrorKind::Board` with the reason, and the fix as its hint; with `lost` set if the board did not answer.
     pub fn offers(&self, volume: &Volume) -> Result<(), Failed> {
-        match self.transport.offers(volume)? {
+        let first = self.members.first();
+        match first.transport.offers(volume)? {
             Offer::Sure => Ok(()),
             // Made and thrown away once: nothing else says as surely that it can be had.
             Offer::Try => {
                 let order = || Order::Prepare { step: Step::Format { volume: volume.clone() } };
-                self.tried(|| self.ordered(&[], order(), |_, _| Ok(()))).map(|((), _)| ())
+                tried(first, || ordered(first, &[], order(), |_, _| Ok(()))).map(|((), _)| ())
             }
         }
     }
@@ -82,9 +87,10 @@ impl Board {
     /// # Errors
     /// `ErrorKind::Board` with the reason, and the fix as its hint; with `lost` set if the board did not answer.
     pub fn engine(&self, engine: DatabaseEngine) -> Result<String, Failed> {
-        self.transport.offers_engine(engine)?;
+        let first = self.members.first();
+        first.transport.offers_engine(engine)?;
         if self.engines.get().is_none() {
-            let _ = self.engines.set(self.tried(|| self.ordered(&[], Order::Engines, |_, reply| Ok(reply)))?.0);
+            let _ = self.engines.set(tried(first, || ordered(first, &[], Order::Engines, |_, reply| Ok(reply)))?.0);
         }
         let Some(Response::Engines { offered, missing }) = self.engines.get() else {
             return Err(Error::bug("the board's reply does not name engines").into());
@@ -101,7 +107,8 @@ impl Board {
     /// # Errors
     /// `ErrorKind::Board` if it does not answer.
     pub fn abilities(&self) -> Result<BTreeMap<String, Ability>> {
-        match self.tried(|| self.ordered(&[], Order::Abilities, |_, reply| Ok(reply)))?.0 {
+        let first = self.members.first();
+        match tried(first, || ordered(first, &[], Order::Abilities, |_, reply| Ok(reply)))?.0 {
             Response::Abilities { found } => {
                 let ability = |why: Option<_>| why.map_or(Ability::Yes, Ability::No);
                 Ok(found.into_iter().map(|(what, why)| (what, ability(why))).collect())
@@ -115,74 +122,79 @@ impl Board {
     /// # Errors
     /// The failure of the step.
     pub fn prepare(&self, steps: &[Step]) -> Result<(), Failed> {
-        self.transport.keep(steps)
+        self.members.first().transport.keep(steps)
     }
 
-    /// Measures one cell from the state its plan starts from. A board that is lost meanwhile is tried again: the
-    /// outcome's fact `board.attempt` says so.
+    /// Measures one cell from the state its plan starts from. A board that is lost meanwhile is tried again, and after
+    /// that another one, if there are several: the outcome's fact `board.attempt` says so.
     ///
     /// # Errors
     /// The failure of the board or the plan; the board remains usable.
     pub fn measure(&self, plan: &Plan) -> Result<Measured, Failed> {
-        let _alone = self.transport.alone()?;
-        let mut plan = plan.clone();
-        plan.volume = self.transport.resolve(&plan.volume)?;
-        let measured = self.tried(|| self.measure_alone(&plan)).map(|(mut measured, attempt)| {
-            if attempt > 1 {
-                measured.outcome.facts.insert("board.attempt".into(), attempt.to_string());
+        let mut before = 0;
+        loop {
+            let member = self.members.take(&self.context)?;
+            let done = self.measure_on(&member, plan, before);
+            let Err(failed) = &done else { return done };
+            if !failed.lost {
+                return done;
             }
-            measured.outcome.facts.extend(self.transport.conditions());
+            let gone = member.own.get("board.name").unwrap_or(&self.name).clone();
+            if !member.leave_out() {
+                return done;
+            }
+            (self.context.progress)(&format!("{gone} is left out: {}", failed.error.message()));
+            before += ATTEMPTS;
+        }
+    }
+
+    fn measure_on(&self, member: &Member, plan: &Plan, before: u32) -> Result<Measured, Failed> {
+        let _alone = member.transport.alone()?;
+        let mut plan = plan.clone();
+        plan.volume = member.transport.resolve(&plan.volume)?;
+        let measured = tried(member, || self.measure_alone(member, &plan)).map(|(mut measured, attempt)| {
+            if before + attempt > 1 {
+                measured.outcome.facts.insert("board.attempt".into(), (before + attempt).to_string());
+            }
+            measured.outcome.facts.extend(member.own.clone());
+            measured.outcome.facts.extend(member.transport.conditions());
             measured
         });
-        self.transport.clean(&plan);
+        member.transport.clean(&plan);
         measured
     }
 
-    /// Tries something again if the board is lost meanwhile; the result, and which attempt it is of.
-    fn tried<T>(&self, act: impl Fn() -> Result<T, Failed>) -> Result<(T, u32), Failed> {
-        let mut attempt = 1;
-        loop {
-            match act() {
-                Err(failed) if failed.lost && attempt < ATTEMPTS => {
-                    self.transport.lost(attempt, &failed.error);
-                    attempt += 1;
-                }
-                done => return done.map(|done| (done, attempt)),
-            }
-        }
-    }
-
-    fn measure_alone(&self, plan: &Plan) -> Result<Measured, Failed> {
+    fn measure_alone(&self, member: &Member, plan: &Plan) -> Result<Measured, Failed> {
         let steps = plan.steps();
         let mut after = &steps[..];
-        if !self.transport.keeps_states() {
+        if !member.transport.keeps_states() {
             for step in &steps {
-                self.ordered(&[], Order::Prepare { step: step.clone() }, |_, _| Ok(()))?;
+                ordered(member, &[], Order::Prepare { step: step.clone() }, |_, _| Ok(()))?;
             }
             after = &[];
         }
-        self.transport.await_fitness()?;
+        member.transport.await_fitness()?;
         let Some(processor) = &plan.tlb else {
-            return self.ordered(after, Order::Measure { plan: Box::new(plan.clone()) }, read_measured);
+            return ordered(member, after, Order::Measure { plan: Box::new(plan.clone()) }, read_measured);
         };
         // The board is told the plan without it: the machine must not do anything else than without.
         let order = Order::Measure { plan: Box::new(Plan { tlb: None, ..plan.clone() }) };
-        let watched = self.transport.watches(processor);
+        let watched = member.transport.watches(processor);
         if watched.is_err() && modelled::followed(plan).is_some() {
-            let mut measured = self.ordered(after, order, read_measured)?;
-            modelled::count(&self.devices, processor, plan, &mut measured)?;
+            let mut measured = ordered(member, after, order, read_measured)?;
+            modelled::count(&self.context.devices, processor, plan, &mut measured)?;
             return Ok(measured);
         }
         let processor = watched?;
-        let folder = self.put_order(order)?;
-        let clock = self.transport.carry_out_watched(after, folder.path(), &processor)?;
+        let folder = put_order(member, order)?;
+        let clock = member.transport.carry_out_watched(after, folder.path(), &processor)?;
         let read = |reply| {
             let mut measured = read_measured(folder.path(), reply)?;
             measured.tlb = Some(read_watched(folder.path(), &measured, clock)?);
             measured.outcome.facts.insert("tlb.processor".into(), processor.to_text()?);
             Ok(measured)
         };
-        self.reply(folder.path(), read)
+        reply(member, folder.path(), read)
     }
 
     /// Refuses to model the data TLB that a plan names, by its processor's profile: the board's accesses are seen, or
@@ -192,8 +204,10 @@ impl Board {
     /// `ErrorKind::Board` with the reason, and the fix as its hint; `ErrorKind::User` if the profile is unknown.
     pub fn models(&self, plan: &Plan) -> Result<()> {
         let Some(processor) = &plan.tlb else { return Ok(()) };
-        match self.transport.watches(processor) {
-            Err(_) if modelled::followed(plan).is_some() => Processor::load(&self.devices, processor).map(|_| ()),
+        match self.members.first().transport.watches(processor) {
+            Err(_) if modelled::followed(plan).is_some() => {
+                Processor::load(&self.context.devices, processor).map(|_| ())
+            }
             watched => watched.map(|_| ()),
         }
     }
@@ -211,7 +225,7 @@ impl Board {
     /// # Errors
     /// `ErrorKind::Board` if the board fails or the command cannot be started.
     pub fn exec_after(&self, steps: &[Step], argv: &[String]) -> Result<(Vec<u8>, i32), Failed> {
-        self.ordered(steps, Order::Exec { argv: argv.to_vec() }, |folder, reply| {
+        ordered(self.members.first(), steps, Order::Exec { argv: argv.to_vec() }, |folder, reply| {
             let Response::Executed { status } = reply else {
                 return Err(Error::bug("the board's reply is not a command reply"));
             };
@@ -230,32 +244,46 @@ impl Board {
         input: Box<dyn Read + Send>,
         output: Box<dyn Write + Send>,
     ) -> Result<(), Failed> {
-        self.transport.console(what, input, output)
+        self.members.first().transport.console(what, input, output)
     }
+}
 
-    /// Has the runner carry out an order in the state after `after`, and reads what it left.
-    fn ordered<T>(
-        &self,
-        after: &[Step],
-        order: Order,
-        read: impl FnOnce(&Path, Response) -> Result<T>,
-    ) -> Result<T, Failed> {
-        let folder = self.put_order(order)?;
-        self.transport.carry_out(after, folder.path())?;
-        self.reply(folder.path(), |reply| read(folder.path(), reply))
+/// Tries something again if the machine is lost meanwhile; the result, and which attempt it is of.
+fn tried<T>(member: &Member, act: impl Fn() -> Result<T, Failed>) -> Result<(T, u32), Failed> {
+    let mut attempt = 1;
+    loop {
+        match act() {
+            Err(failed) if failed.lost && attempt < ATTEMPTS => {
+                member.transport.lost(attempt, &failed.error)?;
+                attempt += 1;
+            }
+            done => return done.map(|done| (done, attempt)),
+        }
     }
+}
 
-    /// A folder with an order.
-    fn put_order(&self, order: Order) -> Result<TempDir> {
-        let folder = self.transport.folder()?;
-        let request = Request { board: self.description.clone(), order };
-        put(&request, folder.path(), self.transport.cache())?;
-        Ok(folder)
-    }
+/// Has the runner carry out an order in the state after `after`, and reads what it left.
+fn ordered<T>(
+    member: &Member,
+    after: &[Step],
+    order: Order,
+    read: impl FnOnce(&Path, Response) -> Result<T>,
+) -> Result<T, Failed> {
+    let folder = put_order(member, order)?;
+    member.transport.carry_out(after, folder.path())?;
+    reply(member, folder.path(), |reply| read(folder.path(), reply))
+}
 
-    /// Reads the reply of an order that was carried out.
-    fn reply<T>(&self, folder: &Path, read: impl FnOnce(Response) -> Result<T>) -> Result<T, Failed> {
-        let read = read_response(folder).and_then(read);
-        read.map_err(|error| Failed { console: self.transport.console_tail(folder), ..Failed::from(error) })
-    }
+/// A folder with an order.
+fn put_order(member: &Member, order: Order) -> Result<TempDir> {
+    let folder = member.transport.folder()?;
+    let request = Request { board: member.description.clone(), order };
+    put(&request, folder.path(), member.transport.cache())?;
+    Ok(folder)
+}
+
+/// Reads the reply of an order that was carried out.
+fn reply<T>(member: &Member, folder: &Path, read: impl FnOnce(Response) -> Result<T>) -> Result<T, Failed> {
+    let read = read_response(folder).and_then(read);
+    read.map_err(|error| Failed { console: member.transport.console_tail(folder), ..Failed::from(error) })
 }

@@ -9,6 +9,7 @@ mod context;
 pub mod exchange;
 mod here;
 mod measured;
+mod members;
 mod modelled;
 mod orders;
 mod profile;
@@ -25,13 +26,13 @@ pub use context::BoardContext;
 pub use measured::{Console, Failed, Measured, answer};
 pub use orders::{TRACES, archive_file, trace_file};
 pub use profile::{
-    AdbProfile, Erase, FlashProfile, HostProfile, KINDS, Kind, NandProfile, Profile, ProfileKind, SshProfile,
-    VirtualProfile, list,
+    AdbProfile, Erase, FlashProfile, HostProfile, KINDS, Kind, LabgridProfile, NandProfile, Profile, ProfileKind,
+    SshProfile, VirtualProfile, list,
 };
 pub use qemu::{architectures as runner_architectures, static_runner};
 
 use here::Here;
-use pocketstone_core::Result;
+use pocketstone_core::{Error, Result};
 use qemu::Qemu;
 use remote::Remote;
 use transport::Transport;
@@ -41,11 +42,20 @@ use transport::Transport;
 /// # Errors
 /// `ErrorKind::Board` if the machine lacks something that the board requires; the hint says how to get it.
 pub fn open(profile: &Profile, cold: bool, context: &BoardContext) -> Result<Board> {
-    let transport: Box<dyn Transport> = match &profile.kind {
+    let transports = match &profile.kind {
+        ProfileKind::Pool(boards) => boards.iter().map(|board| transport(board, cold, context)).collect(),
+        _ => transport(profile, cold, context).map(|transport| vec![transport]),
+    };
+    Board::new(&profile.name, transports?, context)
+}
+
+/// The way to the one machine of a profile.
+fn transport(profile: &Profile, cold: bool, context: &BoardContext) -> Result<Box<dyn Transport>> {
+    Ok(match &profile.kind {
         ProfileKind::Host(host) => Box::new(Here::open(host, context)?),
         ProfileKind::Ssh(board) => Box::new(Remote::by_ssh(&profile.name, board, context)?),
         ProfileKind::Adb(phone) => Box::new(Remote::by_adb(&profile.name, phone, context)?),
         ProfileKind::Virtual(machine) => Box::new(Qemu::open(&profile.name, machine, cold, context)?),
-    };
-    Board::new(&profile.name, transport, &context.devices)
+        ProfileKind::Pool(_) => return Err(Error::bug("a pool in a pool")),
+    })
 }

@@ -29,6 +29,8 @@ pub enum ProfileKind {
     Ssh(SshProfile),
     /// A phone that adb reaches.
     Adb(AdbProfile),
+    /// Several equal boards that ssh or adb reaches, which share the work.
+    Pool(Vec<Profile>),
     /// A machine in QEMU.
     Virtual(Box<VirtualProfile>),
 }
@@ -73,8 +75,9 @@ pub struct SshProfile {
     _kind: String,
     #[serde(rename = "description", default, skip_serializing)]
     _description: String,
-    /// The host, as ssh_config has it.
-    pub host: String,
+    /// The host, as ssh_config has it; `None`: labgrid says where its place is.
+    #[serde(default)]
+    pub host: Option<String>,
     /// Options for ssh in front of it, such as `["-F", "/home/me/lab.config"]`.
     #[serde(default)]
     pub options: Vec<String>,
@@ -90,6 +93,30 @@ pub struct SshProfile {
     /// Raw flash of the board that may be measured.
     #[serde(default)]
     pub flash: Option<FlashProfile>,
+    /// A line for the board's shell; cells wait until it succeeds.
+    #[serde(default)]
+    pub ready: Option<String>,
+    /// A command on this machine that turns the board's power off and on again: the last resort when it is lost.
+    #[serde(default)]
+    pub power_cycle: Vec<String>,
+    /// The place in a labgrid lab that is acquired while the board is in use.
+    #[serde(default)]
+    pub labgrid: Option<LabgridProfile>,
+}
+
+/// A place in a labgrid lab.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabgridProfile {
+    /// Its name; either this or `filter`.
+    #[serde(default)]
+    pub place: Option<String>,
+    /// Tags of the places of which any will do, such as `["board=omap"]`.
+    #[serde(default)]
+    pub filter: Vec<String>,
+    /// The coordinator, as HOST:PORT; `None`: what labgrid-client takes by itself.
+    #[serde(default)]
+    pub coordinator: Option<String>,
 }
 
 /// Raw flash of a board that is not thrown away.
@@ -306,7 +333,11 @@ impl NandProfile {
 impl Profile {
     /// Whether it names raw flash of a board that is not thrown away, and lets it be erased.
     pub fn flash_may_be_erased(&self) -> bool {
-        matches!(&self.kind, ProfileKind::Ssh(board) if board.flash.as_ref().is_some_and(FlashProfile::may_be_erased))
+        match &self.kind {
+            ProfileKind::Ssh(board) => board.flash.as_ref().is_some_and(FlashProfile::may_be_erased),
+            ProfileKind::Pool(boards) => boards.iter().any(Profile::flash_may_be_erased),
+            ProfileKind::Host(_) | ProfileKind::Adb(_) | ProfileKind::Virtual(_) => false,
+        }
     }
 
     /// The kind of board that it is.
@@ -314,7 +345,7 @@ impl Profile {
         match self.kind {
             ProfileKind::Virtual(_) => &KINDS[0],
             // What a study says of this machine is right for any other that is no board of ours.
-            ProfileKind::Host(_) | ProfileKind::Ssh(_) | ProfileKind::Adb(_) => &KINDS[1],
+            ProfileKind::Host(_) | ProfileKind::Ssh(_) | ProfileKind::Adb(_) | ProfileKind::Pool(_) => &KINDS[1],
         }
     }
 
@@ -325,6 +356,16 @@ impl Profile {
             ProfileKind::Host(_) => "host",
             ProfileKind::Ssh(_) => "ssh",
             ProfileKind::Adb(_) => "adb",
+            ProfileKind::Pool(_) => "pool",
+        }
+    }
+
+    /// How many of its cells are measured at once on a machine with so many cores.
+    pub fn at_once(&self, cores: usize) -> usize {
+        match &self.kind {
+            ProfileKind::Pool(boards) => boards.len(),
+            _ if self.kind().one_at_a_time => 1,
+            _ => cores,
         }
     }
 
@@ -332,7 +373,7 @@ impl Profile {
     pub fn chip_bytes(&self) -> Option<u64> {
         match &self.kind {
             ProfileKind::Virtual(machine) => machine.nand.as_ref()?.bytes(),
-            ProfileKind::Host(_) | ProfileKind::Ssh(_) | ProfileKind::Adb(_) => None,
+            ProfileKind::Host(_) | ProfileKind::Ssh(_) | ProfileKind::Adb(_) | ProfileKind::Pool(_) => None,
         }
     }
 
@@ -341,6 +382,11 @@ impl Profile {
     /// # Errors
     /// `ErrorKind::User` for an unknown name, or an invalid profile; the message includes the place.
     pub fn load(folder: &Path, name: &str) -> Result<Self> {
+        Self::load_for(folder, name, false)
+    }
+
+    /// As [`Profile::load`]; a pool has no pools.
+    fn load_for(folder: &Path, name: &str, pool: bool) -> Result<Self> {
         let path = match name.ends_with(".toml") {
             true => PathBuf::from(name),
             false => folder.join(format!("{name}.toml")),
@@ -352,8 +398,15 @@ impl Profile {
                 .hint(format!("available boards: {names}"))
         })?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let mut profile = Self::parse(&name, &text).user(|| format!("{} is not a board profile", path.display()))?;
         let base = path.parent().unwrap_or(Path::new("."));
+        // Boards of a pool are beside it, or shipped.
+        let member = |name: &str| match base.join(format!("{name}.toml")) {
+            _ if pool => Err(Error::user("a pool has no pools").hint("name its boards instead")),
+            beside if beside.is_file() => Self::load_for(folder, &beside.to_string_lossy(), true),
+            _ => Self::load_for(folder, name, true),
+        };
+        let parsed = Self::parse(&name, &text, &member);
+        let mut profile = parsed.user(|| format!("{} is not a board profile", path.display()))?;
         if let ProfileKind::Virtual(machine) = &mut profile.kind {
             for file in [&mut machine.kernel.image, &mut machine.kernel.modules].into_iter().flatten() {
                 *file = base.join(&file);
@@ -362,7 +415,16 @@ impl Profile {
         Ok(profile)
     }
 
-    fn parse(name: &str, text: &str) -> Result<Self> {
+    fn parse(name: &str, text: &str, member: &dyn Fn(&str) -> Result<Self>) -> Result<Self> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Pool {
+            #[serde(rename = "kind")]
+            _kind: String,
+            #[serde(rename = "description", default)]
+            _description: String,
+            boards: Vec<String>,
+        }
         #[derive(Deserialize)]
         struct Head {
             kind: String,
@@ -372,10 +434,19 @@ impl Profile {
         // `toml`'s errors name line, column and the offending text.
         let read = |e: toml::de::Error| Error::user(e.to_string());
         let head: Head = toml::from_str(text).map_err(read)?;
+        // Results keep the profiles of all boards that took part.
+        let mut whole = text.to_owned();
         let kind = match head.kind.as_str() {
             "host" => ProfileKind::Host(toml::from_str(text).map_err(read)?),
             "ssh" => ProfileKind::Ssh(toml::from_str(text).map_err(read)?),
             "adb" => ProfileKind::Adb(toml::from_str(text).map_err(read)?),
+            "pool" => {
+                let pool: Pool = toml::from_str(text).map_err(read)?;
+                let boards = pool.boards.iter().map(|name| member(name)).collect::<Result<Vec<Profile>>>()?;
+                check_pool(&boards)?;
+                boards.iter().for_each(|board| whole += &format!("\n# {}\n{}", board.name, board.text));
+                ProfileKind::Pool(boards)
+            }
             "virtual" => {
                 let machine: VirtualProfile = toml::from_str(text).map_err(read)?;
                 if machine.kernel.package.is_some() == machine.kernel.image.is_some() {
@@ -385,18 +456,41 @@ impl Profile {
             }
             "model" => {
                 let error = Error::user(format!("`{name}` is a device model, on which nothing runs"));
-                return Err(
-                    error.hint("use it as the device of a replay; a board has kind `host`, `ssh`, `adb` or `virtual`")
-                );
+                return Err(error.hint(
+                    "use it as the device of a replay; a board has kind `host`, `ssh`, `adb`, `pool` or `virtual`",
+                ));
             }
             "tlb" => {
                 let error = Error::user(format!("`{name}` describes a data TLB, on which nothing runs"));
-                return Err(error.hint("use it as a --processor; a board has kind `host`, `ssh`, `adb` or `virtual`"));
+                return Err(
+                    error.hint("use it as a --processor; a board has kind `host`, `ssh`, `adb`, `pool` or `virtual`")
+                );
             }
-            other => return Err(Error::user(format!("kind `{other}` is none of `host`, `ssh`, `adb` and `virtual`"))),
+            other => {
+                return Err(Error::user(format!(
+                    "kind `{other}` is none of `host`, `ssh`, `adb`, `pool` and `virtual`"
+                )));
+            }
         };
-        Ok(Profile { name: name.to_owned(), description: head.description, kind, text: text.to_owned() })
+        Ok(Profile { name: name.to_owned(), description: head.description, kind, text: whole })
     }
+}
+
+/// Refuses boards that cannot share work.
+fn check_pool(boards: &[Profile]) -> Result<()> {
+    let refused = |why: String| Err(Error::user(why).hint("name two or more different boards of kind `ssh` or `adb`"));
+    if boards.len() < 2 {
+        return refused("`boards` names fewer than two boards".into());
+    }
+    for (index, board) in boards.iter().enumerate() {
+        if !matches!(board.kind, ProfileKind::Ssh(_) | ProfileKind::Adb(_)) {
+            return refused(format!("`{}` in `boards` has kind `{}`", board.name, board.way()));
+        }
+        if boards[..index].iter().any(|other| other.name == board.name) {
+            return refused(format!("`{}` is in `boards` twice", board.name));
+        }
+    }
+    Ok(())
 }
 
 /// All boards of a folder, by name; files that are not understood, and devices to model, are left out.
@@ -440,12 +534,37 @@ mod tests {
 
     #[test]
     fn a_mistake_is_named_with_its_line() {
-        let error = Profile::parse("x", "kind = \"host\"\ndirectory = 5\n").unwrap_err();
+        let parse = |text: &str| Profile::parse("x", text, &|name| Profile::load(&shipped(), name));
+        let error = parse("kind = \"host\"\ndirectory = 5\n").unwrap_err();
         assert!(error.chain().contains("directory"), "{}", error.chain());
-        let error = Profile::parse("x", "kind = \"host\"\ndirectory = \"/x\"\ndirektory = 1\n").unwrap_err();
+        let error = parse("kind = \"host\"\ndirectory = \"/x\"\ndirektory = 1\n").unwrap_err();
         assert!(error.chain().contains("direktory"), "{}", error.chain());
         let missing = Profile::load(&shipped(), "nexus-99").unwrap_err();
         assert!(missing.cure().unwrap().contains("virt-nand"));
+    }
+
+    #[test]
+    fn a_pool_is_of_different_boards_far_away_and_keeps_their_profiles() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| fs::write(folder.path().join(format!("{name}.toml")), text).unwrap();
+        let load = || Profile::load(&shipped(), &folder.path().join("pool.toml").to_string_lossy());
+        put("a", "kind = \"ssh\"\nhost = \"a\"\n");
+        put("b", "kind = \"adb\"\nserial = \"b\"\n");
+        put("pool", "kind = \"pool\"\nboards = [\"a\", \"b\"]\n");
+        let pool = load().unwrap();
+        assert_eq!((pool.at_once(16), pool.way()), (2, "pool"));
+        assert!(pool.text.contains("host = \"a\"") && pool.text.contains("serial = \"b\""), "{}", pool.text);
+        for (boards, why) in [
+            ("[\"a\"]", "fewer than two"),
+            ("[\"a\", \"a\"]", "`a` is in `boards` twice"),
+            ("[\"a\", \"virt-nand\"]", "`virt-nand` in `boards` has kind `virtual`"),
+            ("[\"a\", \"c\"]", "unknown board `c`"),
+            ("[\"a\", \"pool\"]", "a pool has no pools"),
+        ] {
+            put("pool", &format!("kind = \"pool\"\nboards = {boards}\n"));
+            let error = load().unwrap_err();
+            assert!(error.chain().contains(why), "{boards}: {}", error.chain());
+        }
     }
 
     #[test]

@@ -135,8 +135,12 @@ pub trait Transport: Send + Sync {
     }
 
     /// The board was lost while it carried out a cell, for the `attempt`th time; it is tried again after this.
-    fn lost(&self, attempt: u32, error: &Error) {
+    ///
+    /// # Errors
+    /// `ErrorKind::Interrupted`.
+    fn lost(&self, attempt: u32, error: &Error) -> Result<()> {
         let _ = (attempt, error);
+        Ok(())
     }
 
     /// The last lines of the console, from an order's folder, if there is one.

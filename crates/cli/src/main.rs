@@ -154,8 +154,11 @@ fn check(file: &Path, many_cells: bool) -> Result<u8> {
                 say!("{}", screen::lines(&format!("{}: left out: {what}; why: {why}; fix: {cure}", file.display()), 2));
             }
         }
-        let (usual, parallel) = (kind.usual, if kind.one_at_a_time { 1 } else { boards::cores() });
-        let (time, known) = costs.expect(if is_own { &own.name } else { usual }, &cells, parallel);
+        let (name, parallel) = match is_own {
+            true => (&*own.name, own.at_once(boards::cores())),
+            false => (kind.usual, if kind.one_at_a_time { 1 } else { boards::cores() }),
+        };
+        let (time, known) = costs.expect(name, &cells, parallel);
         let guess = if known { "" } else { " (a guess: no similar cells were measured here yet)" };
         let (file, number, time) = (file.display(), cells.len(), progress::in_words(time));
         say!("{}", screen::lines(&format!("{file}: {number} cells on a {} board, about {time}{guess}", kind.name), 2));

@@ -144,7 +144,7 @@ pub fn plan(arguments: &StudyPlanArguments) -> Result<u8> {
     let Plan { study, profile, cells, shares } = &plan;
     let of = arguments.shares.shards;
     let costs = boards::costs_file(&context.cache).map(|file| Costs::load(&file)).unwrap_or_default();
-    let parallel = if profile.kind().one_at_a_time { 1 } else { boards::cores() };
+    let parallel = profile.at_once(boards::cores());
     let shards: Vec<(u32, Vec<Cell>)> = (1..=of).map(|index| (index, plan.cells_of(index))).collect();
     if arguments.json {
         let shard = |(index, cells): &(u32, Vec<Cell>)| {

@@ -1,18 +1,15 @@
 //! An Android phone that adb reaches.
 
-use super::client::{Client, ask, run};
+use super::client::{Client, ask, await_fit, run};
 use crate::BoardContext;
 use crate::profile::AdbProfile;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long adb's own server may take to answer.
 const SERVER_LIMIT: Duration = Duration::from_secs(20);
-/// How often a phone is looked at that is too warm or whose battery is too low, and how long altogether.
-const LOOK: Duration = Duration::from_secs(10);
-const UNFIT_LIMIT: Duration = Duration::from_secs(3600);
 /// What is asked of the phone, and the fact that it becomes.
 const PROPERTIES: [(&str, &str); 6] = [
     ("ro.product.manufacturer", "android.manufacturer"),
@@ -94,7 +91,7 @@ impl Client for Adb {
         let adb = |arguments: &[&str]| {
             let mut command = Command::new("adb");
             command.args(arguments);
-            run(command, None, SERVER_LIMIT, CURE, context)
+            run(command, None, SERVER_LIMIT, CURE, context).map(drop)
         };
         // Not by the first command itself: a server that hangs is told apart.
         adb(&["start-server"])?;
@@ -110,23 +107,8 @@ impl Client for Adb {
         if self.profile.battery_least_percent.is_none() && self.profile.temperature_most_c.is_none() {
             return Ok(());
         }
-        let begin = Instant::now();
-        loop {
-            let Some(why) = self.unfit(&self.battery(context)?) else { return Ok(()) };
-            if begin.elapsed() >= UNFIT_LIMIT {
-                let error = Error::board(format!("{} is not fit to be measured: {why}", self.profile.serial));
-                return Err(error.hint(
-                    "charge it, let it cool, or change `battery_least_percent` and \
-                                       `temperature_most_c` in its profile",
-                ));
-            }
-            (context.progress)(&format!("waiting for {}: {why}", self.profile.serial));
-            let until = Instant::now() + LOOK;
-            while Instant::now() < until {
-                context.check()?;
-                std::thread::sleep(Duration::from_millis(100));
-            }
-        }
+        let cure = "charge it, let it cool, or change `battery_least_percent` and `temperature_most_c` in its profile";
+        await_fit(self, context, cure, || Ok(self.unfit(&self.battery(context)?)))
     }
 
     fn facts(&self, context: &BoardContext) -> Result<Facts> {

@@ -21,6 +21,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 const BYTES_PER_S: u64 = 100_000;
 /// How often a user's Ctrl-C is looked for meanwhile.
 const LOOK: Duration = Duration::from_millis(200);
+/// How often a board is looked at that is not fit to be measured, and how long altogether.
+const UNFIT_LOOK: Duration = Duration::from_secs(10);
+const UNFIT_LIMIT: Duration = Duration::from_secs(3600);
 
 /// A program that runs commands on another machine, as a process with pipes.
 pub trait Client: Send + Sync {
@@ -51,6 +54,15 @@ pub trait Client: Send + Sync {
     fn prepare(&self, context: &BoardContext) -> Result<()> {
         let _ = context;
         Ok(())
+    }
+
+    /// Turns the board's power off and on again: the last resort when it is lost. Whether there is a way to do that.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if that fails; `ErrorKind::Interrupted`.
+    fn power_cycle(&self, context: &BoardContext) -> Result<bool> {
+        let _ = context;
+        Ok(false)
     }
 
     /// Waits until the board is fit to be measured.
@@ -90,7 +102,7 @@ pub fn ask(client: &dyn Client, line: &str, input: Option<File>, context: &Board
     let limit = LIMIT + Duration::from_secs(bytes / BYTES_PER_S);
     // A shell of the user's choice may speak another language.
     let asked = format!("exec sh -c {}", quoted(&format!("( {line}\n); echo \"{MARK}$?\"")));
-    let (output, errors) = run(client.command(&asked), input, limit, client.cure(), context)?;
+    let Ran { output, errors, .. } = run(client.command(&asked), input, limit, client.cure(), context)?;
     let end = output.trim_end().rsplit('\n').next().unwrap_or_default();
     match end.trim_end().strip_prefix(MARK) {
         Some("0") => {
@@ -98,12 +110,65 @@ pub fn ask(client: &dyn Client, line: &str, input: Option<File>, context: &Board
             Ok(said[..said.len() - end.len()].to_owned())
         }
         Some(_) => Err(Error::board(format!("a command on {} failed: {}", client.board(), errors.trim()))),
-        None => Err(Error::board(format!("cannot reach {}: {}", client.board(), errors.trim()))
-            .hint(format!("try it by hand: {}", client.by_hand()))),
+        None => {
+            let why = Some(errors.trim()).filter(|why| !why.is_empty()).unwrap_or("the connection was lost");
+            let error = Error::board(format!("cannot reach {}: {why}", client.board()));
+            Err(error.hint(format!("try it by hand: {}", client.by_hand())))
+        }
     }
 }
 
-/// Runs a program to its end, at the latest after `limit`: what it wrote to standard output and standard error.
+/// Says what may help where a line failed; a board that cannot be reached has its own cure.
+pub fn cured(error: Error, cure: impl FnOnce() -> String) -> Error {
+    if error.cure().is_some() { error } else { error.hint(cure()) }
+}
+
+/// Waits until nothing speaks against measuring the board; `unfit` says what does.
+///
+/// # Errors
+/// `ErrorKind::Board` with the hint `cure` if that takes longer than an hour; what `unfit` says;
+/// `ErrorKind::Interrupted`.
+pub fn await_fit(
+    client: &dyn Client,
+    context: &BoardContext,
+    cure: &str,
+    unfit: impl Fn() -> Result<Option<String>>,
+) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let Some(why) = unfit()? else { return Ok(()) };
+        if begin.elapsed() >= UNFIT_LIMIT {
+            return Err(Error::board(format!("{} is not fit to be measured: {why}", client.board())).hint(cure));
+        }
+        (context.progress)(&format!("waiting for {}: {why}", client.board()));
+        pause(UNFIT_LOOK, context)?;
+    }
+}
+
+/// Does nothing for so long.
+///
+/// # Errors
+/// `ErrorKind::Interrupted`.
+pub fn pause(time: Duration, context: &BoardContext) -> Result<()> {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        context.check()?;
+        std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+    }
+    context.check()
+}
+
+/// What a program left that has ended.
+pub struct Ran {
+    /// What it wrote to standard output.
+    pub output: String,
+    /// What it wrote to standard error.
+    pub errors: String,
+    /// Whether its status was 0.
+    pub success: bool,
+}
+
+/// Runs a program to its end, at the latest after `limit`.
 ///
 /// # Errors
 /// `ErrorKind::Board` if it cannot be started, or takes too long; `ErrorKind::Interrupted`.
@@ -113,7 +178,7 @@ pub fn run(
     limit: Duration,
     cure: &str,
     context: &BoardContext,
-) -> Result<(String, String)> {
+) -> Result<Ran> {
     let failed = || "cannot make a temporary file".to_owned();
     // Files, not pipes: what a program leaves in the background would keep a pipe open.
     let (output, errors) = (tempfile::tempfile().board(failed)?, tempfile::tempfile().board(failed)?);
@@ -144,14 +209,15 @@ pub fn run(
     if waited.is_err() {
         let _ = child.kill();
     }
-    let _ = child.wait();
+    let status = child.wait();
     waited?;
     let text = |mut file: File| -> Result<String> {
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).board(failed)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
-    Ok((text(output)?, text(errors)?))
+    let success = status.is_ok_and(|status| status.success());
+    Ok(Ran { output: text(output)?, errors: text(errors)?, success })
 }
 
 /// A word as the board's shell takes it as it is.

@@ -3,6 +3,7 @@
 mod adb;
 mod client;
 mod flash;
+mod labgrid;
 mod ssh;
 
 use crate::here::runner_beside_command;
@@ -11,7 +12,7 @@ use crate::profile::{AdbProfile, Place, SshProfile};
 use crate::transport::{Offer, Transport};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
-use client::{Client, ask, quoted};
+use client::{Client, ask, cured, pause, quoted};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, MOUNT_FOLDER, OWN_MOUNTS, Places};
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, SILENCE};
@@ -25,6 +26,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+/// How long a board may take to start.
+const START_LIMIT: Duration = Duration::from_secs(180);
 
 /// The way to a board.
 pub struct Remote {
@@ -53,7 +57,7 @@ impl Remote {
     /// # Errors
     /// As [`Remote::open`].
     pub fn by_ssh(name: &str, profile: &SshProfile, context: &BoardContext) -> Result<Remote> {
-        Remote::open(name, Box::new(ssh::Ssh::new(name, profile)?), profile.place(), context)
+        Remote::open(name, Box::new(ssh::Ssh::new(name, profile, context)?), profile.place(), context)
     }
 
     /// An Android phone that adb reaches.
@@ -115,9 +119,8 @@ impl Remote {
     fn runs(&self, path: &str) -> Result<()> {
         let folder = &self.folder;
         self.ask(&format!("{path} version"), None).map(drop).map_err(|e| {
-            Error::board(format!("the runner does not run in {folder} on {}", self.client.board()))
-                .because(e)
-                .hint("the folder's file system may be mounted noexec: set `folder` in the board's profile")
+            let e = cured(e, || "the folder's file system may be mounted noexec: set `folder` in its profile".into());
+            Error::board(format!("the runner does not run in {folder} on {}", self.client.board())).because(e)
         })
     }
 
@@ -134,10 +137,12 @@ impl Remote {
              case \"$(sha256sum < {path} 2>/dev/null)\" in {digest}*) echo there;; esac"
         );
         let there = self.ask(&line, None).map_err(|e| {
-            e.hint(format!(
-                "{folder} must be a folder of the user that logs in, which nobody else may write to; set `folder` in \
-                 the board's profile"
-            ))
+            cured(e, || {
+                format!(
+                    "{folder} must be a folder of the user that logs in, which nobody else may write to; set `folder` \
+                     in the board's profile"
+                )
+            })
         })?;
         if there.lines().last() != Some("there") {
             (self.context.progress)(&format!("copying the runner to {}", self.client.board()));
@@ -147,13 +152,23 @@ impl Remote {
             );
             let input = File::open(program).board(|| format!("cannot read {}", program.display()))?;
             self.ask(&line, input.into()).map_err(|e| {
-                e.hint(format!(
-                    "{folder} on the board must be writable and have {} MB left; set `folder` in its profile",
-                    (bytes.len() >> 20) + 1
-                ))
+                let mb = (bytes.len() >> 20) + 1;
+                cured(e, || {
+                    format!("{folder} on the board must be writable and have {mb} MB left; set `folder` in its profile")
+                })
             })?;
         }
         Ok(path)
+    }
+
+    /// Waits until the board answers that was turned on, at most as long as a start takes.
+    fn await_start(&self) -> Result<()> {
+        let begin = Instant::now();
+        pause(BEAT, &self.context)?;
+        while begin.elapsed() < START_LIMIT && self.ask("true", None).is_err() {
+            pause(BEAT, &self.context)?;
+        }
+        Ok(())
     }
 
     /// Has a runner serve, which waits for the end of another one for so long.
@@ -259,12 +274,25 @@ impl Transport for Remote {
         Ok(Volume { directory: Some(named.unwrap_or_else(usual)), ..volume.clone() })
     }
 
-    fn lost(&self, attempt: u32, error: &Error) {
-        (self.context.progress)(&format!("{} was lost ({attempt}): {}; trying again", self.name, error.message()));
-        // A board that restarts is not there at once; a user who wants to stop does not wait for it.
-        let (begin, wait) = (Instant::now(), if attempt == 1 { BEAT } else { SILENCE });
-        while begin.elapsed() < wait && self.context.check().is_ok() {
-            std::thread::sleep(Duration::from_millis(100));
+    fn lost(&self, attempt: u32, error: &Error) -> Result<()> {
+        let say = |what: &str| (self.context.progress)(&format!("{} {what}", self.name));
+        say(&format!("was lost ({attempt}): {}; trying again", error.message()));
+        if attempt == 1 {
+            return pause(BEAT, &self.context);
+        }
+        match self.client.power_cycle(&self.context) {
+            // A board that restarts is not there at once.
+            Ok(false) => pause(SILENCE, &self.context),
+            Ok(true) => {
+                say("was turned off and on again");
+                self.await_start()
+            }
+            Err(error) => {
+                self.context.check()?;
+                // What became of the cell is said anyway.
+                say(&format!("could not be turned off and on again: {}", error.message()));
+                pause(SILENCE, &self.context)
+            }
         }
     }
 

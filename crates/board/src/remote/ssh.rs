@@ -1,9 +1,16 @@
 //! A Linux board that ssh reaches.
 
-use super::client::Client;
+use super::client::{Client, ask, await_fit, run};
+use super::labgrid::Labgrid;
+use crate::BoardContext;
 use crate::profile::SshProfile;
+use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
 use std::process::Command;
+use std::time::Duration;
+
+/// How long a command may take that turns a board's power off and on.
+const POWER_LIMIT: Duration = Duration::from_secs(120);
 
 /// ssh itself asks nobody anything, notices a board that is gone within 15 s, and has a connection of its own: one
 /// that is shared ends when its owner wants.
@@ -29,19 +36,41 @@ const OPTIONS: [&str; 15] = [
 pub struct Ssh {
     host: String,
     options: Vec<String>,
+    ready: Option<String>,
+    power_cycle: Vec<String>,
+    labgrid: Option<Labgrid>,
 }
 
 impl Ssh {
-    /// The way to the board `name`.
+    /// The way to the board `name`; its place in labgrid is acquired.
     ///
     /// # Errors
-    /// `ErrorKind::User` for a profile that cannot be.
-    pub fn new(name: &str, profile: &SshProfile) -> Result<Ssh> {
-        if profile.host.starts_with('-') {
-            let error = Error::user(format!("`host` of {name} is {:?}", profile.host));
+    /// `ErrorKind::User` for a profile that cannot be; as [`Labgrid::acquire`].
+    pub fn new(name: &str, profile: &SshProfile, context: &BoardContext) -> Result<Ssh> {
+        if profile.host.is_none() && profile.labgrid.is_none() {
+            return Err(Error::user(format!("{name} has no `host`")).hint("name a host as ssh_config(5) knows it"));
+        }
+        if let Some(host) = profile.host.as_ref().filter(|host| host.is_empty() || host.starts_with('-')) {
+            let error = Error::user(format!("`host` of {name} is {host:?}"));
             return Err(error.hint("name a host as ssh_config(5) knows it; options of ssh go into `options`"));
         }
-        Ok(Ssh { host: profile.host.clone(), options: profile.options.clone() })
+        let labgrid = profile.labgrid.as_ref().map(|place| Labgrid::acquire(place, context)).transpose()?;
+        let mut options = profile.options.clone();
+        let host = match (&profile.host, labgrid.as_ref().and_then(|labgrid| labgrid.service.as_ref())) {
+            (Some(host), _) => host.clone(),
+            (None, Some(service)) => {
+                options.extend(service.port.iter().flat_map(|port| ["-p".into(), port.to_string()]));
+                options.extend(service.user.iter().flat_map(|user| ["-l".into(), user.clone()]));
+                service.address.clone()
+            }
+            (None, None) => {
+                let place = labgrid.map(|labgrid| labgrid.place).unwrap_or_default();
+                return Err(Error::board(format!("labgrid's place {place} has no NetworkService"))
+                    .hint("export one for the board, or name its `host` in the profile"));
+            }
+        };
+        let (ready, power_cycle) = (profile.ready.clone(), profile.power_cycle.clone());
+        Ok(Ssh { host, options, ready, power_cycle, labgrid })
     }
 }
 
@@ -61,10 +90,40 @@ impl Client for Ssh {
     }
 
     fn by_hand(&self) -> String {
-        format!("ssh {} true", self.host)
+        [&["ssh".to_owned()], &self.options[..], &[self.host.clone(), "true".into()]].concat().join(" ")
     }
 
     fn folder(&self) -> &'static str {
         "/var/tmp/pocketstone-runner"
+    }
+
+    fn power_cycle(&self, context: &BoardContext) -> Result<bool> {
+        match (&self.power_cycle[..], &self.labgrid) {
+            ([program, arguments @ ..], _) => {
+                let mut command = Command::new(program);
+                command.args(arguments);
+                let ran = run(command, None, POWER_LIMIT, "correct `power_cycle` in its profile", context)?;
+                match ran.success {
+                    true => Ok(true),
+                    false => Err(Error::board(format!("{} failed: {}", self.power_cycle.join(" "), ran.errors.trim()))),
+                }
+            }
+            ([], Some(labgrid)) => labgrid.power_cycle(context).map(|()| true),
+            ([], None) => Ok(false),
+        }
+    }
+
+    fn await_fitness(&self, context: &BoardContext) -> Result<()> {
+        let Some(line) = &self.ready else { return Ok(()) };
+        let asked = format!("if {line}\nthen echo fit; else echo unfit; fi");
+        await_fit(self, context, "see why `ready` of its profile fails there, or change it", || {
+            let said = ask(self, &asked, None, context)?;
+            Ok((said.lines().last() != Some("fit")).then(|| format!("not ready: {line}")))
+        })
+    }
+
+    fn facts(&self, _context: &BoardContext) -> Result<Facts> {
+        let place = self.labgrid.iter().map(|labgrid| ("board.place".to_owned(), labgrid.place.clone()));
+        Ok(place.collect())
     }
 }
