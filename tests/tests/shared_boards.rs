@@ -211,6 +211,14 @@ fn a_place_of_labgrid_is_acquired_waited_for_power_cycled_and_given_back_whateve
     said.says(&["board.place: b1", "board.host: 10.77.0.2"]);
     assert_eq!(labgrid.holder(), None);
 
+    let option = format!("--ssh-option=-i{}", key.display());
+    let unknown = ["--ssh-option=-oStrictHostKeyChecking=no", "--ssh-option=-oUserKnownHostsFile=/dev/null"];
+    let mut add = labgrid.lab(&["board", "add", "mine", "--labgrid", PLACE, &option, unknown[0], unknown[1]]);
+    run(add.env("XDG_CONFIG_HOME", boards.path())).ends_with(0).says(&["mine: b1 by ssh", "written: "]);
+    let written = fs::read_to_string(boards.path().join("pocketstone/boards/mine.toml")).expect("its profile");
+    assert!(written.contains("[labgrid]\nplace = \"b1\"\n"), "{written}");
+    assert_eq!(labgrid.holder(), None);
+
     // One that the user has taken by hand stays theirs.
     labgrid.client("alice", &["-p", PLACE, "acquire"]).ends_with(0);
     run(&mut labgrid.lab(&["board", "exec", "./place.toml", "uname"])).ends_with(0);

@@ -69,7 +69,7 @@ fn finished(results: &Path) -> BTreeMap<u32, (f64, String)> {
 
 /// What runners have noted to put back and have not.
 fn journals(root: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(root.join("tmp/pocketstone-settings-0")) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(root.join("var/tmp/pocketstone-settings-0")) else { return Vec::new() };
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
@@ -152,6 +152,12 @@ fn whoever_is_killed_at_any_moment_no_finished_cell_is_lost_and_the_board_is_as_
     let boards = or_skip!(PoorBoards::new(1));
     let board = boards.board(0);
     write(boards.path(), "study.toml", &study_with_settings(6, 5));
+    // What a command sets is to be undone by one, beside the governor, which is a file.
+    let by_command = |word: &str| format!("[\"sh\", \"-c\", \"echo {word} >> /setting\"]");
+    let profile = fs::read_to_string(boards.path().join("board0.toml")).expect("the profile");
+    let settings = format!("settings = [{{ set = {}, undo = {} }}]\n", by_command("set"), by_command("undone"));
+    write(boards.path(), "board0.toml", &(profile + &settings));
+    let setting = || fs::read_to_string(board.root().join("setting")).unwrap_or_default();
     let seed = seed(19);
     let mut random = Random::labelled(seed, "moments");
     for moment in 0..amount(3, 20) {
@@ -184,5 +190,7 @@ fn whoever_is_killed_at_any_moment_no_finished_cell_is_lost_and_the_board_is_as_
         until(&format!("the board is quiet at the end: {what}"), || board.processes().is_empty());
         assert_eq!(board.governor(), GOVERNOR, "{what}");
         assert_eq!(journals(board.root()), [""; 0], "{what}");
+        assert!(setting().is_empty() || setting().ends_with("undone\n"), "{what}: {}", setting());
     }
+    assert!(setting().matches("\nset\n").count() > 6, "{}", setting());
 }

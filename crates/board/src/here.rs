@@ -93,7 +93,7 @@ impl Transport for Here {
             power_meters: Ability::Unknown,
             processor_counters: counters,
         };
-        Description { capabilities, places: Places::default() }
+        Description { capabilities, places: Places::default(), settings: Vec::new() }
     }
 
     fn facts(&self) -> Result<Facts> {

@@ -1,5 +1,6 @@
 //! Board profiles: the files in `devices/`.
 
+use pocketstone_core::board::Setting;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,9 @@ pub struct SshProfile {
     /// Raw flash of the board that may be measured.
     #[serde(default)]
     pub flash: Option<FlashProfile>,
+    /// What is set on the board while a cell is measured.
+    #[serde(default)]
+    pub settings: Vec<Setting>,
     /// A line for the board's shell; cells wait until it succeeds.
     #[serde(default)]
     pub ready: Option<String>,
@@ -165,6 +169,9 @@ pub struct AdbProfile {
     /// Directory on the phone of target files; `None`: a folder in `folder`.
     #[serde(default)]
     pub directory: Option<PathBuf>,
+    /// What is set on the phone while a cell is measured.
+    #[serde(default)]
+    pub settings: Vec<Setting>,
     /// Cells wait until the battery is at least so full.
     #[serde(default)]
     pub battery_least_percent: Option<u32>,
@@ -184,6 +191,8 @@ pub struct Place {
     pub directory: Option<PathBuf>,
     /// Its raw flash.
     pub flash: Option<FlashProfile>,
+    /// What is set while a cell is measured.
+    pub settings: Vec<Setting>,
 }
 
 impl SshProfile {
@@ -194,6 +203,7 @@ impl SshProfile {
             r#become: self.r#become.clone(),
             directory: self.directory.clone(),
             flash: self.flash.clone(),
+            settings: self.settings.clone(),
         }
     }
 }
@@ -206,6 +216,7 @@ impl AdbProfile {
             r#become: self.r#become.clone(),
             directory: self.directory.clone(),
             flash: None,
+            settings: self.settings.clone(),
         }
     }
 }
@@ -541,6 +552,25 @@ mod tests {
         assert!(error.chain().contains("direktory"), "{}", error.chain());
         let missing = Profile::load(&shipped(), "nexus-99").unwrap_err();
         assert!(missing.cure().unwrap().contains("virt-nand"));
+    }
+
+    #[test]
+    fn settings_are_files_or_commands_with_what_undoes_them() {
+        let parse = |settings: &str| {
+            let text = format!("kind = \"ssh\"\nhost = \"a\"\nsettings = {settings}\n");
+            Profile::parse("x", &text, &|name| Profile::load(&shipped(), name))
+        };
+        let ProfileKind::Ssh(board) =
+            parse("[{ file = \"/sys/x\", value = \"1\" }, { set = [\"a\"], undo = [\"b\"] }]").unwrap().kind
+        else {
+            panic!("a board by ssh")
+        };
+        let command = Setting::Command { set: vec!["a".into()], undo: vec!["b".into()] };
+        assert_eq!(board.settings, [Setting::File { file: "/sys/x".into(), value: "1".into() }, command]);
+        for wrong in ["[{ set = [\"a\"] }]", "[{ file = \"/x\", value = \"1\", undo = [\"b\"] }]"] {
+            let error = parse(wrong).unwrap_err();
+            assert!(error.chain().contains("either `file` and `value`, or `set` and `undo`"), "{}", error.chain());
+        }
     }
 
     #[test]

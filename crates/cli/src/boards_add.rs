@@ -31,13 +31,15 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
         return Err(Error::user(format!("there is a board `{name}` already")).hint("choose another name, or --force"));
     }
     let mut profile = toml::Table::new();
-    let (kind, key, value) = match (&arguments.ssh, &arguments.adb) {
-        (_, Some(serial)) => ("adb", "serial", serial.clone()),
-        (host, None) => ("ssh", "host", host.clone().unwrap_or_default()),
+    let (kind, of, key, value) = match (&arguments.adb, &arguments.ssh, &arguments.labgrid) {
+        (Some(serial), ..) => ("adb", serial.clone(), "serial", Some(serial.as_str().into())),
+        (None, Some(host), _) => ("ssh", host.clone(), "host", Some(host.as_str().into())),
+        (None, None, Some(place)) => ("ssh", place.clone(), "host", None),
+        (None, None, None) => ("pool", arguments.pool.join(", "), "boards", Some(arguments.pool.clone().into())),
     };
     profile.insert("kind".into(), kind.into());
-    profile.insert("description".into(), format!("{value} by {kind}").into());
-    profile.insert(key.into(), value.into());
+    profile.insert("description".into(), format!("{of} by {kind}").into());
+    value.map(|value: toml::Value| profile.insert(key.into(), value));
     if !arguments.ssh_options.is_empty() {
         profile.insert("options".into(), arguments.ssh_options.clone().into());
     }
@@ -50,6 +52,9 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
     if let Some(words) = &arguments.r#become {
         let words: Vec<toml::Value> = words.split_whitespace().map(toml::Value::from).collect();
         profile.insert("become".into(), words.into());
+    }
+    if let Some(place) = &arguments.labgrid {
+        profile.insert("labgrid".into(), toml::Table::from_iter([("place".into(), place.clone().into())]).into());
     }
     let text = toml::to_string(&profile).map_err(|e| Error::bug("a profile has no text").because(e))?;
     let failed = || format!("cannot write {}", path.display());

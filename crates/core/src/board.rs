@@ -120,6 +120,29 @@ pub struct Board {
     pub capabilities: Capabilities,
     /// Its locations.
     pub places: Places,
+    /// What is set while a cell is measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Setting>,
+}
+
+/// A setting of a board.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields, expecting = "a setting has either `file` and `value`, or `set` and `undo`")]
+pub enum Setting {
+    /// A file with a value; the value before it is put back.
+    File {
+        /// Its path.
+        file: PathBuf,
+        /// What it is to hold.
+        value: String,
+    },
+    /// A command with its arguments.
+    Command {
+        /// What sets it.
+        set: Vec<String>,
+        /// What undoes that.
+        undo: Vec<String>,
+    },
 }
 
 #[cfg(test)]

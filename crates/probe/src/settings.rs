@@ -4,9 +4,10 @@
 //! a process in a session of its own, waits at a pipe for the end of the process that changes settings, and
 //! then writes back what the journal says. If both were killed, [`restore_left`] does so at the next start.
 //!
-//! Journal: a line of JSON for each change, `{"path": "/sys/..", "before": "128"}`. Its owner holds a lock
-//! on it (flock) as long as it lives.
+//! Journal: a line of JSON for each change, `{"path": "/sys/..", "before": "128"}`, or `{"undo": ["cmd", ..]}` for what
+//! a command has set. Its owner holds a lock on it (flock) as long as it lives.
 
+use pocketstone_core::board::Setting;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::fs::FlockOperation;
@@ -23,10 +24,10 @@ pub const WATCHDOG: &str = "watchdog";
 pub const JOURNAL_ENDING: &str = "journal";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Change {
-    path: PathBuf,
-    before: String,
+#[serde(untagged, deny_unknown_fields)]
+enum Change {
+    File { path: PathBuf, before: String },
+    Command { undo: Vec<String> },
 }
 
 /// Changed settings; dropping this puts them back, the last one first.
@@ -95,17 +96,36 @@ impl Settings {
         if before == value {
             return Ok(before);
         }
-        let change = Change { path: path.to_owned(), before: before.clone() };
-        if let Some(guard) = &mut self.guard {
-            guard.note(&change)?;
-        }
-        self.changes.push(change);
+        self.note(Change::File { path: path.to_owned(), before: before.clone() })?;
         write_value(path, value)?;
         let now = read()?;
         match now.trim() == value {
             true => Ok(before),
             false => Err(Error::board(format!("{} became `{}`, not `{value}`", path.display(), now.trim()))),
         }
+    }
+
+    /// Makes a setting of a board.
+    ///
+    /// # Errors
+    /// As [`Settings::set`]; `ErrorKind::Board` if a command cannot be started or fails. It is undone all the same.
+    pub fn make(&mut self, setting: &Setting) -> Result<()> {
+        match setting {
+            Setting::File { file, value } => self.set(file, value).map(drop),
+            Setting::Command { set, undo } => {
+                self.note(Change::Command { undo: undo.clone() })?;
+                run(set)
+            }
+        }
+    }
+
+    /// Notes a change that is about to be made.
+    fn note(&mut self, change: Change) -> Result<()> {
+        if let Some(guard) = &mut self.guard {
+            guard.note(&change)?;
+        }
+        self.changes.push(change);
+        Ok(())
     }
 
     /// Puts everything back, the last change first, as dropping does.
@@ -162,15 +182,33 @@ fn write_value(path: &Path, value: &str) -> Result<()> {
     written.board(|| format!("cannot write `{value}` to {}", path.display())).map_err(|e| e.hint("run as root"))
 }
 
+/// Runs a command that sets something.
+fn run(words: &[String]) -> Result<()> {
+    let line = words.join(" ");
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(Error::user("a setting's command is empty").hint("correct `settings` in the board's profile"));
+    };
+    let failed = || format!("cannot run `{line}`");
+    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).output().board(failed)?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
+    let error = Error::board(format!("`{line}` failed ({}): {said}", ran.status));
+    Err(error.hint("try it on the board, and correct `settings` in its profile"))
+}
+
 /// Writes values back, the last change first. What failed comes back, oldest first, with the first error.
 fn put_back(changes: Vec<Change>) -> std::result::Result<(), (Vec<Change>, Error)> {
     let mut failed: Option<(Vec<Change>, Error)> = None;
     for change in changes.into_iter().rev() {
-        // A device that went away has no setting any more.
-        if !change.path.exists() {
-            continue;
-        }
-        if let Err(error) = write_value(&change.path, &change.before) {
+        let put_back = match &change {
+            // A device that went away has no setting any more.
+            Change::File { path, .. } if !path.exists() => Ok(()),
+            Change::File { path, before } => write_value(path, before),
+            Change::Command { undo } => run(undo),
+        };
+        if let Err(error) = put_back {
             match &mut failed {
                 Some((left, _)) => left.insert(0, change),
                 None => failed = Some((vec![change], error)),
@@ -294,11 +332,39 @@ mod tests {
     }
 
     #[test]
+    fn what_commands_set_is_undone_in_the_opposite_order_also_by_what_is_left_of_a_dead_process() {
+        let (folder, a, log) = (tempfile::tempdir().unwrap(), "a", "log");
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let words = |line: String| ["sh", "-c", &line].map(str::to_owned).to_vec();
+        let command = |name: &str| Setting::Command {
+            set: words(format!("echo {name} >> {}", at(log))),
+            undo: words(format!("echo not {name} >> {}", at(log))),
+        };
+        fs::write(at(a), "1\n").unwrap();
+        let mut settings = Settings::unguarded();
+        settings.make(&command("one")).unwrap();
+        settings.make(&Setting::File { file: at(a).into(), value: "2".into() }).unwrap();
+        settings.make(&command("two")).unwrap();
+        let failing = Setting::Command { set: words("echo why >&2; exit 3".into()), undo: words("exit 0".into()) };
+        let error = settings.make(&failing).unwrap_err();
+        assert!(error.chain().contains("3") && error.chain().contains("why"), "{}", error.chain());
+        assert_eq!(fs::read_to_string(at(a)).unwrap(), "2\n");
+        settings.restore().unwrap();
+        assert_eq!(fs::read_to_string(at(log)).unwrap(), "one\ntwo\nnot two\nnot one\n");
+        assert_eq!(fs::read_to_string(at(a)).unwrap(), "1\n");
+
+        let left = serde_json::json!({"undo": words(format!("echo left >> {}", at(log)))}).to_string() + "\n";
+        fs::write(at("1.journal"), left).unwrap();
+        assert_eq!(restore_left(folder.path()).unwrap(), 1);
+        assert!(fs::read_to_string(at(log)).unwrap().ends_with("left\n"));
+    }
+
+    #[test]
     fn a_left_journal_is_carried_out_once_and_not_while_its_owner_lives() {
         let (folder, a, b) = tree();
         let journal = folder.path().join("1.journal");
         let line = |path: &Path, before: &str| {
-            serde_json::to_string(&Change { path: path.into(), before: before.into() }).unwrap() + "\n"
+            serde_json::to_string(&Change::File { path: path.into(), before: before.into() }).unwrap() + "\n"
         };
         fs::write(&a, "7\n").unwrap();
         let gone = line(&folder.path().join("gone"), "1");

@@ -182,7 +182,7 @@ impl Transport for Qemu {
             power_meters: Ability::no(&no_meter),
             processor_counters: Ability::no(&no_counters),
         };
-        Description { capabilities, places: Places::default() }
+        Description { capabilities, places: Places::default(), settings: Vec::new() }
     }
 
     fn facts(&self) -> Result<Facts> {

@@ -83,10 +83,6 @@ impl Client for Adb {
         "/data/local/tmp/pocketstone-runner"
     }
 
-    fn has_tmp(&self) -> bool {
-        false
-    }
-
     fn prepare(&self, context: &BoardContext) -> Result<()> {
         let adb = |arguments: &[&str]| {
             let mut command = Command::new("adb");

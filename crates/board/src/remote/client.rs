@@ -42,11 +42,6 @@ pub trait Client: Send + Sync {
     /// Folder for the runner, unless the profile names one.
     fn folder(&self) -> &'static str;
 
-    /// Whether the board has a folder /tmp for everybody's temporary files.
-    fn has_tmp(&self) -> bool {
-        true
-    }
-
     /// What has to be done before each connection.
     ///
     /// # Errors

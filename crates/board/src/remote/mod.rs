@@ -177,11 +177,12 @@ impl Remote {
             self.client.prepare(&self.context)?;
         }
         let words: Vec<String> = self.place.r#become.iter().map(|word| quoted(word)).collect();
-        // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found.
+        // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found, also
+        // after a reboot.
         let beside = Path::new(&self.folder).parent().unwrap_or(Path::new("/")).display();
-        let temporary = if self.client.has_tmp() { String::new() } else { format!("env TMPDIR={beside} ") };
         let own_mounts = if self.place.flash.is_some() { OWN_MOUNTS } else { "" };
-        let serve = format!("{temporary}{} serve {} {} {own_mounts}", self.runner, self.folder, patience.as_secs());
+        let serve =
+            format!("env TMPDIR={beside} {} serve {} {} {own_mounts}", self.runner, self.folder, patience.as_secs());
         let line = format!("exec {} {serve}", words.join(" "));
         Connection::open(self.client.command(&line), &self.context)
     }
@@ -210,7 +211,8 @@ impl Transport for Remote {
         let allowed = self.place.flash.as_ref().filter(|flash| flash.may_be_erased());
         let mount_point = Path::new(&self.folder).join(MOUNT_FOLDER);
         let mtd_name = allowed.map(|flash| flash.partition.clone());
-        Description { capabilities, places: Places { mtd_name, mount_point, ..Places::default() } }
+        let places = Places { mtd_name, mount_point, ..Places::default() };
+        Description { capabilities, places, settings: self.place.settings.clone() }
     }
 
     fn facts(&self) -> Result<Facts> {

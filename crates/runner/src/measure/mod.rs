@@ -127,10 +127,20 @@ fn done(probes: &mut [Box<dyn Probe>], work: &mut dyn Work) -> Result<()> {
 fn settings(context: &Context<'_>, asked: &Conditions) -> Result<Settings> {
     let Conditions { governor, cores, frequency, power: _ } = asked;
     let conditioned = governor.is_some() || cores.is_some() || frequency.is_some();
-    if !(conditioned || context.plan.read_ahead.is_some()) || context.board.capabilities.disposable {
-        return Ok(Settings::unguarded());
-    }
-    // Journals need not outlive a reboot: no setting does. Nobody else may write one, for it is obeyed.
+    let of_board = &context.board.settings;
+    let any = conditioned || context.plan.read_ahead.is_some() || !of_board.is_empty();
+    let mut settings = match any && !context.board.capabilities.disposable {
+        true => guarded()?,
+        false => Settings::unguarded(),
+    };
+    of_board.iter().try_for_each(|setting| settings.make(setting))?;
+    Ok(settings)
+}
+
+/// Settings with a journal.
+fn guarded() -> Result<Settings> {
+    // Nobody else may write one, for it is obeyed. Where commands set something that outlives a reboot, so does this
+    // folder, which the lab chooses.
     let folder = own_folder(&std::env::temp_dir(), "pocketstone-settings")?;
     restore_left(&folder)?;
     let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;

@@ -129,19 +129,21 @@ pub(super) fn refresh(
     tables: Option<&Path>,
     tell: &mut dyn FnMut(usize, usize) -> Result<()>,
 ) -> Result<()> {
-    let had = store::inputs(store)?;
-    let mut wanted = BTreeSet::new();
+    let mut inputs = Inputs { had: store::inputs(store)?, wanted: BTreeSet::new() };
     let mut jobs: BTreeMap<i64, Vec<Job>> = BTreeMap::new();
     let mut of_logs: Vec<(String, Vec<Job>)> = Vec::new();
     let beside = store.fact("study.folder")?;
     let folders: Vec<&Path> = beside.iter().map(Path::new).chain(tables).collect();
     for replay in &study.replays {
         let on: Vec<&Device> = replay.devices.iter().map(|name| &devices[name.get_ref()]).collect();
-        of_logs.extend(logs::plan_all(store, replay, &on, &folders, &had, &mut wanted)?);
+        of_logs.extend(logs::plan_all(store, replay, &on, &folders, &mut inputs)?);
         let mut references = References::of(store, study, replay, devices)?;
         for cell in cells(store, study, replay)? {
             for device in &on {
-                plan(store, replay, &cell, device, &had, &mut references, &mut wanted, &mut jobs)?;
+                let planned = plan(store, replay, &cell, device, &mut references, &mut inputs)?;
+                if !planned.is_empty() {
+                    jobs.entry(cell.id).or_default().extend(planned);
+                }
             }
         }
     }
@@ -163,8 +165,8 @@ pub(super) fn refresh(
             }
         }
     }
-    if !rows.is_empty() || had != wanted {
-        store::put(store, &rows, &wanted)?;
+    if !rows.is_empty() || inputs.had != inputs.wanted {
+        store::put(store, &rows, &inputs.wanted)?;
     }
     tell(done, total)
 }
@@ -192,35 +194,39 @@ pub(crate) fn replayable(store: &Store, fits: impl Fn(&StoredCell) -> bool) -> R
     Ok(all.iter().filter(|c| if has_twins(&c.point) { traced(c) } else { !c.traced }).cloned().collect())
 }
 
-/// Adds the jobs of a cell on a device to those to do.
-#[allow(clippy::too_many_arguments)]
+/// What replays are known by: those that the results have, and those that the study asks for.
+struct Inputs {
+    had: BTreeSet<String>,
+    wanted: BTreeSet<String>,
+}
+
+impl Inputs {
+    /// Notes that a replay is asked for; whether it is yet to be computed.
+    fn want(&mut self, input: &str) -> bool {
+        self.wanted.insert(input.to_owned()) && !self.had.contains(input)
+    }
+}
+
+/// The jobs of a cell on a device that are yet to be done.
 fn plan(
     store: &Store,
     replay: &ReplaySpec,
     cell: &StoredCell,
     device: &Device,
-    had: &BTreeSet<String>,
     references: &mut References<'_>,
-    wanted: &mut BTreeSet<String>,
-    jobs: &mut BTreeMap<i64, Vec<Job>>,
-) -> Result<()> {
-    let leave_out =
-        |error: Error| store.leave_out(&LeftOut::new(format!("replays `{}` on {}", replay.name, device.name), &error));
-    let cycles_scale = match references.cycles_scale(store, &replay.calibrate, cell, device) {
-        Ok(scale) => scale,
-        Err(error) => return leave_out(error),
-    };
-    let digest = cell.digest.as_deref().unwrap_or_default();
-    let run = Run { cell: Some(cell.id), seed: cell.seed, identity: format!("{}\n{digest}", cell.id) };
-    let mut planned = Vec::new();
-    let work = &mut || {
-        recorded::activity(store, cell, device).map(|(activity, source)| Work { activity, source, recorded: None })
-    };
-    let result = plan_run(replay, &run, device, cycles_scale, had, wanted, work, &mut planned);
-    if !planned.is_empty() {
-        jobs.entry(cell.id).or_default().extend(planned);
-    }
-    result.or_else(leave_out)
+    inputs: &mut Inputs,
+) -> Result<Vec<Job>> {
+    let planned = references.cycles_scale(store, &replay.calibrate, cell, device).and_then(|cycles_scale| {
+        let digest = cell.digest.as_deref().unwrap_or_default();
+        let run = Run { cell: Some(cell.id), seed: cell.seed, identity: format!("{}\n{digest}", cell.id) };
+        plan_run(replay, &run, (device, cycles_scale), inputs, &mut || {
+            recorded::activity(store, cell, device).map(|(activity, source)| Work { activity, source, recorded: None })
+        })
+    });
+    planned.or_else(|error| {
+        let what = format!("replays `{}` on {}", replay.name, device.name);
+        store.leave_out(&LeftOut::new(what, &error)).map(|()| Vec::new())
+    })
 }
 
 /// A run that is replayed.
@@ -243,21 +249,19 @@ struct Work {
     recorded: Option<String>,
 }
 
-/// Adds the jobs of a run on a device to those to do; `work` is asked if there are some.
+/// The jobs of a run that are yet to be done, on a device and with what its cycles are scaled by; `work` is asked if
+/// there are some.
 ///
 /// # Errors
 /// Those of `work`.
-#[allow(clippy::too_many_arguments)]
 fn plan_run(
     replay: &ReplaySpec,
     run: &Run,
-    device: &Device,
-    cycles_scale: f64,
-    had: &BTreeSet<String>,
-    wanted: &mut BTreeSet<String>,
+    (device, cycles_scale): (&Device, f64),
+    inputs: &mut Inputs,
     work: &mut dyn FnMut() -> Result<Work>,
-    jobs: &mut Vec<Job>,
-) -> Result<()> {
+) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
     let profile = profile_digest(device);
     let mut known: Option<Work> = None;
     for setting in &replay.settings {
@@ -277,7 +281,7 @@ fn plan_run(
         let mut governors = Vec::new();
         for governor in &replay.governors {
             let input = input(governor.get_ref());
-            if wanted.insert(input.clone()) && !had.contains(&input) {
+            if inputs.want(&input) {
                 governors.push((governor.get_ref().clone(), input));
             }
         }
@@ -303,7 +307,7 @@ fn plan_run(
             governors,
         });
     }
-    Ok(())
+    Ok(jobs)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::store::recorded_inputs;
 use super::work::Job;
-use super::{Run, Work, plan_run};
+use super::{Inputs, Run, Work, plan_run};
 use crate::results::left_out::LeftOut;
 use crate::results::store::Store;
 use crate::specification::factor::{Point, Value};
@@ -14,7 +14,6 @@ use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
 use pocketstone_replay::recorded::from_phone;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -34,8 +33,7 @@ pub(super) fn plan_all(
     replay: &ReplaySpec,
     devices: &[&Device],
     folders: &[&Path],
-    had: &BTreeSet<String>,
-    wanted: &mut BTreeSet<String>,
+    inputs: &mut Inputs,
 ) -> Result<Vec<(String, Vec<Job>)>> {
     let mut planned = Vec::new();
     let leave_out = |name: &str, error: Error| {
@@ -49,14 +47,13 @@ pub(super) fn plan_all(
                 if kept.is_empty() {
                     leave_out(path, error)?;
                 }
-                wanted.extend(kept);
+                inputs.wanted.extend(kept);
                 continue;
             }
         };
         for log in logs {
-            let mut jobs = Vec::new();
-            match plan_one(replay, devices, &log, had, wanted, &mut jobs) {
-                Ok(()) => planned.push((log.name, jobs)),
+            match plan_one(replay, devices, &log, inputs) {
+                Ok(jobs) => planned.push((log.name, jobs)),
                 Err(error) => leave_out(&log.name, error)?,
             }
         }
@@ -82,14 +79,7 @@ fn found(path: &str, folders: &[&Path]) -> Result<Vec<Log>> {
     Ok(files.into_iter().map(|file| Log { name: name(&file), file }).collect())
 }
 
-fn plan_one(
-    replay: &ReplaySpec,
-    devices: &[&Device],
-    of: &Log,
-    had: &BTreeSet<String>,
-    wanted: &mut BTreeSet<String>,
-    jobs: &mut Vec<Job>,
-) -> Result<()> {
+fn plan_one(replay: &ReplaySpec, devices: &[&Device], of: &Log, inputs: &mut Inputs) -> Result<Vec<Job>> {
     let failed = || format!("cannot read {}", of.file.display());
     let mut hash = Sha256::new();
     std::io::copy(&mut File::open(&of.file).user(failed)?, &mut hash).user(failed)?;
@@ -102,10 +92,11 @@ fn plan_one(
         Some(work) => Ok(work.clone()),
         None => Ok(known.insert(work_of(of, khz)?).clone()),
     };
+    let mut jobs = Vec::new();
     for device in devices {
-        plan_run(replay, &run, device, 1.0, had, wanted, &mut work, jobs)?;
+        jobs.extend(plan_run(replay, &run, (device, 1.0), inputs, &mut work)?);
     }
-    Ok(())
+    Ok(jobs)
 }
 
 /// What the longest run of a log did; `khz` is what it was recorded at where it does not say so.

@@ -291,14 +291,12 @@ fn the_number_of_threads_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(folder.path());
     let (study, devices) = (study(STUDY), devices());
-    let mut jobs = BTreeMap::new();
+    let (mut jobs, mut inputs) = (Vec::new(), Inputs { had: BTreeSet::new(), wanted: BTreeSet::new() });
     let mut none = References::of(&store, &study, &study.replays[0], &devices).unwrap();
     for cell in cells(&store, &study, &study.replays[0]).unwrap() {
-        let (had, mut wanted) = (BTreeSet::new(), BTreeSet::new());
         let (replay, device) = (&study.replays[0], &devices["small"]);
-        plan(&store, replay, &cell, device, &had, &mut none, &mut wanted, &mut jobs).unwrap();
+        jobs.extend(plan(&store, replay, &cell, device, &mut none, &mut inputs).unwrap());
     }
-    let jobs: Vec<Job> = jobs.into_values().flatten().collect();
     let rows = |threads| work::on_cores(&jobs, threads).into_iter().flat_map(Result::unwrap).collect::<Vec<_>>();
     assert!(rows(1).len() == 8 && rows(1) == rows(3));
 }
