@@ -6,7 +6,7 @@ CHECKED := target/debug/pocketstone
 LOCKED := $(if $(CI),--locked)
 # Where packages are put.
 PACKAGES := target/packages
-BENCHES := persist scmfs scmfs-fuse churn million overhead cells prepare database calls checkpoint c-calls transactions perfetto \
+BENCHES := persist scmfs scmfs-fuse churn million overhead real_programs cells prepare database calls checkpoint c-calls transactions perfetto \
   replay validation published
 # In a recipe, before cargo: the first good enough Rust, wherever setup found or put it.
 RUST = PATH="$$(scripts/setup path)"; export PATH;

@@ -17,7 +17,8 @@ const LEAST: u64 = 500;
 const MOST: u64 = 10_000;
 const BLOCK: u64 = 512;
 
-/// What is done to one file: by open() until close(), or by unlink(). Bytes are those of each read() or write().
+/// What is done to one file: by open() until close(), or by unlink(). Bytes are those of each read() or write(), and
+/// [`ATTRIBUTES`] and [`END`] of an fstat() and of an lseek() to the end.
 #[derive(Debug, PartialEq, Eq)]
 enum Event {
     Create(u32, Vec<u64>),
@@ -25,6 +26,9 @@ enum Event {
     Append(u32, Vec<u64>),
     Delete(u32),
 }
+
+const ATTRIBUTES: u64 = u64::MAX;
+const END: u64 = u64::MAX - 1;
 
 /// What PostMark did, from strace's output.
 fn events_of_program(text: &str) -> Vec<Event> {
@@ -46,7 +50,14 @@ fn events_of_program(text: &str) -> Vec<Event> {
                 _ => Event::Read(file, bytes),
             }));
         } else if let Some((_, _, bytes)) = &mut open {
-            bytes.push(result);
+            bytes.push(match line {
+                line if line.starts_with("newfstatat") || line.starts_with("fstat") => ATTRIBUTES,
+                line if line.starts_with("lseek") => {
+                    assert!(line.contains("0, SEEK_END"), "{line}");
+                    END
+                }
+                _ => result,
+            });
         }
     }
     events
@@ -62,15 +73,22 @@ fn events_of_workload(spec: &PostmarkSpec, seed: u64) -> Vec<Event> {
             Operation::Open { file, purpose: Purpose::Append } => events.push(Event::Append(file, Vec::new())),
             Operation::Open { file, purpose: Purpose::Read } => events.push(Event::Read(file, Vec::new())),
             Operation::Delete { file } => events.push(Event::Delete(file)),
-            Operation::Read { bytes, .. } | Operation::Append { bytes, .. } => match events.last_mut() {
-                Some(Event::Create(_, all) | Event::Read(_, all) | Event::Append(_, all)) => all.push(bytes),
-                other => panic!("{bytes} bytes after {other:?}"),
-            },
+            Operation::Read { bytes, .. } | Operation::Append { bytes, .. } => part(&mut events, bytes),
+            Operation::Attributes { .. } => part(&mut events, ATTRIBUTES),
+            Operation::SeekEnd { .. } => part(&mut events, END),
             Operation::Close { .. } | Operation::Evict { .. } => {}
             other => panic!("{other:?} is none of PostMark's"),
         }
     }
     events
+}
+
+/// A call between a file's open() and its close().
+fn part(events: &mut [Event], call: u64) {
+    match events.last_mut() {
+        Some(Event::Create(_, all) | Event::Read(_, all) | Event::Append(_, all)) => all.push(call),
+        other => panic!("{call} after {other:?}"),
+    }
 }
 
 /// What of a transaction is random: its two choices, and how large things are.
@@ -150,7 +168,7 @@ fn traced(strace: &Path, postmark: &Path, numbers: (u64, u64, u64, u64), setting
     );
     fs::write(&words, instructions).expect("instructions");
     let mut traced = command(strace);
-    traced.args(["-f", "-s", "0", "-e", "trace=openat,read,write,close,unlink", "-o"]).arg(&log);
+    traced.args(["-f", "-s", "0", "-e", "trace=openat,read,write,close,unlink,fstat,newfstatat,lseek", "-o"]).arg(&log);
     let ran = run(traced.arg(postmark).arg(&words)).ends_with(0).says(&["Deleting files...Done"]);
     assert!(!format!("{}{}", ran.out, ran.err).contains("Error"), "{ran}");
     let text = fs::read_to_string(&log).expect("strace's log");

@@ -154,6 +154,14 @@ impl Tree for DirectTree {
         self.0.stat(path)
     }
 
+    fn attributes(&self, file: &DirectFile) -> Result<u64> {
+        self.0.attributes(&file.file)
+    }
+
+    fn seek_end(&self, file: &DirectFile) -> Result<u64> {
+        self.0.seek_end(&file.file)
+    }
+
     fn mkdir(&self, path: &CStr) -> Result<()> {
         self.0.mkdir(path)
     }

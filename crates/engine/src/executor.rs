@@ -222,6 +222,12 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 let open = self.tree.create(self.name(file)?)?;
                 self.slot(file)?.open = Some(open);
             }
+            Operation::Attributes { file } => {
+                std::hint::black_box(self.tree.attributes(Self::open_file(&self.slots, file)?)?);
+            }
+            Operation::SeekEnd { file } => {
+                std::hint::black_box(self.tree.seek_end(Self::open_file(&self.slots, file)?)?);
+            }
             Operation::Close { file } => {
                 let closed = self.slot(file)?.open.take();
                 closed.ok_or_else(|| Error::bug(format!("the file {file} is not open")))?;

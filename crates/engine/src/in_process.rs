@@ -165,6 +165,10 @@ impl<V: InProcess> Tree for VolumeTree<V> {
         Ok(self.0.lookup(directory, name).board(|| "the volume cannot find the name".into())?.size)
     }
 
+    fn attributes(&self, file: &VolumeFile<'_, V>) -> Result<u64> {
+        Ok(self.0.attributes(self.0.ino(file)).board(|| "the volume cannot say a file's attributes".into())?.size)
+    }
+
     fn mkdir(&self, path: &CStr) -> Result<()> {
         let (directory, name) = self.parent(path)?;
         let made = self.0.create_directory(directory, name, &Meta::directory(0o755));

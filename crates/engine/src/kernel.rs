@@ -5,7 +5,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::{Prefetch, Purpose};
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{Advice, AtFlags, Mode, OFlags};
+use rustix::fs::{Advice, AtFlags, Mode, OFlags, SeekFrom};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -129,6 +129,14 @@ impl Tree for KernelTree {
     fn stat(&self, path: &CStr) -> Result<u64> {
         let found = rustix::fs::statat(&self.0, path, AtFlags::empty()).board(|| "stat() failed".into())?;
         Ok(found.st_size as u64)
+    }
+
+    fn attributes(&self, file: &OwnedFd) -> Result<u64> {
+        Ok(rustix::fs::fstat(file).board(|| "fstat() failed".into())?.st_size as u64)
+    }
+
+    fn seek_end(&self, file: &OwnedFd) -> Result<u64> {
+        rustix::fs::seek(file, SeekFrom::End(0)).board(|| "lseek() failed".into())
     }
 
     fn mkdir(&self, path: &CStr) -> Result<()> {

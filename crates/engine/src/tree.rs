@@ -79,6 +79,14 @@ pub trait Tree: Send + Sync {
     /// Asks for a file's attributes by its name; its size.
     fn stat(&self, path: &CStr) -> Result<u64>;
 
+    /// Asks for an open file's attributes; its size.
+    fn attributes(&self, file: &Self::File<'_>) -> Result<u64>;
+
+    /// Goes to an open file's end; where that is.
+    fn seek_end(&self, file: &Self::File<'_>) -> Result<u64> {
+        self.attributes(file)
+    }
+
     /// Makes a directory, which must not exist.
     fn mkdir(&self, path: &CStr) -> Result<()>;
 

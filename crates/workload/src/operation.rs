@@ -104,6 +104,16 @@ pub enum Operation {
         /// What for.
         purpose: Purpose,
     },
+    /// Ask for the attributes of a file that is open.
+    Attributes {
+        /// Number of the file.
+        file: u32,
+    },
+    /// Go to the end of a file that is open.
+    SeekEnd {
+        /// Number of the file.
+        file: u32,
+    },
     /// Close the file that is open.
     Close {
         /// Number of the file.
@@ -234,14 +244,15 @@ impl Operation {
 
     /// The one file that it is about.
     pub fn file(&self) -> Option<u32> {
-        use Operation::{Append, Close, Create, CreateFile, Delete, Fill, LookUp, Open, Read, ReadFile, ReadOpen};
+        use Operation::{Append, Attributes, Close, Create, CreateFile, Delete, Fill, LookUp, Open, Read, ReadFile};
         use Operation::{Archive, Evict, List, MakeDirectory, Map, Pause, Prefetch, Rename, Sync, Touch, Truncate};
-        use Operation::{Invalidate, SetOwner, SyncData, SyncFolder, Turn, Write, WriteFile};
+        use Operation::{Invalidate, ReadOpen, SeekEnd, SetOwner, SyncData, SyncFolder, Turn, Write, WriteFile};
         match *self {
             Read { file, .. } | Write { file, .. } | Append { file, .. } | Truncate { file, .. } => Some(file),
             Create { file } | CreateFile { file } | Delete { file } | LookUp { file } | Close { file } => Some(file),
             Open { file, .. } | Map { file } | Touch { file, .. } | Sync { file } | Evict { file } => Some(file),
             SyncData { file } | SetOwner { file } | Invalidate { file } => Some(file),
+            Attributes { file } | SeekEnd { file } => Some(file),
             Fill { file, .. } | ReadFile { file } | ReadOpen { file } | WriteFile { file, .. } => Some(file),
             Archive { .. } | Rename { .. } | MakeDirectory { .. } | List | SyncFolder => None,
             Prefetch { .. } | Turn { .. } | Pause { .. } => None,

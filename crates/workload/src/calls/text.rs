@@ -47,6 +47,8 @@ pub fn encode(calls: &Calls) -> String {
             Operation::List => writeln!(text, "list"),
             // No recording makes these: they are other workloads'.
             Operation::CreateFile { .. }
+            | Operation::Attributes { .. }
+            | Operation::SeekEnd { .. }
             | Operation::Map { .. }
             | Operation::Touch { .. }
             | Operation::ReadFile { .. }

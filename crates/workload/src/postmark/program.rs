@@ -206,6 +206,7 @@ impl Run {
         self.totals.read += 1;
         self.totals.read_bytes += bytes;
         made.push(Operation::Open { file, purpose: Purpose::Read });
+        made.extend(self.buffer_of(file));
         let calls = self.calls(bytes, self.spec.request_bytes);
         made.extend(calls.map(|(offset, bytes)| Operation::Read { file, offset, bytes }));
         made.push(Operation::Close { file });
@@ -221,6 +222,8 @@ impl Run {
         let file = held.file;
         self.totals.appended += 1;
         made.push(Operation::Open { file, purpose: Purpose::Append });
+        // So that ftell() is right.
+        made.extend(self.program.buffered.then_some(Operation::SeekEnd { file }));
         self.write(file, added, made);
     }
 
@@ -249,9 +252,15 @@ impl Run {
 
     fn write(&mut self, file: u32, bytes: u64, made: &mut Vec<Operation>) {
         self.totals.written_bytes += bytes;
+        made.extend(self.buffer_of(file));
         let calls = self.calls(bytes, self.program.write_bytes);
         made.extend(calls.map(|(_, bytes)| Operation::Append { file, bytes }));
         made.push(Operation::Close { file });
+    }
+
+    /// What the C library asks before it makes a file's buffer, for the size of its blocks.
+    fn buffer_of(&self, file: u32) -> Option<Operation> {
+        self.program.buffered.then_some(Operation::Attributes { file })
     }
 
     /// Offset and length of each call that the file system sees. Without buffers, PostMark makes one for what is left

@@ -53,6 +53,9 @@ fn play(spec: &PostmarkSpec, seed: u64) -> Totals {
                 found.read_bytes += bytes;
                 assert!(moved <= sizes[&file]);
             }
+            Operation::Attributes { file } | Operation::SeekEnd { file } => {
+                assert!(program(spec).buffered && open == Some(file) && moved == 0);
+            }
             Operation::Close { file } => {
                 assert_eq!(open.take(), Some(file));
                 assert!((spec.least_file_bytes..=spec.file_bytes).contains(&sizes[&file]));
