@@ -13,7 +13,7 @@ use pocketstone_tests::command::{lab, write};
 use pocketstone_workload::database::{from_published, to_published};
 use rusqlite::Connection;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,11 @@ fn main() {
     let folder = folder.map(|folder| folder.join("pocketdata")).filter(|folder| folder.is_dir());
     let folder = or_skip!(folder.ok_or_else(|| Need::ReferenceData.lacks("PocketData's published files are not here")));
     type Check = fn(&Path);
-    let checks: [(&str, Check); 5] = [
+    let checks: [(&str, Check); 6] = [
         ("the published workloads run unchanged and are written as they were", workloads),
         ("they give the system calls of figure 9", figure_9),
         ("H2 returns for them what SQLite returns", h2),
+        ("recordings of them predict a phone's runs", validation),
         ("the saturated read-only run of a phone", saturated),
         ("the run of a phone with delays and writes", with_delays),
     ];
@@ -127,6 +128,37 @@ fn h2(folder: &Path) {
     let done: i64 = db.query_row(sql, [], |r| r.get(0)).unwrap();
     if done == 0 {
         Need::Engines.lacks("H2 against the published workloads").end();
+    }
+}
+
+/// The published times of a phone against the model, from this machine's recordings of the published files: each row,
+/// and the median and the worst error of each quantity by delay.
+fn validation(folder: &Path) {
+    let home = tempfile::tempdir().unwrap();
+    let factors = "sql = 'text'\njournal_mode = 'persist'\nsynchronous = 'full'\n[[validation]]\nname = 'v'\n\
+                   table = 'pocketdata/measured_msm8974.csv'\ndevice = 'nexus-5'\ngovernor = 'ondemand-legacy'\n\
+                   recordings = 'e'";
+    let db = study(folder, home.path(), &["a", "c", "e"], factors);
+    let mut query = db.prepare("SELECT row, quantity, predicted, measured FROM validation ORDER BY 2, 1").unwrap();
+    let rows = query.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?))).unwrap();
+    let rows: Vec<(String, String, f64, f64)> = rows.collect::<Result<_, _>>().unwrap();
+    // Three workloads, delays and engines.
+    assert_eq!(rows.len(), 2 * 27);
+    let mut out = std::io::stdout().lock();
+    let mut errors: BTreeMap<(&str, &str), Vec<(f64, &str)>> = BTreeMap::new();
+    for (row, quantity, predicted, measured) in &rows {
+        let error = predicted / measured - 1.0;
+        let _ = writeln!(out, "  {row:<14} {quantity:<7} {predicted:>8.3} {measured:>8.3} {:>+6.1} %", 100.0 * error);
+        let delay = row.split(' ').nth(1).unwrap();
+        for of in [delay, "all"] {
+            errors.entry((quantity.as_str(), of)).or_default().push((error, row.as_str()));
+        }
+    }
+    for ((quantity, delay), mut found) in errors {
+        found.sort_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+        let (worst, row) = found[found.len() - 1];
+        let (median, worst) = (100.0 * found[found.len() / 2].0.abs(), 100.0 * worst);
+        let _ = writeln!(out, "  {quantity}, {delay}: median error {median:.1} %, worst {worst:+.1} % ({row})");
     }
 }
 

@@ -162,7 +162,8 @@ fn main() {
     }
 
     let fio = or_skip!(program("fio", "fio"));
-    for kind in ["read", "write", "randread", "randwrite", "rw", "randrw"] {
+    // Not mixed ones: the workload refuses those that go through their file more than once.
+    for kind in ["read", "write", "randread", "randwrite"] {
         let name = format!("fio, {kind}");
         // fio starts in a tenth of a second and lays its file out: a run with one request is that.
         let job = |bytes: &str| {

@@ -27,13 +27,17 @@ pub struct FixedWork {
 pub const WINDOW_S: f64 = 75.0;
 
 /// A device at its battery, fitted to runs on one processor: the current while n processors work is
-/// `base + per_ghz f + per_mw n P(f)`, with P from the device's profile.
+/// `base + per_ghz f + per_mw n P(f)`, with P from the device's profile, and `pinned_per_ghz f` more where a policy
+/// holds the frequency.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BatteryFit {
     /// Current of what is awake with any core, in mA; clusters share it.
     pub base_ma: f64,
     /// Current of what follows the processor's clock and is there once (caches, interconnect, memory), in mA/GHz.
     pub per_ghz_ma: f64,
+    /// The same of what only runs as fast while a policy pins the frequency, in mA/GHz; 0 where all fitted rows are
+    /// pinned, or none is: then it cannot be told from the rest.
+    pub pinned_per_ghz_ma: f64,
     /// Battery current for each mW that a core takes: 1 / (battery voltage x efficiency of the supply).
     pub per_mw_ma: f64,
     /// Current when the work is done, in mA: the median of the fitted rows with a window.
@@ -113,7 +117,7 @@ pub fn fixed_work(rows: &[FixedWork], device: &Device) -> Result<Fitted> {
 }
 
 fn battery(rows: &[FixedWork], device: &Device) -> Result<BatteryFit> {
-    let mut equations: Vec<[f64; 4]> = Vec::new();
+    let mut equations: Vec<[f64; 5]> = Vec::new();
     let mut idle = Vec::new();
     let mut times: BTreeMap<String, Vec<(u32, f64)>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.cpus == 1) {
@@ -121,23 +125,28 @@ fn battery(rows: &[FixedWork], device: &Device) -> Result<BatteryFit> {
         let cluster = device.cluster(Some(&row.cluster))?;
         let (khz, power_mw) = held(cluster, &row.policy)?;
         let current_ma = row.energy_uah * 3.6 / row.runtime_s;
+        let (ghz, pinned_ghz) = (f64::from(khz) / 1e6, pinned_ghz(khz, &row.policy));
         // Divided by the measured current, so that each row's residual is its relative error.
-        equations.push([1.0, f64::from(khz) / 1e6, power_mw, current_ma].map(|v| v / current_ma));
+        equations.push([1.0, ghz, power_mw, pinned_ghz, current_ma].map(|v| v / current_ma));
         if let Some(window) = row.window_uah.filter(|_| row.runtime_s < WINDOW_S) {
             idle.push((window - row.energy_uah) * 3.6 / (WINDOW_S - row.runtime_s));
         }
         times.entry(row.cluster.clone()).or_default().push((khz, row.runtime_s));
     }
+    let rows = equations.len();
     let too_few = || {
-        Error::user(format!("{} rows with one processor are too few to fit", equations.len()))
+        Error::user(format!("{rows} rows with one processor are too few to fit"))
             .hint("give the rows of at least four frequencies")
     };
-    if equations.len() < 4 {
+    if rows < 4 {
         return Err(too_few());
     }
-    let [base_ma, per_ghz_ma, per_mw_ma] = least_squares(&equations).ok_or_else(too_few)?;
+    if equations.iter().all(|row| row[3] > 0.0) {
+        equations.iter_mut().for_each(|row| row[3] = 0.0);
+    }
+    let [base_ma, per_ghz_ma, per_mw_ma, pinned_per_ghz_ma] = least_squares(&equations).ok_or_else(too_few)?;
     let work = times.into_iter().map(|(name, times)| work(&times).map(|work| (name, work))).collect::<Result<_>>()?;
-    Ok(BatteryFit { base_ma, per_ghz_ma, per_mw_ma, idle_ma: median(&mut idle), work })
+    Ok(BatteryFit { base_ma, per_ghz_ma, pinned_per_ghz_ma, per_mw_ma, idle_ma: median(&mut idle), work })
 }
 
 impl BatteryFit {
@@ -159,7 +168,9 @@ impl BatteryFit {
                 .hint("add one, so that its work can be fitted")
         })?;
         let runtime_s = work.seconds(khz);
-        let shared_ma = self.base_ma + self.per_ghz_ma * f64::from(khz) / 1e6;
+        let shared_ma = self.base_ma
+            + self.per_ghz_ma * f64::from(khz) / 1e6
+            + self.pinned_per_ghz_ma * pinned_ghz(khz, &row.policy);
         let current_ma = shared_ma + self.per_mw_ma * f64::from(row.cpus) * power_mw;
         Ok(Prediction { row: row.clone(), khz, runtime_s, energy_uah: current_ma * runtime_s / 3.6 })
     }
@@ -197,14 +208,20 @@ fn held(cluster: &Cluster, policy: &str) -> Result<(u32, f64)> {
     Ok((point.khz, point.power_mw))
 }
 
+/// The frequency in GHz where a policy holds it whatever the load, else 0.
+fn pinned_ghz(khz: u32, policy: &str) -> f64 {
+    let pinned = policy.starts_with("fixed") || matches!(policy, "performance" | "powersave");
+    if pinned { f64::from(khz) / 1e6 } else { 0.0 }
+}
+
 /// Fits `cycles / f + stall` to runtimes in seconds at frequencies in kHz, by least squares of relative errors; the
 /// stall is not negative. Where there is none, the cycles are the median of `f t`, which one odd row cannot move.
 ///
 /// # Errors
 /// `ErrorKind::User` if there is no row.
 pub fn work(times: &[(u32, f64)]) -> Result<Work> {
-    let rows: Vec<[f64; 4]> = times.iter().map(|(khz, s)| [1e6 / f64::from(*khz) / s, 1.0 / s, 0.0, 1.0]).collect();
-    let [_, stall_s, _] = least_squares(&rows).unwrap_or_default();
+    let rows: Vec<[f64; 3]> = times.iter().map(|(khz, s)| [1e6 / f64::from(*khz) / s, 1.0 / s, 1.0]).collect();
+    let [_, stall_s]: [f64; 2] = least_squares(&rows).unwrap_or_default();
     let mut cycles: Vec<f64> = times.iter().map(|(khz, s)| (s - stall_s) * f64::from(*khz) * 1e3).collect();
     let cycles = median(&mut cycles)
         .ok_or_else(|| Error::user("no runtimes to fit").hint("give one at each of several frequencies"))?;
@@ -278,15 +295,16 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     (n > 0).then(|| (values[(n - 1) / 2] + values[n / 2]) / 2.0)
 }
 
-/// Least squares of `x[0] a + x[1] b + x[2] c = x[3]`, none of a, b and c negative: while one is, the most negative
-/// one becomes 0. A column of zeros gives 0. `None` where the rows do not determine the rest.
-fn least_squares(rows: &[[f64; 4]]) -> Option<[f64; 3]> {
-    let mut used: Vec<usize> = (0..3).filter(|c| rows.iter().any(|r| r[*c] != 0.0)).collect();
+/// Least squares of `x[0] a + x[1] b + ... = x[N - 1]`, none of a, b and so on negative: while one is, the most
+/// negative one becomes 0. A column of zeros gives 0. `None` where the rows do not determine the rest.
+fn least_squares<const N: usize, const UNKNOWNS: usize>(rows: &[[f64; N]]) -> Option<[f64; UNKNOWNS]> {
+    const { assert!(UNKNOWNS + 1 == N) };
+    let mut used: Vec<usize> = (0..UNKNOWNS).filter(|c| rows.iter().any(|r| r[*c] != 0.0)).collect();
     loop {
         let solved = normal_equations(rows, &used)?;
         let lowest = (0..used.len()).min_by(|a, b| solved[*a].total_cmp(&solved[*b]))?;
         if solved[lowest] >= 0.0 {
-            let mut all = [0.0; 3];
+            let mut all = [0.0; UNKNOWNS];
             used.iter().zip(solved).for_each(|(column, value)| all[*column] = value);
             return Some(all);
         }
@@ -295,10 +313,10 @@ fn least_squares(rows: &[[f64; 4]]) -> Option<[f64; 3]> {
 }
 
 /// Gauss's elimination, with pivoting, of the normal equations of the columns `used`.
-fn normal_equations(rows: &[[f64; 4]], used: &[usize]) -> Option<Vec<f64>> {
+fn normal_equations<const N: usize>(rows: &[[f64; N]], used: &[usize]) -> Option<Vec<f64>> {
     let n = used.len();
     let product = |a: usize, b: usize| rows.iter().map(|r| r[a] * r[b]).sum::<f64>();
-    let columns = || used.iter().copied().chain([3]);
+    let columns = || used.iter().copied().chain([N - 1]);
     let mut m: Vec<Vec<f64>> = used.iter().map(|a| columns().map(|b| product(*a, b)).collect()).collect();
     let scale = (0..n).map(|i| m[i][i]).fold(0.0, f64::max);
     for i in 0..n {

@@ -268,7 +268,7 @@ impl Study {
             }
         }
         let replays = modelled::replays(&at, raw.replay, &experiments)?;
-        modelled::validations(&at, &raw.validation)?;
+        modelled::validations(&at, &raw.validation, &experiments)?;
         modelled::flash(&at, &raw.flash_energy, &experiments)?;
         let read_ahead_models = modelled::read_ahead(&at, raw.read_ahead_model, &experiments)?;
         charts::frequencies(&at, &raw.frequency, &replays)?;

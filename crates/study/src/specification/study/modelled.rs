@@ -102,6 +102,8 @@ pub struct ValidationSpec {
     pub device: Spanned<String>,
     /// That device's own governor.
     pub governor: Spanned<Spec>,
+    /// The experiment that records a table's databases without delays.
+    pub recordings: Option<Spanned<String>>,
 }
 
 /// Cells whose reads are worked out under rules of read-ahead.
@@ -293,8 +295,11 @@ fn known(at: &Locator<'_>, experiment: &Spanned<String>, experiments: &[Experime
 }
 
 /// Checks the sections on validation.
-pub(super) fn validations(at: &Locator<'_>, specs: &[ValidationSpec]) -> Result<()> {
+pub(super) fn validations(at: &Locator<'_>, specs: &[ValidationSpec], experiments: &[Experiment]) -> Result<()> {
     for (number, spec) in specs.iter().enumerate() {
+        if let Some(experiment) = &spec.recordings {
+            known(at, experiment, experiments)?;
+        }
         if specs[..number].iter().any(|s| s.name.get_ref() == spec.name.get_ref()) {
             let error = Error::user(format!("duplicate validation `{}`", spec.name.get_ref()));
             return Err(at.error(spec.name.span(), error));
