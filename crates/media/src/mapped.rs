@@ -333,7 +333,10 @@ unsafe impl Region for Mapped {
     }
 
     fn sync(&self) -> Result<()> {
-        if self.persistence != Persistence::ProcessSafe || !self.writable {
+        // What lies in memory alone is written back nowhere.
+        let in_memory =
+            matches!(&self.backing, Backing::File { system, .. } if matches!(&**system, "tmpfs" | "hugetlbfs"));
+        if self.persistence != Persistence::ProcessSafe || !self.writable || in_memory {
             return Ok(());
         }
         self.file.sync_data().failed(|| format!("cannot write back {}", self.backing.name()))

@@ -74,6 +74,23 @@ impl Medium {
         unsafe { copy(self.base.add(at as usize), into.as_mut_ptr(), into.len()) }
     }
 
+    /// Whether the region has these bytes there.
+    ///
+    /// # Panics
+    /// When the range is not inside the region.
+    #[inline]
+    pub fn holds(&self, at: u64, bytes: &[u8]) -> bool {
+        if !self.plain_reads {
+            let mut there = vec![0; bytes.len()];
+            self.region.read(at, &mut there);
+            return there == bytes;
+        }
+        self.check(at, bytes.len() as u64);
+        // SAFETY: just checked to be inside the region, which nobody stores to while somebody reads: whoever stores
+        // has promised that.
+        bytes == unsafe { std::slice::from_raw_parts(self.base.add(at as usize), bytes.len()) }
+    }
+
     /// Prefetches the cache line of a byte.
     #[inline]
     pub fn prefetch(&self, at: u64) {

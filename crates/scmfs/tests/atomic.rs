@@ -6,7 +6,9 @@ use crate::support::shape::{Shape, expect_sound};
 use crate::support::subject::{OpenFiles, apply_both};
 use crate::support::{amount, say, seed};
 use pocketstone_fstest::Op;
-use pocketstone_scmfs::{Error, File, FileBatch, FileType, Meta, Operations, ROOT, Volume};
+use pocketstone_media::{Pcm, PcmOptions};
+use pocketstone_random::Random;
+use pocketstone_scmfs::{CreateOptions, Error, File, FileBatch, FileType, Meta, OpenOptions, Operations, ROOT, Volume};
 
 const MIB: u64 = 1 << 20;
 
@@ -105,4 +107,75 @@ fn a_batch_that_cannot_be_one_is_refused_and_changes_nothing() {
         volume.close().expect("a clean close");
         expect_sound(&shared);
     }
+}
+
+/// A small page of the volumes of this file.
+const PAGE: usize = 4096;
+
+#[test]
+fn a_batch_leaves_what_its_writes_say_in_their_order() {
+    let mut random = Random::new(seed(3));
+    for checksums in [false, true] {
+        let mut shape = Shape::normal();
+        shape.region_bytes = 72 * MIB;
+        if checksums {
+            shape = shape.with_checksums();
+        }
+        let (shared, volume, _) = shape.start();
+        let file = volume.create_file(ROOT, b"a", &Meta::file(0o600)).expect("a file");
+        let mut model = vec![7; 8 * PAGE + 100];
+        file.write_at(&model, 0).expect("space");
+        for round in 0..200 {
+            let writes: Vec<(u64, Vec<u8>)> = (0..1 + random.below(4))
+                .map(|_| {
+                    let offset = random.below(8 * PAGE as u64) as usize;
+                    let end = (offset + 1 + random.below(2 * PAGE as u64) as usize).min(model.len() + 50);
+                    // Mostly what is there already, or was there before an earlier write of the same batch.
+                    let mut data = model[offset..end.min(model.len())].to_vec();
+                    data.resize(end - offset, 1);
+                    for _ in 0..random.below(4) {
+                        let at = random.below(data.len() as u64) as usize;
+                        data[at] = random.below(256) as u8;
+                    }
+                    (offset as u64, data)
+                })
+                .collect();
+            for (offset, data) in &writes {
+                let end = *offset as usize + data.len();
+                model.resize(model.len().max(end), 0);
+                model[*offset as usize..end].copy_from_slice(data);
+            }
+            let borrowed: Vec<(u64, &[u8])> = writes.iter().map(|(offset, data)| (*offset, &data[..])).collect();
+            volume.write_batch(&[FileBatch { file: &file, writes: &borrowed, size: None }]).expect("space");
+            assert!(held(&file) == model, "checksums {checksums}, round {round}: {borrowed:?}");
+        }
+        drop(file);
+        volume.close().expect("a clean close");
+        expect_sound(&shared);
+    }
+}
+
+#[test]
+fn a_batch_wears_the_medium_by_what_it_changes() {
+    let (memory, wear) = Pcm::new(64 * MIB, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
+    Volume::create(Box::new(memory.region().expect("a region")), &CreateOptions::default()).expect("a volume");
+    let volume = Volume::open(Box::new(memory.region().expect("a region")), &OpenOptions::default()).expect("a volume");
+    let file = volume.create_file(ROOT, b"a", &Meta::file(0o600)).expect("a file");
+    let mut pages = vec![7; 4 * PAGE];
+    file.write_at(&pages, 0).expect("space");
+    let lines = |pages: &[u8]| {
+        let before = wear.summary().writes_total;
+        let writes: Vec<(u64, &[u8])> =
+            pages.chunks(PAGE).enumerate().map(|(i, page)| ((i * PAGE) as u64, page)).collect();
+        volume.write_batch(&[FileBatch { file: &file, writes: &writes, size: None }]).expect("space");
+        wear.summary().writes_total - before
+    };
+    pages.iter_mut().step_by(PAGE).for_each(|byte| *byte = 8);
+    let few = lines(&pages);
+    pages.fill(9);
+    let all = lines(&pages);
+    // 256 lines of four pages, twice: in the record and in their places. And of each page one, twice, beside the rest
+    // of two records and the inode.
+    assert!(all >= 512, "{all} lines for four whole pages");
+    assert!((8..40).contains(&few), "{few} lines for a byte in each of four pages");
 }

@@ -144,10 +144,52 @@ pub(crate) fn prepare<'a>(parts: &Parts, part: &mut Part<'a>) -> Result<Prepared
     let zeros = gaps.into_iter().map(|gap| contents::zero(parts, &part.state.body, gap));
     let zeroed = zeros.fold(Flushed::nothing(), Flushed::and);
     let mut stores = Vec::with_capacity(part.writes.len());
+    let known = comparable(parts, part.writes, old_size);
     for (offset, data) in part.writes {
-        add_stores(parts, &part.state.body, data, *offset, &mut stores);
+        if offset + data.len() as u64 > known {
+            add_stores(parts, &part.state.body, data, *offset, &mut stores);
+        } else {
+            add_differences(parts, &part.state.body, data, *offset, &mut stores);
+        }
     }
     Ok(Prepared { stores, touched, old_size, size, zeroed })
+}
+
+/// Up to where writes are compared with what the file has: what is the same already need not be stored.
+fn comparable(parts: &Parts, writes: &[(u64, &[u8])], old_size: u64) -> u64 {
+    let ends = |(offset, data): &(u64, &[u8])| offset + data.len() as u64;
+    // The last one of two that overlap counts, also where it gives back what was there. And what others store beside
+    // the volume is there before it is durable.
+    let apart = writes.windows(2).all(|pair| ends(&pair[0]) <= pair[1].0);
+    if apart && parts.space.held.stores().is_none() { old_size } else { 0 }
+}
+
+/// So many bytes must be the same, for what is behind them to be stored by itself.
+const LINE: usize = 64;
+/// So many are compared at once.
+const CHUNK: usize = 8 * LINE;
+
+/// Adds what of a write differs from what lies there.
+fn add_differences<'a>(parts: &Parts, body: &Body, from: &'a [u8], offset: u64, stores: &mut Stores<'a>) {
+    let mut add = |run: Range<usize>| add_stores(parts, body, &from[run.clone()], offset + run.start as u64, stores);
+    body.spans(offset, offset + from.len() as u64, |at, part| {
+        let Some(at) = at else { return };
+        let differs =
+            |of: &Range<usize>| !parts.store.medium.holds(at + (of.start - part.start) as u64, &from[of.clone()]);
+        let pieces =
+            |of: Range<usize>, bytes| of.clone().step_by(bytes).map(move |start| start..of.end.min(start + bytes));
+        let chunks = pieces(part.clone(), CHUNK).filter(differs);
+        let mut lines = chunks.flat_map(|chunk| pieces(chunk, LINE)).filter(differs);
+        let Some(mut run) = lines.next() else { return };
+        for line in lines {
+            if line.start - run.end > LINE {
+                add(std::mem::replace(&mut run, line));
+            } else {
+                run.end = line.end;
+            }
+        }
+        add(run);
+    });
 }
 
 /// Adds what a write stores where the content lies.
