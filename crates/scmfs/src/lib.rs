@@ -87,4 +87,4 @@ pub use format::superblock::FORMAT_VERSION;
 pub use scrub::{DamageOf, ScrubDamage, ScrubProgress, ScrubReport, ScrubState};
 pub use types::*;
 pub use upgrade::{Upgraded, upgrade};
-pub use volume::{File, FileBatch, View, Volume};
+pub use volume::{File, FileBatch, InPlace, View, Volume};

@@ -13,6 +13,7 @@ mod example;
 mod fsx;
 mod full;
 mod hostile;
+mod in_place;
 mod lists;
 mod memory;
 mod model;

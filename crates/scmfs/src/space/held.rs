@@ -1,6 +1,8 @@
-//! Space that nobody has any more, but where stores that began before may still go: it is free once they have ended.
+//! Space that nobody has any more, but where stores that began before may still go, or that somebody still reads: it is
+//! free once they have ended.
 
 use super::Alloc;
+use super::readers::Readers;
 use crate::store::lock;
 use crate::{Ino, OutsideStores, Running};
 use std::collections::VecDeque;
@@ -25,10 +27,11 @@ impl Freed {
     }
 }
 
-/// What waits for stores to end. Its lock is taken after that of the free space, or alone.
+/// What waits for stores and readers to end. Its lock is taken after that of the free space, or alone.
 #[derive(Default)]
 pub(crate) struct Held {
     stores: OnceLock<Arc<dyn OutsideStores>>,
+    pub readers: Readers,
     any: AtomicBool,
     waiting: Mutex<VecDeque<(Running, Vec<Freed>)>>,
     /// Held while what grew outside is asked for and stored: whoever comes second finds all of it stored. Its lock is
@@ -54,9 +57,13 @@ impl Held {
         stores.take_grown().into_iter().for_each(store);
     }
 
-    /// The stores that run now.
+    /// The stores that run now, and who reads in place.
     pub fn running(&self) -> Option<Running> {
-        self.stores.get()?.running()
+        let stores = self.stores.get().and_then(|stores| stores.running());
+        match (stores, self.readers.running()) {
+            (Some(stores), Some(readers)) => Some(Box::new(move || stores() || readers())),
+            (stores, readers) => stores.or(readers),
+        }
     }
 
     /// Keeps what was let go until they have ended.

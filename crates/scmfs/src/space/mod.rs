@@ -5,10 +5,12 @@ mod alloc;
 mod effort;
 mod held;
 mod inode_map;
+mod readers;
 
 pub(crate) use alloc::Alloc;
 pub(crate) use effort::Effort;
 pub(crate) use held::{Freed, Held};
+pub(crate) use readers::Reading;
 
 use crate::format::layout::Layout;
 use crate::format::mapping::Mapping;

@@ -3,11 +3,13 @@
 mod attributes;
 mod checkpoints;
 mod file;
+mod in_place;
 mod operations;
 mod outside;
 mod view;
 
 pub use file::{File, FileBatch};
+pub use in_place::InPlace;
 pub use view::View;
 
 use crate::checkpoint::{Asked, Checkpoints, Scheduled};
