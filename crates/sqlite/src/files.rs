@@ -120,6 +120,21 @@ impl Connection {
         transaction::lock(&self.transaction).prepare(several)
     }
 
+    /// See [`Transaction::limit_in_place`].
+    pub fn limit_in_place(&self, bytes: Option<u64>) -> u64 {
+        transaction::lock(&self.transaction).limit_in_place(bytes)
+    }
+
+    /// See [`Transaction::in_place`].
+    pub fn in_place(&self, offset: u64, bytes: u64) -> Option<*const u8> {
+        transaction::lock(&self.transaction).in_place(offset, bytes)
+    }
+
+    /// See [`Transaction::give_back`].
+    pub fn give_back(&self) {
+        transaction::lock(&self.transaction).give_back();
+    }
+
     /// See [`Transaction::commit`].
     pub fn commit(&self) -> Result<()> {
         transaction::lock(&self.transaction).commit()

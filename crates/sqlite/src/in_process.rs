@@ -8,7 +8,7 @@ use crate::store::{Base, Failure, Region, Result, Stored};
 use crate::transaction::{Level, Shared};
 use crate::volumes::{Database, Use};
 use libsqlite3_sys as ffi;
-use pocketstone_scmfs::{Allocate, Error, File, FileBatch};
+use pocketstone_scmfs::{Allocate, Error, File, FileBatch, InPlace};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ use std::sync::atomic::{Ordering, fence};
 /// A file of a volume, which stays open as long.
 struct InVolume {
     file: File,
+    /// Of a database.
+    in_place: Option<InPlace>,
     opened: Use,
     journal_at: Place,
 }
@@ -72,6 +74,20 @@ impl Base for InVolume {
         self.opened.volume.write_batch(&[FileBatch { file: &self.file, writes, size: Some(size) }])?;
         // Nothing is left to do where a fence makes stores durable.
         if durable { Stored::sync(&self.file) } else { Ok(()) }
+    }
+
+    fn in_place(&self, offset: u64, bytes: u64) -> Option<*const u8> {
+        self.in_place.as_ref()?.take(offset, bytes)
+    }
+
+    fn give_back(&self) {
+        if let Some(in_place) = &self.in_place {
+            in_place.give_back();
+        }
+    }
+
+    fn has_in_place(&self) -> bool {
+        self.in_place.is_some()
     }
 
     fn create_journal(&self) -> Result<Box<dyn Stored>> {
@@ -150,7 +166,8 @@ impl Sharing for Own {
 /// A connection to a database.
 pub(crate) fn connect(opened: Use, place: &Place, file: File) -> Connection {
     let sharing = Own { database: opened.database(file.ino()), user: User::default(), keeps_wal: false };
-    Connection::new(Box::new(InVolume { file, journal_at: place.journal(), opened }), Box::new(sharing))
+    let in_place = file.in_place().ok();
+    Connection::new(Box::new(InVolume { file, in_place, journal_at: place.journal(), opened }), Box::new(sharing))
 }
 
 /// Opens a database's rollback journal. One that a connection begins while it may write is kept in memory; one that is
@@ -175,5 +192,5 @@ pub(crate) fn open_journal(opened: Use, place: &Place, create: bool) -> Result<O
 
 /// A file that is not a database. The volume stays open as long.
 pub(crate) fn other(opened: Use, place: &Place, file: File) -> Object {
-    Object::Other(Box::new(InVolume { file, journal_at: place.journal(), opened }))
+    Object::Other(Box::new(InVolume { file, in_place: None, journal_at: place.journal(), opened }))
 }

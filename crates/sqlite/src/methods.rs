@@ -28,7 +28,7 @@ impl Handle {
 }
 
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
-    iVersion: 2,
+    iVersion: 3,
     xClose: Some(close),
     xRead: Some(read),
     xWrite: Some(write),
@@ -45,8 +45,8 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xShmLock: Some(shm_lock),
     xShmBarrier: Some(shm_barrier),
     xShmUnmap: Some(shm_unmap),
-    xFetch: None,
-    xUnfetch: None,
+    xFetch: Some(fetch),
+    xUnfetch: Some(unfetch),
 };
 
 /// The VFS's name.
@@ -217,6 +217,11 @@ unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, what: c_int, arg
                 return outcome(connection.commit(), ffi::SQLITE_IOERR_COMMIT_ATOMIC);
             }
             (ffi::SQLITE_FCNTL_CKPT_START, Object::Database(connection)) => connection.leave_rollback_mode(),
+            (ffi::SQLITE_FCNTL_MMAP_SIZE, Object::Database(connection)) => {
+                // SAFETY: a pointer to a number of bytes: below 0 it asks, else it says.
+                let value = unsafe { &mut *argument.cast::<i64>() };
+                *value = connection.limit_in_place(u64::try_from(*value).ok()) as i64;
+            }
             // The file grows with its transaction.
             (ffi::SQLITE_FCNTL_SIZE_HINT | ffi::SQLITE_FCNTL_CHUNK_SIZE, _) => {}
             // SAFETY: SQLite's argument.
@@ -281,5 +286,30 @@ unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c
         // SAFETY: an open file.
         let Object::Database(connection) = (unsafe { object(file) }) else { return ffi::SQLITE_OK };
         outcome(connection.sharing().unmap_shm(delete != 0), ffi::SQLITE_IOERR_SHMMAP)
+    })
+}
+
+/// Gives a page where it lies, or null: then SQLite reads it.
+unsafe extern "C" fn fetch(file: *mut ffi::sqlite3_file, offset: i64, bytes: c_int, at: *mut *mut c_void) -> c_int {
+    guarded(ffi::SQLITE_IOERR, || {
+        // SAFETY: an open file.
+        let page = match unsafe { object(file) } {
+            Object::Database(connection) => connection.in_place(offset as u64, bytes as u64),
+            _ => None,
+        };
+        // SAFETY: memory for the answer.
+        unsafe { *at = page.map_or(std::ptr::null_mut(), |page| page.cast_mut().cast()) };
+        ffi::SQLITE_OK
+    })
+}
+
+/// Takes a page back; null: what SQLite knows of the file is old, which changes nothing here.
+unsafe extern "C" fn unfetch(file: *mut ffi::sqlite3_file, _offset: i64, page: *mut c_void) -> c_int {
+    guarded(ffi::SQLITE_IOERR, || {
+        // SAFETY: an open file.
+        if let (Object::Database(connection), false) = (unsafe { object(file) }, page.is_null()) {
+            connection.give_back();
+        }
+        ffi::SQLITE_OK
     })
 }

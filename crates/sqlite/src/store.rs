@@ -64,6 +64,20 @@ pub(crate) trait Base: Stored {
     /// Whether the file may get that long by a change that the kernel does not see.
     fn may_grow_to(&self, size: u64) -> bool;
 
+    /// The address of bytes where they lie, which stay as they are until [`Base::give_back`]; `None`: they have to be
+    /// copied.
+    fn in_place(&self, _offset: u64, _bytes: u64) -> Option<*const u8> {
+        None
+    }
+
+    /// Bytes of [`Base::in_place`] are not used any more.
+    fn give_back(&self) {}
+
+    /// Whether there ever are such bytes.
+    fn has_in_place(&self) -> bool {
+        false
+    }
+
     /// The lock is given up, or what others may not change meanwhile is changed by the connection itself: nothing that
     /// is known about the file is sure any more.
     fn unlocked(&self) {}

@@ -53,6 +53,8 @@ pub(crate) struct Transaction {
     wants_sync: bool,
     /// Memory of a journal that is not needed any more.
     spare: Vec<u8>,
+    /// Up to where pages are given where they lie, in bytes: SQLite's `mmap_size`.
+    in_place_bytes: u64,
 }
 
 /// A transaction is a connection's own, whose database and journal SQLite calls one at a time.
@@ -74,6 +76,7 @@ impl Transaction {
             has_no_space: false,
             wants_sync: false,
             spare: Vec::new(),
+            in_place_bytes: 0,
         }
     }
 
@@ -93,6 +96,25 @@ impl Transaction {
 
     pub fn read(&self, into: &mut [u8], offset: u64) -> Result<usize> {
         self.staging.read(&*self.base, into, offset)
+    }
+
+    /// Limits what is given where it lies, to so many bytes from the start of the file; `None` asks only. The limit
+    /// that there was.
+    pub fn limit_in_place(&mut self, bytes: Option<u64>) -> u64 {
+        let bytes = bytes.filter(|_| self.base.has_in_place()).unwrap_or(self.in_place_bytes);
+        std::mem::replace(&mut self.in_place_bytes, bytes)
+    }
+
+    /// The address of bytes of the file; `None`: they have to be copied.
+    pub fn in_place(&self, offset: u64, bytes: u64) -> Option<*const u8> {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.in_place_bytes);
+        // What is staged lies elsewhere.
+        if inside && self.staging.is_empty() { self.base.in_place(offset, bytes) } else { None }
+    }
+
+    /// See [`Base::give_back`].
+    pub fn give_back(&self) {
+        self.base.give_back();
     }
 
     pub fn write(&mut self, from: &[u8], offset: u64) -> Result<()> {

@@ -68,7 +68,7 @@ const LONGEST: c_int = 4096;
 
 fn describe(below: &ffi::sqlite3_vfs) -> ffi::sqlite3_vfs {
     ffi::sqlite3_vfs {
-        iVersion: below.iVersion.min(2),
+        iVersion: below.iVersion.min(3),
         szOsFile: below.szOsFile.max(size_of::<Handle>() as c_int),
         mxPathname: below.mxPathname.max(LONGEST),
         pNext: std::ptr::null_mut(),
@@ -87,9 +87,9 @@ fn describe(below: &ffi::sqlite3_vfs) -> ffi::sqlite3_vfs {
         xCurrentTime: Some(current_time),
         xGetLastError: Some(last_error),
         xCurrentTimeInt64: below.xCurrentTimeInt64.and(Some(current_time_int64)),
-        xSetSystemCall: None,
-        xGetSystemCall: None,
-        xNextSystemCall: None,
+        xSetSystemCall: below.xSetSystemCall.and(Some(set_system_call)),
+        xGetSystemCall: below.xGetSystemCall.and(Some(get_system_call)),
+        xNextSystemCall: below.xNextSystemCall.and(Some(next_system_call)),
     }
 }
 
@@ -315,5 +315,10 @@ below! {
     sleep = xSleep(microseconds: c_int) -> c_int { 0 }
     current_time = xCurrentTime(now: *mut f64) -> c_int { ffi::SQLITE_ERROR }
     current_time_int64 = xCurrentTimeInt64(now: *mut i64) -> c_int { ffi::SQLITE_ERROR }
+    set_system_call = xSetSystemCall(name: *const c_char, call: ffi::sqlite3_syscall_ptr) -> c_int {
+        ffi::SQLITE_NOTFOUND
+    }
+    get_system_call = xGetSystemCall(name: *const c_char) -> ffi::sqlite3_syscall_ptr { None }
+    next_system_call = xNextSystemCall(name: *const c_char) -> *const c_char { std::ptr::null() }
     last_error = xGetLastError(bytes: c_int, into: *mut c_char) -> c_int { 0 }
 }

@@ -269,3 +269,89 @@ fn read_only_connections_change_nothing() {
         assert_eq!(refused.sqlite_error_code(), Some(rusqlite::ErrorCode::ReadOnly), "{how}: {refused}");
     }
 }
+
+/// How often SQLite had to read a page for itself since this was asked last.
+fn pages_read(connection: &Connection) -> i32 {
+    let (mut now, mut most) = (0, 0);
+    // SAFETY: an open connection, and memory for two answers.
+    let code = unsafe {
+        let miss = rusqlite::ffi::SQLITE_DBSTATUS_CACHE_MISS;
+        rusqlite::ffi::sqlite3_db_status(connection.handle(), miss, &raw mut now, &raw mut most, 1)
+    };
+    assert_eq!(code, 0);
+    now
+}
+
+#[test]
+fn pages_are_given_in_place_up_to_mmap_size() {
+    for journal in ["delete", "wal"] {
+        let home = Home::new(64 * MIB);
+        let writer = home.connect("/a.db");
+        assert_eq!(text(&writer, &format!("PRAGMA journal_mode={journal}")), journal);
+        writer.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)").unwrap();
+        let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)";
+        writer.execute_batch(&format!("INSERT INTO t {many} SELECT i, hex(zeroblob(1000)) || i FROM n")).unwrap();
+        text(&writer, "PRAGMA wal_checkpoint(TRUNCATE)");
+        let reader = home.connect("/a.db");
+        reader.execute_batch("PRAGMA cache_size = 20").unwrap();
+        let expected = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
+             SELECT sum(length(hex(zeroblob(1000)) || i)) FROM n";
+        let expected = text(&Connection::open_in_memory().unwrap(), expected);
+        let sum = "SELECT sum(length(value)) FROM t";
+        // It is off at first, as everywhere.
+        assert_eq!(text(&reader, "PRAGMA mmap_size"), "0");
+        assert_eq!(text(&reader, sum), expected);
+        assert!(pages_read(&reader) > 900, "{journal}");
+        assert_eq!(text(&reader, "PRAGMA mmap_size = 1000000000"), "1000000000");
+        pages_read(&reader);
+        assert_eq!(text(&reader, sum), expected);
+        assert!(pages_read(&reader) < 20, "{journal}: pages are read though they can be given");
+        // 400 of about 1,000 pages are inside.
+        let limit = 400 * 4096;
+        assert_eq!(text(&reader, &format!("PRAGMA mmap_size = {limit}")), limit.to_string());
+        pages_read(&reader);
+        assert_eq!(text(&reader, sum), expected);
+        assert!((500..800).contains(&pages_read(&reader)), "{journal}");
+        assert_eq!(text(&reader, "PRAGMA mmap_size = 0"), "0");
+        assert_eq!(text(&reader, sum), expected);
+        assert!(pages_read(&reader) > 900, "{journal}");
+    }
+}
+
+#[test]
+fn a_query_that_is_not_over_keeps_its_pages_whatever_others_do() {
+    let home = Home::new(32 * MIB);
+    let writer = home.connect("/a.db");
+    assert_eq!(text(&writer, "PRAGMA journal_mode=wal"), "wal");
+    let rows = |connection: &Connection, value: u8| {
+        let filler = String::from_utf8(vec![value; 900]).unwrap();
+        let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)";
+        connection.execute(&format!("INSERT OR REPLACE INTO t {many} SELECT i, ?1 FROM n"), [filler]).unwrap();
+    };
+    writer.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)").unwrap();
+    rows(&writer, b'a');
+    assert_eq!(text(&writer, "PRAGMA wal_checkpoint(TRUNCATE)"), "0");
+    let reader = home.connect("/a.db");
+    reader.execute_batch("PRAGMA cache_size = 2; PRAGMA mmap_size = 1000000000").unwrap();
+    let mut statement = reader.prepare("SELECT value FROM t ORDER BY id").unwrap();
+    let mut query = statement.query([]).unwrap();
+    let mut next = || query.next().unwrap().map(|row| row.get::<_, String>(0).unwrap());
+    let old = "a".repeat(900);
+    for step in 0..300 {
+        assert_eq!(next().as_deref(), Some(&*old), "row {step}");
+        if step % 40 == 0 {
+            // The file grows, moves and shrinks around what the query has.
+            rows(&writer, b'b' + (step / 40) as u8);
+            let filler = "CREATE TABLE IF NOT EXISTS u (x); INSERT INTO u VALUES (zeroblob(1500000))";
+            writer.execute_batch(filler).unwrap();
+            text(&writer, "PRAGMA wal_checkpoint(PASSIVE)");
+            writer.execute_batch("DELETE FROM u").unwrap();
+            text(&writer, "PRAGMA wal_checkpoint(PASSIVE)");
+        }
+    }
+    assert_eq!(next(), None);
+    drop(query);
+    drop(statement);
+    assert_eq!(text(&reader, "SELECT DISTINCT substr(value, 1, 1) FROM t"), "i");
+    assert_eq!(integrity(&reader), "ok");
+}
