@@ -1,4 +1,4 @@
-"""Runs the permutation atomic-batch-write of SQLite's tests, two files at a time, and compares what fails with a list.
+"""Runs the permutation atomic-batch-write of SQLite's tests, some files at a time, and compares what fails with a list.
 
 usage: run.py SOURCE FOLDER EXCEPTIONS [PATTERN...]
 
@@ -73,7 +73,7 @@ def read_exceptions():
 
 known, wrong, total, files = read_exceptions(), [], 0, names()
 failures = collections.OrderedDict()
-with concurrent.futures.ThreadPoolExecutor(2) as pool:
+with concurrent.futures.ThreadPoolExecutor(1 + (os.cpu_count() or 1)) as pool:
     for name, tests, failed, said in pool.map(run, files):
         total += tests
         expected = known.get(name, [])
