@@ -149,13 +149,16 @@ pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Parts> {
     let journal = Journal::after(&layout, &superblock.uuid, last.clone());
     let recovered = !superblock.clean;
     // The inodes that a record changes may be in a chunk of the inode table: so those must be known before.
-    let mapping = |segment| Mapping::load(&medium, &layout, segment);
-    chunks::find(&layout, segments, superblock.clean, mapping)?;
+    let load = |segment| Mapping::load(&medium, &layout, segment);
+    let load_all = || (0..segments).map(load).collect::<Result<Vec<_>>>();
+    let mapping;
     let (extents, orphans);
     let mut alloc;
     if superblock.clean {
+        mapping = load_all()?;
+        chunks::find(&layout, segments, true, |segment| Ok(mapping[segment as usize]))?;
         alloc = Alloc::new(&layout, segments);
-        (extents, orphans) = (read_mapping(&medium, &layout, &mut alloc)?, Vec::new());
+        (extents, orphans) = (read_mapping(&mapping, &layout, &mut alloc)?, Vec::new());
         let mut map = vec![0; alloc.free_map_bytes() as usize];
         medium.read(layout.free_map_at, &mut map);
         if crc32c::crc32c(&map) != superblock.free_map_crc {
@@ -169,12 +172,15 @@ pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Parts> {
             }
         }
     } else {
+        chunks::find(&layout, segments, false, load)?;
         if let Some((_, record)) = last.filter(|_| !defects::on(defects::NO_REPLAY)) {
             replay(&medium, &layout, &record);
         }
-        chunks::find(&layout, segments, true, mapping)?;
+        mapping = load_all()?;
+        chunks::find(&layout, segments, true, |segment| Ok(mapping[segment as usize]))?;
         alloc = Alloc::new(&layout, segments);
-        (extents, orphans) = rebuild(&medium, &layout, &mut alloc)?;
+        extents = read_mapping(&mapping, &layout, &mut alloc)?;
+        orphans = rebuild(&medium, &layout, &mut alloc, &extents)?;
     }
     if !options.read_only {
         Mapping::heal(&medium, &layout);
@@ -216,10 +222,10 @@ fn replay(medium: &Medium, layout: &Layout, record: &[u8]) {
 }
 
 /// Claims the huge pages that are in use; which file has which.
-fn read_mapping(medium: &Medium, layout: &Layout, alloc: &mut Alloc) -> Result<Extents> {
+fn read_mapping(mapping: &[Mapping], layout: &Layout, alloc: &mut Alloc) -> Result<Extents> {
     let mut extents = Extents::new();
-    for segment in 0..alloc.segment_count() {
-        match Mapping::load(medium, layout, segment)? {
+    for (segment, entry) in (0..).zip(mapping) {
+        match *entry {
             Mapping::Free => {}
             Mapping::SmallZone => {
                 alloc.claim_segment(segment, SMALL_ZONE);
@@ -243,22 +249,21 @@ fn read_mapping(medium: &Medium, layout: &Layout, alloc: &mut Alloc) -> Result<E
     Ok(extents)
 }
 
-/// Finds out from inodes and mapping table what is in use, and mends torn inodes. Also lists the inodes
-/// without a name: they were open when the volume was lost.
-fn rebuild(medium: &Medium, layout: &Layout, alloc: &mut Alloc) -> Result<(Extents, Vec<Ino>)> {
-    let extents = read_mapping(medium, layout, alloc)?;
+/// Finds out from the inodes what is in use, and mends torn inodes. Lists the inodes without a name: they were open
+/// when the volume was lost.
+fn rebuild(medium: &Medium, layout: &Layout, alloc: &mut Alloc, extents: &Extents) -> Result<Vec<Ino>> {
     let mut orphans = Vec::new();
     let segments = alloc.segment_count();
     let mut mended = Flushed::nothing();
     for ino in 1..=layout.last_inode() {
-        let halves = inode::halves(medium, layout, ino);
-        if halves == [Half::Virgin, Half::Virgin] {
-            continue;
-        }
-        let (record, dirty) = mend(medium, layout, ino, halves)?;
-        if let Some(dirty) = dirty {
-            mended = mended.and(medium.flush(dirty));
-        }
+        let record = match inode::read_newest(medium, layout, ino) {
+            Some((_, record)) => record,
+            None => {
+                let (record, dirty) = mend(medium, layout, ino)?;
+                mended = mended.and(medium.flush(dirty));
+                record
+            }
+        };
         if record.is_free() {
             continue;
         }
@@ -282,16 +287,13 @@ fn rebuild(medium: &Medium, layout: &Layout, alloc: &mut Alloc) -> Result<(Exten
         let found = format!("inode {owner}, which is free and owns huge pages");
         return Err(Error::damaged(layout.version_at(*owner, 0), found));
     }
-    Ok((extents, orphans))
+    Ok(orphans)
 }
 
-/// The record that counts after a crash. A torn half is written anew, as the newest version: from then
-/// on a half that is torn is damage.
-fn mend(medium: &Medium, layout: &Layout, ino: Ino, halves: [Half; 2]) -> Result<(Record, Option<Dirty>)> {
-    if let Some((_, record)) = inode::newest(halves) {
-        return Ok((record, None));
-    }
-    let (sequence, record) = match halves {
+/// The record that counts after a crash, of an inode with a torn half: that is written anew, as the newest version.
+/// From then on a half that is torn is damage.
+fn mend(medium: &Medium, layout: &Layout, ino: Ino) -> Result<(Record, Dirty)> {
+    let (sequence, record) = match inode::halves(medium, layout, ino) {
         [Half::Torn, Half::Valid(s, r)] | [Half::Valid(s, r), Half::Torn] => (s, r),
         // The first version of all was torn: the inode is still free.
         [Half::Virgin, Half::Torn] => (0, Record::default()),
@@ -304,7 +306,7 @@ fn mend(medium: &Medium, layout: &Layout, ino: Ino, halves: [Half; 2]) -> Result
     let (at, version) = (layout.version_at(ino, next), record.encode(ino, next));
     // SAFETY: nobody else has the volume yet.
     let dirty = unsafe { medium.write(at, &version, Durable::repeatable()) };
-    Ok((record, Some(dirty)))
+    Ok((record, dirty))
 }
 
 /// Stores what is only in memory, the free map, and then that the volume is clean.

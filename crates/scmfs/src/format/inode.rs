@@ -126,8 +126,9 @@ impl Record {
         let mut b = [0; VERSION_BYTES];
         put_u32(&mut b, 0, sequence);
         put_u16(&mut b, 8, self.mode);
-        let flags = [self.huge, self.reserved, self.append_only, self.immutable];
-        put_u16(&mut b, 10, flags.into_iter().rev().fold(0, |bits, flag| bits << 1 | u16::from(flag)));
+        let bit = |flag: bool, bit: u32| u16::from(flag) << bit;
+        let flags = bit(self.huge, 0) | bit(self.reserved, 1) | bit(self.append_only, 2) | bit(self.immutable, 3);
+        put_u16(&mut b, 10, flags);
         put_u32(&mut b, 12, self.links);
         put_u32(&mut b, 16, self.uid);
         put_u32(&mut b, 20, self.gid);
@@ -234,13 +235,16 @@ impl Record {
     }
 }
 
+/// Bytes of a version that mean something; those after them are zeros.
+const USED_BYTES: usize = 116;
+
 /// One half of an inode, as found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Half {
+pub(crate) enum Half<R = Record> {
     /// Never written.
     Virgin,
     /// Valid.
-    Valid(u32, Record),
+    Valid(u32, R),
     /// The checksum is wrong.
     Torn,
 }
@@ -251,44 +255,75 @@ pub(crate) fn newer(a: u32, b: u32) -> bool {
 }
 
 fn version_crc(ino: Ino, b: &[u8]) -> u32 {
-    let seed = crc32c::crc32c_append(ino, &b[..4]);
-    crc32c::crc32c_append(seed, &b[8..VERSION_BYTES])
+    // In one piece: what a call takes is most of what four bytes take.
+    let mut summed = [0; VERSION_BYTES - 4];
+    summed[..4].copy_from_slice(&b[..4]);
+    summed[4..].copy_from_slice(&b[8..VERSION_BYTES]);
+    crc32c::crc32c_append(ino, &summed)
+}
+
+/// What one half of an inode is; its record is left as bytes.
+fn tell_half(ino: Ino, half: u32, b: &[u8]) -> Half<&[u8]> {
+    let sequence = get_u32(b, 0);
+    let right = get_u32(b, 4) == version_crc(ino, b) || defects::on(defects::VERSION_CRC) && sequence != 0;
+    if sequence & 1 == half && right && b[USED_BYTES..VERSION_BYTES] == [0; VERSION_BYTES - USED_BYTES] {
+        return Half::Valid(sequence, b);
+    }
+    if b[..VERSION_BYTES] == [0; VERSION_BYTES] { Half::Virgin } else { Half::Torn }
 }
 
 /// Reads one half of an inode.
 pub(crate) fn decode_half(ino: Ino, half: u32, b: &[u8]) -> Half {
-    let sequence = get_u32(b, 0);
-    let right = get_u32(b, 4) == version_crc(ino, b) || defects::on(defects::VERSION_CRC) && sequence != 0;
-    if sequence & 1 == half && right && b[116..VERSION_BYTES].iter().all(|x| *x == 0) {
-        return Half::Valid(sequence, Record::decode(b));
+    match tell_half(ino, half, b) {
+        Half::Valid(sequence, b) => Half::Valid(sequence, Record::decode(b)),
+        Half::Virgin => Half::Virgin,
+        Half::Torn => Half::Torn,
     }
-    if b[..VERSION_BYTES].iter().all(|byte| *byte == 0) { Half::Virgin } else { Half::Torn }
+}
+
+/// The bytes of both halves of an inode.
+fn read(medium: &Medium, layout: &Layout, ino: Ino) -> [u8; 2 * VERSION_BYTES] {
+    let mut b = [0; 2 * VERSION_BYTES];
+    medium.read(layout.version_at(ino, 0), &mut b);
+    b
 }
 
 /// Both halves of an inode.
 pub(crate) fn halves(medium: &Medium, layout: &Layout, ino: Ino) -> [Half; 2] {
-    let mut b = [0; 2 * VERSION_BYTES];
-    medium.read(layout.version_at(ino, 0), &mut b);
+    let b = read(medium, layout, ino);
     [decode_half(ino, 0, &b[..VERSION_BYTES]), decode_half(ino, 1, &b[VERSION_BYTES..])]
+}
+
+/// The newest of two halves: its sequence number and, unless both are virgin, its record. `None` if that cannot be
+/// told: a half is torn.
+fn newest_of<R>(halves: [Half<R>; 2]) -> Option<(u32, Option<R>)> {
+    match halves {
+        [Half::Torn, _] | [_, Half::Torn] => None,
+        [Half::Virgin, Half::Virgin] => Some((0, None)),
+        // Only before the second version was ever written.
+        [Half::Virgin, Half::Valid(1, r)] => Some((1, Some(r))),
+        [Half::Virgin, _] | [_, Half::Virgin] => None,
+        [Half::Valid(a, x), Half::Valid(b, y)] => Some(if newer(a, b) { (a, Some(x)) } else { (b, Some(y)) }),
+    }
 }
 
 /// The newest of two halves: its sequence number and record. A virgin inode has version 0, free.
 /// `None` if that cannot be told: a half is torn.
 pub(crate) fn newest(halves: [Half; 2]) -> Option<(u32, Record)> {
-    match halves {
-        [Half::Torn, _] | [_, Half::Torn] => None,
-        [Half::Virgin, Half::Virgin] => Some((0, Record::default())),
-        // Only before the second version was ever written.
-        [Half::Virgin, Half::Valid(1, r)] => Some((1, r)),
-        [Half::Virgin, _] | [_, Half::Virgin] => None,
-        [Half::Valid(a, x), Half::Valid(b, y)] => Some(if newer(a, b) { (a, x) } else { (b, y) }),
-    }
+    newest_of(halves).map(|(sequence, record)| (sequence, record.unwrap_or_default()))
+}
+
+/// The newest version of an inode, as [`newest`] of its halves; the other one is not decoded.
+pub(crate) fn read_newest(medium: &Medium, layout: &Layout, ino: Ino) -> Option<(u32, Record)> {
+    let b = read(medium, layout, ino);
+    let halves = [tell_half(ino, 0, &b[..VERSION_BYTES]), tell_half(ino, 1, &b[VERSION_BYTES..])];
+    newest_of(halves).map(|(sequence, b)| (sequence, b.map(Record::decode).unwrap_or_default()))
 }
 
 /// Loads an inode of an open volume, where torn halves were mended: one that is torn now is damage.
 pub(crate) fn load(medium: &Medium, layout: &Layout, ino: Ino, segments: u32) -> Result<(u32, Record)> {
     let at = layout.version_at(ino, 0);
-    let (sequence, record) = newest(halves(medium, layout, ino))
+    let (sequence, record) = read_newest(medium, layout, ino)
         .ok_or_else(|| Error::damaged(at, format!("inode {ino} with a wrong checksum")))?;
     match record.nonsense(layout, segments) {
         Some(what) => Err(Error::damaged(at, format!("inode {ino} with {what}"))),

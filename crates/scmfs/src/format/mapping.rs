@@ -73,11 +73,16 @@ impl Mapping {
     /// What both tables say of a huge page; `read` reads the volume.
     pub fn copies(layout: &Layout, segment: u32, read: impl Fn(u64, &mut [u8])) -> [Result<Mapping>; 2] {
         let at = layout.mapping_entry_at(segment);
-        [at, layout.mirrored(at)].map(|at| {
+        let places = [at, layout.mirrored(at)];
+        let [first, second] = places.map(|at| {
             let mut b = [0; MAPPING_BYTES as usize];
             read(at, &mut b);
-            Mapping::decode(segment, &b, at)
-        })
+            b
+        });
+        match Mapping::decode(segment, &first, places[0]) {
+            Ok(entry) if first == second => [Ok(entry), Ok(entry)],
+            entry => [entry, Mapping::decode(segment, &second, places[1])],
+        }
     }
 
     /// Writes damaged copies of entries anew, from the other ones.

@@ -74,10 +74,16 @@ impl Alloc {
         self.pages[page as usize / 64] >> (page % 64) & 1 != 0
     }
 
-    fn set_page(&mut self, page: u32, used: bool) {
-        let bit = 1 << (page % 64);
-        let word = &mut self.pages[page as usize / 64];
-        if used { *word |= bit } else { *word &= !bit }
+    fn set_pages(&mut self, start: u32, count: u32, used: bool) {
+        for (word, bits) in words_of(start, count) {
+            let word = &mut self.pages[word];
+            if used { *word |= bits } else { *word &= !bits }
+        }
+    }
+
+    /// The small pages of a huge page: the first, and how many.
+    fn pages_of(&self, segment: u32) -> (u32, u32) {
+        (segment * self.pages_per_segment, self.pages_per_segment)
     }
 
     /// The first free page from `from` on, before `end`.
@@ -102,14 +108,11 @@ impl Alloc {
     fn find_run(&self, count: u32, from: u32, end: u32) -> Option<u32> {
         let mut start = self.next_free_page(from, end)?;
         loop {
-            let mut length = 1;
-            while length < count && start + length < end && !self.page_used(start + length) {
-                length += 1;
-            }
-            if length == count {
+            let used = self.next_used_page(start, end.min(start.saturating_add(count)));
+            if used - start == count {
                 return Some(start);
             }
-            start = self.next_free_page(start + length, end)?;
+            start = self.next_free_page(used, end)?;
         }
     }
 
@@ -231,7 +234,7 @@ impl Alloc {
         if start.checked_add(count).is_none_or(|after| after > end) {
             return false;
         }
-        if (start..start + count).any(|page| self.page_used(page)) {
+        if self.next_used_page(start, start + count) < start + count {
             return false;
         }
         self.use_pages(start, count);
@@ -239,9 +242,13 @@ impl Alloc {
     }
 
     fn use_pages(&mut self, start: u32, count: u32) {
-        for page in start..start + count {
-            self.set_page(page, true);
-            self.free_in_segment[(page / self.pages_per_segment) as usize] -= 1;
+        self.set_pages(start, count, true);
+        let (mut page, end) = (start, start + count);
+        while page < end {
+            let segment = page / self.pages_per_segment;
+            let next = end.min((segment + 1) * self.pages_per_segment);
+            self.free_in_segment[segment as usize] -= next - page;
+            page = next;
         }
         self.free_pages -= u64::from(count);
     }
@@ -253,7 +260,7 @@ impl Alloc {
             if !in_zone || !self.page_used(page) {
                 continue;
             }
-            self.set_page(page, false);
+            self.set_pages(page, 1, false);
             self.free_in_segment[(page / self.pages_per_segment) as usize] += 1;
             self.free_pages += 1;
         }
@@ -269,10 +276,8 @@ impl Alloc {
         self.segments[segment as usize] = owner;
         self.free_segments -= 1;
         if owner == SMALL_ZONE {
-            let first = segment * self.pages_per_segment;
-            for page in first..first + self.pages_per_segment {
-                self.set_page(page, false);
-            }
+            let (first, count) = self.pages_of(segment);
+            self.set_pages(first, count, false);
             self.free_in_segment[segment as usize] = self.pages_per_segment;
             self.free_pages += u64::from(self.pages_per_segment);
             self.small_segments += 1;
@@ -343,10 +348,8 @@ impl Alloc {
             return;
         }
         if self.segments[segment as usize] == SMALL_ZONE {
-            let first = segment * self.pages_per_segment;
-            for page in first..first + self.pages_per_segment {
-                self.set_page(page, true);
-            }
+            let (first, count) = self.pages_of(segment);
+            self.set_pages(first, count, true);
             self.free_pages -= u64::from(self.free_in_segment[segment as usize]);
             self.free_in_segment[segment as usize] = 0;
             self.small_segments -= 1;
@@ -382,14 +385,13 @@ impl Alloc {
         self.inodes.load(words);
         self.free_pages = 0;
         for segment in 0..self.segment_count() {
+            let (first, count) = self.pages_of(segment);
             if self.segments[segment as usize] == SMALL_ZONE {
-                let first = segment * self.pages_per_segment;
-                let free = (first..first + self.pages_per_segment).filter(|page| !self.page_used(*page)).count();
-                self.free_in_segment[segment as usize] = free as u32;
-                self.free_pages += free as u64;
+                let free = words_of(first, count).map(|(word, bits)| (!self.pages[word] & bits).count_ones()).sum();
+                self.free_in_segment[segment as usize] = free;
+                self.free_pages += u64::from(free);
             } else {
-                let first = segment * self.pages_per_segment;
-                (first..first + self.pages_per_segment).for_each(|page| self.set_page(page, true));
+                self.set_pages(first, count, true);
             }
         }
     }
@@ -398,6 +400,17 @@ impl Alloc {
     pub fn free_map_bytes(&self) -> u64 {
         (self.pages.len() + self.inodes.base_len()) as u64 * 8
     }
+}
+
+/// The words that have the bits of some pages, and which bits of each these are.
+fn words_of(start: u32, count: u32) -> impl Iterator<Item = (usize, u64)> {
+    let (mut page, end) = (start, start + count);
+    std::iter::from_fn(move || {
+        let (word, first) = (page as usize / 64, page % 64);
+        let bits = (end - page).min(64 - first);
+        page += bits;
+        (bits > 0).then(|| (word, u64::MAX >> (64 - bits) << first))
+    })
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::format::inode::{Half, decode_half, halves, newer};
 use crate::format::layout::{Layout, MAPPING_BYTES, MOST_SEQUENCE, SLOT_BYTES, VERSION_BYTES};
 use crate::format::mapping::Mapping;
 use pocketstone_media::{Durable, Flushed, Medium};
+use std::cmp::Reverse;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"SCMJ");
 const HEADER_BYTES: usize = 64;
@@ -188,7 +189,9 @@ fn apply(medium: &Medium, layout: &Layout, record: &[u8], committed: Durable) ->
         // pages; the mapping tables are read by who has the journal.
         persist::flush(medium, unsafe { medium.write(at, bytes, after) }, defects::APPLY_FLUSH)
     };
-    for item in items(record).flatten() {
+    for item in items(record) {
+        // Every item of a record that was just made is well-formed.
+        let Some(item) = item else { break };
         let (this, next) = proof.twice();
         proof = next;
         flushed.join(match item {
@@ -206,15 +209,18 @@ fn apply(medium: &Medium, layout: &Layout, record: &[u8], committed: Durable) ->
 }
 
 fn record_crc(record: &[u8], seed: u32, position: u64) -> u32 {
-    let crc = crc32c::crc32c_append(seed, &position.to_le_bytes());
-    let crc = crc32c::crc32c_append(crc, &record[..16]);
+    let mut head = [0; 24];
+    head[..8].copy_from_slice(&position.to_le_bytes());
+    head[8..].copy_from_slice(&record[..16]);
+    let crc = crc32c::crc32c_append(seed, &head);
     crc32c::crc32c_append(crc, &record[20..])
 }
 
 /// The newest valid record and its position in the ring.
 pub(crate) fn find(medium: &Medium, layout: &Layout, uuid: &[u8; 16]) -> Option<(u64, Vec<u8>)> {
     let seed = crc32c::crc32c(uuid);
-    let mut best: Option<(u64, Vec<u8>)> = None;
+    // The newest first: what is read of the others is their headers.
+    let mut found = Vec::new();
     let mut position = 0;
     while position + HEADER_BYTES as u64 <= layout.journal_bytes {
         let mut header = [0; HEADER_BYTES];
@@ -226,18 +232,18 @@ pub(crate) fn find(medium: &Medium, layout: &Layout, uuid: &[u8; 16]) -> Option<
             && bytes <= layout.max_record()
             && position + bytes <= layout.journal_bytes
             && get_u64(&header, 8) <= MOST_SEQUENCE;
-        let better = best.as_ref().is_none_or(|(_, known)| get_u64(&header, 8) > get_u64(known, 8));
-        if whole && better {
-            let mut record = vec![0; bytes as usize];
-            medium.read(layout.journal_at + position, &mut record);
-            let crc = record_crc(&record, seed, position);
-            if crc == get_u32(&record, 16) || defects::on(defects::RECORD_CRC) {
-                best = Some((position, record));
-            }
+        if whole {
+            found.push((Reverse(get_u64(&header, 8)), position, bytes));
         }
         position += SLOT_BYTES;
     }
-    best
+    found.sort_unstable();
+    found.into_iter().find_map(|(_, position, bytes)| {
+        let mut record = vec![0; bytes as usize];
+        medium.read(layout.journal_at + position, &mut record);
+        let is_valid = record_crc(&record, seed, position) == get_u32(&record, 16);
+        (is_valid || defects::on(defects::RECORD_CRC)).then_some((position, record))
+    })
 }
 
 /// The stores that bring a volume to the state after its newest record: `(offset, bytes)`. Versions of
