@@ -62,8 +62,10 @@ pub(crate) fn encode(directory: Ino, slot: u32, name: &[u8], ino: Ino, kind: Fil
 }
 
 pub(crate) fn entry_crc(directory: Ino, slot: u32, b: &[u8]) -> u32 {
-    let crc = crc32c::crc32c_append(directory, &slot.to_le_bytes());
-    let crc = crc32c::crc32c_append(crc, &b[..4]);
+    let mut head = [0; 8];
+    head[..4].copy_from_slice(&slot.to_le_bytes());
+    head[4..].copy_from_slice(&b[..4]);
+    let crc = crc32c::crc32c_append(directory, &head);
     crc32c::crc32c_append(crc, &b[8..HEADER_BYTES + b[12] as usize])
 }
 

@@ -48,21 +48,22 @@ impl Index {
     }
 
     /// Notes that an entry is gone; its slots are free.
-    pub fn forget(&mut self, name: &[u8], slot: u32, slots: u32) {
-        self.remove(self.hash(name), slot);
+    pub fn forget(&mut self, hash: u32, slot: u32, slots: u32) {
+        self.remove(hash, slot);
         self.add_free(slot, slots);
     }
 
-    /// Entries whose name may be this one: their slots and inodes.
-    pub fn candidates(&self, name: &[u8]) -> impl Iterator<Item = (u32, Ino)> + '_ {
-        self.probe(self.hash(name)).map(|place| (self.table[place][PLACE] - 1, self.table[place][INO]))
+    /// Entries whose name has this hash: their slots and inodes.
+    pub fn candidates(&self, hash: u32) -> impl Iterator<Item = (u32, Ino)> + '_ {
+        self.probe(hash).map(|place| (self.table[place][PLACE] - 1, self.table[place][INO]))
     }
 
     pub fn count(&self) -> usize {
         self.count
     }
 
-    fn hash(&self, name: &[u8]) -> u32 {
+    /// What the index knows a name by.
+    pub fn hash(&self, name: &[u8]) -> u32 {
         (self.hasher.hash_one(name) >> 32) as u32
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Found {
     pub slots: u32,
     pub ino: Ino,
     pub kind: FileType,
+    /// The name's, in the index.
+    hash: u32,
 }
 
 fn slots_per_huge(parts: &Parts) -> u32 {
@@ -102,10 +104,12 @@ pub(crate) fn index<'a>(parts: &Parts, directory: Ino, state: &'a mut State) -> 
 /// Finds a name. The index must be there.
 pub(crate) fn find(parts: &Parts, directory: Ino, state: &State, name: &[u8]) -> Result<Option<Found>> {
     let Some(index) = &state.index else { return Ok(None) };
-    for (slot, ino) in index.candidates(name) {
+    let hash = index.hash(name);
+    for (slot, ino) in index.candidates(hash) {
         let at = slot_at(state, slot)?;
+        let inode_at = parts.store.layout.version_at(ino, 0);
         for line in 0..INODE_BYTES / LINE_BYTES {
-            parts.store.medium.prefetch(parts.store.layout.version_at(ino, 0) + line * LINE_BYTES);
+            parts.store.medium.prefetch(inode_at + line * LINE_BYTES);
         }
         // Another name with this hash may be shorter, and end where the directory does.
         let mut buffer = [0; ENTRY_MAX];
@@ -120,7 +124,7 @@ pub(crate) fn find(parts: &Parts, directory: Ino, state: &State, name: &[u8]) ->
         let kind = FileType::of_mode(u32::from(b[13]) << 12);
         let sound = get_u32(b, 4) == entry_crc(directory, slot, b) && get_u32(b, 0) == ino;
         return match kind.filter(|_| sound) {
-            Some(kind) => Ok(Some(Found { slot, slots: u32::from(b[14]), ino, kind })),
+            Some(kind) => Ok(Some(Found { slot, slots: u32::from(b[14]), ino, kind, hash })),
             None => Err(broken_entry(directory, at)),
         };
     }
@@ -207,9 +211,9 @@ pub(crate) fn entry_changed(state: &mut State, name: &[u8], slot: u32, ino: Ino)
 }
 
 /// Notes in the index what a transaction removed.
-pub(crate) fn entry_removed(state: &mut State, name: &[u8], found: &Found) {
+pub(crate) fn entry_removed(state: &mut State, found: &Found) {
     if let Some(index) = &mut state.index {
-        index.forget(name, found.slot, found.slots);
+        index.forget(found.hash, found.slot, found.slots);
     }
 }
 

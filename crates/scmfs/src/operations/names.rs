@@ -98,7 +98,7 @@ pub(crate) fn unlink(parts: &Parts, parent: Ino, name: &[u8]) -> Result<()> {
     let dying = unlink::stage_unlink(parts, &mut tx, &child, &mut target);
     touch_parent(parts, &mut tx, &node, &mut state, false);
     parts.store.commit(tx, Durable::nothing_new()).done();
-    directory::entry_removed(&mut state, name, &found);
+    directory::entry_removed(&mut state, &found);
     unlink::finish_unlink(parts, &child, &mut target, dying);
     Ok(())
 }
@@ -128,7 +128,7 @@ pub(crate) fn remove_directory(parts: &Parts, parent: Ino, name: &[u8]) -> Resul
     state.record.links = state.record.links.saturating_sub(1);
     touch_parent(parts, &mut tx, &node, &mut state, true);
     parts.store.commit(tx, Durable::nothing_new()).done();
-    directory::entry_removed(&mut state, name, &found);
+    directory::entry_removed(&mut state, &found);
     unlink::finish_unlink(parts, &child, &mut target, dying);
     Ok(())
 }

@@ -218,7 +218,7 @@ fn move_name(
     touch_parents(parts, &mut tx, &mut dirs, is_directory);
     parts.store.commit(tx, made).done();
     match &left {
-        None => directory::entry_removed(&mut dirs.from_state, name, &source),
+        None => directory::entry_removed(&mut dirs.from_state, &source),
         Some(node) => directory::entry_changed(&mut dirs.from_state, name, source.slot, node.ino),
     }
     match target {
