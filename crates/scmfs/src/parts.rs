@@ -1,7 +1,7 @@
 //! An open volume, as its parts: what each layer keeps. Everything above works on these.
 
 use crate::format::layout::VERSION_BYTES;
-use crate::inodes::{Inodes, Node, State, store_version};
+use crate::inodes::{Inodes, Node, State, store_bytes_of_version, store_version};
 use crate::space::Space;
 use crate::store::{Store, lock};
 use crate::{Ino, Result};
@@ -35,6 +35,11 @@ impl Parts {
     /// Stores an inode as it is in memory, atomically. `after` is what the new version refers to.
     pub fn store_version(&self, ino: Ino, state: &mut State, after: Durable) -> Durable {
         store_version(&self.store, ino, state, after)
+    }
+
+    /// Stores what [`Parts::next_version`] gave, atomically. The inode is still locked exclusively.
+    pub fn store_bytes_of_version(&self, at: u64, version: &[u8], after: Durable) -> Durable {
+        store_bytes_of_version(&self.store, at, version, after)
     }
 
     /// The next version of an inode as it is in memory, and where it goes. The caller lets a transaction store it.

@@ -208,15 +208,21 @@ impl Layout {
     }
 
     /// The highest inode number that has a place: they are numbered from 1 to this.
+    #[inline]
     pub fn last_inode(&self) -> Ino {
         self.inodes + self.chunks.count() * self.inodes_per_chunk()
     }
 
     /// Offset of an inode, which must have a place.
+    #[inline]
     fn inode_at(&self, ino: Ino) -> u64 {
         if ino <= self.inodes {
             return self.inodes_at + u64::from(ino - 1) * INODE_BYTES;
         }
+        self.inode_in_chunk_at(ino)
+    }
+
+    fn inode_in_chunk_at(&self, ino: Ino) -> u64 {
         let (beyond, per_chunk) = (ino - 1 - self.inodes, self.inodes_per_chunk());
         // A chunk that was just given back: page 1 is not used, and holds zeros, as a free inode does.
         let Some(segment) = self.chunks.get(beyond / per_chunk) else { return self.page };
@@ -224,6 +230,7 @@ impl Layout {
     }
 
     /// Offset of an inode's version: odd sequence numbers lie in the second half.
+    #[inline]
     pub fn version_at(&self, ino: Ino, sequence: u32) -> u64 {
         self.inode_at(ino) + u64::from(sequence & 1) * VERSION_BYTES as u64
     }

@@ -6,7 +6,7 @@ mod node;
 
 pub(crate) use body::Body;
 pub(crate) use index::Index;
-pub(crate) use node::{Exclusive, Node, State, live, store_version};
+pub(crate) use node::{Exclusive, Node, State, live, store_bytes_of_version, store_version};
 
 use crate::format::inode::{self, Record};
 use crate::store::{Store, lock};

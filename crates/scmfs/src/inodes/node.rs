@@ -41,16 +41,10 @@ pub(crate) struct Exclusive<'a> {
 
 impl<'a> Exclusive<'a> {
     /// `take`: a lease on the file's end ends, as the change may be one of size or place.
+    #[inline]
     fn new(node: &'a Node, mut state: RwLockWriteGuard<'a, State>, take: bool) -> Exclusive<'a> {
         if let Some(watch) = node.watch.get() {
-            watch.begin();
-            if let Some(Appended { size, running }) = watch.appended(take) {
-                if size > state.record.size {
-                    state.record.size = size;
-                    state.stale = true;
-                }
-                state.tail = running.map(Box::new);
-            }
+            state.begin(&***watch, take);
         }
         Exclusive { node, state }
     }
@@ -71,6 +65,7 @@ impl DerefMut for Exclusive<'_> {
 }
 
 impl Drop for Exclusive<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(watch) = self.node.watch.get() {
             self.state.show(&***watch);
@@ -105,7 +100,21 @@ impl State {
         self.stale = true;
     }
 
+    /// Tells who watches the inode that a change begins, and takes over what was appended.
+    #[cold]
+    fn begin(&mut self, watch: &dyn Watch, take: bool) {
+        watch.begin();
+        if let Some(Appended { size, running }) = watch.appended(take) {
+            if size > self.record.size {
+                self.record.size = size;
+                self.stale = true;
+            }
+            self.tail = running.map(Box::new);
+        }
+    }
+
     /// Tells who watches the inode what its content is now.
+    #[cold]
     fn show(&self, watch: &dyn Watch) {
         const SET_USER_ID: u16 = 0o4000;
         const SET_GROUP_ID: u16 = 0o2000;
@@ -161,9 +170,19 @@ impl Node {
         }
     }
 
+    #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
-        let mut state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        while self.watch.get().is_some_and(|watch| watch.is_leased()) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        match self.watch.get() {
+            Some(watch) => self.read_watched(&***watch, state),
+            None => state,
+        }
+    }
+
+    #[cold]
+    fn read_watched<'a>(&'a self, watch: &dyn Watch, state: RwLockReadGuard<'a, State>) -> RwLockReadGuard<'a, State> {
+        let mut state = state;
+        while watch.is_leased() {
             // What was appended meanwhile is the file's.
             drop(state);
             drop(self.write());
@@ -172,6 +191,7 @@ impl Node {
         state
     }
 
+    #[inline]
     pub fn write(&self) -> Exclusive<'_> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         self.take_read_time(&mut state);
@@ -216,6 +236,7 @@ impl Node {
 
     /// Locks the inode for a change. Closing a volume waits for these locks after it has set its mark: so whoever gets
     /// one and does not see the mark is done before the volume counts as closed.
+    #[inline]
     pub fn exclusive(&self, store: &Store) -> Result<Exclusive<'_>> {
         let state = self.write();
         store.writable()?;
@@ -284,9 +305,14 @@ pub(crate) fn live(record: &Record) -> Result<()> {
 /// Stores an inode as it is in memory, atomically. `after` is what the new version refers to.
 pub(crate) fn store_version(store: &Store, ino: Ino, state: &mut State, after: Durable) -> Durable {
     let (at, version) = state.next_version(&store.layout, ino);
+    store_bytes_of_version(store, at, &version, after)
+}
+
+/// Stores what [`State::next_version`] gave. The inode is still locked exclusively.
+pub(crate) fn store_bytes_of_version(store: &Store, at: u64, version: &[u8], after: Durable) -> Durable {
     // SAFETY: the inode is locked exclusively; an inode in memory is loaded from the medium by nobody who has not
     // locked it.
-    let dirty = unsafe { store.medium.write(at, &version, after) };
+    let dirty = unsafe { store.medium.write(at, version, after) };
     let flushed = store::flush(&store.medium, dirty, defects::SIZE_FLUSH);
     store::fence(&store.medium, flushed, defects::SIZE_FENCE)
 }

@@ -10,7 +10,13 @@ use crate::{Ino, Result};
 
 /// Before a file grows: gives up what lies behind its end, if stores may still go there. What is freed is given to
 /// nobody before they have ended.
+#[inline]
 pub(crate) fn clear(parts: &Parts, ino: Ino, state: &mut State) -> Result<()> {
+    if state.tail.is_none() { Ok(()) } else { clear_running(parts, ino, state) }
+}
+
+#[cold]
+fn clear_running(parts: &Parts, ino: Ino, state: &mut State) -> Result<()> {
     let Some(running) = state.tail.take().filter(|running| running()) else { return Ok(()) };
     give_up(parts, ino, state).inspect_err(|_| state.tail = Some(running))
 }

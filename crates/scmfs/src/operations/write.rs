@@ -37,22 +37,27 @@ pub(crate) fn write(parts: &Parts, node: &Node, state: &mut State, from: &[u8], 
     if from.is_empty() {
         return Ok(());
     }
-    let now = parts.store.now();
     if end <= state.record.size && state.body.has_space(offset, end) {
-        match sums(&parts.store, &state.record) {
-            Some(sums) => overwrite_verified(parts, sums, node.ino, state, from, offset)?,
+        let now = match sums(&parts.store, &state.record) {
+            Some(sums) => {
+                overwrite_verified(parts, sums, node.ino, state, from, offset)?;
+                parts.store.now()
+            }
             None => {
                 let flushed = contents::stream(parts, &state.body, from, offset);
+                // The clock is read while the data is on its way.
+                let now = parts.store.now();
                 parts.store.medium.fence(flushed).done();
+                now
             }
-        }
+        };
         state.touch(now);
         if state.is_overdue() {
             parts.store_version(node.ino, state, Durable::nothing_new()).done();
         }
         return Ok(());
     }
-    let step = parts.store.layout.step_bytes();
+    let (now, step) = (parts.store.now(), parts.store.layout.step_bytes());
     let mut done = 0;
     for part in from.chunks(step.min(usize::MAX as u64) as usize) {
         let range = offset + done..offset + done + part.len() as u64;
@@ -118,6 +123,20 @@ pub(crate) fn change(parts: &Parts, ino: Ino, state: &mut State, change: &Change
         let fresh = |offset| !stays(offset);
         flushed.join(sums.give(body, touched.clone(), data, fresh, Durable::unreferenced()));
     }
+    let mut record = state.record;
+    record.size = change.size;
+    if let Some(now) = change.now {
+        (record.mtime_ns, record.ctime_ns) = (now, now);
+    }
+    if reservation.is_none() && sums.is_none() {
+        state.record = record;
+        // The version is put together while the data is on its way.
+        let (at, version) = parts.next_version(ino, state);
+        let durable = store::fence(&parts.store.medium, flushed, defects::DATA_FENCE);
+        parts.space.effort.changed();
+        parts.store_bytes_of_version(at, &version, durable).done();
+        return Ok(());
+    }
     let moved = reservation.as_ref().is_some_and(|r| r.moved);
     let site = if moved { defects::COPY_FENCE } else { defects::DATA_FENCE };
     let mut durable = store::fence(&parts.store.medium, flushed, site);
@@ -125,11 +144,6 @@ pub(crate) fn change(parts: &Parts, ino: Ino, state: &mut State, change: &Change
         let (content, rest) = durable.twice();
         durable = rest;
         with_the_next_fence(sums.give(body, touched, data, stays, content));
-    }
-    let mut record = state.record;
-    record.size = change.size;
-    if let Some(now) = change.now {
-        (record.mtime_ns, record.ctime_ns) = (now, now);
     }
     parts.space.effort.changed();
     match reservation {
