@@ -116,17 +116,23 @@ impl Labgrid<'_> {
         }
         let mut labgrid = Labgrid { boards, programs, servers: Vec::new() };
         run(boards.network().command("ip").args(["link", "set", "lo", "up"])).ends_with(0);
-        let export = "b1:\n  NetworkService: {address: 10.77.0.2, port: 22, username: root}\n  NetworkPowerPort: {model: \
-             rest, host: \"http://127.0.0.1:8080/{index}\", index: 1}\n";
+        let export = "b1:\n  NetworkService: {address: 10.77.0.2, port: 22, username: root}\n  NetworkPowerPort: \
+             {model: rest, host: \"http://127.0.0.1:8080/{index}\", index: 1}\n";
         write(boards.path(), "export.yaml", export);
         // It notes what is asked of it; who plugs the cable in is the test.
         write(
             boards.path(),
             "power.py",
-            "import http.server\nclass Switch(http.server.BaseHTTPRequestHandler):\n    def do_PUT(self):\n        body = \
-             self.rfile.read(int(self.headers['Content-Length']))\n        open('power', 'ab').write(body)\n        \
-             self.send_response(200)\n        self.end_headers()\nhttp.server.HTTPServer(('127.0.0.1', 8080), \
-             Switch).serve_forever()\n",
+            &[
+                "import http.server",
+                "class Switch(http.server.BaseHTTPRequestHandler):",
+                "    def do_PUT(self):",
+                "        open('power', 'ab').write(self.rfile.read(int(self.headers['Content-Length'])))",
+                "        self.send_response(200)",
+                "        self.end_headers()",
+                "http.server.HTTPServer(('127.0.0.1', 8080), Switch).serve_forever()\n",
+            ]
+            .join("\n"),
         );
         labgrid.serve("labgrid-coordinator", &["-l", COORDINATOR]);
         labgrid.serve("python", &["power.py"]);

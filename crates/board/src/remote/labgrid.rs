@@ -200,8 +200,8 @@ mod tests {
          2222\n        address: 127.0.0.1\n        username: root\n";
     const RESERVATIONS: &str = "Reservation 'WGWBWRRLZA':\n  owner: vm/root\n  token: WGWBWRRLZA\n  state: expired\n  \
          filters:\n    main: name=b1\n  created: 2026-11-26 00:20:22.747971\nReservation 'EJ5QN083U0':\n  owner: \
-         vm/bob\n  token: EJ5QN083U0\n  state: allocated\n  filters:\n    main: name=b1\n  allocations:\n    main: b1\n  \
-         created: 2026-11-26 00:21:54.292392\n";
+         vm/bob\n  token: EJ5QN083U0\n  state: allocated\n  filters:\n    main: name=b1\n  allocations:\n    main: b1\n\
+         \x20 created: 2026-11-26 00:21:54.292392\n";
 
     #[test]
     fn what_labgrid_says_of_a_place_is_read() {
