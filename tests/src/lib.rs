@@ -104,6 +104,7 @@ pub fn plan(file_system: FileSystem, pattern: Pattern, requests: u64, read_ahead
         energy: false,
         counters: false,
         tlb: None,
+        power_cuts: 0,
     }
 }
 

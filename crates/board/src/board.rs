@@ -4,20 +4,26 @@ use crate::BoardContext;
 use crate::measured::{Console, Failed, Measured};
 use crate::members::{Member, Members};
 use crate::modelled;
-use crate::orders::{put, read_measured, read_response, read_watched};
+use crate::orders::{TRACES, put, read_measured, read_response, read_watched, trace_file};
+use crate::power::{self, Recorded};
 use crate::transport::{Offer, Transport};
 use pocketstone_core::board::{Ability, Capabilities};
+use pocketstone_core::chip::{
+    CHANGES_FILE, CHIP_FILE, Found, SURVIVORS_FILE, Survivor, decode_changes, decode_survivors,
+};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
+use pocketstone_media::nand::RawChip;
 use pocketstone_tlb::Processor;
+use pocketstone_workload::database::Trace;
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
 /// Facts in which two runs must agree to be of the same machine.
@@ -174,6 +180,9 @@ impl Board {
             after = &[];
         }
         member.transport.await_fitness()?;
+        if plan.power_cuts > 0 {
+            return self.measure_and_cut(member, plan);
+        }
         let Some(processor) = &plan.tlb else {
             return ordered(member, after, Order::Measure { plan: Box::new(plan.clone()) }, read_measured);
         };
@@ -195,6 +204,57 @@ impl Board {
             Ok(measured)
         };
         reply(member, folder.path(), read)
+    }
+
+    /// Refuses to cut the power where there is no way to give a fresh machine the chip of another one.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the reason, and the fix as its hint.
+    pub fn cuts_power(&self, volume: &Volume) -> Result<()> {
+        let refuse = |why: String| Err(Error::board(why).hint("use a virtual board with raw NAND, such as virt-nand"));
+        match self.members.first().transport.keeps_states() {
+            false => refuse(format!("the board {} goes on after a power cut as another machine", self.name)),
+            true if !volume.on_flash() || volume.read_only() => {
+                refuse(format!("{} writes nothing to raw flash", volume.name()))
+            }
+            true => self.capabilities.flash_counters.refuse(),
+        }
+    }
+
+    /// Measures a plan with the record of what it does to the chip, cuts the power at some of those changes, and has a
+    /// fresh machine look at each.
+    fn measure_and_cut(&self, member: &Member, plan: &Plan) -> Result<Measured, Failed> {
+        self.cuts_power(&plan.volume)?;
+        let (mut measured, recorded) = record(member, plan)?;
+        let trace = match plan.workload.database() {
+            Some(spec) => {
+                let path = trace_file(&member.transport.cache().folder(TRACES)?, &spec.trace);
+                let file = std::fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
+                Some(Arc::new(Trace::decode(&file)?))
+            }
+            None => None,
+        };
+        let recover = |chip: &RawChip| recover(member, &plan.volume, chip);
+        measured.outcome.cuts = power::cut(plan, &measured, &recorded, trace.as_ref(), recover)?;
+        Ok(measured)
+    }
+
+    /// Measures a traced plan with `power_cuts`, with the record of what it does to the chip; nothing is cut yet.
+    ///
+    /// # Errors
+    /// As [`Board::cuts_power`]; the failure of the board or the plan.
+    pub fn record(&self, plan: &Plan) -> Result<(Measured, Recorded), Failed> {
+        self.cuts_power(&plan.volume)?;
+        record(self.members.first(), plan)
+    }
+
+    /// Gives a fresh machine a chip with these contents, and has it mount the volume and read all files.
+    ///
+    /// # Errors
+    /// As [`Board::cuts_power`]; the failure of the board; what its kernel refuses is a finding.
+    pub fn recover(&self, volume: &Volume, chip: &RawChip) -> Result<(Found, Vec<Survivor>), Failed> {
+        self.cuts_power(volume)?;
+        recover(self.members.first(), volume, chip)
     }
 
     /// Refuses to model the data TLB that a plan names, by its processor's profile: the board's accesses are seen, or
@@ -286,4 +346,34 @@ fn put_order(member: &Member, order: Order) -> Result<TempDir> {
 fn reply<T>(member: &Member, folder: &Path, read: impl FnOnce(Response) -> Result<T>) -> Result<T, Failed> {
     let read = read_response(folder).and_then(read);
     read.map_err(|error| Failed { console: member.transport.console_tail(folder), ..Failed::from(error) })
+}
+
+fn record(member: &Member, plan: &Plan) -> Result<(Measured, Recorded), Failed> {
+    let steps = plan.steps();
+    let chip = |folder: &Path| -> Result<RawChip> {
+        let path = folder.join(CHIP_FILE);
+        let file = std::fs::read(&path).board(|| "the board did not send its chip's contents".into())?;
+        RawChip::decode(&file).board(|| "the board's chip is damaged".into())
+    };
+    let before = ordered(member, &steps, Order::ReadChip, |folder, _| chip(folder))?;
+    let order = Order::Measure { plan: Box::new(plan.clone()) };
+    ordered(member, &steps, order, |folder, reply| {
+        let measured = read_measured(folder, reply)?;
+        let log = std::fs::read(folder.join(CHANGES_FILE)).board(|| "the board recorded no changes".into())?;
+        let (changes, after) = (decode_changes(&log)?, chip(folder)?);
+        Ok((measured, Recorded { before, changes, after }))
+    })
+}
+
+fn recover(member: &Member, volume: &Volume, chip: &RawChip) -> Result<(Found, Vec<Survivor>), Failed> {
+    let folder = put_order(member, Order::Recover { volume: volume.clone() })?;
+    std::fs::write(folder.path().join(CHIP_FILE), chip.encode()).board(|| "cannot write a chip".into())?;
+    member.transport.carry_out(&[], folder.path())?;
+    reply(member, folder.path(), |reply| {
+        let Response::Recovered { found } = reply else {
+            return Err(Error::bug("the board's reply does not say what it found"));
+        };
+        let survivors = std::fs::read(folder.path().join(SURVIVORS_FILE));
+        Ok((found, decode_survivors(&survivors.board(|| "the board did not send what it found".into())?)?))
+    })
 }

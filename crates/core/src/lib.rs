@@ -4,6 +4,7 @@
 
 pub mod board;
 pub mod bytes;
+pub mod chip;
 pub mod counted;
 pub mod database;
 pub mod error;
@@ -11,6 +12,7 @@ pub mod events;
 mod events_join;
 pub mod events_log;
 pub mod events_threads;
+mod failure;
 pub mod frame;
 pub mod hint;
 pub mod log;

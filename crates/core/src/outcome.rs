@@ -1,5 +1,6 @@
 //! Results from a board: facts, counts, and what was unavailable and why.
 
+pub use crate::failure::Failure;
 pub use crate::unavailable::{Quantity, Unavailable};
 
 use crate::counted::Counted;
@@ -9,31 +10,6 @@ use std::collections::BTreeMap;
 
 /// Version of the outcome's JSON form.
 pub const OUTCOME_FORMAT: u32 = 2;
-
-/// A failure, in a form that travels.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// The message and its causes.
-    pub message: String,
-    /// The fix, if known.
-    pub hint: Option<String>,
-}
-
-impl From<&crate::Error> for Failure {
-    fn from(error: &crate::Error) -> Self {
-        Failure { message: error.chain(), hint: error.cure().map(str::to_owned) }
-    }
-}
-
-impl From<Failure> for crate::Error {
-    fn from(failure: Failure) -> Self {
-        let error = crate::Error::board(failure.message);
-        match failure.hint {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    }
-}
 
 /// A runner's answer to one order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +36,13 @@ pub enum Response {
     Abilities {
         /// Each quantity, with the reason if it cannot be measured.
         found: BTreeMap<String, Option<Failure>>,
+    },
+    /// The raw contents of the chip are beside the reply.
+    ChipRead,
+    /// The chip was mounted, or refused; what was read from it is beside the reply.
+    Recovered {
+        /// How it was found.
+        found: crate::chip::Found,
     },
     /// A command ended.
     Executed {
@@ -119,6 +102,9 @@ pub struct Outcome {
     /// Events that the processor or the kernel counted during the run, if they were requested and can be counted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counted: BTreeMap<Counted, u64>,
+    /// Cuts of the power, if the plan has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cuts: Vec<crate::chip::Cut>,
     /// Requested but unavailable quantities.
     pub unavailable: Vec<Unavailable>,
 }

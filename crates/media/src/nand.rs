@@ -5,10 +5,12 @@
 
 mod image;
 mod mtd;
+mod raw;
 mod simulated;
 
 pub use image::{ImageLayout, ImageNand, tags, yaffs1};
 pub use mtd::MtdNand;
+pub use raw::{RawChip, RawGeometry};
 pub use simulated::{Counters, SimulatedNand, SimulatedOptions, Tear, Timing};
 
 use crate::{Error, Result};

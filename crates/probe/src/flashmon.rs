@@ -133,25 +133,58 @@ fn parse(text: &str, geometry: &Geometry) -> Result<FlashLog> {
     Ok(log)
 }
 
+/// A line of tracefs text.
+pub(crate) struct Line<'a> {
+    comm: &'a str,
+    pid: u32,
+    pub time_ns: u64,
+    /// The event's name.
+    pub name: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Line<'a> {
+    pub fn of(line: &'a str) -> Option<Line<'a>> {
+        // The task's name may hold anything, spaces, dashes and brackets included: the last " [" that
+        // has a processor number behind it parts it from the rest.
+        let (left, rest) = line.rmatch_indices(" [").find_map(|(at, _)| {
+            let (cpu, rest) = line[at + 2..].split_once("] ")?;
+            cpu.bytes().all(|b| b.is_ascii_digit()).then_some((&line[..at], rest))
+        })?;
+        let (comm, pid) = left.trim().rsplit_once('-')?;
+        let mut words = rest.split_whitespace();
+        let time = words.nth(1)?.strip_suffix(':')?;
+        let name = words.next()?.strip_suffix(':')?;
+        let (seconds, microseconds) = time.split_once('.')?;
+        let time_ns = seconds.parse::<u64>().ok()? * 1_000_000_000 + microseconds.parse::<u64>().ok()? * 1_000;
+        Some(Line { comm: comm.trim(), pid: pid.parse().ok()?, time_ns, name, rest })
+    }
+
+    fn word(&self, name: &str) -> Option<&'a str> {
+        self.rest.split_whitespace().find_map(|w| w.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// A number by its name.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.word(name)?.parse().ok()
+    }
+
+    /// An array of words by its name, as bytes in memory; all processors that are supported are little-endian.
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let words = self.word(name)?.strip_prefix('{')?.strip_suffix('}')?;
+        let mut bytes = Vec::with_capacity(words.len() / 2);
+        for word in words.split(',') {
+            bytes.extend(u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()?.to_le_bytes());
+        }
+        Some(bytes)
+    }
+}
+
 fn parse_line(line: &str, geometry: &Geometry, log: &mut FlashLog) -> Option<FlashOp> {
-    // The task's name may hold anything, spaces, dashes and brackets included: the last " [" that
-    // has a processor number behind it parts it from the rest.
-    let (left, rest) = line.rmatch_indices(" [").find_map(|(at, _)| {
-        let (cpu, rest) = line[at + 2..].split_once("] ")?;
-        cpu.bytes().all(|b| b.is_ascii_digit()).then_some((&line[..at], rest))
-    })?;
-    let (comm, pid) = left.trim().rsplit_once('-')?;
-    let mut words = rest.split_whitespace();
-    let time = words.nth(1)?.strip_suffix(':')?;
-    let event = words.next()?.strip_suffix(':')?;
-    let value = |name: &str| {
-        let word = rest.split_whitespace().find_map(|w| w.strip_prefix(name)?.strip_prefix('='))?;
-        word.parse::<u64>().ok()
-    };
-    let (seconds, microseconds) = time.split_once('.')?;
-    let time_ns = seconds.parse::<u64>().ok()? * 1_000_000_000 + microseconds.parse::<u64>().ok()? * 1_000;
+    let line = Line::of(line)?;
+    let value = |name: &str| line.number(name);
     let page_bytes = u64::from(geometry.page_bytes);
-    let (kind, page, pages) = match event {
+    let (kind, page, pages) = match line.name {
         "sense" => (FlashKind::Sense, value("page")?, 1),
         "program" | "program_begin" => (FlashKind::Program, value("page")?, 1),
         // The kernel passes the number of the block.
@@ -173,12 +206,12 @@ fn parse_line(line: &str, geometry: &Geometry, log: &mut FlashLog) -> Option<Fla
         _ => return None,
     };
     Some(FlashOp {
-        time_ns,
+        time_ns: line.time_ns,
         kind,
         page: u32::try_from(page).ok()?,
         pages: u32::try_from(pages).ok()?,
-        pid: pid.parse().ok()?,
-        task: log.task_index(comm.trim()),
+        pid: line.pid,
+        task: log.task_index(line.comm),
     })
 }
 

@@ -3,6 +3,7 @@
 
 pub mod analysis;
 pub mod bench_meter;
+pub mod chip_changes;
 pub mod command;
 pub mod conditions;
 pub mod counters;
@@ -21,6 +22,7 @@ pub mod traced;
 mod tracefs;
 pub mod usage;
 
+pub use chip_changes::ChipChanges;
 pub use flashmon::Flashmon;
 pub use own_folder::own_folder;
 pub use recorder::Recorder;

@@ -160,6 +160,14 @@ impl Instance {
             .ok_or_else(|| Error::board(format!("{} does not tell the kernel's word", path.display())))
     }
 
+    /// Number of events that were recorded.
+    pub fn entries(&self) -> Result<u64> {
+        let folder = self.folder.join("per_cpu");
+        let cpus = fs::read_dir(&folder).board(|| format!("cannot list {}", folder.display()))?.flatten();
+        let stats = cpus.map(|cpu| fs::read_to_string(cpu.path().join("stats")).unwrap_or_default());
+        Ok(stats.map(|stats| in_stats(&stats, &["entries"])).sum())
+    }
+
     /// Number of events the kernel could not record: overwritten, dropped, or missed by a probe.
     pub fn lost(&self) -> Result<u64> {
         let mut lost = 0;
@@ -174,9 +182,12 @@ impl Instance {
 
 /// Events lost by one processor's ring buffer, from its `stats`.
 fn lost_in_stats(stats: &str) -> u64 {
-    let lost = ["overrun", "commit overrun", "dropped events"];
+    in_stats(stats, &["overrun", "commit overrun", "dropped events"])
+}
+
+fn in_stats(stats: &str, names: &[&str]) -> u64 {
     let lines = stats.lines().filter_map(|l| l.split_once(": "));
-    lines.filter(|(name, _)| lost.contains(name)).filter_map(|(_, n)| n.trim().parse::<u64>().ok()).sum()
+    lines.filter(|(name, _)| names.contains(name)).filter_map(|(_, n)| n.trim().parse::<u64>().ok()).sum()
 }
 
 /// Hits that the kernel's probes missed, from `kprobe_profile` (lines of event, hits, misses).
@@ -221,7 +232,7 @@ mod tests {
     fn every_way_to_lose_an_event_is_counted() {
         let stats = "entries: 7197\noverrun: 2\ncommit overrun: 3\nbytes: 172728\nnow ts:    41.45\ndropped \
             events: 4\nread events: 0\n";
-        assert_eq!(lost_in_stats(stats), 9);
+        assert_eq!((lost_in_stats(stats), in_stats(stats, &["entries"])), (9, 7197));
         let profile = "  sense                        1424               5\n  other        1   7\n";
         assert_eq!(missed_in_profile(profile, &["sense", "erase"]), 5);
     }

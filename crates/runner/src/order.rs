@@ -50,6 +50,14 @@ fn execute(request: Request, beside: &Path, folder: &Path) -> Result<Response> {
             let outcome = measure::measure(&Context { board: &board, plan: &plan, trace, archive, folder })?;
             Ok(Response::Measured { outcome: Box::new(outcome) })
         }
+        Order::ReadChip => {
+            volume::recovered::read_chip(&board, folder)?;
+            Ok(Response::ChipRead)
+        }
+        Order::Recover { volume } => {
+            let found = volume::recovered::recover(&volume, &board, beside, folder)?;
+            Ok(Response::Recovered { found })
+        }
         Order::Engines => Ok(measure::engines()),
         Order::Abilities => Ok(Response::Abilities { found: probes::abilities() }),
         Order::Exec { argv } => {

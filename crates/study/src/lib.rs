@@ -38,6 +38,7 @@ mod testing {
             energy: Vec::new(),
             others: None,
             counted: Default::default(),
+            cuts: Vec::new(),
             unavailable: Vec::new(),
         }
     }

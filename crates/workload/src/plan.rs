@@ -4,6 +4,7 @@
 use crate::population::Population;
 use crate::table::Workload;
 use pocketstone_core::board::Board;
+use pocketstone_core::chip::CHIP_FILE;
 use pocketstone_core::database::DatabaseSpec;
 use pocketstone_core::volume::Volume;
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,14 @@ pub enum Order {
         /// The cell's plan.
         plan: Box<Plan>,
     },
+    /// Hand back the raw contents of the board's chip.
+    ReadChip,
+    /// Give the board's chip, which is erased, the raw contents beside the order, mount what is on it, and hand back
+    /// what can be read there.
+    Recover {
+        /// What is on it.
+        volume: Volume,
+    },
     /// Say which database engines there are.
     Engines,
     /// Say what can be measured on this machine, and what not and why.
@@ -63,7 +72,7 @@ impl Order {
         match self {
             Order::Prepare { step: Step::Load { database, .. } } => Some(&database.trace),
             Order::Measure { plan } => plan.workload.trace(),
-            Order::Prepare { .. } | Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => None,
+            _ => None,
         }
     }
 
@@ -81,7 +90,8 @@ impl Order {
     pub fn files(&self) -> Vec<&'static str> {
         let trace = self.trace().map(|_| TRACE_FILE);
         let archive = self.archive().map(|_| ARCHIVE_FILE);
-        trace.into_iter().chain(archive).chain(self.image().map(|_| IMAGE_FILE)).collect()
+        let chip = matches!(self, Order::Recover { .. }).then_some(CHIP_FILE);
+        trace.into_iter().chain(archive).chain(self.image().map(|_| IMAGE_FILE)).chain(chip).collect()
     }
 
     /// The volume whose image whoever carries it out must have beside it, as [`IMAGE_FILE`], and its files.
@@ -165,6 +175,14 @@ pub struct Plan {
     /// The processor whose data TLB is modelled: a profile of kind `tlb`. The machine does not know of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tlb: Option<String>,
+    /// In a traced twin: so many times the power is cut at a flash operation of the run, chosen by the seed, and what a
+    /// fresh board then finds on the chip is held against what the workload was promised.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub power_cuts: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Plan {

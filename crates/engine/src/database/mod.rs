@@ -19,6 +19,7 @@ mod serve;
 mod session;
 mod sqlite;
 mod sqlite_api;
+mod survived;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use process::Process;
 pub use run::Measured;
 pub use serve::{serve, serve_informing};
 pub use session::{Session, failing, load, reference};
+pub use survived::{Inspected, inspect, states};
 pub use task::{Task, TaskResult, Work};
 
 use pocketstone_core::database::{Configuration, DatabaseEngine};

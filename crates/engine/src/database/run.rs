@@ -63,6 +63,11 @@ impl Operations {
     fn count(&self) -> usize {
         self.starts.len() - 1
     }
+
+    /// The steps of each operation, by their numbers.
+    pub(super) fn steps(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+        self.starts.windows(2).map(|ends| ends[0]..ends[1])
+    }
 }
 
 /// One thread's share: operations `first`, `first + stride`, ...

@@ -21,7 +21,7 @@ use std::sync::Arc;
 const OUTSIDE: [&str; 8] = ["begin", "commit", "end", "rollback", "savepoint", "pragma", "vacuum", "attach"];
 
 /// A file of the engine in the database's folder.
-fn file(engine: DatabaseEngine, directory: &Path) -> PathBuf {
+pub(super) fn file(engine: DatabaseEngine, directory: &Path) -> PathBuf {
     directory.join(format!("data.{}", engine.name()))
 }
 
@@ -79,7 +79,7 @@ fn connect(spec: &DatabaseSpec, path: &Path) -> Result<Connection> {
 }
 
 /// Executes the loading steps, whatever form the measured ones have.
-fn execute_loading(connection: Connection, trace: &Arc<Trace>) -> Result<Sql> {
+pub(super) fn execute_loading(connection: Connection, trace: &Arc<Trace>) -> Result<Sql> {
     let steps = trace.loading();
     let outside = |step: &Step| {
         let text = trace.statement(step).text.trim_start().to_ascii_lowercase();

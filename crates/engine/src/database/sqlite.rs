@@ -216,6 +216,12 @@ impl Connection {
         Ok(rows)
     }
 
+    /// Whether no transaction is open on a connection of the SQLite that is compiled in.
+    pub(super) fn is_committed(&self) -> bool {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_get_autocommit(self.db) != 0 }
+    }
+
     /// The first column of a text's first row, as text; `None` where it has no row.
     ///
     /// # Errors
@@ -372,6 +378,11 @@ impl Sql {
         let Sql { kept, connection, trace, .. } = self;
         drop(kept);
         Sql::new(connection, trace, steps, form)
+    }
+
+    /// The connection.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// Executes a text that is not the workload's.

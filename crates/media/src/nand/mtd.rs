@@ -9,10 +9,10 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use super::{Fault, Geometry, Nand, Verdict};
+use super::{Fault, Geometry, Nand, RawChip, RawGeometry, Verdict};
 use crate::{Error, Result};
 use pocketstone_vfs::Context;
-use requests::{AUTO_OOB, Info, Layout, OobRequest, ReadRequest, Stats, WriteRequest};
+use requests::{AUTO_OOB, Info, Layout, OobRequest, RAW, ReadRequest, Stats, WriteRequest};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
@@ -85,21 +85,69 @@ impl MtdNand {
     /// # Errors
     /// [`Fault::Failed`] if the chip reports failure.
     pub fn program_spare(&mut self, page: u32, spare: &[u8]) -> Result<(), Fault> {
-        self.write(page, &[], spare)
+        self.write(page, &[], spare, AUTO_OOB)
+    }
+
+    /// The chip's sizes, with the whole spare area.
+    pub fn raw_geometry(&self) -> RawGeometry {
+        let Geometry { page_bytes, pages_per_block, blocks, .. } = self.geometry;
+        RawGeometry { page_bytes, oob_bytes: self.oob_bytes, pages_per_block, blocks }
+    }
+
+    /// Reads the whole chip as it is, without error correction.
+    ///
+    /// # Errors
+    /// `Failed` if the kernel has no MEMREAD (before Linux 6.1), or a block cannot be read.
+    pub fn read_raw(&self) -> Result<RawChip> {
+        let geometry = self.raw_geometry();
+        let (pages, page_bytes, oob_bytes) =
+            (geometry.pages_per_block as usize, geometry.page_bytes as usize, geometry.oob_bytes as usize);
+        let mut chip = RawChip::new(geometry);
+        let (mut data, mut oob) = (vec![0; pages * page_bytes], vec![0; pages * oob_bytes]);
+        let mut whole = Vec::with_capacity(pages * geometry.whole_page());
+        for block in 0..geometry.blocks {
+            let mut request = ReadRequest {
+                start: self.block_start(block),
+                length: data.len() as u64,
+                oob_length: oob.len() as u64,
+                data: address_mut(&mut data),
+                oob: address_mut(&mut oob),
+                mode: RAW,
+                ..ReadRequest::default()
+            };
+            // SAFETY: the request's addresses and lengths are those of `data` and `oob`, borrowed for writing.
+            unsafe { requests::read_into(&self.file, &mut request) }
+                .failed(|| format!("{}: cannot read block {block} without error correction", self.path))?;
+            whole.clear();
+            for (data, oob) in data.chunks(page_bytes).zip(oob.chunks(oob_bytes)) {
+                whole.extend(data);
+                whole.extend(oob);
+            }
+            chip.put(block * geometry.pages_per_block, &whole)?;
+        }
+        Ok(chip)
+    }
+
+    /// Programs a page and its whole spare area as they are, error correction's bytes among them.
+    ///
+    /// # Errors
+    /// [`Fault::Failed`] if the chip reports failure.
+    pub fn program_raw(&mut self, page: u32, data: &[u8], oob: &[u8]) -> Result<(), Fault> {
+        self.write(page, data, oob, RAW)
     }
 
     fn start(&self, page: u32) -> u64 {
         u64::from(page) * u64::from(self.geometry.page_bytes)
     }
 
-    fn write(&mut self, page: u32, data: &[u8], spare: &[u8]) -> Result<(), Fault> {
+    fn write(&mut self, page: u32, data: &[u8], spare: &[u8], mode: u8) -> Result<(), Fault> {
         let request = WriteRequest {
             start: self.start(page),
             length: data.len() as u64,
             oob_length: spare.len() as u64,
             data: address(data),
             oob: address(spare),
-            mode: AUTO_OOB,
+            mode,
             padding: [0; 7],
         };
         // SAFETY: the request's addresses and lengths are those of `data` and `spare`.
@@ -238,7 +286,7 @@ impl Nand for MtdNand {
     }
 
     fn program(&mut self, page: u32, data: &[u8], spare: &[u8]) -> Result<(), Fault> {
-        self.write(page, data, spare)
+        self.write(page, data, spare, AUTO_OOB)
     }
 
     fn erase(&mut self, block: u32) -> Result<(), Fault> {

@@ -109,6 +109,7 @@ fn sequence(
         energy: Vec::new(),
         others: None,
         counted: BTreeMap::new(),
+        cuts: Vec::new(),
         unavailable,
     };
     let mut gathered = Gathered { outcome, threads: BTreeSet::from([program.pid]), folder: context.folder.to_owned() };

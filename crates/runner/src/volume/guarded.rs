@@ -48,7 +48,8 @@ fn volume(order: &Order) -> Option<&Volume> {
     match order {
         Order::Prepare { step } => Some(step.volume()),
         Order::Measure { plan } => Some(&plan.volume),
-        Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => None,
+        Order::Recover { volume } => Some(volume),
+        Order::ReadChip | Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => None,
     }
 }
 

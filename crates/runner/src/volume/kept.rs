@@ -172,7 +172,8 @@ pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
     }
 }
 
-fn attach(volume: &Volume, board: &Board) -> Result<()> {
+/// Mounts a volume that is there.
+pub fn attach(volume: &Volume, board: &Board) -> Result<()> {
     let (mtd, mount_point) = (board.places.mtd, &board.places.mount_point);
     let (source, kind) = match (volume.file_system, volume.access) {
         (FileSystem::Jffs2, _) => (format!("mtd{mtd}"), "jffs2"),

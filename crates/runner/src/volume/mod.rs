@@ -4,6 +4,7 @@ pub mod guarded;
 mod kept;
 mod loop_device;
 mod mtd;
+pub mod recovered;
 pub mod served;
 mod squashfs;
 mod ubi;

@@ -31,7 +31,7 @@ pub fn device_path(mtd: u32) -> String {
 /// Erases a whole MTD device.
 ///
 /// # Errors
-/// `ErrorKind::Board` if there is no such chip, or a block cannot be erased.
+/// `ErrorKind::Board` if there is no such chip, or it cannot be reached; a block that fails is marked bad.
 pub fn erase(mtd: u32) -> Result<()> {
     erase_then(mtd, |_, _| Ok(()))
 }
@@ -40,7 +40,7 @@ pub fn erase(mtd: u32) -> Result<()> {
 /// would erase and read back every block in the background for half a minute after the mount.
 ///
 /// # Errors
-/// `ErrorKind::Board` if there is no such chip, or a block cannot be erased or marked.
+/// `ErrorKind::Board` if there is no such chip, or it cannot be reached; a block that fails is marked bad.
 pub fn erase_for_jffs2(mtd: u32) -> Result<()> {
     let marker = clean_marker();
     erase_then(mtd, |nand, page| nand.program_spare(page, &marker))
@@ -57,15 +57,22 @@ pub fn chip(mtd: u32) -> Result<MtdNand> {
 }
 
 fn erase_then(mtd: u32, after: impl Fn(&mut MtdNand, u32) -> Result<(), Fault>) -> Result<()> {
-    let mut nand = chip(mtd)?;
+    erase_chip(&mut chip(mtd)?, after)
+}
+
+/// Erases every block that is not bad, and does `after` to its first page. A block for which the chip reports failure
+/// is worn out: it is marked bad, as `flash_erase` and `ubiformat` do, and left out from then on.
+fn erase_chip<N: Nand>(nand: &mut N, after: impl Fn(&mut N, u32) -> Result<(), Fault>) -> Result<()> {
     let geometry = nand.geometry();
     for block in 0..geometry.blocks {
         if nand.is_bad(block)? {
             continue;
         }
-        let refused = |fault: Fault| Error::board(format!("cannot erase block {block}: {fault}"));
-        nand.erase(block).map_err(refused)?;
-        after(&mut nand, block * geometry.pages_per_block).map_err(refused)?;
+        match nand.erase(block).and_then(|()| after(nand, block * geometry.pages_per_block)) {
+            Ok(()) => {}
+            Err(Fault::Failed) => nand.mark_bad(block).board(|| format!("cannot mark the worn block {block} bad"))?,
+            Err(fault) => return Err(Error::board(format!("cannot erase block {block}: {fault}"))),
+        }
     }
     Ok(())
 }
@@ -92,4 +99,49 @@ pub fn write_from_start(mtd: u32, bytes: &[u8]) -> Result<()> {
         nand.program(page, &data, &[]).map_err(|fault| Error::board(format!("cannot program page {page}: {fault}")))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
+
+    fn simulated(factory_bad: Vec<u32>) -> SimulatedNand {
+        let geometry = Geometry { page_bytes: 512, spare_bytes: 38, pages_per_block: 4, blocks: 8 };
+        SimulatedNand::new(geometry, SimulatedOptions { factory_bad, ..SimulatedOptions::default() })
+    }
+
+    fn bad(nand: &mut SimulatedNand) -> Vec<u32> {
+        (0..nand.geometry().blocks).filter(|&block| nand.is_bad(block).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_block_that_fails_is_marked_bad_and_all_others_are_erased_and_marked() {
+        let mut nand = simulated(vec![1]);
+        nand.program(9, &[0; 512], &[]).unwrap();
+        nand.fail_erase(3);
+        nand.fail_program(5 * 4);
+        erase_chip(&mut nand, |nand, page| {
+            let data = vec![0xff; nand.geometry().page_bytes as usize];
+            nand.program(page, &data, &clean_marker())
+        })
+        .unwrap();
+        assert_eq!(bad(&mut nand), [1, 3, 5]);
+        let (mut data, mut spare) = (vec![0; 512], vec![0; 8]);
+        nand.read(9, &mut data, &mut []).unwrap();
+        assert!(data.iter().all(|&byte| byte == 0xff), "what was programmed before is gone");
+        for block in [0, 2, 4, 6, 7] {
+            nand.read(block * 4, &mut [], &mut spare).unwrap();
+            assert_eq!(spare, clean_marker(), "block {block}");
+        }
+    }
+
+    #[test]
+    fn a_chip_that_cannot_be_reached_is_no_worn_block() {
+        let mut nand = simulated(Vec::new());
+        nand.cut_at(1, pocketstone_media::nand::Tear::Whole);
+        assert!(erase_chip(&mut nand, |_, _| Ok(())).unwrap_err().to_string().contains("cannot erase block 0"));
+        nand.power_on();
+        assert!(bad(&mut nand).is_empty());
+    }
 }

@@ -100,11 +100,11 @@ fn sysfs_number(ubi: u32, file: &str) -> Result<i64> {
     text.trim().parse().board(|| format!("{path} holds `{}`", text.trim()))
 }
 
-/// Attaches UBI to an MTD device, if possible with the same number, and makes one volume that fills it.
+/// Attaches UBI to an MTD device, if possible with the same number.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the kernel refuses.
-pub fn attach_and_make_volume(mtd: u32) -> Result<()> {
+pub fn attach(mtd: u32) -> Result<()> {
     let missing = "check that the board's profile loads the module `ubi`";
     let control = device("/dev/ubi_ctrl").map_err(|e| e.hint(missing))?;
     let mtd_number = i32::try_from(mtd).board(|| format!("no MTD device {mtd}"))?;
@@ -114,7 +114,15 @@ pub fn attach_and_make_volume(mtd: u32) -> Result<()> {
     let request = AttachRequest { ubi_number, mtd_number, vid_header_offset, max_bad_per_1024, padding };
     // SAFETY: UBI_IOCATT reads the request, which has the size and layout its number encodes.
     unsafe { ioctl(&control, Setter::<{ opcode::write::<AttachRequest>(b'o', 64) }, AttachRequest>::new(request)) }
-        .board(|| format!("cannot attach UBI to mtd{mtd}"))?;
+        .board(|| format!("cannot attach UBI to mtd{mtd}"))
+}
+
+/// Attaches UBI to an MTD device as [`attach`], and makes one volume that fills it.
+///
+/// # Errors
+/// `ErrorKind::Board` if the kernel refuses.
+pub fn attach_and_make_volume(mtd: u32) -> Result<()> {
+    attach(mtd)?;
     let ubi = number(mtd)?;
     let bytes = sysfs_number(ubi, "avail_eraseblocks")? * sysfs_number(ubi, "eraseblock_size")?;
     let mut name = [0; 128];

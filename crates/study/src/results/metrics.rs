@@ -1,5 +1,8 @@
 //! The numbers that a cell is summed up in. docs/results.md says what each is.
 
+mod beside;
+
+use beside::{of_cuts, of_tlb};
 use pocketstone_board::Measured;
 use pocketstone_core::events::Window;
 use pocketstone_core::log::Call;
@@ -31,6 +34,7 @@ pub(crate) fn put_metrics(
         }
     };
     metrics.extend(of_tlb(measured));
+    metrics.extend(of_cuts(&measured.outcome.cuts));
     let others_load = if traced { "traced_others_load" } else { "others_load" };
     metrics.push((others_load, measured.outcome.others.and_then(|others| others.load())));
     metrics.retain(|(_, value)| value.is_some());
@@ -95,24 +99,6 @@ fn of_volume(outcome: &Outcome) -> Metrics {
         ("fragmented_files", space.and_then(|space| space.fragmented_files).map(|files| files as f64)),
         ("pcm_line_writes", fact("volume.pcm_lines_written")),
         ("pcm_hottest_line_writes", fact("volume.pcm_hottest_line_writes")),
-    ]
-}
-
-/// Misses of the modelled data TLB from the first call's start to the last one's end.
-fn of_tlb(measured: &Measured) -> Metrics {
-    let Some(tlb) = &measured.tlb else { return Metrics::new() };
-    let run = tlb.run;
-    // Where the events are not the switches of the machine, only what all did is known.
-    let own = measured.events.as_ref().zip(measured.outcome.process()).and_then(|(events, process)| {
-        let (own, _) = tlb.by_thread(process.threads, events).ok()?;
-        Some(own.iter().map(|counts| counts.walks as f64).sum())
-    });
-    vec![
-        ("tlb_accesses", Some(run.accesses as f64)),
-        ("tlb_first_level_misses", Some(run.first_level_misses as f64)),
-        ("tlb_walks", Some(run.walks as f64)),
-        ("tlb_own_walks", own),
-        ("tlb_walk_loads", Some(run.walk_loads as f64)),
     ]
 }
 
@@ -378,6 +364,7 @@ mod tests {
             energy: false,
             counters: false,
             tlb: None,
+            power_cuts: 0,
         };
         // A byte takes a nanosecond in read(), any other call a microsecond: each file has 1e9 bytes per second.
         let operations = plan.workload.files().unwrap().operations(1).filter(Operation::is_logged);
@@ -418,6 +405,7 @@ mod tests {
             energy: false,
             counters: false,
             tlb: None,
+            power_cuts: 0,
         };
         let found = of_postmark(&plan, &calls);
         let (theirs_s, all_s) = ((left - pool) as f64 * 0.01, (left - pool) as f64 * 0.01 + (pool + 2) as f64 * 0.001);
@@ -456,6 +444,7 @@ mod tests {
                 energy: false,
                 counters: false,
                 tlb: None,
+                power_cuts: 0,
             };
             of_iozone(&plan, &calls)
         };
@@ -501,6 +490,7 @@ mod tests {
                 energy: false,
                 counters: false,
                 tlb: None,
+                power_cuts: 0,
             };
             of_androsh(&plan, &calls)
         };
@@ -547,6 +537,7 @@ mod tests {
             energy: false,
             counters: false,
             tlb: None,
+            power_cuts: 0,
         };
         let call = |start_ns, latency_ns| Call { start_ns, latency_ns, intended_ns: start_ns };
         // Two threads at once: the run takes 3 us.
@@ -570,6 +561,7 @@ mod tests {
             energy: false,
             counters: false,
             tlb: None,
+            power_cuts: 0,
         };
         let outcome = Outcome { filled_bytes: Some(3999), ..crate::testing::nothing(0, 1) };
         assert_eq!(of_capacity(&plan, &outcome), [("filled_bytes", Some(3999.0)), ("filled_files", Some(3.0))]);

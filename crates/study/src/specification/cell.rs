@@ -1,17 +1,18 @@
 //! Cells: one point of a matrix, one seed, traced or not.
 
 use crate::specification::factor::{
-    self, COUNTERS, DIRECT, ENERGY, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe,
+    self, COUNTERS, ENERGY, POWER_CUTS, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe,
 };
+use crate::specification::refusals::{refuse_cuts, refuse_read_ahead, refuse_what_cannot_be};
 use crate::specification::study::{Experiment, Study, Traced};
 use crate::specification::traces::Traces;
 use pocketstone_core::database::DatabaseWorkload;
-use pocketstone_core::volume::{Access, FileSystem, Volume};
+use pocketstone_core::volume::FileSystem;
 use pocketstone_core::{Error, Result};
+use pocketstone_workload::Workload;
 use pocketstone_workload::factor::{Impossible, blame};
-use pocketstone_workload::plan::{PLAN_FORMAT, Plan, ReadAhead, ReadAheadBy};
+use pocketstone_workload::plan::{PLAN_FORMAT, Plan, ReadAhead};
 use pocketstone_workload::table::{Name, WORKLOAD};
-use pocketstone_workload::{ReadSpec, Workload};
 use std::path::Path;
 
 /// A cell of a study.
@@ -72,8 +73,14 @@ pub fn cells(
                     let what = format!("experiment `{}` has no valid plan{of}", experiment.name);
                     study.error_at(experiment.place(kind, i.factor), Error::user(what).because(i.error))
                 })?;
-                let twin =
-                    (traced && has_twin(experiment, point, repetition)?).then(|| Plan { trace: true, ..plan.clone() });
+                let power_cuts = u32::try_from(point.of(&POWER_CUTS)?).unwrap_or(u32::MAX);
+                let has_twin = has_twin(experiment, point, repetition)?;
+                if power_cuts > 0 && experiment.traced == Traced::None {
+                    let error = Error::user("the power is cut in traced twins, and this experiment has none");
+                    let error = error.hint("set traced = \"each\", or omit power_cuts");
+                    return Err(study.error_at(experiment.place(kind, POWER_CUTS.name()), error));
+                }
+                let twin = (traced && has_twin).then(|| Plan { trace: true, power_cuts, ..plan.clone() });
                 for plan in std::iter::once(plan).chain(twin) {
                     let (experiment, traced) = (experiment.name.clone(), plan.trace);
                     let number = cells.len() as u64 + 1;
@@ -157,84 +164,11 @@ fn plan(
     refuse_what_cannot_be(&volume, &workload)?;
     refuse_read_ahead(&volume, &workload, read_ahead)?;
     volume.directory = directory.filter(|_| volume.file_system == FileSystem::Directory).map(Path::to_path_buf);
+    // A plain cell makes no difference.
+    let power_cuts = 0;
+    refuse_cuts(point, &volume, &workload)?;
     let (energy, counters, tlb) = (point.of(&ENERGY)?, point.of(&COUNTERS)?, point.of(&TLB)?);
-    Ok(Plan { format: PLAN_FORMAT, seed, volume, workload, read_ahead, trace, energy, counters, tlb })
-}
-
-/// Refuses a workload that a volume cannot carry.
-fn refuse_what_cannot_be(volume: &Volume, workload: &Workload) -> Result<(), Impossible> {
-    let name = volume.name();
-    let refuse = |why: String, cure: &str| Err(blame("file_system")(Error::user(why).hint(cure)));
-    refuse_direct(volume, workload)?;
-    let Some(files) = workload.on_files() else {
-        let engine = workload.database().map(|spec| spec.engine);
-        let (who, what) = match engine {
-            Some(engine) => (engine.name(), "a database"),
-            None => ("a command", "a command"),
-        };
-        if !volume.has_paths() && !engine.is_some_and(|engine| volume.opens_for(engine)) {
-            let why = format!("{who} needs files visible to the kernel; {name} is accessed in process here");
-            return refuse(why, &format!("set file_system = \"{}-fuse\"", volume.file_system.name()));
-        }
-        return match (volume.read_only(), volume.file_system) {
-            (true, _) => refuse(format!("{name} is read-only, but {what} writes"), "leave it out"),
-            (_, FileSystem::Null) => refuse(format!("{name} keeps no content, and {what} needs its own"), "omit it"),
-            _ => Ok(()),
-        };
-    };
-    if volume.file_system == FileSystem::Null && !volume.volatile() && !matches!(workload, Workload::Read(_)) {
-        return refuse_null();
-    }
-    if volume.read_only() && files.writes() {
-        let cure = "set workload = \"read\" or \"app-start\" for it, or omit it";
-        return refuse(format!("{name} is read-only, but this workload writes"), cure);
-    }
-    if volume.access == Access::InProcess && volume.file_system == FileSystem::Yaffs2 && files.maps() {
-        return refuse(format!("a mapping is unsupported on {name}"), "set volume_access = \"fuse\" for it");
-    }
-    match workload {
-        Workload::Read(ReadSpec { prefetch, .. }) if !prefetch.is_none() && volume.access == Access::InProcess => {
-            let why = format!("prefetch is unsupported on {name} in process: the kernel's page cache is not involved");
-            Err(blame("prefetch")(Error::user(why).hint("set prefetch = \"none\" for it")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses O_DIRECT where files are not opened by the lab, are mapped, or say themselves how they are opened.
-fn refuse_direct(volume: &Volume, workload: &Workload) -> Result<(), Impossible> {
-    let why = match workload {
-        _ if !volume.setup.direct => return Ok(()),
-        Workload::Read(ReadSpec { prefetch, .. }) if !prefetch.is_none() => "prefetch fills the page cache",
-        Workload::Fio(_) => "a job file says itself what is direct",
-        Workload::Calls(_) => "recorded calls have their own flags",
-        Workload::Database(_) | Workload::Command(_) => "a program opens its files by itself",
-        _ if workload.on_files().is_some_and(|files| files.maps()) => "a mapping goes through the page cache",
-        _ => return Ok(()),
-    };
-    Err(blame(DIRECT.name())(Error::user(format!("{why}: O_DIRECT cannot be set for it")).hint("omit direct for it")))
-}
-
-fn refuse_null() -> Result<(), Impossible> {
-    let error = Error::user("null supports only reading its one file");
-    Err(blame("file_system")(error.hint("set workload = \"read\" for it, or medium = \"anonymous\"")))
-}
-
-/// Refuses read-ahead where there is none, or nobody to advise.
-fn refuse_read_ahead(volume: &Volume, workload: &Workload, read_ahead: Option<ReadAhead>) -> Result<(), Impossible> {
-    let Some(read_ahead) = read_ahead else { return Ok(()) };
-    if !volume.page_cached() {
-        let name = volume.name();
-        let error = Error::user(format!("{name} in memory does not support read-ahead")).hint("omit read_ahead_bytes");
-        return Err(blame(READ_AHEAD_BYTES.name())(error));
-    }
-    let why = match workload.on_files() {
-        _ if read_ahead.by == ReadAheadBy::Mount => return Ok(()),
-        Some(files) if files.takes_advice() => return Ok(()),
-        Some(_) => "the workload opens many files without giving advice",
-        None => "the program opens its own files, and nobody gives advice for them",
-    };
-    Err(blame(READ_AHEAD_BY.name())(Error::user(why).hint("set read_ahead_by = \"mount\"")))
+    Ok(Plan { format: PLAN_FORMAT, seed, volume, workload, read_ahead, trace, energy, counters, tlb, power_cuts })
 }
 
 #[cfg(test)]
@@ -580,5 +514,28 @@ mod tests {
         };
         let expected = [None, Some(pocketstone_core::database::Frequency::FixedShare { per_cent: 50 })];
         assert_eq!(cells.iter().map(frequency).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_power_of_traced_twins_is_cut_and_only_where_promises_are_known() {
+        let on = |factors: &str| made(&study(&format!("file_system='ubifs'\n{factors}\n")), "virtual", true);
+        let files = "workload='files'\noperation='append'\nfile_bytes='4KiB'\nrequests=3\nfiles=2\n";
+        let cells = on(&format!("{files}power_cuts=[5, 'none']")).unwrap();
+        let cuts: Vec<_> = cells.iter().map(|cell| (cell.traced, cell.plan.power_cuts)).collect();
+        assert_eq!(cuts, [(false, 0), (true, 5), (false, 0), (true, 0)]);
+        let text = serde_json::to_string(&cells[3].plan).unwrap();
+        assert!(!text.contains("power_cuts"), "plans without cuts are what they were: {text}");
+        let refused = |factors: &str| on(factors).unwrap_err().chain();
+        assert!(refused(&format!("{files}threads=2\npower_cuts=5")).contains("several threads"));
+        assert!(refused("workload='ycsb-a'\nengine='lmdb'\npower_cuts=5").contains("only databases of SQLite"));
+        assert!(refused("workload='ycsb-a'\nthreads=2\npower_cuts=5").contains("several threads"));
+        assert!(refused("workload='command'\ncommand='true'\npower_cuts=5").contains("what a command was promised"));
+        let plain = format!(
+            "title='t'\nboard='b'\n[[experiment]]\nname='e'\ntraced='none'\n[experiment.factors]\n\
+                             file_system='ubifs'\n{files}power_cuts=5\n"
+        );
+        let error = made(&Study::parse("s.toml", &plain).unwrap(), "virtual", true).unwrap_err().chain();
+        assert!(error.contains("the power is cut in traced twins"), "{error}");
+        assert!(Study::parse("s.toml", &plain.replace("power_cuts=5", "power_cuts=1001")).is_err());
     }
 }

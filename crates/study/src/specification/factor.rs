@@ -118,6 +118,17 @@ pub const TLB: Factor<OrDefault<Text>> = Factor::new(
 )
 .default("default")
 .quiet();
+/// Cuts of the power.
+pub const POWER_CUTS: Factor<CountOrNone> = Factor::new(
+    "power_cuts",
+    "cut the power at so many flash operations of the traced twin, by the seed, and look what a fresh board finds",
+)
+.default("none")
+.quiet()
+.checked(|cuts| match cuts {
+    0..=1000 => Ok(()),
+    _ => Err(Error::user(format!("{cuts} cuts of one run are too many")).hint("power_cuts must be at most 1000")),
+});
 /// Where read-ahead is set.
 pub const READ_AHEAD_BY: Factor<ReadAheadBy> =
     Factor::new("read_ahead_by", "set through the bdi of the mount, or by posix_fadvise on the file").default("mount");
@@ -132,7 +143,7 @@ pub const READ_AHEAD_BYTES: Factor<OrDefault<Bytes>> =
         });
 
 /// Those of every volume.
-const OF_VOLUME: [AnyFactor; 16] = [
+const OF_VOLUME: [AnyFactor; 17] = [
     FILE_SYSTEM.any(),
     MEDIUM.any(),
     VOLUME_ACCESS.any(),
@@ -149,6 +160,7 @@ const OF_VOLUME: [AnyFactor; 16] = [
     TLB.any(),
     PCM_READ.any(),
     PCM_WRITE.any(),
+    POWER_CUTS.any(),
 ];
 /// Those of workloads whose page cache is cold, or can be.
 const OF_CACHED: [AnyFactor; 2] = [READ_AHEAD_BY.any(), READ_AHEAD_BYTES.any()];

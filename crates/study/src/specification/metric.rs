@@ -110,6 +110,8 @@ pub enum Source {
     Flash,
     /// The kernel's events in a traced twin.
     Events,
+    /// What a fresh board finds after the power of a traced twin was cut.
+    Cuts,
     /// Several runs: no single one has it.
     Runs,
     /// A model, computed from what was measured.
@@ -130,6 +132,7 @@ impl Source {
             Source::TracedCalls => "traced-calls",
             Source::Flash => "flash",
             Source::Events => "events",
+            Source::Cuts => "power-cuts",
             Source::Runs => "runs",
             Source::Model => "model",
             Source::Tlb => "tlb-model",
@@ -183,11 +186,11 @@ const fn metric(name: &'static str, unit: Unit, better: Better, source: Source, 
 }
 
 use Better::{Less, More, Neither};
-use Source::{BenchMeter, Calls, Counters, Events, Flash, Meter, Model, Process, Runs, Tlb, TracedCalls};
+use Source::{BenchMeter, Calls, Counters, Cuts, Events, Flash, Meter, Model, Process, Runs, Tlb, TracedCalls};
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 98] = [
+pub static METRICS: [Metric; 108] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -288,6 +291,17 @@ pub static METRICS: [Metric; 98] = [
     metric("modelled_cpu_mj", Millijoules, Less, Model, "modelled energy of the processor above idle"),
     metric("modelled_memory_mj", Millijoules, Less, Model, "modelled energy of memory and flash above idle"),
     metric("modelled_power_mw", Milliwatts, Less, Model, "modelled power above idle"),
+    // Of cuts of the power, over all cuts of a cell.
+    metric("power_cuts", Count, Neither, Cuts, "cuts of the power"),
+    metric("refused_mounts", Count, Less, Cuts, "volumes that could not be mounted after a power cut"),
+    metric("read_only_mounts", Count, Less, Cuts, "volumes that could not be written to after a power cut"),
+    metric("cuts_with_broken_promises", Count, Less, Cuts, "power cuts that lost what had been promised"),
+    metric("promises", Count, Neither, Cuts, "operations that had been promised to be durable"),
+    metric("lost_promises", Count, Less, Cuts, "promised operations that a power cut lost"),
+    metric("lost_unpromised", Count, Less, Cuts, "operations without a promise that a power cut lost"),
+    metric("mixed_contents", Count, Less, Cuts, "files that hold a part of what was being written"),
+    metric("damaged_contents", Count, Less, Cuts, "files and databases that a power cut damaged"),
+    metric("remount_median_ns", Nanoseconds, Less, Cuts, "median time of mounting after a power cut"),
     // Of a modelled data TLB, over the run of its calls.
     metric("tlb_accesses", Count, Neither, Tlb, "data accesses"),
     metric("tlb_first_level_misses", Count, Less, Tlb, "accesses that miss the first level of the data TLB"),

@@ -9,6 +9,7 @@ pub mod origin;
 pub mod phone_logs;
 pub(crate) mod points;
 pub mod recordings;
+mod refusals;
 pub mod setting;
 pub mod shares;
 pub mod study;

@@ -18,6 +18,7 @@ fn plan(read: ReadSpec) -> Plan {
         energy: false,
         counters: false,
         tlb: None,
+        power_cuts: 0,
     }
 }
 

@@ -8,6 +8,8 @@ use rustix::ioctl::{Getter, Ioctl, IoctlOutput, Opcode, Setter, Updater, ioctl, 
 
 /// MTD_OPS_AUTO_OOB: spare bytes are those that error correction leaves free, in their order.
 pub(super) const AUTO_OOB: u8 = 1;
+/// MTD_OPS_RAW: everything as it is on the chip, without error correction.
+pub(super) const RAW: u8 = 2;
 
 /// struct mtd_info_user.
 #[repr(C)]

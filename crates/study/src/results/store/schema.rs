@@ -204,7 +204,22 @@ pub(super) fn views() -> String {
     let statements = "CREATE VIEW operation_sql AS SELECT k.cell, k.number, s.sql FROM call k
              JOIN cell c ON c.id = k.cell
              JOIN statement s ON s.workload = c.plan ->> '$.workload.trace' AND s.number = k.number;";
-    measured + &super::replay_views::views() + &read_ahead + statements
+    // The outcome of a cell has them.
+    let cuts = format!(
+        "CREATE VIEW power_cut AS
+             SELECT c.id AS cell, c.experiment, {} c.repetition, c.seed, j.value ->> '$.change' AS change,
+                    j.value ->> '$.kind' AS kind, j.value ->> '$.left' AS left_of_it,
+                    j.value ->> '$.returned' AS returned, j.value ->> '$.promised' AS promised,
+                    j.value ->> '$.found.refused.message' AS refused,
+                    j.value ->> '$.found.unwritable.message' AS unwritable, j.value ->> '$.found.mount_ns' AS mount_ns,
+                    j.value ->> '$.verdict.lost_promises' AS lost_promises,
+                    j.value ->> '$.verdict.lost_unpromised' AS lost_unpromised,
+                    j.value ->> '$.verdict.mixed' AS mixed, j.value ->> '$.verdict.damaged' AS damaged,
+                    j.value ->> '$.verdict.first' AS first_loss
+             FROM cell c, json_each(c.outcome, '$.cuts') j;",
+        columns.replace("point ->>", "c.point ->>")
+    );
+    measured + &super::replay_views::views() + &read_ahead + statements + &cuts
 }
 
 #[cfg(test)]
@@ -213,7 +228,7 @@ mod tests {
     use rusqlite::Connection;
     use std::path::Path;
 
-    const VIEWS: [&str; 9] = [
+    const VIEWS: [&str; 10] = [
         "summary",
         "improvement",
         "cells",
@@ -223,6 +238,7 @@ mod tests {
         "replay_residency",
         "read_ahead_models",
         "operation_sql",
+        "power_cut",
     ];
     const MODELS: [&str; 4] = ["replay_metric", "replay_front", "validation", "replay"];
     const STUDY: &str = r#"

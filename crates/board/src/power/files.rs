@@ -1,0 +1,250 @@
+//! What a workload on files was promised: an fsync that returned promises what its file held.
+
+use super::Progress;
+use pocketstone_core::chip::{Survivor, Verdict};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use pocketstone_engine::{Engine, Executor, KernelTree, populate};
+use pocketstone_workload::{FileWorkload, Operation};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A file's content; `None`: it is not there.
+type Content = Option<Arc<[u8]>>;
+
+/// What a call made of a file.
+struct Version {
+    /// The call's number among those that are logged, from 1 on; 0: what was there before.
+    call: usize,
+    content: Content,
+    /// Whether the call's return promised it.
+    promised: bool,
+}
+
+/// What every file held after each call.
+pub(super) struct History {
+    /// By the name from the volume's root.
+    files: BTreeMap<String, Vec<Version>>,
+}
+
+impl History {
+    /// Executes the workload in a folder of this machine.
+    pub fn of(workload: &dyn FileWorkload, seed: u64) -> Result<History> {
+        let folder = tempfile::tempdir().board(|| "cannot create a temporary folder".into())?;
+        if workload.threads() != 1 {
+            return Err(Error::user("the order of what several threads write is not known").hint("set threads = 1"));
+        }
+        let population = workload.population(seed);
+        let within = population.folder().map_or_else(String::new, |within| format!("{within}/"));
+        let tree = KernelTree::open(folder.path())?;
+        populate(&tree, &population)?;
+        let names = workload.names(seed);
+        let path =
+            |file: u32| names.get(file as usize).map(|name| (format!("{within}{name}"), folder.path().join(name)));
+        let mut files = BTreeMap::new();
+        for file in 0..names.len() as u32 {
+            let Some((name, path)) = path(file) else { continue };
+            files.insert(name, vec![Version { call: 0, content: content(&path), promised: true }]);
+        }
+        let mut history = History { files };
+        let mut executors = Executor::all(&tree, workload, seed)?;
+        let executor = executors.first_mut().ok_or_else(|| Error::bug("a workload has no thread"))?;
+        let mut call = 0;
+        for operation in workload.operations(seed) {
+            if matches!(operation, Operation::Pause { .. } | Operation::Turn { .. }) {
+                continue;
+            }
+            executor.execute(&operation)?;
+            if !operation.is_logged() {
+                continue;
+            }
+            call += 1;
+            let (changed, promised) = effect(&operation, workload.sync_each());
+            for file in changed {
+                if let Some((name, path)) = path(file) {
+                    history.add(&name, call, content(&path), promised);
+                }
+            }
+        }
+        Ok(history)
+    }
+
+    fn add(&mut self, name: &str, call: usize, content: Content, promised: bool) {
+        let Some(versions) = self.files.get_mut(name) else { return };
+        let last = versions.last().map(|version| version.content.clone());
+        if promised || last != Some(content.clone()) {
+            versions.push(Version { call, content, promised });
+        }
+    }
+
+    /// How many calls had promised something, and what of that is not there.
+    pub fn verdict(&self, progress: Progress, survivors: &[Survivor]) -> (u64, Verdict) {
+        let found: BTreeMap<&str, &Survivor> = survivors.iter().map(|s| (s.name.as_str(), s)).collect();
+        let (mut promised, mut verdict) = (0, Verdict::default());
+        for (name, versions) in &self.files {
+            promised += versions.iter().filter(|v| v.promised && (1..=progress.returned).contains(&v.call)).count();
+            judge(name, versions, progress, found.get(name.as_str()).copied(), &mut verdict);
+        }
+        (promised as u64, verdict)
+    }
+}
+
+/// The files that an operation may have changed, or made a promise of, and whether it did.
+fn effect(operation: &Operation, sync_each: bool) -> (Vec<u32>, bool) {
+    match *operation {
+        Operation::Write { file, .. }
+        | Operation::Append { file, .. }
+        | Operation::Truncate { file, .. }
+        | Operation::WriteFile { file, .. } => (vec![file], sync_each),
+        Operation::Sync { file } | Operation::SyncData { file } => (vec![file], true),
+        // A new name is its folder's, which nobody has synced.
+        Operation::Rename { file, to } => (vec![file, to], false),
+        Operation::Archive { into, .. } => (vec![into], false),
+        ref other => (other.file().into_iter().collect(), false),
+    }
+}
+
+fn judge(name: &str, versions: &[Version], progress: Progress, found: Option<&Survivor>, verdict: &mut Verdict) {
+    let until = |calls: usize| versions.partition_point(|version| version.call <= calls);
+    // What may be there lies between the last promise and what was last begun.
+    let (returned, begun) = (until(progress.returned), until(progress.begun));
+    let promise = versions[..returned].iter().rposition(|version| version.promised).unwrap_or(0);
+    let mut say = |what: String| {
+        verdict.first.get_or_insert(what);
+    };
+    let content: Content = match found.map(|survivor| &survivor.content) {
+        None => None,
+        Some(Ok(content)) => Some(content.as_slice().into()),
+        Some(Err(why)) => {
+            verdict.lost_promises += lost(&versions[1.min(returned)..returned], true);
+            verdict.damaged += 1;
+            return say(format!("{name} cannot be read: {why}"));
+        }
+    };
+    match versions[..begun].iter().rposition(|version| version.content == content) {
+        Some(at) if at >= promise => {
+            verdict.lost_unpromised += lost(&versions[(at + 1).min(returned)..returned], false)
+        }
+        Some(at) => {
+            let promises = lost(&versions[at + 1..=promise], true);
+            verdict.lost_promises += promises;
+            verdict.lost_unpromised += lost(&versions[promise + 1..returned], false);
+            say(format!("{name} is as {promises} promised calls before"));
+        }
+        None => {
+            let allowed = &versions[promise..begun];
+            if content.as_deref().is_some_and(|content| allowed.len() > 1 && is_mixed(content, allowed)) {
+                verdict.mixed += 1;
+                return;
+            }
+            verdict.damaged += 1;
+            let bytes =
+                content.map_or_else(|| "is missing".into(), |c| format!("has {} bytes that were never there", c.len()));
+            say(format!("{name} {bytes}"));
+        }
+    }
+}
+
+/// Calls of these versions with a promise, or without.
+fn lost(versions: &[Version], promised: bool) -> u64 {
+    versions.iter().filter(|version| version.promised == promised).count() as u64
+}
+
+/// Whether every byte, and the size, is one that some version has there, or lies between those that there were.
+fn is_mixed(content: &[u8], versions: &[Version]) -> bool {
+    let there: Vec<&[u8]> = versions.iter().filter_map(|version| version.content.as_deref()).collect();
+    let most = there.iter().map(|version| version.len()).max().unwrap_or(0);
+    // A file that grew before its bytes arrived reads as zeros.
+    let zeros = versions.windows(2).any(|pair| size(&pair[0]) < size(&pair[1]));
+    let fits = |at: usize, byte: u8| there.iter().any(|version| version.get(at) == Some(&byte)) || (zeros && byte == 0);
+    content.len() <= most && content.iter().enumerate().all(|(at, byte)| fits(at, *byte))
+}
+
+fn size(version: &Version) -> usize {
+    version.content.as_ref().map_or(0, |content| content.len())
+}
+
+fn content(path: &Path) -> Content {
+    fs::read(path).ok().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_core::pattern::Pattern;
+    use pocketstone_workload::{Data, FileOperation, FilesSpec, Sync};
+
+    /// Four appends of two bytes each to one file, which is there and empty; the second one's return is a promise.
+    fn appends() -> History {
+        let bytes = b"aabbccdd";
+        let version =
+            |call: usize| Version { call, content: Some(bytes[..2 * call].into()), promised: call == 0 || call == 2 };
+        History { files: BTreeMap::from([("f".to_owned(), (0..=4).map(version).collect())]) }
+    }
+
+    fn verdict(returned: usize, begun: usize, content: Option<&[u8]>) -> (u64, Verdict) {
+        let survivor = content.map(|content| Survivor { name: "f".into(), content: Ok(content.to_vec()) });
+        let survivors: Vec<Survivor> = survivor.into_iter().collect();
+        let (promised, verdict) = appends().verdict(Progress { returned, begun }, &survivors);
+        (promised, Verdict { first: None, ..verdict })
+    }
+
+    #[test]
+    fn what_was_promised_must_be_there_and_what_was_not_may_be() {
+        let fine = Verdict::default();
+        assert_eq!(verdict(4, 4, Some(b"aabbccdd")), (1, fine.clone()));
+        assert_eq!(verdict(4, 4, Some(b"aabb")), (1, Verdict { lost_unpromised: 2, ..fine.clone() }));
+        let lost = Verdict { lost_promises: 1, lost_unpromised: 2, ..fine.clone() };
+        assert_eq!(verdict(4, 4, Some(b"aa")), (1, lost));
+        // Before the promise nothing is owed; the call that was under way may have left all or a part of its bytes.
+        assert_eq!(verdict(1, 2, Some(b"")), (0, Verdict { lost_unpromised: 1, ..fine.clone() }));
+        assert_eq!(verdict(1, 2, Some(b"aabb")), (0, fine.clone()));
+        assert_eq!(verdict(2, 3, Some(b"aabbc")), (1, Verdict { mixed: 1, ..fine.clone() }));
+        assert_eq!(verdict(2, 3, Some(b"aabb\0\0")), (1, Verdict { mixed: 1, ..fine.clone() }));
+        // What nobody wrote, what is not yet written, and nothing at all.
+        for wrong in [Some(&b"aaxb"[..]), Some(b"aabbccdd"), None] {
+            assert_eq!(verdict(2, 3, wrong).1, Verdict { damaged: 1, ..fine.clone() }, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_has_lost_every_promise() {
+        let survivors = [Survivor { name: "f".into(), content: Err("I/O error".into()) }];
+        let (promised, verdict) = appends().verdict(Progress { returned: 3, begun: 4 }, &survivors);
+        assert_eq!((promised, verdict.lost_promises, verdict.damaged), (1, 1, 1));
+        assert_eq!(verdict.first.as_deref(), Some("f cannot be read: I/O error"));
+    }
+
+    #[test]
+    fn the_history_of_a_workload_is_what_its_operations_make() {
+        let spec = |operation, sync| FilesSpec {
+            operation,
+            pattern: Pattern::Sequential,
+            requests: 4,
+            request_bytes: 100,
+            files: 2,
+            file_bytes: 200,
+            inter_arrival_ns: 0,
+            data: Data::Random,
+            sync,
+            threads: 1,
+        };
+        let history = History::of(&spec(FileOperation::Write, Sync::Each), 5).unwrap();
+        assert_eq!(
+            history.files.keys().collect::<Vec<_>>(),
+            ["pocketstone-files/file-00000000", "pocketstone-files/file-00000001"]
+        );
+        let first = &history.files["pocketstone-files/file-00000000"];
+        // Two requests on each file: the first one changes its first half, the second one its second half.
+        assert_eq!(first.iter().map(|v| (v.call, v.promised)).collect::<Vec<_>>(), [(0, true), (1, true), (2, true)]);
+        let bytes = |n: usize| first[n].content.clone().unwrap();
+        assert!(bytes(0)[..100] != bytes(1)[..100] && bytes(0)[100..] == bytes(1)[100..]);
+        assert!(bytes(2)[..100] == bytes(1)[..100] && bytes(2)[100..] != bytes(1)[100..]);
+        let history = History::of(&spec(FileOperation::Append, Sync::None), 5).unwrap();
+        let sizes: Vec<_> = history.files["pocketstone-files/file-00000001"].iter().map(size).collect();
+        assert_eq!(sizes, [200, 300, 400]);
+        assert!(history.files.values().all(|versions| versions[1..].iter().all(|v| !v.promised)));
+    }
+}

@@ -1,0 +1,147 @@
+//! A chip's raw contents, and a volume on a chip whose power was cut.
+
+use super::{kept, mtd, ubi};
+use pocketstone_core::board::Board;
+use pocketstone_core::chip::{CHIP_FILE, Found, SURVIVORS_FILE, Survivor, encode_survivors};
+use pocketstone_core::error::Context;
+use pocketstone_core::outcome::Failure;
+use pocketstone_core::volume::{Medium, Volume};
+use pocketstone_core::{Error, Result};
+use pocketstone_engine::now_ns;
+use pocketstone_media::nand::{RawChip, RawGeometry};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// A file that shows whether the volume can still be written to.
+const NEW_FILE: &str = "pocketstone-after-the-cut";
+
+/// The sizes of the board's chip.
+///
+/// # Errors
+/// `ErrorKind::Board` if there is none.
+pub fn chip_geometry(board: &Board) -> Result<RawGeometry> {
+    mtd::chip(board.places.mtd).map(|chip| chip.raw_geometry())
+}
+
+/// Leaves the raw contents of the board's chip in `folder`.
+///
+/// # Errors
+/// `ErrorKind::Board` if there is no chip, or it cannot be read.
+pub fn read_chip(board: &Board, folder: &Path) -> Result<()> {
+    let chip = mtd::chip(board.places.mtd)?.read_raw().board(|| "cannot read the chip".into())?;
+    let path = folder.join(CHIP_FILE);
+    fs::write(&path, chip.encode()).board(|| format!("cannot write {}", path.display()))
+}
+
+/// Gives the board's chip, which is erased, the contents beside the order, mounts the volume on them, reads all of its
+/// files, writes one more.
+///
+/// # Errors
+/// `ErrorKind::Board` if the chip has other sizes, or cannot be programmed. What the file system refuses is a finding.
+pub fn recover(volume: &Volume, board: &Board, beside: &Path, folder: &Path) -> Result<Found> {
+    if !board.capabilities.disposable {
+        return Err(Error::bug("contents of a chip were sent to a board that goes on with its own"));
+    }
+    let path = beside.join(CHIP_FILE);
+    let file = fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
+    load(&RawChip::decode(&file).board(|| format!("{} holds no chip", path.display()))?, board)?;
+    let begin_ns = now_ns();
+    let attached = match volume.medium {
+        Medium::Ubi => ubi::attach(board.places.mtd),
+        _ => Ok(()),
+    };
+    let mounted = attached.and_then(|()| kept::attach(volume, board));
+    let mount_ns = now_ns() - begin_ns;
+    let mut found = Found { mount_ns, refused: None, unwritable: None };
+    let mut survivors = Vec::new();
+    match mounted {
+        Ok(()) => {
+            let root = kept::folder(volume, board)?;
+            survivors_in(&root, "", &mut survivors);
+            found.unwritable = write_one_more(&root).err().as_ref().map(Failure::from);
+        }
+        Err(error) => found.refused = Some(Failure { message: error.chain(), hint: kernels_word() }),
+    }
+    let path = folder.join(SURVIVORS_FILE);
+    fs::write(&path, encode_survivors(&survivors)).board(|| format!("cannot write {}", path.display()))?;
+    Ok(found)
+}
+
+fn load(chip: &RawChip, board: &Board) -> Result<()> {
+    let mut device = mtd::chip(board.places.mtd)?;
+    let (own, wanted) = (device.raw_geometry(), chip.geometry());
+    if own != wanted {
+        return Err(Error::board(format!("the board's chip is {own:?}, the contents are of {wanted:?}")));
+    }
+    for (page, bytes) in chip.pages() {
+        let (data, oob) = bytes.split_at(wanted.page_bytes as usize);
+        device
+            .program_raw(page, data, oob)
+            .map_err(|fault| Error::board(format!("cannot program page {page}: {fault}")))?;
+    }
+    Ok(())
+}
+
+/// The last that the kernel said.
+fn kernels_word() -> Option<String> {
+    let said = Command::new("/bin/busybox").arg("dmesg").output().ok()?;
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines[lines.len().saturating_sub(4)..].join("; ");
+    (!last.is_empty()).then(|| format!("the kernel's last words: {last}"))
+}
+
+/// Reads everything below a folder; `within` is its path from the volume's root, with a slash at its end.
+fn survivors_in(folder: &Path, within: &str, survivors: &mut Vec<Survivor>) {
+    let unreadable = |name: String, error: std::io::Error| Survivor { name, content: Err(error.to_string()) };
+    let mut entries = match fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
+        Ok(entries) => entries,
+        Err(error) => return survivors.push(unreadable(format!("{within}."), error)),
+    };
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let name = format!("{within}{}", entry.file_name().to_string_lossy());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => survivors_in(&entry.path(), &format!("{name}/"), survivors),
+            Ok(_) => {
+                let content = fs::read(entry.path());
+                survivors.push(match content {
+                    Ok(content) => Survivor { name, content: Ok(content) },
+                    Err(error) => unreadable(name, error),
+                });
+            }
+            Err(error) => survivors.push(unreadable(name, error)),
+        }
+    }
+}
+
+fn write_one_more(root: &Path) -> Result<()> {
+    let path = root.join(NEW_FILE);
+    let written = fs::File::create(&path).and_then(|mut file| {
+        file.write_all(&[0xa5; 4096])?;
+        file.sync_all()
+    });
+    written.board(|| format!("cannot write {} and make it durable", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_are_read_in_order_with_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("b/c")).unwrap();
+        for (name, content) in [("a", "1"), ("b/c/d", "2"), ("b/a", ""), ("z", "3")] {
+            fs::write(folder.path().join(name), content).unwrap();
+        }
+        let mut found = Vec::new();
+        survivors_in(folder.path(), "", &mut found);
+        let short: Vec<_> = found.iter().map(|s| (s.name.as_str(), s.content.as_deref().unwrap())).collect();
+        assert_eq!(short, [("a", &b"1"[..]), ("b/a", b""), ("b/c/d", b"2"), ("z", b"3")]);
+        write_one_more(folder.path()).unwrap();
+        assert!(write_one_more(&folder.path().join("missing")).is_err());
+    }
+}

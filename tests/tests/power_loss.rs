@@ -1,0 +1,191 @@
+//! Power cut in the middle of a run on a virtual board's raw NAND, and what a fresh board finds on the chip.
+
+use pocketstone_board::{Board, Measured, Recorded};
+use pocketstone_core::chip::{Change, Cut, Survivor};
+use pocketstone_core::log::FlashKind;
+use pocketstone_core::pattern::Pattern;
+use pocketstone_core::volume::{FileSystem, Volume};
+use pocketstone_media::nand::{ImageLayout, ImageNand};
+use pocketstone_testing::{Skip, or_skip};
+use pocketstone_tests::command::{lab, write};
+use pocketstone_tests::results::{repeats, value};
+use pocketstone_tests::{measure, plan, virtual_board_with};
+use pocketstone_workload::plan::Plan;
+use pocketstone_workload::{Data, FileOperation, FilesSpec, Sync, Workload};
+use pocketstone_yaffs2::{Options, Volume as Yaffs2};
+
+/// A board with 16 MiB of flash, which is read whole in no time.
+#[track_caller]
+fn board() -> Result<Board, Skip> {
+    virtual_board_with(|machine| {
+        machine.modules.parameters.insert("nandsim".into(), "parts=128".into());
+    })
+}
+
+/// Overwrites of 4 KiB in four files of 16 KiB, each made durable or not.
+fn overwrites(file_system: FileSystem, sync: Sync, cuts: u32) -> Plan {
+    let files = FilesSpec {
+        operation: FileOperation::Write,
+        pattern: Pattern::Random,
+        requests: 12,
+        request_bytes: 4096,
+        files: 4,
+        file_bytes: 16384,
+        inter_arrival_ns: 0,
+        data: Data::Random,
+        sync,
+        threads: 1,
+    };
+    let base = plan(file_system, Pattern::Random, 1, 0, 3);
+    let volume = Volume { options: Vec::new(), ..base.volume.clone() };
+    Plan { volume, workload: Workload::Files(files), read_ahead: None, trace: true, power_cuts: cuts, ..base }
+}
+
+fn record(board: &Board, plan: &Plan) -> (Measured, Recorded) {
+    board.record(plan).map_err(|failed| failed.error.chain()).expect("the run is recorded")
+}
+
+/// Two recorders of the same kernel agree: flashmon, which counts programs and erases, and the one that has their
+/// bytes. And what those lead to is what was read from the chip.
+#[track_caller]
+fn assert_complete(measured: &Measured, recorded: &Recorded) {
+    recorded.check().map_err(|e| e.chain()).expect("the changes lead to the chip's contents");
+    let flash = measured.flash.as_ref().expect("the cell is traced");
+    let window = measured.outcome.start_ns..measured.outcome.end_ns;
+    let counted = |kind: FlashKind| {
+        flash
+            .ops
+            .iter()
+            .filter(|op| op.kind == kind && window.contains(&op.time_ns))
+            .map(|op| op.page)
+            .collect::<Vec<_>>()
+    };
+    let pages_per_block = recorded.before.geometry().pages_per_block;
+    let within = recorded.changes.iter().filter(|changed| window.contains(&changed.time_ns));
+    let (mut programs, mut erases) = (Vec::new(), Vec::new());
+    for changed in within {
+        match changed.change {
+            Change::Program { page, .. } => programs.push(page),
+            Change::Erase { block } => erases.push(block * pages_per_block),
+        }
+    }
+    assert!(!programs.is_empty());
+    assert_eq!(programs, counted(FlashKind::Program));
+    assert_eq!(erases, counted(FlashKind::Erase));
+}
+
+fn lost(cuts: &[Cut]) -> (u64, u64) {
+    (cuts.iter().map(|c| c.verdict.lost_promises).sum(), cuts.iter().map(|c| c.verdict.lost_unpromised).sum())
+}
+
+/// What fsync promised is there, on every file system, and the same study twice finds the same.
+#[test]
+fn what_fsync_promised_is_there_after_every_cut() {
+    let board = or_skip!(board());
+    for file_system in [FileSystem::Jffs2, FileSystem::Ubifs] {
+        let plan = overwrites(file_system, Sync::Each, 2);
+        let cuts = measure(&board, &plan).outcome.cuts;
+        assert_eq!(cuts.len(), 2);
+        for cut in &cuts {
+            assert!(cut.kind == "program" && cut.promised == cut.returned && cut.promised < 12, "{cut:?}");
+            assert!(cut.found.refused.is_none() && cut.found.unwritable.is_none(), "{cut:?}");
+            assert!(!cut.broke_a_promise(), "{file_system:?}: {cut:?}");
+        }
+        if file_system == FileSystem::Jffs2 {
+            assert_eq!(measure(&board, &plan).outcome.cuts, cuts, "the same cuts, and the same found");
+        }
+    }
+}
+
+/// UBIFS keeps what nobody synced in memory for seconds: nothing of it reaches the chip, and the run's end is where the
+/// power is cut.
+#[test]
+fn what_nobody_synced_is_lost() {
+    let board = or_skip!(board());
+    let measured = measure(&board, &overwrites(FileSystem::Ubifs, Sync::None, 2));
+    let cuts = &measured.outcome.cuts;
+    assert!(cuts.iter().all(|cut| cut.promised == 0 && !cut.broke_a_promise()), "{cuts:?}");
+    assert_eq!((cuts.len(), cuts[0].kind.as_str(), cuts[0].returned), (1, "none", 12));
+    assert_eq!(lost(cuts), (0, 12));
+}
+
+/// The files of a YAFFS2 volume on an image of the chip, by the library on this machine.
+fn by_library(image: Vec<u8>) -> Vec<Survivor> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("image");
+    std::fs::write(&path, image).expect("the image is written");
+    let layout = ImageLayout::linux(2048, 64).expect("a layout");
+    let nand = ImageNand::open(&path, true, Some(&layout)).expect("an image");
+    let options = Options { read_only: true, ..Options::default() };
+    let volume = Yaffs2::open(Box::new(nand), &options).expect("a volume").into_file_system();
+    (0..4u32)
+        .map(|n| {
+            let name = format!("pocketstone-files/file-{n:08}");
+            let content = volume.read(&name).map_err(|e| e.to_string());
+            Survivor { name, content }
+        })
+        .collect()
+}
+
+/// The record of a run on YAFFS2 is complete, and between any two of its programs the library on this machine reads
+/// from the computed chip what a fresh board reads.
+#[test]
+fn the_library_reads_from_the_computed_chip_what_a_fresh_board_does() {
+    let board = or_skip!(board());
+    let plan = overwrites(FileSystem::Yaffs2, Sync::Each, 1);
+    let (measured, recorded) = record(&board, &plan);
+    assert_complete(&measured, &recorded);
+    let first = recorded.changes.partition_point(|changed| changed.time_ns < measured.outcome.start_ns);
+    let middle = (first + recorded.changes.len()) / 2;
+    let chip = recorded.chip_after(middle).expect("a chip");
+    let (found, survivors) = board.recover(&plan.volume, &chip).map_err(|f| f.error.chain()).expect("a fresh board");
+    assert!(found.refused.is_none() && found.unwritable.is_none(), "{found:?}");
+    let files: Vec<Survivor> = survivors.into_iter().filter(|s| s.name.starts_with("pocketstone-files/")).collect();
+    assert_eq!(files, by_library(chip.image(128)));
+    assert_ne!(files, by_library(recorded.before.image(128)), "the run changed them");
+    // A chip without the record's first program is another one.
+    let without = Recorded { changes: recorded.changes[1..].to_vec(), ..recorded };
+    assert!(without.check().is_err());
+}
+
+const STUDY: &str = r#"title = "t"
+board = "virt-nand-small"
+[[experiment]]
+name = "sqlite"
+[experiment.factors]
+file_system = "ubifs"
+workload = "ycsb-a"
+records = 20
+operations = 12
+journal_mode = ["delete", "memory"]
+locking_mode = "exclusive"
+synchronous = "full"
+power_cuts = 2
+"#;
+
+/// The whole command: a study with cuts has their metrics, a row for each in the view, and the same ones again.
+#[test]
+fn a_study_says_what_of_a_database_is_left() {
+    or_skip!(pocketstone_tests::qemu());
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "study.toml", STUDY);
+    lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
+    let of = |sql: &str| value::<i64>(&home.path().join("a"), sql);
+    assert_eq!(of("SELECT count(*) FROM power_cut"), 4);
+    assert_eq!(of("SELECT sum(median) FROM summary WHERE metric = 'power_cuts'"), 4);
+    let sums = ["promised", "lost_promises"].map(|column| of(&format!("SELECT sum({column}) FROM power_cut")));
+    let metrics = ["promises", "lost_promises"]
+        .map(|metric| of(&format!("SELECT CAST(sum(median) AS INTEGER) FROM summary WHERE metric = '{metric}'")));
+    assert_eq!(sums, metrics);
+    // What SQLite's documentation promises of a rollback journal, on a file system that keeps what fsync promised.
+    let kept = "SELECT count(*) FROM power_cut WHERE journal_mode = 'delete' AND refused IS NULL AND lost_promises = 0
+                AND damaged = 0 AND promised > 0";
+    assert_eq!(of(kept), 2);
+    repeats(home.path(), "traced AND journal_mode = 'delete'");
+    let cuts = |run: &str| -> String {
+        let all = "SELECT group_concat(outcome ->> '$.cuts') FROM cell
+                   WHERE traced AND point ->> '$.journal_mode' = 'delete'";
+        value(&home.path().join(run), all)
+    };
+    assert_eq!(cuts("a"), cuts("b"));
+}
