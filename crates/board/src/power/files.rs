@@ -21,6 +21,8 @@ struct Version {
     content: Content,
     /// Whether the call's return promised it.
     promised: bool,
+    /// Whether the call cut the file to nothing first: then it may be of any size, with zeros where bytes are missing.
+    anew: bool,
 }
 
 /// What every file held after each call.
@@ -46,7 +48,7 @@ impl History {
         let mut files = BTreeMap::new();
         for file in 0..names.len() as u32 {
             let Some((name, path)) = path(file) else { continue };
-            files.insert(name, vec![Version { call: 0, content: content(&path), promised: true }]);
+            files.insert(name, vec![Version { call: 0, content: content(&path), promised: true, anew: false }]);
         }
         let mut history = History { files };
         let mut executors = Executor::all(&tree, workload, seed)?;
@@ -62,20 +64,20 @@ impl History {
             }
             call += 1;
             let (changed, promised) = effect(&operation, workload.sync_each());
+            let anew = matches!(operation, Operation::WriteFile { .. });
             for file in changed {
                 if let Some((name, path)) = path(file) {
-                    history.add(&name, call, content(&path), promised);
+                    history.add(&name, Version { call, content: content(&path), promised, anew });
                 }
             }
         }
         Ok(history)
     }
 
-    fn add(&mut self, name: &str, call: usize, content: Content, promised: bool) {
+    fn add(&mut self, name: &str, version: Version) {
         let Some(versions) = self.files.get_mut(name) else { return };
-        let last = versions.last().map(|version| version.content.clone());
-        if promised || last != Some(content.clone()) {
-            versions.push(Version { call, content, promised });
+        if version.promised || versions.last().is_some_and(|last| last.content != version.content) {
+            versions.push(version);
         }
     }
 
@@ -135,14 +137,17 @@ fn judge(name: &str, versions: &[Version], progress: Progress, found: Option<&Su
         }
         None => {
             let allowed = &versions[promise..begun];
-            if content.as_deref().is_some_and(|content| allowed.len() > 1 && is_mixed(content, allowed)) {
+            let strange = content.as_deref().map(|content| strange(content, allowed));
+            if strange == Some(None) && allowed.len() > 1 {
                 verdict.mixed += 1;
                 return;
             }
             verdict.damaged += 1;
-            let bytes =
-                content.map_or_else(|| "is missing".into(), |c| format!("has {} bytes that were never there", c.len()));
-            say(format!("{name} {bytes}"));
+            say(match strange {
+                None => format!("{name} is missing"),
+                Some(None) => format!("{name} has {} bytes, and was complete", content.map_or(0, |c| c.len())),
+                Some(Some(at)) => format!("{name} has a byte that was never there, at {at}"),
+            });
         }
     }
 }
@@ -152,14 +157,16 @@ fn lost(versions: &[Version], promised: bool) -> u64 {
     versions.iter().filter(|version| version.promised == promised).count() as u64
 }
 
-/// Whether every byte, and the size, is one that some version has there, or lies between those that there were.
-fn is_mixed(content: &[u8], versions: &[Version]) -> bool {
+/// The place of the first byte that no version has there, or that lies beyond all of them. A file that grew before its
+/// bytes arrived has zeros.
+fn strange(content: &[u8], versions: &[Version]) -> Option<usize> {
     let there: Vec<&[u8]> = versions.iter().filter_map(|version| version.content.as_deref()).collect();
     let most = there.iter().map(|version| version.len()).max().unwrap_or(0);
-    // A file that grew before its bytes arrived reads as zeros.
-    let zeros = versions.windows(2).any(|pair| size(&pair[0]) < size(&pair[1]));
-    let fits = |at: usize, byte: u8| there.iter().any(|version| version.get(at) == Some(&byte)) || (zeros && byte == 0);
-    content.len() <= most && content.iter().enumerate().all(|(at, byte)| fits(at, *byte))
+    let zeros = versions.windows(2).any(|pair| pair[1].anew || size(&pair[0]) < size(&pair[1]));
+    let fits = |at: usize, byte: u8| {
+        at < most && ((zeros && byte == 0) || there.iter().any(|version| version.get(at) == Some(&byte)))
+    };
+    content.iter().enumerate().position(|(at, byte)| !fits(at, *byte))
 }
 
 fn size(version: &Version) -> usize {
@@ -179,8 +186,12 @@ mod tests {
     /// Four appends of two bytes each to one file, which is there and empty; the second one's return is a promise.
     fn appends() -> History {
         let bytes = b"aabbccdd";
-        let version =
-            |call: usize| Version { call, content: Some(bytes[..2 * call].into()), promised: call == 0 || call == 2 };
+        let version = |call: usize| Version {
+            call,
+            content: Some(bytes[..2 * call].into()),
+            promised: call == 0 || call == 2,
+            anew: false,
+        };
         History { files: BTreeMap::from([("f".to_owned(), (0..=4).map(version).collect())]) }
     }
 
@@ -207,6 +218,26 @@ mod tests {
         for wrong in [Some(&b"aaxb"[..]), Some(b"aabbccdd"), None] {
             assert_eq!(verdict(2, 3, wrong).1, Verdict { damaged: 1, ..fine.clone() }, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_written_anew_may_have_zeros_and_another_one_may_not() {
+        let version =
+            |call, content: &[u8], anew| Version { call, content: Some(content.into()), promised: true, anew };
+        let of = |anew, found: &[u8]| {
+            let versions = vec![version(0, b"aaaa", false), version(1, b"bbbb", anew)];
+            let history = History { files: BTreeMap::from([("f".to_owned(), versions)]) };
+            let survivors = [Survivor { name: "f".into(), content: Ok(found.to_vec()) }];
+            let (_, verdict) = history.verdict(Progress { returned: 0, begun: 1 }, &survivors);
+            (verdict.mixed, verdict.damaged, verdict.first)
+        };
+        assert_eq!(of(true, b"bb\0\0"), (1, 0, None));
+        assert_eq!(of(true, b""), (1, 0, None));
+        assert_eq!(of(true, b"abab"), (1, 0, None));
+        let (mixed, damaged, first) = of(false, b"bb\0\0");
+        assert_eq!((mixed, damaged), (0, 1));
+        assert!(first.unwrap().ends_with("a byte that was never there, at 2"));
+        assert_eq!(of(true, b"bbbbb").1, 1, "longer than it ever was");
     }
 
     #[test]
