@@ -109,7 +109,7 @@ pub fn copy_program(from: impl AsRef<Path>, to: &Path) {
 pub fn board() -> Result<&'static Board, Skip> {
     static BOARD: OnceLock<Board> = OnceLock::new();
     crate::qemu()?;
-    Ok(BOARD.get_or_init(|| crate::opened(|_| {}, false)))
+    Ok(BOARD.get_or_init(|| crate::opened("virt-nand", |_| {}, false)))
 }
 
 /// Writes a file into `folder` and returns its path as text.

@@ -50,10 +50,10 @@ pub fn qemu() -> Result<(), Skip> {
     }
 }
 
-/// The shipped virtual board, changed by `change`; a cold one keeps no states.
-fn opened(change: impl FnOnce(&mut pocketstone_board::VirtualProfile), cold: bool) -> Board {
-    let mut profile = Profile::load(&project().join("devices"), "virt-nand").expect("the shipped profile");
-    let ProfileKind::Virtual(machine) = &mut profile.kind else { panic!("virt-nand is virtual") };
+/// A shipped virtual board, changed by `change`; a cold one keeps no states.
+fn opened(name: &str, change: impl FnOnce(&mut pocketstone_board::VirtualProfile), cold: bool) -> Board {
+    let mut profile = Profile::load(&project().join("devices"), name).expect("the shipped profile");
+    let ProfileKind::Virtual(machine) = &mut profile.kind else { panic!("{name} is virtual") };
     change(machine);
     pocketstone_board::open(&profile, cold, &context()).unwrap_or_else(|error| panic!("{}", error.chain()))
 }
@@ -65,7 +65,7 @@ fn opened(change: impl FnOnce(&mut pocketstone_board::VirtualProfile), cold: boo
 /// A counted skip where there is no QEMU.
 #[track_caller]
 pub fn virtual_board_with(change: impl FnOnce(&mut pocketstone_board::VirtualProfile)) -> Result<Board, Skip> {
-    qemu().map(|()| opened(change, false))
+    qemu().map(|()| opened("virt-nand", change, false))
 }
 
 /// The shipped virtual board.
@@ -85,7 +85,17 @@ pub fn virtual_board() -> Result<Board, Skip> {
 /// A counted skip where there is no QEMU.
 #[track_caller]
 pub fn cold_virtual_board() -> Result<Board, Skip> {
-    qemu().map(|()| opened(|_| {}, true))
+    qemu().map(|()| opened("virt-nand", |_| {}, true))
+}
+
+/// A shipped virtual board with managed flash, by its name.
+///
+/// # Errors
+///
+/// A counted skip where there is no QEMU.
+#[track_caller]
+pub fn managed_flash_board(name: &str, cold: bool) -> Result<Board, Skip> {
+    qemu().map(|()| opened(name, |_| {}, cold))
 }
 
 /// A plan: 4 KiB reads of a 5 MiB file on JFFS2 without compression.
@@ -100,6 +110,7 @@ pub fn plan(file_system: FileSystem, pattern: Pattern, requests: u64, read_ahead
         volume: Volume { options, ..Volume::usual(file_system) },
         workload: Workload::Read(ReadSpec::new(pattern, requests)),
         read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: read_ahead_bytes }),
+        io_scheduler: None,
         trace: false,
         energy: false,
         counters: false,

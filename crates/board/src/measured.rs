@@ -1,5 +1,6 @@
 //! Results of a board.
 
+use pocketstone_core::block_log::BlockLog;
 use pocketstone_core::events::EventLog;
 use pocketstone_core::log::{Call, FlashLog};
 use pocketstone_core::outcome::Outcome;
@@ -24,6 +25,8 @@ pub struct Measured {
     pub calls: Vec<Call>,
     /// All flash operations, if the cell was traced.
     pub flash: Option<FlashLog>,
+    /// All requests to the board's block device, if the cell was traced on one.
+    pub block: Option<BlockLog>,
     /// Kernel events, if the cell was traced and has a database.
     pub events: Option<EventLog>,
     /// Misses of the modelled data TLB, if the plan has one.

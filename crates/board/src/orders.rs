@@ -101,11 +101,15 @@ pub(crate) fn read_measured(folder: &Path, reply: Response) -> Result<Measured> 
         Ok(bytes) if outcome.flash.is_some() => Some(pocketstone_core::log::decode_flash(&bytes)?),
         _ => None,
     };
+    let block = match bytes("block.bin") {
+        Ok(bytes) if outcome.block.is_some() => Some(pocketstone_core::block_log::decode_block(&bytes)?),
+        _ => None,
+    };
     let events = match bytes("events.bin") {
         Ok(bytes) => Some(pocketstone_core::events_log::decode_events(&bytes)?),
         Err(_) => None,
     };
-    Ok(Measured { outcome: *outcome, calls, flash, events, tlb: None })
+    Ok(Measured { outcome: *outcome, calls, flash, block, events, tlb: None })
 }
 
 /// Reads what the model of a data TLB counted during a cell, from the cell's folder.

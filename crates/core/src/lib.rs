@@ -2,6 +2,8 @@
 //!
 //! This crate does no I/O and is platform-independent.
 
+pub mod block;
+pub mod block_log;
 pub mod board;
 pub mod bytes;
 pub mod chip;

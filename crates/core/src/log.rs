@@ -135,11 +135,7 @@ pub fn decode_calls(bytes: &[u8]) -> Result<Vec<Call>> {
 /// The bytes of a flash log.
 pub fn encode_flash(log: &FlashLog) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2 + log.ops.len() * FLASH_OP);
-    bytes.extend((log.tasks.len() as u16).to_le_bytes());
-    for task in &log.tasks {
-        bytes.extend((task.len() as u16).to_le_bytes());
-        bytes.extend(task.as_bytes());
-    }
+    put_tasks(&mut bytes, &log.tasks);
     for op in &log.ops {
         bytes.extend(op.time_ns.to_le_bytes());
         bytes.extend(op.page.to_le_bytes());
@@ -157,27 +153,16 @@ pub fn encode_flash(log: &FlashLog) -> Vec<u8> {
 /// `ErrorKind::Board` if it is truncated, or contains an unknown kind or task.
 pub fn decode_flash(bytes: &[u8]) -> Result<FlashLog> {
     let cut = || Error::board(format!("a flash log of {} bytes is damaged or truncated", bytes.len()));
-    let mut at = 0;
-    let mut take = |n: usize| {
-        let part = bytes.get(at..at + n).ok_or_else(cut)?;
-        at += n;
-        Ok::<_, Error>(part)
-    };
-    let mut log = FlashLog::default();
-    let tasks = u16_at(take(2)?, 0);
-    for _ in 0..tasks {
-        let length = u16_at(take(2)?, 0);
-        let name = std::str::from_utf8(take(usize::from(length))?).map_err(|_| cut())?;
-        log.tasks.push(name.to_owned());
-    }
-    let records = bytes[at..].chunks_exact(FLASH_OP);
+    let (tasks, records) = take_tasks(bytes).ok_or_else(cut)?;
+    let records = records.chunks_exact(FLASH_OP);
     if !records.remainder().is_empty() {
         return Err(cut());
     }
+    let mut log = FlashLog { tasks, ops: Vec::with_capacity(records.len()) };
     for r in records {
         let kind = *FlashKind::ALL.get(usize::from(u16_at(r, 22))).ok_or_else(cut)?;
         let task = u16_at(r, 20);
-        if task >= tasks {
+        if usize::from(task) >= log.tasks.len() {
             return Err(cut());
         }
         let op =
@@ -185,6 +170,32 @@ pub fn decode_flash(bytes: &[u8]) -> Result<FlashLog> {
         log.ops.push(op);
     }
     Ok(log)
+}
+
+/// The table of tasks that a log begins with.
+pub(crate) fn put_tasks(bytes: &mut Vec<u8>, tasks: &[String]) {
+    bytes.extend((tasks.len() as u16).to_le_bytes());
+    for task in tasks {
+        bytes.extend((task.len() as u16).to_le_bytes());
+        bytes.extend(task.as_bytes());
+    }
+}
+
+/// The table of tasks that a log begins with, and what is behind it; `None`: it is damaged or truncated.
+pub(crate) fn take_tasks(bytes: &[u8]) -> Option<(Vec<String>, &[u8])> {
+    let take = |bytes: &mut &[u8], n: usize| -> Option<Vec<u8>> {
+        let (part, rest) = bytes.split_at_checked(n)?;
+        *bytes = rest;
+        Some(part.to_vec())
+    };
+    let mut rest = bytes;
+    let count = u16_at(&take(&mut rest, 2)?, 0);
+    let mut tasks = Vec::new();
+    for _ in 0..count {
+        let length = u16_at(&take(&mut rest, 2)?, 0);
+        tasks.push(String::from_utf8(take(&mut rest, usize::from(length))?).ok()?);
+    }
+    Some((tasks, rest))
 }
 
 #[cfg(test)]

@@ -78,6 +78,9 @@ pub struct Outcome {
     pub chip: Option<Geometry>,
     /// Flash operations, if the cell was traced and they could be counted.
     pub flash: Option<FlashCounts>,
+    /// Requests to the board's block device, if the cell was traced and is on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<BlockCounts>,
     /// Result of the prefetch call, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetched: Option<Prefetched>,
@@ -353,6 +356,32 @@ pub struct FlashCounts {
     pub workload: FlashTotals,
     /// By every other task: background work of the file system.
     pub background: FlashTotals,
+}
+
+/// Requests to a block device within the measured window.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockCounts {
+    /// Of the workload's own threads.
+    pub workload: BlockTotals,
+    /// Of all others: write-back and the file system's own threads.
+    pub background: BlockTotals,
+}
+
+/// Numbers of requests to a block device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockTotals {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes they read.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes they wrote.
+    pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards.
+    pub discards: u64,
 }
 
 /// Numbers of flash operations.

@@ -50,6 +50,12 @@ words! {
         Tmpfs = "tmpfs",
         /// ext4.
         Ext4 = "ext4",
+        /// F2FS.
+        F2fs = "f2fs",
+        /// btrfs.
+        Btrfs = "btrfs",
+        /// exFAT.
+        Exfat = "exfat",
     }
 }
 
@@ -64,6 +70,8 @@ words! {
         Mtd = "mtd",
         /// A UBI volume that fills an MTD device. A block device on it is ubiblock.
         Ubi = "ubi",
+        /// A block device of the board: managed flash.
+        Block = "block",
         /// A block device in memory: a loop device on a file in a tmpfs.
         RamDisk = "ram-disk",
         /// A file in a tmpfs, with huge pages if the kernel supports them.
@@ -93,7 +101,7 @@ impl Medium {
     /// Whether its contents live only as long as the process that created it.
     pub fn volatile(self) -> bool {
         match self {
-            Medium::Directory | Medium::None | Medium::Mtd | Medium::Ubi => false,
+            Medium::Directory | Medium::None | Medium::Mtd | Medium::Ubi | Medium::Block => false,
             Medium::RamDisk | Medium::Tmpfs | Medium::Hugetlbfs | Medium::Anonymous | Medium::Pcm => true,
         }
     }
@@ -111,7 +119,8 @@ impl FileSystem {
             FileSystem::Squashfs => &[Medium::Mtd, Medium::Ubi],
             FileSystem::Scmfs => &[Medium::Tmpfs, Medium::Hugetlbfs, Medium::Anonymous, Medium::Pcm],
             FileSystem::Tmpfs => &[Medium::Tmpfs],
-            FileSystem::Ext4 => &[Medium::RamDisk],
+            FileSystem::Ext4 => &[Medium::RamDisk, Medium::Block],
+            FileSystem::F2fs | FileSystem::Btrfs | FileSystem::Exfat => &[Medium::Block],
         }
     }
 
@@ -120,6 +129,7 @@ impl FileSystem {
         match self {
             FileSystem::Directory | FileSystem::Jffs2 | FileSystem::Ubifs => &[Access::Kernel],
             FileSystem::Squashfs | FileSystem::Tmpfs | FileSystem::Ext4 => &[Access::Kernel],
+            FileSystem::F2fs | FileSystem::Btrfs | FileSystem::Exfat => &[Access::Kernel],
             FileSystem::Yaffs2 => &[Access::Fuse, Access::InProcess],
             FileSystem::Null => &[Access::Fuse],
             FileSystem::Scmfs => &[Access::InProcess, Access::Fuse],
@@ -209,6 +219,12 @@ impl Volume {
         matches!(self.medium, Medium::Mtd | Medium::Ubi)
     }
 
+    /// Whether it is made, mounted with options of one's own, and kept: on a medium of the board.
+    pub fn takes_options(&self) -> bool {
+        let of_board = matches!(self.medium, Medium::Mtd | Medium::Ubi | Medium::Block);
+        of_board && self.access == Access::Kernel && !self.read_only()
+    }
+
     /// Whether nothing can be written to it: its files come in an image.
     pub fn read_only(&self) -> bool {
         self.file_system == FileSystem::Squashfs
@@ -277,7 +293,7 @@ mod tests {
             assert_eq!(&serde_json::from_str::<Volume>(&text).unwrap(), volume);
         }
         for name in
-            ["scmfs-pcm", "scmfs-fuse", "scmfs-hugetlbfs-fuse", "yaffs2-anonymous-in-process", "null", "null-anonymous"]
+            ["scmfs-pcm", "scmfs-hugetlbfs-fuse", "yaffs2-anonymous-in-process", "null-anonymous", "ext4-block", "f2fs"]
         {
             assert!(names.contains(name), "{name}: {names:?}");
         }

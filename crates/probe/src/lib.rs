@@ -3,6 +3,7 @@
 
 pub mod analysis;
 pub mod bench_meter;
+pub mod blkmon;
 pub mod chip_changes;
 pub mod command;
 pub mod conditions;

@@ -1,7 +1,8 @@
 //! The first process of a virtual board.
 
 use crate::say::print;
-use crate::{hosted, stop::StopRegister};
+use crate::{block, hosted, stop::StopRegister};
+use pocketstone_core::block::BLOCK_FILE;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Failure, Response};
 use pocketstone_core::{Error, Result};
@@ -41,7 +42,7 @@ fn bring_up_and_serve() -> Result<()> {
     // A kernel without tracefs still measures; flashmon will say what is missing.
     let _ = mount("tracefs", "/sys/kernel/tracing", "tracefs", MountFlags::empty(), None);
     let _ = Command::new("/bin/busybox").args(["--install", "-s", "/bin"]).status();
-    let modules = load_modules();
+    let modules = load_modules().and_then(|()| serve_block_device());
     let stop = StopRegister::map()?;
     let mut reply = match modules {
         Ok(()) => Response::Ready { facts: pocketstone_probe::facts::gather() },
@@ -79,6 +80,12 @@ fn load_modules() -> Result<()> {
             .map_err(|e| e.hint("see the console's last lines; check [modules] in the board's profile"))?;
     }
     Ok(())
+}
+
+/// Brings the block device up that the initramfs describes, if it does.
+fn serve_block_device() -> Result<()> {
+    let description = Path::new("/").join(BLOCK_FILE);
+    if description.exists() { block::start(&description) } else { Ok(()) }
 }
 
 /// Takes the host's order, has a child process carry it out, and hands its files to the host.

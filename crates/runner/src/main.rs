@@ -1,6 +1,7 @@
 //! The program that works on a board: it carries out one order and leaves the reply in a folder, or,
 //! as a virtual board's first process, brings the board up and takes orders until it is switched off.
 
+mod block;
 mod context;
 mod hosted;
 mod init;
@@ -37,6 +38,10 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
     serve-yaffs2 DEVICE DIRECTORY (mounts the YAFFS2 volume of an MTD device, for the board)
        \
     pocketstone-runner serve-null FILE BYTES DIRECTORY (mounts a file of zeros, for the board)
+       \
+    pocketstone-runner serve-block DEVICE.json (is the block device of a virtual board)
+       \
+    pocketstone-runner block-times DEVICE COUNT (measures the times of a block device, whose content is lost)
        \
     pocketstone-runner database TASK.json (an engine process, for the cell that starts it)
        pocketstone-runner \
@@ -75,6 +80,8 @@ fn main() -> ExitCode {
         ["serve-null", file, bytes, directory] => {
             exit(volume::served::serve_null(file, bytes, Path::new(directory), print))
         }
+        [block::SERVE, description] => exit(block::serve(Path::new(description), print)),
+        ["block-times", device, count] => exit(block::times(device, count, print)),
         ["database", task] => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
             ExitCode::from(serve_informing(Path::new(task), input, output, informs))

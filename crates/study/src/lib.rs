@@ -30,6 +30,7 @@ mod testing {
             calls: 0,
             chip: None,
             flash: None,
+            block: None,
             prefetched: None,
             filled_bytes: None,
             space: None,

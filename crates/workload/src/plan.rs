@@ -164,6 +164,9 @@ pub struct Plan {
     pub workload: Workload,
     /// Read-ahead to set; `None` leaves the machine's own.
     pub read_ahead: Option<ReadAhead>,
+    /// The I/O scheduler to set; `None` leaves the kernel's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_scheduler: Option<IoScheduler>,
     /// Trace every flash operation. Tracing costs time: latencies come from a run without it.
     pub trace: bool,
     /// Measure the energy of the run, after a rest to measure idle power.
@@ -212,6 +215,20 @@ pub struct ReadAhead {
     pub by: ReadAheadBy,
     /// Largest window in bytes; 0 switches read-ahead off. By file, only on and off exist.
     pub bytes: u64,
+}
+
+pocketstone_core::words! {
+    /// What orders and merges the requests to a block device.
+    IoScheduler {
+        /// Nothing: they go to the device as they come.
+        None = "none",
+        /// Reads before writes, and none waits too long.
+        MqDeadline = "mq-deadline",
+        /// As few at once as keep latencies at their targets.
+        Kyber = "kyber",
+        /// Shares of the device's time, a process at a time.
+        Bfq = "bfq",
+    }
 }
 
 pocketstone_core::words! {

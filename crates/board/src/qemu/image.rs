@@ -1,7 +1,7 @@
 //! The parts of a virtual board: kernel, modules, busybox, runner, initramfs.
 
 use super::packages::{self, Apt};
-use super::{initramfs, runner};
+use super::{initramfs, makers, runner};
 use crate::cache::digest;
 use crate::profile::Kernel;
 use crate::{BoardContext, VirtualProfile};
@@ -44,11 +44,11 @@ impl Image {
         // Packages come from the network while the runner is compiled.
         let (packages, runner) = std::thread::scope(|scope| {
             let runner = scope.spawn(|| runner::build(ARCHITECTURE, context));
-            let packages = from_packages(&profile.kernel, context);
+            let packages = from_packages(profile, context);
             (packages, runner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
-        let ((busybox, kernel), runner) = (packages?, runner?);
-        let initramfs = initramfs::build(profile, &runner, &busybox, &kernel.modules)?;
+        let ((busybox, kernel, makers), runner) = (packages?, runner?);
+        let initramfs = initramfs::build(profile, &runner, &busybox, &kernel.modules, makers.as_deref())?;
         let image = fs::read(&kernel.image).board(|| format!("cannot read {}", kernel.image.display()))?;
         let key = digest(&[&image, &initramfs]);
         let path = context.cache.folder("initramfs")?.join(format!("{key}.cpio"));
@@ -61,7 +61,8 @@ impl Image {
         let mut facts = Facts::new();
         facts.insert("image.kernel".into(), kernel.origin);
         facts.insert("image.digest".into(), key.clone());
-        let parts = vec![kernel.image.clone(), kernel.modules, busybox, runner, path.clone()];
+        let parts = [kernel.image.clone(), kernel.modules, busybox, runner, path.clone()];
+        let parts = parts.into_iter().chain(makers).collect();
         Ok(Image { kernel: kernel.image, initramfs: path, digest: key, parts, facts })
     }
 }
@@ -88,11 +89,27 @@ fn kept(package: &str, context: &BoardContext) -> Result<Option<PathBuf>> {
     Ok(matching.max())
 }
 
-/// Busybox and the kernel. The archive's index is read once for both, and not at all where both are kept.
-fn from_packages(wanted: &Kernel, context: &BoardContext) -> Result<(PathBuf, KernelFiles)> {
+/// Busybox, the kernel, and the folder of the programs that make file systems, where the board needs them. The
+/// archive's index is read once for all, and not at all where all are kept.
+fn from_packages(profile: &VirtualProfile, context: &BoardContext) -> Result<(PathBuf, KernelFiles, Option<PathBuf>)> {
     let _lock = context.cache.lock(packages::LOCK)?;
     let archive = Archive { context, apt: OnceCell::new() };
-    Ok((busybox(&archive)?, kernel(wanted, &archive)?))
+    let makers = makers::needed(profile).then(|| file_system_makers(&archive)).transpose()?;
+    Ok((busybox(&archive)?, kernel(&profile.kernel, &archive)?, makers))
+}
+
+fn file_system_makers(archive: &Archive) -> Result<PathBuf> {
+    const NAME: &str = "file-system-makers";
+    if let Some(folder) = kept(NAME, archive.context)? {
+        return Ok(folder);
+    }
+    let apt = archive.apt()?;
+    // Several packages: the first one stands for all.
+    let all = makers::packages();
+    let record = apt.show(all[0])?;
+    let version = packages::field(&record, "Version").unwrap_or("unknown").replace([':', '/'], "-");
+    (archive.context.progress)("downloading the programs that make file systems");
+    unpacked(&format!("{NAME}_{version}"), archive.context, |target| apt.unpack(&all, target))
 }
 
 /// The board's packages.

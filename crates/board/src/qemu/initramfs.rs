@@ -2,7 +2,9 @@
 //!
 //! Format: cpio "newc", drawn in the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
 
+use super::makers;
 use crate::VirtualProfile;
+use pocketstone_core::block::BLOCK_FILE;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use std::collections::BTreeMap;
@@ -49,10 +51,17 @@ impl Archive {
 ///
 /// # Errors
 /// `ErrorKind::Board` if a file or a module is missing.
-pub fn build(profile: &VirtualProfile, runner: &Path, busybox: &Path, modules: &Path) -> Result<Vec<u8>> {
+pub fn build(
+    profile: &VirtualProfile,
+    runner: &Path,
+    busybox: &Path,
+    modules: &Path,
+    unpacked_makers: Option<&Path>,
+) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).board(|| format!("cannot read {}", path.display()));
     let mut archive = Archive::default();
-    for folder in ["bin", "dev", "mnt", "modules", "proc", "run", "sys", "tmp"] {
+    let of_makers = unpacked_makers.map_or(&[][..], |_| &["lib", "sbin"]);
+    for folder in ["bin", "dev", "mnt", "modules", "proc", "run", "sys", "tmp"].iter().chain(of_makers) {
         archive.add(folder, FOLDER, (0, 0), &[]);
     }
     // A program must not start without standard streams; devtmpfs comes later.
@@ -72,6 +81,13 @@ pub fn build(profile: &VirtualProfile, runner: &Path, busybox: &Path, modules: &
         order.push_str(&format!("{name}.ko {}\n", parameters.trim()));
     }
     archive.add("modules/order", FILE, (0, 0), order.as_bytes());
+    if let Some(device) = &profile.block {
+        let text = serde_json::to_vec(device).map_err(|e| Error::bug("a device is not valid JSON").because(e))?;
+        archive.add(BLOCK_FILE, FILE, (0, 0), &text);
+    }
+    if let Some(unpacked) = unpacked_makers {
+        makers::of(profile, unpacked)?.iter().for_each(|(name, file)| archive.add(name, PROGRAM, (0, 0), file));
+    }
     Ok(archive.finish())
 }
 

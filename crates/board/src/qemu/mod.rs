@@ -5,6 +5,7 @@ mod console;
 mod image;
 mod initramfs;
 mod machine;
+mod makers;
 mod packages;
 mod qmp;
 mod runner;
@@ -164,7 +165,7 @@ fn version() -> Result<String> {
 
 impl Transport for Qemu {
     fn describe(&self) -> Description {
-        let no_chip = Error::board(format!("the board {} has no raw NAND", self.name));
+        let no_chip = Error::board(format!("the board {} has neither raw NAND nor managed flash", self.name));
         let no_meter = Error::board("a virtual board has no power meter")
             .hint("use --board host on a machine that has one, or a device model");
         let no_counters =
@@ -174,9 +175,10 @@ impl Transport for Qemu {
             deterministic: true,
             // Each machine is one busy thread, and nothing that the host does changes its results.
             parallel: std::thread::available_parallelism().map_or(1, usize::from),
-            flash_counters: match self.profile.nand.is_some() {
+            // Those of managed flash are the requests that it gets.
+            flash_counters: match self.profile.nand.is_some() || self.profile.block.is_some() {
                 true => Ability::Yes,
-                false => Ability::no(&no_chip.hint("add a [nand] section to its profile")),
+                false => Ability::no(&no_chip.hint("add a [nand] or [block] section to its profile")),
             },
             tracing: Ability::Unknown,
             power_meters: Ability::no(&no_meter),
@@ -214,10 +216,14 @@ impl Transport for Qemu {
             _ => {}
         }
         let named = |n: &String| n == module;
-        match self.profile.nand.is_some() && self.profile.modules.load.iter().any(named) {
+        let (section, there) = match volume.medium {
+            Medium::Block => ("block", self.profile.block.is_some()),
+            _ => ("nand", self.profile.nand.is_some()),
+        };
+        match there && self.profile.modules.load.iter().any(named) {
             true => Ok(Offer::Sure),
-            false => Err(Error::board(format!("the board {} has no {module}", self.name))
-                .hint(format!("add {module} to [modules] load, and a [nand] section, in its profile"))),
+            false => Err(Error::board(format!("the board {} has no {module} on {}", self.name, volume.medium.name()))
+                .hint(format!("add {module} to [modules] load, and a [{section}] section, in its profile"))),
         }
     }
 

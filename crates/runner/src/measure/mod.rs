@@ -59,6 +59,9 @@ pub fn measure(context: &Context<'_>) -> Result<Outcome> {
             .hint("rebuild the board with the same version of pocketstone: pocketstone board build NAME"));
     }
     let for_engine = plan.workload.database().is_some();
+    if let Some(scheduler) = plan.io_scheduler {
+        volume::set_scheduler(scheduler)?;
+    }
     let opened = volume::open(&plan.volume, context.board, context.folder, for_engine)?;
     let mut outcome = match &plan.workload {
         Workload::Database(spec) => database::measure(context, spec, &opened)?,
@@ -101,6 +104,7 @@ fn sequence(
         calls: 0,
         chip: context.chip().ok(),
         flash: None,
+        block: None,
         prefetched: None,
         filled_bytes: None,
         space: None,

@@ -6,7 +6,7 @@ use crate::volume;
 use pocketstone_core::Result;
 use pocketstone_core::log::{FlashLog, FlashOp, encode_flash};
 use pocketstone_core::outcome::{FlashCounts, Geometry, Quantity, Unavailable};
-use pocketstone_core::volume::Volume;
+use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_probe::flashmon::{Flashmon, totals};
 
 /// Flash operations of a traced cell.
@@ -25,7 +25,7 @@ impl Flash {
     pub fn of(context: &Context<'_>) -> Option<Flash> {
         context.plan.trace.then(|| Flash {
             volume: context.plan.volume.clone(),
-            may_lack_chip: context.plan.workload.on_files().is_none(),
+            may_lack_chip: context.plan.workload.on_files().is_none() || context.plan.volume.medium == Medium::Block,
             chip: Some(context.chip()),
             monitor: None,
             page_reads: false,

@@ -3,6 +3,7 @@
 //! All have the same life: before the program under test starts, once it is in place, right before and right after its
 //! work, and when it has ended.
 
+mod block;
 mod changes;
 mod counters;
 mod energy;
@@ -127,6 +128,7 @@ pub fn all(context: &Context<'_>) -> Result<Vec<Box<dyn Probe>>> {
         // It collects behind the one that knows more of the workload's threads.
         flash::Flash::of(context).map(boxed),
         changes::Changes::of(context).map(boxed),
+        block::Block::of(context).map(boxed),
         others::Others::of(context).map(boxed),
     ];
     Ok(probes.into_iter().flatten().collect())

@@ -1,6 +1,7 @@
 //! Volumes that outlive an order: on a board's flash, or in a directory that is there.
 
-use super::{Home, guarded, mtd, served, ubi};
+use super::{Home, block, guarded, mtd, served, ubi};
+use crate::block::DEVICE;
 use pocketstone_core::board::Board;
 use pocketstone_core::error::Context;
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
@@ -36,6 +37,7 @@ pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
     match volume.file_system {
         FileSystem::Jffs2 => Some(format!("mtd-{mtd}")),
         FileSystem::Ubifs => ubi::attached(mtd).map(|ubi| format!("ubifs_{ubi}_0")),
+        FileSystem::Btrfs => block::bdi_of_btrfs(),
         _ => None,
     }
 }
@@ -59,6 +61,7 @@ pub fn format(volume: &Volume, board: &Board) -> Result<()> {
             mtd::erase(mtd)?;
             ubi::attach_and_make_volume(mtd)?;
         }
+        Medium::Block => block::make(volume.file_system)?,
         Medium::RamDisk | Medium::Tmpfs | Medium::Hugetlbfs | Medium::Anonymous | Medium::Pcm => {
             return Err(Error::bug(format!("{} persists between orders", volume.name())));
         }
@@ -181,6 +184,7 @@ pub fn attach(volume: &Volume, board: &Board) -> Result<()> {
         (FileSystem::Yaffs2, Access::Fuse) => {
             return served::attach(&["serve-yaffs2", &mtd::device_path(mtd)], mount_point);
         }
+        (other, _) if volume.medium == Medium::Block => (DEVICE.to_owned(), other.name()),
         _ => return Ok(()),
     };
     fs::create_dir_all(mount_point).board(|| format!("cannot create {}", mount_point.display()))?;

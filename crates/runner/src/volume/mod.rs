@@ -1,5 +1,6 @@
 //! The volume under test: making it, filling it, and where its files are.
 
+mod block;
 pub mod guarded;
 mod kept;
 mod loop_device;
@@ -23,6 +24,7 @@ use pocketstone_workload::{Caches, Population};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use block::set_scheduler;
 pub use volatile::{serve_null_anonymous, serve_scmfs, serve_yaffs2_anonymous};
 
 /// Where the files of a volume are.

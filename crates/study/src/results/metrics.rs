@@ -6,7 +6,9 @@ use beside::{of_cuts, of_tlb};
 use pocketstone_board::Measured;
 use pocketstone_core::events::Window;
 use pocketstone_core::log::Call;
-use pocketstone_core::outcome::{EnergyReading, FlashCounts, Outcome, Prefetched, Quantity, widest};
+use pocketstone_core::outcome::{
+    BlockCounts, BlockTotals, EnergyReading, FlashCounts, Outcome, Prefetched, Quantity, widest,
+};
 use pocketstone_probe::analysis::{Analysis, OperationCost, analyse};
 use pocketstone_workload::plan::Plan;
 use pocketstone_workload::postmark::program::totals;
@@ -252,6 +254,7 @@ fn throughput(requests: &[(u64, u64)], share: f64) -> Option<f64> {
 fn of_traced(measured: &Measured, analysis: Option<&Analysis>) -> Metrics {
     let mut metrics = vec![("traced_total_ns", Some(total(&measured.calls)))];
     metrics.extend(measured.outcome.flash.iter().flat_map(of_flash));
+    metrics.extend(measured.outcome.block.iter().flat_map(of_block));
     if let Some(analysis) = analysis {
         metrics.extend(of_events(&measured.outcome, &analysis.total));
     }
@@ -294,6 +297,21 @@ fn of_events(outcome: &Outcome, total: &OperationCost) -> Metrics {
         ("block_reads", when(blocks, total.block_reads)),
         ("block_writes", when(blocks, total.block_writes)),
         ("block_ns", when(blocks, total.block_ns)),
+    ]
+}
+
+/// Of everybody's requests: those of others do what the workload left to them, and the device is theirs alone.
+fn of_block(counts: &BlockCounts) -> Metrics {
+    let BlockCounts { workload, background } = counts;
+    let both = |of: fn(&BlockTotals) -> u64| Some((of(workload) + of(background)) as f64);
+    vec![
+        ("device_reads", both(|totals| totals.reads)),
+        ("device_read_request_bytes", both(|totals| totals.read_bytes)),
+        ("device_writes", both(|totals| totals.writes)),
+        ("device_written_request_bytes", both(|totals| totals.written_bytes)),
+        ("device_flushes", both(|totals| totals.flushes)),
+        ("device_discards", both(|totals| totals.discards)),
+        ("background_device_writes", Some(background.writes as f64)),
     ]
 }
 
@@ -360,6 +378,7 @@ mod tests {
             volume: Volume::usual(FileSystem::Jffs2),
             workload: Workload::Postmark(spec),
             read_ahead: None,
+            io_scheduler: None,
             trace: false,
             energy: false,
             counters: false,
@@ -401,6 +420,7 @@ mod tests {
             volume: Volume::usual(FileSystem::Jffs2),
             workload: Workload::Postmark(spec),
             read_ahead: None,
+            io_scheduler: None,
             trace: false,
             energy: false,
             counters: false,
@@ -440,6 +460,7 @@ mod tests {
                 volume: Volume::usual(FileSystem::Jffs2),
                 workload: Workload::Iozone(spec),
                 read_ahead: None,
+                io_scheduler: None,
                 trace: false,
                 energy: false,
                 counters: false,
@@ -486,6 +507,7 @@ mod tests {
                 volume: Volume::usual(FileSystem::Scmfs),
                 workload: Workload::Androsh(spec),
                 read_ahead: None,
+                io_scheduler: None,
                 trace: false,
                 energy: false,
                 counters: false,
@@ -533,6 +555,7 @@ mod tests {
             volume: Volume::usual(FileSystem::Scmfs),
             workload: Workload::Filebench(spec),
             read_ahead: None,
+            io_scheduler: None,
             trace: false,
             energy: false,
             counters: false,
@@ -557,6 +580,7 @@ mod tests {
             volume: Volume::usual(FileSystem::Scmfs),
             workload: Workload::Capacity(spec),
             read_ahead: None,
+            io_scheduler: None,
             trace: false,
             energy: false,
             counters: false,

@@ -27,6 +27,7 @@ use crate::specification::cell::Cell;
 use crate::specification::factor::Point;
 use crate::specification::study::Study;
 use pocketstone_board::{Failed, Measured};
+use pocketstone_core::block_log::encode_block;
 use pocketstone_core::error::Context;
 use pocketstone_core::events::EventLog;
 use pocketstone_core::events_log::{decode_events, encode_events};
@@ -535,6 +536,9 @@ pub fn log_digest(measured: &Measured) -> String {
     hash.update(encode_calls(&measured.calls));
     if let Some(flash) = &measured.flash {
         hash.update(encode_flash(flash));
+    }
+    if let Some(block) = &measured.block {
+        hash.update(encode_block(block));
     }
     // A log that cannot be encoded cannot be stored either, and fails there.
     if let Some(events) = measured.events.as_ref().and_then(|e| encode_events(e).ok()) {

@@ -1,13 +1,13 @@
 //! Cells: one point of a matrix, one seed, traced or not.
 
 use crate::specification::factor::{
-    self, COUNTERS, ENERGY, POWER_CUTS, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe,
+    self, COUNTERS, ENERGY, IO_SCHEDULER, POWER_CUTS, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe,
 };
 use crate::specification::refusals::{refuse_cuts, refuse_read_ahead, refuse_what_cannot_be};
 use crate::specification::study::{Experiment, Study, Traced};
 use crate::specification::traces::Traces;
 use pocketstone_core::database::DatabaseWorkload;
-use pocketstone_core::volume::FileSystem;
+use pocketstone_core::volume::{FileSystem, Medium};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::Workload;
 use pocketstone_workload::factor::{Impossible, blame};
@@ -164,11 +164,28 @@ fn plan(
     refuse_what_cannot_be(&volume, &workload)?;
     refuse_read_ahead(&volume, &workload, read_ahead)?;
     volume.directory = directory.filter(|_| volume.file_system == FileSystem::Directory).map(Path::to_path_buf);
+    let io_scheduler = point.of(&IO_SCHEDULER)?;
+    if io_scheduler.is_some() && volume.medium != Medium::Block {
+        let error = Error::user(format!("{} is not on a block device of the board", volume.name()));
+        return Err(blame(IO_SCHEDULER.name())(error.hint("omit io_scheduler for it, or set medium = \"block\"")));
+    }
     // A plain cell makes no difference.
     let power_cuts = 0;
     refuse_cuts(point, &volume, &workload)?;
     let (energy, counters, tlb) = (point.of(&ENERGY)?, point.of(&COUNTERS)?, point.of(&TLB)?);
-    Ok(Plan { format: PLAN_FORMAT, seed, volume, workload, read_ahead, trace, energy, counters, tlb, power_cuts })
+    Ok(Plan {
+        format: PLAN_FORMAT,
+        seed,
+        volume,
+        workload,
+        read_ahead,
+        io_scheduler,
+        trace,
+        energy,
+        counters,
+        tlb,
+        power_cuts,
+    })
 }
 
 #[cfg(test)]

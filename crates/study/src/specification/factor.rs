@@ -9,7 +9,7 @@ use pocketstone_core::{Error, Result, words};
 use pocketstone_workload::factor::{
     Bytes, CountOrNone, Factor, Flag, Impossible, Nanoseconds, OrDefault, Text, VolumeName, blame,
 };
-use pocketstone_workload::plan::ReadAheadBy;
+use pocketstone_workload::plan::{IoScheduler, ReadAheadBy};
 use pocketstone_workload::table::{Name, WORKLOAD};
 use std::sync::LazyLock;
 
@@ -100,6 +100,16 @@ pub const PCM_WRITE: Factor<OrDefault<Nanoseconds>> = Factor::new(
 .quiet();
 /// Those that only phase change memory has.
 pub const OF_PCM: [AnyFactor; 2] = [PCM_READ.any(), PCM_WRITE.any()];
+/// How the volume is mounted.
+pub const MOUNT_OPTIONS: Factor<OrDefault<Text>> =
+    Factor::new("mount_options", "options of the mount, as mount -o takes them; default passes none")
+        .default("default")
+        .quiet();
+/// What orders requests to the block device.
+pub const IO_SCHEDULER: Factor<OrDefault<IoScheduler>> =
+    Factor::new("io_scheduler", "I/O scheduler of the board's block device; default leaves the kernel's")
+        .default("default")
+        .quiet();
 /// Whether energy is measured.
 pub const ENERGY: Factor<Flag> =
     Factor::new("energy", "read the machine's power meters, after a second of rest before each run").default("false");
@@ -143,7 +153,7 @@ pub const READ_AHEAD_BYTES: Factor<OrDefault<Bytes>> =
         });
 
 /// Those of every volume.
-const OF_VOLUME: [AnyFactor; 17] = [
+const OF_VOLUME: [AnyFactor; 19] = [
     FILE_SYSTEM.any(),
     MEDIUM.any(),
     VOLUME_ACCESS.any(),
@@ -161,6 +171,8 @@ const OF_VOLUME: [AnyFactor; 17] = [
     PCM_READ.any(),
     PCM_WRITE.any(),
     POWER_CUTS.any(),
+    MOUNT_OPTIONS.any(),
+    IO_SCHEDULER.any(),
 ];
 /// Those of workloads whose page cache is cold, or can be.
 const OF_CACHED: [AnyFactor; 2] = [READ_AHEAD_BY.any(), READ_AHEAD_BYTES.any()];
@@ -313,6 +325,13 @@ pub fn volume(point: &Point) -> Result<Volume, Impossible> {
     }
     if point.of(&BULK_READ)? {
         volume.options.push("bulk_read".to_owned());
+    }
+    if let Some(options) = point.of(&MOUNT_OPTIONS)? {
+        if !volume.takes_options() {
+            let error = Error::user(format!("{name} is not mounted with options of its own"));
+            return Err(blame(MOUNT_OPTIONS.name())(error.hint("omit mount_options for it")));
+        }
+        volume.options.extend(options.split(',').map(str::to_owned));
     }
     volume.setup.bytes = point.of(&VOLUME_BYTES)?;
     volume.check().map_err(blame(VOLUME_BYTES.name()))?;

@@ -190,7 +190,7 @@ use Source::{BenchMeter, Calls, Counters, Cuts, Events, Flash, Meter, Model, Pro
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 108] = [
+pub static METRICS: [Metric; 115] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -267,6 +267,13 @@ pub static METRICS: [Metric; 108] = [
     metric("page_programs", Count, Less, Flash, "flash page programs"),
     metric("block_erases", Count, Less, Flash, "flash block erases"),
     metric("background_page_senses", Count, Less, Flash, "flash page senses of other tasks"),
+    metric("device_reads", Count, Less, Flash, "read requests to the block device"),
+    metric("device_read_request_bytes", Bytes, Less, Flash, "bytes of read requests to the block device"),
+    metric("device_writes", Count, Less, Flash, "write requests to the block device"),
+    metric("device_written_request_bytes", Bytes, Less, Flash, "bytes of write requests to the block device"),
+    metric("device_flushes", Count, Less, Flash, "flushes of the block device"),
+    metric("device_discards", Count, Neither, Flash, "discards on the block device"),
+    metric("background_device_writes", Count, Less, Flash, "write requests to the block device by other tasks"),
     metric("traced_on_core_ns", Nanoseconds, Less, Events, "on core while tracing"),
     metric("traced_others_load", Share, Neither, Events, "load by other programs while tracing, of one processor"),
     metric("traced_off_core_ns", Nanoseconds, Neither, Events, "off core while tracing"),

@@ -14,6 +14,7 @@ fn plan(read: ReadSpec) -> Plan {
         volume: Volume { options: vec!["compr=none".into()], ..Volume::usual(FileSystem::Jffs2) },
         workload: Workload::Read(read),
         read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: 0 }),
+        io_scheduler: None,
         trace: false,
         energy: false,
         counters: false,

@@ -66,8 +66,14 @@ fn put(store: &mut Store, point: serde_json::Value, workload: serde_json::Value,
         traced,
     };
     let flash = traced.then_some(log);
-    let measured =
-        Measured { outcome: serde_json::from_value(outcome).unwrap(), calls, flash, events: None, tlb: None };
+    let measured = Measured {
+        outcome: serde_json::from_value(outcome).unwrap(),
+        calls,
+        flash,
+        block: None,
+        events: None,
+        tlb: None,
+    };
     store.put(&cell, &Ok(measured), 1.0).unwrap();
 }
 

@@ -21,7 +21,7 @@ pub enum Field<'a> {
 
 /// What of the results makes a table for other programs: its name, and the query. Columns are as docs/results.md has
 /// them; factors are columns of their own.
-pub const TABLES: [(&str, &str); 11] = [
+pub const TABLES: [(&str, &str); 12] = [
     ("run", "SELECT name, value FROM run ORDER BY name"),
     ("cells", "SELECT * FROM cells ORDER BY id"),
     ("metrics", "SELECT cell, name AS metric, value FROM metric ORDER BY cell, name"),
@@ -30,6 +30,7 @@ pub const TABLES: [(&str, &str); 11] = [
     ("statements", "SELECT cell, number, sql FROM operation_sql ORDER BY cell, number"),
     ("files", "SELECT * FROM file_cost ORDER BY cell, file"),
     ("flash_operations", "SELECT * FROM flash_op ORDER BY cell, number"),
+    ("block_requests", "SELECT * FROM block_request ORDER BY cell, number"),
     ("statistics", "SELECT * FROM summary"),
     ("improvements", "SELECT * FROM improvement"),
     ("left_out", "SELECT what, why, cure FROM left_out ORDER BY what, why"),

@@ -2,6 +2,7 @@
 
 use super::file_cost;
 use pocketstone_board::Measured;
+use pocketstone_core::log::Call;
 use pocketstone_core::outcome::Quantity;
 use pocketstone_probe::analysis::Analysis;
 use rusqlite::{Connection, params};
@@ -54,5 +55,25 @@ pub(super) fn put(db: &Connection, cell: i64, measured: &Measured) -> rusqlite::
             insert.execute(params![cell, number as i64, op.time_ns as i64, kind, op.page, op.pages, op.pid, task])?;
         }
     }
+    put_block(db, cell, measured)
+}
+
+fn put_block(db: &Connection, cell: i64, measured: &Measured) -> rusqlite::Result<()> {
+    let Some(log) = &measured.block else { return Ok(()) };
+    let sql = "INSERT INTO block_request VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let mut insert = db.prepare_cached(sql)?;
+    for (number, request) in log.requests.iter().enumerate() {
+        let (op, task, call) = (request.op.name(), log.task(request), call_at(&measured.calls, request.time_ns));
+        let (time_ns, sector) = (request.time_ns as i64, request.sector as i64);
+        let row = params![cell, number as i64, time_ns, op, sector, request.bytes, request.pid, task, call];
+        insert.execute(row)?;
+    }
     Ok(())
+}
+
+/// The number of the call that is made at a time of the tracer's, which it gives in whole microseconds.
+fn call_at(calls: &[Call], time_ns: u64) -> Option<i64> {
+    let begun = calls.partition_point(|call| call.start_ns <= time_ns + 999);
+    let number = begun.checked_sub(1)?;
+    (time_ns <= calls[number].start_ns + calls[number].latency_ns).then_some(number as i64)
 }

@@ -28,7 +28,7 @@ pub(super) enum Holds {
 }
 
 /// What each table of the results holds.
-pub(super) const TABLES: [(&str, Holds); 19] = [
+pub(super) const TABLES: [(&str, Holds); 20] = [
     ("run", Holds::Names),
     ("cell", Holds::Names),
     ("left_out", Holds::Names),
@@ -39,6 +39,7 @@ pub(super) const TABLES: [(&str, Holds); 19] = [
     ("operation_cost", Holds::Measured),
     ("file_cost", Holds::Measured),
     ("flash_op", Holds::Measured),
+    ("block_request", Holds::Measured),
     ("metric", Holds::AsMetric),
     ("statistic", Holds::AsMetric),
     ("comparison", Holds::AsMetric),

@@ -12,7 +12,8 @@ use std::path::Path;
 
 /// 4: what models give of a run's cells is kept beside them, in tables of its own. 5: the model of read-ahead, too.
 /// 6: intervals of medians by order statistics, and the definitions of the metrics. 7: the text of statements.
-const VERSION: u32 = 7;
+/// 8: requests to block devices.
+const VERSION: u32 = 8;
 /// The version from which on statistics are as they are today.
 const STATISTICS_SINCE: u32 = 6;
 /// The earliest version that the missing tables can be added to.
@@ -23,6 +24,7 @@ const MODELS: &str = include_str!("../schema_models.sql");
 const READ_AHEAD: &str = include_str!("../schema_read_ahead.sql");
 const STATISTICS: &str = include_str!("../schema_statistics.sql");
 const STATEMENTS: &str = include_str!("../schema_statements.sql");
+const BLOCK: &str = include_str!("../schema_block.sql");
 
 /// The tables that hold statistics: results of an earlier version that are only read have theirs beside them.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +47,11 @@ const BESIDE: Names = Names {
 
 /// Everything that new results need.
 pub(super) fn whole() -> String {
-    format!("BEGIN; {TABLES} {MODELS} {READ_AHEAD} {STATISTICS} {STATEMENTS} {} {} COMMIT;", definitions(), views())
+    format!(
+        "BEGIN; {TABLES} {MODELS} {READ_AHEAD} {STATISTICS} {STATEMENTS} {BLOCK} {} {} COMMIT;",
+        definitions(),
+        views()
+    )
 }
 
 /// The rows of `metric_definition`.
@@ -98,8 +104,10 @@ pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Res
         steps += STATISTICS;
         steps += &definitions();
     }
-    if version < VERSION {
-        steps += STATEMENTS;
+    for (added, tables) in [(7, STATEMENTS), (8, BLOCK)] {
+        if version < added {
+            steps += tables;
+        }
     }
     if drops || (write && kept.is_empty()) {
         steps += &wanted;
@@ -272,7 +280,7 @@ mod tests {
         ["statistic", "comparison", "replay_statistic", "metric_definition"].iter().for_each(|t| drop("TABLE", t));
         MODELS.iter().filter(|_| version < 4).for_each(|table| drop("TABLE", table));
         ["read_ahead_model"].iter().filter(|_| version < 5).for_each(|table| drop("TABLE", table));
-        drop("TABLE", &"statement");
+        ["statement", "block_request"].iter().for_each(|table| drop("TABLE", table));
         let columns = "median REAL NOT NULL, mean REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL";
         let of_point = "experiment TEXT, point TEXT, metric TEXT, n INTEGER NOT NULL";
         db.execute_batch(&format!(

@@ -52,7 +52,12 @@ impl Store {
                  CREATE UNIQUE INDEX temp.taken_id ON taken (id);",
             )?;
             let mut cells = 0;
+            // Results of an earlier version may lack a table of what they do not have.
+            let has = "SELECT count(*) > 0 FROM other.sqlite_schema WHERE type = 'table' AND name = ?1";
             for table in tables() {
+                if !transaction.query_row(has, [table], |r| r.get::<_, bool>(0))? {
+                    continue;
+                }
                 let cell = if table == "cell" { "id" } else { "cell" };
                 let sql = format!(
                     "INSERT INTO main.{table} SELECT * FROM other.{table} WHERE {cell} IN (SELECT id FROM temp.taken)"

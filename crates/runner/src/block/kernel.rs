@@ -1,0 +1,98 @@
+//! The kernel's side of a network block device, and its settings.
+
+use pocketstone_core::block::BlockDevice;
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use rustix::io::Errno;
+use rustix::ioctl::{IntegerSetter, NoArg, ioctl};
+use rustix::net::sockopt;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// The device.
+pub const DEVICE: &str = "/dev/nbd0";
+/// Its settings.
+pub const QUEUE: &str = "/sys/block/nbd0/queue";
+
+// include/uapi/linux/nbd.h: all of these take a number.
+const SET_SOCKET: u32 = 0xab00;
+const SET_BLOCK_BYTES: u32 = 0xab01;
+const DO_IT: u32 = 0xab03;
+const SET_BLOCKS: u32 = 0xab07;
+const SET_FLAGS: u32 = 0xab0a;
+/// Flags are meant; it can flush and discard.
+const FLAGS: usize = 1 | 1 << 2 | 1 << 5;
+/// The sector of eMMC and SD.
+const BLOCK_BYTES: u64 = 512;
+/// Room for several of the largest requests, so that neither side waits for the other in the middle of one.
+const SOCKET_BYTES: usize = 4 << 20;
+
+/// Makes the device one that is served at the other end of the returned socket. A thread stays in the kernel for it.
+///
+/// # Errors
+/// `ErrorKind::Board` if there is no such device, or the kernel refuses.
+pub fn attach(device: &BlockDevice) -> Result<UnixStream> {
+    let (kernels, ours) = UnixStream::pair().board(|| "cannot create a socket pair".into())?;
+    for end in [&kernels, &ours] {
+        sockopt::set_socket_send_buffer_size_force(end, SOCKET_BYTES).board(|| "cannot enlarge a socket".into())?;
+    }
+    let file = File::options().read(true).write(true).open(DEVICE).map_err(|e| {
+        Error::board(format!("cannot open {DEVICE}")).because(e).hint("load the module `nbd` in the board's profile")
+    })?;
+    let failed = || format!("the kernel does not take {DEVICE} on");
+    let blocks = usize::try_from(device.bytes() / BLOCK_BYTES).board(failed)?;
+    let socket = usize::try_from(kernels.as_raw_fd()).board(failed)?;
+    // SAFETY: these ioctls take a number, and no pointer.
+    unsafe {
+        ioctl(&file, IntegerSetter::<SET_BLOCK_BYTES>::new_usize(BLOCK_BYTES as usize)).board(failed)?;
+        ioctl(&file, IntegerSetter::<SET_BLOCKS>::new_usize(blocks)).board(failed)?;
+        ioctl(&file, IntegerSetter::<SET_FLAGS>::new_usize(FLAGS)).board(failed)?;
+        ioctl(&file, IntegerSetter::<SET_SOCKET>::new_usize(socket)).board(failed)?;
+    }
+    std::thread::spawn(move || -> rustix::io::Result<()> {
+        // The kernel has a reference of its own to the socket only from here on.
+        let _socket = kernels;
+        // SAFETY: NBD_DO_IT takes no argument. It returns when the device is gone.
+        unsafe { ioctl(&file, NoArg::<DO_IT>::new()) }
+    });
+    Ok(ours)
+}
+
+/// Waits until the kernel has the device, and makes its queue that of such a device.
+///
+/// # Errors
+/// `ErrorKind::Board` if it does not come, or a setting is refused.
+pub fn configure(device: &BlockDevice) -> Result<()> {
+    let sectors = (device.bytes() / 512).to_string();
+    let there = || fs::read_to_string("/sys/block/nbd0/size").is_ok_and(|size| size.trim() == sectors);
+    for _ in 0..1000 {
+        if there() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if !there() {
+        return Err(Error::board(format!("the kernel did not bring {DEVICE} up")).because(Errno::NODEV));
+    }
+    let set = |name: &str, value: &str| {
+        fs::write(format!("{QUEUE}/{name}"), value).board(|| format!("cannot set {name} of {DEVICE} to {value}"))
+    };
+    let usual = scheduler()?;
+    // Without a scheduler, this is the number of requests that the driver has at once; with one, the number that the
+    // scheduler has, and the driver keeps the number it was given.
+    set("scheduler", "none")?;
+    set("nr_requests", &device.queue_depth.to_string())?;
+    set("scheduler", &usual)?;
+    set("max_sectors_kb", &device.request_kib.to_string())?;
+    // It is no disk with a seek.
+    set("rotational", "0")
+}
+
+/// The I/O scheduler in force.
+fn scheduler() -> Result<String> {
+    let text = fs::read_to_string(format!("{QUEUE}/scheduler")).board(|| format!("{DEVICE} has no scheduler"))?;
+    let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    chosen.map(str::to_owned).ok_or_else(|| Error::board(format!("no scheduler of {DEVICE} is in force: {text}")))
+}

@@ -1,0 +1,82 @@
+//! The block device of a virtual board: a network block device (nbd) whose server is a process of ours. It keeps the
+//! content in memory, and answers each request when a device of the profile's kind would, on the board's own clock.
+
+mod calibration;
+mod kernel;
+mod server;
+
+pub use kernel::{DEVICE, QUEUE};
+
+use calibration::{Corrections, calibrate, mean};
+use pocketstone_core::block::{BlockDevice, BlockOp, SIZES};
+use pocketstone_core::error::Context;
+use pocketstone_core::{Error, Result};
+use server::Server;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// What the server says when its device is there and takes the times it should.
+const READY: &str = "ready";
+/// The program's word for the server, in front of the device's description.
+pub const SERVE: &str = "serve-block";
+
+/// Starts this program again as the server of the device that `description` describes, and waits until it is ready. It
+/// outlives the caller.
+///
+/// # Errors
+/// `ErrorKind::Board` if it cannot be started or served; the message includes what the server said.
+pub fn start(description: &Path) -> Result<()> {
+    let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
+    let mut command = Command::new(program);
+    command.arg(SERVE).arg(description).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().board(|| "cannot start the block device's server".into())?;
+    let Some(output) = child.stdout.take() else { return Err(Error::bug("the server has no output")) };
+    let (mut output, mut said) = (BufReader::new(output), String::new());
+    output.read_line(&mut said).board(|| "cannot read from the block device's server".into())?;
+    if said.trim() == READY {
+        return Ok(());
+    }
+    // It has more to say where it failed.
+    output.read_to_string(&mut said).board(|| "cannot read from the block device's server".into())?;
+    let hint = "change [block] in the board's profile, and load the module `nbd` in [modules]";
+    Err(Error::board(format!("there is no block device: {}", said.trim())).hint(hint))
+}
+
+/// Serves the device that the file `description` describes, for as long as the board runs.
+///
+/// # Errors
+/// `ErrorKind::User` if the file cannot be read or describes no device; `ErrorKind::Board` if the kernel refuses, or
+/// requests take longer on this board than they should in all.
+pub fn serve(description: &Path, say: impl Fn(&str)) -> Result<()> {
+    let text = fs::read(description).user(|| format!("cannot read {}", description.display()))?;
+    let device: BlockDevice =
+        serde_json::from_slice(&text).user(|| format!("{} describes no block device", description.display()))?;
+    device.check()?;
+    let corrections = Arc::new(Corrections::default());
+    let stream = kernel::attach(&device)?;
+    let server = Server::new(device.clone(), Arc::clone(&corrections), stream);
+    let serving = std::thread::spawn(move || server.serve());
+    kernel::configure(&device)?;
+    calibrate(&device, &corrections)?;
+    say(&format!("{READY}\n"));
+    serving.join().unwrap_or_else(|_| Err(Error::bug("the block device's server panicked")))
+}
+
+/// How long requests of every kind and size take on a block device, whose content is lost: lines of operation, bytes
+/// and nanoseconds.
+///
+/// # Errors
+/// `ErrorKind::User` if `count` is no number; `ErrorKind::Board` if a request fails.
+pub fn times(device: &str, count: &str, say: impl Fn(&str)) -> Result<()> {
+    let count = count.parse().user(|| format!("`{count}` is not a number of requests"))?;
+    for op in BlockOp::ALL {
+        let sizes: &[u64] = if op == BlockOp::Flush { &[0] } else { &SIZES };
+        for bytes in sizes {
+            say(&format!("{} {bytes} {}\n", op.name(), mean(Path::new(device), op, *bytes, count)?));
+        }
+    }
+    Ok(())
+}

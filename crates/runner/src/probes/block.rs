@@ -1,0 +1,54 @@
+//! Requests to the board's block device, by blkmon.
+
+use super::{Gathered, Probe, Program};
+use crate::block::DEVICE;
+use crate::context::Context;
+use pocketstone_core::Result;
+use pocketstone_core::block_log::{BlockLog, encode_block};
+use pocketstone_core::outcome::{BlockCounts, Quantity, Unavailable};
+use pocketstone_core::volume::Medium;
+use pocketstone_probe::blkmon::Blkmon;
+use std::path::Path;
+
+/// Requests of a traced cell on a block device.
+#[derive(Default)]
+pub struct Block {
+    monitor: Option<Blkmon>,
+    log: Option<BlockLog>,
+}
+
+impl Block {
+    /// Of traced cells on block devices.
+    pub fn of(context: &Context<'_>) -> Option<Block> {
+        let plan = context.plan;
+        (plan.trace && plan.volume.medium == Medium::Block).then(Block::default)
+    }
+}
+
+impl Probe for Block {
+    fn arm(&mut self, _program: &Program, unavailable: &mut Vec<Unavailable>) -> Result<()> {
+        match Blkmon::new(Path::new(DEVICE)).and_then(|monitor| monitor.start().map(|()| monitor)) {
+            Ok(monitor) => self.monitor = Some(monitor),
+            Err(error) => {
+                let cure = error.cure().unwrap_or_default().to_owned();
+                unavailable.push(Unavailable { what: Quantity::BlockRequests, why: error.chain(), cure });
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.log = self.monitor.take().map(Blkmon::stop).transpose()?;
+        Ok(())
+    }
+
+    fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        gathered.keep("block.bin", &encode_block(log))?;
+        gathered.outcome.block = Some(BlockCounts {
+            workload: log.totals(|request| gathered.threads.contains(&request.pid)),
+            background: log.totals(|request| !gathered.threads.contains(&request.pid)),
+        });
+        Ok(())
+    }
+}
