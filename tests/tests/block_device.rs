@@ -1,5 +1,5 @@
-//! Managed flash of virtual boards: the times of its requests, what file systems ask of it, and that a repetition is the
-//! same to the bit.
+//! Managed flash of virtual boards: the times of its requests, what file systems ask of it, and that a repetition is
+//! the same to the bit.
 
 use pocketstone_board::Board;
 use pocketstone_core::block::BlockOp;
