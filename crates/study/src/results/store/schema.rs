@@ -232,6 +232,7 @@ pub(super) fn views() -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::{EARLIEST, VERSION};
     use crate::results::store::{FILE, Store};
     use rusqlite::Connection;
     use std::path::Path;
