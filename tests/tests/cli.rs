@@ -535,7 +535,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_is_an_error_and_what_was_stored_stays() {
     let folder = folder();
-    let Some(disk) = SmallDisk::mount(folder.path().join("disk"), "192k") else {
+    let Some(disk) = SmallDisk::mount(folder.path().join("disk"), "256k") else {
         return Need::Root.lacks("a full disk: a small one cannot be mounted").end();
     };
     // The first cell fits, the log of a later one does not.

@@ -1,5 +1,5 @@
-//! The binary log of requests to a block device: little-endian, fixed records, no header but a table of tasks as that of
-//! the flash log.
+//! The binary log of requests to a block device: little-endian, fixed records, no header but a table of tasks as that
+//! of the flash log.
 //!
 //! ```text
 //! 0       8      16    20  24   26       28

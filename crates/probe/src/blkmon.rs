@@ -1,7 +1,7 @@
 //! blkmon: every request that a block device gets, with its time, place and task.
 //!
-//! The kernel's own events tell when a request is issued, which a thread of the kernel may do for another one; who asked
-//! is the one that queued the I/O that the request begins with.
+//! The kernel's own events tell when a request is issued, which a thread of the kernel may do for another one; who
+//! asked is the one that queued the I/O that the request begins with.
 
 use crate::tracefs::Instance;
 use pocketstone_core::block::BlockOp;

@@ -177,8 +177,8 @@ impl Remote {
             self.client.prepare(&self.context)?;
         }
         let words: Vec<String> = self.place.r#become.iter().map(|word| quoted(word)).collect();
-        // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found, also
-        // after a reboot.
+        // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found,
+        // also after a reboot.
         let beside = Path::new(&self.folder).parent().unwrap_or(Path::new("/")).display();
         let own_mounts = if self.place.flash.is_some() { OWN_MOUNTS } else { "" };
         let serve =
