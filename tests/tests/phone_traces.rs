@@ -249,13 +249,14 @@ fn a_phones_run_is_replayed_like_the_labs_own() {
     assert!(answer["assumed_khz"].is_null(), "{answer}");
     let (fast, slow) = (of("performance"), of("powersave"));
     let computing = |advised: &Value| advised["mean_latency_ns"].as_f64().unwrap();
-    // The operations' times differ between the two by the cycles alone, over two operations.
+    // The operations' times differ between the two by the cycles alone, over two operations: those that scale with the
+    // clock, which are all but the profile's memory share of 18 %.
     let khz = |advised: &str| match advised {
         "slow" => 300_000.0,
         _ => 2_265_600.0,
     };
     let cycles = (computing(&slow) - computing(&fast)) * 2.0 / (1e6 / khz("slow") - 1e6 / khz("fast"));
-    assert!((cycles / 8_100_000.0 - 1.0).abs() < 0.05, "{cycles} cycles");
+    assert!((cycles / (0.82 * 8_100_000.0) - 1.0).abs() < 0.05, "{cycles} cycles");
 
     // Without frequencies, time on a core is that of a frequency that is told.
     let without: String =
