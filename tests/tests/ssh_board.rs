@@ -318,7 +318,11 @@ fn a_board_that_cannot_be_used_says_why_and_what_would_help() {
         "known",
         &fs::read_to_string(far.path().join("key.pub")).map(|key| format!("board {key}")).unwrap(),
     );
-    exec("./far.toml").ends_with(4).complains(&["cannot reach board", "ssh board true"]);
+    exec("./far.toml").ends_with(4).complains(&[
+        "cannot reach board",
+        "try it by hand: ssh -F ",
+        "ssh.config board true",
+    ]);
 }
 
 #[test]
