@@ -3,27 +3,15 @@
 #     python3 phone_memory.py YCSB_WorkloadA_LogTimingsql.log.gz workload_a_log.json.xz 2265600/300000
 # The log has no frequencies, but its operations are of few kinds, each alike, and the governor has the core at the lowest
 # or the highest frequency most of the time: each kind's times have two peaks, and a memory share says how far apart.
-import collections, gzip, json, lzma, math, re, statistics, sys
+import collections, json, lzma, math, re, statistics, sys
 
-shape = re.compile(r"^.*-(\d+)\s+\[(\d+)\] \S+\s+(\d+\.\d+): (\w+): (.*)$")
-switch = re.compile(r"prev_pid=(\d+) prev_prio=\d+ prev_state=(\S+) ==> .* next_pid=(\d+)")
-marks, switches = {}, []
-with gzip.open(sys.argv[1], "rt", errors="replace", newline="\n") as lines:
-    for line in lines:
-        found = shape.match(line)
-        if not found:
-            continue
-        pid, core, at, event, body = found.groups()
-        moved = event == "sched_switch" and switch.search(body)
-        if moved:
-            switches.append((float(at), int(moved[1]), moved[2], int(moved[3])))
-        elif event == "tracing_mark_write" and "SQL_" in body:
-            marks["SQL_START" in body] = (float(at), int(pid))
-(start, app), (end, _) = marks[True], marks[False]
+import phone_log
+
+start, app, end, switches = phone_log.read(sys.argv[1])
 
 # The app's spans on a core, and from them its operations: between two sleeps of a millisecond or more.
 spans, since = [], None
-for at, prev, state, following in switches:
+for at, _, prev, state, _, following in switches:
     if prev == app and since is not None and start < at and since < end:
         spans.append((max(since, start), min(at, end), state))
     since = at if following == app else since
