@@ -57,6 +57,12 @@ fn a_mebibyte_is_written_whole_or_not_at_all() {
     assert!(count.states.into_inner() >= 3 * 6, "hardly any crash states");
 }
 
+/// A volume with room for the largest batch.
+fn large(checksums: bool) -> Shape {
+    let shape = Shape { region_bytes: 72 * MIB, ..Shape::normal() };
+    if checksums { shape.with_checksums() } else { shape }
+}
+
 /// What a file holds.
 fn held(file: &File) -> Vec<u8> {
     let mut bytes = vec![0; file.attributes().size as usize];
@@ -67,11 +73,7 @@ fn held(file: &File) -> Vec<u8> {
 #[test]
 fn a_batch_that_cannot_be_one_is_refused_and_changes_nothing() {
     for checksums in [false, true] {
-        let mut shape = Shape::normal();
-        shape.region_bytes = 72 * MIB;
-        if checksums {
-            shape = shape.with_checksums();
-        }
+        let shape = large(checksums);
         let (shared, volume, _) = shape.start();
         let other = shape.start().1;
         let [a, b] = [&b"a"[..], b"b"].map(|name| volume.create_file(ROOT, name, &Meta::file(0o600)).expect("a file"));
@@ -116,12 +118,7 @@ const PAGE: usize = 4096;
 fn a_batch_leaves_what_its_writes_say_in_their_order() {
     let mut random = Random::new(seed(3));
     for checksums in [false, true] {
-        let mut shape = Shape::normal();
-        shape.region_bytes = 72 * MIB;
-        if checksums {
-            shape = shape.with_checksums();
-        }
-        let (shared, volume, _) = shape.start();
+        let (shared, volume, _) = large(checksums).start();
         let file = volume.create_file(ROOT, b"a", &Meta::file(0o600)).expect("a file");
         let mut model = vec![7; 8 * PAGE + 100];
         file.write_at(&model, 0).expect("space");
