@@ -19,7 +19,7 @@ repetitions = 2
 name = "tiny"
 [experiment.factors]
 workload = "files"
-file_system = ["scmfs", "scmfs-fuse", "tmpfs", "ext4"]
+file_system = ["scmfs", "scmfs-fuse", "scmfs-preload", "tmpfs", "ramfs", "ext2", "ext3", "ext4"]
 operation = ["read", "append", "create"]
 pattern = "random"
 requests = 20
@@ -98,7 +98,7 @@ fn a_study_in_memory_measures_and_leaves_nothing_behind() {
     let rows = query.query_map([], |r| Ok((r.get::<_, String>(0)?, r.get::<_, i64>(1)?))).unwrap();
     let measured: Vec<(String, i64)> = rows.map(Result::unwrap).collect();
     assert!(measured.iter().all(|(_, cells)| *cells == CELLS), "{measured:?}");
-    for name in ["scmfs", "scmfs-fuse", "tmpfs", "ext4"] {
+    for name in ["scmfs", "scmfs-fuse", "scmfs-preload", "tmpfs", "ramfs", "ext2", "ext3", "ext4"] {
         let left_out = ran.out.contains(&format!("left out: cells on {name}:"));
         assert_ne!(measured.iter().any(|(n, _)| n == name), left_out, "{name} in {ran}");
     }

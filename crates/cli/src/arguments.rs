@@ -153,14 +153,15 @@ pub struct RunArguments {
     pub verify_fraction: Option<f64>,
     /// With a program: files to put beside it on the volume before each run, a folder or a tar file. Without it, a
     /// program that is named by its path is put there itself
-    #[arg(long, value_name = "PATH", requires = "program")]
+    #[arg(long, value_name = "PATH", requires = "program", conflicts_with = "study")]
     pub files: Option<PathBuf>,
     /// With a program: a factor of docs/studies.md and its values, such as file_system=jffs2,ubifs or page_cache=cold;
     /// repeatable
-    #[arg(long, value_name = "FACTOR=VALUE,...", requires = "program")]
+    #[arg(long, value_name = "FACTOR=VALUE,...", requires = "program", conflicts_with = "study")]
     pub set: Vec<String>,
     /// With a program: number of runs of each combination, each with its seed in POCKETSTONE_SEED [default: 5]
-    #[arg(long, value_name = "N", requires = "program", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "program", conflicts_with = "study")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub repetitions: Option<u32>,
     /// Measure this program instead of a study: `pocketstone run --board virt-nand -- ./app ARGUMENTS`. It runs on the
     /// board, in an empty folder of the volume

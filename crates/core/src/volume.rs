@@ -48,6 +48,12 @@ words! {
         Scmfs = "scmfs",
         /// tmpfs.
         Tmpfs = "tmpfs",
+        /// ramfs: as tmpfs, without a size, and never swapped.
+        Ramfs = "ramfs",
+        /// ext2, by the kernel's ext4 driver.
+        Ext2 = "ext2",
+        /// ext3, by the kernel's ext4 driver.
+        Ext3 = "ext3",
         /// ext4.
         Ext4 = "ext4",
         /// F2FS.
@@ -76,6 +82,8 @@ words! {
         RamDisk = "ram-disk",
         /// A file in a tmpfs, with huge pages if the kernel supports them.
         Tmpfs = "tmpfs",
+        /// The kernel's page cache alone.
+        PageCache = "page-cache",
         /// A file in a hugetlbfs.
         Hugetlbfs = "hugetlbfs",
         /// Memory of the process that serves it. For raw NAND: a simulated chip in it.
@@ -92,6 +100,9 @@ words! {
         Kernel = "kernel",
         /// By a FUSE mount.
         Fuse = "fuse",
+        /// By a FUSE mount, with a library that is loaded before programs and reaches what files contain without the
+        /// kernel.
+        Preload = "preload",
         /// By calls of the library, in the process that measures.
         InProcess = "in-process",
     }
@@ -102,7 +113,8 @@ impl Medium {
     pub fn volatile(self) -> bool {
         match self {
             Medium::Directory | Medium::None | Medium::Mtd | Medium::Ubi | Medium::Block => false,
-            Medium::RamDisk | Medium::Tmpfs | Medium::Hugetlbfs | Medium::Anonymous | Medium::Pcm => true,
+            Medium::RamDisk | Medium::Tmpfs | Medium::PageCache => true,
+            Medium::Hugetlbfs | Medium::Anonymous | Medium::Pcm => true,
         }
     }
 }
@@ -119,6 +131,8 @@ impl FileSystem {
             FileSystem::Squashfs => &[Medium::Mtd, Medium::Ubi],
             FileSystem::Scmfs => &[Medium::Tmpfs, Medium::Hugetlbfs, Medium::Anonymous, Medium::Pcm],
             FileSystem::Tmpfs => &[Medium::Tmpfs],
+            FileSystem::Ramfs => &[Medium::PageCache],
+            FileSystem::Ext2 | FileSystem::Ext3 => &[Medium::RamDisk],
             FileSystem::Ext4 => &[Medium::RamDisk, Medium::Block],
             FileSystem::F2fs | FileSystem::Btrfs | FileSystem::Exfat => &[Medium::Block],
         }
@@ -128,11 +142,12 @@ impl FileSystem {
     pub fn accesses(self) -> &'static [Access] {
         match self {
             FileSystem::Directory | FileSystem::Jffs2 | FileSystem::Ubifs => &[Access::Kernel],
-            FileSystem::Squashfs | FileSystem::Tmpfs | FileSystem::Ext4 => &[Access::Kernel],
+            FileSystem::Squashfs | FileSystem::Tmpfs | FileSystem::Ramfs => &[Access::Kernel],
+            FileSystem::Ext2 | FileSystem::Ext3 | FileSystem::Ext4 => &[Access::Kernel],
             FileSystem::F2fs | FileSystem::Btrfs | FileSystem::Exfat => &[Access::Kernel],
             FileSystem::Yaffs2 => &[Access::Fuse, Access::InProcess],
             FileSystem::Null => &[Access::Fuse],
-            FileSystem::Scmfs => &[Access::InProcess, Access::Fuse],
+            FileSystem::Scmfs => &[Access::InProcess, Access::Fuse, Access::Preload],
         }
     }
 }
@@ -156,7 +171,7 @@ impl Volume {
                 file_system.media().iter().map(on)
             })
         };
-        FileSystem::ALL.into_iter().flat_map(of).collect()
+        FileSystem::ALL.into_iter().flat_map(of).filter(|volume| volume.check().is_ok()).collect()
     }
 
     /// Its name: the file system, followed by medium and access if they are not the defaults: `scmfs-pcm`,
@@ -205,6 +220,10 @@ impl Volume {
             let ways: Vec<_> = file_system.accesses().iter().map(|a| format!("\"{}\"", a.name())).collect();
             let error = Error::user(format!("{name} does not support the access `{}`", access.name()));
             return Err(error.hint(format!("set volume_access = {}", ways.join(" or "))));
+        }
+        if access == Access::Preload && !matches!(medium, Medium::Tmpfs | Medium::Hugetlbfs) {
+            let error = Error::user(format!("programs cannot map a region on {}", medium.name()));
+            return Err(error.hint("set medium = \"tmpfs\" or \"hugetlbfs\", or volume_access = \"fuse\""));
         }
         self.setup.check(self)
     }
@@ -294,6 +313,8 @@ mod tests {
         }
         for name in
             ["scmfs-pcm", "scmfs-hugetlbfs-fuse", "yaffs2-anonymous-in-process", "null-anonymous", "ext4-block", "f2fs"]
+                .into_iter()
+                .chain(["scmfs-preload", "scmfs-hugetlbfs-preload", "ramfs", "ext2", "ext3"])
         {
             assert!(names.contains(name), "{name}: {names:?}");
         }
@@ -334,7 +355,10 @@ mod tests {
             cure(Volume { access: Access::Kernel, ..of(FileSystem::Scmfs) }).contains("\"in-process\" or \"fuse\"")
         );
         assert!(cure(Volume { access: Access::Fuse, ..of(FileSystem::Tmpfs) }).contains("volume_access = \"kernel\""));
+        let of_pcm = Volume { medium: Medium::Pcm, access: Access::Preload, ..of(FileSystem::Scmfs) };
+        assert!(cure(of_pcm).contains("\"hugetlbfs\", or volume_access = \"fuse\""));
         let large = Setup { bytes: Some(1 << 30), ..Setup::default() };
+        assert!(cure(Volume { setup: large.clone(), ..of(FileSystem::Ramfs) }).contains("omit volume_bytes"));
         assert!(cure(Volume { setup: large.clone(), ..of(FileSystem::Jffs2) }).contains("omit volume_bytes"));
         let never = Setup { threshold: Some(Threshold::Never), ..large.clone() };
         assert!(cure(Volume { setup: never.clone(), ..of(FileSystem::Ext4) }).contains("omit threshold"));

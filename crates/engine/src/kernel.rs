@@ -1,6 +1,6 @@
 //! Files that the kernel serves, on whatever file system.
 
-use crate::{Mapping, Tree, now_ns};
+use crate::{Mapping, Tree, calls, now_ns};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::{Prefetch, Purpose};
@@ -76,21 +76,21 @@ impl Tree for KernelTree {
 
     #[inline]
     fn read(&self, file: &OwnedFd, into: &mut [u8], offset: u64) -> Result<usize> {
-        rustix::io::pread(file, into, offset).board(|| "pread() failed".into())
+        calls::pread(file, into, offset).board(|| "pread() failed".into())
     }
 
     #[inline]
     fn write(&self, file: &OwnedFd, from: &[u8], offset: u64) -> Result<usize> {
-        rustix::io::pwrite(file, from, offset).board(|| "pwrite() failed".into())
+        calls::pwrite(file, from, offset).board(|| "pwrite() failed".into())
     }
 
     #[inline]
     fn append(&self, file: &OwnedFd, from: &[u8]) -> Result<usize> {
-        rustix::io::write(file, from).board(|| "write() failed".into())
+        calls::write(file, from).board(|| "write() failed".into())
     }
 
     fn append_what_fits(&self, file: &OwnedFd, from: &[u8]) -> Result<usize> {
-        match rustix::io::write(file, from) {
+        match calls::write(file, from) {
             Err(rustix::io::Errno::NOSPC) => Ok(0),
             other => other.board(|| "write() failed".into()),
         }

@@ -4,6 +4,7 @@
 //! past its page cache [`DirectTree`]), or a volume of SCMFS
 //! or YAFFS2 in this process ([`VolumeTree`]). On databases: [`database`].
 
+mod calls;
 mod child;
 mod clock;
 pub mod command;

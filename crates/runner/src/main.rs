@@ -18,6 +18,7 @@ use pocketstone_core::Error;
 use pocketstone_core::board::OWN_MOUNTS;
 use pocketstone_engine::command::{GATE, GUARD, gate, guard};
 use pocketstone_engine::database::serve_informing;
+use pocketstone_mount::guard;
 use pocketstone_probe::command::{self, Options};
 use pocketstone_probe::settings::watchdog_main;
 use say::print;
@@ -28,8 +29,8 @@ use std::time::Duration;
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
        pocketstone-runner serve FOLDER PATIENCE_S [own-mounts] (takes \
     orders from a lab on another machine, over standard input and output; waits so long for the end of another one)
-       pocketstone-runner serve MEDIUM BYTES \
-    REGION DIRECTORY (creates and mounts an SCMFS volume, for its cell)
+       pocketstone-runner serve ACCESS MEDIUM BYTES \
+    REGION SETUP DIRECTORY (creates and mounts an SCMFS volume, for its cell)
        pocketstone-runner \
     serve-yaffs2-anonymous BYTES DIRECTORY (the same with YAFFS2 on a simulated chip)
        pocketstone-runner \
@@ -60,6 +61,9 @@ fn main() -> ExitCode {
     if std::process::id() == 1 {
         init::main();
     }
+    if guard::is_guard() {
+        return exit(guard::watch());
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
@@ -69,8 +73,8 @@ fn main() -> ExitCode {
             let served = serve::serve(Path::new(folder), Duration::from_secs(patience_s), words.len() > 3);
             ExitCode::from(served.map_or_else(|e| e.kind().exit_code(), |()| 0))
         }
-        ["serve", medium, bytes, region, setup, directory] => {
-            exit(volume::serve_scmfs([medium, bytes, region, setup], Path::new(directory), print))
+        ["serve", access, medium, bytes, region, setup, directory] => {
+            exit(volume::serve_scmfs([access, medium, bytes, region, setup], Path::new(directory), print))
         }
         ["serve-yaffs2-anonymous", bytes, directory] => {
             exit(volume::serve_yaffs2_anonymous(bytes, Path::new(directory), print))

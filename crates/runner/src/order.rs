@@ -25,6 +25,11 @@ pub fn carry_out(order: &Path, folder: &Path) -> Result<()> {
     let text = fs::read(order).user(|| format!("cannot read {}", order.display()))?;
     let beside = order.parent().unwrap_or(Path::new("."));
     let request: Request = serde_json::from_slice(&text).user(|| format!("{} is not an order", order.display()))?;
+    match &request.order {
+        Order::Prepare { step } => volume::preloaded::load_for(step.volume()),
+        Order::Measure { plan } => volume::preloaded::load_for(&plan.volume),
+        _ => {}
+    }
     let reply = execute(request, beside, folder).unwrap_or_else(|e| Response::Failed { failure: Failure::from(&e) });
     let text = serde_json::to_vec(&reply).map_err(|e| Error::bug("a reply is not valid JSON").because(e))?;
     let path = folder.join("reply.json");

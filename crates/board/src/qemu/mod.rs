@@ -206,6 +206,9 @@ impl Transport for Qemu {
             }
             other => other.name(),
         };
+        if volume.access == Access::Preload {
+            return on_host("a library cannot be loaded before the board's runner, which is static".into());
+        }
         match volume.medium {
             Medium::RamDisk | Medium::Hugetlbfs | Medium::Pcm => {
                 return on_host(format!("{} is supported only on the host board", volume.name()));

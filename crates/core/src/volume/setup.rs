@@ -72,8 +72,8 @@ impl Setup {
     /// Checks that the volume can be made so.
     ///
     /// # Errors
-    /// `ErrorKind::User` if it is not in memory, is no SCMFS or ext4 where only that can, or not on phase change memory
-    /// where only that has times, which have a limit.
+    /// `ErrorKind::User` if it is not in memory, is no SCMFS or ext4 where only that can, is to have a size and has
+    /// none, or is not on phase change memory where only that has times, which have a limit.
     pub(super) fn check(&self, volume: &Volume) -> Result<()> {
         let name = volume.name();
         if !self.is_usual() && !volume.volatile() {
@@ -85,6 +85,10 @@ impl Setup {
         if (self.direct || self.no_barriers) && volume.file_system != FileSystem::Ext4 {
             let error = Error::user(format!("{name} has neither O_DIRECT nor barriers of its own here"));
             return Err(error.hint("omit direct and barriers for it, or set file_system = \"ext4\""));
+        }
+        if self.bytes.is_some() && volume.file_system == FileSystem::Ramfs {
+            let error = Error::user("ramfs has no size: it takes memory as long as there is any");
+            return Err(error.hint("omit volume_bytes for it, or set file_system = \"tmpfs\""));
         }
         let line_ns = [self.pcm_read_ns, self.pcm_write_ns];
         if line_ns.iter().any(Option::is_some) && volume.medium != Medium::Pcm {

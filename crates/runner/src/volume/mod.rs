@@ -5,6 +5,7 @@ pub mod guarded;
 mod kept;
 mod loop_device;
 mod mtd;
+pub mod preloaded;
 pub mod recovered;
 pub mod served;
 mod squashfs;
@@ -225,7 +226,7 @@ pub fn open(volume: &Volume, board: &Board, folder: &Path, for_engine: bool) -> 
     }
     let home = match volume.access {
         Access::InProcess => Home::Yaffs2(Box::new(kept::open_yaffs2(board)?)),
-        Access::Kernel | Access::Fuse => Home::Kernel(kept::folder(volume, board)?),
+        Access::Kernel | Access::Fuse | Access::Preload => Home::Kernel(kept::folder(volume, board)?),
     };
     Ok(Opened { home, volatile: None })
 }

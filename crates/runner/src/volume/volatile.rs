@@ -1,11 +1,11 @@
 //! Volumes in the machine's memory, made for one cell: SCMFS on a region in a tmpfs, a hugetlbfs, this process's memory
 //! or simulated phase change memory, in process or by FUSE; YAFFS2 on a simulated chip; names without content by FUSE;
-//! tmpfs itself; ext4 on a loop device on a file in a tmpfs.
+//! tmpfs and ramfs themselves; ext2, ext3 and ext4 on a loop device on a file in a tmpfs.
 //!
 //! All mounts are in a mount namespace of this process, and what serves them dies with it: however the cell
 //! or the lab ends, the kernel takes everything away.
 
-use super::{Home, loop_device, served};
+use super::{Home, loop_device, preloaded, served};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, FileSystem, Medium, Setup, Volume as Asked};
@@ -14,7 +14,8 @@ use pocketstone_core::{Error, Result};
 use pocketstone_engine::{ScmfsTree, Yaffs2Tree, end_with_this_process, open_scmfs};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, WearMap};
-use pocketstone_mount::{MountOptions, mount_hollow, mount_yaffs2};
+use pocketstone_mount::daemon::watch;
+use pocketstone_mount::{MountOptions, Preload, mount_hollow, mount_yaffs2};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Threshold, Volume};
 use pocketstone_yaffs2 as yaffs2;
 use procfs::process::{MMapPath, Process};
@@ -79,10 +80,16 @@ pub fn make(asked: &Asked, folder: &Path, for_engine: bool) -> Result<(Home, Mad
     let mut made = Made { facts, wear: None, _server: None };
     let home = match asked.file_system {
         FileSystem::Tmpfs => Home::Kernel(made.tmpfs(folder, bytes)?),
-        FileSystem::Ext4 => {
+        FileSystem::Ramfs => {
+            let mounted = folder.join("volume");
+            mount_ramfs(&mounted)?;
+            made.facts.insert("volume.bytes".into(), "unlimited".into());
+            Home::Kernel(mounted)
+        }
+        FileSystem::Ext2 | FileSystem::Ext3 | FileSystem::Ext4 => {
             let backing = made.tmpfs(folder, bytes + UNIT_BYTES)?.join("region");
             let mounted = folder.join("volume");
-            mount_ext4(&backing, bytes, &mounted, &asked.setup)?;
+            mount_ext(asked.file_system, &backing, bytes, &mounted, &asked.setup)?;
             made.facts.insert("volume.direct".into(), asked.setup.direct.to_string());
             made.facts.insert("volume.barriers".into(), (!asked.setup.no_barriers).to_string());
             if asked.setup.direct { Home::Direct(mounted) } else { Home::Kernel(mounted) }
@@ -127,14 +134,22 @@ impl Made {
             self.facts.insert("volume.pcm_read_ns".into(), options.read_ns.to_string());
             self.facts.insert("volume.pcm_write_ns".into(), options.write_ns.to_string());
         }
-        if asked.access == Access::Fuse {
+        if asked.access != Access::InProcess {
+            if asked.access == Access::Preload {
+                preloaded::check()?;
+                self.facts.insert("volume.preload".into(), preloaded::WAY.into());
+            }
             let mounted = folder.join("volume");
             // Without a name the file is the server's own.
             let region = backing.file.as_deref().map_or(Some(""), Path::to_str);
             let region = region.ok_or_else(|| Error::user("a folder's name is not UTF-8"))?;
             let setup = serde_json::to_string(&backing.setup).board(|| "a volume's setup has no text".into())?;
-            let words = ["serve", backing.medium.word(), &bytes.to_string(), region, &setup];
-            let server = Server(served::spawn(&words, &mounted, end_with_this_process)?);
+            let words = ["serve", asked.access.word(), backing.medium.word(), &bytes.to_string(), region, &setup];
+            let alone = |command: &mut Command| {
+                preloaded::without(command);
+                end_with_this_process(command);
+            };
+            let server = Server(served::spawn(&words, &mounted, alone)?);
             let process = Process::new(server.0.id() as i32).ok();
             self.note_huge_pages(process, backing.file.as_deref());
             self._server = Some(server);
@@ -316,24 +331,34 @@ fn mapped_huge_bytes(process: &Process, file: &Path) -> Option<u64> {
     Some(of_file.filter_map(|map| map.extension.map.get("ShmemPmdMapped")).sum())
 }
 
-/// Makes ext4 in a file, and mounts it by a loop device.
-fn mount_ext4(backing: &Path, bytes: u64, at: &Path, setup: &Setup) -> Result<()> {
-    // With room for every byte, as the others have: nothing is allocated below ext4 while it is measured.
+/// Mounts a ramfs.
+fn mount_ramfs(at: &Path) -> Result<()> {
+    fs::create_dir(at).board(|| format!("cannot create {}", at.display()))?;
+    mount("ramfs", at, "ramfs", MountFlags::empty(), Some(c"mode=700"))
+        .map_err(|e| Error::board("cannot mount a ramfs").because(e).hint("run as root"))
+}
+
+/// Makes ext2, ext3 or ext4 in a file, and mounts it by a loop device.
+fn mount_ext(file_system: FileSystem, backing: &Path, bytes: u64, at: &Path, setup: &Setup) -> Result<()> {
+    let name = file_system.name();
+    // With room for every byte, as the others have: nothing is allocated below it while it is measured.
     drop(Mapped::create(backing, bytes, &MapOptions::default())?);
+    let mkfs = format!("mkfs.{name}");
+    let program = find(&mkfs).ok_or_else(|| {
+        Error::board(format!("{mkfs} is not installed on this machine")).hint("apt-get install e2fsprogs")
+    })?;
     // Blocks as on larger disks: left to itself, mkfs makes them smaller below 512 MiB, and writes slower.
     // What it would leave to the kernel to finish in the background is done at once.
-    let program = find("mkfs.ext4")
-        .ok_or_else(|| Error::board("mkfs.ext4 is not installed on this machine").hint("apt-get install e2fsprogs"))?;
     let options = ["-q", "-F", "-b", "4096", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"];
-    let made = Command::new(program).args(options).arg(backing).output().board(|| "cannot run mkfs.ext4".into())?;
+    let made = Command::new(program).args(options).arg(backing).output().board(|| format!("cannot run {mkfs}"))?;
     if !made.status.success() {
-        return Err(Error::board(format!("mkfs.ext4 failed: {}", String::from_utf8_lossy(&made.stderr).trim())));
+        return Err(Error::board(format!("{mkfs} failed: {}", String::from_utf8_lossy(&made.stderr).trim())));
     }
     let (_device, path) = loop_device::attach(backing)?;
     fs::create_dir(at).board(|| format!("cannot create {}", at.display()))?;
     let options = setup.no_barriers.then_some(c"nobarrier");
-    mount(path.as_str(), at, "ext4", MountFlags::empty(), options)
-        .map_err(|e| Error::board(format!("cannot mount {path} as ext4")).because(e).hint("modprobe ext4, as root"))
+    mount(path.as_str(), at, name, MountFlags::empty(), options)
+        .map_err(|e| Error::board(format!("cannot mount {path} as {name}")).because(e).hint("modprobe ext4, as root"))
 }
 
 /// A program in the search path, or where root's programs are.
@@ -359,13 +384,15 @@ impl Drop for Server {
 /// # Errors
 /// `ErrorKind::Bug` for an unknown medium; `ErrorKind::User` if `bytes` is not a number, or the region does not fit;
 /// `ErrorKind::Board` if memory is short, or serving fails; otherwise as [`pocketstone_mount::mount`].
-pub fn serve_scmfs([medium, bytes, region, setup]: [&str; 4], at: &Path, say: impl Fn(&str)) -> Result<()> {
+pub fn serve_scmfs([access, medium, bytes, region, setup]: [&str; 5], at: &Path, say: impl Fn(&str)) -> Result<()> {
     let setup = serde_json::from_str(setup).user(|| format!("`{setup}` is no setup of a volume"))?;
     let medium = Medium::of_word(medium).ok_or_else(|| Error::bug(format!("`{medium}` is not a medium")))?;
     let bytes = bytes.parse().user(|| format!("`{bytes}` is not a number of bytes"))?;
     let file = (!region.is_empty()).then(|| PathBuf::from(region));
     let (volume, _) = make_scmfs(&mut Backing { medium, bytes, file, setup, _memory: None })?;
-    let mounted = pocketstone_mount::mount(Arc::new(volume), at, &MountOptions::default())?;
+    let preload = if access == Access::Preload.word() { Preload::Append } else { Preload::Off };
+    let mounted = pocketstone_mount::mount(Arc::new(volume), at, &MountOptions { preload, ..MountOptions::default() })?;
+    watch(&mounted)?;
     say(&format!("{}\n", served::READY));
     mounted.wait()
 }

@@ -455,6 +455,10 @@ mod tests {
             format!("{} {}", error.chain(), error.cure().unwrap_or_default())
         };
         assert!(wrong("file_system='jffs2'\nvolume_bytes='1GiB'").contains("omit volume_bytes"));
+        assert!(wrong("file_system='ramfs'\nvolume_bytes='1GiB'").contains("ramfs has no size"));
+        assert!(wrong("file_system='ramfs'").contains("set file_system = \"tmpfs\""));
+        let on_chip = wrong("file_system='scmfs'\nmedium='pcm'\nvolume_access='preload'");
+        assert!(on_chip.contains("cannot map a region on pcm") && on_chip.contains("\"hugetlbfs\""), "{on_chip}");
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub(super) fn refuse_what_cannot_be(volume: &Volume, workload: &Workload) -> Res
     if volume.file_system == FileSystem::Null && !volume.volatile() && !matches!(workload, Workload::Read(_)) {
         return refuse_null();
     }
+    if volume.file_system == FileSystem::Ramfs && matches!(workload, Workload::Capacity(_)) {
+        return refuse("ramfs has no size that this workload could fill".into(), "set file_system = \"tmpfs\"");
+    }
     if volume.read_only() && files.writes() {
         let cure = "set workload = \"read\" or \"app-start\" for it, or omit it";
         return refuse(format!("{name} is read-only, but this workload writes"), cure);
