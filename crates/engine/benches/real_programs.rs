@@ -162,13 +162,14 @@ fn main() {
     }
 
     let fio = or_skip!(program("fio", "fio"));
-    // Not mixed ones: the workload refuses those that go through their file more than once.
-    for kind in ["read", "write", "randread", "randwrite"] {
+    for kind in ["read", "write", "rw", "randread", "randwrite", "randrw"] {
+        // The workload refuses mixed ones that go through their file more than once.
+        let [size, all] = if kind.ends_with("rw") { ["1g"; 2] } else { ["64m", "2g"] };
         let name = format!("fio, {kind}");
         // fio starts in a tenth of a second and lays its file out: a run with one request is that.
         let job = |bytes: &str| {
             let path = home.path().join(format!("{kind}-{bytes}.fio"));
-            let job = format!("[job]\nrw={kind}\nbs=4k\nsize=64m\nio_size={bytes}\nioengine=psync\ninvalidate=0\n");
+            let job = format!("[job]\nrw={kind}\nbs=4k\nsize={size}\nio_size={bytes}\nioengine=psync\ninvalidate=0\n");
             fs::write(&path, job + "scramble_buffers=0\n").expect("a job file");
             path
         };
@@ -180,7 +181,7 @@ fn main() {
                 command
             }
         };
-        let (short, long) = (job("4k"), job("2g"));
+        let (short, long) = (job("4k"), job(all));
         let folder = home.path().join("files");
         let starting = |makes: Makes<'_>| {
             let all: Vec<Took> = (0..STARTS).map(|_| time(makes(&folder), &folder)).collect();

@@ -182,8 +182,7 @@ impl Defined for AndroshSpec {
     }
 }
 
-impl AndroshSpec {
-    /// What is wrong with it, and with which factor.
+impl FileWorkload for AndroshSpec {
     fn judge(&self) -> Result<(), Impossible> {
         let AndroshSpec { script, rounds, scale, request_bytes, .. } = *self;
         let request = REQUEST_BYTES.name();
@@ -207,12 +206,6 @@ impl AndroshSpec {
             return Err(wrong(ROUNDS.name(), "so many rounds are not supported".into(), "from 1 to 1000"));
         }
         Ok(())
-    }
-}
-
-impl FileWorkload for AndroshSpec {
-    fn check(&self) -> Result<()> {
-        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

@@ -2,13 +2,13 @@
 
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
-use crate::factor::{AnyFactor, Count, Factor, Impossible, Point, blame};
+use crate::factor::{AnyFactor, Count, Factor, Impossible, Point, wrong};
 use crate::factors::{DATA, FILES, REQUEST_BYTES};
 use crate::population::{Caches, LIBRARY_BYTES, Population, SMALL_FILE_BYTES, Sizes};
 use crate::postmark::blocks;
 use crate::{Data, Operation, Purpose};
+use pocketstone_core::Result;
 use pocketstone_core::random::Random;
-use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// The `app-start` workload: what starting an application reads. Its libraries are mapped, its small files are opened
@@ -42,17 +42,18 @@ impl Defined for AppStartSpec {
             request_bytes: point.of(&REQUEST_BYTES)?,
             data: point.of(&DATA)?,
         };
-        spec.check().map(|()| spec).map_err(blame(REQUEST_BYTES.name()))
+        spec.judge().map(|()| spec)
     }
 }
 
 impl FileWorkload for AppStartSpec {
-    fn check(&self) -> Result<()> {
+    fn judge(&self) -> Result<(), Impossible> {
         if self.request_bytes == 0 {
-            return Err(Error::user("reading 0 bytes does nothing").hint("request_bytes must be 1 or more"));
+            return Err(wrong(REQUEST_BYTES.name(), "reading 0 bytes does nothing".into(), "1 or more"));
         }
         if self.files.saturating_add(self.libraries) > u64::from(u32::MAX) {
-            return Err(Error::user(format!("{} files are too many", self.files)));
+            let why = format!("{} files are too many", self.files);
+            return Err(wrong(FILES.name(), why, "below 4,294,967,296, with libraries"));
         }
         Ok(())
     }

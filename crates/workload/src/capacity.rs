@@ -40,8 +40,7 @@ impl Defined for CapacitySpec {
     }
 }
 
-impl CapacitySpec {
-    /// What is wrong with it, and with which factor.
+impl FileWorkload for CapacitySpec {
     fn judge(&self) -> Result<(), Impossible> {
         let CapacitySpec { files, file_bytes, request_bytes, .. } = *self;
         for (factor, bytes) in [(FILE_BYTES.name(), file_bytes), (REQUEST_BYTES.name(), request_bytes)] {
@@ -53,12 +52,6 @@ impl CapacitySpec {
             true => Ok(()),
             false => Err(wrong(FILES.name(), format!("{files} files are not supported"), "from 1 to 10000000")),
         }
-    }
-}
-
-impl FileWorkload for CapacitySpec {
-    fn check(&self) -> Result<()> {
-        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

@@ -32,11 +32,19 @@ pub trait Defined: Sized {
 
 /// A file workload as seen by boards: its files and operations.
 pub trait FileWorkload {
+    /// Says what is wrong with the specification, and with which factor.
+    ///
+    /// # Errors
+    /// `Impossible` if numbers contradict each other.
+    fn judge(&self) -> Result<(), Impossible>;
+
     /// Validates the specification.
     ///
     /// # Errors
     /// `ErrorKind::User` if numbers contradict each other.
-    fn check(&self) -> Result<()>;
+    fn check(&self) -> Result<()> {
+        self.judge().map_err(|impossible| impossible.error)
+    }
 
     /// The files that there are before the first operation.
     fn population(&self, seed: u64) -> Population;

@@ -122,8 +122,7 @@ impl Defined for FilebenchSpec {
     }
 }
 
-impl FilebenchSpec {
-    /// What is wrong with it, and with which factor.
+impl FileWorkload for FilebenchSpec {
     fn judge(&self) -> Result<(), Impossible> {
         let FilebenchSpec { files, file_bytes, threads, loops, request_bytes, .. } = *self;
         if !(1..=MOST_THREADS).contains(&threads) {
@@ -145,12 +144,6 @@ impl FilebenchSpec {
             return Err(wrong(REQUESTS.name(), format!("{loops} loops are too many"), "at most 10000000"));
         }
         DIRECTORY_WIDTH.any().check(&self.directory_width.into()).map_err(blame(DIRECTORY_WIDTH.name()))
-    }
-}
-
-impl FileWorkload for FilebenchSpec {
-    fn check(&self) -> Result<()> {
-        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

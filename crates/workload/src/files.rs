@@ -168,8 +168,7 @@ impl FileOperation {
     }
 }
 
-impl FilesSpec {
-    /// What is wrong with it, and with which factor.
+impl FileWorkload for FilesSpec {
     fn judge(&self) -> Result<(), Impossible> {
         let FilesSpec { operation, requests, request_bytes, files, file_bytes, threads, .. } = *self;
         let fits = (1..=file_bytes).contains(&request_bytes);
@@ -199,12 +198,6 @@ impl FilesSpec {
             true => Ok(()),
             false => Err(wrong(THREADS.name(), format!("{threads} threads are not supported"), "from 1 to 64")),
         }
-    }
-}
-
-impl FileWorkload for FilesSpec {
-    fn check(&self) -> Result<()> {
-        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

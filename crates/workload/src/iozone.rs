@@ -123,8 +123,7 @@ impl Defined for IozoneSpec {
     }
 }
 
-impl IozoneSpec {
-    /// What is wrong with it, and with which factor.
+impl FileWorkload for IozoneSpec {
     fn judge(&self) -> Result<(), Impossible> {
         let IozoneSpec { file_bytes, record_bytes, .. } = *self;
         let (least, most) = RECORD_BYTES;
@@ -141,12 +140,6 @@ impl IozoneSpec {
             return Err(wrong(FILE_BYTES.name(), why, &format!("at most {MOST_RECORDS} times request_bytes")));
         }
         Ok(())
-    }
-}
-
-impl FileWorkload for IozoneSpec {
-    fn check(&self) -> Result<()> {
-        self.judge().map_err(|impossible| impossible.error)
     }
 
     /// None: the first pass writes a new file. Nothing of it leaves the caches.

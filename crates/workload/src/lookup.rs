@@ -59,13 +59,13 @@ impl Defined for LookupSpec {
             requests: point.of(&REQUESTS)?,
             names_are: point.of(&NAMES_ARE)?,
         };
-        spec.check().map(|()| spec).map_err(blame(FOLDER_NAMES.name()))
+        spec.judge().map(|()| spec)
     }
 }
 
 impl FileWorkload for LookupSpec {
-    fn check(&self) -> Result<()> {
-        FOLDER_NAMES.any().check(&self.names.into())
+    fn judge(&self) -> Result<(), Impossible> {
+        FOLDER_NAMES.any().check(&self.names.into()).map_err(blame(FOLDER_NAMES.name()))
     }
 
     fn population(&self, seed: u64) -> Population {

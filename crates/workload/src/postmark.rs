@@ -136,8 +136,7 @@ impl Defined for PostmarkSpec {
     }
 }
 
-impl PostmarkSpec {
-    /// What is wrong with it, and with which factor.
+impl FileWorkload for PostmarkSpec {
     fn judge(&self) -> Result<(), Impossible> {
         let PostmarkSpec { files, least_file_bytes, file_bytes, transactions, request_bytes, .. } = *self;
         if file_bytes == 0 {
@@ -155,12 +154,6 @@ impl PostmarkSpec {
             return Err(wrong(FILES.name(), why, "1 or more, and with requests below 4,294,967,296"));
         }
         self.program.as_ref().map_or(Ok(()), |program| program.judge(self))
-    }
-}
-
-impl FileWorkload for PostmarkSpec {
-    fn check(&self) -> Result<()> {
-        self.judge().map_err(|impossible| impossible.error)
     }
 
     fn population(&self, seed: u64) -> Population {

@@ -2,13 +2,13 @@
 
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
-use crate::factor::{AnyFactor, Factor, Impossible, Point, blame};
+use crate::factor::{AnyFactor, Factor, Impossible, Point, wrong};
 use crate::factors::{DATA, FILE_BYTES, INTER_ARRIVAL_NS, PATTERN, REQUEST_BYTES, REQUESTS};
 use crate::population::{Caches, Population, Sizes};
 use crate::{Data, Operation, Prefetch, Purpose};
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::random::Random;
-use pocketstone_core::{Error, Result, words};
+use pocketstone_core::{Result, words};
 use serde::{Deserialize, Serialize};
 
 /// The `read` workload: one read() per request on a file opened with O_RDONLY, or its pages touched in a mapping; page
@@ -91,18 +91,20 @@ impl Defined for ReadSpec {
             access: point.of(&ACCESS)?,
             prefetch: point.of(&PREFETCH)?,
         };
-        spec.check().map(|()| spec).map_err(blame(REQUEST_BYTES.name()))
+        spec.judge().map(|()| spec)
     }
 }
 
 impl FileWorkload for ReadSpec {
-    fn check(&self) -> Result<()> {
+    fn judge(&self) -> Result<(), Impossible> {
         let (request, file) = (self.request_bytes, self.file_bytes);
-        if request == 0 || request > file {
-            return Err(Error::user(format!("requests of {request} bytes do not fit a file of {file} bytes"))
-                .hint("request_bytes must be from 1 to file_bytes"));
+        match (1..=file).contains(&request) {
+            true => Ok(()),
+            false => {
+                let why = format!("requests of {request} bytes do not fit a file of {file} bytes");
+                Err(wrong(REQUEST_BYTES.name(), why, "from 1 to file_bytes"))
+            }
         }
-        Ok(())
     }
 
     fn population(&self, seed: u64) -> Population {

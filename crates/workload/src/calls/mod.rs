@@ -150,10 +150,10 @@ pub fn read(file: &[u8], name: &str, selection: &Selection) -> Result<Calls> {
 }
 
 impl FileWorkload for CallsSpec {
-    fn check(&self) -> Result<()> {
+    fn judge(&self) -> Result<(), Impossible> {
         match self.operations.is_some() {
             true => Ok(()),
-            false => Err(Error::bug("recorded calls are measured without their file")),
+            false => Err(Error::bug("recorded calls are measured without their file").into()),
         }
     }
 

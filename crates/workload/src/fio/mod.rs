@@ -142,28 +142,31 @@ impl Defined for FioSpec {
 }
 
 impl FileWorkload for FioSpec {
-    fn check(&self) -> Result<()> {
+    fn judge(&self) -> Result<(), Impossible> {
+        let wrong = |why: String, cure: String| blame(FIO_FILE.name())(Error::user(why).hint(cure));
         let files = self.files();
         let open = files.len() * self.threads() as usize;
         if open > MOST_OPEN_FILES {
-            return Err(Error::user(format!("{open} files are more than can be open at once"))
-                .hint(format!("files times jobs must be at most {MOST_OPEN_FILES}")));
+            let cure = format!("files times jobs must be at most {MOST_OPEN_FILES}");
+            return Err(wrong(format!("{open} files are more than can be open at once"), cure));
         }
         for job in &self.jobs {
             if let Some(name) = job.files.iter().find(|name| files[name.as_str()].direct != job.direct) {
-                return Err(Error::user(format!("the file {name} is opened with and without direct=1"))
-                    .hint("give the jobs different files, or the same `direct`"));
+                let why = format!("the file {name} is opened with and without direct=1");
+                return Err(wrong(why, "give the jobs different files, or the same `direct`".into()));
             }
             if job.direct && job.block_bytes % 512 != 0 {
                 let what = format!("direct requests of {} bytes are none of whole sectors", job.block_bytes);
-                return Err(Error::user(what).hint("use a bs that is a multiple of 512 with direct=1"));
+                return Err(wrong(what, "use a bs that is a multiple of 512 with direct=1".into()));
             }
         }
         let inside =
             |name: &str| files.keys().any(|other| other.strip_prefix(name).is_some_and(|r| r.starts_with('/')));
         match files.keys().find(|name| inside(name)) {
-            Some(name) => Err(Error::user(format!("{name} is a file of one job and a folder of another"))
-                .hint("change filename or directory")),
+            Some(name) => {
+                let why = format!("{name} is a file of one job and a folder of another");
+                Err(wrong(why, "change filename or directory".into()))
+            }
             None => Ok(()),
         }
     }
