@@ -1,6 +1,7 @@
 //! Database engines, which execute prepared workloads. [`load`] and [`Session`] open engines that are libraries; a
 //! [`Process`] runs any engine in a separate process, which executes [`serve`].
 
+mod atomic;
 #[cfg(all(feature = "bdb", not(target_feature = "crt-static")))]
 mod bdb;
 mod calls;
