@@ -234,7 +234,9 @@ impl Board {
             }
             None => None,
         };
-        let recover = |chip: &RawChip| recover(member, &plan.volume, chip);
+        let engine =
+            plan.workload.database().map(|spec| spec.engine).filter(|engine| power::opens_on_the_board(*engine));
+        let recover = |chip: &RawChip| recover(member, &plan.volume, engine, chip);
         measured.outcome.cuts = power::cut(plan, &measured, &recorded, trace.as_ref(), recover)?;
         Ok(measured)
     }
@@ -254,7 +256,7 @@ impl Board {
     /// As [`Board::cuts_power`]; the failure of the board; what its kernel refuses is a finding.
     pub fn recover(&self, volume: &Volume, chip: &RawChip) -> Result<(Found, Vec<Survivor>), Failed> {
         self.cuts_power(volume)?;
-        recover(self.members.first(), volume, chip)
+        recover(self.members.first(), volume, None, chip)
     }
 
     /// Refuses to model the data TLB that a plan names, by its processor's profile: the board's accesses are seen, or
@@ -365,8 +367,13 @@ fn record(member: &Member, plan: &Plan) -> Result<(Measured, Recorded), Failed> 
     })
 }
 
-fn recover(member: &Member, volume: &Volume, chip: &RawChip) -> Result<(Found, Vec<Survivor>), Failed> {
-    let folder = put_order(member, Order::Recover { volume: volume.clone() })?;
+fn recover(
+    member: &Member,
+    volume: &Volume,
+    engine: Option<DatabaseEngine>,
+    chip: &RawChip,
+) -> Result<(Found, Vec<Survivor>), Failed> {
+    let folder = put_order(member, Order::Recover { volume: volume.clone(), engine })?;
     std::fs::write(folder.path().join(CHIP_FILE), chip.encode()).board(|| "cannot write a chip".into())?;
     member.transport.carry_out(&[], folder.path())?;
     reply(member, folder.path(), |reply| {

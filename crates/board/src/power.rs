@@ -8,6 +8,8 @@
 mod database;
 mod files;
 
+pub(crate) use database::opens_on_the_board;
+
 use crate::measured::Measured;
 use pocketstone_core::chip::{Change, Changed, Cut, Found, Survivor, Verdict};
 use pocketstone_core::error::Context;
@@ -189,7 +191,7 @@ impl Judge {
     fn verdict(&self, progress: Progress, found: &Found, survivors: &[Survivor]) -> Result<(u64, Verdict)> {
         let (promised, mut verdict) = match self {
             Judge::Files(history) => history.verdict(progress, survivors),
-            Judge::Database(history) => history.verdict(progress, survivors)?,
+            Judge::Database(history) => history.verdict(progress, found, survivors)?,
         };
         if let Some(refused) = &found.refused {
             verdict.damaged = verdict.damaged.max(1);

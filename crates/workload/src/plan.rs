@@ -5,7 +5,7 @@ use crate::population::Population;
 use crate::table::Workload;
 use pocketstone_core::board::Board;
 use pocketstone_core::chip::CHIP_FILE;
-use pocketstone_core::database::DatabaseSpec;
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::volume::Volume;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,9 @@ pub enum Order {
     Recover {
         /// What is on it.
         volume: Volume,
+        /// Whose database is to be opened there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        engine: Option<DatabaseEngine>,
     },
     /// Say which database engines there are.
     Engines,

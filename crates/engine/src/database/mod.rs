@@ -30,7 +30,7 @@ pub use process::Process;
 pub use run::Measured;
 pub use serve::{serve, serve_informing};
 pub use session::{Session, failing, load, reference};
-pub use survived::{Inspected, inspect, states};
+pub use survived::{Inspected, inspect, inspect_rows, states};
 pub use task::{Task, TaskResult, Work};
 
 use pocketstone_core::database::{Configuration, DatabaseEngine};

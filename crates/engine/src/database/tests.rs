@@ -8,7 +8,7 @@ use pocketstone_workload::database::{StatementKind, Trace, Value};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
-fn spec(engine: DatabaseEngine) -> DatabaseSpec {
+pub(super) fn spec(engine: DatabaseEngine) -> DatabaseSpec {
     DatabaseSpec::new(Recipe::new(DatabaseWorkload::File), engine)
 }
 

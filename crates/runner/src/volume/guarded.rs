@@ -48,7 +48,7 @@ fn volume(order: &Order) -> Option<&Volume> {
     match order {
         Order::Prepare { step } => Some(step.volume()),
         Order::Measure { plan } => Some(&plan.volume),
-        Order::Recover { volume } => Some(volume),
+        Order::Recover { volume, .. } => Some(volume),
         Order::ReadChip | Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => None,
     }
 }

@@ -86,8 +86,10 @@ pub(super) fn refuse_cuts(point: &Point, volume: &Volume, workload: &Workload) -
     let threads = |files: &dyn pocketstone_workload::FileWorkload| files.threads();
     let (why, cure) = match (workload.database(), workload.on_files()) {
         _ if volume.access == Access::InProcess => ("a volume in process has no mount", "set volume_access = \"fuse\""),
-        (Some(spec), _) if spec.engine != DatabaseEngine::Sqlite => {
-            ("only databases of SQLite are looked at after a power cut", "set engine = \"sqlite\"")
+        (Some(spec), _)
+            if !matches!(spec.engine, DatabaseEngine::Sqlite | DatabaseEngine::Lmdb | DatabaseEngine::Redb) =>
+        {
+            ("only databases of SQLite, LMDB and redb are looked at after a power cut", "set engine = \"sqlite\"")
         }
         (Some(spec), _) if spec.threads != 1 => {
             ("the order of several threads' operations is not known", "set threads = 1")
