@@ -49,7 +49,9 @@ fn volume(order: &Order) -> Option<&Volume> {
         Order::Prepare { step } => Some(step.volume()),
         Order::Measure { plan } => Some(&plan.volume),
         Order::Recover { volume, .. } => Some(volume),
-        Order::ReadChip | Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => None,
+        Order::ReadChip | Order::ReadBlock | Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => {
+            None
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! A chip's raw contents, and a volume on a chip whose power was cut.
 
 use super::{kept, mtd, ubi};
+use crate::block;
+use pocketstone_core::block_record::{BLOCK_IMAGE_FILE, BlockImage};
 use pocketstone_core::board::Board;
 use pocketstone_core::chip::{CHIP_FILE, Found, SURVIVORS_FILE, Survivor, encode_survivors};
 use pocketstone_core::database::{DATABASE_FOLDER, DatabaseEngine};
@@ -39,7 +41,16 @@ pub fn read_chip(board: &Board, folder: &Path) -> Result<()> {
     fs::write(&path, chip.encode()).board(|| format!("cannot write {}", path.display()))
 }
 
-/// Gives the board's chip, which is erased, the contents beside the order, mounts the volume on them, reads all of its
+/// Leaves the contents of the board's block device in `folder`.
+///
+/// # Errors
+/// `ErrorKind::Board` if there is none.
+pub fn read_block(folder: &Path) -> Result<()> {
+    let path = folder.join(BLOCK_IMAGE_FILE);
+    fs::write(&path, block::asked::image()?.encode()).board(|| format!("cannot write {}", path.display()))
+}
+
+/// Gives the board's chip, which is erased, or its block device, which is all zeros, the contents beside the order, mounts the volume on them, reads all of its
 /// files, writes one more, and has the engine open its database, if there is one.
 ///
 /// # Errors
@@ -54,9 +65,14 @@ pub fn recover(
     if !board.capabilities.disposable {
         return Err(Error::bug("contents of a chip were sent to a board that goes on with its own"));
     }
-    let path = beside.join(CHIP_FILE);
-    let file = fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
-    load(&RawChip::decode(&file).board(|| format!("{} holds no chip", path.display()))?, board)?;
+    let contents = |name: &str| {
+        let path = beside.join(name);
+        fs::read(&path).board(|| format!("cannot read {}", path.display()))
+    };
+    match volume.medium {
+        Medium::Block => block::load(&BlockImage::decode(&contents(BLOCK_IMAGE_FILE)?)?)?,
+        _ => load(&RawChip::decode(&contents(CHIP_FILE)?).board(|| format!("{CHIP_FILE} holds no chip"))?, board)?,
+    }
     let begin_ns = now_ns();
     let attached = match volume.medium {
         Medium::Ubi => ubi::attach(board.places.mtd),
