@@ -7,6 +7,8 @@ use pocketstone_core::pattern::Pattern;
 use pocketstone_core::volume::{FileSystem, Medium, Volume};
 use pocketstone_study::results::store::log_digest;
 use pocketstone_testing::{amount, or_skip};
+use pocketstone_tests::command::{lab, write};
+use pocketstone_tests::results::{repeats, value};
 use pocketstone_tests::{HostLoad, managed_flash_board, measure, plan};
 use pocketstone_workload::plan::Plan;
 
@@ -154,6 +156,47 @@ fn repetitions_on_ext4_are_the_same() {
 #[test]
 fn repetitions_on_f2fs_are_the_same() {
     repeated(FileSystem::F2fs);
+}
+
+const ATOMIC: &str = r#"title = "t"
+board = "virt-emmc"
+[[experiment]]
+name = "sqlite"
+[experiment.factors]
+file_system = "f2fs"
+workload = "ycsb-a"
+records = 50
+operations = 40
+journal_mode = ["delete", "atomic"]
+"#;
+
+/// SQLite on F2FS has no journal where it asks for atomic writes, and one where it does not; each transaction ends with
+/// the ioctl that commits, and SQLite's own sync. The results are those of any other SQLite, or the cells would fail.
+#[test]
+fn atomic_writes_of_f2fs_take_the_place_of_sqlites_journal() {
+    or_skip!(pocketstone_tests::qemu());
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "study.toml", ATOMIC);
+    lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
+    let of = |what: &str, mode: &str, file: &str| -> i64 {
+        let from = "FROM file_cost f JOIN cells c ON c.id = f.cell";
+        let sql = format!("SELECT {what} {from} WHERE journal_mode = '{mode}' AND file LIKE '%{file}'");
+        value(&home.path().join("a"), &sql)
+    };
+    let updates: i64 = value(&home.path().join("a"), "SELECT count(*) / 2 FROM operation_cost WHERE writes > 0");
+    assert!((10..=30).contains(&updates), "half of 40, about: {updates}");
+    assert_eq!(of("count(*)", "atomic", "-journal"), 0);
+    assert_eq!(of("sum(syncs)", "atomic", "data.sqlite"), 2 * updates);
+    assert_eq!(of("sum(syncs)", "delete", "data.sqlite"), updates);
+    assert!(of("sum(writes)", "delete", "-journal") >= 2 * updates);
+    // The same pages are written to the database either way.
+    assert_eq!(of("sum(written_bytes)", "atomic", "data.sqlite"), of("sum(written_bytes)", "delete", "data.sqlite"));
+    repeats(home.path(), "journal_mode = 'atomic'");
+
+    let elsewhere = ATOMIC.replace("\"f2fs\"", "\"ext4-block\"");
+    write(home.path(), "elsewhere.toml", &elsewhere);
+    let refused = lab(home.path(), &["study", "check", "elsewhere.toml"]).ends_with(1);
+    refused.complains(&["ext4-block has no atomic writes of several pages", "f2fs"]);
 }
 
 #[test]

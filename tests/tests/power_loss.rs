@@ -1,15 +1,16 @@
-//! Power cut in the middle of a run on a virtual board's raw NAND, and what a fresh board finds on the chip.
+//! Power cut in the middle of a run on a virtual board's raw NAND or managed flash, and what a fresh board finds there.
 
-use pocketstone_board::{Board, Measured, Recorded};
+use pocketstone_board::{BlockRecorded, Board, Measured, Record, Recorded};
+use pocketstone_core::block::BlockOp;
 use pocketstone_core::chip::{Change, Cut, Survivor};
 use pocketstone_core::log::FlashKind;
 use pocketstone_core::pattern::Pattern;
-use pocketstone_core::volume::{FileSystem, Volume};
+use pocketstone_core::volume::{FileSystem, Medium, Volume};
 use pocketstone_media::nand::{ImageLayout, ImageNand};
 use pocketstone_testing::{Skip, or_skip};
 use pocketstone_tests::command::{lab, write};
 use pocketstone_tests::results::{repeats, value};
-use pocketstone_tests::{measure, plan, virtual_board_with};
+use pocketstone_tests::{managed_flash_board, measure, plan, virtual_board_with};
 use pocketstone_workload::plan::Plan;
 use pocketstone_workload::{Data, FileOperation, FilesSpec, Sync, Workload};
 use pocketstone_yaffs2::{Options, Volume as Yaffs2};
@@ -148,6 +149,66 @@ fn the_library_reads_from_the_computed_chip_what_a_fresh_board_does() {
     assert!(without.check().is_err());
 }
 
+/// The same overwrites on managed flash.
+fn on_block(file_system: FileSystem, option: Option<&str>, cuts: u32) -> Plan {
+    let plan = overwrites(file_system, Sync::Each, cuts);
+    let options = option.into_iter().map(str::to_owned).collect();
+    Plan { volume: Volume { medium: Medium::Block, options, ..plan.volume }, ..plan }
+}
+
+/// The kernel's tracer and the device's server saw the same requests, and those lead to what the device holds at the end.
+/// A fresh board that is given the contents of the end reads what was written last.
+#[test]
+fn every_request_that_changes_a_block_device_is_recorded() {
+    let board = or_skip!(managed_flash_board("virt-emmc-small", false));
+    let plan = on_block(FileSystem::Ext4, None, 1);
+    let recorded = board.record::<BlockRecorded>(&plan).map_err(|failed| failed.error.chain());
+    let (measured, recorded) = recorded.expect("the run is recorded");
+    recorded.check().map_err(|e| e.chain()).expect("the changes lead to the device's contents");
+    let window = measured.outcome.start_ns..measured.outcome.end_ns;
+    let log = measured.block.expect("the cell is traced");
+    let traced = log.requests.iter().filter(|r| r.op != BlockOp::Read && window.contains(&r.time_ns));
+    let place = |op, from, bytes| if op == BlockOp::Flush { (op, 0, 0) } else { (op, from, bytes) };
+    let traced: Vec<_> = traced.map(|r| place(r.op, r.sector * 512, r.bytes)).collect();
+    let served = recorded.changes.iter().filter(|change| window.contains(&change.begin_ns));
+    let served: Vec<_> = served.map(|change| place(change.op, change.from, change.length)).collect();
+    assert_eq!(served, traced);
+    let count = |op| served.iter().filter(|request| request.0 == op).count();
+    assert!(count(BlockOp::Flush) >= 12 && count(BlockOp::Write) >= 12, "each of 12 calls syncs: {served:?}");
+
+    let found = board.recover_block(&plan.volume, &recorded.after).map_err(|f| f.error.chain());
+    let (found, survivors) = found.expect("a fresh board");
+    assert!(found.refused.is_none() && found.unwritable.is_none(), "{found:?}");
+    let files = survivors.iter().filter(|s| s.name.starts_with("pocketstone-files/"));
+    assert_eq!(files.filter(|s| s.content.as_ref().is_ok_and(|bytes| bytes.len() == 16384)).count(), 4);
+    let mut without = recorded;
+    without.changes.retain(|change| change.op != BlockOp::Write);
+    assert!(without.check().is_err());
+}
+
+/// A device may lose what no flush followed: what fsync promised is there on file systems that flush, and again. On one
+/// that was told not to, promises are broken, and that is seen.
+#[test]
+fn what_fsync_promised_is_there_on_a_block_device_unless_flushes_are_left_out() {
+    let board = or_skip!(managed_flash_board("virt-emmc-small", false));
+    for file_system in [FileSystem::Ext4, FileSystem::F2fs] {
+        let plan = on_block(file_system, None, 4);
+        let cuts = measure(&board, &plan).outcome.cuts;
+        assert_eq!(cuts.len(), 4);
+        for cut in &cuts {
+            assert!(["write", "flush"].contains(&cut.kind.as_str()) && cut.promised == cut.returned, "{cut:?}");
+            assert!(cut.found.refused.is_none() && cut.found.unwritable.is_none(), "{cut:?}");
+            assert!(!cut.broke_a_promise(), "{file_system:?}: {cut:?}");
+        }
+        assert!(cuts.last().is_some_and(|cut| cut.promised >= 8), "{cuts:?}");
+        if file_system == FileSystem::F2fs {
+            assert_eq!(measure(&board, &plan).outcome.cuts, cuts, "the same cuts, and the same found");
+        }
+    }
+    let cuts = measure(&board, &on_block(FileSystem::Ext4, Some("barrier=0"), 4)).outcome.cuts;
+    assert!(cuts.iter().any(Cut::broke_a_promise), "{cuts:?}");
+}
+
 const STUDY: &str = r#"title = "t"
 board = "virt-nand-small"
 [[experiment]]
@@ -161,6 +222,15 @@ journal_mode = ["delete", "memory"]
 locking_mode = "exclusive"
 synchronous = "full"
 power_cuts = 2
+[[experiment]]
+name = "key-value"
+[experiment.factors]
+file_system = "ubifs"
+workload = "ycsb-a"
+records = 20
+operations = 12
+engine = ["lmdb", "redb"]
+power_cuts = 2
 "#;
 
 /// The whole command: a study with cuts has their metrics, a row for each in the view, and the same ones again.
@@ -171,8 +241,8 @@ fn a_study_says_what_of_a_database_is_left() {
     write(home.path(), "study.toml", STUDY);
     lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
     let of = |sql: &str| value::<i64>(&home.path().join("a"), sql);
-    assert_eq!(of("SELECT count(*) FROM power_cut"), 4);
-    assert_eq!(of("SELECT CAST(sum(median) AS INTEGER) FROM summary WHERE metric = 'power_cuts'"), 4);
+    assert_eq!(of("SELECT count(*) FROM power_cut"), 8);
+    assert_eq!(of("SELECT CAST(sum(median) AS INTEGER) FROM summary WHERE metric = 'power_cuts'"), 8);
     let sums = ["promised", "lost_promises"].map(|column| of(&format!("SELECT sum({column}) FROM power_cut")));
     let metrics = ["promises", "lost_promises"]
         .map(|metric| of(&format!("SELECT CAST(sum(median) AS INTEGER) FROM summary WHERE metric = '{metric}'")));
@@ -181,6 +251,10 @@ fn a_study_says_what_of_a_database_is_left() {
     let kept = "SELECT count(*) FROM power_cut WHERE journal_mode = 'delete' AND refused IS NULL AND lost_promises = 0
                 AND damaged = 0 AND promised > 0";
     assert_eq!(of(kept), 2);
+    // LMDB and redb, which sync each transaction, are opened on the board that finds them.
+    let kept = "SELECT count(*) FROM power_cut WHERE experiment = 'key-value' AND refused IS NULL AND lost_promises = 0
+                AND damaged = 0 AND promised > 0";
+    assert_eq!(of(kept), 4);
     repeats(home.path(), "traced AND journal_mode = 'delete'");
     let cuts = |run: &str| -> String {
         let all = "SELECT group_concat(outcome ->> '$.cuts') FROM cell

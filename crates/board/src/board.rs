@@ -5,16 +5,15 @@ use crate::measured::{Console, Failed, Measured};
 use crate::members::{Member, Members};
 use crate::modelled;
 use crate::orders::{TRACES, put, read_measured, read_response, read_watched, trace_file};
-use crate::power::{self, Recorded};
+use crate::power::{self, BlockRecorded, Record, Recorded};
 use crate::transport::{Offer, Transport};
+use pocketstone_core::block_record::BlockImage;
 use pocketstone_core::board::{Ability, Capabilities};
-use pocketstone_core::chip::{
-    CHANGES_FILE, CHIP_FILE, Found, SURVIVORS_FILE, Survivor, decode_changes, decode_survivors,
-};
+use pocketstone_core::chip::{Found, SURVIVORS_FILE, Survivor, decode_survivors};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Response};
-use pocketstone_core::volume::Volume;
+use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::RawChip;
 use pocketstone_tlb::Processor;
@@ -211,11 +210,12 @@ impl Board {
     /// # Errors
     /// `ErrorKind::Board` with the reason, and the fix as its hint.
     pub fn cuts_power(&self, volume: &Volume) -> Result<()> {
-        let refuse = |why: String| Err(Error::board(why).hint("use a virtual board with raw NAND, such as virt-nand"));
+        let refuse = |why: String| Err(Error::board(why).hint("use a virtual board, such as virt-nand or virt-emmc"));
         match self.members.first().transport.keeps_states() {
             false => refuse(format!("the board {} goes on after a power cut as another machine", self.name)),
+            true if volume.medium == Medium::Block => Ok(()),
             true if !volume.on_flash() || volume.read_only() => {
-                refuse(format!("{} writes nothing to raw flash", volume.name()))
+                refuse(format!("{} writes nothing to the board's flash", volume.name()))
             }
             true => self.capabilities.flash_counters.refuse(),
         }
@@ -225,7 +225,14 @@ impl Board {
     /// fresh machine look at each.
     fn measure_and_cut(&self, member: &Member, plan: &Plan) -> Result<Measured, Failed> {
         self.cuts_power(&plan.volume)?;
-        let (mut measured, recorded) = record(member, plan)?;
+        match plan.volume.medium {
+            Medium::Block => self.measure_and_cut_as::<BlockRecorded>(member, plan),
+            _ => self.measure_and_cut_as::<Recorded>(member, plan),
+        }
+    }
+
+    fn measure_and_cut_as<R: Record>(&self, member: &Member, plan: &Plan) -> Result<Measured, Failed> {
+        let (mut measured, recorded) = record::<R>(member, plan)?;
         let trace = match plan.workload.database() {
             Some(spec) => {
                 let path = trace_file(&member.transport.cache().folder(TRACES)?, &spec.trace);
@@ -234,16 +241,19 @@ impl Board {
             }
             None => None,
         };
-        let recover = |chip: &RawChip| recover(member, &plan.volume, chip);
+        let engine =
+            plan.workload.database().map(|spec| spec.engine).filter(|engine| power::opens_on_the_board(*engine));
+        let recover = |contents: &R::Contents| recover::<R>(member, &plan.volume, engine, contents);
         measured.outcome.cuts = power::cut(plan, &measured, &recorded, trace.as_ref(), recover)?;
         Ok(measured)
     }
 
-    /// Measures a traced plan with `power_cuts`, with the record of what it does to the chip; nothing is cut yet.
+    /// Measures a traced plan with `power_cuts`, with the record of what it does to the chip or block device; nothing is
+    /// cut yet.
     ///
     /// # Errors
     /// As [`Board::cuts_power`]; the failure of the board or the plan.
-    pub fn record(&self, plan: &Plan) -> Result<(Measured, Recorded), Failed> {
+    pub fn record<R: Record>(&self, plan: &Plan) -> Result<(Measured, R), Failed> {
         self.cuts_power(&plan.volume)?;
         record(self.members.first(), plan)
     }
@@ -254,7 +264,16 @@ impl Board {
     /// As [`Board::cuts_power`]; the failure of the board; what its kernel refuses is a finding.
     pub fn recover(&self, volume: &Volume, chip: &RawChip) -> Result<(Found, Vec<Survivor>), Failed> {
         self.cuts_power(volume)?;
-        recover(self.members.first(), volume, chip)
+        recover::<Recorded>(self.members.first(), volume, None, chip)
+    }
+
+    /// As [`Board::recover`], of a block device.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn recover_block(&self, volume: &Volume, image: &BlockImage) -> Result<(Found, Vec<Survivor>), Failed> {
+        self.cuts_power(volume)?;
+        recover::<BlockRecorded>(self.members.first(), volume, None, image)
     }
 
     /// Refuses to model the data TLB that a plan names, by its processor's profile: the board's accesses are seen, or
@@ -348,26 +367,31 @@ fn reply<T>(member: &Member, folder: &Path, read: impl FnOnce(Response) -> Resul
     read.map_err(|error| Failed { console: member.transport.console_tail(folder), ..Failed::from(error) })
 }
 
-fn record(member: &Member, plan: &Plan) -> Result<(Measured, Recorded), Failed> {
+fn record<R: Record>(member: &Member, plan: &Plan) -> Result<(Measured, R), Failed> {
     let steps = plan.steps();
-    let chip = |folder: &Path| -> Result<RawChip> {
-        let path = folder.join(CHIP_FILE);
-        let file = std::fs::read(&path).board(|| "the board did not send its chip's contents".into())?;
-        RawChip::decode(&file).board(|| "the board's chip is damaged".into())
+    let [contents_file, changes_file] = R::FILES;
+    let contents = |folder: &Path| -> Result<R::Contents> {
+        let file = std::fs::read(folder.join(contents_file));
+        R::decode(&file.board(|| "the board did not send what its flash holds".into())?)
     };
-    let before = ordered(member, &steps, Order::ReadChip, |folder, _| chip(folder))?;
+    let before = ordered(member, &steps, R::read(), |folder, _| contents(folder))?;
     let order = Order::Measure { plan: Box::new(plan.clone()) };
     ordered(member, &steps, order, |folder, reply| {
         let measured = read_measured(folder, reply)?;
-        let log = std::fs::read(folder.join(CHANGES_FILE)).board(|| "the board recorded no changes".into())?;
-        let (changes, after) = (decode_changes(&log)?, chip(folder)?);
-        Ok((measured, Recorded { before, changes, after }))
+        let log = std::fs::read(folder.join(changes_file)).board(|| "the board recorded no changes".into())?;
+        Ok((measured, R::of(before, &log, contents(folder)?)?))
     })
 }
 
-fn recover(member: &Member, volume: &Volume, chip: &RawChip) -> Result<(Found, Vec<Survivor>), Failed> {
-    let folder = put_order(member, Order::Recover { volume: volume.clone() })?;
-    std::fs::write(folder.path().join(CHIP_FILE), chip.encode()).board(|| "cannot write a chip".into())?;
+fn recover<R: Record>(
+    member: &Member,
+    volume: &Volume,
+    engine: Option<DatabaseEngine>,
+    contents: &R::Contents,
+) -> Result<(Found, Vec<Survivor>), Failed> {
+    let folder = put_order(member, Order::Recover { volume: volume.clone(), engine })?;
+    let file = folder.path().join(R::FILES[0]);
+    std::fs::write(&file, R::encode(contents)).board(|| format!("cannot write {}", file.display()))?;
     member.transport.carry_out(&[], folder.path())?;
     reply(member, folder.path(), |reply| {
         let Response::Recovered { found } = reply else {

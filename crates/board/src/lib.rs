@@ -26,7 +26,7 @@ pub use compiled::{Compiled, compiler_for};
 pub use context::BoardContext;
 pub use measured::{Console, Failed, Measured, answer};
 pub use orders::{TRACES, archive_file, trace_file};
-pub use power::Recorded;
+pub use power::{BlockRecorded, Record, Recorded};
 pub use profile::{
     AdbProfile, Erase, FlashProfile, HostProfile, KINDS, Kind, LabgridProfile, NandProfile, Profile, ProfileKind,
     SshProfile, VirtualProfile, list,

@@ -5,22 +5,74 @@
 //! operations follow from the contents before it and those changes. That they do is checked each time: after the last
 //! change they must be what was read from the board's chip.
 
+mod block;
 mod database;
 mod files;
 
+pub use block::BlockRecorded;
+pub(crate) use database::opens_on_the_board;
+
 use crate::measured::Measured;
-use pocketstone_core::chip::{Change, Changed, Cut, Found, Survivor, Verdict};
+use pocketstone_core::chip::{CHANGES_FILE, CHIP_FILE, Change, Changed, Cut, Found, Survivor, Verdict, decode_changes};
 use pocketstone_core::error::Context;
 use pocketstone_core::log::Call;
 use pocketstone_core::random::Random;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{RawChip, Tear};
-use pocketstone_workload::plan::Plan;
+use pocketstone_workload::plan::{Order, Plan};
 use pocketstone_workload::{Workload, database::Trace};
 use std::sync::Arc;
 
 /// The tracer rounds times to microseconds: what returned so close before an operation may be later than that.
 const RESOLUTION_NS: u64 = 1_000;
+
+/// What was done to a board's flash in a run, and what it held before and after.
+pub trait Record: Sized {
+    /// What the flash holds.
+    type Contents;
+    /// Names of the files with its contents, and with the log of changes.
+    const FILES: [&'static str; 2];
+
+    /// The order that reads the contents.
+    fn read() -> Order;
+
+    /// The file of the contents.
+    fn encode(contents: &Self::Contents) -> Vec<u8>;
+
+    /// Reads such a file.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it is damaged.
+    fn decode(file: &[u8]) -> Result<Self::Contents>;
+
+    /// A run's record, from its log.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if the log is damaged.
+    fn of(before: Self::Contents, log: &[u8], after: Self::Contents) -> Result<Self>;
+
+    /// Checks that the changes lead from the contents before to those after.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the first page that differs.
+    fn check(&self) -> Result<()>;
+
+    /// When each change began.
+    fn times_ns(&self) -> Vec<u64>;
+
+    /// The contents after a cut at a time, when the first `at` changes had begun before, and the next one was
+    /// `interrupted` or not; what kind that one is of; and what is left of what was not certain.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if a change does not fit the flash.
+    fn cut(
+        &self,
+        at: usize,
+        time_ns: u64,
+        interrupted: bool,
+        seed: u64,
+    ) -> Result<(Self::Contents, &'static str, &'static str)>;
+}
 
 /// A run's changes of a chip, and what it held before and after them.
 #[derive(Debug, Clone)]
@@ -41,27 +93,6 @@ impl Recorded {
     pub fn chip_after(&self, changes: usize) -> Result<RawChip> {
         let mut chip = self.before.clone();
         self.changes[..changes].iter().try_for_each(|changed| apply(&mut chip, &changed.change)).map(|()| chip)
-    }
-
-    /// Checks that the changes lead from the contents before to those after.
-    ///
-    /// # Errors
-    /// `ErrorKind::Board` with the first page that differs.
-    pub fn check(&self) -> Result<()> {
-        let replayed = self.chip_after(self.changes.len())?;
-        let pages = 0..self.after.geometry().pages();
-        match pages.into_iter().find(|page| replayed.page(*page) != self.after.page(*page)) {
-            None => Ok(()),
-            Some(page) => {
-                let differ = |(a, b): (&[u8], &[u8])| a.iter().zip(b).position(|(a, b)| a != b);
-                let byte = replayed.page(page).zip(self.after.page(page)).and_then(differ);
-                Err(Error::board(format!(
-                    "the recorded changes do not lead to what the chip holds: page {page} differs, from byte {} on",
-                    byte.unwrap_or(0)
-                ))
-                .hint("something wrote to the chip that the probes do not see: the cuts would not be of this run"))
-            }
-        }
     }
 
     /// The chip as it is left by a cut at the change of this index, and what is left of that; at the end: whole.
@@ -85,6 +116,55 @@ impl Recorded {
             Tear::Whole => "whole",
         };
         Ok((chip, kind, left))
+    }
+}
+
+impl Record for Recorded {
+    type Contents = RawChip;
+    const FILES: [&'static str; 2] = [CHIP_FILE, CHANGES_FILE];
+
+    fn read() -> Order {
+        Order::ReadChip
+    }
+
+    fn encode(contents: &RawChip) -> Vec<u8> {
+        contents.encode()
+    }
+
+    fn decode(file: &[u8]) -> Result<RawChip> {
+        RawChip::decode(file).board(|| "the board's chip is damaged".into())
+    }
+
+    fn of(before: RawChip, log: &[u8], after: RawChip) -> Result<Recorded> {
+        Ok(Recorded { before, changes: decode_changes(log)?, after })
+    }
+
+    fn check(&self) -> Result<()> {
+        let replayed = self.chip_after(self.changes.len())?;
+        let pages = 0..self.after.geometry().pages();
+        match pages.into_iter().find(|page| replayed.page(*page) != self.after.page(*page)) {
+            None => Ok(()),
+            Some(page) => {
+                let differ = |(a, b): (&[u8], &[u8])| a.iter().zip(b).position(|(a, b)| a != b);
+                let byte = replayed.page(page).zip(self.after.page(page)).and_then(differ);
+                Err(Error::board(format!(
+                    "the recorded changes do not lead to what the chip holds: page {page} differs, from byte {} on",
+                    byte.unwrap_or(0)
+                ))
+                .hint("something wrote to the chip that the probes do not see: the cuts would not be of this run"))
+            }
+        }
+    }
+
+    fn times_ns(&self) -> Vec<u64> {
+        self.changes.iter().map(|changed| changed.time_ns).collect()
+    }
+
+    fn cut(&self, at: usize, _: u64, interrupted: bool, seed: u64) -> Result<(RawChip, &'static str, &'static str)> {
+        match interrupted {
+            true => self.chip_cut(at, seed),
+            false => Ok((self.chip_after(at)?, "none", "nothing")),
+        }
     }
 }
 
@@ -112,32 +192,30 @@ fn places(first: usize, end: usize, cuts: u32, seed: u64) -> Vec<usize> {
         .collect()
 }
 
-/// Cuts the power of a recorded run; `recover` has a fresh board look at a chip.
+/// Cuts the power of a recorded run; `recover` has a fresh board look at what the flash then holds.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the record is not complete, or the board fails; `ErrorKind::User` for a workload whose
 /// promises are not known.
-pub(crate) fn cut<E: From<Error>>(
+pub(crate) fn cut<R: Record, E: From<Error>>(
     plan: &Plan,
     measured: &Measured,
-    recorded: &Recorded,
+    recorded: &R,
     trace: Option<&Arc<Trace>>,
-    recover: impl Fn(&RawChip) -> Result<(Found, Vec<Survivor>), E>,
+    recover: impl Fn(&R::Contents) -> Result<(Found, Vec<Survivor>), E>,
 ) -> Result<Vec<Cut>, E> {
     recorded.check()?;
     let judge = Judge::of(plan, trace)?;
     let outcome = &measured.outcome;
-    let before = |ns: u64| recorded.changes.partition_point(|changed| changed.time_ns < ns);
+    let times_ns = recorded.times_ns();
+    let before = |ns: u64| times_ns.partition_point(|time_ns| *time_ns < ns);
     let (first, end) = (before(outcome.start_ns), before(outcome.end_ns));
     let mut cuts = Vec::new();
     for at in places(first, end, plan.power_cuts, plan.seed) {
-        let time_ns = if at == end { outcome.end_ns } else { recorded.changes[at].time_ns };
+        let time_ns = if at == end { outcome.end_ns } else { times_ns[at] };
         let seed = Random::labelled(plan.seed, "interrupted operations").next_u64() ^ at as u64;
-        let (chip, kind, left) = match at == end {
-            true => (recorded.chip_after(end)?, "none", "nothing"),
-            false => recorded.chip_cut(at, seed)?,
-        };
-        let (found, survivors) = recover(&chip)?;
+        let (contents, kind, left) = recorded.cut(at, time_ns, at != end, seed)?;
+        let (found, survivors) = recover(&contents)?;
         let progress = Progress::at(&measured.calls, time_ns, at == end);
         let (promised, verdict) = judge.verdict(progress, &found, &survivors)?;
         let change = if at == end { 0 } else { (at - first + 1) as u64 };
@@ -189,7 +267,7 @@ impl Judge {
     fn verdict(&self, progress: Progress, found: &Found, survivors: &[Survivor]) -> Result<(u64, Verdict)> {
         let (promised, mut verdict) = match self {
             Judge::Files(history) => history.verdict(progress, survivors),
-            Judge::Database(history) => history.verdict(progress, survivors)?,
+            Judge::Database(history) => history.verdict(progress, found, survivors)?,
         };
         if let Some(refused) = &found.refused {
             verdict.damaged = verdict.damaged.max(1);

@@ -295,7 +295,7 @@ words! {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Configuration {
-    /// `journal_mode`: delete, truncate, persist, memory, wal, off.
+    /// `journal_mode`: delete, truncate, persist, memory, wal, off; `atomic`, which is no pragma: F2FS's atomic writes.
     pub journal_mode: Option<String>,
     /// `synchronous`: off, normal, full, extra.
     pub synchronous: Option<String>,

@@ -4,6 +4,7 @@
 
 pub mod block;
 pub mod block_log;
+pub mod block_record;
 pub mod board;
 pub mod bytes;
 pub mod chip;

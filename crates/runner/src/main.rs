@@ -45,6 +45,8 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
     pocketstone-runner block-times DEVICE COUNT (measures the times of a block device, whose content is lost)
        \
     pocketstone-runner database TASK.json (an engine process, for the cell that starts it)
+       \
+    pocketstone-runner inspect-database ENGINE FOLDER (reads all of a database, for the order that looks at a cut)
        pocketstone-runner \
     gate LINE (waits for a byte and runs a command line, for the cell that starts it)
        pocketstone-runner \
@@ -86,6 +88,9 @@ fn main() -> ExitCode {
         }
         [block::SERVE, description] => exit(block::serve(Path::new(description), print)),
         ["block-times", device, count] => exit(block::times(device, count, print)),
+        [volume::recovered::INSPECT, engine, folder] => {
+            exit(volume::recovered::inspect(engine, Path::new(folder), print))
+        }
         ["database", task] => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
             ExitCode::from(serve_informing(Path::new(task), input, output, informs))

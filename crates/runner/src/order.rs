@@ -59,8 +59,12 @@ fn execute(request: Request, beside: &Path, folder: &Path) -> Result<Response> {
             volume::recovered::read_chip(&board, folder)?;
             Ok(Response::ChipRead)
         }
-        Order::Recover { volume } => {
-            let found = volume::recovered::recover(&volume, &board, beside, folder)?;
+        Order::ReadBlock => {
+            volume::recovered::read_block(folder)?;
+            Ok(Response::ChipRead)
+        }
+        Order::Recover { volume, engine } => {
+            let found = volume::recovered::recover(&volume, engine, &board, beside, folder)?;
             Ok(Response::Recovered { found })
         }
         Order::Engines => Ok(measure::engines()),

@@ -3,10 +3,11 @@
 
 use crate::population::Population;
 use crate::table::Workload;
+use pocketstone_core::block_record::BLOCK_IMAGE_FILE;
 use pocketstone_core::board::Board;
 use pocketstone_core::chip::CHIP_FILE;
-use pocketstone_core::database::DatabaseSpec;
-use pocketstone_core::volume::Volume;
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
+use pocketstone_core::volume::{Medium, Volume};
 use serde::{Deserialize, Serialize};
 
 /// Version of the plan's JSON form; a runner refuses any other. 3: volumes have a medium and an access.
@@ -47,11 +48,16 @@ pub enum Order {
     },
     /// Hand back the raw contents of the board's chip.
     ReadChip,
-    /// Give the board's chip, which is erased, the raw contents beside the order, mount what is on it, and hand back
+    /// Hand back the contents of the board's block device.
+    ReadBlock,
+    /// Give the board's chip, which is erased, or its block device, which is all zeros, the raw contents beside the order, mount what is on it, and hand back
     /// what can be read there.
     Recover {
         /// What is on it.
         volume: Volume,
+        /// Whose database is to be opened there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        engine: Option<DatabaseEngine>,
     },
     /// Say which database engines there are.
     Engines,
@@ -90,7 +96,11 @@ impl Order {
     pub fn files(&self) -> Vec<&'static str> {
         let trace = self.trace().map(|_| TRACE_FILE);
         let archive = self.archive().map(|_| ARCHIVE_FILE);
-        let chip = matches!(self, Order::Recover { .. }).then_some(CHIP_FILE);
+        let chip = match self {
+            Order::Recover { volume, .. } if volume.medium == Medium::Block => Some(BLOCK_IMAGE_FILE),
+            Order::Recover { .. } => Some(CHIP_FILE),
+            _ => None,
+        };
         trace.into_iter().chain(archive).chain(self.image().map(|_| IMAGE_FILE)).chain(chip).collect()
     }
 

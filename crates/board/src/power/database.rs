@@ -1,7 +1,7 @@
 //! What a database was promised: an operation that returned with no transaction left open.
 
 use super::Progress;
-use pocketstone_core::chip::{Survivor, Verdict};
+use pocketstone_core::chip::{Found, Survivor, Verdict};
 use pocketstone_core::database::{Configuration, DATABASE_FOLDER, DatabaseEngine, DatabaseSpec};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -18,20 +18,34 @@ pub(super) struct History {
     states: Vec<String>,
     /// Whether SQLite's settings promise that an operation is durable when it returns.
     durable: bool,
+    /// Whether the board's engine says what there is; SQLite's files are opened here.
+    on_the_board: bool,
 }
 
 impl History {
     pub fn of(spec: &DatabaseSpec, trace: &Arc<Trace>) -> Result<History> {
-        if spec.engine != DatabaseEngine::Sqlite || spec.threads != 1 {
-            let error = Error::user("only databases of SQLite with one thread are looked at after a power cut");
+        let on_the_board = opens_on_the_board(spec.engine);
+        if !(on_the_board || spec.engine == DatabaseEngine::Sqlite) || spec.threads != 1 {
+            let error =
+                Error::user("only databases of SQLite, LMDB and redb with one thread are looked at after a cut");
             return Err(error.hint("set engine = \"sqlite\" and threads = 1, or omit power_cuts"));
         }
-        let durable = durable(&spec.configuration);
-        states(trace).map(|states| History { states, durable })
+        let durable = durable(spec.engine, &spec.configuration);
+        states(spec.engine, trace).map(|states| History { states, durable, on_the_board })
+    }
+
+    /// What was promised, and what became of it.
+    pub fn verdict(&self, progress: Progress, found: &Found, survivors: &[Survivor]) -> Result<(u64, Verdict)> {
+        let state = match self.on_the_board {
+            true => found.database.clone().unwrap_or_else(|| Err("the database was not opened".into())),
+            false => self.opened(survivors)?,
+        };
+        let promised = if self.durable { self.changes(0, progress.returned) } else { 0 };
+        Ok((promised, self.judge(progress, state)))
     }
 
     /// Opens what was found with the SQLite of this machine, which is that of the board.
-    pub fn verdict(&self, progress: Progress, survivors: &[Survivor]) -> Result<(u64, Verdict)> {
+    fn opened(&self, survivors: &[Survivor]) -> Result<std::result::Result<String, String>> {
         let folder = tempfile::tempdir().board(|| "cannot create a temporary folder".into())?;
         let prefix = format!("{DATABASE_FOLDER}/");
         let mut unreadable = None;
@@ -45,7 +59,7 @@ impl History {
             }
         }
         let file = folder.path().join(FILE);
-        let found = match unreadable {
+        Ok(match unreadable {
             // Without one of its files SQLite would take another state for the right one.
             Some(why) => Err(why),
             None if !file.exists() => Err(format!("{FILE} is missing")),
@@ -55,9 +69,7 @@ impl History {
                     other => Err(format!("integrity_check: {other}")),
                 })
             }
-        };
-        let promised = if self.durable { self.changes(0, progress.returned) } else { 0 };
-        Ok((promised, self.judge(progress, found)))
+        })
     }
 
     /// So many operations of those that had returned are not there.
@@ -92,12 +104,18 @@ impl History {
     }
 }
 
+/// Whether an engine's files are opened by the board: LMDB's depend on the word of its processor.
+pub(crate) fn opens_on_the_board(engine: DatabaseEngine) -> bool {
+    matches!(engine, DatabaseEngine::Lmdb | DatabaseEngine::Redb)
+}
+
 /// What `PRAGMA synchronous` promises, by SQLite's documentation: with `off` nothing, with `normal` and a write-ahead
-/// log consistency alone. It is `full` where nothing is said.
-fn durable(configuration: &Configuration) -> bool {
+/// log consistency alone. It is `full` where nothing is said. LMDB (MDB_NOMETASYNC) and redb (Eventual) may lose the last
+/// transactions with `normal`, by theirs.
+fn durable(engine: DatabaseEngine, configuration: &Configuration) -> bool {
     match configuration.synchronous.as_deref() {
         Some("off") => false,
-        Some("normal") => configuration.journal_mode.as_deref() != Some("wal"),
+        Some("normal") => engine == DatabaseEngine::Sqlite && configuration.journal_mode.as_deref() != Some("wal"),
         _ => true,
     }
 }
@@ -108,7 +126,11 @@ mod tests {
 
     fn verdict(returned: usize, begun: usize, found: std::result::Result<&str, &str>) -> (u64, u64) {
         // Two changes, a read, a change, and a last one that makes it as it was before that.
-        let history = History { states: ["a", "b", "c", "c", "d", "c"].map(str::to_owned).to_vec(), durable: true };
+        let history = History {
+            states: ["a", "b", "c", "c", "d", "c"].map(str::to_owned).to_vec(),
+            durable: true,
+            on_the_board: false,
+        };
         let found = found.map(str::to_owned).map_err(str::to_owned);
         let verdict = history.judge(Progress { returned, begun }, found);
         (verdict.lost_promises, verdict.damaged)
@@ -134,12 +156,31 @@ mod tests {
         let of = |synchronous: &str, journal: &str| {
             let word = |word: &str| (!word.is_empty()).then(|| word.to_owned());
             let (synchronous, journal_mode) = (word(synchronous), word(journal));
-            durable(&Configuration { synchronous, journal_mode, ..Configuration::default() })
+            durable(DatabaseEngine::Sqlite, &Configuration { synchronous, journal_mode, ..Configuration::default() })
         };
         assert!(of("", "") && of("full", "wal") && of("normal", "delete") && of("extra", "persist") && of("", "wal"));
         assert!(!of("off", "") && !of("normal", "wal"));
-        let history = History { states: ["a", "b"].map(str::to_owned).to_vec(), durable: false };
+        let history = History { states: ["a", "b"].map(str::to_owned).to_vec(), durable: false, on_the_board: false };
         let verdict = history.judge(Progress { returned: 1, begun: 1 }, Ok("a".into()));
         assert_eq!((verdict.lost_promises, verdict.lost_unpromised), (0, 1));
+        let lmdb = |word: Option<&str>| {
+            let configuration = Configuration { synchronous: word.map(str::to_owned), ..Configuration::default() };
+            durable(DatabaseEngine::Lmdb, &configuration)
+        };
+        assert_eq!([None, Some("full"), Some("normal"), Some("off")].map(lmdb), [true, true, false, false]);
+    }
+
+    /// What the board's engine says is taken; that it said nothing is damage.
+    #[test]
+    fn a_board_that_opened_no_database_has_lost_it() {
+        let history = History { states: ["a", "b"].map(str::to_owned).to_vec(), durable: true, on_the_board: true };
+        let of = |database: Option<std::result::Result<&str, &str>>| {
+            let database = database.map(|found| found.map(str::to_owned).map_err(str::to_owned));
+            let found = Found { mount_ns: 0, refused: None, unwritable: None, database };
+            let (promised, verdict) = history.verdict(Progress { returned: 1, begun: 1 }, &found, &[]).unwrap();
+            (promised, verdict.lost_promises, verdict.damaged)
+        };
+        assert_eq!([of(Some(Ok("b"))), of(Some(Ok("a")))], [(1, 0, 0), (1, 1, 0)]);
+        assert_eq!([of(Some(Err("killed"))), of(None)], [(1, 1, 1), (1, 1, 1)]);
     }
 }

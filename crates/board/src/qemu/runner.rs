@@ -86,6 +86,8 @@ pub fn build(architecture: &str, context: &BoardContext) -> Result<PathBuf> {
     };
     runner.make(context, |command| {
         command
+            // Its SQLite takes F2FS's atomic writes where a study asks for them.
+            .env("LIBSQLITE3_FLAGS", "SQLITE_ENABLE_BATCH_ATOMIC_WRITE")
             .env(format!("CARGO_TARGET_{upper}_LINKER"), target.linker)
             .env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), "-Ctarget-feature=+crt-static");
         toolchain.apply(command);

@@ -45,6 +45,11 @@ impl<S: Store> KeyValue<S> {
         Ok(KeyValue { store, trace, key: Vec::new(), record: Vec::new() })
     }
 
+    /// What it works on.
+    pub(super) fn store(&mut self) -> &mut S {
+        &mut self.store
+    }
+
     /// Brings the database to the workload's initial state.
     ///
     /// # Errors

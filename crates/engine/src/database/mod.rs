@@ -1,6 +1,7 @@
 //! Database engines, which execute prepared workloads. [`load`] and [`Session`] open engines that are libraries; a
 //! [`Process`] runs any engine in a separate process, which executes [`serve`].
 
+mod atomic;
 #[cfg(all(feature = "bdb", not(target_feature = "crt-static")))]
 mod bdb;
 mod calls;
@@ -29,7 +30,7 @@ pub use process::Process;
 pub use run::Measured;
 pub use serve::{serve, serve_informing};
 pub use session::{Session, failing, load, reference};
-pub use survived::{Inspected, inspect, states};
+pub use survived::{Inspected, inspect, inspect_rows, states};
 pub use task::{Task, TaskResult, Work};
 
 use pocketstone_core::database::{Configuration, DatabaseEngine};

@@ -1,11 +1,12 @@
 //! A database's configuration as SQLite's pragmas, each read back: an engine that does not take one says
 //! so by its answer alone. Words and meanings: <https://sqlite.org/pragma.html>.
 
+use super::atomic;
 use super::sqlite::Connection;
 use pocketstone_core::database::{Configuration, DatabaseEngine};
 use pocketstone_core::{Error, Result};
 
-const JOURNAL_MODES: [&str; 6] = ["delete", "truncate", "persist", "memory", "wal", "off"];
+const JOURNAL_MODES: [&str; 7] = ["delete", "truncate", "persist", "memory", "wal", "off", atomic::WORD];
 /// By the number that the pragma answers with.
 const SYNCHRONOUS: [&str; 4] = ["off", "normal", "full", "extra"];
 const LOCKING_MODES: [&str; 2] = ["normal", "exclusive"];
@@ -42,7 +43,12 @@ pub(super) fn configure(connection: &Connection, configuration: &Configuration) 
             }
             _ => "omit journal_mode for this engine, or set the one in force",
         };
-        set(connection, "journal_mode", word, word, hint)?;
+        // A transaction whose changes do not fit the cache has a journal in spite of them, which is deleted.
+        let mode = if word == atomic::WORD { "delete" } else { word };
+        set(connection, "journal_mode", mode, mode, hint)?;
+        if word == atomic::WORD {
+            connection.has_atomic_writes()?;
+        }
     }
     if let Some(word) = synchronous {
         let word = known("synchronous", word, &SYNCHRONOUS)?;

@@ -60,6 +60,19 @@ impl Redb {
         transaction.commit().map_err(wrap)?;
         Ok(Redb { database: Arc::new(database), durability })
     }
+
+    /// Checks all of a database that no other thread has.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it is damaged.
+    pub(super) fn check(&mut self) -> Result<()> {
+        let database = Arc::get_mut(&mut self.database).ok_or_else(|| Error::bug("another thread has the database"))?;
+        match database.check_integrity() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::board("redb's check had to repair the database")),
+            Err(error) => Err(wrap(error)),
+        }
+    }
 }
 
 /// An error of redb with its cure, where one is known.

@@ -1,7 +1,7 @@
 //! SQLite, and whatever has SQLite's C interface: statements prepared before the clock starts, or as text.
 
 use super::sqlite_api::{self as api, DONE, OK, ROW, SqliteApi, sqlite3, sqlite3_stmt};
-use super::{Database, pragma};
+use super::{Database, atomic, pragma};
 use libsqlite3_sys as ffi;
 use pocketstone_core::database::{Configuration, SqlForm};
 use pocketstone_core::{Error, Result};
@@ -46,8 +46,11 @@ impl Connection {
         let mut db = ptr::null_mut();
         // A relative path could begin like that; those of databases are absolute.
         let flags = if file.starts_with("file:") { api::OPEN | api::OPEN_URI } else { api::OPEN };
-        // SAFETY: the name ends with a zero byte, and `db` is written.
-        let code = unsafe { (api.open_v2)(name.as_ptr(), &mut db, flags, ptr::null()) };
+        let asked = configuration.journal_mode.as_deref() == Some(atomic::WORD);
+        let code = atomic::opening(asked, || {
+            // SAFETY: the name ends with a zero byte, and `db` is written.
+            unsafe { (api.open_v2)(name.as_ptr(), &mut db, flags, ptr::null()) }
+        });
         // From here on, dropping the connection closes it, also after a failure, as SQLite wants it.
         let configured = configuration.busy_timeout_ms.map(|ms| c_int::try_from(ms).unwrap_or(c_int::MAX));
         let busy_timeout_ms = configured.unwrap_or(BUSY_TIMEOUT_MS);
@@ -214,6 +217,14 @@ impl Connection {
             rest = behind;
         }
         Ok(rows)
+    }
+
+    /// Checks that changes are atomic without a journal.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if they are not.
+    pub(super) fn has_atomic_writes(&self) -> Result<()> {
+        atomic::check(self.api, self.engine, &self.file, self.db)
     }
 
     /// Whether no transaction is open on a connection of the SQLite that is compiled in.

@@ -8,7 +8,7 @@ use pocketstone_workload::database::{StatementKind, Trace, Value};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
-fn spec(engine: DatabaseEngine) -> DatabaseSpec {
+pub(super) fn spec(engine: DatabaseEngine) -> DatabaseSpec {
     DatabaseSpec::new(Recipe::new(DatabaseWorkload::File), engine)
 }
 
@@ -132,6 +132,10 @@ fn a_setting_that_is_no_word_or_is_not_taken_is_refused() {
     assert!(refused(|c| c.locking_mode = Some("none".into())).1.contains("exclusive"));
     assert!(refused(|c| c.page_bytes = Some(1000)).1.contains("power of two"));
     assert!(refused(|c| c.cache_bytes = Some(1000)).1.contains("1024"));
+    // The file system of this machine has no atomic writes, or its SQLite is not compiled for them.
+    let (chain, cure) = refused(|c| c.journal_mode = Some("atomic".into()));
+    assert!(chain.starts_with("journal_mode=atomic was requested") && chain.contains("no atomic writes"), "{chain}");
+    assert!(cure.contains("f2fs") || cure.contains("LIBSQLITE3_FLAGS=SQLITE_ENABLE_BATCH_ATOMIC_WRITE"), "{cure}");
     // A database in memory has no WAL.
     let wal = configured(|c| c.journal_mode = Some("wal".into()));
     let error = Session::in_memory(&wal, trace.clone()).err().unwrap();

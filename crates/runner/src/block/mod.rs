@@ -1,6 +1,7 @@
 //! The block device of a virtual board: a network block device (nbd) whose server is a process of ours. It keeps the
 //! content in memory, and answers each request when a device of the profile's kind would, on the board's own clock.
 
+pub mod asked;
 mod calibration;
 mod kernel;
 mod server;
@@ -9,15 +10,20 @@ pub use kernel::{DEVICE, QUEUE};
 
 use calibration::{Corrections, calibrate, mean};
 use pocketstone_core::block::{BlockDevice, BlockOp, SIZES};
+use pocketstone_core::block_record::{BlockImage, PAGE_BYTES};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use rustix::fs::{Mode, OFlags, SeekFrom};
 use server::Server;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+/// Pages in the largest request that loads an image.
+const LOADED_PAGES: usize = 64;
 /// What the server says when its device is there and takes the times it should.
 const READY: &str = "ready";
 /// The program's word for the server, in front of the device's description.
@@ -57,12 +63,45 @@ pub fn serve(description: &Path, say: impl Fn(&str)) -> Result<()> {
     device.check()?;
     let corrections = Arc::new(Corrections::default());
     let stream = kernel::attach(&device)?;
-    let server = Server::new(device.clone(), Arc::clone(&corrections), stream);
+    let listener = asked::listen()?;
+    let server = Server::new(device.clone(), Arc::clone(&corrections), stream, listener);
     let serving = std::thread::spawn(move || server.serve());
     kernel::configure(&device)?;
     calibrate(&device, &corrections)?;
     say(&format!("{READY}\n"));
     serving.join().unwrap_or_else(|_| Err(Error::bug("the block device's server panicked")))
+}
+
+/// Gives the device, which nobody has mounted, the contents of an image, past the kernel's page cache.
+///
+/// # Errors
+/// `ErrorKind::Board` if it has another size, or a write fails.
+pub fn load(image: &BlockImage) -> Result<()> {
+    let failed = || format!("cannot write the contents of {DEVICE}");
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(DEVICE, flags, Mode::empty()).board(failed)?);
+    let size = rustix::fs::seek(&file, SeekFrom::End(0)).board(failed)?;
+    if size != image.size() {
+        return Err(Error::board(format!("{DEVICE} has {size} bytes, the contents are of {}", image.size())));
+    }
+    let mut memory = vec![0; LOADED_PAGES * PAGE_BYTES + PAGE_BYTES];
+    let start = memory.as_ptr().align_offset(PAGE_BYTES);
+    let buffer = &mut memory[start..start + LOADED_PAGES * PAGE_BYTES];
+    // Pages that follow each other are one request.
+    let (mut first, mut count) = (0, 0);
+    for (page, bytes) in image.pages() {
+        if count > 0 && (page != first + count as u64 || count == LOADED_PAGES) {
+            file.write_all_at(&buffer[..count * PAGE_BYTES], first * PAGE_BYTES as u64).board(failed)?;
+            count = 0;
+        }
+        if count == 0 {
+            first = page;
+        }
+        buffer[count * PAGE_BYTES..(count + 1) * PAGE_BYTES].copy_from_slice(bytes);
+        count += 1;
+    }
+    file.write_all_at(&buffer[..count * PAGE_BYTES], first * PAGE_BYTES as u64).board(failed)?;
+    file.sync_all().board(failed)
 }
 
 /// How long requests of every kind and size take on a block device, whose content is lost: lines of operation, bytes

@@ -3,15 +3,17 @@
 //! The protocol is that of Linux's nbd, <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>: numbers
 //! are big-endian.
 
+use super::asked;
 use super::calibration::Corrections;
 use pocketstone_core::block::{BlockDevice, BlockOp, Schedule};
+use pocketstone_core::block_record::{BlockChange, BlockImage, PAGE_BYTES};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::{IoSlice, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
 const REQUEST_MAGIC: u32 = 0x2560_9513;
@@ -19,7 +21,6 @@ const REPLY_MAGIC: u32 = 0x6744_6698;
 const DISCONNECT: u16 = 2;
 /// EINVAL, as the protocol has it.
 const INVALID: u32 = 22;
-const PAGE_BYTES: usize = 4096;
 
 /// A request's header.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ struct Answer {
     head: [u8; 16],
     /// What was read.
     content: std::ops::Range<usize>,
+    /// Its place among the recorded changes.
+    recorded: Option<usize>,
 }
 
 /// Bytes that an answer ends with. The others are sent before, while the device is at work: the kernel moves them into
@@ -84,16 +87,64 @@ pub struct Server {
     /// The one of which all but the end is sent: no other one can go before it.
     begun: Option<(u64, u64)>,
     taken: u64,
+    listener: UnixListener,
+    /// Changes, while somebody wants them.
+    changes: Option<Vec<BlockChange>>,
 }
 
 impl Server {
     /// A device full of zeros, at the other end of a socket.
-    pub fn new(device: BlockDevice, corrections: Arc<Corrections>, stream: UnixStream) -> Server {
+    pub fn new(
+        device: BlockDevice,
+        corrections: Arc<Corrections>,
+        stream: UnixStream,
+        listener: UnixListener,
+    ) -> Server {
         let schedule = Schedule::new(&device);
         // Zeros take no memory before they are touched.
         let content = vec![0; device.bytes() as usize];
         let (written, answers) = (vec![false; content.len().div_ceil(PAGE_BYTES)], BTreeMap::new());
-        Server { device, corrections, schedule, stream, content, written, answers, begun: None, taken: 0 }
+        let (begun, taken, changes) = (None, 0, None);
+        Server { device, corrections, schedule, stream, content, written, answers, begun, taken, listener, changes }
+    }
+
+    /// Records changes from here on.
+    pub fn record(&mut self) {
+        self.changes = Some(Vec::new());
+        self.answers.values_mut().for_each(|answer| answer.recorded = None);
+    }
+
+    /// How many changes were recorded so far.
+    pub fn recorded(&self) -> u64 {
+        self.changes.as_ref().map_or(0, |changes| changes.len() as u64)
+    }
+
+    /// Records no more changes; those that were.
+    pub fn stop_recording(&mut self) -> Vec<BlockChange> {
+        self.answers.values_mut().for_each(|answer| answer.recorded = None);
+        self.changes.take().unwrap_or_default()
+    }
+
+    /// What the device holds.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it is not whole pages.
+    pub fn image(&self) -> Result<BlockImage> {
+        let mut image = BlockImage::new(self.content.len() as u64);
+        for (page, _) in self.written.iter().enumerate().filter(|(_, written)| **written) {
+            let start = page * PAGE_BYTES;
+            image.write(start as u64, &self.content[start..self.content.len().min(start + PAGE_BYTES)])?;
+        }
+        Ok(image)
+    }
+
+    /// Notes a request where changes are recorded; its place among them.
+    fn note(&mut self, header: &Header, range: &std::ops::Range<usize>, begin_ns: u64) -> Option<usize> {
+        let changes = self.changes.as_mut().filter(|_| header.op != BlockOp::Read)?;
+        let bytes = if header.op == BlockOp::Write { self.content[range.clone()].to_vec() } else { Vec::new() };
+        let length = range.len() as u32;
+        changes.push(BlockChange { begin_ns, end_ns: u64::MAX, op: header.op, from: header.from, length, bytes });
+        Some(changes.len() - 1)
     }
 
     /// Serves until the kernel wants no more.
@@ -115,9 +166,18 @@ impl Server {
                 }
             }
             let wait = next.map(|(due, _)| timespec(due - now));
-            let mut sockets = [PollFd::new(&self.stream, PollFlags::IN)];
-            if poll(&mut sockets, wait.as_ref()).board(|| "cannot wait for requests".into())? > 0 && !self.take()? {
+            let (stream, listener) = (&self.stream, &self.listener);
+            let mut sockets = [PollFd::new(stream, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+            if poll(&mut sockets, wait.as_ref()).board(|| "cannot wait for requests".into())? == 0 {
+                continue;
+            }
+            let [requests, questions] = sockets.map(|socket| !socket.revents().is_empty());
+            if requests && !self.take()? {
                 return Ok(());
+            }
+            if questions && !requests {
+                let listener = self.listener.try_clone().board(|| "cannot listen".into())?;
+                asked::answer(&listener, &mut self)?;
             }
         }
     }
@@ -154,12 +214,13 @@ impl Server {
             }
             BlockOp::Flush => {}
         }
+        let recorded = self.note(&header, &range, now);
         let bytes = u64::from(header.bytes);
         let done = self.schedule.take(&self.device, header.op, bytes, now);
         let due = done.saturating_sub(self.corrections.of(header.op, bytes));
         let content = if header.op == BlockOp::Read { range } else { 0..0 };
         self.taken += 1;
-        self.answers.insert((due, self.taken), Answer { head, content });
+        self.answers.insert((due, self.taken), Answer { head, content, recorded });
         Ok(true)
     }
 
@@ -186,6 +247,9 @@ impl Server {
 
     fn answer(&mut self, key: (u64, u64)) -> Result<()> {
         let Some(answer) = self.answers.remove(&key) else { return Ok(()) };
+        if let Some(change) = answer.recorded.and_then(|at| self.changes.as_mut()?.get_mut(at)) {
+            change.end_ns = now_ns();
+        }
         let content = &self.content[answer.content];
         match self.begun.take() {
             Some(_) => send(&mut self.stream, &[], &content[content.len() - END_BYTES..]),

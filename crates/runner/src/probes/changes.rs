@@ -1,11 +1,14 @@
-//! What changes the chip, with all bytes, and what the chip holds at the end: from that a lab knows what it held at any
-//! moment in between.
+//! What changes the chip or the block device, with all bytes, and what it holds at the end: from that a lab knows what it
+//! held at any moment in between.
 
 use super::{Gathered, Probe};
+use crate::block::asked;
 use crate::context::Context;
-use crate::volume::recovered::read_chip;
-use pocketstone_core::chip::{CHANGES_FILE, Changed, encode_changes};
+use crate::volume::recovered::{chip_geometry, read_block, read_chip};
+use pocketstone_core::block_record::{BLOCK_CHANGES_FILE, encode_block_changes};
+use pocketstone_core::chip::{CHANGES_FILE, encode_changes};
 use pocketstone_core::outcome::Unavailable;
+use pocketstone_core::volume::Medium;
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::ChipChanges;
 use std::path::PathBuf;
@@ -14,12 +17,21 @@ use std::path::PathBuf;
 /// after the last call.
 const TRIES: u32 = 5;
 
-/// Changes of the chip of traced cells whose power is to be cut.
+/// Who records.
+enum Recorder {
+    /// The kernel's tracer.
+    Chip(Box<ChipChanges>),
+    /// The device's server.
+    Block,
+}
+
+/// Changes of the chip or block device of traced cells whose power is to be cut.
 pub struct Changes {
     board: pocketstone_core::board::Board,
     folder: PathBuf,
-    recorder: Option<ChipChanges>,
-    changes: Vec<Changed>,
+    block: bool,
+    recorder: Option<Recorder>,
+    log: Vec<u8>,
 }
 
 impl Changes {
@@ -28,8 +40,9 @@ impl Changes {
         (context.plan.trace && context.plan.power_cuts > 0).then(|| Changes {
             board: context.board.clone(),
             folder: context.folder.to_owned(),
+            block: context.plan.volume.medium == Medium::Block,
             recorder: None,
-            changes: Vec::new(),
+            log: Vec::new(),
         })
     }
 }
@@ -37,20 +50,35 @@ impl Changes {
 impl Probe for Changes {
     /// From the start on: what a program changes as it opens its files belongs to the chip's history.
     fn before_start(&mut self, _unavailable: &mut Vec<Unavailable>) -> Result<()> {
-        let geometry = crate::volume::recovered::chip_geometry(&self.board)?;
-        let recorder = ChipChanges::new(geometry.page_bytes, geometry.oob_bytes)?;
-        recorder.start()?;
-        self.recorder = Some(recorder);
+        self.recorder = Some(match self.block {
+            true => asked::record().map(|()| Recorder::Block)?,
+            false => {
+                let geometry = chip_geometry(&self.board)?;
+                let recorder = ChipChanges::new(geometry.page_bytes, geometry.oob_bytes)?;
+                recorder.start()?;
+                Recorder::Chip(Box::new(recorder))
+            }
+        });
         Ok(())
     }
 
     fn end(&mut self) -> Result<()> {
         let Some(recorder) = self.recorder.take() else { return Ok(()) };
+        let events = || match &recorder {
+            Recorder::Chip(recorder) => recorder.events(),
+            Recorder::Block => asked::recorded(),
+        };
         for _ in 0..TRIES {
-            let before = recorder.events()?;
-            read_chip(&self.board, &self.folder)?;
-            if recorder.events()? == before {
-                self.changes = recorder.stop()?;
+            let before = events()?;
+            match self.block {
+                true => read_block(&self.folder)?,
+                false => read_chip(&self.board, &self.folder)?,
+            }
+            if events()? == before {
+                self.log = match recorder {
+                    Recorder::Chip(recorder) => encode_changes(&recorder.stop()?),
+                    Recorder::Block => encode_block_changes(&asked::stop()?),
+                };
                 return Ok(());
             }
         }
@@ -58,6 +86,6 @@ impl Probe for Changes {
     }
 
     fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
-        gathered.keep(CHANGES_FILE, &encode_changes(&self.changes))
+        gathered.keep(if self.block { BLOCK_CHANGES_FILE } else { CHANGES_FILE }, &self.log)
     }
 }

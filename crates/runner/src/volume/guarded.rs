@@ -48,8 +48,10 @@ fn volume(order: &Order) -> Option<&Volume> {
     match order {
         Order::Prepare { step } => Some(step.volume()),
         Order::Measure { plan } => Some(&plan.volume),
-        Order::Recover { volume } => Some(volume),
-        Order::ReadChip | Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => None,
+        Order::Recover { volume, .. } => Some(volume),
+        Order::ReadChip | Order::ReadBlock | Order::Engines | Order::Abilities | Order::Exec { .. } | Order::Shell => {
+            None
+        }
     }
 }
 

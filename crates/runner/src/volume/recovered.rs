@@ -1,12 +1,16 @@
 //! A chip's raw contents, and a volume on a chip whose power was cut.
 
 use super::{kept, mtd, ubi};
+use crate::block;
+use pocketstone_core::block_record::{BLOCK_IMAGE_FILE, BlockImage};
 use pocketstone_core::board::Board;
 use pocketstone_core::chip::{CHIP_FILE, Found, SURVIVORS_FILE, Survivor, encode_survivors};
+use pocketstone_core::database::{DATABASE_FOLDER, DatabaseEngine};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Failure;
 use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::database::inspect_rows;
 use pocketstone_engine::now_ns;
 use pocketstone_media::nand::{RawChip, RawGeometry};
 use std::fs;
@@ -14,6 +18,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+/// The program's word for [`inspect`].
+pub const INSPECT: &str = "inspect-database";
 /// A file that shows whether the volume can still be written to.
 const NEW_FILE: &str = "pocketstone-after-the-cut";
 
@@ -35,18 +41,38 @@ pub fn read_chip(board: &Board, folder: &Path) -> Result<()> {
     fs::write(&path, chip.encode()).board(|| format!("cannot write {}", path.display()))
 }
 
-/// Gives the board's chip, which is erased, the contents beside the order, mounts the volume on them, reads all of its
-/// files, writes one more.
+/// Leaves the contents of the board's block device in `folder`.
+///
+/// # Errors
+/// `ErrorKind::Board` if there is none.
+pub fn read_block(folder: &Path) -> Result<()> {
+    let path = folder.join(BLOCK_IMAGE_FILE);
+    fs::write(&path, block::asked::image()?.encode()).board(|| format!("cannot write {}", path.display()))
+}
+
+/// Gives the board's chip, which is erased, or its block device, which is all zeros, the contents beside the order, mounts the volume on them, reads all of its
+/// files, writes one more, and has the engine open its database, if there is one.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the chip has other sizes, or cannot be programmed. What the file system refuses is a finding.
-pub fn recover(volume: &Volume, board: &Board, beside: &Path, folder: &Path) -> Result<Found> {
+pub fn recover(
+    volume: &Volume,
+    engine: Option<DatabaseEngine>,
+    board: &Board,
+    beside: &Path,
+    folder: &Path,
+) -> Result<Found> {
     if !board.capabilities.disposable {
         return Err(Error::bug("contents of a chip were sent to a board that goes on with its own"));
     }
-    let path = beside.join(CHIP_FILE);
-    let file = fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
-    load(&RawChip::decode(&file).board(|| format!("{} holds no chip", path.display()))?, board)?;
+    let contents = |name: &str| {
+        let path = beside.join(name);
+        fs::read(&path).board(|| format!("cannot read {}", path.display()))
+    };
+    match volume.medium {
+        Medium::Block => block::load(&BlockImage::decode(&contents(BLOCK_IMAGE_FILE)?)?)?,
+        _ => load(&RawChip::decode(&contents(CHIP_FILE)?).board(|| format!("{CHIP_FILE} holds no chip"))?, board)?,
+    }
     let begin_ns = now_ns();
     let attached = match volume.medium {
         Medium::Ubi => ubi::attach(board.places.mtd),
@@ -54,13 +80,14 @@ pub fn recover(volume: &Volume, board: &Board, beside: &Path, folder: &Path) -> 
     };
     let mounted = attached.and_then(|()| kept::attach(volume, board));
     let mount_ns = now_ns() - begin_ns;
-    let mut found = Found { mount_ns, refused: None, unwritable: None };
+    let mut found = Found { mount_ns, refused: None, unwritable: None, database: None };
     let mut survivors = Vec::new();
     match mounted {
         Ok(()) => {
             let root = kept::folder(volume, board)?;
             survivors_in(&root, "", &mut survivors);
             found.unwritable = write_one_more(&root).err().as_ref().map(Failure::from);
+            found.database = engine.map(|engine| opened(engine, &root.join(DATABASE_FOLDER)));
         }
         Err(error) => found.refused = Some(Failure { message: error.chain(), hint: kernels_word() }),
     }
@@ -82,6 +109,28 @@ fn load(chip: &RawChip, board: &Board) -> Result<()> {
             .map_err(|fault| Error::board(format!("cannot program page {page}: {fault}")))?;
     }
     Ok(())
+}
+
+/// What another process of this program finds in a database: damage may kill it.
+fn opened(engine: DatabaseEngine, folder: &Path) -> std::result::Result<String, String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let output =
+        Command::new(program).args([INSPECT, engine.name()]).arg(folder).output().map_err(|e| e.to_string())?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
+    match output.status.success() {
+        true => Ok(text(output.stdout)),
+        false => Err(format!("{} ({})", text([output.stdout, output.stderr].concat()), output.status)),
+    }
+}
+
+/// Says the state of the database in a folder.
+///
+/// # Errors
+/// `ErrorKind::User` if there is no such engine; `ErrorKind::Board` if the database cannot be opened or read.
+pub fn inspect(engine: &str, folder: &Path, say: impl Fn(&str)) -> Result<()> {
+    let known = DatabaseEngine::ALL.into_iter().find(|known| known.name() == engine);
+    let engine = known.ok_or_else(|| Error::user(format!("there is no engine `{engine}`")))?;
+    inspect_rows(engine, folder).map(|state| say(&format!("{state}\n")))
 }
 
 /// The last that the kernel said.

@@ -548,7 +548,8 @@ mod tests {
         assert!(!text.contains("power_cuts"), "plans without cuts are what they were: {text}");
         let refused = |factors: &str| on(factors).unwrap_err().chain();
         assert!(refused(&format!("{files}threads=2\npower_cuts=5")).contains("several threads"));
-        assert!(refused("workload='ycsb-a'\nengine='lmdb'\npower_cuts=5").contains("only databases of SQLite"));
+        assert!(refused("workload='ycsb-a'\nengine='bdb'\npower_cuts=5").contains("only databases of SQLite"));
+        assert!(on("workload='ycsb-a'\nengine=['lmdb', 'redb']\npower_cuts=5").is_ok());
         assert!(refused("workload='ycsb-a'\nthreads=2\npower_cuts=5").contains("several threads"));
         assert!(refused("workload='command'\ncommand='true'\npower_cuts=5").contains("what a command was promised"));
         let plain = format!(

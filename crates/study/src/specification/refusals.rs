@@ -2,8 +2,9 @@
 
 use crate::specification::factor::{DIRECT, POWER_CUTS, READ_AHEAD_BY, READ_AHEAD_BYTES};
 use pocketstone_core::Error;
-use pocketstone_core::database::DatabaseEngine;
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::volume::{Access, FileSystem, Volume};
+use pocketstone_workload::database::JournalMode;
 use pocketstone_workload::factor::{Impossible, Point, blame};
 use pocketstone_workload::plan::{ReadAhead, ReadAheadBy};
 use pocketstone_workload::{ReadSpec, Workload};
@@ -13,6 +14,7 @@ pub(super) fn refuse_what_cannot_be(volume: &Volume, workload: &Workload) -> Res
     let name = volume.name();
     let refuse = |why: String, cure: &str| Err(blame("file_system")(Error::user(why).hint(cure)));
     refuse_direct(volume, workload)?;
+    refuse_atomic(volume, workload)?;
     let Some(files) = workload.on_files() else {
         let engine = workload.database().map(|spec| spec.engine);
         let (who, what) = match engine {
@@ -65,6 +67,20 @@ fn refuse_direct(volume: &Volume, workload: &Workload) -> Result<(), Impossible>
     Err(blame(DIRECT.name())(Error::user(format!("{why}: O_DIRECT cannot be set for it")).hint("omit direct for it")))
 }
 
+/// Refuses SQLite's atomic writes where neither the file system nor the engine has them. What a directory of a kernel lies
+/// on is known only to SQLite.
+fn refuse_atomic(volume: &Volume, workload: &Workload) -> Result<(), Impossible> {
+    let atomic = |spec: &&DatabaseSpec| spec.configuration.journal_mode.as_deref() == Some(JournalMode::Atomic.name());
+    let Some(spec) = workload.database().filter(atomic) else { return Ok(()) };
+    let (why, cure) = match (spec.engine, volume.file_system) {
+        (DatabaseEngine::Sqlite, FileSystem::F2fs | FileSystem::Directory) => return Ok(()),
+        (DatabaseEngine::Sqlite, _) => (volume.name(), "set file_system = \"f2fs\""),
+        (engine, _) => (engine.name().to_owned(), "set engine = \"sqlite\""),
+    };
+    let error = Error::user(format!("{why} has no atomic writes of several pages"));
+    Err(blame("journal_mode")(error.hint(format!("{cure} for it, or another journal_mode"))))
+}
+
 /// Refuses cuts of the power where nobody knows what the workload was promised.
 pub(super) fn refuse_cuts(point: &Point, volume: &Volume, workload: &Workload) -> Result<(), Impossible> {
     if point.of(&POWER_CUTS)? == 0 {
@@ -73,8 +89,10 @@ pub(super) fn refuse_cuts(point: &Point, volume: &Volume, workload: &Workload) -
     let threads = |files: &dyn pocketstone_workload::FileWorkload| files.threads();
     let (why, cure) = match (workload.database(), workload.on_files()) {
         _ if volume.access == Access::InProcess => ("a volume in process has no mount", "set volume_access = \"fuse\""),
-        (Some(spec), _) if spec.engine != DatabaseEngine::Sqlite => {
-            ("only databases of SQLite are looked at after a power cut", "set engine = \"sqlite\"")
+        (Some(spec), _)
+            if !matches!(spec.engine, DatabaseEngine::Sqlite | DatabaseEngine::Lmdb | DatabaseEngine::Redb) =>
+        {
+            ("only databases of SQLite, LMDB and redb are looked at after a power cut", "set engine = \"sqlite\"")
         }
         (Some(spec), _) if spec.threads != 1 => {
             ("the order of several threads' operations is not known", "set threads = 1")

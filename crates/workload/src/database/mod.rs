@@ -22,7 +22,7 @@ pub(crate) use distribution::{Lognormal, gamma};
 pub use import::{Imported, from_sql_log, import};
 pub(crate) use point::PAGE_CACHE;
 pub(crate) use point::of_point;
-pub use point::{DATABASE_FACTORS, PageCache, Prepares};
+pub use point::{DATABASE_FACTORS, JournalMode, PageCache, Prepares};
 pub use published::{from_published, to_published};
 pub use recipe::{check, from_file, prepare};
 pub use result::ResultDigest;

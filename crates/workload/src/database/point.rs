@@ -60,6 +60,8 @@ words! {
         Wal = "wal",
         /// None.
         Off = "off",
+        /// None where the file system changes several pages at once, as F2FS does.
+        Atomic = "atomic",
     }
 }
 

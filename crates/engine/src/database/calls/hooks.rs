@@ -154,7 +154,7 @@ fn installed() -> &'static Installed {
 
 /// Notes a call that has returned, if it began while calls are recorded. An error's number stays as it is.
 #[inline]
-fn note(call: SystemCall, start_ns: Option<u64>, file: u16, offset: Option<i64>, bytes: usize, result: i64) {
+pub(super) fn note(call: SystemCall, start_ns: Option<u64>, file: u16, offset: Option<i64>, bytes: usize, result: i64) {
     let Some(start_ns) = start_ns else { return };
     let end_ns = now_ns();
     let offset = offset.map(|o| o as u64);

@@ -4,14 +4,15 @@
 //! The SQLite that is compiled in makes its system calls through a table that can be changed: open, close,
 //! read, write, truncate and unlink go through [`hooks`], one record for each call that the kernel gets. It
 //! has no entry for fsync: the virtual file system `pocketstone` sees to that, which is SQLite's own with
-//! another `xSync`. Locks (fcntl) and `stat` are not recorded.
+//! another `xSync`. The end of an atomic write (`super::atomic`), which syncs, is recorded as a sync. Locks (fcntl) and `stat` are not recorded.
 
 mod hooks;
 mod log;
 
 use log::Log;
-use pocketstone_core::events::EventLog;
+use pocketstone_core::events::{EventLog, SystemCall};
 use pocketstone_core::{Error, Result};
+use std::ffi::c_int;
 use std::sync::OnceLock;
 
 /// What the process has; a hook without it is never called.
@@ -24,6 +25,13 @@ struct Installed {
 
 /// The record of this process: there is one, and it stays until the process ends.
 pub(super) struct Recording(&'static Installed);
+
+/// Notes that a file was made durable by a call that is not fsync, if calls are recorded.
+pub(super) fn synced(fd: c_int, start_ns: u64, result: i64) {
+    if let Some(installed) = INSTALLED.get().filter(|installed| installed.log.begin().is_some()) {
+        hooks::note(SystemCall::Sync, Some(start_ns), installed.log.of(fd), None, 0, result);
+    }
+}
 
 impl Recording {
     /// Lets every file that SQLite opens from now on be known, with room for `calls` records. More cost a
