@@ -104,19 +104,9 @@ pub fn plan(file_system: FileSystem, pattern: Pattern, requests: u64, read_ahead
         FileSystem::Jffs2 => vec!["compr=none".to_owned()],
         _ => Vec::new(),
     };
-    Plan {
-        format: PLAN_FORMAT,
-        seed,
-        volume: Volume { options, ..Volume::usual(file_system) },
-        workload: Workload::Read(ReadSpec::new(pattern, requests)),
-        read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: read_ahead_bytes }),
-        io_scheduler: None,
-        trace: false,
-        energy: false,
-        counters: false,
-        tlb: None,
-        power_cuts: 0,
-    }
+    let volume = Volume { options, ..Volume::usual(file_system) };
+    let read_ahead = Some(ReadAhead { by: ReadAheadBy::Mount, bytes: read_ahead_bytes });
+    Plan { read_ahead, ..Plan::new(seed, volume, Workload::Read(ReadSpec::new(pattern, requests))) }
 }
 
 /// Measures a plan; a failure shows the board's console.

@@ -199,6 +199,23 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Plan {
+    /// A workload on a volume: nothing is set, and nothing but its operations is looked at.
+    pub fn new(seed: u64, volume: Volume, workload: Workload) -> Plan {
+        Plan {
+            format: PLAN_FORMAT,
+            seed,
+            volume,
+            workload,
+            read_ahead: None,
+            io_scheduler: None,
+            trace: false,
+            energy: false,
+            counters: false,
+            tlb: None,
+            power_cuts: 0,
+        }
+    }
+
     /// The steps that bring a freshly booted board to the state this plan starts from. A volatile volume has
     /// none: it lives as long as the process that measures on it, which prepares it.
     pub fn steps(&self) -> Vec<Step> {

@@ -11,7 +11,7 @@ use pocketstone_core::volume::{FileSystem, Medium};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::Workload;
 use pocketstone_workload::factor::{Impossible, blame};
-use pocketstone_workload::plan::{PLAN_FORMAT, Plan, ReadAhead};
+use pocketstone_workload::plan::{Plan, ReadAhead};
 use pocketstone_workload::table::{Name, WORKLOAD};
 use std::path::Path;
 
@@ -169,23 +169,10 @@ fn plan(
         let error = Error::user(format!("{} is not on a block device of the board", volume.name()));
         return Err(blame(IO_SCHEDULER.name())(error.hint("omit io_scheduler for it, or set medium = \"block\"")));
     }
-    // A plain cell makes no difference.
-    let power_cuts = 0;
     refuse_cuts(point, &volume, &workload)?;
     let (energy, counters, tlb) = (point.of(&ENERGY)?, point.of(&COUNTERS)?, point.of(&TLB)?);
-    Ok(Plan {
-        format: PLAN_FORMAT,
-        seed,
-        volume,
-        workload,
-        read_ahead,
-        io_scheduler,
-        trace,
-        energy,
-        counters,
-        tlb,
-        power_cuts,
-    })
+    let plain = Plan::new(seed, volume, workload);
+    Ok(Plan { read_ahead, io_scheduler, trace, energy, counters, tlb, ..plain })
 }
 
 #[cfg(test)]

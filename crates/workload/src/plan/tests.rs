@@ -8,19 +8,9 @@ fn read() -> ReadSpec {
 }
 
 fn plan(read: ReadSpec) -> Plan {
-    Plan {
-        format: PLAN_FORMAT,
-        seed: 7,
-        volume: Volume { options: vec!["compr=none".into()], ..Volume::usual(FileSystem::Jffs2) },
-        workload: Workload::Read(read),
-        read_ahead: Some(ReadAhead { by: ReadAheadBy::Mount, bytes: 0 }),
-        io_scheduler: None,
-        trace: false,
-        energy: false,
-        counters: false,
-        tlb: None,
-        power_cuts: 0,
-    }
+    let volume = Volume { options: vec!["compr=none".into()], ..Volume::usual(FileSystem::Jffs2) };
+    let read_ahead = Some(ReadAhead { by: ReadAheadBy::Mount, bytes: 0 });
+    Plan { read_ahead, ..Plan::new(7, volume, Workload::Read(read)) }
 }
 
 #[test]

@@ -2,26 +2,9 @@ use super::*;
 use crate::testing::nothing;
 use pocketstone_core::outcome::{Scope, Space};
 use pocketstone_core::volume::{FileSystem, Volume};
-use pocketstone_workload::plan::PLAN_FORMAT;
 use pocketstone_workload::*;
 
 /// A plain cell with nothing but a workload.
-fn plan_of(file_system: FileSystem, seed: u64, workload: Workload) -> Plan {
-    Plan {
-        format: PLAN_FORMAT,
-        seed,
-        volume: Volume::usual(file_system),
-        workload,
-        read_ahead: None,
-        io_scheduler: None,
-        trace: false,
-        energy: false,
-        counters: false,
-        tlb: None,
-        power_cuts: 0,
-    }
-}
-
 #[test]
 fn a_volume_says_what_its_files_take_and_what_it_does_not_know_has_no_value() {
     let mut outcome = crate::testing::nothing(0, 1);
@@ -56,7 +39,7 @@ fn every_file_read_counts_as_much_as_any_other() {
     let (transactions, data) = (40, Data::Random);
     let spec =
         PostmarkSpec { files: 9, least_file_bytes, file_bytes, transactions, request_bytes, data, program: None };
-    let plan = plan_of(FileSystem::Jffs2, 1, Workload::Postmark(spec));
+    let plan = Plan::new(1, Volume::usual(FileSystem::Jffs2), Workload::Postmark(spec));
     // A byte takes a nanosecond in read(), any other call a microsecond: each file has 1e9 bytes per second.
     let operations = plan.workload.files().unwrap().operations(1).filter(Operation::is_logged);
     let latency = |o| if let Operation::Read { bytes, .. } = o { bytes } else { 1000 };
@@ -82,7 +65,7 @@ fn a_whole_run_has_the_rates_that_the_program_reports() {
     let ms = |n: usize| if (pool..left).contains(&n) { 10 } else { 1 };
     let call = |n| Call { start_ns: 0, latency_ns: ms(n) * 1_000_000, intended_ns: 0 };
     let calls: Vec<Call> = (0..operations.len()).map(call).collect();
-    let plan = plan_of(FileSystem::Jffs2, 42, Workload::Postmark(spec));
+    let plan = Plan::new(42, Volume::usual(FileSystem::Jffs2), Workload::Postmark(spec));
     let found = of_postmark(&plan, &calls);
     let (theirs_s, all_s) = ((left - pool) as f64 * 0.01, (left - pool) as f64 * 0.01 + (pool + 2) as f64 * 0.001);
     // PostMark 1.51 reports 12 transactions, and 180 and 256 bytes.
@@ -107,7 +90,7 @@ fn a_pass_has_the_rate_of_its_own_calls() {
         };
         let calls: Vec<Call> =
             spec.operations(1).map(|o| Call { start_ns: 0, latency_ns: latency_ns(&o), intended_ns: 0 }).collect();
-        let plan = plan_of(FileSystem::Jffs2, 1, Workload::Iozone(spec));
+        let plan = Plan::new(1, Volume::usual(FileSystem::Jffs2), Workload::Iozone(spec));
         of_iozone(&plan, &calls)
     };
     // 40,960 bytes in 10 us and 20 us; with a close in 20 us and 30 us.
@@ -139,7 +122,7 @@ fn a_script_has_the_rate_of_all_calls_but_deletions() {
             intended_ns: 0,
         };
         let calls: Vec<Call> = spec.operations(1).map(|operation| call(&operation)).collect();
-        let plan = plan_of(FileSystem::Scmfs, 1, Workload::Androsh(spec));
+        let plan = Plan::new(1, Volume::usual(FileSystem::Scmfs), Workload::Androsh(spec));
         of_androsh(&plan, &calls)
     };
     // Twice 1 MiB: creating, opening (a copy is open from its creation), a call and closing, 250 ns each.
@@ -172,7 +155,7 @@ fn a_server_has_the_rate_of_its_run() {
         other => other.bytes(),
     };
     let moved: u64 = operations.iter().map(bytes).sum();
-    let plan = plan_of(FileSystem::Scmfs, 1, Workload::Filebench(spec));
+    let plan = Plan::new(1, Volume::usual(FileSystem::Scmfs), Workload::Filebench(spec));
     let call = |start_ns, latency_ns| Call { start_ns, latency_ns, intended_ns: start_ns };
     // Two threads at once: the run takes 3 us.
     let found = of_filebench(&plan, &[call(1000, 2500), call(1200, 10), call(2000, 2000)]);
@@ -182,7 +165,7 @@ fn a_server_has_the_rate_of_its_run() {
 #[test]
 fn what_fits_is_counted_in_whole_files() {
     let spec = CapacitySpec { files: 9, file_bytes: 1000, request_bytes: 100, data: Data::Random };
-    let plan = plan_of(FileSystem::Scmfs, 1, Workload::Capacity(spec));
+    let plan = Plan::new(1, Volume::usual(FileSystem::Scmfs), Workload::Capacity(spec));
     let outcome = Outcome { filled_bytes: Some(3999), ..crate::testing::nothing(0, 1) };
     assert_eq!(of_capacity(&plan, &outcome), [("filled_bytes", Some(3999.0)), ("filled_files", Some(3.0))]);
 }
