@@ -82,6 +82,8 @@ words! {
         RamDisk = "ram-disk",
         /// A file in a tmpfs, with huge pages if the kernel supports them.
         Tmpfs = "tmpfs",
+        /// A tmpfs with small pages alone, as it is mounted usually.
+        SmallPages = "small-pages",
         /// The kernel's page cache alone.
         PageCache = "page-cache",
         /// A file in a hugetlbfs.
@@ -113,7 +115,7 @@ impl Medium {
     pub fn volatile(self) -> bool {
         match self {
             Medium::Directory | Medium::None | Medium::Mtd | Medium::Ubi | Medium::Block => false,
-            Medium::RamDisk | Medium::Tmpfs | Medium::PageCache => true,
+            Medium::RamDisk | Medium::Tmpfs | Medium::SmallPages | Medium::PageCache => true,
             Medium::Hugetlbfs | Medium::Anonymous | Medium::Pcm => true,
         }
     }
@@ -130,7 +132,7 @@ impl FileSystem {
             FileSystem::Null => &[Medium::None, Medium::Anonymous],
             FileSystem::Squashfs => &[Medium::Mtd, Medium::Ubi],
             FileSystem::Scmfs => &[Medium::Tmpfs, Medium::Hugetlbfs, Medium::Anonymous, Medium::Pcm],
-            FileSystem::Tmpfs => &[Medium::Tmpfs],
+            FileSystem::Tmpfs => &[Medium::Tmpfs, Medium::SmallPages],
             FileSystem::Ramfs => &[Medium::PageCache],
             FileSystem::Ext2 | FileSystem::Ext3 => &[Medium::RamDisk],
             FileSystem::Ext4 => &[Medium::RamDisk, Medium::Block],
@@ -314,7 +316,7 @@ mod tests {
         for name in
             ["scmfs-pcm", "scmfs-hugetlbfs-fuse", "yaffs2-anonymous-in-process", "null-anonymous", "ext4-block", "f2fs"]
                 .into_iter()
-                .chain(["scmfs-preload", "scmfs-hugetlbfs-preload", "ramfs", "ext2", "ext3"])
+                .chain(["scmfs-preload", "scmfs-hugetlbfs-preload", "tmpfs-small-pages", "ramfs", "ext2", "ext3"])
         {
             assert!(names.contains(name), "{name}: {names:?}");
         }

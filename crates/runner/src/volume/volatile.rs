@@ -79,7 +79,7 @@ pub fn make(asked: &Asked, folder: &Path, for_engine: bool) -> Result<(Home, Mad
     ]);
     let mut made = Made { facts, wear: None, _server: None };
     let home = match asked.file_system {
-        FileSystem::Tmpfs => Home::Kernel(made.tmpfs(folder, bytes)?),
+        FileSystem::Tmpfs => Home::Kernel(made.tmpfs(folder, bytes, asked.medium == Medium::Tmpfs)?),
         FileSystem::Ramfs => {
             let mounted = folder.join("volume");
             mount_ramfs(&mounted)?;
@@ -87,7 +87,7 @@ pub fn make(asked: &Asked, folder: &Path, for_engine: bool) -> Result<(Home, Mad
             Home::Kernel(mounted)
         }
         FileSystem::Ext2 | FileSystem::Ext3 | FileSystem::Ext4 => {
-            let backing = made.tmpfs(folder, bytes + UNIT_BYTES)?.join("region");
+            let backing = made.tmpfs(folder, bytes + UNIT_BYTES, true)?.join("region");
             let mounted = folder.join("volume");
             mount_ext(asked.file_system, &backing, bytes, &mounted, &asked.setup)?;
             made.facts.insert("volume.direct".into(), asked.setup.direct.to_string());
@@ -114,9 +114,9 @@ impl Made {
         facts
     }
 
-    fn tmpfs(&mut self, folder: &Path, bytes: u64) -> Result<PathBuf> {
+    fn tmpfs(&mut self, folder: &Path, bytes: u64, huge: bool) -> Result<PathBuf> {
         let memory = folder.join("memory");
-        let huge = mount_tmpfs(&memory, bytes)?;
+        let huge = mount_tmpfs(&memory, bytes, huge)?;
         self.facts.insert("volume.tmpfs_huge".into(), huge.into());
         Ok(memory)
     }
@@ -125,7 +125,7 @@ impl Made {
         let setup = asked.setup.clone();
         let mut backing = Backing { medium: asked.medium, bytes, file: None, setup, _memory: None };
         match asked.medium {
-            Medium::Tmpfs => backing.file = Some(self.tmpfs(folder, bytes + UNIT_BYTES)?.join("region")),
+            Medium::Tmpfs => backing.file = Some(self.tmpfs(folder, bytes + UNIT_BYTES, true)?.join("region")),
             Medium::Hugetlbfs => backing.file = Some(mount_hugetlbfs(&folder.join("memory"), bytes)?.join("region")),
             _ => {}
         }
@@ -284,14 +284,14 @@ fn enter_own_namespace() -> Result<()> {
     mount_change("/", private).map_err(refused)
 }
 
-/// Mounts a tmpfs and says which huge pages it has: those of the kernel's choice where it lets us choose.
-fn mount_tmpfs(at: &Path, bytes: u64) -> Result<&'static str> {
+/// Mounts a tmpfs and says which huge pages it has: with `huge` those of the kernel's choice where it lets us choose.
+fn mount_tmpfs(at: &Path, bytes: u64, huge: bool) -> Result<&'static str> {
     fs::create_dir(at).board(|| format!("cannot create {}", at.display()))?;
     let attempt = |options: String| {
         let data = CString::new(options).unwrap_or_default();
         mount("tmpfs", at, "tmpfs", MountFlags::empty(), Some(data.as_c_str()))
     };
-    if attempt(format!("size={bytes},mode=700,huge=always")).is_ok() {
+    if huge && attempt(format!("size={bytes},mode=700,huge=always")).is_ok() {
         return Ok("always");
     }
     attempt(format!("size={bytes},mode=700"))
