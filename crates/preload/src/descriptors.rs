@@ -1,6 +1,7 @@
 //! What is known of each descriptor number. Numbers come to mean other files without this library's knowledge, so this
-//! is a guess that each call checks.
+//! is a guess that each call checks, unless it is proven to hold.
 
+use crate::events::{Number, Proof};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -23,6 +24,8 @@ pub struct Known {
     pub ino: u64,
     /// As the server knows it.
     pub file: File,
+    /// What has to be as it is for the number to mean it still.
+    pub proof: Proof,
 }
 
 /// All numbers.
@@ -36,7 +39,7 @@ pub struct Descriptor {
     /// Place of the mount and 1, or 0.
     mount: AtomicU32,
     ino: AtomicU64,
-    file: UnsafeCell<MaybeUninit<File>>,
+    rest_of_it: UnsafeCell<MaybeUninit<(File, Proof)>>,
     /// By the kernel since the last look.
     calls: AtomicU32,
     /// The calls before the next look; 0 for [`CALLS`].
@@ -46,6 +49,8 @@ pub struct Descriptor {
     rest: AtomicU32,
     /// How many in sequence had to be.
     vain: AtomicU32,
+    /// What happens to the number itself.
+    pub number: Number,
 }
 
 // SAFETY: what is no atomic is written under an odd sequence, and used by a reader only if the sequence was even before
@@ -60,13 +65,14 @@ impl Descriptor {
         let mount = self.mount.load(Ordering::Relaxed).checked_sub(1)?;
         let ino = self.ino.load(Ordering::Relaxed);
         // SAFETY: the place is there and aligned; it is not taken for a `File` before the sequence says that it is one.
-        let file = unsafe { self.file.get().read_volatile() };
+        let rest = unsafe { self.rest_of_it.get().read_volatile() };
         fence(Ordering::Acquire);
         if before % 2 == 1 || self.sequence.load(Ordering::Relaxed) != before {
             return None;
         }
         // SAFETY: the sequence is the same and even, and there is a mount: `remember` has written all of it.
-        Some(Known { mount, ino, file: unsafe { file.assume_init() } })
+        let (file, proof) = unsafe { rest.assume_init() };
+        Some(Known { mount, ino, file, proof })
     }
 
     /// Changes what is known, unless another thread, or what a signal has interrupted, is at it.
@@ -81,7 +87,7 @@ impl Descriptor {
         if let Some(known) = known {
             self.ino.store(known.ino, Ordering::Relaxed);
             // SAFETY: the sequence is odd by this thread's doing, so that nobody else writes, and no reader uses it.
-            unsafe { self.file.get().write_volatile(MaybeUninit::new(known.file)) };
+            unsafe { self.rest_of_it.get().write_volatile(MaybeUninit::new((known.file, known.proof))) };
         }
         self.mount.store(known.map_or(0, |known| known.mount + 1), Ordering::Relaxed);
         self.sequence.store(odd.wrapping_add(1), Ordering::Release);
@@ -91,6 +97,11 @@ impl Descriptor {
     pub fn remember(&self, known: Known) {
         self.patience.store(0, Ordering::Relaxed);
         self.went();
+        self.change(Some(known));
+    }
+
+    /// It is proven, or no more, that the number means this file, which it was known to mean.
+    pub fn prove(&self, known: Known) {
         self.change(Some(known));
     }
 

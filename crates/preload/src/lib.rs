@@ -33,13 +33,24 @@
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod calls;
+#[cfg(target_arch = "x86_64")]
+mod code;
 mod descriptors;
+mod events;
+#[cfg(target_arch = "x86_64")]
+mod hooks;
+#[cfg(target_arch = "x86_64")]
+mod instructions;
 mod mounts;
 mod process;
 mod raw;
 mod replace;
 mod report;
+mod symbols;
 mod transfer;
+mod trust;
+#[cfg(target_arch = "x86_64")]
+mod watch;
 mod ways;
 
 use core::ffi::{CStr, c_char, c_int};
@@ -63,7 +74,7 @@ extern "C" fn begin(_arguments: c_int, _values: *const *const c_char, _environme
         return;
     }
     let Some(memory) = raw::memory(size_of::<State>()) else { return };
-    raw::look_at_threads_by(replace::in_libc(c"__libc_single_threaded").cast());
+    raw::look_at_threads_by(symbols::in_libc(c"__libc_single_threaded").cast());
     let rest_ms = variable(c"SCMFS_PRELOAD_REST_MS").and_then(|text| text.to_str().ok()?.parse().ok());
     let access = match wanted {
         Some(b"read") => Access::Read,
@@ -80,6 +91,10 @@ extern "C" fn begin(_arguments: c_int, _values: *const *const c_char, _environme
     // Code of libc is changed while nobody else runs it, or not at all.
     if raw::is_single() {
         report::REPLACED.store(replace::replace(), Ordering::Relaxed);
+        #[cfg(target_arch = "x86_64")]
+        if variable(c"SCMFS_PRELOAD_TRUST").map(CStr::to_bytes) != Some(b"off") && trust::is_known() {
+            watch::begin().map(trust::begin);
+        }
     }
 }
 

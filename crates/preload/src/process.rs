@@ -1,6 +1,7 @@
 //! What a process knows.
 
 use crate::descriptors::Descriptors;
+use crate::events::Watch;
 use crate::mounts::Mounts;
 use crate::ways::Counts;
 use core::ptr::null_mut;
@@ -8,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// What a process knows: memory that is zeros at first, and zeros again in a child. Zeros: nothing.
 pub struct State {
+    pub watch: Watch,
     pub descriptors: Descriptors,
     pub mounts: Mounts,
     pub counts: Counts,

@@ -168,6 +168,29 @@ pub fn append(path: &core::ffi::CStr) -> Result<c_int, Errno> {
     checked(result).map(|fd| fd as c_int)
 }
 
+/// Opens a file to read it.
+pub fn open_to_read(path: &core::ffi::CStr) -> Result<c_int, Errno> {
+    let how = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+    // SAFETY: the path is a C string.
+    let result = unsafe { call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, how, 0, 0, 0]) };
+    checked(result).map(|fd| fd as c_int)
+}
+
+/// read(2).
+pub fn read(fd: c_int, into: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the bytes are there.
+    checked(unsafe { call(libc::SYS_read, [fd as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) })
+}
+
+/// Copies from an address of this process, which may be none any more. Whether all of it was copied.
+pub fn copy(from: usize, into: &mut [u8]) -> bool {
+    let own = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let others = libc::iovec { iov_base: from as *mut c_void, iov_len: into.len() };
+    let arguments = [pid() as usize, (&raw const own) as usize, 1, (&raw const others) as usize, 1, 0];
+    // SAFETY: the bytes are there; what is copied from is for the kernel to find.
+    checked(unsafe { call(libc::SYS_process_vm_readv, arguments) }).is_ok_and(|bytes| bytes == into.len())
+}
+
 /// Closes a descriptor of this library's own.
 pub fn close(fd: c_int) {
     // SAFETY: nobody else knows the descriptor.
@@ -197,12 +220,26 @@ pub fn name() -> [u8; 16] {
     name
 }
 
-/// Zeroed memory that a child finds zeroed again; `None`: there is none.
-pub fn memory(bytes: usize) -> Option<*mut c_void> {
+/// Zeroed memory; `None`: there is none.
+pub fn inherited(bytes: usize) -> Option<usize> {
     let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
     // SAFETY: a new mapping at a place that the kernel chooses.
-    let place = checked(unsafe { call(libc::SYS_mmap, [0, bytes, prot, flags, usize::MAX, 0]) }).ok()?;
+    checked(unsafe { call(libc::SYS_mmap, [0, bytes, prot, flags, usize::MAX, 0]) }).ok()
+}
+
+/// Changes what may be done with pages. Whether it was possible.
+///
+/// # Safety
+/// Nobody uses them in a way that is taken away.
+pub unsafe fn protect(from: usize, bytes: usize, prot: c_int) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { call(libc::SYS_mprotect, [from, bytes, prot as usize, 0, 0, 0]) == 0 }
+}
+
+/// Zeroed memory that a child finds zeroed again; `None`: there is none.
+pub fn memory(bytes: usize) -> Option<*mut c_void> {
+    let place = inherited(bytes)?;
     // SAFETY: the mapping is new, and nobody else's.
     let wiped = unsafe { call(libc::SYS_madvise, [place, bytes, libc::MADV_WIPEONFORK as usize, 0, 0, 0]) } == 0;
     if !wiped {

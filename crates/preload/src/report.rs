@@ -2,7 +2,7 @@
 
 use crate::process::{is_stopped, state};
 use crate::ways::{Counts, Direction, REASONS, Way};
-use crate::{mounts, raw};
+use crate::{mounts, raw, trust};
 use core::ffi::{CStr, c_int};
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -115,6 +115,15 @@ fn lines(
     writeln!(text, "scmfs-preload {pid} {name}: functions of libc replaced: {replaced}{met}")?;
     if !has_met {
         return Ok(());
+    }
+    let (is_trusted, reason, object) = trust::verdict();
+    let object = object.and_then(|name| core::str::from_utf8(name).ok());
+    let (colon, object) = object.map_or(("", ""), |object| (": ", object));
+    match is_trusted {
+        true => writeln!(text, "scmfs-preload {pid} {name}: descriptors: trusted")?,
+        false => {
+            writeln!(text, "scmfs-preload {pid} {name}: descriptors: looked at each time, {reason}{colon}{object}")?
+        }
     }
     for refusal in refusals {
         writeln!(text, "scmfs-preload {pid} {name}: a mount refused: {refusal}")?;

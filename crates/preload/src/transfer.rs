@@ -1,10 +1,12 @@
 //! Reading and writing: directly where that is possible, which each call finds out for itself.
 
 use crate::descriptors::{Descriptor, Known};
-use crate::mounts::{self, Mounts};
-use crate::process::{is_stopped, state};
+use crate::events::Proof;
+use crate::mounts;
+use crate::process::{State, is_stopped, state};
 use crate::raw::{self, Errno};
 use crate::report::count;
+use crate::trust;
 use crate::ways::{Direction, Reason, Way};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +67,7 @@ pub struct Call {
 
 /// A call that can be direct: the descriptor means this file, and may be used so.
 struct Ready {
-    mounts: &'static Mounts,
+    state: &'static State,
     descriptor: &'static Descriptor,
     session: &'static Session,
     known: Known,
@@ -88,7 +90,7 @@ fn look(fd: c_int, descriptor: &Descriptor) -> Result<Known, Reason> {
             return Err(Reason::OtherProcess);
         }
         let file = session.file(identity.ino).ok_or(Reason::NotAllowed)?;
-        Ok(Known { mount, ino: identity.ino, file })
+        Ok(Known { mount, ino: identity.ino, file, proof: Proof::NONE })
     });
     match found {
         Ok(known) => descriptor.remember(known),
@@ -135,14 +137,8 @@ fn ready(call: &Call) -> Result<Ready, Reason> {
             return Err(Reason::Limit);
         }
     }
-    // No table of descriptors can be trusted: a close that this library does not see is enough.
-    let mut ready = Ready { mounts: &state.mounts, descriptor, session, known, at_end: false };
-    if !ready.is_same(call.fd) {
-        descriptor.forget();
-        return Err(Reason::Changed);
-    }
-    // The same file may be open in another way by now, and what F_SETFL sets is no one's to remember.
-    let Ok(flags) = raw::flags(call.fd) else { return Err(Reason::Changed) };
+    let mut ready = Ready { state, descriptor, session, known, at_end: false };
+    let flags = ready.flags(call)?;
     let refused = match (call.direction, flags & libc::O_ACCMODE) {
         _ if flags & libc::O_PATH != 0 => Some(Reason::Access),
         (Direction::Read, libc::O_WRONLY) | (Direction::Write, libc::O_RDONLY) => Some(Reason::Access),
@@ -164,7 +160,57 @@ fn ready(call: &Call) -> Result<Ready, Reason> {
 }
 
 impl Ready {
-    /// Whether a descriptor means the file.
+    /// Whether it is proven that the descriptor means the file.
+    #[inline]
+    fn is_proven(&self) -> bool {
+        trust::holds(self.state) && self.known.proof.holds(&self.state.watch, &self.descriptor.number)
+    }
+
+    /// How the file is open, if the descriptor means it.
+    #[inline]
+    fn flags(&mut self, call: &Call) -> Result<c_int, Reason> {
+        let (proof, watch) = (&self.known.proof, &self.state.watch);
+        if self.is_proven() {
+            // What F_SETFL sets does not matter to reads.
+            if call.direction == Direction::Read {
+                return Ok(proof.lasting());
+            }
+            if let Some(flags) = proof.flags(watch) {
+                return Ok(flags);
+            }
+            if !proof.is_own(watch) {
+                return raw::flags(call.fd).map_err(|_| Reason::Changed);
+            }
+        }
+        self.ask(call.fd)
+    }
+
+    /// Asks the kernel whether the descriptor means the file, and how it is open; remembers the answer, if it is one
+    /// that lasts.
+    #[inline(never)]
+    fn ask(&mut self, fd: c_int) -> Result<c_int, Reason> {
+        trust::asked(self.state);
+        let proof = trust::holds(self.state).then(|| Proof::begin(&self.state.watch, &self.descriptor.number));
+        if !self.is_same(fd) {
+            self.descriptor.forget();
+            return Err(Reason::Changed);
+        }
+        // The same file may be open in another way by now.
+        let flags = raw::flags(fd).map_err(|_| Reason::Changed)?;
+        if let Some(proof) = proof.flatten() {
+            self.known.proof = proof.with(flags);
+            self.descriptor.prove(self.known);
+        }
+        Ok(flags)
+    }
+
+    /// Whether the descriptor still means the file.
+    #[inline]
+    fn is_still(&self, fd: c_int) -> bool {
+        self.is_proven() || self.is_same(fd)
+    }
+
+    /// Whether a descriptor means the file, as the kernel has it.
     #[inline]
     fn is_same(&self, fd: c_int) -> bool {
         let same = |now: raw::Identity| now.ino == self.known.ino && now.device == self.session.device();
@@ -208,7 +254,7 @@ impl Ready {
             Outcome::Done(_) => self.descriptor.went(),
             Outcome::Kernel(Why::Gone) => self.descriptor.forget(),
             Outcome::Kernel(Why::Ended) => {
-                self.mounts.ended(self.known.mount);
+                self.state.mounts.ended(self.known.mount);
                 self.descriptor.forget();
             }
             Outcome::Kernel(_) if call.direction == Direction::Read => self.descriptor.went_not(REST_READS),
@@ -241,7 +287,7 @@ pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
         return match unsafe { ready.append(call) } {
             Ok(at) => {
                 // As write(2) leaves it. If another file has the number by now, its offset must not be moved.
-                if raw::is_single() || ready.is_same(call.fd) {
+                if raw::is_single() || ready.is_still(call.fd) {
                     let _ = raw::seek(call.fd, at as i64 + call.bytes as i64);
                 }
                 count(call.direction, Way::Direct, call.bytes);
@@ -266,7 +312,7 @@ pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
     };
     let at = end - call.bytes as i64;
     // Another thread may have put another file in its place since it was looked at: that one's offset was moved then.
-    if !raw::is_single() && !ready.is_same(call.fd) {
+    if !raw::is_single() && !ready.is_still(call.fd) {
         let _ = raw::advance(call.fd, -(call.bytes as i64));
         return Progress::Untouched(Way::Kernel(Reason::Changed));
     }

@@ -7,3 +7,4 @@ mod endings;
 mod pair;
 mod programs;
 mod report;
+mod trust;

@@ -1,0 +1,152 @@
+//! What happens to descriptors, in words that are compared with each call.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Something that is done now and then: how often it was begun, shifted by this, and how often it is under way.
+#[derive(Default)]
+pub struct Events(AtomicU64);
+
+const ONE: u64 = 1 << 16;
+
+impl Events {
+    pub fn begin(&self) {
+        self.0.fetch_add(ONE | 1, Ordering::SeqCst);
+    }
+
+    pub fn end(&self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// What has been begun until now; `None`: something is under way.
+    #[inline]
+    pub fn quiet(&self) -> Option<u64> {
+        let word = self.0.load(Ordering::SeqCst);
+        (word % ONE == 0).then_some(word)
+    }
+
+    /// Whether nothing was begun since then.
+    #[inline]
+    pub fn are_still(&self, quiet: u64) -> bool {
+        self.0.load(Ordering::SeqCst) == quiet
+    }
+}
+
+/// What happens to all descriptors of a process. Zeros: nothing yet.
+pub struct Watch {
+    /// Ranges of numbers were closed.
+    pub ranges: Events,
+    /// Flags of open files were set.
+    pub flags: Events,
+    /// Other processes may have got open files of this one: by fork(2) and the like, and by messages.
+    pub shared: Events,
+    /// Children that have this process's memory, and descriptors of their own.
+    pub borrowers: AtomicU32,
+    /// Closes of single numbers that are over.
+    pub closes: AtomicU64,
+}
+
+impl Watch {
+    /// Whether a child has this process's memory for a moment.
+    #[inline]
+    pub fn is_borrowed(&self) -> bool {
+        self.borrowers.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// How a number came to be open.
+#[derive(Default)]
+pub struct Opened {
+    /// What had been closed when it was opened, and 1; 0: it was not seen how.
+    closes: AtomicU64,
+    ranges: AtomicU64,
+    shared: AtomicU64,
+}
+
+/// What happens to one number. Zeros: nothing was seen.
+#[derive(Default)]
+pub struct Number {
+    pub closes: Events,
+    /// The last of [`Watch::closes`] that was this one's.
+    last: AtomicU64,
+    opened: Opened,
+}
+
+impl Number {
+    /// A close is over, the n-th of all.
+    pub fn closed(&self, n: u64) {
+        self.last.fetch_max(n, Ordering::SeqCst);
+    }
+
+    /// The number was returned by a call that opens a file. `closes`, `ranges`, `shared`: what had happened before it.
+    pub fn opened(&self, closes: u64, ranges: u64, shared: u64) {
+        // Whoever closes a number at the same time may have closed this one.
+        let Some(quiet) = self.closes.quiet() else { return };
+        if self.last.load(Ordering::SeqCst) <= closes {
+            self.opened.ranges.store(ranges, Ordering::SeqCst);
+            self.opened.shared.store(shared, Ordering::SeqCst);
+            self.opened.closes.store(quiet + 1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// What has to be as it is for a number to mean what it means.
+#[derive(Clone, Copy)]
+pub struct Proof {
+    closes: u64,
+    ranges: u64,
+    flags: u64,
+    /// [`NOBODY`]: others may change the flags.
+    shared: u64,
+    /// As F_GETFL has them.
+    set: c_int,
+}
+
+/// No count of events, ever: one is always under way.
+const NOBODY: u64 = u64::MAX;
+
+impl Proof {
+    /// Nothing is proven.
+    pub const NONE: Proof = Proof { closes: NOBODY, ranges: NOBODY, flags: NOBODY, shared: NOBODY, set: 0 };
+
+    /// Begins a proof, before it is asked what the number means; `None`: it cannot be proven.
+    pub fn begin(watch: &Watch, number: &Number) -> Option<Proof> {
+        let (closes, ranges) = (number.closes.quiet()?, watch.ranges.quiet()?);
+        let opened = &number.opened;
+        // Who did not see it opened may not see it closed either: libc's own.
+        if opened.closes.load(Ordering::SeqCst) != closes + 1 || opened.ranges.load(Ordering::SeqCst) != ranges {
+            return None;
+        }
+        let shared = watch.shared.quiet().filter(|shared| opened.shared.load(Ordering::SeqCst) == *shared);
+        Some(Proof { closes, ranges, flags: watch.flags.quiet()?, shared: shared.unwrap_or(NOBODY), set: 0 })
+    }
+
+    /// Ends it, by the flags that were found.
+    pub fn with(self, set: c_int) -> Proof {
+        Proof { set, ..self }
+    }
+
+    /// Whether the number means the same as then.
+    #[inline]
+    pub fn holds(&self, watch: &Watch, number: &Number) -> bool {
+        number.closes.are_still(self.closes) && watch.ranges.are_still(self.ranges)
+    }
+
+    /// The flags, those that stay as long as a file is open: how it may be used.
+    #[inline]
+    pub fn lasting(&self) -> c_int {
+        self.set
+    }
+
+    /// The flags, all of them, if they are the same as then.
+    #[inline]
+    pub fn flags(&self, watch: &Watch) -> Option<c_int> {
+        (watch.flags.are_still(self.flags) && watch.shared.are_still(self.shared)).then_some(self.set)
+    }
+
+    /// Whether it is worth proving it again when flags were set.
+    #[inline]
+    pub fn is_own(&self, watch: &Watch) -> bool {
+        watch.shared.are_still(self.shared)
+    }
+}

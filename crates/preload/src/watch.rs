@@ -1,0 +1,356 @@
+//! Every way by which a descriptor's number comes to mean another file, or its open file to have other flags, as far as
+//! libc has functions for it: they are hooked, and leave their marks in words that are compared with each call.
+
+use crate::descriptors::Descriptor;
+use crate::events::Events;
+use crate::hooks::{self, Function, Wanted};
+use crate::mounts;
+use crate::process::{State, state};
+use crate::trust::{Reason, distrust, forked};
+use core::arch::global_asm;
+use core::ffi::{CStr, c_int, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// Children that this process's memory was copied for, counted in the child: what was begun before it is not ended.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The state, unless a child is here that has descriptors of its own.
+fn own_state() -> Option<&'static State> {
+    state().filter(|state| !state.watch.is_borrowed() || mounts::is_owner())
+}
+
+fn number(state: &State, number: usize) -> Option<&Descriptor> {
+    // As the kernel takes it: the other half of the register says nothing.
+    state.descriptors.get(number as u32 as usize)
+}
+
+/// Makes a call that closes a number, or puts another file in its place.
+unsafe fn closing(fd: usize, call: impl FnOnce() -> isize) -> isize {
+    let forks = FORKS.load(Ordering::Relaxed);
+    let found = own_state().and_then(|state| Some((state, &number(state, fd)?.number)));
+    if let Some((_, number)) = found {
+        number.closes.begin();
+    }
+    let result = call();
+    if let Some((state, number)) = found.filter(|_| forks == FORKS.load(Ordering::Relaxed)) {
+        number.closed(state.watch.closes.fetch_add(1, Ordering::SeqCst) + 1);
+        number.closes.end();
+    }
+    result
+}
+
+/// Makes a call that is one of these events.
+unsafe fn during(events: Option<&Events>, call: impl FnOnce() -> isize) -> isize {
+    let forks = FORKS.load(Ordering::Relaxed);
+    events.inspect(|events| events.begin());
+    let result = call();
+    if forks == FORKS.load(Ordering::Relaxed) {
+        events.inspect(|events| events.end());
+    }
+    result
+}
+
+/// Makes a call that opens a file.
+unsafe fn opening(call: impl FnOnce() -> isize) -> isize {
+    let before = own_state().and_then(|state| {
+        let watch = &state.watch;
+        Some((watch.closes.load(Ordering::SeqCst), watch.shared.quiet()?, watch.ranges.quiet()?))
+    });
+    let fd = call();
+    let number = usize::try_from(fd).ok().and_then(|fd| own_state()?.descriptors.get(fd));
+    if let (Some((closes, shared, ranges)), Some(Descriptor { number, .. })) = (before, number) {
+        number.opened(closes, ranges, shared);
+    }
+    fd
+}
+
+macro_rules! hooks {
+    ($($hook:ident $name:literal $(@ $version:literal)?, $by:path;)*) => {
+        #[derive(Clone, Copy)]
+        enum Hook { $($hook),* }
+
+        const COUNT: usize = [$(Hook::$hook),*].len();
+
+        fn wanted() -> [Wanted; COUNT] {
+            [$(Wanted {
+                name: $name,
+                version: None::<&CStr>$(.or(Some($version)))?,
+                by: $by as *const c_void,
+            }),*]
+        }
+    };
+}
+
+hooks! {
+    Close c"close", close;
+    CloseNoCancel c"__close_nocancel", close_not_waiting;
+    MqClose c"mq_close", mq_close;
+    Dup2 c"dup2", dup2;
+    Dup3 c"dup3", dup3;
+    CloseRange c"close_range", close_range;
+    Fcntl c"fcntl64", fcntl;
+    Open c"open64", open;
+    OpenAt c"openat64", open_at;
+    Fork c"_Fork", fork;
+    Vfork c"vfork", scmfs_preload_vfork;
+    Spawn c"posix_spawn" @ c"GLIBC_2.15", spawn;
+    SpawnPath c"posix_spawnp" @ c"GLIBC_2.15", spawn_path;
+    SpawnOld c"posix_spawn" @ c"GLIBC_2.2.5", spawn_old;
+    SpawnPathOld c"posix_spawnp" @ c"GLIBC_2.2.5", spawn_path_old;
+    SendMessage c"sendmsg", send_message;
+    SendMessages c"sendmmsg", send_messages;
+    Clone c"clone", clone;
+    Unshare c"unshare", unshare;
+    Map c"mmap", map;
+    Protect c"mprotect", protect;
+    ProtectKey c"pkey_mprotect", protect_key;
+    Attach c"shmat", attach;
+    Personality c"personality", personality;
+    Syscall c"syscall", any;
+}
+
+static ORIGINALS: [AtomicPtr<c_void>; COUNT] = [const { AtomicPtr::new(core::ptr::null_mut()) }; COUNT];
+
+/// Hooks all of them, or none. There is one thread. Where the page lies through which they go.
+pub fn begin() -> Option<usize> {
+    hooks::install(&wanted(), |index, original| ORIGINALS[index].store(original, Ordering::Relaxed))
+}
+
+impl Hook {
+    /// The call as it was.
+    unsafe fn call(self, arguments: &[usize]) -> isize {
+        let mut all = [0; 7];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let [a, b, c, d, e, f, g] = all;
+        // SAFETY: whoever is here has come by a hook, so that there is an original, which takes its arguments in the
+        // same places and leaves alone what it does not take.
+        unsafe {
+            let original: Function = core::mem::transmute(ORIGINALS[self as usize].load(Ordering::Relaxed));
+            original(a, b, c, d, e, f, g)
+        }
+    }
+}
+
+macro_rules! seen {
+    ($(#[$comment:meta])* $name:ident($($argument:ident),*) as $hook:ident $(, $before:expr)?) => {
+        $(#[$comment])*
+        unsafe extern "C-unwind" fn $name($($argument: usize),*) -> isize {
+            $($before;)?
+            // SAFETY: the program's promise.
+            unsafe { Hook::$hook.call(&[$($argument),*]) }
+        }
+    };
+    ($name:ident($($argument:ident),*) as $hook:ident within $around:expr) => {
+        unsafe extern "C-unwind" fn $name($($argument: usize),*) -> isize {
+            // SAFETY: the program's promise.
+            unsafe { $around(|| Hook::$hook.call(&[$($argument),*])) }
+        }
+    };
+}
+
+seen!(close(fd) as Close within |call| closing(fd, call));
+seen!(close_not_waiting(fd) as CloseNoCancel within |call| closing(fd, call));
+seen!(mq_close(fd) as MqClose within |call| closing(fd, call));
+seen!(dup2(old, new) as Dup2 within |call| closing(new, call));
+seen!(dup3(old, new, flags) as Dup3 within |call| closing(new, call));
+seen!(open(path, how, mode) as Open within |call| opening(call));
+seen!(open_at(folder, path, how, mode) as OpenAt within |call| opening(call));
+seen!(send_message(fd, message, flags) as SendMessage within |call| during(shared(), call));
+seen!(send_messages(fd, messages, count, flags) as SendMessages within |call| during(shared(), call));
+seen!(spawn(pid, path, files, how, values, environment) as Spawn within |call| lending(call));
+seen!(spawn_path(pid, path, files, how, values, environment) as SpawnPath within |call| lending(call));
+seen!(spawn_old(pid, path, files, how, values, environment) as SpawnOld within |call| lending(call));
+seen!(spawn_path_old(pid, path, files, how, values, environment) as SpawnPathOld within |call| lending(call));
+
+fn shared() -> Option<&'static Events> {
+    state().map(|state| &state.watch.shared)
+}
+
+/// Makes a call that lends this process's memory to a child until it returns.
+unsafe fn lending(call: impl FnOnce() -> isize) -> isize {
+    begin_lending();
+    let result = call();
+    end_lending();
+    result
+}
+
+extern "C" fn begin_lending() {
+    if let Some(state) = state() {
+        state.watch.borrowers.fetch_add(1, Ordering::SeqCst);
+        state.watch.shared.begin();
+    }
+}
+
+fn end_lending() {
+    if let Some(state) = state() {
+        state.watch.shared.end();
+        state.watch.borrowers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+unsafe extern "C-unwind" fn close_range(first: usize, last: usize, flags: usize) -> isize {
+    const UNSHARE: usize = 1 << 1;
+    if flags & UNSHARE != 0 && mounts::is_owner() {
+        distrust(Reason::OwnTable);
+    }
+    let ranges = own_state().map(|state| &state.watch.ranges);
+    // SAFETY: the program's promise.
+    unsafe { during(ranges, || Hook::CloseRange.call(&[first, last, flags])) }
+}
+
+unsafe extern "C-unwind" fn fcntl(fd: usize, what: usize, value: usize) -> isize {
+    // A child that has the memory has the open files, too.
+    let flags = state().filter(|_| what as c_int == libc::F_SETFL).map(|state| &state.watch.flags);
+    // SAFETY: the program's promise.
+    unsafe { during(flags, || Hook::Fcntl.call(&[fd, what, value])) }
+}
+
+unsafe extern "C-unwind" fn fork() -> isize {
+    let before = || {
+        // SAFETY: the program's promise.
+        let result = unsafe { Hook::Fork.call(&[]) };
+        if result == 0 {
+            // The state is zeros by now.
+            FORKS.fetch_add(1, Ordering::Relaxed);
+            mounts::child();
+            forked();
+        }
+        result
+    };
+    // SAFETY: the program's promise.
+    unsafe { during(shared(), before) }
+}
+
+// vfork(2) returns twice, and what the child does on the stack must not be what the parent finds: as in libc the address
+// to return to is kept in a register, which the kernel leaves alone.
+global_asm!(
+    ".hidden scmfs_preload_vfork",
+    ".globl scmfs_preload_vfork",
+    ".type scmfs_preload_vfork, @function",
+    "scmfs_preload_vfork:",
+    "endbr64",
+    "sub rsp, 8",
+    "call {begin}",
+    "add rsp, 8",
+    "pop rdi",
+    "mov eax, {number}",
+    "syscall",
+    "push rdi",
+    "test rax, rax",
+    "jz 2f",
+    "sub rsp, 8",
+    "mov rdi, rax",
+    "call {end}",
+    "add rsp, 8",
+    "2: ret",
+    ".size scmfs_preload_vfork, . - scmfs_preload_vfork",
+    begin = sym begin_lending,
+    end = sym end_vfork,
+    number = const libc::SYS_vfork,
+);
+
+unsafe extern "C" {
+    fn scmfs_preload_vfork() -> c_int;
+    fn __errno_location() -> *mut c_int;
+}
+
+/// In the parent: what vfork(2) returns.
+extern "C" fn end_vfork(result: isize) -> isize {
+    end_lending();
+    if result < 0 {
+        // SAFETY: libc's own place for this thread.
+        unsafe { *__errno_location() = (-result) as c_int };
+        return -1;
+    }
+    result
+}
+
+/// Other children that have this memory, or threads that have descriptors of their own, are nothing to reckon with.
+fn made(flags: usize) {
+    let usual = (libc::CLONE_THREAD | libc::CLONE_FILES) as usize;
+    if flags & usual != usual {
+        distrust(Reason::OwnTable);
+    }
+}
+
+fn runs(prot: usize) {
+    if prot as c_int & libc::PROT_EXEC != 0 {
+        distrust(Reason::NewCode);
+    }
+}
+
+seen!(clone(run, stack, flags, with, parent, storage, child) as Clone, made(flags));
+seen!(
+    unshare(flags) as Unshare,
+    if flags as c_int & libc::CLONE_FILES != 0 {
+        distrust(Reason::OwnTable)
+    }
+);
+seen!(map(at, bytes, prot, flags, fd, offset) as Map, runs(prot));
+seen!(protect(at, bytes, prot) as Protect, runs(prot));
+seen!(protect_key(at, bytes, prot, key) as ProtectKey, runs(prot));
+seen!(
+    attach(id, at, flags) as Attach,
+    if flags as c_int & libc::SHM_EXEC != 0 {
+        distrust(Reason::NewCode)
+    }
+);
+seen!(
+    /// READ_IMPLIES_EXEC makes code of whatever is mapped; all ones asks.
+    personality(what) as Personality,
+    if what as u32 != u32::MAX && what as c_int & libc::READ_IMPLIES_EXEC != 0 { distrust(Reason::NewCode) }
+);
+seen!(any(number, a, b, c, d, e, f) as Syscall, by_number(number));
+
+/// System calls by number that have nothing to do with what descriptors mean. Any other is doubt.
+fn by_number(number: usize) {
+    const HARMLESS: &[i64] = &[
+        libc::SYS_read,
+        libc::SYS_write,
+        libc::SYS_pread64,
+        libc::SYS_pwrite64,
+        libc::SYS_preadv2,
+        libc::SYS_pwritev2,
+        libc::SYS_prlimit64,
+        libc::SYS_gettid,
+        libc::SYS_getpid,
+        libc::SYS_tgkill,
+        libc::SYS_futex,
+        libc::SYS_futex_waitv,
+        libc::SYS_membarrier,
+        libc::SYS_getrandom,
+        libc::SYS_getcpu,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_getattr,
+        libc::SYS_ioprio_set,
+        libc::SYS_ioprio_get,
+        libc::SYS_set_mempolicy,
+        libc::SYS_get_mempolicy,
+        libc::SYS_mbind,
+        libc::SYS_clock_gettime,
+        libc::SYS_clock_nanosleep,
+        libc::SYS_statx,
+        libc::SYS_getdents64,
+        libc::SYS_readahead,
+        libc::SYS_sync_file_range,
+        libc::SYS_fallocate,
+        libc::SYS_fdatasync,
+        libc::SYS_fsync,
+        libc::SYS_copy_file_range,
+        libc::SYS_renameat2,
+        libc::SYS_memfd_create,
+        libc::SYS_pidfd_open,
+        libc::SYS_io_setup,
+        libc::SYS_io_destroy,
+        libc::SYS_io_submit,
+        libc::SYS_io_cancel,
+        libc::SYS_io_getevents,
+    ];
+    // Of this process's own, which replaced functions make.
+    if number as i64 == libc::SYS_prctl || HARMLESS.contains(&(number as i64)) {
+        return;
+    }
+    distrust(Reason::ByNumber);
+}
