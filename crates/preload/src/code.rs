@@ -177,6 +177,8 @@ unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, object: *m
     object.is_found = true;
     object.is_whole =
         segment.start / PAGE * PAGE == object.wanted.start && segment.end.next_multiple_of(PAGE) == object.wanted.end;
+    // The loader would change the code of others once more when it has been looked through.
+    object.is_whole &= !headers.iter().any(|header| header.p_type == libc::PT_DYNAMIC && changes_code(place(header)));
     object.is_exempt = object.exempt.iter().any(|address| loaded().any(|header| place(header).contains(address)));
     let unwinding = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
     object.unwinding = unwinding.map_or(0..0, place);
@@ -189,6 +191,22 @@ unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, object: *m
         object.name[..name.len()].copy_from_slice(name);
     }
     1
+}
+
+/// Whether the loader relocates the code of an object, by its dynamic section.
+fn changes_code(dynamic: Range<usize>) -> bool {
+    /// As elf(5) has them: DT_NULL, DT_TEXTREL, DT_FLAGS, DF_TEXTREL.
+    const END: u64 = 0;
+    const TEXT_RELOCATIONS: u64 = 22;
+    const FLAGS: u64 = 30;
+    const FLAG: u64 = 4;
+    let mut entries = dynamic.step_by(16).map_while(|at| {
+        let mut entry = [0; 16];
+        let (tag, value) = if raw::copy(at, &mut entry) { entry.split_at(8) } else { return Some((FLAGS, FLAG)) };
+        let word = |bytes: &[u8]| bytes.try_into().map_or(END, u64::from_le_bytes);
+        Some((word(tag), word(value))).filter(|(tag, _)| *tag != END)
+    });
+    entries.any(|(tag, value)| tag == TEXT_RELOCATIONS || tag == FLAGS && value & FLAG != 0)
 }
 
 impl Object {

@@ -44,6 +44,8 @@ pub struct Watch {
     pub borrowers: AtomicU32,
     /// Closes of single numbers that are over.
     pub closes: AtomicU64,
+    /// Calls for which the kernel was asked what their number means.
+    pub asked: AtomicU64,
 }
 
 impl Watch {

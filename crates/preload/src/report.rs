@@ -1,7 +1,7 @@
 //! What went which way, counted if it is asked for, and written at the end of the process.
 
-use crate::process::{is_stopped, state};
-use crate::ways::{Counts, Direction, REASONS, Way};
+use crate::process::{State, is_stopped, state};
+use crate::ways::{Direction, REASONS, Way};
 use crate::{mounts, raw, trust};
 use core::ffi::{CStr, c_int};
 use core::fmt::Write;
@@ -85,7 +85,7 @@ pub fn write() {
     }
     let mut text = Text { bytes: [0; 8192], length: 0 };
     // What does not fit is the end.
-    let _ = lines(&mut text, &state.counts, state.mounts.has_met(), state.mounts.refusals());
+    let _ = lines(&mut text, state);
     let written = &text.bytes[..text.length];
     let fd = TARGET.fd.load(Ordering::Relaxed);
     if fd >= 0 {
@@ -101,12 +101,8 @@ pub fn write() {
     }
 }
 
-fn lines(
-    text: &mut Text,
-    counts: &Counts,
-    has_met: bool,
-    refusals: impl Iterator<Item = &'static str>,
-) -> core::fmt::Result {
+fn lines(text: &mut Text, state: &State) -> core::fmt::Result {
+    let (counts, has_met) = (&state.counts, state.mounts.has_met());
     let pid: c_int = raw::pid();
     let name = raw::name();
     let name = CStr::from_bytes_until_nul(&name).ok().and_then(|name| name.to_str().ok()).unwrap_or("?");
@@ -119,13 +115,13 @@ fn lines(
     let (is_trusted, reason, object) = trust::verdict();
     let object = object.and_then(|name| core::str::from_utf8(name).ok());
     let (colon, object) = object.map_or(("", ""), |object| (": ", object));
+    write!(text, "scmfs-preload {pid} {name}: descriptors: ")?;
     match is_trusted {
-        true => writeln!(text, "scmfs-preload {pid} {name}: descriptors: trusted")?,
-        false => {
-            writeln!(text, "scmfs-preload {pid} {name}: descriptors: looked at each time, {reason}{colon}{object}")?
-        }
+        true => write!(text, "trusted")?,
+        false => write!(text, "not trusted, {reason}{colon}{object}")?,
     }
-    for refusal in refusals {
+    writeln!(text, "; looked at in {} calls", state.watch.asked.load(Ordering::Relaxed))?;
+    for refusal in state.mounts.refusals() {
         writeln!(text, "scmfs-preload {pid} {name}: a mount refused: {refusal}")?;
     }
     for (what, counts) in [("reads", &counts.reads), ("writes", &counts.writes)] {

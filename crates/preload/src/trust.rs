@@ -160,6 +160,7 @@ pub fn holds(state: &State) -> bool {
 /// The kernel was asked once more.
 #[inline]
 pub fn asked(state: &State) {
+    state.watch.asked.fetch_add(1, Ordering::Relaxed);
     let status = STATUS.load(Ordering::Relaxed);
     if status == NEVER || status == TRUSTED && LOADS.are_same() {
         return;

@@ -47,6 +47,13 @@ impl Report {
         };
         (calls("reads"), calls("writes"))
     }
+
+    /// Calls of the first process for which the kernel was asked what a descriptor is.
+    pub fn asked(&self) -> u64 {
+        let text = self.text();
+        let number = text.split("looked at in ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+        number.unwrap_or_else(|| panic!("no number: {text}"))
+    }
 }
 
 /// The digests of all files below a folder, and their sizes and modes, by name.

@@ -1,7 +1,10 @@
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int in[2], out[2];
@@ -33,6 +36,24 @@ static void *waits(void *what) {
   return NULL;
 }
 
+static void *opens(void *what) {
+  pthread_cleanup_push(clean, what);
+  open("pipe with nobody at its other end", O_RDONLY);
+  pthread_cleanup_pop(0);
+  return NULL;
+}
+
+static void *sends(void *what) {
+  int pair[2];
+  struct iovec part = {filler, sizeof filler};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  pthread_cleanup_push(clean, what);
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0)
+    for (;;) sendmsg(pair[0], &message, 0);
+  pthread_cleanup_pop(0);
+  return NULL;
+}
+
 static int end(void *(*run)(void *), char *name) {
   pthread_t thread;
   void *result;
@@ -47,5 +68,6 @@ static int end(void *(*run)(void *), char *name) {
 int main(void) {
   if (pipe(in) || pipe(out)) return 1;
   stream = fdopen(in[0], "r");
-  return end(reads, "read") || end(writes, "write") || end(waits, "stdio");
+  mkfifo("pipe with nobody at its other end", 0600);
+  return end(reads, "read") || end(writes, "write") || end(waits, "stdio") || end(opens, "open") || end(sends, "sendmsg");
 }

@@ -12,13 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char *a, *b;
+static char *self, *a, *b, *c;
 static char **environment;
+
+// The versions that programs of the time before 2.15 call.
+int old_spawn(pid_t *, const char *, void *, void *, char **, char **);
+int old_spawnp(pid_t *, const char *, void *, void *, char **, char **);
+__asm__(".symver old_spawn, posix_spawn@GLIBC_2.2.5");
+__asm__(".symver old_spawnp, posix_spawnp@GLIBC_2.2.5");
 
 static int opened(const char *path) {
   int fd = open(path, O_RDWR);
@@ -113,14 +121,17 @@ static void set_append(int fd) {
   if (fcntl(fd, F_SETFL, O_APPEND)) perror("F_SETFL"), exit(4);
 }
 
-static void send_file(int through, int fd) {
+static void send_file(int through, int fd, int several) {
   char room[CMSG_SPACE(sizeof fd)] = {0}, byte = 0;
   struct iovec part = {&byte, 1};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  struct mmsghdr message = {0};
+  message.msg_hdr.msg_iov = &part, message.msg_hdr.msg_iovlen = 1;
+  message.msg_hdr.msg_control = room, message.msg_hdr.msg_controllen = sizeof room;
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message.msg_hdr);
   header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof fd);
   memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  if (sendmsg(through, &message, 0) != 1) perror("sendmsg"), exit(3);
+  if ((several ? sendmmsg(through, &message, 1, 0) : sendmsg(through, &message.msg_hdr, 0)) != 1)
+    perror("sendmsg"), exit(3);
 }
 
 static int received(int through) {
@@ -133,11 +144,27 @@ static int received(int through) {
   return fd;
 }
 
+// This program, to do something with a descriptor that it inherits.
+static char **with(char *way, int fd) {
+  static char number[16], *values[7];
+  sprintf(number, "%d", fd);
+  memcpy(values, (char *[]){self, way, a, b, c, number, NULL}, sizeof values);
+  return values;
+}
+
+static void *memory(int prot) { return mmap(0, 4096, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
+
+// mov $3, %eax; syscall; ret
+static void *close_at(void *place) {
+  static const unsigned char code[] = {0xB8, 3, 0, 0, 0, 0x0F, 5, 0xC3};
+  if (place == MAP_FAILED) perror("memory"), exit(2);
+  return memcpy(place, code, sizeof code);
+}
+
 int main(int count, char **arguments, char **all) {
   char *way = arguments[1];
   environment = all;
-  a = arguments[2], b = arguments[3];
-  char *c = arguments[4];
+  self = arguments[0], a = arguments[2], b = arguments[3], c = arguments[4];
 #define WAY(name) if (!strcmp(way, name))
   WAY("inherited") {
     int fd = atoi(arguments[5]);
@@ -145,7 +172,8 @@ int main(int count, char **arguments, char **all) {
     say("inherited", first(fd));
     return 0;
   }
-  WAY("messages") {
+  WAY("appends") return set_append(atoi(arguments[5])), 0;
+  if (!strncmp(way, "message", 7)) {
     // Before the file is opened: it is not shared by this.
     int pair[2], done;
     socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
@@ -156,7 +184,7 @@ int main(int count, char **arguments, char **all) {
     }
     int fd = opened(c);
     warm_stores(fd);
-    send_file(pair[0], fd);
+    send_file(pair[0], fd, !strcmp(way, "messages"));
     if (read(pair[0], &done, 1) != 1) return 1;
     append_unknown(fd);
     ended(child);
@@ -189,13 +217,13 @@ int main(int count, char **arguments, char **all) {
   WAY("raw") raw_close(fd), reopen(fd);
   WAY("object") {
     void *object = dlopen(arguments[5], RTLD_NOW);
-    long (*closes)(int) = (long (*)(int))dlsym(object, "object_close");
-    closes(fd), reopen(fd);
+    long (*object_close)(int) = (long (*)(int))dlsym(object, "object_close");
+    object_close(fd), reopen(fd);
   }
   WAY("object that goes") {
     void *object = dlopen(arguments[5], RTLD_NOW);
-    long (*closes)(int) = (long (*)(int))dlsym(object, "object_close");
-    closes(fd);
+    long (*object_close)(int) = (long (*)(int))dlsym(object, "object_close");
+    object_close(fd);
     expect(opened(b), fd);
     dlclose(object);
     // By another number, so that nothing is asked of this one until there is trust again.
@@ -203,14 +231,23 @@ int main(int count, char **arguments, char **all) {
     warm(other);
     say("other", first(fd));
   }
-  WAY("code") {
-    // mov $3, %eax; syscall; ret
-    static const unsigned char code[] = {0xB8, 3, 0, 0, 0, 0x0F, 5, 0xC3};
-    void *place = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memcpy(place, code, sizeof code);
-    mprotect(place, 4096, PROT_READ | PROT_EXEC);
-    ((long (*)(int))place)(fd), reopen(fd);
+  long (*closes)(int) = NULL;
+  WAY("code by mprotect") {
+    closes = close_at(memory(PROT_READ | PROT_WRITE));
+    mprotect(closes, 4096, PROT_READ | PROT_EXEC);
   }
+  WAY("code by pkey_mprotect") {
+    closes = close_at(memory(PROT_READ | PROT_WRITE));
+    pkey_mprotect(closes, 4096, PROT_READ | PROT_EXEC, pkey_alloc(0, 0));
+  }
+  WAY("code by mmap") closes = close_at(memory(PROT_READ | PROT_WRITE | PROT_EXEC));
+  WAY("code by personality") personality(READ_IMPLIES_EXEC), closes = close_at(memory(PROT_READ | PROT_WRITE));
+  WAY("code by shmat") {
+    int id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0700);
+    closes = close_at(shmat(id, NULL, SHM_EXEC));
+    shmctl(id, IPC_RMID, NULL);
+  }
+  if (closes) closes(fd), reopen(fd);
   WAY("vfork") {
     pid_t child = vfork();
     if (!child) {
@@ -228,18 +265,12 @@ int main(int count, char **arguments, char **all) {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addclose(&actions, fd);
     posix_spawn_file_actions_addopen(&actions, fd, b, O_RDONLY, 0);
-    char number[16], *values[] = {arguments[0], "inherited", a, b, c, number, NULL};
-    sprintf(number, "%d", fd);
     pid_t child;
-    if (posix_spawn(&child, arguments[0], &actions, NULL, values, environment)) return 1;
+    if (posix_spawn(&child, self, &actions, NULL, with("inherited", fd), environment)) return 1;
     ended(child);
     say("first", first(fd));
   }
-  WAY("exec") {
-    char number[16], *values[] = {arguments[0], "inherited", a, b, c, number, NULL};
-    sprintf(number, "%d", dup2(opened(b), fd));
-    execve(arguments[0], values, environment);
-  }
+  WAY("exec") execve(self, with("inherited", dup2(opened(b), fd)), environment);
   WAY("fork") {
     // Both write at the offset that they share.
     int shared = open(c, O_RDWR);
@@ -273,12 +304,32 @@ int main(int count, char **arguments, char **all) {
     if (!child) set_append(fd), _exit(0);
     ended(child), append_unknown(fd);
   }
-  WAY("append by a spawned program") {
-    char number[16], *values[] = {"python3", "-c", "import fcntl, os, sys; fcntl.fcntl(int(sys.argv[1]), fcntl.F_SETFL, os.O_APPEND)", number, NULL};
-    sprintf(number, "%d", fd);
-    pid_t child;
-    if (posix_spawnp(&child, "python3", NULL, NULL, values, environment)) return 1;
+  WAY("append by a program") {
+    pid_t child = vfork();
+    if (!child) execve(self, with("appends", fd), environment), _exit(1);
     ended(child), append_unknown(fd);
+  }
+  if (!strncmp(way, "append by posix_spawn", 21)) {
+    pid_t child;
+    char **values = with("appends", fd);
+    int failed = -1;
+    WAY("append by posix_spawn") failed = posix_spawn(&child, self, NULL, NULL, values, environment);
+    WAY("append by posix_spawnp") failed = posix_spawnp(&child, self, NULL, NULL, values, environment);
+    WAY("append by posix_spawn of old") failed = old_spawn(&child, self, NULL, NULL, values, environment);
+    WAY("append by posix_spawnp of old") failed = old_spawnp(&child, self, NULL, NULL, values, environment);
+    if (failed) return 1;
+    ended(child), append_unknown(fd);
+  }
+  WAY("append by system") {
+    char line[4096];
+    snprintf(line, sizeof line, "'%s' appends '%s' '%s' '%s' %d", self, a, b, c, fd);
+    if (system(line)) return 1;
+    append_unknown(fd);
+  }
+  WAY("openat") {
+    int other = openat(AT_FDCWD, b, O_RDONLY);
+    warm(other);
+    say("other", first(other));
   }
   WAY("own table") {
     pthread_t thread;
