@@ -4,6 +4,7 @@ use crate::memory::Memory;
 use crate::slots::Slots;
 use crate::table::{Entry, PIECES_MAX};
 use pocketstone_media::mapping;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{Ordering, fence};
 
 /// How a call went.
@@ -106,15 +107,23 @@ fn step(_: Step) {}
 #[cfg(test)]
 use tests::step;
 
-/// Where the parts of a range lie: the place, which part of the range, and how many bytes.
+/// A part of a range: where it lies, which part it is, and how many bytes.
+type Part = (*mut u8, usize, usize);
+
+/// Where the parts of a range lie. It is filled where it is: a store of a page takes as long as clearing and moving it.
 struct Parts {
-    parts: [(*mut u8, usize, usize); PIECES_MAX],
+    parts: [MaybeUninit<Part>; PIECES_MAX],
     count: usize,
 }
 
 impl Parts {
-    fn iter(&self) -> impl Iterator<Item = (*mut u8, usize, usize)> {
-        self.parts[..self.count].iter().copied()
+    fn new() -> Parts {
+        Parts { parts: [const { MaybeUninit::uninit() }; PIECES_MAX], count: 0 }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Part> {
+        // SAFETY: as many were written.
+        self.parts[..self.count].iter().map(|part| unsafe { part.assume_init() })
     }
 
     /// Marks all of them, before they are stored to.
@@ -199,17 +208,18 @@ impl Direct<'_> {
         Ok(())
     }
 
-    /// The parts of a range, if there are not too many.
+    /// Finds the parts of a range, if there are not too many.
     #[inline]
-    fn parts_of(&self, offset: u64, bytes: usize) -> Result<Parts, Why> {
-        let mut all = Parts { parts: [(std::ptr::null_mut(), 0, 0); PIECES_MAX], count: 0 };
+    fn parts_of(&self, offset: u64, bytes: usize, all: &mut Parts) -> Result<(), Why> {
+        let (mut count, parts) = (0, &mut all.parts);
         self.parts(offset, bytes, |place, done, part| {
-            if let Some(next) = all.parts.get_mut(all.count) {
-                *next = (place, done, part);
+            if let Some(next) = parts.get_mut(count) {
+                next.write((place, done, part));
             }
-            all.count += 1;
+            count += 1;
         })?;
-        if all.count <= PIECES_MAX { Ok(all) } else { Err(Why::Hole) }
+        all.count = count.min(PIECES_MAX);
+        if count <= PIECES_MAX { Ok(()) } else { Err(Why::Hole) }
     }
 
     /// Reads at an offset. `free` has the kernel forget what it holds of the file; whether it has.
@@ -302,16 +312,17 @@ impl Direct<'_> {
             let writable = self.entry.is_writable();
             let inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.size().0);
             // Where to store is known for sure before the first store: words of two states would lead anywhere.
-            let parts = self.parts_of(offset, bytes);
+            let mut parts = Parts::new();
+            let found = self.parts_of(offset, bytes, &mut parts);
             if self.entry.sequence() != sequence {
                 continue;
             }
-            let parts = match parts {
+            match found {
                 _ if !writable => return Outcome::Kernel(Why::Refused),
                 _ if !inside => return Outcome::Kernel(Why::Growth),
-                Ok(parts) => parts,
+                Ok(()) => {}
                 Err(why) => return Outcome::Kernel(why),
-            };
+            }
             // SAFETY: the slot is held; `from` is the caller's promise.
             unsafe { self.store((slots, index), &parts, from) };
             // The stores are seen before what is looked at now. The kernel first: if it came and has gone by then, what

@@ -177,9 +177,12 @@ unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, object: *m
     object.is_found = true;
     object.is_whole =
         segment.start / PAGE * PAGE == object.wanted.start && segment.end.next_multiple_of(PAGE) == object.wanted.end;
-    // The loader would change the code of others once more when it has been looked through.
-    object.is_whole &= !headers.iter().any(|header| header.p_type == libc::PT_DYNAMIC && changes_code(place(header)));
     object.is_exempt = object.exempt.iter().any(|address| loaded().any(|header| place(header).contains(address)));
+    if !object.is_exempt {
+        // The loader would change its code once more when that has been looked through.
+        let mut dynamic = headers.iter().filter(|header| header.p_type == libc::PT_DYNAMIC);
+        object.is_whole &= !dynamic.any(|header| changes_code(place(header)));
+    }
     let unwinding = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
     object.unwinding = unwinding.map_or(0..0, place);
     if !info.dlpi_name.is_null() {
@@ -261,8 +264,28 @@ fn word(at: usize) -> Option<i32> {
     raw::copy(at, &mut bytes).then(|| i32::from_le_bytes(bytes))
 }
 
-/// Where the function around an address begins and ends, by the table for unwinding.
-fn function(unwinding: &Range<usize>, address: usize) -> Option<Range<usize>> {
+/// Functions of an object that stays.
+pub struct Functions(Range<usize>);
+
+impl Functions {
+    /// Those of the object around an address.
+    pub fn around(address: usize) -> Option<Functions> {
+        let object = Object::around(&(address..address + 1), [address; 3])?;
+        Some(Functions(object.unwinding))
+    }
+
+    /// The code of the one that begins at an address.
+    pub fn code(&self, address: usize) -> Option<&'static [u8]> {
+        // SAFETY: a word of the table for unwinding, which stays with the object.
+        let function = function(&self.0, address, |at| Some(unsafe { (at as *const i32).read_unaligned() }))?;
+        // SAFETY: the code is mapped to be read, and stays.
+        let code = unsafe { core::slice::from_raw_parts(function.start as *const u8, function.len()) };
+        (function.start == address).then_some(code)
+    }
+}
+
+/// Where the function around an address begins and ends, by the table for unwinding, which is read by `word`.
+fn function(unwinding: &Range<usize>, address: usize, word: impl Fn(usize) -> Option<i32>) -> Option<Range<usize>> {
     const HEADER_BYTES: usize = 12;
     /// A version; addresses relative to their own place; counts; addresses relative to the table: each has four bytes.
     const ENCODINGS: [u8; 4] = [1, 0x1B, 0x03, 0x3B];
@@ -290,7 +313,7 @@ fn function(unwinding: &Range<usize>, address: usize) -> Option<Range<usize>> {
 
 /// Looks whether an instruction that enters the kernel stands where its bytes were found.
 fn look_around(found: usize, unwinding: &Range<usize>, body: &mut [u8]) -> Result<(), Doubt> {
-    let function = function(unwinding, found).ok_or(Doubt::Unclear)?;
+    let function = function(unwinding, found, word).ok_or(Doubt::Unclear)?;
     let body = body.get_mut(..function.len()).ok_or(Doubt::Unclear)?;
     if !raw::copy(function.start, body) {
         return Err(Doubt::Unclear);
@@ -302,7 +325,7 @@ fn look_around(found: usize, unwinding: &Range<usize>, body: &mut [u8]) -> Resul
         let instruction = decode(&body[at..]).ok_or(Doubt::Unclear)?;
         let end = at + instruction.length;
         if (at..end).contains(&found) {
-            if instruction.kind == Kind::Kernel || end < found + 2 {
+            if instruction.kind == Kind::Kernel {
                 return Err(Doubt::Calls);
             }
             within = Some(at + 1..end);

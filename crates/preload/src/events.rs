@@ -10,12 +10,15 @@ pub struct Events(AtomicU64);
 const ONE: u64 = 1 << 16;
 
 impl Events {
-    pub fn begin(&self) {
-        self.0.fetch_add(ONE | 1, Ordering::SeqCst);
+    /// What the word is then.
+    pub fn begin(&self) -> u64 {
+        self.0.fetch_add(ONE | 1, Ordering::SeqCst).wrapping_add(ONE | 1)
     }
 
-    pub fn end(&self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+    /// What has been begun until now, if nothing else was under way since the word was this.
+    pub fn end(&self, begun: u64) -> Option<u64> {
+        let before = self.0.fetch_sub(1, Ordering::SeqCst);
+        (before == begun && before % ONE == 1).then(|| before - 1)
     }
 
     /// What has been begun until now; `None`: something is under way.
@@ -74,21 +77,56 @@ pub struct Number {
     opened: Opened,
 }
 
+/// What had happened before a number came to be open.
+#[derive(Clone, Copy)]
+pub struct Before {
+    /// [`Watch::closes`].
+    pub closes: u64,
+    pub ranges: u64,
+    pub shared: u64,
+}
+
 impl Number {
     /// A close is over, the n-th of all.
     pub fn closed(&self, n: u64) {
         self.last.fetch_max(n, Ordering::SeqCst);
     }
 
-    /// The number was returned by a call that opens a file. `closes`, `ranges`, `shared`: what had happened before it.
-    pub fn opened(&self, closes: u64, ranges: u64, shared: u64) {
+    /// The number was returned by a call that opens a file.
+    pub fn opened(&self, before: Before) {
         // Whoever closes a number at the same time may have closed this one.
         let Some(quiet) = self.closes.quiet() else { return };
-        if self.last.load(Ordering::SeqCst) <= closes {
-            self.opened.ranges.store(ranges, Ordering::SeqCst);
-            self.opened.shared.store(shared, Ordering::SeqCst);
-            self.opened.closes.store(quiet + 1, Ordering::SeqCst);
+        if self.last.load(Ordering::SeqCst) <= before.closes {
+            self.taken(quiet, before);
         }
+    }
+
+    /// The number was given to a file in place of another one. `quiet`: what had been closed then.
+    pub fn taken(&self, quiet: u64, before: Before) {
+        self.opened.ranges.store(before.ranges, Ordering::SeqCst);
+        self.opened.shared.store(before.shared, Ordering::SeqCst);
+        self.opened.closes.store(quiet + 1, Ordering::SeqCst);
+    }
+
+    /// The number was open when the program began, and its open file may be others', too.
+    pub fn inherited(&self) {
+        self.taken(0, Before { closes: 0, ranges: 0, shared: NOBODY });
+    }
+
+    /// What had been closed when the number was opened, and what had been shared, if it was seen.
+    fn seen(&self, watch: &Watch) -> Option<(u64, u64)> {
+        let (closes, ranges) = (self.closes.quiet()?, watch.ranges.quiet()?);
+        let opened = &self.opened;
+        let is_seen =
+            opened.closes.load(Ordering::SeqCst) == closes + 1 && opened.ranges.load(Ordering::SeqCst) == ranges;
+        is_seen.then(|| (closes, opened.shared.load(Ordering::SeqCst)))
+    }
+
+    /// What counts for a number that is made a copy of this one; `None`: it was not seen how this one was opened.
+    pub fn before_copying(&self, watch: &Watch) -> Option<(u64, Before)> {
+        let (closes, shared) = self.seen(watch)?;
+        let before = Before { closes: watch.closes.load(Ordering::SeqCst), ranges: watch.ranges.quiet()?, shared };
+        Some((closes, before))
     }
 }
 
@@ -113,14 +151,11 @@ impl Proof {
 
     /// Begins a proof, before it is asked what the number means; `None`: it cannot be proven.
     pub fn begin(watch: &Watch, number: &Number) -> Option<Proof> {
-        let (closes, ranges) = (number.closes.quiet()?, watch.ranges.quiet()?);
-        let opened = &number.opened;
         // Who did not see it opened may not see it closed either: libc's own.
-        if opened.closes.load(Ordering::SeqCst) != closes + 1 || opened.ranges.load(Ordering::SeqCst) != ranges {
-            return None;
-        }
-        let shared = watch.shared.quiet().filter(|shared| opened.shared.load(Ordering::SeqCst) == *shared);
-        Some(Proof { closes, ranges, flags: watch.flags.quiet()?, shared: shared.unwrap_or(NOBODY), set: 0 })
+        let (closes, shared) = number.seen(watch)?;
+        let own = watch.shared.quiet().filter(|now| *now == shared);
+        let (ranges, flags) = (watch.ranges.quiet()?, watch.flags.quiet()?);
+        Some(Proof { closes, ranges, flags, shared: own.unwrap_or(NOBODY), set: 0 })
     }
 
     /// Ends it, by the flags that were found.

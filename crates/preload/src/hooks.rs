@@ -8,9 +8,10 @@
 //! slot + 16: the instructions, and jmp *rest
 //! ```
 
+use crate::code::Functions;
 use crate::instructions::{Kind, decode};
 use crate::raw;
-use crate::symbols::{in_libc, length};
+use crate::symbols::Libc;
 use core::ffi::{CStr, c_void};
 
 /// What any of them is called as: it takes as many of these as it wants.
@@ -43,22 +44,8 @@ struct Beginning {
     bytes: usize,
 }
 
-fn find(wanted: &Wanted) -> *const u8 {
-    let Some(version) = wanted.version else { return in_libc(wanted.name).cast_const().cast() };
-    // SAFETY: the names are C strings, and libc is there already and stays.
-    unsafe {
-        let libc = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        let found = if libc.is_null() { libc } else { libc::dlvsym(libc, wanted.name.as_ptr(), version.as_ptr()) };
-        libc::dlerror();
-        found.cast_const().cast()
-    }
-}
-
 /// Looks whether the beginning of a function can be moved.
-fn beginning(function: *const u8) -> Option<Beginning> {
-    let whole = if function.is_null() { 0 } else { length(function) };
-    // SAFETY: the function is as long, readable, and nobody changes it.
-    let code = unsafe { core::slice::from_raw_parts(function, whole) };
+fn beginning(code: &[u8]) -> Option<Beginning> {
     let kept = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
     let mut bytes = 0;
     while bytes < NEAR_BYTES {
@@ -79,7 +66,7 @@ fn beginning(function: *const u8) -> Option<Beginning> {
             }
         }
     }
-    Some(Beginning { at: function.addr() + kept, bytes })
+    Some(Beginning { at: code.as_ptr().addr() + kept, bytes })
 }
 
 /// `jmp *0(%rip)`, and the address.
@@ -120,9 +107,12 @@ fn moved(beginning: &Beginning, to: usize) -> Option<[u8; BEGINNING_MOST]> {
 /// `originals`: gets what makes each call as it was before.
 pub fn install<const N: usize>(wanted: &[Wanted; N], mut originals: impl FnMut(usize, *mut c_void)) -> Option<usize> {
     const { assert!(N * SLOT_BYTES <= PAGE) };
+    let libc = Libc::find();
+    let functions = Functions::around(libc.get(wanted.first()?.name, None).addr())?;
     let mut beginnings = [Beginning { at: 0, bytes: 0 }; N];
     for (place, wanted) in beginnings.iter_mut().zip(wanted) {
-        *place = beginning(find(wanted))?;
+        let found = libc.get(wanted.name, wanted.version);
+        *place = beginning(functions.code(found.addr())?)?;
     }
     let page = raw::inherited(PAGE)?;
     let write = |at: usize, bytes: &[u8]| {

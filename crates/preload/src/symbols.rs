@@ -15,16 +15,41 @@ pub fn base(address: *const c_void) -> *mut c_void {
     found.dli_fbase
 }
 
-/// What a name means in libc itself. Nothing else is looked at: another library's is that one's.
-pub fn in_libc(name: &CStr) -> *mut c_void {
-    // SAFETY: the names are C strings, and libc is there already and stays.
-    unsafe {
-        let libc = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        let found = if libc.is_null() { core::ptr::null_mut() } else { libc::dlsym(libc, name.as_ptr()) };
-        // What was not found is none of the program's errors.
-        libc::dlerror();
+/// libc itself. Nothing else is looked at: another library's functions are that one's.
+#[derive(Clone, Copy)]
+pub struct Libc(*mut c_void);
+
+impl Libc {
+    /// It is there already, and stays.
+    pub fn find() -> Libc {
+        // SAFETY: the name is a C string.
+        Libc(unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) })
+    }
+
+    /// What a name means in it, in one of its versions.
+    pub fn get(self, name: &CStr, version: Option<&CStr>) -> *mut c_void {
+        if self.0.is_null() {
+            return core::ptr::null_mut();
+        }
+        // SAFETY: the names are C strings.
+        let found = unsafe {
+            match version {
+                Some(version) => libc::dlvsym(self.0, name.as_ptr(), version.as_ptr()),
+                None => libc::dlsym(self.0, name.as_ptr()),
+            }
+        };
+        if found.is_null() {
+            // It is none of the program's errors.
+            // SAFETY: as above.
+            unsafe { libc::dlerror() };
+        }
         found
     }
+}
+
+/// What a name means in libc itself.
+pub fn in_libc(name: &CStr) -> *mut c_void {
+    Libc::find().get(name, None)
 }
 
 unsafe extern "C" {

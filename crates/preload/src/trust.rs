@@ -3,7 +3,7 @@
 //! loaded. Doubt means to ask the kernel with each call.
 
 use crate::code::{self, Doubt, Exempt, Memory};
-use crate::process::State;
+use crate::process::{State, state};
 use crate::{raw, symbols};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -136,6 +136,13 @@ pub fn begin(page: usize) {
     LOADER.store(global.addr(), Ordering::Relaxed);
     REASON.store(Reason::Unasked as u32, Ordering::Relaxed);
     STATUS.store(DOUBTED, Ordering::Release);
+    // What a shell redirects.
+    let first = state().into_iter().flat_map(|state| state.descriptors.iter().take(3));
+    for (fd, descriptor) in (0..).zip(first) {
+        if raw::flags(fd).is_ok() {
+            descriptor.number.inherited();
+        }
+    }
 }
 
 /// From now on each call asks the kernel.
@@ -221,8 +228,8 @@ fn look_alone(state: &State) -> Result<(), Option<Doubt>> {
     let loads = code::loads();
     if memory.unloaded(loads) {
         // What has gone may have closed anything.
-        state.watch.ranges.begin();
-        state.watch.ranges.end();
+        let begun = state.watch.ranges.begin();
+        state.watch.ranges.end(begun);
     }
     let exempt = Exempt {
         objects: [LIBC.load(Ordering::Relaxed), LOADER.load(Ordering::Relaxed), begin as fn(usize) as usize],

@@ -2,7 +2,7 @@
 //! libc has functions for it: they are hooked, and leave their marks in words that are compared with each call.
 
 use crate::descriptors::Descriptor;
-use crate::events::Events;
+use crate::events::{Before, Events};
 use crate::hooks::{self, Function, Wanted};
 use crate::mounts;
 use crate::process::{State, state};
@@ -24,17 +24,27 @@ fn number(state: &State, number: usize) -> Option<&Descriptor> {
     state.descriptors.get(number as u32 as usize)
 }
 
-/// Makes a call that closes a number, or puts another file in its place.
-unsafe fn closing(fd: usize, call: impl FnOnce() -> isize) -> isize {
+/// Makes a call that closes a number, or puts another file in its place: that of `from`, if there is one.
+unsafe fn closing(fd: usize, from: Option<usize>, call: impl FnOnce() -> isize) -> isize {
     let forks = FORKS.load(Ordering::Relaxed);
-    let found = own_state().and_then(|state| Some((state, &number(state, fd)?.number)));
-    if let Some((_, number)) = found {
-        number.closes.begin();
-    }
+    let Some((state, closed)) = own_state().and_then(|state| Some((state, &number(state, fd)?.number))) else {
+        return call();
+    };
+    let watch = &state.watch;
+    let from = from.and_then(|from| number(state, from)).map(|found| &found.number);
+    let before = from.and_then(|from| from.before_copying(watch));
+    let begun = closed.closes.begin();
     let result = call();
-    if let Some((state, number)) = found.filter(|_| forks == FORKS.load(Ordering::Relaxed)) {
-        number.closed(state.watch.closes.fetch_add(1, Ordering::SeqCst) + 1);
-        number.closes.end();
+    if forks != FORKS.load(Ordering::Relaxed) {
+        return result;
+    }
+    closed.closed(watch.closes.fetch_add(1, Ordering::SeqCst) + 1);
+    let quiet = closed.closes.end(begun);
+    if let (Some(from), Some((closes, before)), Some(quiet)) = (from, before, quiet) {
+        // All the time it was what it is.
+        if result as c_int == fd as c_int && from.closes.are_still(closes) && watch.ranges.are_still(before.ranges) {
+            closed.taken(quiet, before);
+        }
     }
     result
 }
@@ -42,24 +52,45 @@ unsafe fn closing(fd: usize, call: impl FnOnce() -> isize) -> isize {
 /// Makes a call that is one of these events.
 unsafe fn during(events: Option<&Events>, call: impl FnOnce() -> isize) -> isize {
     let forks = FORKS.load(Ordering::Relaxed);
-    events.inspect(|events| events.begin());
+    let begun = events.map(Events::begin);
     let result = call();
     if forks == FORKS.load(Ordering::Relaxed) {
-        events.inspect(|events| events.end());
+        events.zip(begun).map(|(events, begun)| events.end(begun));
     }
     result
 }
 
+/// What counts before a number is opened.
+fn before_opening(state: &State) -> Option<Before> {
+    let watch = &state.watch;
+    let closes = watch.closes.load(Ordering::SeqCst);
+    Some(Before { closes, shared: watch.shared.quiet()?, ranges: watch.ranges.quiet()? })
+}
+
 /// Makes a call that opens a file.
 unsafe fn opening(call: impl FnOnce() -> isize) -> isize {
+    let before = own_state().and_then(before_opening);
+    let fd = call();
+    let opened = usize::try_from(fd).ok().and_then(|fd| own_state()?.descriptors.get(fd));
+    if let (Some(before), Some(opened)) = (before, opened) {
+        opened.number.opened(before);
+    }
+    fd
+}
+
+/// Makes a call that gives a file another number, too.
+unsafe fn copying(from: usize, call: impl FnOnce() -> isize) -> isize {
     let before = own_state().and_then(|state| {
-        let watch = &state.watch;
-        Some((watch.closes.load(Ordering::SeqCst), watch.shared.quiet()?, watch.ranges.quiet()?))
+        let from = &number(state, from)?.number;
+        Some((&state.watch, from, from.before_copying(&state.watch)?))
     });
     let fd = call();
-    let number = usize::try_from(fd).ok().and_then(|fd| own_state()?.descriptors.get(fd));
-    if let (Some((closes, shared, ranges)), Some(Descriptor { number, .. })) = (before, number) {
-        number.opened(closes, ranges, shared);
+    let opened = usize::try_from(fd).ok().and_then(|fd| own_state()?.descriptors.get(fd));
+    if let (Some((watch, from, (closes, before))), Some(opened)) = (before, opened) {
+        // All the time it was what it is.
+        if from.closes.are_still(closes) && watch.ranges.are_still(before.ranges) {
+            opened.number.opened(before);
+        }
     }
     fd
 }
@@ -85,6 +116,7 @@ hooks! {
     Close c"close", close;
     CloseNoCancel c"__close_nocancel", close_not_waiting;
     MqClose c"mq_close", mq_close;
+    Dup c"dup", dup;
     Dup2 c"dup2", dup2;
     Dup3 c"dup3", dup3;
     CloseRange c"close_range", close_range;
@@ -148,11 +180,12 @@ macro_rules! seen {
     };
 }
 
-seen!(close(fd) as Close within |call| closing(fd, call));
-seen!(close_not_waiting(fd) as CloseNoCancel within |call| closing(fd, call));
-seen!(mq_close(fd) as MqClose within |call| closing(fd, call));
-seen!(dup2(old, new) as Dup2 within |call| closing(new, call));
-seen!(dup3(old, new, flags) as Dup3 within |call| closing(new, call));
+seen!(close(fd) as Close within |call| closing(fd, None, call));
+seen!(close_not_waiting(fd) as CloseNoCancel within |call| closing(fd, None, call));
+seen!(mq_close(fd) as MqClose within |call| closing(fd, None, call));
+seen!(dup(old) as Dup within |call| copying(old, call));
+seen!(dup2(old, new) as Dup2 within |call| closing(new, Some(old), call));
+seen!(dup3(old, new, flags) as Dup3 within |call| closing(new, Some(old), call));
 seen!(open(path, how, mode) as Open within |call| opening(call));
 seen!(open_at(folder, path, how, mode) as OpenAt within |call| opening(call));
 seen!(send_message(fd, message, flags) as SendMessage within |call| during(shared(), call));
@@ -183,7 +216,7 @@ extern "C" fn begin_lending() {
 
 fn end_lending() {
     if let Some(state) = state() {
-        state.watch.shared.end();
+        state.watch.shared.end(0);
         state.watch.borrowers.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -199,6 +232,10 @@ unsafe extern "C-unwind" fn close_range(first: usize, last: usize, flags: usize)
 }
 
 unsafe extern "C-unwind" fn fcntl(fd: usize, what: usize, value: usize) -> isize {
+    if matches!(what as c_int, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        // SAFETY: the program's promise.
+        return unsafe { copying(fd, || Hook::Fcntl.call(&[fd, what, value])) };
+    }
     // A child that has the memory has the open files, too.
     let flags = state().filter(|_| what as c_int == libc::F_SETFL).map(|state| &state.watch.flags);
     // SAFETY: the program's promise.

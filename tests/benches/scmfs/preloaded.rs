@@ -1,28 +1,22 @@
 //! Programs that know nothing of SCMFS, with the library that spares them the kernel: beside the library in process,
-//! the mount alone, and tmpfs. Each is a process of its own that calls pread(2) and pwrite(2); they take turns.
+//! the mount alone, and tmpfs. Each is a process of its own that calls pread(2) and pwrite(2); they take turns. The
+//! program is one of C: this one makes system calls by itself, as rustix does, and is not trusted.
 
 use crate::ground::{Ground, volume};
 use crate::measure::{bar, nanoseconds};
-use crate::{HOT_BYTES, OnFuse, PAGE, filled, output, say};
+use crate::{HOT_BYTES, OnFuse, PAGE, filled, left_out, output, say};
 use pocketstone_core::random::Random;
 use pocketstone_mount::{MountOptions, Preload};
 use pocketstone_scmfs::{Meta, Operations, ROOT};
 use pocketstone_testing::bench::median;
-use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use pocketstone_testing::program;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Set for a process that is measured: the file.
-const SUBJECT: &str = "SCMFS_BENCH_SUBJECT";
 const ROUNDS: usize = 9;
 const AT_ONCE: usize = 100;
 const TURNS: usize = 200;
-
-pub fn is_subject() -> bool {
-    std::env::var_os(SUBJECT).is_some()
-}
 
 /// Times of one call of either kind, in ns: the median of many turns.
 fn times(read: &mut dyn FnMut(&mut [u8], u64), write: &mut dyn FnMut(&[u8], u64)) -> [f64; 2] {
@@ -44,21 +38,21 @@ fn times(read: &mut dyn FnMut(&mut [u8], u64), write: &mut dyn FnMut(&[u8], u64)
     turns.map(median)
 }
 
-/// What the process that is measured does.
-pub fn subject() {
-    let path = std::env::var_os(SUBJECT).expect("a file");
-    let file = OpenOptions::new().read(true).write(true).open(path).expect("a file");
-    let [read, write] = times(&mut |into, at| file.read_exact_at(into, at).expect("a page"), &mut |from, at| {
-        file.write_all_at(from, at).expect("a page")
-    });
-    let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{read} {write}\n").as_bytes());
+/// The program that is measured.
+fn subject(ground: &Ground) -> Option<PathBuf> {
+    let compiler = program("cc", "gcc").ok()?;
+    let (source, made) = (ground.tmpfs.join("subject.c"), ground.tmpfs.join("subject"));
+    std::fs::write(&source, include_str!("subject.c")).expect("a source");
+    output(Command::new(compiler).arg("-O2").arg("-o").args([&made, &source]));
+    Some(made)
 }
 
-fn measured(path: &Path, preload: Option<&Path>) -> [f64; 2] {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.env(SUBJECT, path);
-    if let Some(library) = preload {
-        command.env("LD_PRELOAD", library);
+/// Times of the program, with the library or not, and with trust or not.
+fn measured(subject: &Path, file: &Path, preload: Option<(&Path, &str)>) -> [f64; 2] {
+    let mut command = Command::new(subject);
+    command.arg(file);
+    if let Some((library, trust)) = preload {
+        command.env("LD_PRELOAD", library).env("SCMFS_PRELOAD_TRUST", trust);
     }
     let said = output(&mut command);
     let mut numbers = said.split_whitespace().map(|number| number.parse().expect("a number"));
@@ -67,6 +61,9 @@ fn measured(path: &Path, preload: Option<&Path>) -> [f64; 2] {
 
 /// 4 KiB reads and overwrites at random places of a file of 16 MiB.
 pub fn preloaded(ground: &Ground) {
+    let Some(subject) = subject(ground) else {
+        return left_out("programs as they are", "there is no C compiler", "apt-get install gcc");
+    };
     let library = pocketstone_testing::library("libscmfs_preload.so");
     let options = MountOptions { preload: Preload::Write, ..MountOptions::default() };
     let fuse = OnFuse::new(ground, "preloaded", 256 << 20, &options);
@@ -75,23 +72,41 @@ pub fn preloaded(ground: &Ground) {
     let own = volume(&ground.tmpfs.join("preloaded.own"), 256 << 20, false, None);
     let file = own.create_file(ROOT, b"file", &Meta::file(0o644)).expect("a new file");
     file.write_at(&vec![0x5a; HOT_BYTES as usize], 0).expect("it fits");
-    let mut all = [const { Vec::new() }; 8];
+    let mut all = [const { Vec::new() }; 10];
     for _ in 0..ROUNDS {
         let library_times =
             times(&mut |into, at| assert_eq!(file.read_at(into, at).expect("a page"), PAGE), &mut |from, at| {
                 assert_eq!(file.write_at(from, at).expect("a page"), PAGE)
             });
-        let round =
-            [library_times, measured(&on_mount, Some(&library)), measured(&on_mount, None), measured(&on_tmpfs, None)];
+        let round = [
+            library_times,
+            measured(&subject, &on_mount, Some((&library, "on"))),
+            measured(&subject, &on_mount, Some((&library, "off"))),
+            measured(&subject, &on_mount, None),
+            measured(&subject, &on_tmpfs, None),
+        ];
         all.iter_mut().zip(round.as_flattened()).for_each(|(all, time)| all.push(*time));
     }
-    let [in_process, in_process_write, direct, direct_write, mount, mount_write, tmpfs, tmpfs_write] = all.map(median);
-    let line = |what: &str, times: [f64; 4]| {
-        let [library, direct, mount, tmpfs] = times.map(nanoseconds);
-        say(&format!("  {what} of 4 KiB: library {library}, preloaded {direct}, mount {mount}, tmpfs {tmpfs}"));
+    let [
+        in_process,
+        in_process_write,
+        direct,
+        direct_write,
+        asked,
+        asked_write,
+        mount,
+        mount_write,
+        tmpfs,
+        tmpfs_write,
+    ] = all.map(median);
+    let line = |what: &str, times: [f64; 5]| {
+        let [library, direct, asked, mount, tmpfs] = times.map(nanoseconds);
+        say(&format!(
+            "  {what} of 4 KiB: library {library}, preloaded {direct}, not trusted {asked}, mount {mount}, tmpfs {tmpfs}"
+        ));
     };
-    line("pread", [in_process, direct, mount, tmpfs]);
-    line("pwrite", [in_process_write, direct_write, mount_write, tmpfs_write]);
+    line("pread", [in_process, direct, asked, mount, tmpfs]);
+    line("pwrite", [in_process_write, direct_write, asked_write, mount_write, tmpfs_write]);
     bar("preloaded 4 KiB pread over the library", Some(direct / in_process), Some(1.5), None);
     bar("preloaded 4 KiB pwrite over the library", Some(direct_write / in_process_write), Some(1.5), None);
     bar("tmpfs over preloaded 4 KiB pread", Some(tmpfs / direct), None, Some(1.5));

@@ -18,15 +18,15 @@ impl Direct<'_> {
         Err(Why::Leased)
     }
 
-    /// Where the bytes behind the end lie, if they may be stored there.
-    fn behind(&self, offset: u64, bytes: usize) -> Result<Parts, Why> {
+    /// Finds where the bytes behind the end lie, if they may be stored there.
+    fn behind(&self, offset: u64, bytes: usize, parts: &mut Parts) -> Result<(), Why> {
         // A server that takes the size over, and leaves the lease, changes the sequence, too.
         for _ in 0..ATTEMPTS {
             let sequence = self.begin()?;
-            let (writable, parts) = (self.entry.is_writable(), self.parts_of(offset, bytes));
+            let (writable, found) = (self.entry.is_writable(), self.parts_of(offset, bytes, parts));
             fence(Ordering::Acquire);
             if self.entry.sequence() == sequence {
-                return if writable { parts } else { Err(Why::Refused) };
+                return if writable { found } else { Err(Why::Refused) };
             }
         }
         Err(Why::Changing)
@@ -67,7 +67,8 @@ impl Direct<'_> {
         if !slots.turn(index, lease, busy) {
             return Err(Why::Growth);
         }
-        let parts = self.behind(offset, bytes).inspect_err(|_| {
+        let mut parts = Parts::new();
+        self.behind(offset, bytes, &mut parts).inspect_err(|_| {
             slots.turn(index, busy, lease);
         })?;
         // What was looked up may be what the server gave to the file after it had taken the lease.

@@ -270,6 +270,14 @@ int main(int count, char **arguments, char **all) {
     ended(child);
     say("first", first(fd));
   }
+  WAY("copies") {
+    int copies[] = {dup(fd), fcntl(fd, F_DUPFD, 100), fcntl(fd, F_DUPFD_CLOEXEC, 200), dup2(fd, 300), dup3(fd, 400, 0)};
+    close(fd);
+    for (int i = 0; i < 5; i++) warm(copies[i]), say("copy", first(copies[i]));
+    dup2(opened(b), copies[3]);
+    say("other", first(copies[3]));
+  }
+  WAY("standard input") dup2(opened(b), 0), execve(self, with("inherited", 0), environment);
   WAY("exec") execve(self, with("inherited", dup2(opened(b), fd)), environment);
   WAY("fork") {
     // Both write at the offset that they share.
