@@ -32,6 +32,8 @@ const RANGES: usize = 256;
 
 /// Bytes that are searched at once.
 const PIECE_BYTES: usize = 64 << 10;
+/// Code without an entry in the table for unwinding is followed if it is no longer, and lies between two that have.
+const GAP_BYTES: usize = 1024;
 /// Functions that are longer are not followed.
 const BODY_BYTES: usize = 256 << 10;
 
@@ -308,7 +310,12 @@ fn function(unwinding: &Range<usize>, address: usize, word: impl Fn(usize) -> Op
     // The usual encoding is taken for granted, and has to lead to the same beginning.
     let same = (entry + 8).wrapping_add_signed(word(entry + 8)? as isize) == begins;
     let end = begins.checked_add(word(entry + 12)? as u32 as usize)?;
-    (same && address < end).then_some(begins..end)
+    if !same || address < end {
+        return same.then_some(begins..end);
+    }
+    // What the compiler adds to each object has no entry, and lies between others.
+    let following = if low < count { place(table + HEADER_BYTES + low * 8)? } else { 0 };
+    (address < following && following - end <= GAP_BYTES).then_some(end..following)
 }
 
 /// Looks whether an instruction that enters the kernel stands where its bytes were found.

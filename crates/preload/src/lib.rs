@@ -6,8 +6,11 @@
 //! ([`pocketstone_lease`]). Everything else, and every doubt, is the kernel's, exactly as without this library.
 //!
 //! **Descriptors and offsets are the kernel's.** A direct `read` or `write` claims its range by one lseek(2), and gives
-//! back what it did not use by another. So fork, exec, dup and descriptors that are sent need nothing. What is known of
-//! a number is checked at each call (statx(2), F_GETFL), for nobody sees every close.
+//! back what it did not use by another. So fork, exec, dup and descriptors that are sent need nothing.
+//!
+//! **What a number means** is asked of the kernel at each call (statx(2), F_GETFL), unless every close is seen: all
+//! functions of libc that close or replace a descriptor are hooked (`watch`), and all other code of the process was
+//! looked through and makes no system calls (`code`). Whatever raises a doubt ends that trust for good (`trust`).
 //!
 //! **Short programs pay nothing.** A number is looked at after 8 calls or 64 KiB; the process attaches to a mount at
 //! the first file there.
@@ -15,7 +18,8 @@
 //! **Environment.** `SCMFS_PRELOAD=off`, `read`, `write` or `append` (also without it: what the mount permits).
 //! `SCMFS_PRELOAD_REPORT=FILE`: at the end of each process, what went which way is appended to this file (an absolute
 //! path; `1` or `stderr`: written to descriptor 2). `SCMFS_PRELOAD_REST_MS=N`: a file that others keep using by the
-//! kernel is left to it so long before it is tried again; 1000 without it.
+//! kernel is left to it so long before it is tried again; 1000 without it. `SCMFS_PRELOAD_TRUST=off`: the kernel is
+//! asked at each call.
 //!
 //! # What is not as by the kernel
 //!
@@ -26,20 +30,22 @@
 //! - inotify(7) and fanotify(7) do not see direct calls.
 //! - A limit of file sizes that another process, or a raw system call, sets is not seen; nor a raw system call that
 //!   installs a filter of system calls. (By prctl(2) it is: everything goes by the kernel from then on.)
+//! - A debugger, or whoever else changes this process from outside (ptrace(2), pidfd_getfd(2) with F_SETFL, a supervisor
+//!   that replaces descriptors by SECCOMP_IOCTL_NOTIF_ADDFD), is not seen by a process that is trusted.
 //! - Another preloaded library's `read` and `write` are not called, if they come after these.
 //! - A child of fork(2) in a signal handler that interrupted a direct call does not have the memory that it returns to.
 //! - Programs without a dynamic loader, with another libc than glibc, and set-user-ID programs use the mount.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+// Nothing is hooked elsewhere, so there is never trust.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 mod calls;
-#[cfg(target_arch = "x86_64")]
 mod code;
 mod descriptors;
 mod events;
 #[cfg(target_arch = "x86_64")]
 mod hooks;
-#[cfg(target_arch = "x86_64")]
 mod instructions;
 mod mounts;
 mod process;

@@ -153,6 +153,13 @@ pub fn distrust(reason: Reason) {
     }
 }
 
+/// Memory is about to be mapped, or its protection changed: nobody looks through what the program makes itself.
+pub fn maps(prot: c_int) {
+    if prot & libc::PROT_EXEC != 0 {
+        distrust(Reason::NewCode);
+    }
+}
+
 /// Called in a child of fork(2): nobody is looking any more.
 pub fn forked() {
     let _ = STATUS.compare_exchange(LOOKING, DOUBTED, Ordering::SeqCst, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use crate::events::{Before, Events};
 use crate::hooks::{self, Function, Wanted};
 use crate::mounts;
 use crate::process::{State, state};
-use crate::trust::{Reason, distrust, forked};
+use crate::trust::{Reason, distrust, forked, maps};
 use core::arch::global_asm;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -310,12 +310,6 @@ fn made(flags: usize) {
     }
 }
 
-fn runs(prot: usize) {
-    if prot as c_int & libc::PROT_EXEC != 0 {
-        distrust(Reason::NewCode);
-    }
-}
-
 seen!(clone(run, stack, flags, with, parent, storage, child) as Clone, made(flags));
 seen!(
     unshare(flags) as Unshare,
@@ -323,9 +317,9 @@ seen!(
         distrust(Reason::OwnTable)
     }
 );
-seen!(map(at, bytes, prot, flags, fd, offset) as Map, runs(prot));
-seen!(protect(at, bytes, prot) as Protect, runs(prot));
-seen!(protect_key(at, bytes, prot, key) as ProtectKey, runs(prot));
+seen!(map(at, bytes, prot, flags, fd, offset) as Map, maps(prot as c_int));
+seen!(protect(at, bytes, prot) as Protect, maps(prot as c_int));
+seen!(protect_key(at, bytes, prot, key) as ProtectKey, maps(prot as c_int));
 seen!(
     attach(id, at, flags) as Attach,
     if flags as c_int & libc::SHM_EXEC != 0 {
