@@ -99,7 +99,9 @@ extern "C" fn begin(_arguments: c_int, _values: *const *const c_char, _environme
         report::REPLACED.store(replace::replace(), Ordering::Relaxed);
         #[cfg(target_arch = "x86_64")]
         if variable(c"SCMFS_PRELOAD_TRUST").map(CStr::to_bytes) != Some(b"off") && trust::is_known() {
-            watch::begin().map(trust::begin);
+            if let Some(page) = watch::begin() {
+                trust::begin(page);
+            }
         }
     }
 }
