@@ -63,7 +63,7 @@ mod tests {
                 left: "part".into(),
                 returned: 9,
                 promised: 5,
-                found: Found { mount_ns, refused, unwritable: None },
+                found: Found { mount_ns, refused, unwritable: None, database: None },
                 verdict: Verdict { lost_promises, lost_unpromised: 1, mixed: 2, damaged, first: None },
             }
         };
