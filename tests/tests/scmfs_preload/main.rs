@@ -4,6 +4,7 @@
 
 mod append;
 mod endings;
+mod mapped;
 mod pair;
 mod programs;
 mod report;
