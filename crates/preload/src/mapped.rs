@@ -15,7 +15,7 @@ use crate::ways::{Reason, Way};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use pocketstone_lease::{File, Lying, Session};
 use pocketstone_media::persist;
 use std::os::fd::AsRawFd;
@@ -36,7 +36,7 @@ struct Mapping {
     how: AtomicU32,
     file: UnsafeCell<MaybeUninit<File>>,
     /// Whose: in a child the mount's place means nothing.
-    pid: AtomicU32,
+    pid: AtomicI32,
 }
 
 // SAFETY: `file` is written by who claimed the place, before `start` says that it is taken.
@@ -49,7 +49,7 @@ struct Known {
     file: File,
     writable: bool,
     flushed: bool,
-    pid: u32,
+    pid: c_int,
 }
 
 static MAPPINGS: [Mapping; MOST] = [const {
@@ -58,7 +58,7 @@ static MAPPINGS: [Mapping; MOST] = [const {
         end: AtomicUsize::new(0),
         how: AtomicU32::new(0),
         file: UnsafeCell::new(MaybeUninit::uninit()),
-        pid: AtomicU32::new(0),
+        pid: AtomicI32::new(0),
     }
 }; MOST];
 /// Places below are or were taken: most processes have none.
@@ -135,8 +135,8 @@ fn forget(start: usize, bytes: usize) {
 
 /// What was mapped was stored to, perhaps: the file's time changes.
 fn note(known: Known) {
-    // A child has no part in the session.
-    if known.writable && known.pid == raw::pid() as u32 {
+    // A child has no part in the session, and mounts of its own.
+    if known.writable && known.pid == mounts::owner() {
         if let Some(session) = state().and_then(|state| state.mounts.session(known.mount)) {
             session.note_stored(known.file);
         }
@@ -226,7 +226,7 @@ unsafe fn direct(wanted: Wanted) -> Option<Result<usize, Errno>> {
             if wanted.flags & libc::MAP_FIXED != 0 {
                 forget(at, whole);
             }
-            let known = Known { mount, file, writable, flushed: session.is_flushed(), pid: raw::pid() as u32 };
+            let known = Known { mount, file, writable, flushed: session.is_flushed(), pid: mounts::owner() };
             mapping.fill((at, at + whole), known);
             count_mapping(Way::Direct, wanted.bytes);
         }

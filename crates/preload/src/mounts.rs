@@ -40,6 +40,12 @@ pub extern "C" fn child() {
     OWNER.store(raw::pid(), Ordering::Relaxed);
 }
 
+/// The process that the memory belongs to.
+#[inline]
+pub fn owner() -> c_int {
+    OWNER.load(Ordering::Relaxed)
+}
+
 /// Whether this is the process that the memory belongs to.
 pub fn is_owner() -> bool {
     OWNER.load(Ordering::Relaxed) == raw::pid()

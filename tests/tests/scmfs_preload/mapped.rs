@@ -5,7 +5,7 @@ use pocketstone_random::Random;
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, or_skip, program};
 use pocketstone_tests::command::run;
-use pocketstone_tests::mounted::{MountedVolume, Place, scmfs};
+use pocketstone_tests::mounted::{MountedVolume, Place, check, scmfs};
 use pocketstone_tests::suites::tell;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -326,7 +326,10 @@ fn a_mapping_outlives_the_server_and_keeps_others_from_the_volume() {
             said = line.parse().expect("a number");
         }
         child.wait().expect("it ends");
-        volume = volume.kill_and_mount_again(&OPTIONS);
+        let (region, directory) = (volume.region().to_owned(), volume.path().to_owned());
+        drop(volume);
+        check(&region).says(&["not closed"]);
+        volume = MountedVolume::mount(&region, &directory, &OPTIONS);
         let (last, _) = copied(&scene, &folder);
         assert!(last == said || last == said + 1, "round {round}: {last} after {said} were durable");
     }
