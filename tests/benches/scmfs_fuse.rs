@@ -7,11 +7,11 @@ mod appended;
 #[allow(dead_code)]
 #[path = "scmfs/ground.rs"]
 mod ground;
+#[path = "scmfs/mapped.rs"]
+mod mapped;
 #[allow(dead_code)]
 #[path = "scmfs/measure.rs"]
 mod measure;
-#[path = "scmfs/mapped.rs"]
-mod mapped;
 #[path = "scmfs/preloaded.rs"]
 mod preloaded;
 #[path = "scmfs/round_trip.rs"]

@@ -1,14 +1,14 @@
-//! A model of mapped files: a client maps a file's page and stores to it without looking at anything, beside the server,
-//! which changes the file and gives pages to others, and the kernel, which reads and writes for programs without the
-//! library. All orders in which steps can happen are gone through, with death at each step; then rules are broken one
-//! by one, to see that each is needed and that the model notices.
+//! A model of mapped files: a client maps a file's page and stores to it without looking at anything, beside the
+//! server, which changes the file and gives pages to others, and the kernel, which reads and writes for programs without
+//! the library. All orders in which steps can happen are gone through, with death at each step; then rules are broken
+//! one by one, to see that each is needed and that the model notices.
 //!
 //! **The mark** is made before the client is told where the page lies, and under the lock by which sweeps go. It is
 //! there as long as anybody has the page mapped, or may still map it: who asked, or his child. The kernel sees to that.
 //!
 //! **Lying still.** Whoever changes the file has its lock, and looks for the mark: the page is neither moved nor taken
-//! away. What is to be zeros is zeroed in place, and cutting the file fails. So that it is known that there is a mark to
-//! look for, the inode stays in memory, and in use, until a sweep finds no mark.
+//! away. What is to be zeros is zeroed in place, and cutting the file fails. So that it is known that there is a mark
+//! to look for, the inode stays in memory, and in use, until a sweep finds no mark.
 //!
 //! **The kernel** keeps no page: each read and write of a program without the library is a request. (A mapping that a
 //! process has alone keeps pages; what those show is nobody's promise.)

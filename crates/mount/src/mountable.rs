@@ -233,8 +233,8 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
         false
     }
 
-    /// Has a range of an open file lie still, for somebody who maps it, as long as what `hold` gives says so. Whether it
-    /// does.
+    /// Has a range of an open file lie still, for somebody who maps it, as long as what `hold` gives says so. Whether
+    /// it does.
     ///
     /// # Errors
     /// `NotSupported`; `Invalid` for a range that the file does not have; as [`Mountable::allocate`].

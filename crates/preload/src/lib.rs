@@ -3,7 +3,8 @@
 //!
 //! **What is direct.** `read`, `pread`, `write` and `pwrite`, called by the program or by libc itself (stdio), on a
 //! regular file of a mount that permits it, inside the file or at its end, if the mount's table says so
-//! ([`pocketstone_lease`]). `mmap` with `MAP_SHARED`, where the mount permits that. Everything else, and every doubt, is the kernel's, exactly as without this library.
+//! ([`pocketstone_lease`]); and `mmap` with `MAP_SHARED`, where the mount permits that. Everything else, and every
+//! doubt, is the kernel's, exactly as without this library.
 //!
 //! **Descriptors and offsets are the kernel's.** A direct `read` or `write` claims its range by one lseek(2), and gives
 //! back what it did not use by another. So fork, exec, dup and descriptors that are sent need nothing. What is known of

@@ -160,6 +160,20 @@ unsafe fn map(wanted: Wanted) -> Result<usize, Errno> {
     unsafe { raw::map([place as usize, bytes, prot as usize, flags as usize, fd as usize, offset as usize]) }
 }
 
+/// The mount of a file. Another thread may be asking just then, as no read or write would wait for: what is not mapped
+/// directly is not mapped at all.
+fn find(mounts: &'static mounts::Mounts, fd: c_int, device: u64) -> Result<(u32, &'static Session), Reason> {
+    const ATTEMPTS: usize = 3000;
+    for attempt in 0..ATTEMPTS {
+        match mounts.find(fd, device) {
+            Err(Reason::Attaching) => raw::pause(if attempt < 100 { 0 } else { 1_000_000 }),
+            found => return found,
+        }
+    }
+    // A signal handler, perhaps, that has interrupted the one who asks.
+    Err(Reason::Attaching)
+}
+
 /// The parts of the decision that need no mapping: the session, the file, and whether it may be stored to.
 fn ready(wanted: &Wanted) -> Result<(u32, &'static Session, File, bool), Reason> {
     let state = state().ok_or(Reason::Off)?;
@@ -176,7 +190,7 @@ fn ready(wanted: &Wanted) -> Result<(u32, &'static Session, File, bool), Reason>
     if !regular {
         return Err(Reason::NotRegular);
     }
-    let (mount, session) = state.mounts.find(wanted.fd, device)?;
+    let (mount, session) = find(&state.mounts, wanted.fd, device)?;
     if !mounts::is_owner() {
         return Err(Reason::OtherProcess);
     }
@@ -369,7 +383,10 @@ unsafe extern "C" fn mremap(
             if at == start {
                 forget(start + new, old - new);
             } else {
-                forget(start, old);
+                // Of shared memory all may stay where it was, too.
+                if flags & libc::MREMAP_DONTUNMAP == 0 {
+                    forget(start, old);
+                }
                 if let Some(mapping) = claim() {
                     mapping.fill((at, at + new), known);
                 }

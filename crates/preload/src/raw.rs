@@ -231,6 +231,13 @@ pub unsafe fn unmap(at: usize, bytes: usize) -> Result<usize, Errno> {
     checked(unsafe { call(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]) })
 }
 
+/// Lets others run for so many nanoseconds, less than a second.
+pub fn pause(ns: i64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
+    // SAFETY: the time is read, and nothing is written.
+    unsafe { call(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
+}
+
 /// Ends the process.
 pub fn exit(status: c_int) -> ! {
     loop {

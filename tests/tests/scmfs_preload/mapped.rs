@@ -314,7 +314,7 @@ fn a_mapping_outlives_the_server_and_keeps_others_from_the_volume() {
         let mut child = command.spawn().expect("python3 starts");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let mut next = || lines.next().expect("a line").expect("a line").parse::<u64>().expect("a number");
-        (0..50).for_each(|_| drop(next()));
+        (0..50).for_each(|_| _ = next());
         volume.kill();
         // It goes on: nothing of what it does needs the server.
         let mut said = next();

@@ -1,6 +1,6 @@
 //! Has the kernel forget pages, by fsync(2), which another thread answers. It waits for the inode's lock, which whoever
 //! writes to the file can hold for as long as the memory that he writes from is not there: so nothing else waits for
-//! this thread, neither other questions nor the end of the mount. What else takes its time is done here, too.
+//! this thread, neither other questions nor the end of the mount.
 
 use super::files::{Files, Wanted};
 use pocketstone_lease::Slots;
@@ -15,19 +15,12 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 const WAITING_MAX: usize = 64;
 
 /// A file whose pages the kernel is to forget, and who wants to know when it has.
-pub(super) struct Forget {
+pub(super) struct Job {
     pub connection: OwnedFd,
     pub ino: Ino,
     pub file: OwnedFd,
     /// The process that is to have the end of the file then, and how much it appends at once.
     pub lease: Option<(Arc<Slots>, u64)>,
-}
-
-/// What the thread is to do.
-pub(super) enum Job {
-    Forget(Forget),
-    /// Anything else that takes its time. Whoever waits for it is told by it, or by its being dropped.
-    Other(Box<dyn FnOnce() + Send>),
 }
 
 /// The thread, which ends after the last job once this is dropped.
@@ -40,10 +33,8 @@ impl Freeing {
         Ok(Freeing(sender))
     }
 
-    pub fn take(&self, job: Job) {
-        if let Err(TrySendError::Full(Job::Forget(job)) | TrySendError::Disconnected(Job::Forget(job))) =
-            self.0.try_send(job)
-        {
+    pub fn free(&self, job: Job) {
+        if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = self.0.try_send(job) {
             refuse(&job.connection, Errno::BUSY);
         }
     }
@@ -51,14 +42,7 @@ impl Freeing {
 
 fn serve(files: &Files, jobs: &Receiver<Job>) {
     let this = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-    for job in jobs {
-        let Forget { connection, ino, file, lease } = match job {
-            Job::Forget(forget) => forget,
-            Job::Other(act) => {
-                act();
-                continue;
-            }
-        };
+    for Job { connection, ino, file, lease } in jobs {
         files.want(ino, Some(Wanted { thread: this, lease }));
         let done = rustix::fs::fsync(&file);
         files.want(ino, None);

@@ -1,6 +1,7 @@
 //! What processes have mapped of files.
 
 use super::Shared;
+use super::freeing::refuse;
 use crate::mountable::{Mountable, errno};
 use pocketstone_lease::message::{self, Answer};
 use pocketstone_media::marked;
@@ -10,10 +11,16 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 /// The file system whose files need no writing back.
 const TMPFS: u64 = 0x0102_1994;
+
+/// More questions are answered that the server is busy.
+const WAITING_MAX: usize = 64;
 
 /// Files that are mapped, perhaps.
 pub(super) struct Mappings<Open> {
@@ -86,16 +93,67 @@ impl<Open> Mappings<Open> {
     }
 }
 
-impl<V: Mountable> Shared<V> {
-    /// Has a range of a file lie still for who asked on a connection.
-    pub fn map(&self, connection: &OwnedFd, ino: Ino, write: bool, (offset, bytes): (u64, u64)) {
-        match self.lie_still(ino, write, (offset, bytes)) {
-            Ok(region) => message::reply(connection.as_fd(), &Answer::default(), &[region.as_fd()]),
-            Err(error) => message::reply(connection.as_fd(), &Answer::refusal(error), &[]),
+/// What a process wants to map.
+pub(super) struct Wish {
+    pub connection: OwnedFd,
+    pub ino: Ino,
+    /// To store there, too.
+    pub write: bool,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// A thread that has ranges of files lie still: that may take space, and zeros in it, while others are answered. It
+/// waits for the volume alone. Dropping it ends it, after what it is at.
+pub(super) struct Mapper {
+    /// None: there is nothing to map.
+    wishes: Option<SyncSender<Wish>>,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Mapper {
+    pub fn start<V: Mountable>(shared: Arc<Shared<V>>) -> std::io::Result<Mapper> {
+        let ends = Arc::<AtomicBool>::default();
+        if shared.mappings.is_none() {
+            return Ok(Mapper { wishes: None, ends, thread: None });
         }
+        let (sender, wishes) = sync_channel::<Wish>(WAITING_MAX);
+        let ended = ends.clone();
+        let serve = move || {
+            for wish in wishes {
+                match shared.lie_still(&wish) {
+                    _ if ended.load(Ordering::Relaxed) => return,
+                    Ok(region) => message::reply(wish.connection.as_fd(), &Answer::default(), &[region.as_fd()]),
+                    Err(error) => refuse(&wish.connection, error),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("mapping".into()).spawn(serve)?;
+        Ok(Mapper { wishes: Some(sender), ends, thread: Some(thread) })
     }
 
-    fn lie_still(&self, ino: Ino, write: bool, (offset, bytes): (u64, u64)) -> rustix::io::Result<OwnedFd> {
+    pub fn map(&self, wish: Wish) {
+        let Some(wishes) = &self.wishes else { return refuse(&wish.connection, Errno::OPNOTSUPP) };
+        if let Err(TrySendError::Full(wish) | TrySendError::Disconnected(wish)) = wishes.try_send(wish) {
+            refuse(&wish.connection, Errno::BUSY);
+        }
+    }
+}
+
+impl Drop for Mapper {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.wishes = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<V: Mountable> Shared<V> {
+    fn lie_still(&self, wish: &Wish) -> rustix::io::Result<OwnedFd> {
+        let Wish { ino, write, offset, bytes, .. } = *wish;
         let mappings = self.mappings.as_ref().ok_or(Errno::OPNOTSUPP)?;
         let open = self.open(ino).map_err(|error| errno(&error))?;
         let region = mappings.begin(ino, open.clone(), write)?;

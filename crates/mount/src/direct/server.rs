@@ -1,6 +1,7 @@
 //! Answers the processes that reach the content of files without the kernel.
 
-use super::freeing::{Forget, Freeing, Job, refuse};
+use super::freeing::{Freeing, Job, refuse};
+use super::mapped::{Mapper, Wish};
 use super::{Shared, random};
 use crate::mountable::Mountable;
 use crate::wire::Connection;
@@ -39,6 +40,7 @@ struct Process {
 pub(super) struct Server<V: Mountable> {
     shared: Arc<Shared<V>>,
     freeing: Freeing,
+    mapper: Mapper,
     processes: HashMap<u64, Process>,
     /// Connections on which nothing was said yet, and since when.
     silent: VecDeque<(OwnedFd, Instant)>,
@@ -47,7 +49,8 @@ pub(super) struct Server<V: Mountable> {
 impl<V: Mountable> Server<V> {
     pub fn new(shared: Arc<Shared<V>>) -> std::io::Result<Server<V>> {
         let freeing = Freeing::start(shared.files.clone())?;
-        Ok(Server { shared, freeing, processes: HashMap::new(), silent: VecDeque::new() })
+        let mapper = Mapper::start(shared.clone())?;
+        Ok(Server { shared, freeing, mapper, processes: HashMap::new(), silent: VecDeque::new() })
     }
 
     pub fn serve(&mut self, listener: &OwnedFd, stop: &OwnedFd) {
@@ -160,7 +163,7 @@ impl<V: Mountable> Server<V> {
             }
             Question::Free { token, index, descriptor } => match self.to_free(token, index, peer.pid, descriptor) {
                 Ok((ino, file)) => {
-                    self.freeing.take(Job::Forget(Forget { connection, ino, file, lease: None }));
+                    self.freeing.free(Job { connection, ino, file, lease: None });
                     return None;
                 }
                 Err(error) => Err(error),
@@ -168,7 +171,7 @@ impl<V: Mountable> Server<V> {
             Question::Lease { token, index, descriptor, bytes } => {
                 match self.to_lease(token, index, peer.pid, descriptor, bytes) {
                     Ok((ino, file, lease)) => {
-                        self.freeing.take(Job::Forget(Forget { connection, ino, file, lease: Some(lease) }));
+                        self.freeing.free(Job { connection, ino, file, lease: Some(lease) });
                         return None;
                     }
                     Err(error) => Err(error),
@@ -176,10 +179,7 @@ impl<V: Mountable> Server<V> {
             }
             Question::Map { token, index, write, offset, bytes } => match self.to_map(token, index, write) {
                 Ok(ino) => {
-                    let shared = self.shared.clone();
-                    // It may have to find space, and to zero it.
-                    let map = move || shared.map(&connection, ino, write, (offset, bytes));
-                    self.freeing.take(Job::Other(Box::new(map)));
+                    self.mapper.map(Wish { connection, ino, write, offset, bytes });
                     return None;
                 }
                 Err(error) => Err(error),

@@ -103,9 +103,9 @@ impl File {
     /// give nothing. Whether the range lies still now.
     ///
     /// # Errors
-    /// `Invalid` for a range that is empty or goes on behind the page in which the file ends; `NotSupported` on a volume
-    /// with checksums, or one whose stores have to be known, for checkpoints; `Busy` if the end is being appended to;
-    /// `NotPermitted` for a hole in a file that must not change; otherwise as [`File::allocate`].
+    /// `Invalid` for a range that is empty or goes on behind the page in which the file ends; `NotSupported` on a
+    /// volume with checksums, or one whose stores have to be known, for checkpoints; `Busy` if the end is being
+    /// appended to; `NotPermitted` for a hole in a file that must not change; otherwise as [`File::allocate`].
     pub fn lie_still(&self, offset: u64, bytes: u64, hold: impl FnOnce() -> Option<Running>) -> Result<bool> {
         let (store, layout) = (&self.parts.store, &self.parts.store.layout);
         let _operation = store.operation();
