@@ -1,10 +1,10 @@
 //! Files that are mapped by what lies in the region, and the functions that programs map by. What is mapped is known by
 //! its addresses, in memory that children of fork(2) have, too, as they have the mappings. A mapping is the kernel's
-//! own, of the region's file: so loads and stores need nothing of this library, nor do madvise(2), mprotect(2), or the
-//! end of the process, however it comes.
+//! own, of the region's file: so loads and stores need nothing of this library, nor do mprotect(2), or the end of the
+//! process, however it comes.
 //!
 //! A mapping must never reach beyond the file: mremap(2) would let it grow into what follows in the region, and
-//! remap_file_pages(2) would show anything of it.
+//! remap_file_pages(2) would show anything of it. Nor may it take space from the region, as madvise(2) can.
 
 use crate::mounts;
 use crate::process::{is_stopped, state};
@@ -355,6 +355,17 @@ unsafe extern "C" fn msync(place: *mut c_void, bytes: usize, flags: c_int) -> c_
         }
     }
     status(result)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn madvise(place: *mut c_void, bytes: usize, advice: c_int) -> c_int {
+    // It would make a hole in the region, which has space for all of its bytes.
+    if advice == libc::MADV_REMOVE && mapped(place as usize, bytes).next().is_some() {
+        return failed(Errno(libc::EOPNOTSUPP)) as c_int;
+    }
+    // SAFETY: the program's promise.
+    let result = unsafe { raw::call(libc::SYS_madvise, [place as usize, bytes, advice as usize, 0, 0, 0]) };
+    status(raw::checked(result))
 }
 
 #[unsafe(no_mangle)]

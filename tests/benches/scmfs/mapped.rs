@@ -9,6 +9,7 @@ use heed::{EnvFlags, EnvOpenOptions};
 use pocketstone_core::random::Random;
 use pocketstone_mount::{MountOptions, Preload};
 use pocketstone_testing::bench::median;
+use rustix::time::{ClockId, clock_gettime};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -25,8 +26,14 @@ pub fn is_subject() -> bool {
     std::env::var_os(SUBJECT).is_some()
 }
 
+/// Time of this process's processors, in ns.
+fn processor_ns() -> f64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+}
+
 /// What the process that is measured does: transactions of one record of 100 bytes at a random place. Says the mean
-/// time of one, in ns.
+/// time of one, and that of processors, in ns.
 pub fn subject() {
     let path = std::env::var_os(SUBJECT).expect("a folder");
     let mut options = EnvOpenOptions::new();
@@ -41,27 +48,29 @@ pub fn subject() {
         table.put(&mut transaction, &key.to_be_bytes(), &[1; 100]).expect("it fits");
     }
     transaction.commit().expect("it fits");
-    let start = Instant::now();
+    let (start, processor_start) = (Instant::now(), processor_ns());
     for number in 0..TRANSACTIONS {
         let mut transaction = env.write_txn().expect("a transaction");
         let key = random.below(KEYS).to_be_bytes();
         table.put(&mut transaction, &key, &[number as u8; 100]).expect("it fits");
         transaction.commit().expect("it fits");
     }
-    let ns = start.elapsed().as_nanos() as f64 / TRANSACTIONS as f64;
-    let _ = std::io::stdout().write_all(format!("{ns}\n").as_bytes());
+    let all = [start.elapsed().as_nanos() as f64, processor_ns() - processor_start];
+    let [ns, processor] = all.map(|ns| ns / TRANSACTIONS as f64);
+    let _ = std::io::stdout().write_all(format!("{ns} {processor}\n").as_bytes());
 }
 
-fn measured(folder: &Path, preload: Option<&Path>) -> f64 {
+fn measured(folder: &Path, preload: Option<&Path>) -> [f64; 2] {
     std::fs::create_dir(folder).expect("a new folder");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.env(SUBJECT, folder);
     if let Some(library) = preload {
         command.env("LD_PRELOAD", library);
     }
-    let ns = output(&mut command).trim().parse().expect("a number");
+    let said = output(&mut command);
     std::fs::remove_dir_all(folder).expect("the folder");
-    ns
+    let mut numbers = said.split_whitespace().map(|number| number.parse().expect("a number"));
+    [numbers.next().expect("two numbers"), numbers.next().expect("two numbers")]
 }
 
 /// Transactions of one record.
@@ -74,17 +83,24 @@ pub fn mapped(ground: &Ground) {
     let mut all = [const { Vec::new() }; 3];
     for round in 0..=ROUNDS {
         for (number, (folder, all)) in folders.iter().zip(&mut all).enumerate() {
-            let ns = measured(folder, (number == 0).then_some(&*library));
+            let times = measured(folder, (number == 0).then_some(&*library));
             if round > 0 {
-                all.push(ns);
+                all.push(times);
             }
         }
     }
     // Of each round by itself: what else the machine does changes from one to the next.
-    let over = |other: usize| median(all[0].iter().zip(&all[other]).map(|(own, other)| other / own).collect());
-    let (of_mount, of_tmpfs) = (over(1), over(2));
-    let [preloaded, mount, tmpfs] = all.map(median).map(nanoseconds);
-    say(&format!("  LMDB, durable transaction of one record: preloaded {preloaded}, mount {mount}, tmpfs {tmpfs}"));
-    say(&format!("  speed of the mount with the library over that without: {of_mount:.1}"));
+    let over = |other: usize, which: usize| {
+        let rounds = all[0].iter().zip(&all[other]);
+        median(rounds.map(|(own, other)| other[which] / own[which]).collect())
+    };
+    let (of_mount, of_tmpfs, of_tmpfs_processor) = (over(1, 0), over(2, 0), over(2, 1));
+    for (which, what) in ["elapsed", "processor time of the program"].into_iter().enumerate() {
+        let medians = all.each_ref().map(|rounds| median(rounds.iter().map(|times| times[which]).collect()));
+        let [preloaded, mount, tmpfs] = medians.map(nanoseconds);
+        say(&format!("  LMDB, durable transaction, {what}: preloaded {preloaded}, mount {mount}, tmpfs {tmpfs}"));
+    }
+    say(&format!("  speed with the library over that without: {of_mount:.1}"));
+    say(&format!("  speed of LMDB preloaded over that on tmpfs, by processor time: {of_tmpfs_processor:.2}"));
     bar("speed of LMDB preloaded over that on tmpfs", Some(of_tmpfs), None, Some(0.9));
 }

@@ -19,6 +19,17 @@ for line in sys.stdin:
         answer = m[at : at + n]
     elif what == "flush":
         m.flush()
+    elif what == "odd":
+        # What would reach beyond the file, or take space from the volume.
+        here = ctypes.addressof(ctypes.c_char.from_buffer(m))
+        libc.mremap.restype = ctypes.c_void_p
+        libc.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+        assert libc.mremap(here, n, 2 * n, 1) == 2**64 - 1
+        answer += b"%d " % ctypes.get_errno()
+        assert libc.madvise(ctypes.c_void_p(here), ctypes.c_size_t(n), 9) == -1
+        answer += b"%d " % ctypes.get_errno()
+        assert libc.remap_file_pages(ctypes.c_void_p(here), ctypes.c_size_t(4096), 0, ctypes.c_size_t(1), 0) == -1
+        answer += b"%d" % ctypes.get_errno()
     elif what == "pread":
         answer = os.pread(fd, n, at)
     elif what == "pwrite":
