@@ -7,4 +7,5 @@ mod endings;
 mod mapped;
 mod pair;
 mod programs;
+mod puppet;
 mod report;

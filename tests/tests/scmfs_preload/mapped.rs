@@ -1,5 +1,6 @@
 //! Files that programs map without the kernel.
 
+use crate::puppet::Puppet;
 use crate::report::{Report, storing};
 use pocketstone_random::Random;
 use pocketstone_testing::wait::until;
@@ -11,39 +12,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 const OPTIONS: [&str; 2] = ["-o", "preload=map"];
-
-/// A process that does what it is told.
-struct Puppet {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Puppet {
-    fn start(mut command: Command, script: &Path, file: &Path) -> Puppet {
-        command.arg(script).arg(file).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("python3 starts");
-        let (input, output) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
-        Puppet { child, input, output: BufReader::new(output) }
-    }
-
-    fn tell(&mut self, what: &str, at: usize, bytes: usize, byte: u8) -> Vec<u8> {
-        writeln!(self.input.as_mut().expect("a pipe"), "{what} {at} {bytes} {byte}").expect("it listens");
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("it answers");
-        let digits = line.trim_end();
-        assert!(line.ends_with('\n'), "{what} {at} {bytes} failed");
-        (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).expect("hex")).collect()
-    }
-
-    fn end(mut self) {
-        drop(self.input.take());
-        assert!(self.child.wait().expect("it ends").success());
-    }
-}
 
 /// A place, python3 and a script that it runs there.
 struct Scene {
@@ -170,8 +141,7 @@ fn a_child_keeps_the_pages_of_a_file_that_has_no_name_any_more() {
     puppet.tell("map", 0, bytes, 0);
     puppet.tell("store", 5000, 1, 9);
     puppet.tell("fork", 0, 0, 0);
-    // The one that mapped it has ended.
-    puppet.child.wait().expect("it ends");
+    puppet.ended();
     fs::remove_file(&file).expect("the file");
     // The server looks from time to time whether it is still mapped.
     std::thread::sleep(std::time::Duration::from_secs(6));
@@ -350,7 +320,7 @@ fn a_child_without_its_parent_keeps_others_from_the_volume() {
     let mut puppet = scene.puppet(&file, true);
     puppet.tell("map", 0, 100_000, 0);
     puppet.tell("fork", 0, 0, 0);
-    puppet.child.wait().expect("it ends");
+    puppet.ended();
     volume.kill();
     puppet.tell("store", 0, 100_000, 2);
     let refused = run(scmfs(["mount"]).arg(volume.region()).arg(volume.path()));
