@@ -1,7 +1,7 @@
 //! A model of mapped files: a client maps a file's page and stores to it without looking at anything, beside the
-//! server, which changes the file and gives pages to others, and the kernel, which reads and writes for programs without
-//! the library. All orders in which steps can happen are gone through, with death at each step; then rules are broken
-//! one by one, to see that each is needed and that the model notices.
+//! server, which changes the file and gives pages to others, and the kernel, which reads and writes for programs
+//! without the library. All orders in which steps can happen are gone through, with death at each step; then rules are
+//! broken one by one, to see that each is needed and that the model notices.
 //!
 //! **The mark** is made before the client is told where the page lies, and under the lock by which sweeps go. It is
 //! there as long as anybody has the page mapped, or may still map it: who asked, or his child. The kernel sees to that.

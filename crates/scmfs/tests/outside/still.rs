@@ -162,7 +162,7 @@ fn what_cannot_lie_still_is_refused() {
     let protected = Protection { append_only: false, immutable: true };
     volume.protect(hole.ino(), protected).unwrap();
     assert!(hole.lie_still(256, 512, none).is_ok());
-    assert!(matches!(hole.lie_still(4096, 512, none), Err(Error::NotPermitted)));
+    assert!(matches!(hole.lie_still(BYTES, 512, none), Err(Error::NotPermitted)));
     let (_ground, checked) = Ground::new(true);
     let file = checked.create_file(ROOT, b"file", &Meta::file(0o644)).unwrap();
     file.write_at(&[1; 256], 0).unwrap();
