@@ -7,6 +7,8 @@ mod appended;
 #[allow(dead_code)]
 #[path = "scmfs/ground.rs"]
 mod ground;
+#[path = "scmfs/mapped.rs"]
+mod mapped;
 #[allow(dead_code)]
 #[path = "scmfs/measure.rs"]
 mod measure;
@@ -48,17 +50,21 @@ fn main() {
     if appended::is_subject() {
         return appended::subject();
     }
+    if mapped::is_subject() {
+        return mapped::subject();
+    }
     if !Path::new("/dev/fuse").exists() {
         return left_out("the benchmarks of the mount", "there is no /dev/fuse", "modprobe fuse");
     }
     let Some(ground) = Ground::prepare(12 << 30) else { return };
-    let benches: [(&str, Bench); 8] = [
+    let benches: [(&str, Bench); 9] = [
         ("direct", direct),
         ("cached", cached),
         ("opening", opening),
         ("round-trip", round_trip::round_trip),
         ("preloaded", preloaded::preloaded),
         ("appended", appended::appended),
+        ("mapped", mapped::mapped),
         ("postmark", postmark),
         ("fio", fio),
     ];

@@ -132,6 +132,20 @@ impl Parts {
     }
 }
 
+/// Where a range of a file lies in the region.
+#[derive(Debug, Clone, Copy)]
+pub struct Pieces {
+    pieces: [(u64, u64); PIECES_MAX],
+    count: usize,
+}
+
+impl Pieces {
+    /// In the order of the file: offset in the region, and bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.pieces[..self.count].iter().copied()
+    }
+}
+
 /// What a direct call works on.
 pub(crate) struct Direct<'a> {
     pub entry: Entry<'a>,
@@ -220,6 +234,28 @@ impl Direct<'_> {
         })?;
         all.count = count.min(PIECES_MAX);
         if count <= PIECES_MAX { Ok(()) } else { Err(Why::Hole) }
+    }
+
+    /// Where a range lies that lies still.
+    pub fn lying(&self, offset: u64, bytes: u64) -> Result<Pieces, Why> {
+        for _ in 0..ATTEMPTS {
+            let sequence = self.begin()?;
+            let (mut found, mut at, end) = (Pieces { pieces: [(0, 0); PIECES_MAX], count: 0 }, offset, offset + bytes);
+            let mut whole = self.entry.is_readable();
+            while whole && at < end {
+                match (self.entry.locate(at), found.pieces.get_mut(found.count)) {
+                    (Some((place, rest)), Some(next)) => {
+                        *next = (place, rest.min(end - at));
+                        (at, found.count) = (at + next.1, found.count + 1);
+                    }
+                    _ => whole = false,
+                }
+            }
+            if self.entry.sequence() == sequence {
+                return if whole { Ok(found) } else { Err(Why::Hole) };
+            }
+        }
+        Err(Why::Changing)
     }
 
     /// Reads at an offset. `free` has the kernel forget what it holds of the file; whether it has.

@@ -31,13 +31,21 @@
 //! another page. Only fsync(2) and whatever else changes neither size nor place leaves the lease, and takes the size
 //! over. The kernel takes the file to be as long as its space meanwhile, so that it asks.
 //!
+//! **A mapped file** lies still. The server gives out a file by which the region is mapped, with a mark that the kernel
+//! keeps as long as anybody has it open or mapped ([`pocketstone_media::marked`]): who mapped it, or a child, whatever
+//! became of the others. As long as the mark is there, the server neither takes those pages from the file nor moves
+//! them: what would do that fails, or zeroes in place. It keeps the inode in memory, which knows that, and in use, so
+//! that losing its last name frees nothing. Loads and stores through a mapping look at nothing. So on a mount where
+//! files can be mapped the kernel keeps no pages: each read(2) and write(2) comes to the server, and nothing is mapped
+//! but as the library does it, or for a process alone (`MAP_PRIVATE`). Nor is there a lease of an end, or a checkpoint.
+//!
 //! **A checkpoint** copies pages as they were at one moment. The server turns direct stores away before it
 //! ([`Table::pause`]), waits for those that have a slot, and takes their marks ([`Stores::take_marks`]), which say what
 //! they stored to.
 //!
 //! Doubt means the kernel: an [`Outcome::Kernel`] says why. Nothing here allocates or takes a lock on the way of a read
 //! or a store, so signal handlers may do either. `tests/protocol.rs` is the model of all this, `tests/append.rs` that
-//! of appends.
+//! of appends, `tests/map.rs` that of mapped files.
 
 pub mod batch;
 mod direct;
@@ -48,9 +56,9 @@ mod session;
 mod slots;
 mod table;
 
-pub use direct::{Outcome, Why};
+pub use direct::{Outcome, Pieces, Why};
 pub use memory::reopen;
 pub use served::Serving;
-pub use session::{Access, File, LEASE_BYTES_MOST, Refusal, Session};
+pub use session::{Access, File, LEASE_BYTES_MOST, Lying, Refusal, Session};
 pub use slots::{Slots, Stores};
 pub use table::{Content, ENTRIES, PIECES_MAX, Table};

@@ -5,12 +5,14 @@
 //! question                             answer
 //!   0  u32 magic   4  u32 version        0  u32 magic   4  u32 version
 //!   8  u32 what    12  u32 access, or    8  u32 status  12  u32 bit 0: stores allowed; bit 1: stores are flushed;
-//!                        descriptor, or 0                          bit 2: appends allowed
+//!                        descriptor, or 0                          bit 2: appends allowed; bit 3: files can be mapped
 //!  16  u64 the process's token          16  u64 token
 //!  24  u64 inode number, or entry       24  u64 bytes of the region
-//!  32  u64 bytes to append, or 0        32  u64 entry   40  u64 its key
-//!  40  zeros                            48  zeros
+//!  32  u64 bytes, or 0                  32  u64 entry   40  u64 its key
+//!  40  u64 offset in the file, or 0     48  zeros
+//!  48  zeros
 //! with the answer to "attach": files of the table, the region and, if stores are allowed, the slots
+//! with the answer to "map": the region, open for that alone
 //! ```
 //!
 //! No descriptor comes along with a question: whoever closes what another process sent may wait for that process, for
@@ -30,7 +32,7 @@ use std::time::Duration;
 /// `SCML`.
 const MAGIC: u32 = 0x4C4D_4353;
 /// Of messages, table and slots alike: both sides have the same, or nothing is direct.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 const BYTES: usize = 64;
 /// The longest name of a server.
 pub const NAME_BYTES: usize = 48;
@@ -38,6 +40,8 @@ pub const NAME_BYTES: usize = 48;
 pub const ASK: Opcode = opcode::read::<[u8; BYTES]>(b'S', 0x6C);
 /// No answer takes longer, unless the server is gone or stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What is mapped may need space, and zeros in it: a GiB takes half a second.
+const PATIENCE_TO_MAP: Duration = Duration::from_secs(60);
 const MOST_FILES: usize = 3;
 
 /// What is asked.
@@ -75,6 +79,19 @@ pub enum Question {
         /// What it wants to append at once, in bytes.
         bytes: u64,
     },
+    /// A range of such a file is to lie still, to be mapped.
+    Map {
+        /// The process.
+        token: u64,
+        /// The entry.
+        index: u32,
+        /// To store there, too.
+        write: bool,
+        /// Where the range begins, in bytes.
+        offset: u64,
+        /// Its length.
+        bytes: u64,
+    },
 }
 
 /// What is answered.
@@ -88,6 +105,8 @@ pub struct Answer {
     pub flushed: bool,
     /// Ends of files are leased.
     pub append: bool,
+    /// Files can be mapped.
+    pub map: bool,
     /// What the process says from now on.
     pub token: u64,
     /// Length of the region in bytes.
@@ -136,12 +155,15 @@ fn understood(message: &[u8; BYTES]) -> bool {
 impl Question {
     fn encode(self) -> [u8; BYTES] {
         let mut message = begin();
-        let (what, how, token, value, bytes) = match self {
-            Question::Attach { write } => (1, u32::from(write), 0, 0, 0),
-            Question::File { token, ino } => (2, 0, token, ino, 0),
-            Question::Free { token, index, descriptor } => (3, descriptor as u32, token, u64::from(index), 0),
+        let (what, how, token, value, bytes, offset) = match self {
+            Question::Attach { write } => (1, u32::from(write), 0, 0, 0, 0),
+            Question::File { token, ino } => (2, 0, token, ino, 0, 0),
+            Question::Free { token, index, descriptor } => (3, descriptor as u32, token, u64::from(index), 0, 0),
             Question::Lease { token, index, descriptor, bytes } => {
-                (4, descriptor as u32, token, u64::from(index), bytes)
+                (4, descriptor as u32, token, u64::from(index), bytes, 0)
+            }
+            Question::Map { token, index, write, offset, bytes } => {
+                (5, u32::from(write), token, u64::from(index), bytes, offset)
             }
         };
         put32(&mut message, 8, what);
@@ -149,6 +171,7 @@ impl Question {
         put64(&mut message, 16, token);
         put64(&mut message, 24, value);
         put64(&mut message, 32, bytes);
+        put64(&mut message, 40, offset);
         message
     }
 
@@ -169,6 +192,10 @@ impl Question {
                 let (index, bytes) = (u32::try_from(value).ok()?, get64(message, 32));
                 Some(Question::Lease { token, index, descriptor, bytes })
             }
+            5 => {
+                let (index, write) = (u32::try_from(value).ok()?, get32(message, 12) == 1);
+                Some(Question::Map { token, index, write, offset: get64(message, 40), bytes: get64(message, 32) })
+            }
             _ => None,
         }
     }
@@ -178,7 +205,8 @@ impl Answer {
     fn encode(&self) -> [u8; BYTES] {
         let mut message = begin();
         put32(&mut message, 8, self.status);
-        put32(&mut message, 12, u32::from(self.write) | u32::from(self.flushed) << 1 | u32::from(self.append) << 2);
+        let flags = [self.write, self.flushed, self.append, self.map];
+        put32(&mut message, 12, flags.iter().enumerate().fold(0, |all, (bit, is)| all | u32::from(*is) << bit));
         for (at, value) in [(16, self.token), (24, self.region_bytes), (32, self.index), (40, self.key)] {
             put64(&mut message, at, value);
         }
@@ -192,6 +220,7 @@ impl Answer {
             write: flags & 1 != 0,
             flushed: flags & 2 != 0,
             append: flags & 4 != 0,
+            map: flags & 8 != 0,
             token: get64(message, 16),
             region_bytes: get64(message, 24),
             index: get64(message, 32),
@@ -334,7 +363,8 @@ pub fn reply(to: BorrowedFd<'_>, answer: &Answer, files: &[BorrowedFd<'_>]) {
 /// what it answers.
 pub fn ask(name: &Name, question: Question) -> Result<(Answer, [Option<OwnedFd>; MOST_FILES])> {
     let server = socket()?;
-    sockopt::set_socket_timeout(&server, sockopt::Timeout::Recv, Some(PATIENCE))?;
+    let patience = if matches!(question, Question::Map { .. }) { PATIENCE_TO_MAP } else { PATIENCE };
+    sockopt::set_socket_timeout(&server, sockopt::Timeout::Recv, Some(patience))?;
     sockopt::set_socket_timeout(&server, sockopt::Timeout::Send, Some(PATIENCE))?;
     rustix::net::connect(&server, &name.address()?)?;
     give(server.as_fd(), &question.encode(), &[], SendFlags::empty())?;
@@ -381,6 +411,8 @@ mod tests {
             Question::File { token: u64::MAX, ino: 7 },
             Question::Free { token: 1, index: 16_383, descriptor: 3 },
             Question::Lease { token: 1, index: 16_383, descriptor: 3, bytes: 1 << 33 },
+            Question::Map { token: 1, index: 16_383, write: true, offset: 1 << 40, bytes: 1 << 33 },
+            Question::Map { token: 1, index: 0, write: false, offset: 0, bytes: 1 },
         ] {
             let message = question.encode();
             assert_eq!(Question::decode(&message), Some(question));
@@ -398,6 +430,7 @@ mod tests {
             write: true,
             flushed: true,
             append: true,
+            map: true,
             token: 3,
             region_bytes: 1 << 40,
             index: 5,

@@ -1,13 +1,13 @@
 //! A process that reaches the files of a mount directly.
 
-use crate::direct::{Direct, Outcome, Why};
+use crate::direct::{Direct, Outcome, Pieces, Why};
 use crate::memory::Memory;
 use crate::message::{self, Name, Question};
 use crate::slots::Slots;
 use crate::table::{Entry, TABLE_BYTES};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub enum Access {
     Write,
     /// Read, store and append.
     Append,
+    /// Map, too: all that there is.
+    Map,
 }
 
 /// Why a process cannot be direct.
@@ -63,6 +65,14 @@ pub struct File {
     index: u32,
 }
 
+/// A range of a file that lies still as long as the region is open by this file, or mapped by it, here or in children.
+pub struct Lying {
+    /// The region.
+    pub region: OwnedFd,
+    /// Where it lies there.
+    pub pieces: Pieces,
+}
+
 /// A window in which the kernel may come back so often before a file is left to it.
 const WINDOW_MS: u64 = 100;
 const COMINGS: u64 = 3;
@@ -82,6 +92,7 @@ pub struct Session {
     region: Memory,
     flushed: bool,
     appends: bool,
+    maps: bool,
     rest: Duration,
     /// By entry, spread: whose they are, and since when and how often the kernel, or others who append, came back: ms
     /// << 8, and a count.
@@ -133,7 +144,8 @@ impl Session {
             region: map(region.as_fd(), bytes, slots.is_some())?,
             slots,
             flushed: answer.flushed,
-            appends: answer.append && access == Access::Append,
+            appends: answer.append && matches!(access, Access::Append | Access::Map),
+            maps: answer.map && access == Access::Map,
             rest: REST,
             comings: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; FILES],
         })
@@ -157,6 +169,50 @@ impl Session {
     /// Whether appends are direct, too.
     pub fn may_append(&self) -> bool {
         self.appends && self.may_write()
+    }
+
+    /// Whether files can be mapped.
+    pub fn may_map(&self) -> bool {
+        self.maps
+    }
+
+    /// Whether what is stored has to be written back from the processor's caches.
+    pub fn is_flushed(&self) -> bool {
+        self.flushed
+    }
+
+    /// Has a range of a file lie still, to be mapped. `write`: to store there, too.
+    ///
+    /// # Errors
+    /// Why it has to be mapped by the kernel.
+    pub fn map(&self, file: File, write: bool, offset: u64, bytes: u64) -> Result<Lying, Why> {
+        if !self.maps || write && !self.may_write() {
+            return Err(Why::ReadOnly);
+        }
+        let direct = self.direct(file).ok_or(Why::Gone)?;
+        let (token, index) = (self.token, file.index);
+        let question = Question::Map { token, index, write, offset, bytes };
+        let region = match message::ask(&self.name, question) {
+            Ok((_, [Some(region), ..])) => region,
+            Ok(_) | Err(Errno::PROTO) => return Err(Why::Ended),
+            Err(Errno::NOSPC) => return Err(Why::Hole),
+            Err(Errno::INVAL) => return Err(Why::Growth),
+            Err(Errno::NOENT) => return Err(Why::Gone),
+            Err(Errno::BUSY) => return Err(Why::Busy),
+            Err(_) => return Err(Why::Refused),
+        };
+        // It stays where it is as long as the region is open or mapped by that file.
+        let pieces = direct.lying(offset, bytes)?;
+        Ok(Lying { region, pieces })
+    }
+
+    /// A mapping of a file was stored to, perhaps.
+    pub fn note_stored(&self, file: File) {
+        if let (Some(direct), Some(slots)) = (self.direct(file), &self.slots) {
+            if direct.entry.key() == file.key {
+                slots.note(file.index);
+            }
+        }
     }
 
     /// A file that is open in this process, by its inode number; `None`: it is the kernel's alone. One question to the

@@ -15,6 +15,7 @@ mod heap;
 mod locked;
 mod mapped;
 pub mod mapping;
+pub mod marked;
 mod medium;
 pub mod nand;
 mod open;

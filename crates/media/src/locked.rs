@@ -1,9 +1,11 @@
 //! A file whose lock goes with it.
 
+use crate::marked;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::ops::Deref;
+use std::os::fd::AsFd;
 
 /// A file that is unlocked when it is dropped. Closing it is not enough: a child process that another thread is just
 /// starting has a copy of the descriptor until it runs its program, and would hold the lock that long.
@@ -18,11 +20,20 @@ impl LockedFile {
     /// Locks it against writers, or against everyone who locks it.
     ///
     /// # Errors
-    /// `WOULDBLOCK` if another open file is in the way; what flock(2) says.
+    /// `WOULDBLOCK` if another open file is in the way, or [marked](crate::marked) parts of it are mapped; what
+    /// flock(2) says.
     pub(crate) fn lock(&self, exclusive: bool) -> Result<(), Errno> {
         let how =
             if exclusive { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
-        flock(&self.0, how)
+        flock(&self.0, how)?;
+        // Where such locks cannot be had, nobody has a mark.
+        match marked::is_marked(self.0.as_fd(), None) {
+            Ok(true) => {
+                flock(&self.0, FlockOperation::Unlock)?;
+                Err(Errno::WOULDBLOCK)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -58,5 +69,22 @@ mod tests {
         drop(first);
         second.lock(true).unwrap();
         drop(copy);
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn what_others_have_mapped_cannot_be_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let first = LockedFile::new(File::create_new(&path).unwrap());
+        first.lock(true).unwrap();
+        let other = File::open(&path).unwrap();
+        marked::mark(other.as_fd(), 3).unwrap();
+        drop(first);
+        let second = LockedFile::new(File::open(&path).unwrap());
+        assert_eq!(second.lock(true), Err(Errno::WOULDBLOCK));
+        assert_eq!(second.lock(false), Err(Errno::WOULDBLOCK));
+        drop(other);
+        second.lock(true).unwrap();
     }
 }

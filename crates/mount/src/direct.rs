@@ -4,6 +4,7 @@
 mod files;
 mod freeing;
 mod lease;
+mod mapped;
 mod server;
 mod unmounted;
 
@@ -12,9 +13,10 @@ use crate::mountable::{self, Mountable, Open};
 use crate::options::{MountOptions, Preload};
 use crate::wire::Connection;
 use files::{Files, TheirStores};
+use mapped::Mappings;
 use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Name};
-use pocketstone_vfs::{Ino, TimeNs};
+use pocketstone_vfs::{Ino, Statfs, TimeNs};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use server::Server;
@@ -37,6 +39,8 @@ struct Shared<V: Mountable> {
     stores: bool,
     /// Ends of files are leased to them.
     appends: bool,
+    /// What they have mapped; `None`: they map nothing.
+    mappings: Option<Mappings<Open<V>>>,
 }
 
 /// The door for such processes, open until it is dropped. A thread of its own answers them, because it waits for the
@@ -84,12 +88,18 @@ impl<V: Mountable> Direct<V> {
             && stores_directly()
             && volume.let_others_store(Arc::new(TheirStores(files.clone()))).is_ok();
         let appends = stores && options.preload == Preload::Append;
+        // What is mapped is whole pages, which must not be of other files, too.
+        let whole = |stat: Statfs| u64::from(stat.block_bytes) % rustix::param::page_size() as u64 == 0;
+        let maps = stores && options.preload == Preload::Map && volume.may_be_mapped();
+        let maps = maps && volume.statfs().is_ok_and(whole);
+        let mappings = if maps { Mappings::of(&volume.shared()?) } else { None };
         let name = Name::new(&format!("scmfs-{}-{:016x}", std::process::id(), random()))?;
         let listener = message::listen(&name).ok()?;
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).ok()?;
         let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 0).ok()?;
         let (volume, known, connection) = (volume.clone(), known.clone(), connection.clone());
-        let shared = Arc::new(Shared { volume, known, connection, files, kept: Mutex::default(), stores, appends });
+        let kept = Mutex::default();
+        let shared = Arc::new(Shared { volume, known, connection, files, kept, stores, appends, mappings });
         let mut server = Server::new(shared.clone()).ok()?;
         let serve = move || server.serve(&listener, &stopped);
         let thread = std::thread::Builder::new().name("direct".into()).spawn(serve).ok()?;
@@ -108,7 +118,15 @@ impl<V: Mountable> Direct<V> {
 
     /// The kernel asks for a file's content or brings some; said before the content is looked at.
     pub fn kernel_came(&self, ino: Ino) {
-        self.shared.files.kernel_came(ino);
+        // What it keeps where files are mapped is for mappings that one process has alone: those need not change.
+        if !self.maps() {
+            self.shared.files.kernel_came(ino);
+        }
+    }
+
+    /// Whether processes may map files, so that the kernel may keep no pages.
+    pub fn maps(&self) -> bool {
+        self.shared.mappings.is_some()
     }
 
     /// Has the kernel forget a file's pages, if this fsync(2) is the one that is made for that: whether it is.
@@ -204,6 +222,9 @@ impl<V: Mountable> Drop for Direct<V> {
         self.shared.note_all_times();
         self.shared.take_all_back(None);
         self.shared.kept().clear();
+        if let Some(mappings) = &self.shared.mappings {
+            mappings.forget();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a file system has to do so that it can be mounted.
 
 use pocketstone_media::Shared;
-use pocketstone_scmfs::{Allocate, OutsideStores, Watch};
+use pocketstone_scmfs::{Allocate, OutsideStores, Running, Watch};
 use pocketstone_vfs::{Attr, Error, Held, Ino, Meta, Operations, Protection, Result, SetXattr, TimeNs};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -225,6 +225,26 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     /// # Errors
     /// As [`Operations::append`].
     fn lease_end(&self, _open: &Self::Handle, _limit: u64, _give: &dyn Fn(u64)) -> Result<bool> {
+        Err(Error::NotSupported)
+    }
+
+    /// Whether [`Mountable::lie_still`] can be had.
+    fn may_be_mapped(&self) -> bool {
+        false
+    }
+
+    /// Has a range of an open file lie still, for somebody who maps it, as long as what `hold` gives says so. Whether
+    /// it does.
+    ///
+    /// # Errors
+    /// `NotSupported`; `Invalid` for a range that the file does not have; as [`Mountable::allocate`].
+    fn lie_still(
+        &self,
+        _open: &Self::Handle,
+        _offset: u64,
+        _bytes: u64,
+        _hold: &dyn Fn() -> Option<Running>,
+    ) -> Result<bool> {
         Err(Error::NotSupported)
     }
 

@@ -111,11 +111,11 @@ impl<V: Mountable> Filesystem for Served<V> {
 
     fn wants(&self) -> u64 {
         // Without KILLPRIV_V2 the kernel asks for security.capability before every write.
-        let mut flags = init::PARALLEL_DIROPS
-            | init::CACHE_SYMLINKS
-            | init::ASYNC_DIO
-            | init::DIRECT_IO_ALLOW_MMAP
-            | init::HANDLE_KILLPRIV_V2;
+        let mut flags = init::PARALLEL_DIROPS | init::CACHE_SYMLINKS | init::ASYNC_DIO | init::HANDLE_KILLPRIV_V2;
+        if !self.maps() {
+            // Its pages would not be those that processes map without it.
+            flags |= init::DIRECT_IO_ALLOW_MMAP;
+        }
         if V::LISTS_ATTRIBUTES {
             flags |= init::DO_READDIRPLUS | init::READDIRPLUS_AUTO;
         }

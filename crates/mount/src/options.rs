@@ -20,12 +20,15 @@ pub enum Preload {
     Write,
     /// Append, too: one process at a time has the end of a file.
     Append,
+    /// Overwrite, and map files: the kernel keeps no pages of any file then, and maps none that others share. Where
+    /// files cannot be mapped it is as [`Preload::Write`].
+    Map,
 }
 
 impl Preload {
     /// Whether processes may store.
     pub fn stores(self) -> bool {
-        matches!(self, Preload::Write | Preload::Append)
+        matches!(self, Preload::Write | Preload::Append | Preload::Map)
     }
 }
 

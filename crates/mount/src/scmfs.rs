@@ -4,8 +4,8 @@ use crate::control;
 use crate::mountable::Mountable;
 use pocketstone_media::Shared;
 use pocketstone_scmfs::{
-    Allocate, Attr, File, FileBatch, Ino, Meta, Operations, OutsideStores, Protection, Result, SetXattr, TimeNs,
-    Volume, Watch,
+    Allocate, Attr, File, FileBatch, Ino, Meta, Operations, OutsideStores, Protection, Result, Running, SetXattr,
+    TimeNs, Volume, Watch,
 };
 use std::sync::Arc;
 
@@ -114,6 +114,14 @@ impl Mountable for Volume {
 
     fn lease_end(&self, open: &File, limit: u64, give: &dyn Fn(u64)) -> Result<bool> {
         open.lease_end(limit, give)
+    }
+
+    fn may_be_mapped(&self) -> bool {
+        Volume::may_be_mapped(self)
+    }
+
+    fn lie_still(&self, open: &File, offset: u64, bytes: u64, hold: &dyn Fn() -> Option<Running>) -> Result<bool> {
+        open.lie_still(offset, bytes, hold)
     }
 
     fn store_sizes(&self) {

@@ -159,12 +159,22 @@ impl<V: Mountable> Served<V> {
         }
     }
 
+    /// Whether processes may map files without the kernel.
+    pub fn maps(&self) -> bool {
+        self.direct.as_ref().is_some_and(Direct::maps)
+    }
+
+    /// Whether the kernel keeps no content.
+    fn is_uncached(&self) -> bool {
+        self.options.direct_io || self.maps()
+    }
+
     /// Flags for a file just opened.
     pub fn open_flags(&self) -> u32 {
         // Mostly nothing is left to write when a file is closed, unless the kernel collects writes; then it
         // ignores this flag.
         let close = if V::ASKS_AT_CLOSE || self.options.atomic { 0 } else { fopen::NOFLUSH };
-        let cache = match self.options.direct_io {
+        let cache = match self.is_uncached() {
             true => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
             false => fopen::KEEP_CACHE,
         };
@@ -174,7 +184,7 @@ impl<V: Mountable> Served<V> {
     /// Whether the kernel needs to ask nothing at open(2) and close(2), if it can do without.
     pub fn may_open_by_number(&self) -> bool {
         // A cache that collects writes has to know at open(2) whether there may be any.
-        V::OPENS_BY_NUMBER && !self.options.direct_io && !self.options.strict_open && !self.options.writeback
+        V::OPENS_BY_NUMBER && !self.is_uncached() && !self.options.strict_open && !self.options.writeback
     }
 
     /// From here on the kernel has no handles.

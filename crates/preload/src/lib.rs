@@ -3,7 +3,8 @@
 //!
 //! **What is direct.** `read`, `pread`, `write` and `pwrite`, called by the program or by libc itself (stdio), on a
 //! regular file of a mount that permits it, inside the file or at its end, if the mount's table says so
-//! ([`pocketstone_lease`]). Everything else, and every doubt, is the kernel's, exactly as without this library.
+//! ([`pocketstone_lease`]); and `mmap` with `MAP_SHARED`, where the mount permits that. Everything else, and every
+//! doubt, is the kernel's, exactly as without this library.
 //!
 //! **Descriptors and offsets are the kernel's.** A direct `read` or `write` claims its range by one lseek(2), and gives
 //! back what it did not use by another. So fork, exec, dup and descriptors that are sent need nothing.
@@ -15,7 +16,7 @@
 //! **Short programs pay nothing.** A number is looked at after 8 calls or 64 KiB; the process attaches to a mount at
 //! the first file there.
 //!
-//! **Environment.** `SCMFS_PRELOAD=off`, `read`, `write` or `append` (also without it: what the mount permits).
+//! **Environment.** `SCMFS_PRELOAD=off`, `read`, `write`, `append` or `map` (also without it: what the mount permits).
 //! `SCMFS_PRELOAD_REPORT=FILE`: at the end of each process, what went which way is appended to this file (an absolute
 //! path; `1` or `stderr`: written to descriptor 2). `SCMFS_PRELOAD_REST_MS=N`: a file that others keep using by the
 //! kernel is left to it so long before it is tried again; 1000 without it. `SCMFS_PRELOAD_TRUST=off`: the kernel is
@@ -47,6 +48,7 @@ mod events;
 #[cfg(target_arch = "x86_64")]
 mod hooks;
 mod instructions;
+mod mapped;
 mod mounts;
 mod process;
 mod raw;
@@ -85,7 +87,8 @@ extern "C" fn begin(_arguments: c_int, _values: *const *const c_char, _environme
     let access = match wanted {
         Some(b"read") => Access::Read,
         Some(b"write") => Access::Write,
-        _ => Access::Append,
+        Some(b"append") => Access::Append,
+        _ => Access::Map,
     };
     mounts::begin(access, rest_ms);
     transfer::look_at_limits();

@@ -20,7 +20,7 @@ const REFUSED: u32 = 2;
 
 /// What the environment does not rule out: as of [`ACCESS`].
 static WANTED: AtomicU32 = AtomicU32::new(0);
-const ACCESS: [Access; 3] = [Access::Read, Access::Write, Access::Append];
+const ACCESS: [Access; 4] = [Access::Read, Access::Write, Access::Append, Access::Map];
 /// The process that this memory belongs to: not a child of vfork(2), which has it for a moment, and whose death would
 /// be taken for the end of all that was attached.
 static OWNER: AtomicI32 = AtomicI32::new(0);
@@ -38,6 +38,12 @@ pub fn begin(wanted: Access, rest_ms: Option<u32>) {
 /// Called in a child of fork(2).
 pub extern "C" fn child() {
     OWNER.store(raw::pid(), Ordering::Relaxed);
+}
+
+/// The process that the memory belongs to.
+#[inline]
+pub fn owner() -> c_int {
+    OWNER.load(Ordering::Relaxed)
 }
 
 /// Whether this is the process that the memory belongs to.

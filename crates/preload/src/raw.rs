@@ -58,7 +58,8 @@ pub unsafe fn call(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     result
 }
 
-fn checked(result: isize) -> Result<usize, Errno> {
+/// The result of a system call.
+pub fn checked(result: isize) -> Result<usize, Errno> {
     // The kernel's convention; every such number is small.
     if (-4095..0).contains(&result) { Err(Errno((-result) as c_int)) } else { Ok(result as usize) }
 }
@@ -247,6 +248,31 @@ pub fn memory(bytes: usize) -> Option<*mut c_void> {
         unsafe { call(libc::SYS_munmap, [place, bytes, 0, 0, 0, 0]) };
     }
     wiped.then_some(place as *mut c_void)
+}
+
+/// mmap(2), by its six arguments.
+///
+/// # Safety
+/// As for the call.
+pub unsafe fn map(arguments: [usize; 6]) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise.
+    checked(unsafe { call(libc::SYS_mmap, arguments) })
+}
+
+/// munmap(2).
+///
+/// # Safety
+/// As for the call.
+pub unsafe fn unmap(at: usize, bytes: usize) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise.
+    checked(unsafe { call(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]) })
+}
+
+/// Lets others run for so many nanoseconds, less than a second.
+pub fn pause(ns: i64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
+    // SAFETY: the time is read, and nothing is written.
+    unsafe { call(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
 }
 
 /// Ends the process.

@@ -1,7 +1,7 @@
 //! What went which way, counted if it is asked for, and written at the end of the process.
 
 use crate::process::{State, is_stopped, state};
-use crate::ways::{Direction, REASONS, Way};
+use crate::ways::{Count, Counts, Direction, REASONS, Way};
 use crate::{mounts, raw, trust};
 use core::ffi::{CStr, c_int};
 use core::fmt::Write;
@@ -39,14 +39,24 @@ pub fn begin(target: &CStr) {
 /// Counts a call of so many bytes.
 #[inline]
 pub fn count(direction: Direction, way: Way, bytes: usize) {
+    count_among(way, bytes, |counts| match direction {
+        Direction::Read => &counts.reads,
+        Direction::Write => &counts.writes,
+    });
+}
+
+/// Counts a mapping of so many bytes.
+pub fn count_mapping(way: Way, bytes: usize) {
+    count_among(way, bytes, |counts| &counts.maps);
+}
+
+#[inline]
+fn count_among(way: Way, bytes: usize, among: impl FnOnce(&Counts) -> &[Count]) {
     if !WANTED.load(Ordering::Relaxed) {
         return;
     }
     let Some(state) = state() else { return };
-    let counts = match direction {
-        Direction::Read => &state.counts.reads,
-        Direction::Write => &state.counts.writes,
-    };
+    let counts = among(&state.counts);
     let place = match way {
         Way::Direct => 0,
         Way::Kernel(reason) => 1 + reason as usize,
@@ -124,7 +134,7 @@ fn lines(text: &mut Text, state: &State) -> core::fmt::Result {
     for refusal in state.mounts.refusals() {
         writeln!(text, "scmfs-preload {pid} {name}: a mount refused: {refusal}")?;
     }
-    for (what, counts) in [("reads", &counts.reads), ("writes", &counts.writes)] {
+    for (what, counts) in [("reads", &counts.reads), ("writes", &counts.writes), ("maps", &counts.maps)] {
         let reasons = REASONS.iter().copied().chain(Why::ALL.iter().map(|why| why.name()));
         let ways = core::iter::once("").chain(reasons);
         for (count, way) in counts.iter().zip(ways) {

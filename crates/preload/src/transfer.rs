@@ -38,14 +38,14 @@ unsafe extern "C" {
 }
 
 /// Sets `errno` and returns what a call returns that fails.
-fn failed(Errno(number): Errno) -> isize {
+pub fn failed(Errno(number): Errno) -> isize {
     // SAFETY: libc's own place for this thread.
     unsafe { *__errno_location() = number };
     -1
 }
 
 /// Runs what may change `errno`, and puts it back.
-fn undisturbed<T>(run: impl FnOnce() -> T) -> T {
+pub fn undisturbed<T>(run: impl FnOnce() -> T) -> T {
     // SAFETY: libc's own place for this thread.
     let before = unsafe { *__errno_location() };
     let result = run();

@@ -40,6 +40,7 @@ reasons! {
     ReadsOnly "reads only",
     Limit "size limit",
     Offset "offset",
+    MapsOff "maps by the kernel",
     Sandbox "sandbox",
     Off "off",
 }
@@ -59,6 +60,7 @@ pub enum Way {
 pub struct Counts {
     pub reads: [Count; WAYS],
     pub writes: [Count; WAYS],
+    pub maps: [Count; WAYS],
     /// The report was written.
     pub written: AtomicBool,
 }

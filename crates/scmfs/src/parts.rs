@@ -47,6 +47,11 @@ impl Parts {
         state.next_version(&self.store.layout, ino)
     }
 
+    /// Whether contents can lie still for who maps them: nobody has to know of their stores.
+    pub fn may_be_mapped(&self) -> bool {
+        self.store.layout.checks_at.is_none() && self.store.medium.tracker().is_none()
+    }
+
     /// Stores the sizes of files that have grown outside.
     pub fn store_sizes(&self) {
         self.space.held.each_grown(|ino| {

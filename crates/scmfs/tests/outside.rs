@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex};
 
 #[path = "outside/append.rs"]
 mod append;
+#[path = "outside/still.rs"]
+mod still;
 
 const BYTES: u64 = 1 << 20;
 

@@ -4,7 +4,9 @@
 
 mod append;
 mod endings;
+mod mapped;
 mod pair;
 mod programs;
+mod puppet;
 mod report;
 mod trust;

@@ -1,44 +1,13 @@
 //! Two processes on one file, one of them without the kernel: compared with a model after every step.
 
+use crate::puppet::Puppet;
 use crate::report::{Report, storing};
 use pocketstone_random::Random;
 use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::suites::tell;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// A process that does what it is told.
-struct Puppet {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Puppet {
-    fn start(mut command: Command, script: &Path, file: &Path) -> Puppet {
-        command.arg(script).arg(file).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("python3 starts");
-        let (input, output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
-        Puppet { child, input, output: BufReader::new(output) }
-    }
-
-    fn tell(&mut self, what: &str, at: usize, bytes: usize, byte: u8) -> Vec<u8> {
-        writeln!(self.input, "{what} {at} {bytes} {byte}").expect("it listens");
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("it answers");
-        let digits = line.trim_end();
-        assert!(line.ends_with('\n'), "{what} {at} {bytes} failed");
-        (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).expect("hex")).collect()
-    }
-
-    fn end(mut self) {
-        drop(self.input);
-        assert!(self.child.wait().expect("it ends").success());
-    }
-}
 
 #[test]
 fn two_processes_see_what_each_other_does() {

@@ -243,6 +243,8 @@ pub enum Direct {
     Write,
     /// Read, overwrite and append
     Append,
+    /// All of these, and map files
+    Map,
 }
 
 /// Arguments of `mount`.
@@ -255,8 +257,8 @@ pub struct MountArguments {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, direct_io,
-    /// strict_open, writeback, atomic, persistent, preload=off|read|write|append, threads=N, log=FILE,
-    /// checkpoint=TARGET, every=TIME, keep=N, restore; generic ones of mount(8) are accepted
+    /// strict_open, writeback, atomic, persistent, preload=off|read|write|append|map, threads=N,
+    /// log=FILE, checkpoint=TARGET, every=TIME, keep=N, restore; generic ones of mount(8) are accepted
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted

@@ -34,9 +34,10 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             ("preload", Some("read")) => preload = Some(Preload::Read),
             ("preload", Some("write")) => preload = Some(Preload::Write),
             ("preload", Some("append")) => preload = Some(Preload::Append),
+            ("preload", Some("map")) => preload = Some(Preload::Map),
             ("preload", _) => {
                 let wrong = Error::user(format!("`{option}` is not a mount option"));
-                return Err(wrong.hint("preload=off, preload=read, preload=write or preload=append"));
+                return Err(wrong.hint("preload=off, preload=read, preload=write, preload=append or preload=map"));
             }
             ("persistent", None) => arguments.persistent = true,
             ("threads", Some(count)) => {
@@ -58,8 +59,8 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             _ if arguments.sloppy || arguments.remount => {}
             _ => {
                 let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, strict_open, writeback, \
-                     atomic, persistent, preload=off|read|write|append, threads=N, log=FILE, checkpoint=TARGET, \
-                     every=TIME, keep=N, restore";
+                     atomic, persistent, preload=off|read|write|append|map, threads=N, log=FILE, \
+                     checkpoint=TARGET, every=TIME, keep=N, restore";
                 return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {known}")));
             }
         }

@@ -12,11 +12,11 @@ pub fn open(path: &Path, writable: bool) -> Result<Box<dyn Region>> {
     Ok(Box::new(Mapped::open(path, &MapOptions { writable, flushed: writable, ..MapOptions::default() })?))
 }
 
-/// A region to be mounted; `persistent`: it was declared to outlive a loss of power. Stores to it are tracked, for
-/// checkpoints.
-pub fn open_to_serve(path: &Path, writable: bool, persistent: bool) -> Result<Box<dyn Region>> {
+/// A region to be mounted; `persistent`: it was declared to outlive a loss of power. `tracked`: stores to it are known,
+/// for checkpoints.
+pub fn open_to_serve(path: &Path, writable: bool, persistent: bool, tracked: bool) -> Result<Box<dyn Region>> {
     let region = Mapped::open(path, &MapOptions { writable, persistent, ..MapOptions::default() })?;
-    if !writable {
+    if !writable || !tracked {
         return Ok(Box::new(region));
     }
     let most_bytes = region.reserved_bytes();

@@ -22,6 +22,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
             Direct::Read => "read",
             Direct::Write => "write",
             Direct::Append => "append",
+            Direct::Map => "map",
         };
         command.env("SCMFS_PRELOAD", word);
     }

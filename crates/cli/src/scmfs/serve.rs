@@ -40,7 +40,12 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
         arguments.log = Some(std::path::absolute(log).user(|| format!("cannot find {}", log.display()))?);
     }
     options.source = region::text(&arguments.region)?.to_owned();
-    let region = region::open_to_serve(&arguments.region, !options.read_only, arguments.persistent)?;
+    let maps = options.preload == Preload::Map;
+    if maps && arguments.checkpoint.is_some() {
+        return Err(Error::user("`checkpoint` and `preload=map` are not for the same mount")
+            .hint("leave one of them out: what programs store to mapped files is seen by no checkpoint"));
+    }
+    let region = region::open_to_serve(&arguments.region, !options.read_only, arguments.persistent, !maps)?;
     if arguments.fake {
         return Ok(0);
     }
@@ -50,7 +55,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     if options.preload.stores() && !pocketstone_mount::stores_directly() {
         note(
             "warning",
-            "preload=write and preload=append need Linux 6.16: programs read without the kernel, and write by it",
+            "preload=write, append and map need Linux 6.16: programs read without the kernel, and write by it",
         );
     }
     if let Some(warning) = warning {

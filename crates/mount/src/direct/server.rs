@@ -1,6 +1,7 @@
 //! Answers the processes that reach the content of files without the kernel.
 
 use super::freeing::{Freeing, Job, refuse};
+use super::mapped::{Mapper, Wish};
 use super::{Shared, random};
 use crate::mountable::Mountable;
 use crate::wire::Connection;
@@ -39,6 +40,7 @@ struct Process {
 pub(super) struct Server<V: Mountable> {
     shared: Arc<Shared<V>>,
     freeing: Freeing,
+    mapper: Mapper,
     processes: HashMap<u64, Process>,
     /// Connections on which nothing was said yet, and since when.
     silent: VecDeque<(OwnedFd, Instant)>,
@@ -47,7 +49,8 @@ pub(super) struct Server<V: Mountable> {
 impl<V: Mountable> Server<V> {
     pub fn new(shared: Arc<Shared<V>>) -> std::io::Result<Server<V>> {
         let freeing = Freeing::start(shared.files.clone())?;
-        Ok(Server { shared, freeing, processes: HashMap::new(), silent: VecDeque::new() })
+        let mapper = Mapper::start(shared.clone())?;
+        Ok(Server { shared, freeing, mapper, processes: HashMap::new(), silent: VecDeque::new() })
     }
 
     pub fn serve(&mut self, listener: &OwnedFd, stop: &OwnedFd) {
@@ -63,7 +66,8 @@ impl<V: Mountable> Server<V> {
             let polled = [stop, listener].into_iter().chain(ends.iter().map(|(_, end)| *end)).chain(silent);
             let mut polled: Vec<PollFd<'_>> = polled.map(|file| PollFd::new(file, PollFlags::IN)).collect();
             let period = if self.silent.is_empty() { PERIOD } else { SILENCE_PERIOD };
-            let idle = ends.is_empty() && self.silent.is_empty();
+            let mapped = self.shared.mappings.as_ref().filter(|mappings| mappings.are_any());
+            let idle = ends.is_empty() && self.silent.is_empty() && mapped.is_none();
             let _ = rustix::event::poll(&mut polled, (!idle).then_some(&period));
             let is_ready = |poll: &PollFd<'_>| !poll.revents().is_empty();
             if is_ready(&polled[0]) {
@@ -80,6 +84,9 @@ impl<V: Mountable> Server<V> {
             if noted.elapsed() >= times_period {
                 self.shared.note_all_times();
                 self.shared.volume.store_sizes();
+                if let Some(mappings) = &self.shared.mappings {
+                    mappings.sweep();
+                }
                 noted = Instant::now();
             }
             match asked.then(|| message::accept(listener)) {
@@ -170,6 +177,13 @@ impl<V: Mountable> Server<V> {
                     Err(error) => Err(error),
                 }
             }
+            Question::Map { token, index, write, offset, bytes } => match self.to_map(token, index, write) {
+                Ok(ino) => {
+                    self.mapper.map(Wish { connection, ino, write, offset, bytes });
+                    return None;
+                }
+                Err(error) => Err(error),
+            },
         };
         if let Err(error) = answered {
             refuse(&connection, error);
@@ -193,7 +207,8 @@ impl<V: Mountable> Server<V> {
         let region = own.as_ref().map_or(shared.file, AsFd::as_fd);
         let (token, region_bytes) = (random(), shared.bytes);
         let append = write && self.shared.appends;
-        let answer = Answer { write, append, flushed: shared.flushed, token, region_bytes, ..Answer::default() };
+        let map = self.shared.mappings.is_some();
+        let answer = Answer { write, append, map, flushed: shared.flushed, token, region_bytes, ..Answer::default() };
         let (slots, file) = made.map_or((None, None), |(slots, file)| (Some(Arc::new(slots)), Some(file)));
         let files: Vec<BorrowedFd<'_>> =
             [table.as_fd(), region].into_iter().chain(file.as_ref().map(AsFd::as_fd)).collect();
@@ -218,8 +233,12 @@ impl<V: Mountable> Server<V> {
         }
         let open = shared.open(ino).map_err(|_| Errno::NOENT)?;
         let watched = shared.volume.watch(&open, &|generation| shared.files.show(ino, generation));
-        watched.map_err(|_| Errno::OPNOTSUPP)?;
+        let new = watched.map_err(|_| Errno::OPNOTSUPP)?;
         let (index, key) = shared.files.entry(ino).ok_or(Errno::NOSPC)?;
+        if new && shared.mappings.is_some() {
+            // Where files are mapped the kernel keeps none from the start.
+            shared.files.table.kernel_went(index, shared.files.table.kernel(index));
+        }
         if stores && shared.files.store_to(ino) {
             shared.kept().insert(ino, open);
             if !shared.known.knows(ino) {
@@ -234,6 +253,15 @@ impl<V: Mountable> Server<V> {
             }
         }
         Ok(Answer { index: index.into(), key, ..Answer::default() })
+    }
+
+    /// A file that a process wants to map; `write`: to store there, too.
+    fn to_map(&self, token: u64, index: u32, write: bool) -> rustix::io::Result<Ino> {
+        let may_store = self.process(token)?.slots.is_some();
+        if self.shared.mappings.is_none() || write && !may_store {
+            return Err(Errno::ACCESS);
+        }
+        self.shared.files.ino(index).ok_or(Errno::NOENT)
     }
 
     /// As [`Server::to_free`], by a process that is to have the file's end.

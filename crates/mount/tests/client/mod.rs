@@ -12,15 +12,15 @@ use attached::Attached;
 use honest::{Honest, STORED_TO};
 use pocketstone_lease::Access;
 use pocketstone_lease::message::{Name, Question, ask};
-use pocketstone_media::{MapOptions, Mapped};
+use pocketstone_media::{MapOptions, Mapped, marked};
 use pocketstone_mount::{MountOptions, Preload, Unmounted};
 use pocketstone_random::Random;
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume, check};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const VOLUME_BYTES: u64 = 8 << 20;
 /// Bytes of an action: what, and three that say how.
@@ -40,6 +40,8 @@ struct Scene {
     attached: Vec<Attached>,
     silent: Vec<OwnedFd>,
     write: bool,
+    maps: bool,
+    region: std::fs::File,
 }
 
 /// Carries out what the bytes say: the first one chooses what the mount allows, each four that follow are an action.
@@ -58,6 +60,7 @@ pub fn run(data: &[u8]) {
     let region = Mapped::open(&path, &map).expect("the region");
     let volume = Arc::new(Volume::open(Box::new(region), &OpenOptions::default()).expect("the volume"));
     let preload = match write {
+        true if first & 8 != 0 => Preload::Map,
         true if append => Preload::Append,
         true => Preload::Write,
         false => Preload::Read,
@@ -65,7 +68,8 @@ pub fn run(data: &[u8]) {
     let door = Unmounted::serve(&volume, &MountOptions { preload, ..MountOptions::default() }).expect("a server");
     let name = *door.name();
     let honest = Honest::new(volume.clone(), door);
-    let mut scene = Scene { name, honest, attached: Vec::new(), silent: Vec::new(), write };
+    let (maps, region) = (preload == Preload::Map, std::fs::File::open(&path).expect("the region"));
+    let mut scene = Scene { name, honest, attached: Vec::new(), silent: Vec::new(), write, maps, region };
     for action in rest.chunks_exact(ACTION_BYTES).take(MOST_ACTIONS) {
         scene.act(action.try_into().expect("so many bytes"));
     }
@@ -90,7 +94,7 @@ impl Scene {
     fn act(&mut self, action: [u8; ACTION_BYTES]) {
         let [what, a, b, c] = action;
         let mut random = Random::new(u64::from(u32::from_le_bytes([a, b, c, what])));
-        match what % 20 {
+        match what % 21 {
             0 | 1 => self.attach(a, b),
             2 => self.ask_for_file(a, b, c),
             3 => {
@@ -118,6 +122,7 @@ impl Scene {
             }
             17 => self.race(action),
             18 => self.honest.lease(usize::from(a) % STORED_TO, usize::from(b) % MOST_ATTACHED, u64::from(c) * 1000),
+            20 => self.map(a, b, c),
             _ => self.honest.act(a, b, c),
         }
         self.silent.truncate(MOST_SILENT);
@@ -156,6 +161,24 @@ impl Scene {
             }
             (Ok(_), None) => panic!("a token that was never given"),
             (Err(_), _) => {}
+        }
+    }
+
+    /// Has a file lie still, for a moment: what the honest client finds stays the same.
+    fn map(&mut self, a: u8, b: u8, c: u8) {
+        let (token, index) = (self.token(a), u32::from(b) % 8 * [1, 5, 0x0fff_ffff][usize::from(c) % 3]);
+        let offset = [0, 4096, 1, u64::MAX, 1 << 40][usize::from(b) % 5];
+        let bytes = [1, 4096, 20_000, 0, u64::MAX, VOLUME_BYTES][usize::from(c) % 6];
+        let question = Question::Map { token, index, write: c % 2 == 0, offset, bytes };
+        if let Ok((_, files)) = ask(&self.name, question) {
+            assert!(self.maps && self.attached.iter().any(|attached| attached.token == token));
+            assert_eq!(files.iter().flatten().count(), 1);
+        }
+        // The server has what it sent a little longer.
+        let since = Instant::now();
+        while marked::is_marked(self.region.as_fd(), None).expect("a lock can be asked for") {
+            assert!(since.elapsed() < PATIENCE, "a mark without a mapping");
+            std::thread::yield_now();
         }
     }
 

@@ -81,6 +81,13 @@ pub(crate) fn zero(parts: &Parts, body: &Body, range: Range<u64>) -> Flushed {
     })
 }
 
+/// Zeroes what a file's last page has behind its end, of a volume without checksums.
+pub(crate) fn zero_behind_end(parts: &Parts, state: &State) {
+    let size = state.record.size;
+    let end = size.next_multiple_of(parts.store.layout.page);
+    parts.store.medium.fence(zero(parts, &state.body, size..end)).done();
+}
+
 /// Zeroes space that is no content yet.
 pub(crate) fn zero_fresh(parts: &Parts, body: &Body, range: Range<u64>) -> Flushed {
     let mut flushed = zero(parts, body, range.clone());

@@ -89,9 +89,22 @@ pub(crate) struct State {
     /// A process may be storing beyond the end, in pages of the file, as long as this is true: the file must not grow
     /// there.
     pub tail: Option<Box<Running>>,
+    /// Programs may have pages of the content mapped as long as this is true: those stay the file's, where they are.
+    pub mapped: Option<Box<Running>>,
 }
 
 impl State {
+    /// Whether programs have pages of the content mapped.
+    #[inline]
+    pub fn is_mapped(&self) -> bool {
+        self.mapped.as_ref().is_some_and(|mapped| mapped())
+    }
+
+    /// Refuses what would take pages of the content from the file, or move them, while programs have them mapped.
+    pub fn must_not_be_mapped(&self) -> Result<()> {
+        if self.is_mapped() { Err(Error::Busy) } else { Ok(()) }
+    }
+
     /// Notes a change of the content, to be stored later.
     #[inline]
     pub fn touch(&mut self, now: TimeNs) {
@@ -166,6 +179,7 @@ impl Node {
                 stored_ns: record.ctime_ns,
                 incapable: record.xattr_bytes == 0,
                 tail: None,
+                mapped: None,
             }),
         }
     }

@@ -24,6 +24,7 @@ pub(crate) fn allocate(
         return Err(Error::Invalid);
     }
     if matches!(how, Allocate::Collapse | Allocate::Insert) {
+        state.must_not_be_mapped()?;
         tail::clear(parts, ino, state)?;
         return shift::shift(parts, ino, state, how, offset, bytes);
     }
@@ -96,7 +97,8 @@ fn punch(parts: &Parts, ino: Ino, state: &mut State, offset: u64, end: u64) -> R
     let page = parts.store.layout.page;
     let last = if end >= state.record.size { end.div_ceil(page) } else { end / page };
     let whole = offset.div_ceil(page)..last;
-    if whole.start >= whole.end {
+    // What is mapped stays the file's.
+    if whole.start >= whole.end || state.is_mapped() {
         zero_in_place(parts, state, offset, end);
     } else {
         zero_in_place(parts, state, offset, end.min(whole.start * page));

@@ -34,6 +34,7 @@ pub(crate) fn write_atomic(parts: &Parts, ino: Ino, state: &mut State, from: &[u
         return batch::commit(parts, &mut batch, vec![prepared], now);
     }
     let zeroed = parts.store.medium.fence(prepared.into_zeroed());
+    state.must_not_be_mapped()?;
     let (mut record, size) = (state.record, old_size.max(end));
     (record.size, record.mtime_ns, record.ctime_ns) = (size, now, now);
     let done = write_elsewhere(parts, ino, state, record, (from, offset), zeroed);

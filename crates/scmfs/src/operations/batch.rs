@@ -11,6 +11,7 @@ use crate::store::{RECORD_OVERHEAD_BYTES, Transaction, item_bytes};
 use crate::{Error, Ino, Result, TimeNs, defects};
 use pocketstone_media::{Durable, Flushed};
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// What a batch does to one file, which is locked.
@@ -115,8 +116,10 @@ fn give_up(parts: &Parts, part: &Part<'_>, prepared: Prepared<'_>) {
 pub(crate) fn prepare<'a>(parts: &Parts, part: &mut Part<'a>) -> Result<Prepared<'a>> {
     let (ino, old_size) = (part.ino, part.state.record.size);
     let size = part.size_after(parts)?;
-    if size > old_size {
-        tail::clear(parts, ino, part.state)?;
+    match size.cmp(&old_size) {
+        Ordering::Less => part.state.must_not_be_mapped()?,
+        Ordering::Equal => {}
+        Ordering::Greater => tail::clear(parts, ino, part.state)?,
     }
     let mut touched: Vec<Range<u64>> =
         part.writes.iter().map(|(offset, data)| *offset..*offset + data.len() as u64).collect();

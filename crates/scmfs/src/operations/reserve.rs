@@ -41,7 +41,11 @@ pub(crate) fn reserve(
         Threshold::Never => u64::MAX,
     };
     let wants_huge = body.is_huge() || size.max(range.end) > limit;
-    let usual = if wants_huge {
+    // What is mapped stays where it is: what is new goes beside it.
+    let stays = !body.is_huge() && !body.small().is_empty() && state.is_mapped();
+    let usual = if stays {
+        Err(Error::NoSpace)
+    } else if wants_huge {
         reserve_huge(parts, ino, state, range)
     } else if body.list().is_empty() {
         reserve_run(parts, state, range.end, limit)
@@ -52,7 +56,7 @@ pub(crate) fn reserve(
         return Ok(Some(reservation));
     }
     let pages = parts.store.layout.pages_per_segment();
-    if wants_huge && reclaim::empty_segment(parts, pages / CHEAP) {
+    if wants_huge && !stays && reclaim::empty_segment(parts, pages / CHEAP) {
         if let Ok(reservation) = reserve_huge(parts, ino, state, range) {
             return Ok(Some(reservation));
         }

@@ -18,6 +18,10 @@ pub(crate) fn clear(parts: &Parts, ino: Ino, state: &mut State) -> Result<()> {
 #[cold]
 fn clear_running(parts: &Parts, ino: Ino, state: &mut State) -> Result<()> {
     let Some(running) = state.tail.take().filter(|running| running()) else { return Ok(()) };
+    if let Err(error) = state.must_not_be_mapped() {
+        state.tail = Some(running);
+        return Err(error);
+    }
     give_up(parts, ino, state).inspect_err(|_| state.tail = Some(running))
 }
 

@@ -191,6 +191,9 @@ pub(crate) fn resize_file(parts: &Parts, ino: Ino, state: &mut State, size: u64)
     if size > state.record.size {
         return change(parts, ino, state, &Change { range: size..size, data: &[], size, now: Some(now) });
     }
+    if size < state.record.size {
+        state.must_not_be_mapped()?;
+    }
     let mut record = state.record;
     record.size = size;
     record.reserved = false;

@@ -17,7 +17,7 @@ pub(crate) fn merge_lists(parts: &Parts) {
         }
         let Ok(node) = parts.node(ino) else { continue };
         let Some(mut state) = node.try_write() else { continue };
-        if !state.record.is_free() && state.record.kind() != FileType::Symlink {
+        if !state.record.is_free() && state.record.kind() != FileType::Symlink && !state.is_mapped() {
             merge(parts, ino, &mut state);
         }
     }

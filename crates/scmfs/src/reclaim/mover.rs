@@ -105,7 +105,7 @@ fn owners(parts: &Parts, range: &Range<u32>) -> Vec<Ino> {
 fn move_out(parts: &Parts, ino: Ino, range: &Range<u32>) {
     let Ok(node) = parts.node(ino) else { return };
     let Some(mut state) = node.try_write() else { return };
-    if state.record.is_free() {
+    if state.record.is_free() || state.is_mapped() {
         return;
     }
     let hits = |(start, pages): (u32, u32)| pages > 0 && start < range.end && start + pages > range.start;

@@ -2,9 +2,10 @@
 //! know of them.
 
 use super::{File, Volume};
+use crate::contents;
 use crate::inodes::live;
 use crate::operations::{allocate, tail};
-use crate::{Error, OutsideStores, Result, TimeNs, Watch};
+use crate::{Error, OutsideStores, Result, Running, TimeNs, Watch};
 use pocketstone_media::{Durable, Shared};
 use std::sync::Arc;
 
@@ -25,6 +26,11 @@ impl Volume {
     /// Stores the sizes of files that have grown by leases of their ends: they outlive the server from now on.
     pub fn store_sizes(&self) {
         self.parts.store_sizes();
+    }
+
+    /// Whether [`File::lie_still`] can be had.
+    pub fn may_be_mapped(&self) -> bool {
+        self.parts.may_be_mapped()
     }
 
     /// From now on others may store where [`Watch`] says that it is allowed, as long as `stores` says that they do.
@@ -89,6 +95,44 @@ impl File {
             give(size);
         }
         Ok(fits)
+    }
+
+    /// Has a range of the content lie still, for somebody who maps it: where it has no space of its own it gets some,
+    /// and as long as what `hold` gives says so, no page of the content is taken from the file or moved. What would do
+    /// that fails with `Busy`, but for zeroing, which happens in place. The file has to stay open meanwhile. `hold` may
+    /// give nothing. Whether the range lies still now.
+    ///
+    /// # Errors
+    /// `Invalid` for a range that is empty or goes on behind the page in which the file ends; `NotSupported` on a
+    /// volume with checksums, or one whose stores have to be known, for checkpoints; `Busy` if the end is being
+    /// appended to; `NotPermitted` for a hole in a file that must not change; otherwise as [`File::allocate`].
+    pub fn lie_still(&self, offset: u64, bytes: u64, hold: impl FnOnce() -> Option<Running>) -> Result<bool> {
+        let (store, layout) = (&self.parts.store, &self.parts.store.layout);
+        let _operation = store.operation();
+        self.check_regular()?;
+        if !self.parts.may_be_mapped() {
+            return Err(Error::NotSupported);
+        }
+        let mut state = self.node.exclusive(store)?;
+        live(&state.record)?;
+        let (size, end) = (state.record.size, layout.end_of(offset, bytes)?);
+        if bytes == 0 || end > size.next_multiple_of(layout.page) {
+            return Err(Error::Invalid);
+        }
+        if state.tail.is_some() {
+            return Err(Error::Busy);
+        }
+        if !state.body.has_space(offset, end.min(size)) {
+            state.record.must_be_free_to_change()?;
+            allocate::find_space(&self.parts, self.node.ino, &mut state, offset..end.min(size), None)?;
+        }
+        if end > size {
+            // Behind the end lies whatever was there before.
+            contents::zero_behind_end(&self.parts, &state);
+        }
+        let Some(mapped) = hold() else { return Ok(false) };
+        state.mapped = Some(Box::new(mapped));
+        Ok(true)
     }
 
     /// The content was changed by somebody else at that time. It is noted if it is later than the last change that is
