@@ -31,8 +31,8 @@
 //! - inotify(7) and fanotify(7) do not see direct calls.
 //! - A limit of file sizes that another process, or a raw system call, sets is not seen; nor a raw system call that
 //!   installs a filter of system calls. (By prctl(2) it is: everything goes by the kernel from then on.)
-//! - A debugger, or whoever else changes this process from outside (ptrace(2), pidfd_getfd(2) with F_SETFL, a supervisor
-//!   that replaces descriptors by SECCOMP_IOCTL_NOTIF_ADDFD), is not seen by a process that is trusted.
+//! - Whoever changes this process from outside (ptrace(2), pidfd_getfd(2) with F_SETFL, a supervisor that replaces
+//!   descriptors by SECCOMP_IOCTL_NOTIF_ADDFD), is not seen by a process that is trusted.
 //! - Another preloaded library's `read` and `write` are not called, if they come after these.
 //! - A child of fork(2) in a signal handler that interrupted a direct call does not have the memory that it returns to.
 //! - Programs without a dynamic loader, with another libc than glibc, and set-user-ID programs use the mount.

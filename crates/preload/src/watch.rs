@@ -258,7 +258,7 @@ unsafe extern "C-unwind" fn fork() -> isize {
     unsafe { during(shared(), before) }
 }
 
-// vfork(2) returns twice, and what the child does on the stack must not be what the parent finds: as in libc the address
+// vfork(2) returns twice, and what the child does on the stack must not be what the parent finds: as in libc the place
 // to return to is kept in a register, which the kernel leaves alone.
 global_asm!(
     ".hidden scmfs_preload_vfork",

@@ -102,7 +102,8 @@ pub fn preloaded(ground: &Ground) {
     let line = |what: &str, times: [f64; 5]| {
         let [library, direct, asked, mount, tmpfs] = times.map(nanoseconds);
         say(&format!(
-            "  {what} of 4 KiB: library {library}, preloaded {direct}, not trusted {asked}, mount {mount}, tmpfs {tmpfs}"
+            "  {what} of 4 KiB: library {library}, preloaded {direct}, not trusted {asked}, mount {mount}, \
+             tmpfs {tmpfs}"
         ));
     };
     line("pread", [in_process, direct, asked, mount, tmpfs]);
