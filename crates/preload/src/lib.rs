@@ -93,6 +93,7 @@ extern "C" fn begin(_arguments: c_int, _values: *const *const c_char, _environme
     mounts::begin(access, rest_ms);
     transfer::look_at_limits();
     calls::follow_forks();
+    mapped::begin();
     if let Some(target) = variable(c"SCMFS_PRELOAD_REPORT") {
         report::begin(target);
     }

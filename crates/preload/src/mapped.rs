@@ -10,13 +10,14 @@ use crate::mounts;
 use crate::process::{is_stopped, state};
 use crate::raw::{self, Errno, Identity};
 use crate::report::count_mapping;
+use crate::symbols::in_libc;
 use crate::transfer::{failed, undisturbed};
 use crate::trust::maps;
 use crate::ways::{Reason, Way};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use pocketstone_lease::{File, Lying, Session};
 use pocketstone_media::persist;
 use std::os::fd::AsRawFd;
@@ -175,6 +176,30 @@ fn find(mounts: &'static mounts::Mounts, fd: c_int, device: u64) -> Result<(u32,
     Err(Reason::Attaching)
 }
 
+/// libc's own function, or null.
+static LIBC: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Finds libc's own function: whoever watches what programs map has changed that, and must not be gone round.
+pub fn begin() {
+    LIBC.store(in_libc(c"mmap"), Ordering::Relaxed);
+}
+
+/// As without this function. An error that is none has set `errno`.
+unsafe fn by_libc(wanted: Wanted) -> Result<usize, Option<Errno>> {
+    type Map = unsafe extern "C-unwind" fn(*mut c_void, usize, c_int, c_int, c_int, i64) -> *mut c_void;
+    let own = LIBC.load(Ordering::Relaxed);
+    if own.is_null() {
+        // SAFETY: the caller's promise.
+        return unsafe { map(wanted) }.map_err(Some);
+    }
+    let Wanted { place, bytes, prot, flags, fd, offset } = wanted;
+    // SAFETY: it is mmap of libc, which stays.
+    let own: Map = unsafe { core::mem::transmute(own) };
+    // SAFETY: the caller's promise.
+    let at = unsafe { own(place, bytes, prot, flags, fd, offset) };
+    if at == libc::MAP_FAILED { Err(None) } else { Ok(at as usize) }
+}
+
 /// The parts of the decision that need no mapping: the session, the file, and whether it may be stored to.
 fn ready(wanted: &Wanted) -> Result<(u32, &'static Session, File, bool), Reason> {
     let state = state().ok_or(Reason::Off)?;
@@ -288,7 +313,7 @@ fn status(result: Result<usize, Errno>) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mmap(
+unsafe extern "C-unwind" fn mmap(
     place: *mut c_void,
     bytes: usize,
     prot: c_int,
@@ -307,15 +332,20 @@ unsafe extern "C" fn mmap(
         }
     }
     // SAFETY: the program's promise.
-    let result = unsafe { map(wanted) };
+    let result = unsafe { by_libc(wanted) };
     if let (Ok(at), true) = (&result, flags & libc::MAP_FIXED != 0) {
         forget(*at, bytes.saturating_add(PAGE - 1) & !(PAGE - 1));
     }
-    pointer(result)
+    match result {
+        Ok(at) => at as *mut c_void,
+        // libc has set `errno`.
+        Err(None) => libc::MAP_FAILED,
+        Err(Some(error)) => pointer(Err(error)),
+    }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mmap64(
+unsafe extern "C-unwind" fn mmap64(
     place: *mut c_void,
     bytes: usize,
     prot: c_int,
