@@ -321,7 +321,7 @@ unsafe extern "C-unwind" fn mmap(
     fd: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // libc's function, which would say it, is not called.
+    // What is mapped directly does not go by libc, which would say it.
     maps(prot);
     let wanted = Wanted { place, bytes, prot, flags, fd, offset };
     let shared = fd >= 0 && flags & libc::MAP_ANONYMOUS == 0 && flags & libc::MAP_TYPE == libc::MAP_SHARED;
