@@ -178,7 +178,7 @@ mod tests {
     fn of_what_is_at_risk_some_sectors_stay_and_what_is_durable_does() {
         let recorded = recorded();
         let mut found = std::collections::BTreeSet::new();
-        for seed in 0..200 {
+        for seed in 0..2000 {
             let (image, kind, left) = recorded.cut(3, 60, true, seed).unwrap();
             assert_eq!(kind, "write");
             let sectors = [0, 512, 4096, 4608].map(|at| image.read(at..at + 512));
