@@ -62,7 +62,13 @@ pub fn format(volume: &Volume, board: &Board) -> Result<()> {
             ubi::attach_and_make_volume(mtd)?;
         }
         Medium::Block => block::make(volume.file_system)?,
-        Medium::RamDisk | Medium::Tmpfs | Medium::SmallPages | Medium::PageCache | Medium::Hugetlbfs | Medium::Anonymous | Medium::Pcm => {
+        Medium::RamDisk
+        | Medium::Tmpfs
+        | Medium::SmallPages
+        | Medium::PageCache
+        | Medium::Hugetlbfs
+        | Medium::Anonymous
+        | Medium::Pcm => {
             return Err(Error::bug(format!("{} persists between orders", volume.name())));
         }
     }
