@@ -156,8 +156,8 @@ fn on_block(file_system: FileSystem, option: Option<&str>, cuts: u32) -> Plan {
     Plan { volume: Volume { medium: Medium::Block, options, ..plan.volume }, ..plan }
 }
 
-/// The kernel's tracer and the device's server saw the same requests, and those lead to what the device holds at the end.
-/// A fresh board that is given the contents of the end reads what was written last.
+/// The kernel's tracer and the device's server saw the same requests, and those lead to what the device holds at the
+/// end. A fresh board that is given the contents of the end reads what was written last.
 #[test]
 fn every_request_that_changes_a_block_device_is_recorded() {
     let board = or_skip!(managed_flash_board("virt-emmc-small", false));

@@ -248,8 +248,8 @@ impl Board {
         Ok(measured)
     }
 
-    /// Measures a traced plan with `power_cuts`, with the record of what it does to the chip or block device; nothing is
-    /// cut yet.
+    /// Measures a traced plan with `power_cuts`, with the record of what it does to the chip or block device; nothing
+    /// is cut yet.
     ///
     /// # Errors
     /// As [`Board::cuts_power`]; the failure of the board or the plan.

@@ -100,8 +100,8 @@ pub struct Found {
     pub refused: Option<Failure>,
     /// Why a new file could not be written to it and made durable, after everything on it had been read.
     pub unwritable: Option<Failure>,
-    /// The state of the database on it as its engine finds it on the board, or why there is none; of engines whose files
-    /// other machines cannot read.
+    /// The state of the database on it as its engine finds it on the board, or why there is none; of engines whose
+    /// files other machines cannot read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<std::result::Result<String, String>>,
 }

@@ -50,8 +50,8 @@ pub enum Order {
     ReadChip,
     /// Hand back the contents of the board's block device.
     ReadBlock,
-    /// Give the board's chip, which is erased, or its block device, which is all zeros, the raw contents beside the order, mount what is on it, and hand back
-    /// what can be read there.
+    /// Give the board's chip, which is erased, or its block device, which is all zeros, the raw contents beside the
+    /// order, mount what is on it, and hand back what can be read there.
     Recover {
         /// What is on it.
         volume: Volume,

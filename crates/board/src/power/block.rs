@@ -1,5 +1,5 @@
-//! What a block device holds whose power was cut: everything that a flush had made durable, and of what was written since
-//! the seed's choice. A controller with a cache writes in any order, and tears requests between sectors.
+//! What a block device holds whose power was cut: everything that a flush had made durable, and of what was written
+//! since the seed's choice. A controller with a cache writes in any order, and tears requests between sectors.
 
 use super::Record;
 use pocketstone_core::block::BlockOp;
@@ -34,8 +34,8 @@ impl BlockRecorded {
         self.changes[..changes].iter().try_for_each(|change| image.apply(change)).map(|()| image)
     }
 
-    /// Those of the first `count` changes of which nothing is certain at a time: no flush that was done began after they
-    /// were done.
+    /// Those of the first `count` changes of which nothing is certain at a time: no flush that was done began after
+    /// they were done.
     fn at_risk(&self, count: usize, time_ns: u64) -> Vec<usize> {
         let changes = &self.changes[..count];
         let flushes = changes.iter().filter(|change| change.op == BlockOp::Flush && change.end_ns <= time_ns);
@@ -178,13 +178,14 @@ mod tests {
     fn of_what_is_at_risk_some_sectors_stay_and_what_is_durable_does() {
         let recorded = recorded();
         let mut found = std::collections::BTreeSet::new();
-        for seed in 0..200 {
+        for seed in 0..2000 {
             let (image, kind, left) = recorded.cut(3, 60, true, seed).unwrap();
             assert_eq!(kind, "write");
             let sectors = [0, 512, 4096, 4608].map(|at| image.read(at..at + 512));
             assert!(sectors.iter().all(|sector| sector.iter().all(|byte| *byte == sector[0])), "sectors are whole");
             let bytes = sectors.map(|sector| sector[0]);
-            // The place of the durable write has its bytes or those of the later one; the other one's is empty or has them.
+            // The place of the durable write has its bytes or those of the later one; the other one's is empty or has
+            // them.
             assert!(bytes[..2].iter().all(|b| [1, 3].contains(b)) && bytes[2..].iter().all(|b| [0, 2].contains(b)));
             let expected = match bytes {
                 [1, 1, 0, 0] => "nothing",

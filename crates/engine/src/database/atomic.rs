@@ -1,7 +1,7 @@
 //! F2FS's atomic writes: all pages of a transaction, or none, without a journal.
 //!
-//! SQLite that is compiled for them asks every database file as it opens it, and takes them in place of any journal but a
-//! write-ahead log. Journal modes would then all be the same on F2FS: only who asked for them gets an answer.
+//! SQLite that is compiled for them asks every database file as it opens it, and takes them in place of any journal but
+//! a write-ahead log. Journal modes would then all be the same on F2FS: only who asked for them gets an answer.
 //! Calls: <https://www.kernel.org/doc/html/latest/filesystems/f2fs.html>; numbers: `linux/f2fs.h`.
 
 use super::sqlite_api::{self as api, SqliteApi, sqlite3};

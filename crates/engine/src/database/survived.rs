@@ -43,8 +43,8 @@ pub fn inspect(path: &Path) -> Result<Inspected> {
 /// Opens the database of a key-value engine in a folder, and reads all of it; the digest of its rows.
 ///
 /// # Errors
-/// `ErrorKind::Board` if it cannot be opened or read, or its own check finds it damaged; `ErrorKind::User` for an engine
-/// that is none.
+/// `ErrorKind::Board` if it cannot be opened or read, or its own check finds it damaged; `ErrorKind::User` for an
+/// engine that is none.
 pub fn inspect_rows(engine: DatabaseEngine, directory: &Path) -> Result<String> {
     let configuration = Configuration::default();
     match engine {
@@ -118,7 +118,8 @@ fn states_of_rows(engine: DatabaseEngine, trace: &Arc<Trace>) -> Result<Vec<Stri
 /// [`inspect`] say of a database, or for key-value engines [`inspect_rows`].
 ///
 /// # Errors
-/// The error of the statement that SQLite cannot execute; `ErrorKind::User` if a key-value engine has no such operations.
+/// The error of the statement that SQLite cannot execute; `ErrorKind::User` if a key-value engine has no such
+/// operations.
 pub fn states(engine: DatabaseEngine, trace: &Arc<Trace>) -> Result<Vec<String>> {
     if !engine.speaks_sql() {
         return states_of_rows(engine, trace);

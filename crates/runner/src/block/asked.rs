@@ -1,5 +1,5 @@
-//! What the device's server tells whoever on the board asks for it: all that changes the device, with its bytes, and what
-//! it holds. Asked in the middle of a run: the server, which goes before all others, answers between two requests.
+//! What the device's server tells whoever on the board asks for it: all that changes the device, with its bytes, and
+//! what it holds. Asked in the middle of a run: the server, which goes before all others, answers between two requests.
 
 use super::server::Server;
 use pocketstone_core::block_record::{BlockChange, BlockImage, decode_block_changes, encode_block_changes};

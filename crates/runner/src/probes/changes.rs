@@ -1,5 +1,5 @@
-//! What changes the chip or the block device, with all bytes, and what it holds at the end: from that a lab knows what it
-//! held at any moment in between.
+//! What changes the chip or the block device, with all bytes, and what it holds at the end: from that a lab knows what
+//! it held at any moment in between.
 
 use super::{Gathered, Probe};
 use crate::block::asked;

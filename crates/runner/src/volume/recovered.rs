@@ -50,8 +50,9 @@ pub fn read_block(folder: &Path) -> Result<()> {
     fs::write(&path, block::asked::image()?.encode()).board(|| format!("cannot write {}", path.display()))
 }
 
-/// Gives the board's chip, which is erased, or its block device, which is all zeros, the contents beside the order, mounts the volume on them, reads all of its
-/// files, writes one more, and has the engine open its database, if there is one.
+/// Gives the board's chip, which is erased, or its block device, which is all zeros, the contents beside the order,
+/// mounts the volume on them, reads all of its files, writes one more, and has the engine open its database, if there
+/// is one.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the chip has other sizes, or cannot be programmed. What the file system refuses is a finding.

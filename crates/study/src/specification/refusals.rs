@@ -67,8 +67,8 @@ fn refuse_direct(volume: &Volume, workload: &Workload) -> Result<(), Impossible>
     Err(blame(DIRECT.name())(Error::user(format!("{why}: O_DIRECT cannot be set for it")).hint("omit direct for it")))
 }
 
-/// Refuses SQLite's atomic writes where neither the file system nor the engine has them. What a directory of a kernel lies
-/// on is known only to SQLite.
+/// Refuses SQLite's atomic writes where neither the file system nor the engine has them. What a directory of a kernel
+/// lies on is known only to SQLite.
 fn refuse_atomic(volume: &Volume, workload: &Workload) -> Result<(), Impossible> {
     let atomic = |spec: &&DatabaseSpec| spec.configuration.journal_mode.as_deref() == Some(JournalMode::Atomic.name());
     let Some(spec) = workload.database().filter(atomic) else { return Ok(()) };

@@ -4,7 +4,8 @@
 //! The SQLite that is compiled in makes its system calls through a table that can be changed: open, close,
 //! read, write, truncate and unlink go through [`hooks`], one record for each call that the kernel gets. It
 //! has no entry for fsync: the virtual file system `pocketstone` sees to that, which is SQLite's own with
-//! another `xSync`. The end of an atomic write (`super::atomic`), which syncs, is recorded as a sync. Locks (fcntl) and `stat` are not recorded.
+//! another `xSync`. The end of an atomic write (`super::atomic`), which syncs, is recorded as a sync. Locks (fcntl) and
+//! `stat` are not recorded.
 
 mod hooks;
 mod log;
