@@ -16,13 +16,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
 /// The emulator's name.
 pub const QEMU: &str = "qemu-system-arm";
 
+/// From the end of QEMU's socket to its own: the kernel frees its memory meanwhile.
+const ENDING: Duration = Duration::from_secs(10);
 /// What QEMU says of itself, in the machine's folder.
 const LOG_FILE: &str = "qemu.log";
 
@@ -182,15 +184,26 @@ impl Machine {
         match self.qmp.wait_for_stop(limit, || context.check())? {
             Waited::Stopped => Ok(()),
             Waited::Ended => {
-                let said = said(&self.folder);
-                let died = "the board died: its kernel panicked or powered off";
-                let text = if said.trim().is_empty() { died.into() } else { format!("{died} ({})", said.trim()) };
+                let (said, died) = (said(&self.folder), died(self.ended()));
+                let text = if said.trim().is_empty() { died } else { format!("{died} ({})", said.trim()) };
                 // The console's last lines go with it, if it said anything.
                 Err(Error::board(text).hint("boot it by hand and see: pocketstone board start NAME"))
             }
             Waited::TimedOut => Err(Error::board(format!("the board did not finish within {} s", limit.as_secs()))
                 .hint("raise cell_timeout_s or boot_timeout_s in the board's profile")),
         }
+    }
+
+    /// How QEMU ended, whose socket is closed; `None` if it has not.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        const STEP: Duration = Duration::from_millis(10);
+        for _ in 0..ENDING.as_millis() / STEP.as_millis() {
+            if let Some(status) = self.process.try_wait().ok().flatten() {
+                return Some(status);
+            }
+            std::thread::sleep(STEP);
+        }
+        None
     }
 
     /// Dumps a part of the stopped machine's memory into a file of its folder.
@@ -268,6 +281,15 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// What ended a board: QEMU ends by itself, with success, when the machine powers off or would start again.
+fn died(status: Option<ExitStatus>) -> String {
+    match status {
+        Some(status) if status.success() => "the board died: its kernel panicked or powered off".into(),
+        Some(status) => format!("the board died: {QEMU} ended with {status}"),
+        None => format!("the board died: {QEMU} closed its socket, and runs on"),
     }
 }
 
@@ -354,4 +376,19 @@ fn restrict(folder: &Path, readable: &[PathBuf]) -> Result<()> {
             .hint("run as root, or on Linux 5.13 or later with Landlock enabled"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_powers_off_is_told_from_an_emulator_that_is_killed() {
+        let of = |script: &str| Some(Command::new("sh").args(["-c", script]).status().unwrap());
+        assert!(died(of("exit 0")).contains("panicked or powered off"));
+        let killed = died(of("kill -9 $$"));
+        assert!(killed.contains(QEMU) && killed.contains("signal: 9"), "{killed}");
+        assert!(died(of("exit 1")).contains("exit status: 1"));
+        assert!(died(None).contains("runs on"));
+    }
 }
