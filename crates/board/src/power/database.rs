@@ -110,8 +110,9 @@ pub(crate) fn opens_on_the_board(engine: DatabaseEngine) -> bool {
 }
 
 /// What `PRAGMA synchronous` promises, by SQLite's documentation: with `off` nothing, with `normal` and a write-ahead
-/// log consistency alone. It is `full` where nothing is said. LMDB (MDB_NOMETASYNC) and redb (Eventual) may lose the
-/// last transactions with `normal`, by theirs.
+/// log consistency alone. It is `full` where nothing is said, which leaves one case open where the journal is deleted:
+/// the deletion itself is not synced, as it is with `extra`; it counts as a promise all the same. LMDB (MDB_NOMETASYNC)
+/// and redb (Eventual) may lose the last transactions with `normal`, by theirs.
 fn durable(engine: DatabaseEngine, configuration: &Configuration) -> bool {
     match configuration.synchronous.as_deref() {
         Some("off") => false,

@@ -143,6 +143,8 @@ fn judge(name: &str, versions: &[Version], progress: Progress, found: Option<&Su
                 return;
             }
             verdict.damaged += 1;
+            // Nothing of it can be told from what was never there.
+            verdict.lost_promises += lost(&versions[1.min(returned)..returned], true);
             say(match strange {
                 None => format!("{name} is missing"),
                 Some(None) => format!("{name} has {} bytes, and was complete", content.map_or(0, |c| c.len())),
@@ -216,7 +218,8 @@ mod tests {
         assert_eq!(verdict(2, 3, Some(b"aabb\0\0")), (1, Verdict { mixed: 1, ..fine.clone() }));
         // What nobody wrote, what is not yet written, and nothing at all.
         for wrong in [Some(&b"aaxb"[..]), Some(b"aabbccdd"), None] {
-            assert_eq!(verdict(2, 3, wrong).1, Verdict { damaged: 1, ..fine.clone() }, "{wrong:?}");
+            let gone = Verdict { damaged: 1, lost_promises: 1, ..fine.clone() };
+            assert_eq!(verdict(2, 3, wrong).1, gone, "{wrong:?}");
         }
     }
 

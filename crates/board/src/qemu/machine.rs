@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -184,10 +184,15 @@ impl Machine {
         match self.qmp.wait_for_stop(limit, || context.check())? {
             Waited::Stopped => Ok(()),
             Waited::Ended => {
-                let (said, died) = (said(&self.folder), died(self.ended()));
+                let (said, status) = (said(&self.folder), self.ended());
+                let killed = status.is_some_and(|status| status.signal().is_some());
+                let died = died(status);
                 let text = if said.trim().is_empty() { died } else { format!("{died} ({})", said.trim()) };
                 // The console's last lines go with it, if it said anything.
-                Err(Error::board(text).hint("boot it by hand and see: pocketstone board start NAME"))
+                Err(Error::board(text).hint(match killed {
+                    true => "run fewer boards at once if memory is short (dmesg tells); then --resume",
+                    false => "boot it by hand and see: pocketstone board start NAME",
+                }))
             }
             Waited::TimedOut => Err(Error::board(format!("the board did not finish within {} s", limit.as_secs()))
                 .hint("raise cell_timeout_s or boot_timeout_s in the board's profile")),

@@ -17,7 +17,7 @@ use pocketstone_core::board::{Ability, Board as Description, Capabilities, MOUNT
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, SILENCE};
 use pocketstone_core::outcome::{Facts, Response};
-use pocketstone_core::volume::{Medium, Volume};
+use pocketstone_core::volume::{Access, Medium, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use sha2::{Digest, Sha256};
@@ -225,6 +225,10 @@ impl Transport for Remote {
     }
 
     fn offers(&self, volume: &Volume) -> Result<Offer> {
+        if volume.access == Access::Preload {
+            let why = "a library cannot be loaded before the board's runner, which is static";
+            return Err(Error::board(why).hint("--board host"));
+        }
         match volume.medium {
             Medium::Directory => Ok(Offer::Sure),
             _ if volume.volatile() => Ok(Offer::Try),

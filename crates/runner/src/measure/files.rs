@@ -7,6 +7,7 @@ use crate::volume::{Home, OnTree, Opened, chill};
 use pocketstone_core::database::Conditions;
 use pocketstone_core::log::encode_calls;
 use pocketstone_core::outcome::{Outcome, ReadAheadInForce, Space, Unavailable};
+use pocketstone_core::volume::FileSystem;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{Executor, Recording, Tree, resident_pages, run};
 use pocketstone_workload::plan::{ReadAhead, ReadAheadBy};
@@ -20,7 +21,9 @@ use pocketstone_workload::{Caches, FileWorkload, Operation, Population};
 pub fn measure(context: &Context<'_>, workload: &dyn FileWorkload, opened: &Opened) -> Result<Outcome> {
     workload.check()?;
     let population = workload.population(context.plan.seed);
-    let free_bytes = opened.populate(&population)?;
+    // What has no size does not say how much of it is used.
+    let sized = context.plan.volume.file_system != FileSystem::Ramfs;
+    let free_bytes = opened.populate(&population)?.filter(|_| sized);
     let mut unavailable = Vec::new();
     // The value is captured when a file is opened: it is set before, and put back at the end.
     let mut settings = settings(context, &Conditions::default())?;

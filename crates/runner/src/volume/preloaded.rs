@@ -4,7 +4,7 @@
 
 use pocketstone_core::volume::{Access, Volume};
 use pocketstone_core::{Error, Result};
-use pocketstone_mount::{LIBRARY, library, loaded_first};
+use pocketstone_mount::{LIBRARY, library, loaded_first, stores_directly};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -34,8 +34,12 @@ fn started_anew() -> Result<()> {
 /// Checks that the library is loaded.
 ///
 /// # Errors
-/// `ErrorKind::Board` if it is not: it was not found, or this program is static, as on boards.
+/// `ErrorKind::Board` if it is not: it was not found, this program is static, as on boards, or the kernel is too old.
 pub fn check() -> Result<()> {
+    if !stores_directly() {
+        let error = Error::board("before Linux 6.16 the kernel lets no program write to files of a mount directly");
+        return Err(error.hint("use Linux 6.16 or newer, or set volume_access = \"fuse\""));
+    }
     library()?;
     let maps = procfs::process::Process::myself().and_then(|own| own.maps());
     let is_ours = |path: &procfs::process::MMapPath| match path {

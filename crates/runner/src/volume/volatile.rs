@@ -291,8 +291,9 @@ fn mount_tmpfs(at: &Path, bytes: u64, huge: bool) -> Result<&'static str> {
         let data = CString::new(options).unwrap_or_default();
         mount("tmpfs", at, "tmpfs", MountFlags::empty(), Some(data.as_c_str()))
     };
-    if huge && attempt(format!("size={bytes},mode=700,huge=always")).is_ok() {
-        return Ok("always");
+    let wanted = if huge { "always" } else { "never" };
+    if attempt(format!("size={bytes},mode=700,huge={wanted}")).is_ok() {
+        return Ok(wanted);
     }
     attempt(format!("size={bytes},mode=700"))
         .map_err(|e| Error::board("cannot mount a tmpfs").because(e).hint("run as root"))?;

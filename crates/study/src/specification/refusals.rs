@@ -72,6 +72,10 @@ fn refuse_direct(volume: &Volume, workload: &Workload) -> Result<(), Impossible>
 fn refuse_atomic(volume: &Volume, workload: &Workload) -> Result<(), Impossible> {
     let atomic = |spec: &&DatabaseSpec| spec.configuration.journal_mode.as_deref() == Some(JournalMode::Atomic.name());
     let Some(spec) = workload.database().filter(atomic) else { return Ok(()) };
+    if spec.configuration.synchronous.as_deref() == Some("off") {
+        let error = Error::user("SQLite makes no atomic writes with synchronous = \"off\"");
+        return Err(blame("journal_mode")(error.hint("set synchronous = \"full\" for it, or another journal_mode")));
+    }
     let (why, cure) = match (spec.engine, volume.file_system) {
         (DatabaseEngine::Sqlite, FileSystem::F2fs | FileSystem::Directory) => return Ok(()),
         (DatabaseEngine::Sqlite, _) => (volume.name(), "set file_system = \"f2fs\""),
