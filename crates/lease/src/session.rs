@@ -206,6 +206,11 @@ impl Session {
         Ok(Lying { region, pieces })
     }
 
+    /// Whether a file may be stored to: nothing protects it.
+    pub fn may_store(&self, file: File) -> bool {
+        self.may_write() && self.direct(file).is_some_and(|direct| direct.entry.is_writable())
+    }
+
     /// A mapping of a file was stored to, perhaps.
     pub fn note_stored(&self, file: File) {
         if let (Some(direct), Some(slots)) = (self.direct(file), &self.slots) {

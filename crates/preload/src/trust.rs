@@ -29,6 +29,7 @@ reasons! {
     Unknown "the kernel does not say what is mapped",
     NewCode "the program made code",
     OwnTable "a thread or child may have descriptors of its own",
+    Threads "it was copied from a process with several threads",
     ByNumber "the program made a system call by syscall(2)",
 }
 
@@ -160,8 +161,12 @@ pub fn maps(prot: c_int) {
     }
 }
 
-/// Called in a child of fork(2): nobody is looking any more.
-pub fn forked() {
+/// Called in a child of fork(2): nobody is looking any more. `alone`: there was one thread. If there were others, one
+/// of them may have held the loader's lock, which to look would wait for.
+pub fn forked(alone: bool) {
+    if !alone {
+        distrust(Reason::Threads);
+    }
     let _ = STATUS.compare_exchange(LOOKING, DOUBTED, Ordering::SeqCst, Ordering::Relaxed);
 }
 
@@ -176,7 +181,8 @@ pub fn holds(state: &State) -> bool {
 pub fn asked(state: &State) {
     state.watch.asked.fetch_add(1, Ordering::Relaxed);
     let status = STATUS.load(Ordering::Relaxed);
-    if status == NEVER || status == TRUSTED && LOADS.are_same() {
+    // One thread looks at a time.
+    if status == NEVER || status == LOOKING || status == TRUSTED && LOADS.are_same() {
         return;
     }
     let asked = ASKED.load(Ordering::Relaxed) + 1;

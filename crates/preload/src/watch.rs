@@ -6,6 +6,7 @@ use crate::events::{Before, Events};
 use crate::hooks::{self, Function, Wanted};
 use crate::mounts;
 use crate::process::{State, state};
+use crate::raw;
 use crate::trust::{Reason, distrust, forked, maps};
 use core::arch::global_asm;
 use core::ffi::{CStr, c_int, c_void};
@@ -69,8 +70,12 @@ fn before_opening(state: &State) -> Option<Before> {
 
 /// Makes a call that opens a file.
 unsafe fn opening(call: impl FnOnce() -> isize) -> isize {
+    let forks = FORKS.load(Ordering::Relaxed);
     let before = own_state().and_then(before_opening);
     let fd = call();
+    if forks != FORKS.load(Ordering::Relaxed) {
+        return fd;
+    }
     let opened = usize::try_from(fd).ok().and_then(|fd| own_state()?.descriptors.get(fd));
     if let (Some(before), Some(opened)) = (before, opened) {
         opened.number.opened(before);
@@ -80,11 +85,15 @@ unsafe fn opening(call: impl FnOnce() -> isize) -> isize {
 
 /// Makes a call that gives a file another number, too.
 unsafe fn copying(from: usize, call: impl FnOnce() -> isize) -> isize {
+    let forks = FORKS.load(Ordering::Relaxed);
     let before = own_state().and_then(|state| {
         let from = &number(state, from)?.number;
         Some((&state.watch, from, from.before_copying(&state.watch)?))
     });
     let fd = call();
+    if forks != FORKS.load(Ordering::Relaxed) {
+        return fd;
+    }
     let opened = usize::try_from(fd).ok().and_then(|fd| own_state()?.descriptors.get(fd));
     if let (Some((watch, from, (closes, before))), Some(opened)) = (before, opened) {
         // All the time it was what it is.
@@ -243,6 +252,7 @@ unsafe extern "C-unwind" fn fcntl(fd: usize, what: usize, value: usize) -> isize
 }
 
 unsafe extern "C-unwind" fn fork() -> isize {
+    let alone = raw::is_single();
     let before = || {
         // SAFETY: the program's promise.
         let result = unsafe { Hook::Fork.call(&[]) };
@@ -250,7 +260,7 @@ unsafe extern "C-unwind" fn fork() -> isize {
             // The state is zeros by now.
             FORKS.fetch_add(1, Ordering::Relaxed);
             mounts::child();
-            forked();
+            forked(alone);
         }
         result
     };

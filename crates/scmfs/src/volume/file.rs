@@ -139,7 +139,8 @@ impl Drop for File {
         let _operation = self.parts.store.operation();
         let Ok(mut state) = self.node.exclusive(&self.parts.store) else { return };
         let unused = self.node.pins.load(Ordering::Acquire) == 0;
-        if unused && state.record.links == 0 && !state.record.is_free() {
+        // What programs have mapped while the volume is being closed is freed when the collector has ended.
+        if unused && state.record.links == 0 && !state.record.is_free() && !state.is_mapped() {
             contents::free_inode(&self.parts, self.node.ino, &mut state);
         } else if unused && state.stale && !state.record.is_free() {
             self.parts.store_version(self.node.ino, &mut state, Durable::nothing_new()).done();

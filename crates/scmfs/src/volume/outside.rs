@@ -126,7 +126,8 @@ impl File {
             state.record.must_be_free_to_change()?;
             allocate::find_space(&self.parts, self.node.ino, &mut state, offset..end.min(size), None)?;
         }
-        if end > size {
+        // Whoever maps a part of a page has all of it.
+        if end.next_multiple_of(layout.page) > size {
             // Behind the end lies whatever was there before.
             contents::zero_behind_end(&self.parts, &state);
         }

@@ -143,7 +143,7 @@ fn what_cannot_lie_still_is_refused() {
     file.write_at(&[5; 512], 0).unwrap();
     file.truncate(10).unwrap();
     let mapped = Arc::default();
-    assert!(file.lie_still(0, 256, hold(&mapped)).unwrap());
+    assert!(file.lie_still(0, 10, hold(&mapped)).unwrap());
     let mut page = [9; 256];
     ground.bytes.read_exact_at(&mut page, seen.last().pieces[0].1).unwrap();
     assert_eq!((page[..10] == [5; 10], page[10..] == [0; 246]), (true, true));
