@@ -4,7 +4,7 @@ use crate::{Cache, Console, Failed};
 use pocketstone_core::board::Board as Description;
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::outcome::Facts;
-use pocketstone_core::volume::Volume;
+use pocketstone_core::volume::{Access, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_tlb::Processor;
 use pocketstone_tlb::join::Clock;
@@ -21,6 +21,18 @@ pub enum Offer {
     Sure,
     /// Making one tells.
     Try,
+}
+
+/// Refuses what only this machine's runner can do: those of boards are static.
+///
+/// # Errors
+/// `ErrorKind::Board` for a volume that a library loaded before the runner is to reach.
+pub(crate) fn refuse_preload(volume: &Volume) -> Result<()> {
+    if volume.access != Access::Preload {
+        return Ok(());
+    }
+    let why = "a library cannot be loaded before the board's runner, which is static";
+    Err(Error::board(why).hint("--board host"))
 }
 
 /// A transport to a machine: places an order's files, has the runner execute the order, and collects its output. If

@@ -12,7 +12,6 @@ use crate::raw::{self, Errno, Identity};
 use crate::report::count_mapping;
 use crate::symbols::in_libc;
 use crate::transfer::{failed, undisturbed};
-use crate::trust::maps;
 use crate::ways::{Reason, Way};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -113,6 +112,11 @@ fn mapped(start: usize, bytes: usize) -> impl Iterator<Item = (&'static Mapping,
     let end = start.saturating_add(bytes);
     let taken = &MAPPINGS[..TAKEN.load(Ordering::Relaxed).min(MOST)];
     taken.iter().filter_map(move |mapping| Some((mapping, mapping.within(start, end)?)))
+}
+
+/// As many bytes as the kernel maps for so many: whole pages.
+fn whole(bytes: usize) -> usize {
+    bytes.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
 /// A range of addresses is not what it was any more.
@@ -263,7 +267,7 @@ unsafe fn direct(wanted: Wanted) -> Option<Result<usize, Errno>> {
     let placed = unsafe { place(wanted, &lying) };
     match placed {
         Ok(at) => {
-            let whole = wanted.bytes.next_multiple_of(PAGE);
+            let whole = whole(wanted.bytes);
             if wanted.flags & libc::MAP_FIXED != 0 {
                 forget(at, whole);
             }
@@ -322,8 +326,6 @@ unsafe extern "C-unwind" fn mmap(
     fd: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // What is mapped directly does not go by libc, which would say it.
-    maps(prot);
     let wanted = Wanted { place, bytes, prot, flags, fd, offset };
     let shared = fd >= 0 && flags & libc::MAP_ANONYMOUS == 0 && flags & libc::MAP_TYPE == libc::MAP_SHARED;
     if shared {
@@ -335,7 +337,7 @@ unsafe extern "C-unwind" fn mmap(
     // SAFETY: the program's promise.
     let result = unsafe { by_libc(wanted) };
     if let (Ok(at), true) = (&result, flags & libc::MAP_FIXED != 0) {
-        forget(*at, bytes.saturating_add(PAGE - 1) & !(PAGE - 1));
+        forget(*at, whole(bytes));
     }
     match result {
         Ok(at) => at as *mut c_void,
@@ -360,10 +362,9 @@ unsafe extern "C-unwind" fn mmap64(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(place: *mut c_void, bytes: usize) -> c_int {
-    let whole = bytes.saturating_add(PAGE - 1) & !(PAGE - 1);
     // Before another thread can have the place.
     if place as usize % PAGE == 0 {
-        forget(place as usize, whole);
+        forget(place as usize, whole(bytes));
     }
     // SAFETY: the program's promise.
     status(unsafe { raw::unmap(place as usize, bytes) })
@@ -410,7 +411,6 @@ unsafe extern "C" fn mremap(
     flags: c_int,
     new_place: *mut c_void,
 ) -> *mut c_void {
-    let whole = |bytes: usize| bytes.saturating_add(PAGE - 1) & !(PAGE - 1);
     let (start, old, new) = (place as usize, whole(bytes), whole(new_bytes));
     let found = mapped(start, old.max(1)).next();
     if let Some((_, (_, _, known))) = found {

@@ -35,7 +35,7 @@ impl BlockRecorded {
     }
 
     /// Those of the first `count` changes of which nothing is certain at a time: no flush that was done began after
-    /// they were done.
+    /// they were done. Ascending.
     fn at_risk(&self, count: usize, time_ns: u64) -> Vec<usize> {
         let changes = &self.changes[..count];
         let flushes = changes.iter().filter(|change| change.op == BlockOp::Flush && change.end_ns <= time_ns);
@@ -51,7 +51,7 @@ impl BlockRecorded {
         let (mut kept, mut lost) = (0, 0);
         let mut image = self.before.clone();
         for (at, change) in self.changes[..count].iter().enumerate() {
-            if !at_risk.contains(&at) {
+            if at_risk.binary_search(&at).is_err() {
                 image.apply(change)?;
                 continue;
             }

@@ -16,7 +16,7 @@ pub use runner::{architectures, build as static_runner};
 
 use crate::cache::files_below;
 use crate::orders::{put, read_response};
-use crate::transport::{Offer, Transport};
+use crate::transport::{Offer, Transport, refuse_preload};
 use crate::{BoardContext, Cache, Console, Failed, VirtualProfile, squashfs};
 use image::Image;
 use machine::{Machine, QEMU, Start};
@@ -206,9 +206,7 @@ impl Transport for Qemu {
             }
             other => other.name(),
         };
-        if volume.access == Access::Preload {
-            return on_host("a library cannot be loaded before the board's runner, which is static".into());
-        }
+        refuse_preload(volume)?;
         match volume.medium {
             Medium::RamDisk | Medium::Hugetlbfs | Medium::Pcm => {
                 return on_host(format!("{} is supported only on the host board", volume.name()));

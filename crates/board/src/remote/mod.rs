@@ -9,7 +9,7 @@ mod ssh;
 use crate::here::runner_beside_command;
 use crate::orders::{OURS, introduced, introduction, put, read_response};
 use crate::profile::{AdbProfile, Place, SshProfile};
-use crate::transport::{Offer, Transport};
+use crate::transport::{Offer, Transport, refuse_preload};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
 use client::{Client, ask, cured, pause, quoted};
@@ -17,7 +17,7 @@ use pocketstone_core::board::{Ability, Board as Description, Capabilities, MOUNT
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, SILENCE};
 use pocketstone_core::outcome::{Facts, Response};
-use pocketstone_core::volume::{Access, Medium, Volume};
+use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use sha2::{Digest, Sha256};
@@ -225,10 +225,7 @@ impl Transport for Remote {
     }
 
     fn offers(&self, volume: &Volume) -> Result<Offer> {
-        if volume.access == Access::Preload {
-            let why = "a library cannot be loaded before the board's runner, which is static";
-            return Err(Error::board(why).hint("--board host"));
-        }
+        refuse_preload(volume)?;
         match volume.medium {
             Medium::Directory => Ok(Offer::Sure),
             _ if volume.volatile() => Ok(Offer::Try),

@@ -12,7 +12,7 @@ use std::process::Command;
 pub const WAY: &str = "append";
 /// The loader's variable.
 const LOADED: &str = "LD_PRELOAD";
-/// Set for this program when it was started anew: why there is no library, or nothing.
+/// Set, to nothing, for this program when it was started anew: that is done once.
 const ANEW: &str = "POCKETSTONE_PRELOADED";
 
 /// Starts this program anew if a volume is to be reached by the library and it is not loaded. Why that cannot be is
