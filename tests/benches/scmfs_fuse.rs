@@ -47,9 +47,6 @@ pub fn say(line: &str) {
 fn main() {
     let only: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let wanted = |name: &str| only.is_empty() || only.iter().any(|part| name.contains(part.as_str()));
-    if appended::is_subject() {
-        return appended::subject();
-    }
     if mapped::is_subject() {
         return mapped::subject();
     }

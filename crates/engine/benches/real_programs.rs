@@ -170,7 +170,8 @@ fn main() {
         // fio starts in a tenth of a second and lays its file out: a run with one request is that.
         let job = |bytes: &str| {
             let path = home.path().join(format!("{kind}-{bytes}.fio"));
-            let job = format!("[job]\nrw={kind}\nbs={bs}\nsize={size}\nio_size={bytes}\nioengine=psync\ninvalidate=0\n");
+            let job =
+                format!("[job]\nrw={kind}\nbs={bs}\nsize={size}\nio_size={bytes}\nioengine=psync\ninvalidate=0\n");
             fs::write(&path, job + "scramble_buffers=0\n").expect("a job file");
             path
         };

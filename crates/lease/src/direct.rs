@@ -329,20 +329,21 @@ impl Direct<'_> {
         free: impl Fn() -> bool,
     ) -> Outcome {
         for _ in 0..ATTEMPTS {
-            // Without a slot: it may take its time.
-            if let Err(why) = self.look(&free) {
-                return Outcome::Kernel(why);
-            }
             let Some(taken) = slots.take(index) else { return Outcome::Kernel(Why::Busy) };
             if self.entry.is_paused() {
                 return Outcome::Kernel(Why::Checkpoint);
             }
-            // Only what is seen now, with the slot, counts.
+            // Only what is seen with the slot counts.
             let sequence = match self.begin() {
                 Ok(sequence) => sequence,
                 Err(why) => return Outcome::Kernel(why),
             };
             if self.entry.has_kernel_pages() {
+                // Without the slot: it may take its time.
+                drop(taken);
+                if !free() {
+                    return Outcome::Kernel(Why::KernelPages);
+                }
                 continue;
             }
             let writable = self.entry.is_writable();
@@ -373,7 +374,7 @@ impl Direct<'_> {
                 return Outcome::Kernel(Why::Ended);
             }
             if !came {
-                slots.note(index);
+                slots.note_again(index);
                 return Outcome::Done(bytes);
             }
             drop(taken);

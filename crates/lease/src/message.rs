@@ -9,7 +9,8 @@
 //!  16  u64 the process's token          16  u64 token
 //!  24  u64 inode number, or entry       24  u64 bytes of the region
 //!  32  u64 bytes, or 0                  32  u64 entry   40  u64 its key
-//!  40  u64 offset in the file, or 0     48  zeros
+//!  40  u64 offset in the file, or       48  zeros
+//!          bytes expected, or 0
 //!  48  zeros
 //! with the answer to "attach": files of the table, the region and, if stores are allowed, the slots
 //! with the answer to "map": the region, open for that alone
@@ -32,7 +33,7 @@ use std::time::Duration;
 /// `SCML`.
 const MAGIC: u32 = 0x4C4D_4353;
 /// Of messages, table and slots alike: both sides have the same, or nothing is direct.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 const BYTES: usize = 64;
 /// The longest name of a server.
 pub const NAME_BYTES: usize = 48;
@@ -78,6 +79,8 @@ pub enum Question {
         descriptor: RawFd,
         /// What it wants to append at once, in bytes.
         bytes: u64,
+        /// What it expects to append all in all, in bytes: what it gets if there is space.
+        expected: u64,
     },
     /// A range of such a file is to lie still, to be mapped.
     Map {
@@ -159,8 +162,8 @@ impl Question {
             Question::Attach { write } => (1, u32::from(write), 0, 0, 0, 0),
             Question::File { token, ino } => (2, 0, token, ino, 0, 0),
             Question::Free { token, index, descriptor } => (3, descriptor as u32, token, u64::from(index), 0, 0),
-            Question::Lease { token, index, descriptor, bytes } => {
-                (4, descriptor as u32, token, u64::from(index), bytes, 0)
+            Question::Lease { token, index, descriptor, bytes, expected } => {
+                (4, descriptor as u32, token, u64::from(index), bytes, expected)
             }
             Question::Map { token, index, write, offset, bytes } => {
                 (5, u32::from(write), token, u64::from(index), bytes, offset)
@@ -189,8 +192,8 @@ impl Question {
             }
             4 => {
                 let descriptor = RawFd::try_from(get32(message, 12)).ok()?;
-                let (index, bytes) = (u32::try_from(value).ok()?, get64(message, 32));
-                Some(Question::Lease { token, index, descriptor, bytes })
+                let (index, bytes, expected) = (u32::try_from(value).ok()?, get64(message, 32), get64(message, 40));
+                Some(Question::Lease { token, index, descriptor, bytes, expected })
             }
             5 => {
                 let (index, write) = (u32::try_from(value).ok()?, get32(message, 12) == 1);
@@ -410,7 +413,7 @@ mod tests {
             Question::Attach { write: false },
             Question::File { token: u64::MAX, ino: 7 },
             Question::Free { token: 1, index: 16_383, descriptor: 3 },
-            Question::Lease { token: 1, index: 16_383, descriptor: 3, bytes: 1 << 33 },
+            Question::Lease { token: 1, index: 16_383, descriptor: 3, bytes: 1 << 33, expected: 1 << 34 },
             Question::Map { token: 1, index: 16_383, write: true, offset: 1 << 40, bytes: 1 << 33 },
             Question::Map { token: 1, index: 0, write: false, offset: 0, bytes: 1 },
         ] {

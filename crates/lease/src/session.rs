@@ -3,8 +3,9 @@
 use crate::direct::{Direct, Outcome, Pieces, Why};
 use crate::memory::Memory;
 use crate::message::{self, Name, Question};
+use crate::recent::{Growth, Recent};
 use crate::slots::Slots;
-use crate::table::{Entry, TABLE_BYTES};
+use crate::table::{Entry, File, TABLE_BYTES};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -58,13 +59,6 @@ impl Refusal {
     }
 }
 
-/// A file of a mount, as long as its inode number is in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct File {
-    key: u64,
-    index: u32,
-}
-
 /// A range of a file that lies still as long as the region is open by this file, or mapped by it, here or in children.
 pub struct Lying {
     /// The region.
@@ -94,6 +88,8 @@ pub struct Session {
     appends: bool,
     maps: bool,
     rest: Duration,
+    recent: Recent,
+    growth: Growth,
     /// By entry, spread: whose they are, and since when and how often the kernel, or others who append, came back: ms
     /// << 8, and a count.
     comings: [(AtomicU64, AtomicU64); FILES],
@@ -147,6 +143,8 @@ impl Session {
             appends: answer.append && matches!(access, Access::Append | Access::Map),
             maps: answer.map && access == Access::Map,
             rest: REST,
+            recent: Recent::new(),
+            growth: Growth::default(),
             comings: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; FILES],
         })
     }
@@ -221,10 +219,16 @@ impl Session {
     }
 
     /// A file that is open in this process, by its inode number; `None`: it is the kernel's alone. One question to the
-    /// server.
+    /// server, if it was not used lately.
     pub fn file(&self, ino: u64) -> Option<File> {
+        let is_same = |file: &File| Entry::of(&self.table, file.index).is_some_and(|entry| entry.key() == file.key);
+        if let Some(file) = self.recent.of(ino).filter(is_same) {
+            return Some(file);
+        }
         let (answer, _) = message::ask(&self.name, Question::File { token: self.token, ino }).ok()?;
-        Some(File { key: answer.key, index: u32::try_from(answer.index).ok()? })
+        let file = File { key: answer.key, index: u32::try_from(answer.index).ok()? };
+        self.recent.remember(ino, file);
+        Some(file)
     }
 
     /// Whether it is worth asking the server to keep the kernel, or others who append, off a file.
@@ -318,23 +322,27 @@ impl Session {
         // SAFETY: the caller's promise.
         match unsafe { direct.append(own, from, bytes, at) } {
             Err(Why::Growth) => {}
-            done => return done,
+            done => return done.inspect(|_| self.growth.grew(bytes as u64)),
         }
         let bytes_wanted = bytes as u64;
         if bytes_wanted > LEASE_BYTES_MOST || at.is_some_and(|at| at != direct.own_size()) {
             return Err(Why::Growth);
         }
         // One that is used up is no sign of others.
-        if slots.lease(file.index).is_none() && !self.may_ask(file) {
-            return Err(Why::Leased);
+        if slots.lease(file.index).is_none() {
+            if !self.may_ask(file) {
+                return Err(Why::Leased);
+            }
+            self.growth.begins();
         }
         let (token, index) = (self.token, file.index);
-        let question = Question::Lease { token, index, descriptor: through, bytes: bytes_wanted };
+        let expected = self.growth.expected().clamp(bytes_wanted, LEASE_BYTES_MOST);
+        let question = Question::Lease { token, index, descriptor: through, bytes: bytes_wanted, expected };
         if message::ask(&self.name, question).is_err() {
             return Err(Why::Leased);
         }
         direct.expect_appends(own);
         // SAFETY: the caller's promise.
-        unsafe { direct.append(own, from, bytes, at) }
+        unsafe { direct.append(own, from, bytes, at) }.inspect(|_| self.growth.grew(bytes_wanted))
     }
 }

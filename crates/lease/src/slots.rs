@@ -85,6 +85,14 @@ impl Slots {
         self.memory.word(TIMES + index as usize * 8).store(ns, Ordering::Relaxed);
     }
 
+    /// What was noted at the beginning of a store is of its end, too, unless the server has taken it meanwhile.
+    #[inline]
+    pub(crate) fn note_again(&self, index: u32) {
+        if self.memory.word(TIMES + index as usize * 8).load(Ordering::Relaxed) == 0 {
+            self.note(index);
+        }
+    }
+
     /// Marks bytes of the region, before they are stored to. By a slot that was taken before, the server knows that
     /// there may be more to come.
     #[inline]
@@ -230,8 +238,9 @@ pub(crate) struct Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // After all that was stored.
-        self.slots.word(self.slot).fetch_and(!ENTRY, Ordering::Release);
+        // After all that was stored. While it is taken nobody else changes the word.
+        let word = self.slots.word(self.slot);
+        word.store(word.load(Ordering::Relaxed) & !ENTRY, Ordering::Release);
     }
 }
 

@@ -45,6 +45,15 @@ const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 const PAGES: u64 = 1;
 
+/// A file of a mount, as long as its inode number is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct File {
+    /// Its key, which tells whether an entry is this file's.
+    pub key: u64,
+    /// Its entry of the table.
+    pub index: u32,
+}
+
 /// What an entry says of an inode.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Content<'a> {

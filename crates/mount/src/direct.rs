@@ -13,6 +13,7 @@ use crate::mountable::{self, Mountable, Open};
 use crate::options::{MountOptions, Preload};
 use crate::wire::Connection;
 use files::{Files, TheirStores};
+use lease::Appends;
 use mapped::Mappings;
 use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Name};
@@ -137,7 +138,7 @@ impl<V: Mountable> Direct<V> {
         let files = &self.shared.files;
         let Some((index, wanted)) = files.take_wanted(ino, thread) else { return false };
         let Some(connection) = self.shared.connection.get() else { return true };
-        let limit = wanted.lease.as_ref().map(|(_, bytes)| self.shared.room(ino, *bytes));
+        let limit = wanted.lease.as_ref().map(|(_, appends)| self.shared.room(ino, appends));
         let (limit, lease) = match (limit, wanted.lease) {
             (Some(Some(limit)), Some((slots, _))) => (limit, Some(slots)),
             // No space, or nothing to append to: the kernel finds out.
@@ -238,10 +239,9 @@ impl<V: Mountable> Shared<V> {
     }
 
     /// Space behind the end of a file. Where it ends.
-    fn room(&self, ino: Ino, bytes: u64) -> Option<u64> {
+    fn room(&self, ino: Ino, appends: &Appends) -> Option<u64> {
         let open = self.open(ino).ok()?;
-        let size = self.volume.attributes_of(&open).ok()?.size;
-        self.volume.room_to_append(&open, lease::room(size, bytes)).ok()
+        appends.room().into_iter().find_map(|bytes| self.volume.room_to_append(&open, bytes).ok())
     }
 
     /// Leases the end of a file to a process. Whether it did.

@@ -2,8 +2,6 @@
 //! is a guess that each call checks, unless it is proven to hold.
 
 use crate::events::{Number, Proof};
-use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use pocketstone_lease::File;
 
@@ -28,18 +26,51 @@ pub struct Known {
     pub proof: Proof,
 }
 
+/// So many files are looked at before the first call of one can be direct, and each had so many direct calls then, on
+/// average: fewer would not be worth the question to the server.
+const LOOKS: u64 = 8;
+const CALLS_PER_LOOK: u64 = 32;
+
+/// How many direct calls the files of this process have, about: counts that are lost to threads that count at once do
+/// no harm. Zeros: none yet.
+#[derive(Default)]
+pub struct Pace {
+    looks: AtomicU64,
+    calls: AtomicU64,
+}
+
+impl Pace {
+    pub fn looked(&self) {
+        self.looks.store(self.looks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn went(&self) {
+        self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Whether a file is probably worth a look at its first call.
+    pub fn is_busy(&self) -> bool {
+        let looks = self.looks.load(Ordering::Relaxed);
+        looks >= LOOKS && self.calls.load(Ordering::Relaxed) / looks >= CALLS_PER_LOOK
+    }
+}
+
 /// All numbers.
 pub type Descriptors = [Descriptor; NUMBERS];
 
 /// One number. Zeros: nothing is known of it.
 #[repr(align(64))]
 pub struct Descriptor {
-    /// Odd while the next three are changed.
+    /// Odd while what follows, of the file, is changed. All of it is words: a copy of it in memory takes longer to load
+    /// than they do, as much as half a store of a page.
     sequence: AtomicU32,
     /// Place of the mount and 1, or 0.
     mount: AtomicU32,
     ino: AtomicU64,
-    rest_of_it: UnsafeCell<MaybeUninit<(File, Proof)>>,
+    key: AtomicU64,
+    index: AtomicU32,
+    proof: [AtomicU64; Proof::WORDS],
     /// By the kernel since the last look.
     calls: AtomicU32,
     /// The calls before the next look; 0 for [`CALLS`].
@@ -53,10 +84,6 @@ pub struct Descriptor {
     pub number: Number,
 }
 
-// SAFETY: what is no atomic is written under an odd sequence, and used by a reader only if the sequence was even before
-// and the same after.
-unsafe impl Sync for Descriptor {}
-
 impl Descriptor {
     /// The file that the number meant a moment ago.
     #[inline]
@@ -64,15 +91,13 @@ impl Descriptor {
         let before = self.sequence.load(Ordering::Acquire);
         let mount = self.mount.load(Ordering::Relaxed).checked_sub(1)?;
         let ino = self.ino.load(Ordering::Relaxed);
-        // SAFETY: the place is there and aligned; it is not taken for a `File` before the sequence says that it is one.
-        let rest = unsafe { self.rest_of_it.get().read_volatile() };
+        let (key, index) = (self.key.load(Ordering::Relaxed), self.index.load(Ordering::Relaxed));
+        let proof = self.proof.each_ref().map(|word| word.load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         if before % 2 == 1 || self.sequence.load(Ordering::Relaxed) != before {
             return None;
         }
-        // SAFETY: the sequence is the same and even, and there is a mount: `remember` has written all of it.
-        let (file, proof) = unsafe { rest.assume_init() };
-        Some(Known { mount, ino, file, proof })
+        Some(Known { mount, ino, file: File { key, index }, proof: Proof::of_words(proof) })
     }
 
     /// Changes what is known, unless another thread, or what a signal has interrupted, is at it.
@@ -86,8 +111,10 @@ impl Descriptor {
         fence(Ordering::Release);
         if let Some(known) = known {
             self.ino.store(known.ino, Ordering::Relaxed);
-            // SAFETY: the sequence is odd by this thread's doing, so that nobody else writes, and no reader uses it.
-            unsafe { self.rest_of_it.get().write_volatile(MaybeUninit::new((known.file, known.proof))) };
+            self.key.store(known.file.key, Ordering::Relaxed);
+            self.index.store(known.file.index, Ordering::Relaxed);
+            let words = self.proof.iter().zip(known.proof.words());
+            words.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         }
         self.mount.store(known.map_or(0, |known| known.mount + 1), Ordering::Relaxed);
         self.sequence.store(odd.wrapping_add(1), Ordering::Release);
@@ -112,9 +139,9 @@ impl Descriptor {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a call of something unknown. Whether it is time to look.
+    /// Counts a call of something unknown. Whether it is time to look. `busy`: files of this process have many calls.
     #[inline]
-    pub fn is_due(&self, bytes: usize) -> bool {
+    pub fn is_due(&self, bytes: usize, busy: bool) -> bool {
         // Lost counts of threads that call at once do no harm.
         let calls = self.calls.load(Ordering::Relaxed).saturating_add(1);
         self.calls.store(calls, Ordering::Relaxed);
@@ -124,7 +151,7 @@ impl Descriptor {
         }
         let sum = self.bytes.load(Ordering::Relaxed).saturating_add(bytes as u64);
         self.bytes.store(sum, Ordering::Relaxed);
-        calls > CALLS || sum > BYTES
+        busy || calls > CALLS || sum > BYTES
     }
 
     /// A look was in vain: the next one is later, as the number may come to mean another file.

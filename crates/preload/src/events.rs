@@ -149,6 +149,21 @@ impl Proof {
     /// Nothing is proven.
     pub const NONE: Proof = Proof { closes: NOBODY, ranges: NOBODY, flags: NOBODY, shared: NOBODY, set: 0 };
 
+    /// So many words are one.
+    pub const WORDS: usize = 5;
+
+    /// As words.
+    #[inline]
+    pub fn words(&self) -> [u64; Proof::WORDS] {
+        [self.closes, self.ranges, self.flags, self.shared, self.set as u64]
+    }
+
+    /// Of its words.
+    #[inline]
+    pub fn of_words([closes, ranges, flags, shared, set]: [u64; Proof::WORDS]) -> Proof {
+        Proof { closes, ranges, flags, shared, set: set as c_int }
+    }
+
     /// Begins a proof, before it is asked what the number means; `None`: it cannot be proven.
     pub fn begin(watch: &Watch, number: &Number) -> Option<Proof> {
         // Who did not see it opened may not see it closed either: libc's own.

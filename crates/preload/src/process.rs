@@ -1,6 +1,6 @@
 //! What a process knows.
 
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, Pace};
 use crate::events::Watch;
 use crate::mounts::Mounts;
 use crate::ways::Counts;
@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 pub struct State {
     pub watch: Watch,
     pub descriptors: Descriptors,
+    pub pace: Pace,
     pub mounts: Mounts,
     pub counts: Counts,
 }

@@ -98,12 +98,16 @@ fn look(fd: c_int, descriptor: &Descriptor) -> Result<Known, Reason> {
         Err(Reason::Attaching) => {}
         Err(_) => descriptor.put_off(),
     }
+    if found.is_ok() {
+        state.pace.looked();
+    }
     found
 }
 
-/// Whether a call can be direct.
+/// Whether a call can be direct. What is known of it is made in its place: to move it takes as long as a third of a
+/// store of a page.
 #[inline]
-fn ready(call: &Call) -> Result<Ready, Reason> {
+fn ready<'a>(call: &Call, place: &'a mut Option<Ready>) -> Result<&'a Ready, Reason> {
     let state = state().ok_or(Reason::Off)?;
     if is_stopped() {
         return Err(Reason::Sandbox);
@@ -112,7 +116,7 @@ fn ready(call: &Call) -> Result<Ready, Reason> {
     let descriptor = state.descriptors.get(number).ok_or(Reason::Number)?;
     let known = match descriptor.known() {
         Some(known) => known,
-        None if descriptor.is_due(call.bytes) => look(call.fd, descriptor)?,
+        None if descriptor.is_due(call.bytes, state.pace.is_busy()) => look(call.fd, descriptor)?,
         None => return Err(Reason::FewCalls),
     };
     if descriptor.rests() {
@@ -137,8 +141,12 @@ fn ready(call: &Call) -> Result<Ready, Reason> {
             return Err(Reason::Limit);
         }
     }
-    let mut ready = Ready { state, descriptor, session, known, at_end: false };
-    let flags = ready.flags(call)?;
+    let ready = place.insert(Ready { state, descriptor, session, known, at_end: false });
+    let flags = match ready.flags(call) {
+        // Another file has the number: it will be used as those before it.
+        Err(Reason::Changed) if state.pace.is_busy() => ready.anew(call)?,
+        flags => flags?,
+    };
     let refused = match (call.direction, flags & libc::O_ACCMODE) {
         _ if flags & libc::O_PATH != 0 => Some(Reason::Access),
         (Direction::Read, libc::O_WRONLY) | (Direction::Write, libc::O_RDONLY) => Some(Reason::Access),
@@ -204,6 +212,18 @@ impl Ready {
         Ok(flags)
     }
 
+    /// The descriptor means another file: looks at that one. How it is open.
+    #[cold]
+    fn anew(&mut self, call: &Call) -> Result<c_int, Reason> {
+        let known = look(call.fd, self.descriptor)?;
+        // What was looked at of the mount counts for that one.
+        if known.mount != self.known.mount {
+            return Err(Reason::Changed);
+        }
+        self.known = known;
+        self.flags(call)
+    }
+
     /// Whether the descriptor still means the file.
     #[inline]
     fn is_still(&self, fd: c_int) -> bool {
@@ -251,7 +271,10 @@ impl Ready {
     /// Remembers how a call went.
     fn note(&self, call: &Call, outcome: Outcome) {
         match outcome {
-            Outcome::Done(_) => self.descriptor.went(),
+            Outcome::Done(_) => {
+                self.descriptor.went();
+                self.state.pace.went();
+            }
             Outcome::Kernel(Why::Gone) => self.descriptor.forget(),
             Outcome::Kernel(Why::Ended) => {
                 self.state.mounts.ended(self.known.mount);
@@ -277,7 +300,8 @@ pub enum Progress {
 /// The memory is the program's own for `bytes` bytes, as for the call.
 #[inline]
 pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
-    let ready = match ready(call) {
+    let mut place = None;
+    let ready = match ready(call, &mut place) {
         Ok(ready) => ready,
         Err(reason) => return Progress::Untouched(Way::Kernel(reason)),
     };

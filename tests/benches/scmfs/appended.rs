@@ -1,27 +1,19 @@
 //! Files that grow by 4 KiB at a time: by the library in process, by programs that know nothing of SCMFS with the
 //! library that spares them the kernel, by the mount alone, and on tmpfs and ext4. They take turns.
 
-use crate::ground::{Ground, volume};
+use crate::ground::{Ground, compiled, volume};
 use crate::measure::{bar, nanoseconds};
 use crate::{OnFuse, PAGE, output, say};
 use pocketstone_mount::{MountOptions, Preload};
 use pocketstone_scmfs::{Meta, Operations, ROOT};
 use pocketstone_testing::bench::median;
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Set for a process that is measured: the file.
-const SUBJECT: &str = "SCMFS_BENCH_APPENDS_TO";
 const ROUNDS: usize = 9;
 /// A file of 16 MiB.
 const APPENDS: usize = 4096;
-
-pub fn is_subject() -> bool {
-    std::env::var_os(SUBJECT).is_some()
-}
 
 /// The mean time of an append, in ns: whatever comes seldom counts, too.
 fn time(append: &mut dyn FnMut(&[u8])) -> f64 {
@@ -31,22 +23,10 @@ fn time(append: &mut dyn FnMut(&[u8])) -> f64 {
     start.elapsed().as_nanos() as f64 / APPENDS as f64
 }
 
-/// What the process that is measured does: to a file that is empty, after one that does not count.
-pub fn subject() {
-    let path = std::env::var_os(SUBJECT).expect("a file");
-    let mut times = Vec::new();
-    for _ in 0..2 {
-        let how = OpenOptions::new().append(true).create(true).open(&path);
-        let mut file = how.expect("a file");
-        times.push(time(&mut |from| file.write_all(from).expect("it fits")));
-        std::fs::remove_file(&path).expect("the file");
-    }
-    let _ = std::io::stdout().write_all(format!("{}\n", times[1]).as_bytes());
-}
-
-fn measured(path: &Path, preload: Option<&Path>) -> f64 {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.env(SUBJECT, path);
+/// The same by the program that is measured.
+fn measured(subject: &Path, path: &Path, preload: Option<&Path>) -> f64 {
+    let mut command = Command::new(subject);
+    command.arg(path);
     if let Some(library) = preload {
         command.env("LD_PRELOAD", library);
     }
@@ -55,6 +35,7 @@ fn measured(path: &Path, preload: Option<&Path>) -> f64 {
 
 /// Appends of 4 KiB.
 pub fn appended(ground: &Ground) {
+    let Some(subject) = compiled(ground, "appends", include_str!("appends.c")) else { return };
     let library = pocketstone_testing::library("libscmfs_preload.so");
     let options = MountOptions { preload: Preload::Append, ..MountOptions::default() };
     let fuse = OnFuse::new(ground, "appended", 256 << 20, &options);
@@ -72,10 +53,10 @@ pub fn appended(ground: &Ground) {
     for round in 0..=ROUNDS {
         let times = [
             in_process(),
-            measured(&on_mount, Some(&library)),
-            measured(&on_mount, None),
-            measured(&on_tmpfs, None),
-            on_ext4.as_ref().map_or(f64::NAN, |path| measured(path, None)),
+            measured(&subject, &on_mount, Some(&library)),
+            measured(&subject, &on_mount, None),
+            measured(&subject, &on_tmpfs, None),
+            on_ext4.as_ref().map_or(f64::NAN, |path| measured(&subject, path, None)),
         ];
         if round > 0 {
             all.iter_mut().zip(times).for_each(|(all, time)| all.push(time));

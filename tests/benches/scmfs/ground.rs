@@ -23,6 +23,20 @@ pub fn left_out(what: &str, why: &str, cure: &str) {
     super::say(&format!("left out: {what}; why: {why}; fix: {cure}"));
 }
 
+/// A program of C, which makes its system calls by libc, as most do; `None`: it is left out, and said to be.
+#[allow(dead_code)]
+pub fn compiled(ground: &Ground, name: &str, source: &str) -> Option<PathBuf> {
+    let Ok(compiler) = pocketstone_testing::program("cc", "gcc") else {
+        left_out("programs as they are", "there is no C compiler", "apt-get install gcc");
+        return None;
+    };
+    let (written, made) = (ground.tmpfs.join(format!("{name}.c")), ground.tmpfs.join(name));
+    std::fs::write(&written, source).expect("a source");
+    let run = Command::new(compiler).arg("-O2").arg("-o").args([&made, &written]).status();
+    assert!(run.is_ok_and(|status| status.success()), "{name}.c is not compiled");
+    Some(made)
+}
+
 impl Ground {
     /// Mounts everything; `None` if this process may not mount.
     pub fn prepare(tmpfs_bytes: u64) -> Option<Ground> {

@@ -2,15 +2,14 @@
 //! the mount alone, and tmpfs. Each is a process of its own that calls pread(2) and pwrite(2); they take turns. The
 //! program is one of C: this one makes system calls by itself, as rustix does, and is not trusted.
 
-use crate::ground::{Ground, volume};
+use crate::ground::{Ground, compiled, volume};
 use crate::measure::{bar, nanoseconds};
-use crate::{HOT_BYTES, OnFuse, PAGE, filled, left_out, output, say};
+use crate::{HOT_BYTES, OnFuse, PAGE, filled, output, say};
 use pocketstone_core::random::Random;
 use pocketstone_mount::{MountOptions, Preload};
 use pocketstone_scmfs::{Meta, Operations, ROOT};
 use pocketstone_testing::bench::median;
-use pocketstone_testing::program;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -38,15 +37,6 @@ fn times(read: &mut dyn FnMut(&mut [u8], u64), write: &mut dyn FnMut(&[u8], u64)
     turns.map(median)
 }
 
-/// The program that is measured.
-fn subject(ground: &Ground) -> Option<PathBuf> {
-    let compiler = program("cc", "gcc").ok()?;
-    let (source, made) = (ground.tmpfs.join("subject.c"), ground.tmpfs.join("subject"));
-    std::fs::write(&source, include_str!("subject.c")).expect("a source");
-    output(Command::new(compiler).arg("-O2").arg("-o").args([&made, &source]));
-    Some(made)
-}
-
 /// Times of the program, with the library or not, and with trust or not.
 fn measured(subject: &Path, file: &Path, preload: Option<(&Path, &str)>) -> [f64; 2] {
     let mut command = Command::new(subject);
@@ -61,9 +51,7 @@ fn measured(subject: &Path, file: &Path, preload: Option<(&Path, &str)>) -> [f64
 
 /// 4 KiB reads and overwrites at random places of a file of 16 MiB.
 pub fn preloaded(ground: &Ground) {
-    let Some(subject) = subject(ground) else {
-        return left_out("programs as they are", "there is no C compiler", "apt-get install gcc");
-    };
+    let Some(subject) = compiled(ground, "subject", include_str!("subject.c")) else { return };
     let library = pocketstone_testing::library("libscmfs_preload.so");
     let options = MountOptions { preload: Preload::Write, ..MountOptions::default() };
     let fuse = OnFuse::new(ground, "preloaded", 256 << 20, &options);

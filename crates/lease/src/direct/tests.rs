@@ -255,6 +255,22 @@ fn whoever_cannot_free_a_file_of_the_kernel_leaves_it_to_it() {
 }
 
 #[test]
+fn a_time_that_the_server_takes_during_a_store_is_noted_again() {
+    let ground = Ground::new();
+    let _serving = ground.table.serve();
+    assert_eq!(ground.write(&[4; 100]), Outcome::Done(100));
+    assert!(ground.slots.noted(ground.index).is_some());
+    assert_eq!(ground.slots.noted(ground.index), None, "nothing was stored since");
+    let (same, taken) = (ground.clone(), Rc::new(Cell::new(None)));
+    let seen = taken.clone();
+    // Its bytes are not all there yet, as far as the server knows.
+    once(Step::Copied, move || seen.set(same.slots.noted(same.index)));
+    assert_eq!(ground.write(&[5; 100]), Outcome::Done(100));
+    assert!(taken.get().is_some());
+    assert!(ground.slots.noted(ground.index) >= taken.get(), "what is stored has a time that is no earlier");
+}
+
+#[test]
 fn the_kernel_comes_into_a_store_that_is_over() {
     let ground = Ground::new();
     let _serving = ground.table.serve();

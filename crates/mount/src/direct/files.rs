@@ -1,6 +1,6 @@
 //! The files that direct processes see.
 
-use super::lease::{Found, Lease};
+use super::lease::{Appends, Found, Lease};
 use pocketstone_lease::{Content, Slots, Stores, Table};
 use pocketstone_scmfs::{Appended, OutsideStores, Running, Shown, Watch};
 use pocketstone_vfs::Ino;
@@ -23,8 +23,8 @@ struct Known {
 #[derive(Clone)]
 pub(super) struct Wanted {
     pub thread: u32,
-    /// The process that is to have the end of the file then, and how much it appends at once.
-    pub lease: Option<(Arc<Slots>, u64)>,
+    /// The process that is to have the end of the file then, and what it appends.
+    pub lease: Option<(Arc<Slots>, Appends)>,
 }
 
 /// Files by their inode numbers, and by their entries.

@@ -3,6 +3,7 @@
 //! this thread, neither other questions nor the end of the mount.
 
 use super::files::{Files, Wanted};
+use super::lease::Appends;
 use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Answer};
 use pocketstone_vfs::Ino;
@@ -19,8 +20,8 @@ pub(super) struct Job {
     pub connection: OwnedFd,
     pub ino: Ino,
     pub file: OwnedFd,
-    /// The process that is to have the end of the file then, and how much it appends at once.
-    pub lease: Option<(Arc<Slots>, u64)>,
+    /// The process that is to have the end of the file then, and what it appends.
+    pub lease: Option<(Arc<Slots>, Appends)>,
 }
 
 /// The thread, which ends after the last job once this is dropped.

@@ -6,13 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// No lease is for less.
 const BYTES_LEAST: u64 = 128 << 10;
-/// A file gets room for so many times its size.
-const GROWTH: u64 = 2;
 
-/// So much more space a file of this size gets that grows by so many bytes at once. The kernel takes a file to be
-/// longer by so much.
-pub(super) fn room(size: u64, bytes: u64) -> u64 {
-    size.saturating_mul(GROWTH).clamp(BYTES_LEAST, LEASE_BYTES_MOST).max(bytes)
+/// What a process appends, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Appends {
+    /// At once.
+    pub bytes: u64,
+    /// All in all, as far as it knows.
+    pub expected: u64,
+}
+
+impl Appends {
+    /// So much more space a file gets, or if there is not as much, the second of both. The kernel takes a file to be
+    /// longer by so much.
+    pub fn room(&self) -> [u64; 2] {
+        [self.expected.clamp(BYTES_LEAST, LEASE_BYTES_MOST).max(self.bytes), self.bytes]
+    }
 }
 
 /// Whose the end of a file is.

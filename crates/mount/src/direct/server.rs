@@ -1,6 +1,7 @@
 //! Answers the processes that reach the content of files without the kernel.
 
 use super::freeing::{Freeing, Job, refuse};
+use super::lease::Appends;
 use super::mapped::{Mapper, Wish};
 use super::{Shared, random};
 use crate::mountable::Mountable;
@@ -168,8 +169,8 @@ impl<V: Mountable> Server<V> {
                 }
                 Err(error) => Err(error),
             },
-            Question::Lease { token, index, descriptor, bytes } => {
-                match self.to_lease(token, index, peer.pid, descriptor, bytes) {
+            Question::Lease { token, index, descriptor, bytes, expected } => {
+                match self.to_lease(token, index, peer.pid, descriptor, Appends { bytes, expected }) {
                     Ok((ino, file, lease)) => {
                         self.freeing.free(Job { connection, ino, file, lease: Some(lease) });
                         return None;
@@ -271,14 +272,14 @@ impl<V: Mountable> Server<V> {
         index: u32,
         pid: Pid,
         descriptor: RawFd,
-        bytes: u64,
-    ) -> rustix::io::Result<(Ino, OwnedFd, (Arc<Slots>, u64))> {
+        appends: Appends,
+    ) -> rustix::io::Result<(Ino, OwnedFd, (Arc<Slots>, Appends))> {
         let slots = self.process(token)?.slots.clone().filter(|_| self.shared.appends).ok_or(Errno::ACCESS)?;
-        if bytes > LEASE_BYTES_MOST {
+        if appends.bytes > LEASE_BYTES_MOST {
             return Err(Errno::FBIG);
         }
         let (ino, file) = self.to_free(token, index, pid, descriptor)?;
-        Ok((ino, file, (slots, bytes)))
+        Ok((ino, file, (slots, appends)))
     }
 
     /// A file of this mount whose pages the kernel is to forget, opened anew: fsync(2) tells of an error once for each

@@ -1,6 +1,7 @@
 //! The door of a volume that is not mounted, for tests and fuzzers: they say what the kernel would.
 
 use super::Direct;
+use super::lease::Appends;
 use crate::known::Known;
 use crate::mountable::{Mountable, Open};
 use crate::options::MountOptions;
@@ -62,7 +63,8 @@ impl<V: Mountable> Unmounted<V> {
         let (Some(slots), Some((index, _))) = (slots.filter(|_| shared.appends), shared.files.entry(ino)) else {
             return false;
         };
-        shared.room(ino, bytes).is_some_and(|limit| shared.lease(ino, index, limit, &slots))
+        let appends = Appends { bytes, expected: bytes };
+        shared.room(ino, &appends).is_some_and(|limit| shared.lease(ino, index, limit, &slots))
     }
 
     /// Notes when a file was last stored to, as before its times are told or set.

@@ -1,0 +1,101 @@
+//! What a process remembers of the files that it used lately, to ask the server less.
+
+use crate::table::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const FILES: usize = 256;
+/// An average over so many files or fewer.
+const AVERAGED: u64 = 64;
+
+/// Files that were asked for: by inode number, spread.
+pub(crate) struct Recent([(AtomicU64, AtomicU64); FILES]);
+
+impl Recent {
+    pub fn new() -> Recent {
+        Recent([const { (AtomicU64::new(0), AtomicU64::new(0)) }; FILES])
+    }
+
+    fn place(&self, ino: u64) -> &(AtomicU64, AtomicU64) {
+        &self.0[ino as usize % FILES]
+    }
+
+    pub fn remember(&self, ino: u64, file: File) {
+        let (key, index) = self.place(ino);
+        index.store(file.index.into(), Ordering::Relaxed);
+        key.store(file.key, Ordering::Relaxed);
+    }
+
+    /// What was remembered of an inode number. It is the file still if the entry has that key; half of what was
+    /// remembered of another file is none that has it.
+    pub fn of(&self, ino: u64) -> Option<File> {
+        let (key, index) = self.place(ino);
+        let (key, index) = (key.load(Ordering::Relaxed), index.load(Ordering::Relaxed));
+        // The lower half of a key is the inode number, which is never 0.
+        (key & u64::from(u32::MAX) == ino).then_some(File { key, index: u32::try_from(index).ok()? })
+    }
+}
+
+/// How much files of this process grow by appends. Counts that are lost to threads that count at once do no harm.
+#[derive(Default)]
+pub(crate) struct Growth {
+    files: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Growth {
+    /// Another file begins to grow.
+    pub fn begins(&self) {
+        let (files, bytes) = (self.files.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
+        let (files, bytes) = if files < AVERAGED { (files, bytes) } else { (files / 2, bytes / 2) };
+        self.files.store(files + 1, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn grew(&self, bytes: u64) {
+        self.bytes.store(self.bytes.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
+    }
+
+    /// By how much one file will, in bytes: as all did on average, itself among them.
+    pub fn expected(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed) / self.files.load(Ordering::Relaxed).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(ino: u64, generation: u64, index: u32) -> File {
+        File { key: generation << 32 | ino, index }
+    }
+
+    #[test]
+    fn files_are_remembered_until_another_one_has_their_place() {
+        let recent = Recent::new();
+        assert_eq!(recent.of(7), None);
+        recent.remember(7, file(7, 3, 1));
+        recent.remember(8, file(8, 1, 2));
+        assert_eq!([7, 8, 9].map(|ino| recent.of(ino)), [Some(file(7, 3, 1)), Some(file(8, 1, 2)), None]);
+        let same_place = 7 + FILES as u64;
+        recent.remember(same_place, file(same_place, 1, 5));
+        assert_eq!([7, same_place].map(|ino| recent.of(ino)), [None, Some(file(same_place, 1, 5))]);
+    }
+
+    #[test]
+    fn what_files_grow_by_is_that_of_the_last_ones() {
+        let growth = Growth::default();
+        assert_eq!(growth.expected(), 0);
+        let add = |files, bytes| {
+            for _ in 0..files {
+                growth.begins();
+                growth.grew(bytes);
+            }
+        };
+        add(10, 1000);
+        assert_eq!(growth.expected(), 1000);
+        add(1000, 5000);
+        // After 31 halvings at most a thousandth of a percent of the first ones is left.
+        assert!((4990..=5000).contains(&growth.expected()), "{}", growth.expected());
+    }
+}
