@@ -69,6 +69,28 @@ fn the_same(preload: &str) {
     volume.end();
 }
 
+/// A program that has many calls for each of its files is direct from their first call on, and asks little: of 100 files
+/// only the first ones are used by the kernel first.
+#[test]
+fn programs_with_many_calls_a_file_are_direct_from_the_first_one_on() {
+    let place = or_skip!(storing());
+    or_skip!(program("python3", "python3"));
+    let volume = place.volume(&["-o", "preload=append"]);
+    let script = "import os\nfor name in range(100):\n  file = os.open(str(name), os.O_WRONLY | os.O_CREAT)\n  \
+                  for page in range(100): os.write(file, b'%04d' % page * 1024)\n  os.close(file)\n";
+    let report = Report::at(place.path("report"));
+    run(report.run("python3").args(["-c", script]).current_dir(volume.path())).ends_with(0);
+    for name in 0..100 {
+        let pages = fs::read(volume.path().join(name.to_string())).expect("a file");
+        assert!(pages.chunks(4096).eq((0..100).map(|page| format!("{page:04}").repeat(1024).into_bytes())), "{name}");
+    }
+    // After eight files, of which each goes by the kernel for nine calls first, the first one for up to 64: its number
+    // was that of files which lie elsewhere. What they stumble over besides is not the program's doing.
+    let (_, direct) = report.direct();
+    assert!(direct >= 100 * 100 - 8 * 9 - 64 - 20, "{}", report.text());
+    volume.end();
+}
+
 /// Fails with the first lines that differ: all of them are thousands.
 fn same_lines(left: &str, right: &str, what: &str) {
     for (line, (left, right)) in (1..).zip(left.lines().zip(right.lines())) {
