@@ -328,15 +328,19 @@ impl Session {
         if bytes_wanted > LEASE_BYTES_MOST || at.is_some_and(|at| at != direct.own_size()) {
             return Err(Why::Growth);
         }
+        let average = self.growth.expected();
         // One that is used up is no sign of others.
-        if slots.lease(file.index).is_none() {
-            if !self.may_ask(file) {
-                return Err(Why::Leased);
-            }
+        let expected = if slots.lease(file.index).is_some() {
+            average / 2
+        } else if self.may_ask(file) {
             self.growth.begins();
-        }
+            // So that files which all grow by the same need no second one.
+            average + average / 8
+        } else {
+            return Err(Why::Leased);
+        };
         let (token, index) = (self.token, file.index);
-        let expected = self.growth.expected().clamp(bytes_wanted, LEASE_BYTES_MOST);
+        let expected = expected.clamp(bytes_wanted, LEASE_BYTES_MOST);
         let question = Question::Lease { token, index, descriptor: through, bytes: bytes_wanted, expected };
         if message::ask(&self.name, question).is_err() {
             return Err(Why::Leased);

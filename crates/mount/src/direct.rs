@@ -157,7 +157,8 @@ impl<V: Mountable> Direct<V> {
             };
             // From here on the kernel takes the file to be that long, and asks for what it might miss. The page of
             // that byte counts as not read.
-            if connection.store(ino.into(), limit - 1, &[0]).is_err() || !self.shared.lease(ino, index, limit, slots) {
+            let Some(last) = limit.checked_sub(1) else { break };
+            if connection.store(ino.into(), last, &[0]).is_err() || !self.shared.lease(ino, index, limit, slots) {
                 break;
             }
             if files.table.kernel_went(index, noted) {

@@ -28,31 +28,34 @@ pub struct Known {
 
 /// So many files are looked at before the first call of one can be direct, and each had so many direct calls then, on
 /// average: fewer would not be worth the question to the server.
-const LOOKS: u64 = 8;
-const CALLS_PER_LOOK: u64 = 32;
+const LOOKS: u32 = 8;
+const CALLS_PER_LOOK: u32 = 32;
+/// No more calls of a file count.
+const CALLS_COUNTED: u32 = 128;
+/// An average over so many files or fewer.
+const AVERAGED: u32 = 64;
 
-/// How many direct calls the files of this process have, about: counts that are lost to threads that count at once do
-/// no harm. Zeros: none yet.
+/// How many direct calls files of this process had, about: counts that are lost to threads that count at once do no
+/// harm. Zeros: there were none yet.
 #[derive(Default)]
 pub struct Pace {
-    looks: AtomicU64,
-    calls: AtomicU64,
+    looks: AtomicU32,
+    calls: AtomicU32,
 }
 
 impl Pace {
-    pub fn looked(&self) {
-        self.looks.store(self.looks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub fn went(&self) {
-        self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    /// A file was looked at, and one that was before has had so many direct calls.
+    pub fn looked(&self, calls: u32) {
+        let (looks, sum) = (self.looks.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
+        let (looks, sum) = if looks < AVERAGED { (looks, sum) } else { (looks / 2, sum / 2) };
+        self.looks.store(looks + 1, Ordering::Relaxed);
+        self.calls.store(sum.saturating_add(calls), Ordering::Relaxed);
     }
 
     /// Whether a file is probably worth a look at its first call.
     pub fn is_busy(&self) -> bool {
         let looks = self.looks.load(Ordering::Relaxed);
-        looks >= LOOKS && self.calls.load(Ordering::Relaxed) / looks >= CALLS_PER_LOOK
+        looks > LOOKS && self.calls.load(Ordering::Relaxed) / looks >= CALLS_PER_LOOK
     }
 }
 
@@ -71,6 +74,8 @@ pub struct Descriptor {
     key: AtomicU64,
     index: AtomicU32,
     proof: [AtomicU64; Proof::WORDS],
+    /// Direct ones since the last look, up to [`CALLS_COUNTED`].
+    direct: AtomicU32,
     /// By the kernel since the last look.
     calls: AtomicU32,
     /// The calls before the next look; 0 for [`CALLS`].
@@ -139,9 +144,14 @@ impl Descriptor {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a call of something unknown. Whether it is time to look. `busy`: files of this process have many calls.
+    /// Whether no look was in vain lately.
+    pub fn is_open_to_looks(&self) -> bool {
+        self.patience.load(Ordering::Relaxed) == 0
+    }
+
+    /// Counts a call of something unknown. Whether it is time to look.
     #[inline]
-    pub fn is_due(&self, bytes: usize, busy: bool) -> bool {
+    pub fn is_due(&self, bytes: usize) -> bool {
         // Lost counts of threads that call at once do no harm.
         let calls = self.calls.load(Ordering::Relaxed).saturating_add(1);
         self.calls.store(calls, Ordering::Relaxed);
@@ -151,13 +161,20 @@ impl Descriptor {
         }
         let sum = self.bytes.load(Ordering::Relaxed).saturating_add(bytes as u64);
         self.bytes.store(sum, Ordering::Relaxed);
-        busy || calls > CALLS || sum > BYTES
+        calls > CALLS || sum > BYTES
     }
 
-    /// A look was in vain: the next one is later, as the number may come to mean another file.
-    pub fn put_off(&self) {
+    /// The direct calls since this was asked last, up to [`CALLS_COUNTED`].
+    pub fn take_direct(&self) -> u32 {
+        self.direct.swap(0, Ordering::Relaxed)
+    }
+
+    /// A look was in vain: the next one is later, as the number may come to mean another file. `early`: it was at the
+    /// first call, by what other files are used for, and says little.
+    pub fn put_off(&self, early: bool) {
         let patience = self.patience.load(Ordering::Relaxed);
-        self.patience.store((patience * 2).clamp(CALLS * 8, CALLS_MOST), Ordering::Relaxed);
+        let next = if early { CALLS + 1 } else { (patience * 2).clamp(CALLS * 8, CALLS_MOST) };
+        self.patience.store(next, Ordering::Relaxed);
         self.calls.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
     }
@@ -182,6 +199,11 @@ impl Descriptor {
     /// A direct call went.
     #[inline]
     pub fn went(&self) {
+        // Not for ever: threads that use the same file would change the same line.
+        let direct = self.direct.load(Ordering::Relaxed);
+        if direct < CALLS_COUNTED {
+            self.direct.store(direct + 1, Ordering::Relaxed);
+        }
         if self.vain.load(Ordering::Relaxed) > 0 {
             self.vain.store(0, Ordering::Relaxed);
             self.rest.store(0, Ordering::Relaxed);

@@ -78,8 +78,7 @@ struct Ready {
 /// A look at a number that has had some calls.
 #[cold]
 #[inline(never)]
-fn look(fd: c_int, descriptor: &Descriptor) -> Result<Known, Reason> {
-    let state = state().ok_or(Reason::Off)?;
+fn look(state: &State, fd: c_int, descriptor: &Descriptor, early: bool) -> Result<Known, Reason> {
     let found = undisturbed(|| {
         let identity = raw::identity(fd).map_err(|_| Reason::NotRegular)?;
         if !identity.regular {
@@ -96,10 +95,10 @@ fn look(fd: c_int, descriptor: &Descriptor) -> Result<Known, Reason> {
         Ok(known) => descriptor.remember(known),
         // It is over in a moment.
         Err(Reason::Attaching) => {}
-        Err(_) => descriptor.put_off(),
+        Err(_) => descriptor.put_off(early),
     }
     if found.is_ok() {
-        state.pace.looked();
+        state.pace.looked(descriptor.take_direct());
     }
     found
 }
@@ -116,7 +115,8 @@ fn ready<'a>(call: &Call, place: &'a mut Option<Ready>) -> Result<&'a Ready, Rea
     let descriptor = state.descriptors.get(number).ok_or(Reason::Number)?;
     let known = match descriptor.known() {
         Some(known) => known,
-        None if descriptor.is_due(call.bytes, state.pace.is_busy()) => look(call.fd, descriptor)?,
+        None if descriptor.is_due(call.bytes) => look(state, call.fd, descriptor, false)?,
+        None if state.pace.is_busy() && descriptor.is_open_to_looks() => look(state, call.fd, descriptor, true)?,
         None => return Err(Reason::FewCalls),
     };
     if descriptor.rests() {
@@ -215,7 +215,7 @@ impl Ready {
     /// The descriptor means another file: looks at that one. How it is open.
     #[cold]
     fn anew(&mut self, call: &Call) -> Result<c_int, Reason> {
-        let known = look(call.fd, self.descriptor)?;
+        let known = look(self.state, call.fd, self.descriptor, true)?;
         // What was looked at of the mount counts for that one.
         if known.mount != self.known.mount {
             return Err(Reason::Changed);
@@ -271,10 +271,7 @@ impl Ready {
     /// Remembers how a call went.
     fn note(&self, call: &Call, outcome: Outcome) {
         match outcome {
-            Outcome::Done(_) => {
-                self.descriptor.went();
-                self.state.pace.went();
-            }
+            Outcome::Done(_) => self.descriptor.went(),
             Outcome::Kernel(Why::Gone) => self.descriptor.forget(),
             Outcome::Kernel(Why::Ended) => {
                 self.state.mounts.ended(self.known.mount);

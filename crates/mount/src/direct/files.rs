@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 struct Known {
     index: u32,
     key: u64,
-    /// A process that may store asked for it: its times change without the kernel's knowledge.
+    /// There are processes that may store: its times change without the kernel's knowledge.
     stored_to: bool,
     /// The fsync(2) by this thread is to have the kernel forget the file's pages.
     wanted: Option<Wanted>,

@@ -17,10 +17,11 @@ pub(super) struct Appends {
 }
 
 impl Appends {
-    /// So much more space a file gets, or if there is not as much, the second of both. The kernel takes a file to be
-    /// longer by so much.
-    pub fn room(&self) -> [u64; 2] {
-        [self.expected.clamp(BYTES_LEAST, LEASE_BYTES_MOST).max(self.bytes), self.bytes]
+    /// So much more space a file gets: the first of these that there is. The kernel takes a file to be longer by so
+    /// much.
+    pub fn room(&self) -> [u64; 3] {
+        let least = BYTES_LEAST.max(self.bytes);
+        [self.expected.min(LEASE_BYTES_MOST).max(least), least, self.bytes]
     }
 }
 

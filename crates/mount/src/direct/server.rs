@@ -226,9 +226,11 @@ impl<V: Mountable> Server<V> {
 
     /// The entry of a file that the kernel knows, because it is open.
     fn file(&self, token: u64, ino: u64) -> rustix::io::Result<Answer> {
-        let stores = self.process(token)?.slots.is_some();
+        self.process(token)?;
         let ino = Ino::try_from(ino).map_err(|_| Errno::NOENT)?;
         let shared = &self.shared;
+        // Not only this process: another one may remember the file from before the volume forgot it.
+        let stores = !shared.files.stores.all().is_empty();
         if !shared.known.knows(ino) {
             return Err(Errno::NOENT);
         }
@@ -275,8 +277,8 @@ impl<V: Mountable> Server<V> {
         appends: Appends,
     ) -> rustix::io::Result<(Ino, OwnedFd, (Arc<Slots>, Appends))> {
         let slots = self.process(token)?.slots.clone().filter(|_| self.shared.appends).ok_or(Errno::ACCESS)?;
-        if appends.bytes > LEASE_BYTES_MOST {
-            return Err(Errno::FBIG);
+        if appends.bytes == 0 || appends.bytes > LEASE_BYTES_MOST {
+            return Err(Errno::INVAL);
         }
         let (ino, file) = self.to_free(token, index, pid, descriptor)?;
         Ok((ino, file, (slots, appends)))
