@@ -53,6 +53,11 @@ impl<Open> Mappings<Open> {
         !self.files().is_empty()
     }
 
+    /// Whether a file may be mapped.
+    pub fn holds(&self, ino: Ino) -> bool {
+        self.files().contains_key(&ino)
+    }
+
     /// A file that is about to be mapped by what is returned, until nobody has that open or mapped any more.
     fn begin(&self, ino: Ino, open: Open, write: bool) -> rustix::io::Result<OwnedFd> {
         let how = if write { OFlags::RDWR } else { OFlags::RDONLY };
