@@ -8,6 +8,7 @@ use pocketstone_testing::{Skip, or_skip, program, seed};
 use pocketstone_tests::command::run;
 use pocketstone_tests::mounted::Place;
 use pocketstone_tests::suites::{command, tell};
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
@@ -17,6 +18,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const FILES: usize = 3;
 const WORKERS: usize = 4;
 const FILE_BYTES_MOST: u64 = 256 << 10;
+/// So many steps are told of when one fails.
+const SHOWN: usize = 20;
 /// All files are read by yet another process so often.
 const STEPS_PER_LOOK: u64 = 5000;
 
@@ -79,6 +82,24 @@ const MODES: [u32; 5] = [0, 1, 3, 0x10, 0x11];
 const KEEPS_SIZE: u32 = 1;
 const ZEROES: u32 = 0x10 | 2;
 
+/// What a mount promises, as docs/preload.md has it.
+#[derive(Clone, Copy)]
+struct Promises {
+    /// By the kernel everybody maps; directly, who has the library loaded.
+    maps: bool,
+    /// sendfile(2) gives what there is.
+    sends: bool,
+    /// Nor does read(2) give anything behind the end, where another process had room for more.
+    reads_behind: bool,
+}
+
+impl Promises {
+    fn of(preload: &str, loaded: bool) -> Promises {
+        let by_kernel = preload != "map";
+        Promises { maps: by_kernel || loaded, sends: by_kernel, reads_behind: preload != "append" }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Task {
     what: What,
@@ -118,8 +139,8 @@ impl Model {
         }
     }
 
-    /// Something that can be done, by a worker that may map files, or may not.
-    fn choose(&self, random: &mut Random, may_map: bool, may_send: bool) -> Task {
+    /// Something that can be done.
+    fn choose(&self, random: &mut Random, promises: Promises) -> Task {
         let mut at_weight = random.below(100);
         let chosen = WEIGHTS.iter().find(|(_, weight)| {
             let is_it = at_weight < *weight;
@@ -137,9 +158,9 @@ impl Model {
         let inside = |what| Task { what, file, at, bytes: bytes.min(size - at), other, fill };
         match what {
             Store | StoreAndSync | Load if size == 0 => what = Reopen,
-            Store | StoreAndSync if !may_map => what = Pwrite,
-            Load if !may_map => what = ReadOn,
-            SendFile if !may_send => what = Pread,
+            Store | StoreAndSync if !promises.maps => what = Pwrite,
+            Load if !promises.maps => what = ReadOn,
+            SendFile if !promises.sends => what = Pread,
             _ => {}
         }
         let longest = match what {
@@ -154,6 +175,7 @@ impl Model {
             }
             Load | Store | StoreAndSync => inside(what),
             Append => Task { what, file, at: size, bytes, other, fill },
+            Pread | ReadOn | Preadv | Stream if !promises.reads_behind => Task { what, file, at, bytes, other, fill },
             Pread | ReadOn | Preadv | Stream | Pwrite | WriteOn | Pwritev => {
                 Task { what, file, at: beyond, bytes, other, fill }
             }
@@ -272,18 +294,21 @@ fn run_steps(programs: &Programs, report: &Report, folder: &Path, preload: &str,
     });
     let mut model = Model([const { Vec::new() }; FILES]);
     let mut random = Random::labelled(seed, "mixed");
-    let (mut step, mut maps) = (0, 0);
-    // By the kernel everybody maps; directly, who has the library loaded.
+    let (mut step, mut maps, mut before) = (0, 0, VecDeque::new());
     let by_kernel = preload != "map";
     while step < steps {
         // Mostly the same one for a while: what several use all the time is left to the kernel.
         let (who, turn) = (random.below(WORKERS as u64) as usize, 1 + random.below(60));
         for _ in 0..turn {
             let worker = &mut workers[who];
-            let task = model.choose(&mut random, by_kernel || worker.loaded, by_kernel);
-            let says = format!("{preload}, seed {seed}, step {step}: {task:?} by worker {who}");
+            let task = model.choose(&mut random, Promises::of(preload, worker.loaded));
+            if before.len() == SHOWN {
+                before.pop_front();
+            }
+            before.push_back((step, who, task));
+            let says =
+                || format!("{preload}, seed {seed}; step, worker and task, up to the one that failed: {before:#?}");
             let (answer, content) = worker.act(&task);
-            step += 1;
             if matches!(task.what, Load | Store | StoreAndSync) {
                 // In too many pieces.
                 if answer == 0 && !by_kernel {
@@ -291,15 +316,16 @@ fn run_steps(programs: &Programs, report: &Report, folder: &Path, preload: &str,
                 }
                 maps += 1;
             }
+            step += 1;
             let (expected, expected_content) = model.apply(&task);
-            assert_eq!(answer, expected, "{says}");
+            assert_eq!(answer, expected, "{}", says());
             if content != expected_content {
                 let at = content.iter().zip(&expected_content).position(|(is, should)| is != should);
-                panic!("{says}: at {at:?} of what it read");
+                panic!("{}: at {at:?} of what it read", says());
             }
             if step % STEPS_PER_LOOK == 0 {
                 let found = files.each_ref().map(|file| fs::read(file).expect("the file"));
-                assert!(found == model.0, "{says}: all files after it");
+                assert!(found == model.0, "{}: all files after it", says());
             }
         }
     }
