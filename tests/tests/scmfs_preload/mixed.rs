@@ -89,14 +89,14 @@ struct Promises {
     maps: bool,
     /// sendfile(2) gives what there is.
     sends: bool,
-    /// Nor does read(2) give anything behind the end, where another process had room for more.
-    reads_behind: bool,
+    /// read(2) gives nothing behind the end, where another process had room for more; else only after stat(2).
+    ends: bool,
 }
 
 impl Promises {
     fn of(preload: &str, loaded: bool) -> Promises {
         let by_kernel = preload != "map";
-        Promises { maps: by_kernel || loaded, sends: by_kernel, reads_behind: preload != "append" }
+        Promises { maps: by_kernel || loaded, sends: by_kernel, ends: preload != "append" }
     }
 }
 
@@ -175,7 +175,6 @@ impl Model {
             }
             Load | Store | StoreAndSync => inside(what),
             Append => Task { what, file, at: size, bytes, other, fill },
-            Pread | ReadOn | Preadv | Stream if !promises.reads_behind => Task { what, file, at, bytes, other, fill },
             Pread | ReadOn | Preadv | Stream | Pwrite | WriteOn | Pwritev => {
                 Task { what, file, at: beyond, bytes, other, fill }
             }
@@ -301,7 +300,14 @@ fn run_steps(programs: &Programs, report: &Report, folder: &Path, preload: &str,
         let (who, turn) = (random.below(WORKERS as u64) as usize, 1 + random.below(60));
         for _ in 0..turn {
             let worker = &mut workers[who];
-            let task = model.choose(&mut random, Promises::of(preload, worker.loaded));
+            let promises = Promises::of(preload, worker.loaded);
+            let task = model.choose(&mut random, promises);
+            if !promises.ends && (task.what as u32) < Pwrite as u32 {
+                let size = model.size(task.file);
+                if task.at + task.bytes > size {
+                    assert_eq!(worker.act(&Task { what: Size, ..task }).0, size as i64, "seed {seed}, step {step}");
+                }
+            }
             if before.len() == SHOWN {
                 before.pop_front();
             }
