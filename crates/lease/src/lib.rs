@@ -38,6 +38,8 @@
 //! that losing its last name frees nothing. Loads and stores through a mapping look at nothing. So on a mount where
 //! files can be mapped the kernel keeps no pages: each read(2) and write(2) comes to the server, and nothing is mapped
 //! but as the library does it, or for a process alone (`MAP_PRIVATE`). Nor is there a lease of an end, or a checkpoint.
+//! That a mapping was stored to, its process says among its times; a child, which has no such page, asks the server to
+//! note it ([`Inherited`]).
 //!
 //! **A checkpoint** copies pages as they were at one moment. The server turns direct stores away before it
 //! ([`Table::pause`]), waits for those that have a slot, and takes their marks ([`Stores::take_marks`]), which say what
@@ -49,6 +51,7 @@
 
 pub mod batch;
 mod direct;
+mod inherited;
 mod memory;
 pub mod message;
 mod recent;
@@ -58,6 +61,7 @@ mod slots;
 mod table;
 
 pub use direct::{Outcome, Pieces, Why};
+pub use inherited::Inherited;
 pub use memory::reopen;
 pub use served::Serving;
 pub use session::{Access, LEASE_BYTES_MOST, Lying, Refusal, Session};

@@ -6,7 +6,8 @@
 //!   0  u32 magic   4  u32 version        0  u32 magic   4  u32 version
 //!   8  u32 what    12  u32 access, or    8  u32 status  12  u32 bit 0: stores allowed; bit 1: stores are flushed;
 //!                        descriptor, or 0                          bit 2: appends allowed; bit 3: files can be mapped
-//!  16  u64 the process's token          16  u64 token
+//!  16  u64 the process's token, or      16  u64 token
+//!          the entry's key
 //!  24  u64 inode number, or entry       24  u64 bytes of the region
 //!  32  u64 bytes, or 0                  32  u64 entry   40  u64 its key
 //!  40  u64 offset in the file, or       48  zeros
@@ -33,7 +34,7 @@ use std::time::Duration;
 /// `SCML`.
 const MAGIC: u32 = 0x4C4D_4353;
 /// Of messages, table and slots alike: both sides have the same, or nothing is direct.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 const BYTES: usize = 64;
 /// The longest name of a server.
 pub const NAME_BYTES: usize = 48;
@@ -94,6 +95,13 @@ pub enum Question {
         offset: u64,
         /// Its length.
         bytes: u64,
+    },
+    /// Such a file was stored to, by a process that has it mapped because its parent had: it has attached to nothing.
+    Stored {
+        /// The entry.
+        index: u32,
+        /// Its key.
+        key: u64,
     },
 }
 
@@ -168,6 +176,7 @@ impl Question {
             Question::Map { token, index, write, offset, bytes } => {
                 (5, u32::from(write), token, u64::from(index), bytes, offset)
             }
+            Question::Stored { index, key } => (6, 0, key, u64::from(index), 0, 0),
         };
         put32(&mut message, 8, what);
         put32(&mut message, 12, how);
@@ -199,6 +208,7 @@ impl Question {
                 let (index, write) = (u32::try_from(value).ok()?, get32(message, 12) == 1);
                 Some(Question::Map { token, index, write, offset: get64(message, 40), bytes: get64(message, 32) })
             }
+            6 => Some(Question::Stored { index: u32::try_from(value).ok()?, key: token }),
             _ => None,
         }
     }
@@ -263,6 +273,17 @@ impl Name {
             return Err(Errno::INVAL);
         }
         message[8..8 + NAME_BYTES].try_into().map(Name).map_err(|_| Errno::INVAL)
+    }
+
+    /// As words, and back.
+    pub(crate) fn words(&self) -> [u64; NAME_BYTES / 8] {
+        std::array::from_fn(|at| u64::from_ne_bytes(self.0[at * 8..at * 8 + 8].try_into().unwrap_or_default()))
+    }
+
+    pub(crate) fn of_words(words: &[u64; NAME_BYTES / 8]) -> Name {
+        let mut name = [0; NAME_BYTES];
+        name.chunks_exact_mut(8).zip(words).for_each(|(part, word)| part.copy_from_slice(&word.to_ne_bytes()));
+        Name(name)
     }
 
     fn address(&self) -> Result<SocketAddrUnix> {
@@ -416,6 +437,7 @@ mod tests {
             Question::Lease { token: 1, index: 16_383, descriptor: 3, bytes: 1 << 33, expected: 1 << 34 },
             Question::Map { token: 1, index: 16_383, write: true, offset: 1 << 40, bytes: 1 << 33 },
             Question::Map { token: 1, index: 0, write: false, offset: 0, bytes: 1 },
+            Question::Stored { index: 16_383, key: u64::MAX },
         ] {
             let message = question.encode();
             assert_eq!(Question::decode(&message), Some(question));

@@ -1,6 +1,7 @@
 //! A process that reaches the files of a mount directly.
 
 use crate::direct::{Direct, Outcome, Pieces, Why};
+use crate::inherited::Inherited;
 use crate::memory::Memory;
 use crate::message::{self, Name, Question};
 use crate::recent::{Growth, Recent};
@@ -216,6 +217,11 @@ impl Session {
                 slots.note(file.index);
             }
         }
+    }
+
+    /// A file as children know it that have it mapped.
+    pub fn inherited(&self, file: File) -> Inherited {
+        Inherited { name: self.name, file }
     }
 
     /// A file that is open in this process, by its inode number; `None`: it is the kernel's alone. One question to the

@@ -6,7 +6,7 @@ use crate::process::stop;
 use crate::report::{count, write as write_report};
 use crate::transfer::{Call, Progress, direct, look_at_limits};
 use crate::ways::{Direction, Way};
-use crate::{mounts, raw};
+use crate::{alone, mounts, raw};
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
 unsafe extern "C-unwind" {
@@ -216,10 +216,20 @@ extern "C" fn _Exit(status: c_int) -> ! {
 
 /// Has children of fork(2) known.
 pub fn follow_forks() {
-    // SAFETY: the function stores a number, and stays: a preloaded library is never unloaded.
-    unsafe { libc::pthread_atfork(None, None, Some(follow)) };
+    // SAFETY: the functions change little, and stay: a preloaded library is never unloaded.
+    unsafe { libc::pthread_atfork(Some(lead), Some(part), Some(follow)) };
+}
+
+unsafe extern "C" fn lead() {
+    alone::before_fork();
+}
+
+unsafe extern "C" fn part() {
+    alone::after_fork();
 }
 
 unsafe extern "C" fn follow() {
     mounts::child();
+    alone::child();
+    alone::after_fork();
 }

@@ -41,6 +41,7 @@
 // Nothing is hooked elsewhere, so there is never trust.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
+mod alone;
 mod calls;
 mod code;
 mod descriptors;
@@ -49,6 +50,7 @@ mod events;
 mod hooks;
 mod instructions;
 mod mapped;
+mod mappings;
 mod mounts;
 mod process;
 mod raw;

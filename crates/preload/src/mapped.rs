@@ -1,11 +1,13 @@
 //! Files that are mapped by what lies in the region, and the functions that programs map by. What is mapped is known by
-//! its addresses, in memory that children of fork(2) have, too, as they have the mappings. A mapping is the kernel's
-//! own, of the region's file: so loads and stores need nothing of this library, nor do mprotect(2), or the end of the
-//! process, however it comes.
+//! its addresses ([`Mappings`]). A mapping is the kernel's own, of the region's file: so loads and stores need nothing
+//! of this library, nor do mprotect(2), or the end of the process, however it comes.
 //!
 //! A mapping must never reach beyond the file: mremap(2) would let it grow into what follows in the region, and
-//! remap_file_pages(2) would show anything of it. Nor may it take space from the region, as madvise(2) can.
+//! remap_file_pages(2) would show anything of it. Nor may it take space from the region, as madvise(2) can. So what is
+//! mapped stays known until the kernel has taken it away, and no longer.
 
+use crate::alone;
+use crate::mappings::{Mappings, Part, WORDS};
 use crate::mounts;
 use crate::process::{is_stopped, state};
 use crate::raw::{self, Errno, Identity};
@@ -13,105 +15,59 @@ use crate::report::count_mapping;
 use crate::symbols::in_libc;
 use crate::transfer::{failed, undisturbed};
 use crate::ways::{Reason, Way};
-use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
-use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use pocketstone_lease::{File, Lying, Session};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use pocketstone_lease::{File, Inherited, Lying, Session};
 use pocketstone_media::persist;
 use std::os::fd::AsRawFd;
 
-/// So many mappings are known at a time; more are the kernel's.
-const MOST: usize = 1024;
 const PAGE: usize = 4096;
-const FREE: usize = 0;
-/// Being filled, or emptied. No mapping begins there.
-const CLAIMED: usize = 1;
-
-/// A part of the address space that is mapped by what lies in the region. Zeros: none.
-struct Mapping {
-    /// [`FREE`], [`CLAIMED`], or the first address.
-    start: AtomicUsize,
-    end: AtomicUsize,
-    /// Bit 0: it can be stored to; bit 1: stores have to be written back. Above them the mount's place.
-    how: AtomicU32,
-    file: UnsafeCell<MaybeUninit<File>>,
-    /// Whose: in a child the mount's place means nothing.
-    pid: AtomicI32,
-}
-
-// SAFETY: `file` is written by who claimed the place, before `start` says that it is taken.
-unsafe impl Sync for Mapping {}
 
 /// What a mapping is of.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
+    /// Whose: in a child the mount's place means nothing.
+    pid: c_int,
     mount: u32,
-    file: File,
+    file: Inherited,
     writable: bool,
     flushed: bool,
-    pid: c_int,
 }
 
-static MAPPINGS: [Mapping; MOST] = [const {
-    Mapping {
-        start: AtomicUsize::new(FREE),
-        end: AtomicUsize::new(0),
-        how: AtomicU32::new(0),
-        file: UnsafeCell::new(MaybeUninit::uninit()),
-        pid: AtomicI32::new(0),
-    }
-}; MOST];
-/// Places below are or were taken: most processes have none.
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
-
-impl Mapping {
-    fn fill(&self, (start, end): (usize, usize), known: Known) {
-        self.end.store(end, Ordering::Relaxed);
-        let how = u32::from(known.writable) | u32::from(known.flushed) << 1 | known.mount << 2;
-        self.how.store(how, Ordering::Relaxed);
-        self.pid.store(known.pid, Ordering::Relaxed);
-        // SAFETY: the place is claimed by this thread; nobody else looks.
-        unsafe { self.file.get().write(MaybeUninit::new(known.file)) };
-        self.start.store(start, Ordering::Release);
+impl Known {
+    /// The words of the table: whose, bit 0: it can be stored to, bit 1: stores have to be written back, above them the
+    /// mount's place; then the file.
+    fn words(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        let how = u64::from(self.writable) | u64::from(self.flushed) << 1 | u64::from(self.mount) << 2;
+        words[..2].copy_from_slice(&[u64::from(self.pid.unsigned_abs()), how]);
+        words[2..].copy_from_slice(&self.file.words());
+        words
     }
 
-    /// What is mapped here of a range of addresses, and of what.
-    fn within(&self, start: usize, end: usize) -> Option<(usize, usize, Known)> {
-        let first = self.start.load(Ordering::Acquire);
-        if first <= CLAIMED {
-            return None;
-        }
-        let (from, to) = (first.max(start), self.end.load(Ordering::Relaxed).min(end));
-        // SAFETY: `start` says that the file was written.
-        let file = unsafe { (*self.file.get()).assume_init() };
-        let how = self.how.load(Ordering::Relaxed);
-        let (writable, flushed, mount) = (how & 1 != 0, how & 2 != 0, how >> 2);
-        let known = Known { mount, file, writable, flushed, pid: self.pid.load(Ordering::Relaxed) };
-        (from < to).then_some((from, to, known))
+    fn of_words(words: &[u64; WORDS]) -> Known {
+        let [pid, how, file @ ..] = words;
+        let (writable, flushed, mount) = (how & 1 != 0, how & 2 != 0, (how >> 2) as u32);
+        Known { pid: *pid as c_int, mount, file: Inherited::of_words(file), writable, flushed }
     }
 }
 
-/// Takes a place for a mapping that is about to be made.
-fn claim() -> Option<&'static Mapping> {
-    let found = MAPPINGS.iter().enumerate().find(|(_, mapping)| {
-        mapping.start.compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    });
-    let (number, mapping) = found?;
-    TAKEN.fetch_max(number + 1, Ordering::Relaxed);
-    Some(mapping)
+static MAPPINGS: Mappings = Mappings::new();
+
+/// All that is mapped of a range of addresses: the parts, and of what.
+fn mapped(start: usize, bytes: usize) -> impl Iterator<Item = (usize, usize, Known)> {
+    let parts = MAPPINGS.within(start, start.saturating_add(bytes));
+    parts.map(|part| (part.start, part.end, Known::of_words(&part.what)))
 }
 
-fn give_back(mapping: &Mapping) {
-    mapping.start.store(FREE, Ordering::Release);
-}
-
-/// All that is mapped of a range of addresses: the parts, and of what. None of them is being changed by anybody else:
-/// that would be unmapping what others use.
-fn mapped(start: usize, bytes: usize) -> impl Iterator<Item = (&'static Mapping, (usize, usize, Known))> {
-    let end = start.saturating_add(bytes);
-    let taken = &MAPPINGS[..TAKEN.load(Ordering::Relaxed).min(MOST)];
-    taken.iter().filter_map(move |mapping| Some((mapping, mapping.within(start, end)?)))
+/// Whether any of a range of addresses is mapped. Whoever has just got the range by a system call gets no answer about
+/// what was there before.
+fn is_known(start: usize, bytes: usize) -> bool {
+    let is_any = || MAPPINGS.within(start, start.saturating_add(bytes)).next().is_some();
+    is_any() && {
+        alone::settle();
+        is_any()
+    }
 }
 
 /// As many bytes as the kernel maps for so many: whole pages.
@@ -119,32 +75,39 @@ fn whole(bytes: usize) -> usize {
     bytes.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
-/// A range of addresses is not what it was any more.
+/// A range of addresses is not what it was any more. The caller is alone.
 fn forget(start: usize, bytes: usize) {
-    for (mapping, (from, to, known)) in mapped(start, bytes) {
-        note(known);
-        let (first, end) = (mapping.start.load(Ordering::Relaxed), mapping.end.load(Ordering::Relaxed));
-        match (first == from, end == to) {
-            (true, true) => give_back(mapping),
-            (true, false) => mapping.start.store(to, Ordering::Release),
-            (false, true) => mapping.end.store(from, Ordering::Release),
-            // If there is no place for the second part, all of it stays known: it is flushed in vain.
-            (false, false) => {
-                if let Some(second) = claim() {
-                    second.fill((to, end), known);
-                    mapping.end.store(from, Ordering::Release);
-                }
-            }
+    MAPPINGS.remove(start, start.saturating_add(bytes));
+}
+
+/// A call has failed that was to put something in the place of a range: some kernels have taken away by then what was
+/// there. The caller is alone.
+fn look_at(start: usize, bytes: usize) {
+    if is_stopped() {
+        return;
+    }
+    for (from, to, _) in mapped(start, bytes) {
+        if !raw::is_mapped(from, to - from) {
+            MAPPINGS.remove(from, to);
         }
     }
 }
 
-/// What was mapped was stored to, perhaps: the file's time changes.
-fn note(known: Known) {
-    // A child has no part in the session, and mounts of its own.
-    if known.writable && known.pid == mounts::owner() {
-        if let Some(session) = state().and_then(|state| state.mounts.session(known.mount)) {
-            session.note_stored(known.file);
+/// What is mapped in a range was stored to, perhaps: the files' times change.
+fn note(start: usize, bytes: usize) {
+    let mut before = None;
+    for (.., known) in mapped(start, bytes) {
+        if !known.writable || before == Some(known) {
+            continue;
+        }
+        before = Some(known);
+        if known.pid == mounts::owner() {
+            if let Some(session) = state().and_then(|state| state.mounts.session(known.mount)) {
+                session.note_stored(known.file.file());
+            }
+        } else if !is_stopped() {
+            // A child has no part in the session, and mounts of its own.
+            undisturbed(|| known.file.note_stored());
         }
     }
 }
@@ -262,37 +225,51 @@ unsafe fn direct(wanted: Wanted) -> Option<Result<usize, Errno>> {
             return None;
         }
     };
-    let mapping = claim()?;
+    let (start, bytes) = (wanted.place as usize, whole(wanted.bytes));
+    let replaces = wanted.flags & libc::MAP_FIXED != 0;
+    if replaces {
+        note(start, bytes);
+    }
+    let _alone = alone::begin();
+    // For it, and for what is left of one in whose middle it is put.
+    if !MAPPINGS.has_room(2) {
+        return None;
+    }
     // SAFETY: the caller's promise.
     let placed = unsafe { place(wanted, &lying) };
     match placed {
         Ok(at) => {
-            let whole = whole(wanted.bytes);
-            if wanted.flags & libc::MAP_FIXED != 0 {
-                forget(at, whole);
-            }
-            let known = Known { mount, file, writable, flushed: session.is_flushed(), pid: mounts::owner() };
-            mapping.fill((at, at + whole), known);
+            let file = session.inherited(file);
+            let known = Known { pid: mounts::owner(), mount, file, writable, flushed: session.is_flushed() };
+            MAPPINGS.add(&Part { start: at, end: at + bytes, what: known.words() });
             count_mapping(Way::Direct, wanted.bytes);
         }
-        Err(_) => give_back(mapping),
+        Err(_) if replaces => look_at(start, bytes),
+        Err(_) => {}
     }
     Some(placed)
 }
 
-/// Maps the pieces one behind the other.
+/// Maps the pieces one behind the other. The caller is alone.
 unsafe fn place(wanted: Wanted, lying: &Lying) -> Result<usize, Errno> {
     let region = lying.region.as_raw_fd();
+    // What was there before is gone from then on, whatever follows.
+    let placed = |at: usize| {
+        if wanted.flags & libc::MAP_FIXED != 0 {
+            forget(at, whole(wanted.bytes));
+        }
+        at
+    };
     let mut pieces = lying.pieces.iter();
     if let (Some((at, _)), None) = (pieces.next(), pieces.next()) {
         // SAFETY: the caller's promise.
-        return unsafe { map(Wanted { fd: region, offset: at as i64, ..wanted }) };
+        return unsafe { map(Wanted { fd: region, offset: at as i64, ..wanted }) }.map(placed);
     }
     // First the place for all of them, in one piece.
     let placing = wanted.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | placing;
     // SAFETY: the caller's promise.
-    let base = unsafe { map(Wanted { prot: libc::PROT_NONE, flags, fd: -1, offset: 0, ..wanted }) }?;
+    let base = unsafe { map(Wanted { prot: libc::PROT_NONE, flags, fd: -1, offset: 0, ..wanted }) }.map(placed)?;
     let mut done = 0;
     for (at, bytes) in lying.pieces.iter() {
         let flags = wanted.flags & !libc::MAP_FIXED_NOREPLACE | libc::MAP_FIXED;
@@ -334,11 +311,22 @@ unsafe extern "C-unwind" fn mmap(
             return pointer(result);
         }
     }
-    // SAFETY: the program's promise.
-    let result = unsafe { by_libc(wanted) };
-    if let (Ok(at), true) = (&result, flags & libc::MAP_FIXED != 0) {
-        forget(*at, whole(bytes));
-    }
+    let (start, whole) = (place as usize, whole(bytes));
+    let replaces = flags & libc::MAP_FIXED != 0 && is_known(start, whole);
+    let result = if replaces {
+        note(start, whole);
+        let _alone = alone::begin();
+        // SAFETY: the program's promise.
+        let result = unsafe { by_libc(wanted) };
+        match &result {
+            Ok(at) => forget(*at, whole),
+            Err(_) => look_at(start, whole),
+        }
+        result
+    } else {
+        // SAFETY: the program's promise.
+        unsafe { by_libc(wanted) }
+    };
     match result {
         Ok(at) => at as *mut c_void,
         // libc has set `errno`.
@@ -362,12 +350,19 @@ unsafe extern "C-unwind" fn mmap64(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(place: *mut c_void, bytes: usize) -> c_int {
-    // Before another thread can have the place.
-    if place as usize % PAGE == 0 {
-        forget(place as usize, whole(bytes));
+    let (start, whole) = (place as usize, whole(bytes));
+    if !is_known(start, whole) {
+        // SAFETY: the program's promise.
+        return status(unsafe { raw::unmap(start, bytes) });
     }
+    note(start, whole);
+    let _alone = alone::begin();
     // SAFETY: the program's promise.
-    status(unsafe { raw::unmap(place as usize, bytes) })
+    let result = unsafe { raw::unmap(start, bytes) };
+    if result.is_ok() {
+        forget(start, whole);
+    }
+    status(result)
 }
 
 #[unsafe(no_mangle)]
@@ -375,10 +370,9 @@ unsafe extern "C" fn msync(place: *mut c_void, bytes: usize, flags: c_int) -> c_
     // SAFETY: the program's promise. The kernel says what is wrong with it.
     let result = unsafe { raw::call(libc::SYS_msync, [place as usize, bytes, flags as usize, 0, 0, 0]) };
     let result = raw::checked(result);
-    if result.is_ok() {
+    if result.is_ok() && is_known(place as usize, bytes) {
         let mut fences = false;
-        for (_, (from, to, known)) in mapped(place as usize, bytes) {
-            note(known);
+        for (from, to, known) in mapped(place as usize, bytes) {
             if known.flushed && known.writable && flags & libc::MS_SYNC != 0 {
                 // SAFETY: it is mapped; that the program lets itself read it is its own promise.
                 unsafe { persist::write_back(from as *const u8, to - from) };
@@ -388,6 +382,7 @@ unsafe extern "C" fn msync(place: *mut c_void, bytes: usize, flags: c_int) -> c_
         if fences {
             persist::fence();
         }
+        note(place as usize, bytes);
     }
     status(result)
 }
@@ -395,7 +390,7 @@ unsafe extern "C" fn msync(place: *mut c_void, bytes: usize, flags: c_int) -> c_
 #[unsafe(no_mangle)]
 unsafe extern "C" fn madvise(place: *mut c_void, bytes: usize, advice: c_int) -> c_int {
     // It would make a hole in the region, which has space for all of its bytes.
-    if advice == libc::MADV_REMOVE && mapped(place as usize, bytes).next().is_some() {
+    if advice == libc::MADV_REMOVE && is_known(place as usize, bytes) {
         return failed(Errno(libc::EOPNOTSUPP)) as c_int;
     }
     // SAFETY: the program's promise.
@@ -412,38 +407,52 @@ unsafe extern "C" fn mremap(
     new_place: *mut c_void,
 ) -> *mut c_void {
     let (start, old, new) = (place as usize, whole(bytes), whole(new_bytes));
-    let found = mapped(start, old.max(1)).next();
-    if let Some((_, (_, _, known))) = found {
-        // It would grow into what lies behind it in the region; of no bytes the kernel makes a second mapping.
-        if new > old || old == 0 {
-            return pointer(Err(Errno(libc::ENOMEM)));
-        }
-        if flags & libc::MREMAP_FIXED != 0 {
-            forget(new_place as usize, new);
-        }
-        let arguments = [start, bytes, new_bytes, flags as usize, new_place as usize, 0];
-        // SAFETY: the program's promise.
-        let result = raw::checked(unsafe { raw::call(libc::SYS_mremap, arguments) });
-        if let Ok(at) = result {
-            if at == start {
-                forget(start + new, old - new);
-            } else {
-                // Of shared memory all may stay where it was, too.
-                if flags & libc::MREMAP_DONTUNMAP == 0 {
-                    forget(start, old);
-                }
-                if let Some(mapping) = claim() {
-                    mapping.fill((at, at + new), known);
-                }
-            }
-        }
-        return pointer(result);
-    }
     let arguments = [start, bytes, new_bytes, flags as usize, new_place as usize, 0];
     // SAFETY: the program's promise.
-    let result = raw::checked(unsafe { raw::call(libc::SYS_mremap, arguments) });
-    if result.is_ok() && flags & libc::MREMAP_FIXED != 0 {
-        forget(new_place as usize, new);
+    let call = || raw::checked(unsafe { raw::call(libc::SYS_mremap, arguments) });
+    let moves = is_known(start, old.max(1));
+    let replaces = flags & libc::MREMAP_FIXED != 0 && is_known(new_place as usize, new);
+    if !moves && !replaces {
+        return pointer(call());
+    }
+    // It would grow into what lies behind it in the region; of no bytes the kernel makes a second mapping.
+    if moves && (new > old || old == 0) {
+        return pointer(Err(Errno(libc::ENOMEM)));
+    }
+    if moves {
+        note(start + new, old - new);
+    }
+    if replaces {
+        note(new_place as usize, new);
+    }
+    let _alone = alone::begin();
+    // For the parts at their new place, and for what is left of one that is replaced in its middle.
+    if moves && !MAPPINGS.has_room(mapped(start, new).count() + 1) {
+        return pointer(Err(Errno(libc::ENOMEM)));
+    }
+    let result = call();
+    match result {
+        Ok(at) if replaces => forget(at, new),
+        Ok(_) => {}
+        Err(_) => {
+            look_at(new_place as usize, if replaces { new } else { 0 });
+            // It may have become shorter before it was to move.
+            look_at(start, if moves { new } else { 0 });
+            look_at(start + new, if moves { old - new } else { 0 });
+        }
+    }
+    match result {
+        Ok(at) if moves && at == start => forget(start + new, old - new),
+        Ok(at) if moves => {
+            for part in MAPPINGS.within(start, start + new) {
+                MAPPINGS.add(&Part { start: part.start - start + at, end: part.end - start + at, what: part.what });
+            }
+            // Of shared memory all may stay where it was, too.
+            if flags & libc::MREMAP_DONTUNMAP == 0 {
+                forget(start, old);
+            }
+        }
+        _ => {}
     }
     pointer(result)
 }
@@ -456,7 +465,7 @@ unsafe extern "C" fn remap_file_pages(
     page: usize,
     flags: c_int,
 ) -> c_int {
-    if mapped(place as usize, bytes).next().is_some() {
+    if is_known(place as usize, bytes) {
         return failed(Errno(libc::EINVAL)) as c_int;
     }
     let arguments = [place as usize, bytes, prot as usize, page, flags as usize, 0];

@@ -84,6 +84,10 @@ impl Mounts {
     /// The mount of a regular file, attached to if it was not. A file system in user space that is not known yet is
     /// asked; others are not.
     pub fn find(&self, fd: c_int, device: u64) -> Result<(u32, &Session), Reason> {
+        // Whoever needs not ask waits for nobody who does, nor does a signal handler that has interrupted him.
+        if let Some(place) = self.attached(device) {
+            return self.session(place).map(|session| (place, session)).ok_or(Reason::NotAttached);
+        }
         if self.attaching.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(Reason::Attaching);
         }
@@ -91,6 +95,13 @@ impl Mounts {
         self.attaching.store(0, Ordering::Release);
         let place = found?;
         self.session(place).map(|session| (place, session)).ok_or(Reason::NotAttached)
+    }
+
+    fn attached(&self, device: u64) -> Option<u32> {
+        let is_attached = |mount: &Mount| {
+            mount.status.load(Ordering::Acquire) == ATTACHED && mount.device.load(Ordering::Relaxed) == device
+        };
+        self.mounts.iter().position(is_attached).map(|place| place as u32)
     }
 
     fn find_alone(&self, fd: c_int, device: u64) -> Result<u32, Reason> {

@@ -26,6 +26,23 @@ pub fn is_single() -> bool {
 #[derive(Clone, Copy)]
 pub struct Errno(pub c_int);
 
+unsafe extern "C" {
+    fn __errno_location() -> *mut c_int;
+}
+
+/// libc's own place of `errno` for this thread.
+#[inline]
+pub fn errno() -> *mut c_int {
+    // SAFETY: it can be asked for at any time.
+    unsafe { __errno_location() }
+}
+
+/// This thread, as a number that no other one of the process has while it lives; in a child of fork(2) the parent's.
+#[inline]
+pub fn thread() -> usize {
+    errno().addr()
+}
+
 /// A system call: what it returns, errors as negative numbers.
 ///
 /// # Safety
@@ -266,6 +283,31 @@ pub unsafe fn map(arguments: [usize; 6]) -> Result<usize, Errno> {
 pub unsafe fn unmap(at: usize, bytes: usize) -> Result<usize, Errno> {
     // SAFETY: the caller's promise.
     checked(unsafe { call(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]) })
+}
+
+/// Bytes of a set of signals, as the kernel has them.
+const SIGNALS_BYTES: usize = 8;
+
+/// Keeps all signals off this thread; those that were kept off before.
+pub fn block_signals() -> u64 {
+    let (all, mut before) = (u64::MAX, 0_u64);
+    let (all, place) = ((&raw const all) as usize, (&raw mut before) as usize);
+    // SAFETY: both sets are there, and as long as they are said to be.
+    unsafe { call(libc::SYS_rt_sigprocmask, [libc::SIG_BLOCK as usize, all, place, SIGNALS_BYTES, 0, 0]) };
+    before
+}
+
+/// Keeps these signals off this thread, and no others.
+pub fn set_signals(signals: u64) {
+    let place = (&raw const signals) as usize;
+    // SAFETY: the set is there, and as long as it is said to be.
+    unsafe { call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, place, 0, SIGNALS_BYTES, 0, 0]) };
+}
+
+/// Whether all of a range of pages is mapped by something.
+pub fn is_mapped(start: usize, bytes: usize) -> bool {
+    // SAFETY: it looks, and changes nothing.
+    unsafe { call(libc::SYS_msync, [start, bytes, libc::MS_ASYNC as usize, 0, 0, 0]) == 0 }
 }
 
 /// Lets others run for so many nanoseconds, less than a second.

@@ -33,24 +33,20 @@ pub fn look_at_limits() {
     LIMITED.store(!mounts::is_owner() || raw::sizes_limited(), Ordering::Relaxed);
 }
 
-unsafe extern "C" {
-    fn __errno_location() -> *mut c_int;
-}
-
 /// Sets `errno` and returns what a call returns that fails.
 pub fn failed(Errno(number): Errno) -> isize {
     // SAFETY: libc's own place for this thread.
-    unsafe { *__errno_location() = number };
+    unsafe { *raw::errno() = number };
     -1
 }
 
 /// Runs what may change `errno`, and puts it back.
 pub fn undisturbed<T>(run: impl FnOnce() -> T) -> T {
     // SAFETY: libc's own place for this thread.
-    let before = unsafe { *__errno_location() };
+    let before = unsafe { *raw::errno() };
     let result = run();
     // SAFETY: as above.
-    unsafe { *__errno_location() = before };
+    unsafe { *raw::errno() = before };
     result
 }
 

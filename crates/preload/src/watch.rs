@@ -260,6 +260,7 @@ unsafe extern "C-unwind" fn fork() -> isize {
             // The state is zeros by now.
             FORKS.fetch_add(1, Ordering::Relaxed);
             mounts::child();
+            crate::alone::child();
             forked(alone);
         }
         result
@@ -298,7 +299,6 @@ global_asm!(
 
 unsafe extern "C" {
     fn scmfs_preload_vfork() -> c_int;
-    fn __errno_location() -> *mut c_int;
 }
 
 /// In the parent: what vfork(2) returns.
@@ -306,7 +306,7 @@ extern "C" fn end_vfork(result: isize) -> isize {
     end_lending();
     if result < 0 {
         // SAFETY: libc's own place for this thread.
-        unsafe { *__errno_location() = (-result) as c_int };
+        unsafe { *raw::errno() = (-result) as c_int };
         return -1;
     }
     result

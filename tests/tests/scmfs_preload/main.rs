@@ -5,6 +5,7 @@
 mod append;
 mod endings;
 mod mapped;
+mod mixed;
 mod pair;
 mod programs;
 mod puppet;

@@ -6,7 +6,7 @@ use pocketstone_random::Random;
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, or_skip, program};
 use pocketstone_tests::command::run;
-use pocketstone_tests::mounted::{MountedVolume, Place, check, scmfs};
+use pocketstone_tests::mounted::{MountedVolume, Place, check, make, scmfs};
 use pocketstone_tests::suites::tell;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -47,14 +47,6 @@ impl Scene {
         let mut command = if loaded { self.report.run(&self.python) } else { Command::new(&self.python) };
         let ran = run(command.arg(&self.script).args(arguments)).ends_with(0);
         ran.out
-    }
-
-    /// How many mappings went without the kernel.
-    fn maps(&self) -> u64 {
-        let text = self.report.text();
-        let rest = |line: &str| line.split("maps direct: ").nth(1).map(str::to_owned);
-        let counts = text.lines().filter_map(rest);
-        counts.filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok()).sum()
     }
 }
 
@@ -125,7 +117,7 @@ fn a_mapped_process_and_another_see_what_each_other_does() {
         both.into_iter().for_each(Puppet::end);
         fs::remove_file(&file).expect("the file");
     }
-    assert_eq!(scene.maps(), 12, "{}", scene.report.text());
+    assert_eq!(scene.report.maps(), 12, "{}", scene.report.text());
     volume.end();
 }
 
@@ -194,7 +186,103 @@ for how in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
     assert!(fs::metadata(&file).expect("the file").mtime() > before, "msync(2) notes the time");
     assert_eq!(puppet.tell("load", 0, 3, 0), b"bbb");
     puppet.end();
-    assert_eq!(scene.maps(), 1);
+    assert_eq!(scene.report.maps(), 1);
+    volume.end();
+}
+
+#[test]
+fn what_could_not_be_unmapped_stays_known() {
+    let scene = or_skip!(Scene::new(include_str!("map.py")));
+    let volume = scene.place.volume(&OPTIONS);
+    let file = volume.path().join("file");
+    let bytes = 8 << 12;
+    fs::write(&file, vec![b'a'; bytes]).expect("a new file");
+    let mut puppet = scene.puppet(&file, true);
+    puppet.tell("map", 0, bytes, 0);
+    // EINVAL, EINVAL, EINVAL, EBADF.
+    assert_eq!(puppet.tell("fail", 0, bytes, 0), b"22 22 22 9");
+    // As before: ENOMEM, EOPNOTSUPP, EINVAL.
+    assert_eq!(puppet.tell("odd", 0, bytes, 0), b"12 95 22");
+    assert!(puppet.tell("load", 0, bytes, 0) == vec![b'a'; bytes]);
+    puppet.tell("unmap", 0, 0, 0);
+    puppet.end();
+    assert_eq!(scene.report.maps(), 2, "{}", scene.report.text());
+    volume.end();
+}
+
+#[test]
+fn what_was_replaced_in_part_is_forgotten() {
+    let scene = or_skip!(Scene::new(include_str!("map.py")));
+    let region = scene.place.path("region");
+    make(&region, &["--size", "64M"]);
+    let volume = MountedVolume::mount(&region, &scene.place.folder("mount"), &OPTIONS);
+    let [file, other] = ["file", "other"].map(|name| volume.path().join(name));
+    let bytes = 8 << 12;
+    fs::write(&file, vec![b'a'; 2 * bytes]).expect("a new file");
+    let mut puppet = scene.puppet(&file, true);
+    // The space of the hole is somebody else's, and there is other space then: so the file lies in several pieces.
+    puppet.tell("punch", 3 << 12, 2 << 12, 0);
+    let mut fill = fs::File::create(&other).expect("a new file");
+    while fill.write_all(&[b'b'; 4096]).is_ok() {}
+    drop(fill);
+    let mut second = scene.puppet(&other, false);
+    second.tell("punch", 0, 1 << 20, 0);
+    second.end();
+    // ENOMEM; what others have there can lose its space, what is left of the file's mappings cannot.
+    assert_eq!(puppet.tell("pieces", 0, bytes, 0), b"12 0 -1 -1");
+    puppet.end();
+    let mut expected = vec![b'a'; 2 * bytes];
+    expected[3 << 12..5 << 12].fill(0);
+    assert!(fs::read(&file).expect("the file") == expected);
+    volume.end();
+}
+
+#[test]
+fn a_child_notes_the_time_as_well() {
+    let scene = or_skip!(Scene::new(include_str!("map.py")));
+    let volume = scene.place.volume(&OPTIONS);
+    let file = volume.path().join("file");
+    fs::write(&file, vec![b'a'; 10_000]).expect("a new file");
+    let times = || {
+        let found = fs::metadata(&file).expect("the file");
+        [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())]
+    };
+    let mut puppet = scene.puppet(&file, true);
+    puppet.tell("map", 0, 10_000, 0);
+    for (generation, how) in ["flush", "flush", "unmap"].into_iter().enumerate() {
+        // A child, and a child of it. Of the first one nobody asks what it stored to: its parent is gone.
+        puppet.tell("fork", 0, 0, 0);
+        if generation == 0 {
+            puppet.ended();
+        }
+        let before = times();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        puppet.tell("store", 0, 3, b'b');
+        assert_eq!(times(), before, "nobody knows of a store");
+        puppet.tell(how, 0, 0, 0);
+        let after = times();
+        assert!((0..2).all(|which| after[which] > before[which]), "{how}: {before:?}, {after:?}");
+    }
+    drop(puppet);
+    volume.end();
+}
+
+#[test]
+fn threads_handlers_and_children_map_and_unmap_at_once() {
+    let compiler = or_skip!(program("cc", "gcc"));
+    let place = or_skip!(storing());
+    let (source, built) = (place.path("threads.c"), place.path("threads"));
+    fs::write(&source, include_str!("threads.c")).expect("a new file");
+    run(Command::new(compiler).args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).args([&built, &source]))
+        .ends_with(0);
+    let volume = place.volume(&OPTIONS);
+    let file = volume.path().join("file");
+    fs::write(&file, vec![b'a'; 1 << 20]).expect("a new file");
+    let report = Report::at(place.path("report"));
+    let ran = run(report.run(&built).arg(&file)).ends_with(0);
+    // Each thread counts in words of its own.
+    assert_eq!(ran.out, "3 threads, 100 children\n");
+    assert!(report.maps() > 300, "{}", report.text());
     volume.end();
 }
 
@@ -233,7 +321,7 @@ fn lmdb_with_a_writable_map_does_what_it_does_elsewhere() {
     let said = scene.says(["fill", here.to_str().expect("text")], true);
     assert_eq!(said, expected);
     // The database and its locks.
-    assert_eq!(scene.maps(), 2, "{}", scene.report.text());
+    assert_eq!(scene.report.maps(), 2, "{}", scene.report.text());
     let (last, digest) = copied(&scene, &here);
     assert_eq!(format!("{last} 0 {digest}\n"), expected);
     // Another process, with the library.

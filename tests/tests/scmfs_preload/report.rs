@@ -38,14 +38,20 @@ impl Report {
         fs::read_to_string(&self.0).unwrap_or_default()
     }
 
+    fn calls(&self, what: &str) -> u64 {
+        let lines = self.text();
+        let of = lines.lines().filter_map(|line| line.split(&format!("{what} direct: ")).nth(1).map(str::to_owned));
+        of.filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()).sum()
+    }
+
     /// Calls that went without the kernel, of all processes: reads and writes.
     pub fn direct(&self) -> (u64, u64) {
-        let calls = |what: &str| {
-            let lines = self.text();
-            let of = lines.lines().filter_map(|line| line.split(&format!("{what} direct: ")).nth(1).map(str::to_owned));
-            of.filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()).sum()
-        };
-        (calls("reads"), calls("writes"))
+        (self.calls("reads"), self.calls("writes"))
+    }
+
+    /// Mappings without the kernel, of all processes.
+    pub fn maps(&self) -> u64 {
+        self.calls("maps")
     }
 
     /// Calls of the first process for which the kernel was asked what a descriptor is.

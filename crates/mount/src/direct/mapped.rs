@@ -28,6 +28,8 @@ pub(super) struct Mappings<Open> {
     region: Arc<OwnedFd>,
     /// In memory, so that it is known that they are mapped, and in use.
     files: Mutex<HashMap<Ino, Open>>,
+    /// Held while a region is sent, until this process has it open no more: whoever got it may be done with it before.
+    sending: Arc<Mutex<()>>,
 }
 
 impl<Open> Mappings<Open> {
@@ -41,7 +43,7 @@ impl<Open> Mappings<Open> {
         let own = pocketstone_lease::reopen(region.file).ok()?;
         // Refused where such locks do not exist.
         marked::is_marked(own.as_fd(), None).ok()?;
-        Some(Mappings { region: Arc::new(own), files: Mutex::default() })
+        Some(Mappings { region: Arc::new(own), files: Mutex::default(), sending: Arc::default() })
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<Ino, Open>> {
@@ -51,6 +53,11 @@ impl<Open> Mappings<Open> {
     /// Whether any file may be mapped.
     pub fn are_any(&self) -> bool {
         !self.files().is_empty()
+    }
+
+    /// Whether a file may be mapped.
+    pub fn holds(&self, ino: Ino) -> bool {
+        self.files().contains_key(&ino)
     }
 
     /// A file that is about to be mapped by what is returned, until nobody has that open or mapped any more.
@@ -68,11 +75,25 @@ impl<Open> Mappings<Open> {
         Ok(region)
     }
 
+    /// Sends a region to who is to map it.
+    fn send(&self, connection: &OwnedFd, region: OwnedFd) {
+        let sending = self.sending.lock();
+        message::reply(connection.as_fd(), &Answer::default(), &[region.as_fd()]);
+        drop(region);
+        drop(sending);
+    }
+
     /// Says as long as it is so that a file is mapped.
     fn running(&self, ino: Ino) -> Running {
-        let region = self.region.clone();
+        let (region, sending) = (self.region.clone(), self.sending.clone());
         // What cannot be told is mapped.
-        Box::new(move || marked::is_marked(region.as_fd(), Some(ino)).unwrap_or(true))
+        let is_marked = move || marked::is_marked(region.as_fd(), Some(ino)).unwrap_or(true);
+        Box::new(move || {
+            is_marked() && {
+                drop(sending.lock());
+                is_marked()
+            }
+        })
     }
 
     /// Lets go of the files that nobody has mapped any more.
@@ -124,7 +145,11 @@ impl Mapper {
             for wish in wishes {
                 match shared.lie_still(&wish) {
                     _ if ended.load(Ordering::Relaxed) => return,
-                    Ok(region) => message::reply(wish.connection.as_fd(), &Answer::default(), &[region.as_fd()]),
+                    Ok(region) => {
+                        if let Some(mappings) = &shared.mappings {
+                            mappings.send(&wish.connection, region);
+                        }
+                    }
                     Err(error) => refuse(&wish.connection, error),
                 }
             }

@@ -185,6 +185,9 @@ impl<V: Mountable> Server<V> {
                 }
                 Err(error) => Err(error),
             },
+            Question::Stored { index, key } => {
+                self.stored(index, key).map(|()| message::reply(connection.as_fd(), &Answer::default(), &[]))
+            }
         };
         if let Err(error) = answered {
             refuse(&connection, error);
@@ -265,6 +268,24 @@ impl<V: Mountable> Server<V> {
             return Err(Errno::ACCESS);
         }
         self.shared.files.ino(index).ok_or(Errno::NOENT)
+    }
+
+    /// A file was stored to by a process that has it mapped, and no page to say so in: a child of who mapped it. Who
+    /// may ask anything here could have stored to all of the region.
+    fn stored(&self, index: u32, key: u64) -> rustix::io::Result<()> {
+        let shared = &self.shared;
+        let mappings = shared.mappings.as_ref().filter(|_| shared.stores).ok_or(Errno::ACCESS)?;
+        let ino = shared.files.ino(index).ok_or(Errno::NOENT)?;
+        // A file that nobody has mapped may be gone from the table in this moment.
+        if !mappings.holds(ino) || shared.files.entry(ino) != Some((index, key)) {
+            return Err(Errno::NOENT);
+        }
+        let open = shared.open(ino).map_err(|_| Errno::NOENT)?;
+        shared.volume.note_written(&open, crate::convert::now_ns()).map_err(|_| Errno::IO)?;
+        if let Some(connection) = shared.connection.get() {
+            let _ = connection.forget_attributes(ino.into());
+        }
+        Ok(())
     }
 
     /// As [`Server::to_free`], by a process that is to have the file's end.

@@ -94,6 +94,11 @@ impl Attached {
         self.shown.push((index, key, mine));
     }
 
+    /// The key of an entry that it was told of.
+    pub fn key(&self, index: u32) -> Option<u64> {
+        self.shown.iter().rev().find(|(known, ..)| *known == index).map(|(_, key, _)| *key)
+    }
+
     /// Any value anywhere among slots, times, leases and marks.
     pub fn scribble(&mut self, how: u8, random: &mut Random) {
         let Some((slots, _)) = &self.slots else { return };

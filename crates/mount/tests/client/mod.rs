@@ -169,6 +169,11 @@ impl Scene {
         let (token, index) = (self.token(a), u32::from(b) % 8 * [1, 5, 0x0fff_ffff][usize::from(c) % 3]);
         let offset = [0, 4096, 1, u64::MAX, 1 << 40][usize::from(b) % 5];
         let bytes = [1, 4096, 20_000, 0, u64::MAX, VOLUME_BYTES][usize::from(c) % 6];
+        // Of a file that it was shown, or of none.
+        let key = self.attached.iter().find_map(|attached| attached.key(index)).filter(|_| c % 2 == 0);
+        if ask(&self.name, Question::Stored { index, key: key.unwrap_or(u64::MAX) }).is_ok() {
+            assert!(self.maps && self.write && key.is_some(), "a file that nobody has mapped");
+        }
         let question = Question::Map { token, index, write: c % 2 == 0, offset, bytes };
         if let Ok((_, files)) = ask(&self.name, question) {
             assert!(self.maps && self.attached.iter().any(|attached| attached.token == token));
