@@ -31,6 +31,7 @@ mod testing {
             chip: None,
             flash: None,
             block: None,
+            translation: None,
             prefetched: None,
             filled_bytes: None,
             space: None,

@@ -105,6 +105,7 @@ fn sequence(
         chip: context.chip().ok(),
         flash: None,
         block: None,
+        translation: None,
         prefetched: None,
         filled_bytes: None,
         space: None,

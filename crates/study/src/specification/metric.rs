@@ -190,7 +190,7 @@ use Source::{BenchMeter, Calls, Counters, Cuts, Events, Flash, Meter, Model, Pro
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 115] = [
+pub static METRICS: [Metric; 121] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -274,6 +274,12 @@ pub static METRICS: [Metric; 115] = [
     metric("device_flushes", Count, Less, Flash, "flushes of the block device"),
     metric("device_discards", Count, Neither, Flash, "discards on the block device"),
     metric("background_device_writes", Count, Less, Flash, "write requests to the block device by other tasks"),
+    metric("device_page_reads", Count, Less, Flash, "pages that the device's own chip reads"),
+    metric("device_page_programs", Count, Less, Flash, "pages that the device's own chip programs"),
+    metric("device_block_erases", Count, Less, Flash, "blocks that the device's own chip erases"),
+    metric("device_moved_pages", Count, Less, Flash, "pages that the device's garbage collection moves"),
+    metric("device_discarded_pages", Count, Neither, Flash, "pages of the device's own chip that discards free"),
+    metric("write_amplification", Count, Less, Flash, "bytes programmed per byte written to the device"),
     metric("traced_on_core_ns", Nanoseconds, Less, Events, "on core while tracing"),
     metric("traced_others_load", Share, Neither, Events, "load by other programs while tracing, of one processor"),
     metric("traced_off_core_ns", Nanoseconds, Neither, Events, "off core while tracing"),
