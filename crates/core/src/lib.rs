@@ -17,6 +17,7 @@ mod events_join;
 pub mod events_log;
 pub mod events_threads;
 mod failure;
+pub mod faults;
 pub mod frame;
 pub mod hint;
 pub mod log;

@@ -112,6 +112,9 @@ pub struct Outcome {
     /// Cuts of the power, if the plan has some.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<crate::chip::Cut>,
+    /// What became of the volume, if its chip has faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worn: Option<crate::faults::Worn>,
     /// Requested but unavailable quantities.
     pub unavailable: Vec<Unavailable>,
 }

@@ -41,6 +41,7 @@ mod testing {
             others: None,
             counted: Default::default(),
             cuts: Vec::new(),
+            worn: None,
             unavailable: Vec::new(),
         }
     }

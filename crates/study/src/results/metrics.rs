@@ -2,7 +2,7 @@
 
 mod beside;
 
-use beside::{of_cuts, of_tlb};
+use beside::{of_cuts, of_tlb, of_worn};
 use pocketstone_board::Measured;
 use pocketstone_core::events::Window;
 use pocketstone_core::log::Call;
@@ -32,7 +32,8 @@ pub(crate) fn put_metrics(
             let programs =
                 [of_postmark, of_iozone, of_androsh, of_filebench].into_iter().flat_map(|of| of(plan, &measured.calls));
             let filled = of_capacity(plan, &measured.outcome);
-            of_plain(measured).into_iter().chain(programs).chain(filled).collect()
+            let worn = measured.outcome.worn.iter().flat_map(of_worn);
+            of_plain(measured).into_iter().chain(programs).chain(filled).chain(worn).collect()
         }
     };
     metrics.extend(of_tlb(measured));
