@@ -182,6 +182,9 @@ impl Board {
         if plan.power_cuts > 0 {
             return self.measure_and_cut(member, plan);
         }
+        if plan.faults.is_some() {
+            return self.measure_and_look(member, after, plan);
+        }
         let Some(processor) = &plan.tlb else {
             return ordered(member, after, Order::Measure { plan: Box::new(plan.clone()) }, read_measured);
         };
@@ -221,6 +224,36 @@ impl Board {
         }
     }
 
+    /// Refuses faults of the chip where no machine of ours simulates it.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` with the reason, and the fix as its hint.
+    pub fn wears(&self, volume: &Volume) -> Result<()> {
+        let refuse = |why: String| Err(Error::board(why).hint("use a virtual board with nandsim, such as virt-nand"));
+        match volume.medium {
+            _ if !self.members.first().transport.keeps_states() => {
+                refuse(format!("the chip of the board {} is not simulated", self.name))
+            }
+            Medium::Mtd | Medium::Ubi => Ok(()),
+            _ => refuse(format!("{} is not on raw NAND", volume.name())),
+        }
+    }
+
+    /// Measures a plan on a chip with faults, and holds what is on the volume then against what should be.
+    fn measure_and_look(&self, member: &Member, after: &[Step], plan: &Plan) -> Result<Measured, Failed> {
+        self.wears(&plan.volume)?;
+        let order = Order::Measure { plan: Box::new(plan.clone()) };
+        let (mut measured, survivors) = ordered(member, after, order, |folder, reply| {
+            Ok((read_measured(folder, reply)?, read_survivors(folder)?))
+        })?;
+        let trace = trace_of(member, plan)?;
+        let worn = measured.outcome.worn.take();
+        let mut worn = worn.ok_or_else(|| Error::bug("the board did not say what became of its volume"))?;
+        worn.verdict = Some(power::verdict_at_the_end(plan, &measured, trace.as_ref(), &worn.found, &survivors)?);
+        measured.outcome.worn = Some(worn);
+        Ok(measured)
+    }
+
     /// Measures a plan with the record of what it does to the chip, cuts the power at some of those changes, and has a
     /// fresh machine look at each.
     fn measure_and_cut(&self, member: &Member, plan: &Plan) -> Result<Measured, Failed> {
@@ -233,16 +266,8 @@ impl Board {
 
     fn measure_and_cut_as<R: Record>(&self, member: &Member, plan: &Plan) -> Result<Measured, Failed> {
         let (mut measured, recorded) = record::<R>(member, plan)?;
-        let trace = match plan.workload.database() {
-            Some(spec) => {
-                let path = trace_file(&member.transport.cache().folder(TRACES)?, &spec.trace);
-                let file = std::fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
-                Some(Arc::new(Trace::decode(&file)?))
-            }
-            None => None,
-        };
-        let engine =
-            plan.workload.database().map(|spec| spec.engine).filter(|engine| power::opens_on_the_board(*engine));
+        let trace = trace_of(member, plan)?;
+        let engine = plan.workload.database().map(|spec| spec.engine).filter(|engine| engine.opens_on_the_board());
         let recover = |contents: &R::Contents| recover::<R>(member, &plan.volume, engine, contents);
         measured.outcome.cuts = power::cut(plan, &measured, &recorded, trace.as_ref(), recover)?;
         Ok(measured)
@@ -397,7 +422,20 @@ fn recover<R: Record>(
         let Response::Recovered { found } = reply else {
             return Err(Error::bug("the board's reply does not say what it found"));
         };
-        let survivors = std::fs::read(folder.path().join(SURVIVORS_FILE));
-        Ok((found, decode_survivors(&survivors.board(|| "the board did not send what it found".into())?)?))
+        Ok((found, read_survivors(folder.path())?))
     })
+}
+
+/// What was on a volume, as the board left it.
+fn read_survivors(folder: &Path) -> Result<Vec<Survivor>> {
+    let survivors = std::fs::read(folder.join(SURVIVORS_FILE));
+    decode_survivors(&survivors.board(|| "the board did not send what it found".into())?)
+}
+
+/// The prepared workload of a plan, if it has one.
+fn trace_of(member: &Member, plan: &Plan) -> Result<Option<Arc<Trace>>> {
+    let Some(spec) = plan.workload.database() else { return Ok(None) };
+    let path = trace_file(&member.transport.cache().folder(TRACES)?, &spec.trace);
+    let file = std::fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
+    Ok(Some(Arc::new(Trace::decode(&file)?)))
 }

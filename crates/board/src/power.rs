@@ -10,7 +10,6 @@ mod database;
 mod files;
 
 pub use block::BlockRecorded;
-pub(crate) use database::opens_on_the_board;
 
 use crate::measured::Measured;
 use pocketstone_core::chip::{CHANGES_FILE, CHIP_FILE, Change, Changed, Cut, Found, Survivor, Verdict, decode_changes};
@@ -223,6 +222,21 @@ pub(crate) fn cut<R: Record, E: From<Error>>(
         cuts.push(Cut { change, time_ns, kind, left, returned, promised, found, verdict });
     }
     Ok(cuts)
+}
+
+/// What a volume holds after a whole run, beside what it should; nothing was interrupted.
+///
+/// # Errors
+/// `ErrorKind::User` for a workload of which that is not known; `ErrorKind::Board` if it cannot be looked at here.
+pub(crate) fn verdict_at_the_end(
+    plan: &Plan,
+    measured: &Measured,
+    trace: Option<&Arc<Trace>>,
+    found: &Found,
+    survivors: &[Survivor],
+) -> Result<Verdict> {
+    let progress = Progress::at(&measured.calls, measured.outcome.end_ns, true);
+    Judge::of(plan, trace)?.verdict(progress, found, survivors).map(|(_, verdict)| verdict)
 }
 
 /// How far a run had come.

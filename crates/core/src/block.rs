@@ -1,6 +1,8 @@
 //! Managed flash: a block device behind a controller of its own, and how long its commands take.
 
-use crate::{Error, Result, words};
+pub use crate::block_op::BlockOp;
+use crate::translation::Translation;
+use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// A block device of a virtual board, as its profile describes it.
@@ -23,6 +25,10 @@ pub struct BlockDevice {
     pub flush: Times,
     /// Times of discarding.
     pub discard: Times,
+    /// The layer between it and its chip, whose operations come on top of those times. `None`: the times are of the
+    /// whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translation: Option<Translation>,
 }
 
 /// How long a command takes that is alone: a part for the command, and one for its bytes.
@@ -45,20 +51,6 @@ impl Times {
     /// The part for so many bytes.
     pub fn transfer_ns(&self, bytes: u64) -> u64 {
         self.megabytes_per_s.map_or(0, |rate| bytes * 1000 / rate)
-    }
-}
-
-words! {
-    /// Commands of a block device.
-    BlockOp {
-        /// Read.
-        Read = "read",
-        /// Write.
-        Write = "write",
-        /// Empty the cache of what was written.
-        Flush = "flush",
-        /// Forget what is there.
-        Discard = "discard",
     }
 }
 
@@ -89,10 +81,11 @@ impl BlockDevice {
         }
     }
 
-    /// How long a command takes that is alone.
+    /// How long a command takes that is alone; with a translation layer, as [`Translation::least_ns`] has it.
     pub fn alone_ns(&self, op: BlockOp, bytes: u64) -> u64 {
         let times = self.times(op);
-        times.command_ns() + times.transfer_ns(bytes)
+        let chip_ns = self.translation.map_or(0, |translation| translation.least_ns(op, bytes));
+        times.command_ns() + times.transfer_ns(bytes) + chip_ns
     }
 
     /// Checks that there can be such a device.
@@ -117,7 +110,7 @@ impl BlockDevice {
                 between(&format!("{name}.megabytes_per_s"), rate, 1, 100_000)?;
             }
         }
-        Ok(())
+        self.translation.map_or(Ok(()), |translation| translation.check(self.bytes()))
     }
 }
 
@@ -128,26 +121,34 @@ pub struct Schedule {
     free_ns: Vec<u64>,
     /// When the bus is.
     bus_free_ns: u64,
+    /// When the chip below a translation layer is.
+    chip_free_ns: u64,
 }
 
 impl Schedule {
     /// Of an idle device.
     pub fn new(device: &BlockDevice) -> Schedule {
-        Schedule { free_ns: vec![0; device.commands], bus_free_ns: 0 }
+        Schedule { free_ns: vec![0; device.commands], bus_free_ns: 0, chip_free_ns: 0 }
     }
 
-    /// Takes a command on at `now_ns`, and says when it is done.
+    /// Takes a command on at `now_ns` for which the chip below a translation layer is at work for `chip_ns`, and says
+    /// when it is done.
     ///
-    /// Commands begin in the order they come, as many at once as the device has places; their bytes go over the bus one
-    /// command after the other. A flush begins when all before it are done, and others begin when it is.
-    pub fn take(&mut self, device: &BlockDevice, op: BlockOp, bytes: u64, now_ns: u64) -> u64 {
+    /// Commands begin in the order they come, as many at once as the device has places; the chip works for one of them
+    /// after the other, and so do their bytes go over the bus. A flush begins when all before it are done, and others
+    /// begin when it is.
+    pub fn take(&mut self, device: &BlockDevice, op: BlockOp, bytes: u64, chip_ns: u64, now_ns: u64) -> u64 {
         let times = device.times(op);
         let place = self.free_ns.iter().enumerate().min_by_key(|(_, free)| **free).map_or(0, |(place, _)| place);
         let begin_ns = match op {
             BlockOp::Flush => self.free_ns.iter().copied().max().unwrap_or(0),
             _ => self.free_ns[place],
         };
-        let ready_ns = begin_ns.max(now_ns) + times.command_ns();
+        let mut ready_ns = begin_ns.max(now_ns) + times.command_ns();
+        if chip_ns > 0 {
+            ready_ns = ready_ns.max(self.chip_free_ns) + chip_ns;
+            self.chip_free_ns = ready_ns;
+        }
         let done_ns = match times.transfer_ns(bytes) {
             0 => ready_ns,
             transfer_ns => {
@@ -178,6 +179,7 @@ mod tests {
             write: times(200, Some(50)),
             flush: times(1000, None),
             discard: times(300, None),
+            translation: None,
         }
     }
 
@@ -189,25 +191,46 @@ mod tests {
         assert_eq!(device.alone_ns(BlockOp::Write, 1 << 20), 200_000 + 20_971_520);
         assert_eq!(device.alone_ns(BlockOp::Flush, 0), 1_000_000);
         let mut schedule = Schedule::new(&device);
-        assert_eq!(schedule.take(&device, BlockOp::Read, 4096, 7), 140_967);
+        assert_eq!(schedule.take(&device, BlockOp::Read, 4096, 0, 7), 140_967);
         // It waits for the one before it.
-        assert_eq!(schedule.take(&device, BlockOp::Read, 4096, 8), 140_967 + 140_960);
+        assert_eq!(schedule.take(&device, BlockOp::Read, 4096, 0, 8), 140_967 + 140_960);
         // One that comes later does not.
-        assert_eq!(schedule.take(&device, BlockOp::Discard, 4096, 1_000_000), 1_300_000);
+        assert_eq!(schedule.take(&device, BlockOp::Discard, 4096, 0, 1_000_000), 1_300_000);
     }
 
     #[test]
     fn commands_overlap_but_their_bytes_do_not() {
         let device = device(2);
         let mut schedule = Schedule::new(&device);
-        let done: Vec<u64> = (0..4).map(|_| schedule.take(&device, BlockOp::Read, 4096, 0)).collect();
+        let done: Vec<u64> = (0..4).map(|_| schedule.take(&device, BlockOp::Read, 4096, 0, 0)).collect();
         // Two begin at 0 and are ready at 100 us; their 40.96 us on the bus follow each other. Each of the next two
         // begins when one of those is done, and is ready 100 us later.
         assert_eq!(done, [140_960, 181_920, 281_920, 322_880]);
         // A flush waits for all, and all others for it.
-        assert_eq!(schedule.take(&device, BlockOp::Flush, 0, 0), 1_322_880);
-        assert_eq!(schedule.take(&device, BlockOp::Discard, 4096, 0), 1_622_880);
-        assert_eq!(schedule.take(&device, BlockOp::Discard, 4096, 0), 1_622_880);
+        assert_eq!(schedule.take(&device, BlockOp::Flush, 0, 0, 0), 1_322_880);
+        assert_eq!(schedule.take(&device, BlockOp::Discard, 4096, 0, 0), 1_622_880);
+        assert_eq!(schedule.take(&device, BlockOp::Discard, 4096, 0, 0), 1_622_880);
+    }
+
+    #[test]
+    fn a_chip_below_a_translation_layer_works_for_one_command_at_a_time() {
+        let translation =
+            Translation { page_kib: 4, block_pages: 64, spare_percent: 10, read_us: 50, program_us: 400, erase_us: 1 };
+        let device = BlockDevice { translation: Some(translation), ..device(2) };
+        device.check().unwrap();
+        // 100 us, one page of 50 us, and 4096 bytes at 10 ns.
+        assert_eq!(device.alone_ns(BlockOp::Read, 4096), 190_960);
+        assert_eq!(device.alone_ns(BlockOp::Write, 4097), 200_000 + 800_000 + 81_940);
+        assert_eq!(device.alone_ns(BlockOp::Discard, 4096), 300_000);
+        let mut schedule = Schedule::new(&device);
+        let done: Vec<u64> = (0..2).map(|_| schedule.take(&device, BlockOp::Read, 4096, 50_000, 0)).collect();
+        // Both begin at 0 and could have the chip at 100 us: the second one has it 50 us later, and the bus after that.
+        assert_eq!(done, [190_960, 240_960]);
+        // One that needs no chip does not wait for it.
+        assert_eq!(schedule.take(&device, BlockOp::Read, 4096, 1_000_000, 300_000), 1_440_960);
+        assert_eq!(schedule.take(&device, BlockOp::Discard, 4096, 0, 300_000), 600_000);
+        let few = Translation { spare_percent: 1, block_pages: 4096, ..translation };
+        assert!(BlockDevice { translation: Some(few), ..device }.check().is_err());
     }
 
     #[test]

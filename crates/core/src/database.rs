@@ -279,6 +279,11 @@ impl DatabaseEngine {
     pub fn speaks_sql(self) -> bool {
         matches!(self, DatabaseEngine::Sqlite | DatabaseEngine::Bdb | DatabaseEngine::H2)
     }
+
+    /// Whether its files are opened by the board that has them: LMDB's depend on the word of its processor.
+    pub fn opens_on_the_board(self) -> bool {
+        matches!(self, DatabaseEngine::Lmdb | DatabaseEngine::Redb)
+    }
 }
 
 words! {

@@ -4,6 +4,7 @@
 
 pub mod block;
 pub mod block_log;
+pub mod block_op;
 pub mod block_record;
 pub mod board;
 pub mod bytes;
@@ -16,12 +17,14 @@ mod events_join;
 pub mod events_log;
 pub mod events_threads;
 mod failure;
+pub mod faults;
 pub mod frame;
 pub mod hint;
 pub mod log;
 pub mod outcome;
 pub mod pattern;
 pub mod run_marks;
+pub mod translation;
 pub mod unavailable;
 pub mod units;
 pub mod volume;

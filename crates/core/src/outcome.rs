@@ -5,6 +5,7 @@ pub use crate::unavailable::{Quantity, Unavailable};
 
 use crate::counted::Counted;
 use crate::database::{Condition, DatabaseEngine, Usage};
+use crate::translation::TranslationCounts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -81,6 +82,9 @@ pub struct Outcome {
     /// Requests to the board's block device, if the cell was traced and is on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<BlockCounts>,
+    /// What the device's translation layer did meanwhile, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translation: Option<Translated>,
     /// Result of the prefetch call, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetched: Option<Prefetched>,
@@ -108,6 +112,9 @@ pub struct Outcome {
     /// Cuts of the power, if the plan has some.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<crate::chip::Cut>,
+    /// What became of the volume, if its chip has faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worn: Option<crate::faults::Worn>,
     /// Requested but unavailable quantities.
     pub unavailable: Vec<Unavailable>,
 }
@@ -365,6 +372,15 @@ pub struct BlockCounts {
     pub workload: BlockTotals,
     /// Of all others: write-back and the file system's own threads.
     pub background: BlockTotals,
+}
+
+/// What a device's translation layer did within the measured window, for whomever.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Translated {
+    /// Bytes of a page of its chip.
+    pub page_bytes: u64,
+    /// What it did.
+    pub counts: TranslationCounts,
 }
 
 /// Numbers of requests to a block device.

@@ -1,7 +1,7 @@
 //! The first process of a virtual board.
 
 use crate::say::print;
-use crate::{block, hosted, stop::StopRegister};
+use crate::{block, hosted, modules, stop::StopRegister};
 use pocketstone_core::block::BLOCK_FILE;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Failure, Response};
@@ -9,7 +9,6 @@ use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::Request;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount};
-use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -42,7 +41,7 @@ fn bring_up_and_serve() -> Result<()> {
     // A kernel without tracefs still measures; flashmon will say what is missing.
     let _ = mount("tracefs", "/sys/kernel/tracing", "tracefs", MountFlags::empty(), None);
     let _ = Command::new("/bin/busybox").args(["--install", "-s", "/bin"]).status();
-    let modules = load_modules().and_then(|()| serve_block_device());
+    let modules = modules::load_all().and_then(|()| serve_block_device());
     let stop = StopRegister::map()?;
     let mut reply = match modules {
         Ok(()) => Response::Ready { facts: pocketstone_probe::facts::gather() },
@@ -65,21 +64,6 @@ fn console() -> Result<()> {
     rustix::stdio::dup2_stdin(&console).board(|| "no standard input".into())?;
     rustix::stdio::dup2_stdout(&console).board(|| "no standard output".into())?;
     rustix::stdio::dup2_stderr(&console).board(|| "no standard error".into())
-}
-
-/// Loads the modules listed in /modules/order: lines of file name and parameters.
-fn load_modules() -> Result<()> {
-    let order = fs::read_to_string("/modules/order").board(|| "the initramfs has no /modules/order".into())?;
-    for line in order.lines() {
-        let (file, parameters) = line.split_once(' ').unwrap_or((line, ""));
-        let path = Path::new("/modules").join(file);
-        let module = fs::File::open(&path).board(|| format!("cannot open {}", path.display()))?;
-        let parameters = CString::new(parameters).map_err(|e| Error::bug("a NUL in parameters").because(e))?;
-        rustix::system::finit_module(&module, &parameters, 0)
-            .board(|| format!("the kernel rejected the module {file} with parameters {parameters:?}"))
-            .map_err(|e| e.hint("see the console's last lines; check [modules] in the board's profile"))?;
-    }
-    Ok(())
 }
 
 /// Brings the block device up that the initramfs describes, if it does.

@@ -6,6 +6,7 @@ mod context;
 mod hosted;
 mod init;
 mod measure;
+mod modules;
 mod order;
 mod probes;
 mod say;

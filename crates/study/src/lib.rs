@@ -31,6 +31,7 @@ mod testing {
             chip: None,
             flash: None,
             block: None,
+            translation: None,
             prefetched: None,
             filled_bytes: None,
             space: None,
@@ -40,6 +41,7 @@ mod testing {
             others: None,
             counted: Default::default(),
             cuts: Vec::new(),
+            worn: None,
             unavailable: Vec::new(),
         }
     }

@@ -7,6 +7,7 @@ use pocketstone_core::block_record::BLOCK_IMAGE_FILE;
 use pocketstone_core::board::Board;
 use pocketstone_core::chip::CHIP_FILE;
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
+use pocketstone_core::faults::Faults;
 use pocketstone_core::volume::{Medium, Volume};
 use serde::{Deserialize, Serialize};
 
@@ -146,6 +147,15 @@ pub enum Step {
         /// The database, and the workload whose initial state it gets.
         database: Box<DatabaseSpec>,
     },
+    /// Put the chip's contents onto one with faults, and mount the volume on that.
+    Wear {
+        /// What is on it.
+        volume: Volume,
+        /// Which faults.
+        faults: Faults,
+        /// What chooses where they are.
+        seed: u64,
+    },
 }
 
 impl Step {
@@ -155,7 +165,8 @@ impl Step {
             Step::Format { volume }
             | Step::Populate { volume, .. }
             | Step::Unpack { volume, .. }
-            | Step::Load { volume, .. } => volume,
+            | Step::Load { volume, .. }
+            | Step::Wear { volume, .. } => volume,
         }
     }
 }
@@ -192,6 +203,9 @@ pub struct Plan {
     /// fresh board then finds on the chip is held against what the workload was promised.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub power_cuts: u32,
+    /// Faults of the chip, which it has from when the volume is filled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -213,6 +227,7 @@ impl Plan {
             counters: false,
             tlb: None,
             power_cuts: 0,
+            faults: None,
         }
     }
 
@@ -230,7 +245,8 @@ impl Plan {
                 .on_files()
                 .map(|files| Step::Populate { volume: volume.clone(), population: files.population(self.seed) }),
         };
-        [Step::Format { volume }].into_iter().chain(filled).collect()
+        let worn = self.faults.map(|faults| Step::Wear { volume: volume.clone(), faults, seed: self.seed });
+        [Step::Format { volume }].into_iter().chain(filled).chain(worn).collect()
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct History {
 
 impl History {
     pub fn of(spec: &DatabaseSpec, trace: &Arc<Trace>) -> Result<History> {
-        let on_the_board = opens_on_the_board(spec.engine);
+        let on_the_board = spec.engine.opens_on_the_board();
         if !(on_the_board || spec.engine == DatabaseEngine::Sqlite) || spec.threads != 1 {
             let error =
                 Error::user("only databases of SQLite, LMDB and redb with one thread are looked at after a cut");
@@ -102,11 +102,6 @@ impl History {
             },
         }
     }
-}
-
-/// Whether an engine's files are opened by the board: LMDB's depend on the word of its processor.
-pub(crate) fn opens_on_the_board(engine: DatabaseEngine) -> bool {
-    matches!(engine, DatabaseEngine::Lmdb | DatabaseEngine::Redb)
 }
 
 /// What `PRAGMA synchronous` promises, by SQLite's documentation: with `off` nothing, with `normal` and a write-ahead

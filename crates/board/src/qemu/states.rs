@@ -106,6 +106,7 @@ impl Qemu {
                         Step::Populate { .. } => "writing the test files on the board",
                         Step::Unpack { .. } => "writing the command's files on the board",
                         Step::Load { .. } => "loading the database on the board",
+                        Step::Wear { .. } => "moving the volume to a worn chip on the board",
                     });
                     let start = self.start(Some(&before.path), machine::Console::File);
                     let mut machine = Machine::start(&self.profile, &start, cell.path(), &self.context)?;

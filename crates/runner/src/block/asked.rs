@@ -4,6 +4,7 @@
 use super::server::Server;
 use pocketstone_core::block_record::{BlockChange, BlockImage, decode_block_changes, encode_block_changes};
 use pocketstone_core::error::Context;
+use pocketstone_core::translation::TranslationCounts;
 use pocketstone_core::{Error, Result};
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -17,6 +18,8 @@ const RECORD: u8 = b'r';
 const COUNT: u8 = b'n';
 const STOP: u8 = b's';
 const IMAGE: u8 = b'i';
+const TRANSLATE: u8 = b't';
+const COUNTS: u8 = b'c';
 
 fn address() -> Result<SocketAddr> {
     SocketAddr::from_abstract_name(NAME).board(|| "cannot name a socket".into())
@@ -47,6 +50,11 @@ pub fn answer(listener: &UnixListener, server: &mut Server) -> Result<()> {
         COUNT => server.recorded().to_le_bytes().to_vec(),
         STOP => encode_block_changes(&server.stop_recording()),
         IMAGE => server.image()?.encode(),
+        TRANSLATE => {
+            server.translate();
+            Vec::new()
+        }
+        COUNTS => server.counts().map_or_else(Vec::new, |counts| counts.encode()),
         other => return Err(Error::board(format!("the block device's server was asked for {other}"))),
     };
     stream.write_all(&answer).board(failed)
@@ -92,4 +100,20 @@ pub fn stop() -> Result<Vec<BlockChange>> {
 /// As [`record`].
 pub fn image() -> Result<BlockImage> {
     BlockImage::decode(&ask(IMAGE)?)
+}
+
+/// Has the device begin with its translation layer, if it has one: until then requests take the least they can.
+///
+/// # Errors
+/// As [`record`].
+pub fn translate() -> Result<()> {
+    ask(TRANSLATE).map(drop)
+}
+
+/// What the translation layer has done.
+///
+/// # Errors
+/// As [`record`]; `ErrorKind::Board` if the device has none.
+pub fn counts() -> Result<TranslationCounts> {
+    TranslationCounts::decode(&ask(COUNTS)?)
 }

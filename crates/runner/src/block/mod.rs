@@ -9,7 +9,7 @@ mod server;
 pub use kernel::{DEVICE, QUEUE};
 
 use calibration::{Corrections, calibrate, mean};
-use pocketstone_core::block::{BlockDevice, BlockOp, SIZES};
+use pocketstone_core::block::{BLOCK_FILE, BlockDevice, BlockOp, SIZES};
 use pocketstone_core::block_record::{BlockImage, PAGE_BYTES};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -51,15 +51,27 @@ pub fn start(description: &Path) -> Result<()> {
     Err(Error::board(format!("there is no block device: {}", said.trim())).hint(hint))
 }
 
+/// The board's block device, if it has one.
+///
+/// # Errors
+/// `ErrorKind::User` if its description cannot be read, or describes none.
+pub fn described() -> Result<Option<BlockDevice>> {
+    let description = Path::new("/").join(BLOCK_FILE);
+    description.exists().then(|| read(&description)).transpose()
+}
+
+fn read(description: &Path) -> Result<BlockDevice> {
+    let text = fs::read(description).user(|| format!("cannot read {}", description.display()))?;
+    serde_json::from_slice(&text).user(|| format!("{} describes no block device", description.display()))
+}
+
 /// Serves the device that the file `description` describes, for as long as the board runs.
 ///
 /// # Errors
 /// `ErrorKind::User` if the file cannot be read or describes no device; `ErrorKind::Board` if the kernel refuses, or
 /// requests take longer on this board than they should in all.
 pub fn serve(description: &Path, say: impl Fn(&str)) -> Result<()> {
-    let text = fs::read(description).user(|| format!("cannot read {}", description.display()))?;
-    let device: BlockDevice =
-        serde_json::from_slice(&text).user(|| format!("{} describes no block device", description.display()))?;
+    let device = read(description)?;
     device.check()?;
     let corrections = Arc::new(Corrections::default());
     let stream = kernel::attach(&device)?;
@@ -68,6 +80,9 @@ pub fn serve(description: &Path, say: impl Fn(&str)) -> Result<()> {
     let serving = std::thread::spawn(move || server.serve());
     kernel::configure(&device)?;
     calibrate(&device, &corrections)?;
+    if device.translation.is_some() {
+        asked::translate()?;
+    }
     say(&format!("{READY}\n"));
     serving.join().unwrap_or_else(|_| Err(Error::bug("the block device's server panicked")))
 }

@@ -8,6 +8,7 @@ use super::calibration::Corrections;
 use pocketstone_core::block::{BlockDevice, BlockOp, Schedule};
 use pocketstone_core::block_record::{BlockChange, BlockImage, PAGE_BYTES};
 use pocketstone_core::error::Context;
+use pocketstone_core::translation::{ChipOperations, TranslationCounts, Translator};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -78,6 +79,8 @@ pub struct Server {
     device: BlockDevice,
     corrections: Arc<Corrections>,
     schedule: Schedule,
+    /// The translation layer, once it is at work.
+    translator: Option<Translator<ChipOperations>>,
     stream: UnixStream,
     content: Vec<u8>,
     /// Pages of it that may be other than zeros.
@@ -104,8 +107,42 @@ impl Server {
         // Zeros take no memory before they are touched.
         let content = vec![0; device.bytes() as usize];
         let (written, answers) = (vec![false; content.len().div_ceil(PAGE_BYTES)], BTreeMap::new());
-        let (begun, taken, changes) = (None, 0, None);
-        Server { device, corrections, schedule, stream, content, written, answers, begun, taken, listener, changes }
+        Server {
+            device,
+            corrections,
+            schedule,
+            translator: None,
+            stream,
+            content,
+            written,
+            answers,
+            begun: None,
+            taken: 0,
+            listener,
+            changes: None,
+        }
+    }
+
+    /// Begins with the translation layer, on an erased chip: what was written so far are zeros, as it reads then.
+    pub fn translate(&mut self) {
+        let bytes = self.device.bytes();
+        let layer = self.device.translation.as_ref();
+        self.translator = layer.map(|layer| Translator::new(layer, bytes, ChipOperations::default()));
+    }
+
+    /// What the translation layer has done.
+    pub fn counts(&self) -> Option<TranslationCounts> {
+        self.translator.as_ref().map(Translator::counts)
+    }
+
+    /// How long the chip below the translation layer is at work for a request.
+    fn chip_ns(&mut self, op: BlockOp, range: &std::ops::Range<usize>) -> u64 {
+        let Some(layer) = self.device.translation else { return 0 };
+        let (from, bytes) = (range.start as u64, range.len() as u64);
+        let Some(translator) = &mut self.translator else { return layer.least_ns(op, bytes) };
+        let before = translator.counts();
+        translator.take(op, from, bytes);
+        layer.ns(&translator.counts().since(&before).chip)
     }
 
     /// Records changes from here on.
@@ -216,7 +253,8 @@ impl Server {
         }
         let recorded = self.note(&header, &range, now);
         let bytes = u64::from(header.bytes);
-        let done = self.schedule.take(&self.device, header.op, bytes, now);
+        let chip_ns = self.chip_ns(header.op, &range);
+        let done = self.schedule.take(&self.device, header.op, bytes, chip_ns, now);
         let due = done.saturating_sub(self.corrections.of(header.op, bytes));
         let content = if header.op == BlockOp::Read { range } else { 0..0 };
         self.taken += 1;

@@ -12,9 +12,10 @@ mod speed;
 
 use crate::context::Context;
 use crate::probes::{self, Gathered, Probe, Program};
-use crate::volume::{self, Home};
+use crate::volume::{self, Home, worn};
 use pocketstone_core::database::Conditions;
 use pocketstone_core::error::Context as _;
+use pocketstone_core::faults::Worn;
 use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unavailable};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{KernelTree, Tree};
@@ -62,6 +63,7 @@ pub fn measure(context: &Context<'_>) -> Result<Outcome> {
     if let Some(scheduler) = plan.io_scheduler {
         volume::set_scheduler(scheduler)?;
     }
+    let watch = plan.faults.map(|_| worn::Watch::begin(context.board)).transpose()?;
     let opened = volume::open(&plan.volume, context.board, context.folder, for_engine)?;
     let mut outcome = match &plan.workload {
         Workload::Database(spec) => database::measure(context, spec, &opened)?,
@@ -73,6 +75,14 @@ pub fn measure(context: &Context<'_>) -> Result<Outcome> {
         on_files => files::measure(context, on_files.files()?, &opened)?,
     };
     outcome.facts.extend(opened.facts());
+    if let Some(watch) = watch {
+        let run = watch.end()?;
+        drop(opened);
+        let watch = worn::Watch::begin(context.board)?;
+        let engine = plan.workload.database().map(|spec| spec.engine).filter(|engine| engine.opens_on_the_board());
+        let found = worn::look(&plan.volume, engine, context.board, context.folder)?;
+        outcome.worn = Some(Worn { run, look: watch.end()?, found, verdict: None });
+    }
     Ok(outcome)
 }
 
@@ -105,6 +115,7 @@ fn sequence(
         chip: context.chip().ok(),
         flash: None,
         block: None,
+        translation: None,
         prefetched: None,
         filled_bytes: None,
         space: None,
@@ -114,6 +125,7 @@ fn sequence(
         others: None,
         counted: BTreeMap::new(),
         cuts: Vec::new(),
+        worn: None,
         unavailable,
     };
     let mut gathered = Gathered { outcome, threads: BTreeSet::from([program.pid]), folder: context.folder.to_owned() };

@@ -10,6 +10,7 @@ mod energy;
 mod events;
 mod flash;
 mod others;
+mod translation;
 mod usage;
 
 use crate::context::Context;
@@ -118,7 +119,7 @@ pub fn abilities() -> BTreeMap<String, Option<Failure>> {
 /// The probes of a cell, the innermost first: they begin in the reverse order, and end and collect in this one.
 ///
 /// # Errors
-/// As [`energy::Energy::of`].
+/// As [`energy::Energy::of`] and [`translation::Translation::of`].
 pub fn all(context: &Context<'_>) -> Result<Vec<Box<dyn Probe>>> {
     let probes = [
         counters::Counters::of(context).map(boxed),
@@ -129,6 +130,7 @@ pub fn all(context: &Context<'_>) -> Result<Vec<Box<dyn Probe>>> {
         flash::Flash::of(context).map(boxed),
         changes::Changes::of(context).map(boxed),
         block::Block::of(context).map(boxed),
+        translation::Translation::of(context)?.map(boxed),
         others::Others::of(context).map(boxed),
     ];
     Ok(probes.into_iter().flatten().collect())

@@ -157,12 +157,20 @@ pub fn open_yaffs2(board: &Board) -> Result<Yaffs2Tree> {
 /// Mounts a volume again, so that the kernel knows nothing of its files.
 fn remount(volume: &Volume, board: &Board) -> Result<()> {
     rustix::fs::sync();
+    unmount(volume, board)?;
+    attach(volume, board)
+}
+
+/// Unmounts a volume that is mounted.
+///
+/// # Errors
+/// `ErrorKind::Board` if it is in use, or its server cannot close it.
+pub fn unmount(volume: &Volume, board: &Board) -> Result<()> {
     let mount_point = &board.places.mount_point;
     match volume.access {
-        Access::Fuse => served::detach(mount_point)?,
-        _ => rustix::mount::unmount(mount_point, UnmountFlags::empty()).board(|| "cannot unmount".into())?,
+        Access::Fuse => served::detach(mount_point),
+        _ => rustix::mount::unmount(mount_point, UnmountFlags::empty()).board(|| "cannot unmount".into()),
     }
-    attach(volume, board)
 }
 
 /// Writes back what was written, and waits until a board of ours is quiet.

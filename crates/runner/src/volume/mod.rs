@@ -11,6 +11,7 @@ pub mod served;
 mod squashfs;
 mod ubi;
 mod volatile;
+pub mod worn;
 
 use pocketstone_core::board::Board;
 use pocketstone_core::database::DATABASE_FOLDER;
@@ -248,6 +249,7 @@ pub fn prepare(step: &Step, board: &Board, beside: &Path, folder: &Path) -> Resu
         Step::Populate { volume, population } => kept::fill(volume, board, population),
         Step::Unpack { .. } => Err(Error::bug("a command's files are unpacked where it is measured")),
         Step::Load { .. } => Err(Error::bug("a database is loaded by its engine")),
+        Step::Wear { volume, faults, seed } => worn::wear(volume, board, faults, *seed),
     }
 }
 

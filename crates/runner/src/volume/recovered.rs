@@ -74,6 +74,20 @@ pub fn recover(
         Medium::Block => block::load(&BlockImage::decode(&contents(BLOCK_IMAGE_FILE)?)?)?,
         _ => load(&RawChip::decode(&contents(CHIP_FILE)?).board(|| format!("{CHIP_FILE} holds no chip"))?, board)?,
     }
+    mount_and_look(volume, engine, board, folder)
+}
+
+/// Mounts a volume, whose UBI is not attached either, reads all of its files, writes one more, and has the engine open
+/// its database, if there is one.
+///
+/// # Errors
+/// `ErrorKind::Board` if what was read cannot be left in `folder`. What the file system refuses is a finding.
+pub(super) fn mount_and_look(
+    volume: &Volume,
+    engine: Option<DatabaseEngine>,
+    board: &Board,
+    folder: &Path,
+) -> Result<Found> {
     let begin_ns = now_ns();
     let attached = match volume.medium {
         Medium::Ubi => ubi::attach(board.places.mtd),
@@ -97,7 +111,11 @@ pub fn recover(
     Ok(found)
 }
 
-fn load(chip: &RawChip, board: &Board) -> Result<()> {
+/// Programs the board's chip, which is erased, with these contents.
+///
+/// # Errors
+/// `ErrorKind::Board` if it has other sizes, or cannot be programmed.
+pub(super) fn load(chip: &RawChip, board: &Board) -> Result<()> {
     let mut device = mtd::chip(board.places.mtd)?;
     let (own, wanted) = (device.raw_geometry(), chip.geometry());
     if own != wanted {

@@ -2,12 +2,12 @@
 
 mod beside;
 
-use beside::{of_cuts, of_tlb};
+use beside::{of_cuts, of_tlb, of_worn};
 use pocketstone_board::Measured;
 use pocketstone_core::events::Window;
 use pocketstone_core::log::Call;
 use pocketstone_core::outcome::{
-    BlockCounts, BlockTotals, EnergyReading, FlashCounts, Outcome, Prefetched, Quantity, widest,
+    BlockCounts, BlockTotals, EnergyReading, FlashCounts, Outcome, Prefetched, Quantity, Translated, widest,
 };
 use pocketstone_probe::analysis::{Analysis, OperationCost, analyse};
 use pocketstone_workload::plan::Plan;
@@ -32,7 +32,8 @@ pub(crate) fn put_metrics(
             let programs =
                 [of_postmark, of_iozone, of_androsh, of_filebench].into_iter().flat_map(|of| of(plan, &measured.calls));
             let filled = of_capacity(plan, &measured.outcome);
-            of_plain(measured).into_iter().chain(programs).chain(filled).collect()
+            let worn = measured.outcome.worn.iter().flat_map(of_worn);
+            of_plain(measured).into_iter().chain(programs).chain(filled).chain(worn).collect()
         }
     };
     metrics.extend(of_tlb(measured));
@@ -255,6 +256,7 @@ fn of_traced(measured: &Measured, analysis: Option<&Analysis>) -> Metrics {
     let mut metrics = vec![("traced_total_ns", Some(total(&measured.calls)))];
     metrics.extend(measured.outcome.flash.iter().flat_map(of_flash));
     metrics.extend(measured.outcome.block.iter().flat_map(of_block));
+    metrics.extend(measured.outcome.translation.iter().flat_map(of_translation));
     if let Some(analysis) = analysis {
         metrics.extend(of_events(&measured.outcome, &analysis.total));
     }
@@ -312,6 +314,20 @@ fn of_block(counts: &BlockCounts) -> Metrics {
         ("device_flushes", both(|totals| totals.flushes)),
         ("device_discards", both(|totals| totals.discards)),
         ("background_device_writes", Some(background.writes as f64)),
+    ]
+}
+
+/// What the device's own chip had to do for all of them.
+fn of_translation(translated: &Translated) -> Metrics {
+    let Translated { page_bytes, counts } = translated;
+    let number = |n: u64| Some(n as f64);
+    vec![
+        ("device_page_reads", number(counts.chip.reads)),
+        ("device_page_programs", number(counts.chip.programs)),
+        ("device_block_erases", number(counts.chip.erases)),
+        ("device_moved_pages", number(counts.moved_pages)),
+        ("device_discarded_pages", number(counts.discarded_pages)),
+        ("write_amplification", counts.write_amplification(*page_bytes)),
     ]
 }
 

@@ -133,6 +133,10 @@ fn leave_out_what_the_board_lacks(
         let what = format!("cuts of the power on {}", c.plan.volume.name());
         c.plan.power_cuts == 0 || !lacks(left_out, &what, board.cuts_power(&c.plan.volume))
     });
+    cells.retain(|c| {
+        let what = format!("faults of the chip on {}", c.plan.volume.name());
+        c.plan.faults.is_none() || !lacks(left_out, &what, board.wears(&c.plan.volume))
+    });
     // A study that has nothing to trace misses nothing; a program's system calls need no flash.
     let flash = |c: &Cell| c.traced && c.plan.workload.on_files().is_some();
     if cells.iter().any(flash) && lacks(left_out, "flash operations", board.capabilities().flash_counters.refuse()) {

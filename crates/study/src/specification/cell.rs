@@ -3,7 +3,7 @@
 use crate::specification::factor::{
     self, COUNTERS, ENERGY, IO_SCHEDULER, POWER_CUTS, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe,
 };
-use crate::specification::refusals::{refuse_cuts, refuse_read_ahead, refuse_what_cannot_be};
+use crate::specification::refusals::{faults_of, refuse_cuts, refuse_read_ahead, refuse_what_cannot_be};
 use crate::specification::study::{Experiment, Study, Traced};
 use crate::specification::traces::Traces;
 use pocketstone_core::database::DatabaseWorkload;
@@ -170,9 +170,10 @@ fn plan(
         return Err(blame(IO_SCHEDULER.name())(error.hint("omit io_scheduler for it, or set medium = \"block\"")));
     }
     refuse_cuts(point, &volume, &workload)?;
+    let faults = faults_of(point, &volume, &workload)?;
     let (energy, counters, tlb) = (point.of(&ENERGY)?, point.of(&COUNTERS)?, point.of(&TLB)?);
     let plain = Plan::new(seed, volume, workload);
-    Ok(Plan { read_ahead, io_scheduler, trace, energy, counters, tlb, ..plain })
+    Ok(Plan { read_ahead, io_scheduler, trace, energy, counters, tlb, faults, ..plain })
 }
 
 #[cfg(test)]
@@ -546,5 +547,30 @@ mod tests {
         let error = made(&Study::parse("s.toml", &plain).unwrap(), "virtual", true).unwrap_err().chain();
         assert!(error.contains("the power is cut in traced twins"), "{error}");
         assert!(Study::parse("s.toml", &plain.replace("power_cuts=5", "power_cuts=1001")).is_err());
+    }
+
+    #[test]
+    fn faults_are_of_raw_nand_and_of_runs_whose_contents_are_known() {
+        let on = |factors: &str| made(&study(factors), "virtual", false);
+        let files = "workload='files'\noperation='write'\nfile_bytes='4KiB'\nrequests=3\n";
+        let cells =
+            on(&format!("file_system='ubifs'\n{files}faults=['none', 'weakblocks=5%:2 bitflips=1']\n")).unwrap();
+        let faults: Vec<_> = cells.iter().map(|cell| cell.plan.faults.map(String::from)).collect();
+        assert_eq!(faults, [None, Some("bitflips=1 weakblocks=5%:2".into())]);
+        let steps = [0, 1].map(|cell: usize| cells[cell].plan.steps().len());
+        assert_eq!(steps, [2, 3], "the volume is filled before it is on the worn chip");
+        assert!(!serde_json::to_string(&cells[0].plan).unwrap().contains("faults"), "plans without are what they were");
+        let refused = |factors: &str| {
+            let error = on(factors).unwrap_err();
+            format!("{} ({})", error.chain(), error.cure().unwrap_or_default())
+        };
+        let elsewhere = refused(&format!("file_system='f2fs'\n{files}faults='bitflips=1'\n"));
+        assert!(elsewhere.contains("f2fs is not on raw NAND") && elsewhere.contains("jffs2"), "{elsewhere}");
+        let of = |more: &str| refused(&format!("file_system='jffs2'\n{more}\n"));
+        assert!(of(&format!("{files}faults='rust=1'")).contains("`rust` is not a fault of a chip"));
+        assert!(of(&format!("{files}faults='bitflips=1'\nthreads=2")).contains("several threads"));
+        assert!(of("workload='command'\ncommand='true'\nfaults='bitflips=1'").contains("what a command was promised"));
+        assert!(of(&format!("{files}faults='bitflips=1'\npower_cuts=2")).contains("omit power_cuts"));
+        assert!(of(&format!("{files}faults='bitflips=1'\ntlb='cortex-a76'")).contains("omit tlb"));
     }
 }

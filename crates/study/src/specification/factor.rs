@@ -139,6 +139,13 @@ pub const POWER_CUTS: Factor<CountOrNone> = Factor::new(
     0..=1000 => Ok(()),
     _ => Err(Error::user(format!("{cuts} cuts of one run are too many")).hint("power_cuts must be at most 1000")),
 });
+/// Faults of the chip.
+pub const FAULTS: Factor<Text> = Factor::new(
+    "faults",
+    "faults of the simulated chip once the volume is filled, such as bitflips=1 or weakblocks=5%:2, by the seed",
+)
+.default("none")
+.quiet();
 /// Where read-ahead is set.
 pub const READ_AHEAD_BY: Factor<ReadAheadBy> =
     Factor::new("read_ahead_by", "set through the bdi of the mount, or by posix_fadvise on the file").default("mount");
@@ -153,7 +160,7 @@ pub const READ_AHEAD_BYTES: Factor<OrDefault<Bytes>> =
         });
 
 /// Those of every volume.
-const OF_VOLUME: [AnyFactor; 19] = [
+const OF_VOLUME: [AnyFactor; 20] = [
     FILE_SYSTEM.any(),
     MEDIUM.any(),
     VOLUME_ACCESS.any(),
@@ -173,6 +180,7 @@ const OF_VOLUME: [AnyFactor; 19] = [
     POWER_CUTS.any(),
     MOUNT_OPTIONS.any(),
     IO_SCHEDULER.any(),
+    FAULTS.any(),
 ];
 /// Those of workloads whose page cache is cold, or can be.
 const OF_CACHED: [AnyFactor; 2] = [READ_AHEAD_BY.any(), READ_AHEAD_BYTES.any()];

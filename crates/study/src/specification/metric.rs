@@ -112,6 +112,8 @@ pub enum Source {
     Events,
     /// What a fresh board finds after the power of a traced twin was cut.
     Cuts,
+    /// What the simulator and the kernel say of an untraced run on a chip with faults, and what was on the volume then.
+    Faults,
     /// Several runs: no single one has it.
     Runs,
     /// A model, computed from what was measured.
@@ -133,6 +135,7 @@ impl Source {
             Source::Flash => "flash",
             Source::Events => "events",
             Source::Cuts => "power-cuts",
+            Source::Faults => "faults",
             Source::Runs => "runs",
             Source::Model => "model",
             Source::Tlb => "tlb-model",
@@ -186,11 +189,11 @@ const fn metric(name: &'static str, unit: Unit, better: Better, source: Source, 
 }
 
 use Better::{Less, More, Neither};
-use Source::{BenchMeter, Calls, Counters, Cuts, Events, Flash, Meter, Model, Process, Runs, Tlb, TracedCalls};
+use Source::{BenchMeter, Calls, Counters, Cuts, Events, Faults, Flash, Meter, Model, Process, Runs, Tlb, TracedCalls};
 use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
 /// Every metric.
-pub static METRICS: [Metric; 115] = [
+pub static METRICS: [Metric; 131] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -274,6 +277,12 @@ pub static METRICS: [Metric; 115] = [
     metric("device_flushes", Count, Less, Flash, "flushes of the block device"),
     metric("device_discards", Count, Neither, Flash, "discards on the block device"),
     metric("background_device_writes", Count, Less, Flash, "write requests to the block device by other tasks"),
+    metric("device_page_reads", Count, Less, Flash, "pages that the device's own chip reads"),
+    metric("device_page_programs", Count, Less, Flash, "pages that the device's own chip programs"),
+    metric("device_block_erases", Count, Less, Flash, "blocks that the device's own chip erases"),
+    metric("device_moved_pages", Count, Less, Flash, "pages that the device's garbage collection moves"),
+    metric("device_discarded_pages", Count, Neither, Flash, "pages of the device's own chip that discards free"),
+    metric("write_amplification", Count, Less, Flash, "bytes programmed per byte written to the device"),
     metric("traced_on_core_ns", Nanoseconds, Less, Events, "on core while tracing"),
     metric("traced_others_load", Share, Neither, Events, "load by other programs while tracing, of one processor"),
     metric("traced_off_core_ns", Nanoseconds, Neither, Events, "off core while tracing"),
@@ -309,6 +318,17 @@ pub static METRICS: [Metric; 115] = [
     metric("mixed_contents", Count, Less, Cuts, "files that hold a part of what was being written"),
     metric("damaged_contents", Count, Less, Cuts, "files and databases that a power cut damaged"),
     metric("remount_median_ns", Nanoseconds, Less, Cuts, "median time of mounting after a power cut"),
+    // Of a chip with faults, over the run and the look at the volume after it.
+    metric("flipped_bits", Count, Neither, Faults, "bits that the chip flipped as it was read"),
+    metric("unread_pages", Count, Neither, Faults, "reads that the chip failed"),
+    metric("unprogrammed_pages", Count, Neither, Faults, "page programs that the chip failed"),
+    metric("unerased_blocks", Count, Neither, Faults, "block erases that the chip failed"),
+    metric("corrected_bits", Count, Neither, Faults, "bits that error correction put right"),
+    metric("failed_corrections", Count, Less, Faults, "reads that error correction could not put right"),
+    metric("grown_bad_blocks", Count, Less, Faults, "blocks that were marked bad"),
+    metric("worn_refused_mounts", Count, Less, Faults, "volumes on a worn chip that could not be mounted again"),
+    metric("worn_read_only_mounts", Count, Less, Faults, "volumes on a worn chip that could not be written to again"),
+    metric("worn_wrong_contents", Count, Less, Faults, "calls, files and databases that are not on a worn chip"),
     // Of a modelled data TLB, over the run of its calls.
     metric("tlb_accesses", Count, Neither, Tlb, "data accesses"),
     metric("tlb_first_level_misses", Count, Less, Tlb, "accesses that miss the first level of the data TLB"),

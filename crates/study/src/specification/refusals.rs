@@ -1,9 +1,10 @@
 //! What does not go together in a cell, and why.
 
-use crate::specification::factor::{DIRECT, POWER_CUTS, READ_AHEAD_BY, READ_AHEAD_BYTES};
+use crate::specification::factor::{DIRECT, FAULTS, POWER_CUTS, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB};
 use pocketstone_core::Error;
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
-use pocketstone_core::volume::{Access, FileSystem, Volume};
+use pocketstone_core::faults::Faults;
+use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
 use pocketstone_workload::database::JournalMode;
 use pocketstone_workload::factor::{Impossible, Point, blame};
 use pocketstone_workload::plan::{ReadAhead, ReadAheadBy};
@@ -90,13 +91,54 @@ pub(super) fn refuse_cuts(point: &Point, volume: &Volume, workload: &Workload) -
     if point.of(&POWER_CUTS)? == 0 {
         return Ok(());
     }
+    match what_it_leaves_is_unknown(volume, workload) {
+        Some((why, cure)) => {
+            Err(blame(POWER_CUTS.name())(Error::user(why).hint(format!("{cure}, or omit power_cuts"))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Faults of the chip of a point's volume. Refuses them where nobody simulates the chip, or knows what the volume
+/// should hold.
+pub(super) fn faults_of(point: &Point, volume: &Volume, workload: &Workload) -> Result<Option<Faults>, Impossible> {
+    let text = point.of(&FAULTS)?;
+    if text == "none" {
+        return Ok(None);
+    }
+    let refuse = |why: String, cure: &str| Err(blame(FAULTS.name())(Error::user(why).hint(cure)));
+    let faults = text.parse().map_err(blame(FAULTS.name()))?;
+    if !matches!(volume.medium, Medium::Mtd | Medium::Ubi) {
+        let why = format!("{} is not on raw NAND, and faults are of a chip that nandsim simulates", volume.name());
+        return refuse(why, "omit faults for it, or set file_system = \"jffs2\", \"ubifs\" or \"yaffs2\"");
+    }
+    if volume.read_only() {
+        return refuse(
+            format!("{} is read-only, and is not moved to a chip with faults", volume.name()),
+            "omit faults",
+        );
+    }
+    if point.of(&POWER_CUTS)? > 0 {
+        return refuse("a record of what was done to a chip does not have its faults".into(), "omit power_cuts");
+    }
+    if point.of(&TLB)?.is_some() {
+        return refuse("misses of a modelled data TLB are not counted on a chip with faults".into(), "omit tlb");
+    }
+    match what_it_leaves_is_unknown(volume, workload) {
+        Some((why, cure)) => refuse(why.into(), &format!("{cure}, or omit faults")),
+        None => Ok(Some(faults)),
+    }
+}
+
+/// Why nobody knows what a workload leaves on a volume, and what would help.
+fn what_it_leaves_is_unknown(volume: &Volume, workload: &Workload) -> Option<(&'static str, &'static str)> {
     let threads = |files: &dyn pocketstone_workload::FileWorkload| files.threads();
-    let (why, cure) = match (workload.database(), workload.on_files()) {
+    Some(match (workload.database(), workload.on_files()) {
         _ if volume.access == Access::InProcess => ("a volume in process has no mount", "set volume_access = \"fuse\""),
         (Some(spec), _)
             if !matches!(spec.engine, DatabaseEngine::Sqlite | DatabaseEngine::Lmdb | DatabaseEngine::Redb) =>
         {
-            ("only databases of SQLite, LMDB and redb are looked at after a power cut", "set engine = \"sqlite\"")
+            ("only databases of SQLite, LMDB and redb are looked at afterwards", "set engine = \"sqlite\"")
         }
         (Some(spec), _) if spec.threads != 1 => {
             ("the order of several threads' operations is not known", "set threads = 1")
@@ -108,9 +150,8 @@ pub(super) fn refuse_cuts(point: &Point, volume: &Volume, workload: &Workload) -
         (None, Some(_)) if workload.calls().is_some() => {
             ("recorded calls are not known before the board has them", "choose another workload")
         }
-        _ => return Ok(()),
-    };
-    Err(blame(POWER_CUTS.name())(Error::user(why).hint(format!("{cure}, or omit power_cuts"))))
+        _ => return None,
+    })
 }
 
 fn refuse_null() -> Result<(), Impossible> {

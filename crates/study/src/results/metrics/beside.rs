@@ -3,7 +3,8 @@
 use super::Metrics;
 use crate::results::stats::median;
 use pocketstone_board::Measured;
-use pocketstone_core::chip::Cut;
+use pocketstone_core::chip::{Cut, Verdict};
+use pocketstone_core::faults::{FaultCounts, Worn};
 
 /// Misses of the modelled data TLB from the first call's start to the last one's end.
 pub(super) fn of_tlb(measured: &Measured) -> Metrics {
@@ -46,10 +47,30 @@ pub(super) fn of_cuts(cuts: &[Cut]) -> Metrics {
     ]
 }
 
+/// What a chip with faults did to a run and to what it left: both are read from it.
+pub(super) fn of_worn(worn: &Worn) -> Metrics {
+    let sum = |of: fn(&FaultCounts) -> u64| Some((of(&worn.run) + of(&worn.look)) as f64);
+    let once = |whether: bool| Some(f64::from(u8::from(whether)));
+    let wrong =
+        |verdict: &Verdict| (verdict.lost_promises + verdict.lost_unpromised + verdict.mixed + verdict.damaged) as f64;
+    vec![
+        ("flipped_bits", sum(|counts| counts.flipped_bits)),
+        ("unread_pages", sum(|counts| counts.unread_pages)),
+        ("unprogrammed_pages", sum(|counts| counts.unprogrammed_pages)),
+        ("unerased_blocks", sum(|counts| counts.unerased_blocks)),
+        ("corrected_bits", sum(|counts| counts.corrected_bits)),
+        ("failed_corrections", sum(|counts| counts.failed_corrections)),
+        ("grown_bad_blocks", sum(|counts| counts.bad_blocks)),
+        ("worn_refused_mounts", once(worn.found.refused.is_some())),
+        ("worn_read_only_mounts", once(worn.found.unwritable.is_some())),
+        ("worn_wrong_contents", worn.verdict.as_ref().map(wrong)),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pocketstone_core::chip::{Found, Verdict};
+    use pocketstone_core::chip::Found;
     use pocketstone_core::outcome::Failure;
 
     #[test]
