@@ -10,10 +10,10 @@ pub mod results;
 pub mod suites;
 pub mod yaffs2;
 
-use pocketstone_board::{Board, BoardContext, Cache, Profile, ProfileKind};
+use pocketstone_board::{Architecture, Board, BoardContext, Cache, Profile, ProfileKind};
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::volume::{FileSystem, Volume};
-use pocketstone_testing::{Need, Skip, installed};
+use pocketstone_testing::{Need, Skip, installed, program};
 use pocketstone_workload::plan::*;
 use pocketstone_workload::{ReadSpec, Workload};
 use std::path::{Path, PathBuf};
@@ -92,10 +92,26 @@ pub fn cold_virtual_board() -> Result<Board, Skip> {
 ///
 /// # Errors
 ///
-/// A counted skip where there is no QEMU.
+/// A counted skip where there is no QEMU, or nothing compiles for a 64-bit board.
 #[track_caller]
 pub fn managed_flash_board(name: &str, cold: bool) -> Result<Board, Skip> {
-    qemu().map(|()| opened(name, |_| {}, cold))
+    qemu()?;
+    if name.ends_with("arm64") {
+        arm64_compiler()?;
+    }
+    Ok(opened(name, |_| {}, cold))
+}
+
+/// Whether a runner can be compiled for 64-bit boards, which not every machine that has one for 32-bit ones can do.
+///
+/// # Errors
+///
+/// A counted skip that names what is missing.
+#[track_caller]
+pub fn arm64_compiler() -> Result<(), Skip> {
+    program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu and libc6-dev-arm64-cross")?;
+    let compiler = pocketstone_board::runner_compiler(Architecture::Aarch64.debian(), &context());
+    compiler.map(drop).map_err(|error| Need::Programs.lacks(error.chain()))
 }
 
 /// A plan: 4 KiB reads of a 5 MiB file on JFFS2 without compression.

@@ -33,11 +33,13 @@ struct Published {
 }
 
 /// The numbers of the profiles, once more.
-const PUBLISHED: [Published; 3] = [
-    Published { board: "virt-emmc", read: (75.0, 250.0), write: (44.0, 125.0), flush_us: 1000.0, discard_us: 500.0 },
-    Published { board: "virt-sd", read: (626.0, 100.0), write: (1590.0, 10.0), flush_us: 2000.0, discard_us: 2000.0 },
-    Published { board: "virt-ufs", read: (94.0, 350.0), write: (116.0, 150.0), flush_us: 500.0, discard_us: 300.0 },
-];
+const EMMC: Published =
+    Published { board: "virt-emmc", read: (75.0, 250.0), write: (44.0, 125.0), flush_us: 1000.0, discard_us: 500.0 };
+const EMMC_ARM64: Published = Published { board: "virt-emmc-arm64", ..EMMC };
+const SD: Published =
+    Published { board: "virt-sd", read: (626.0, 100.0), write: (1590.0, 10.0), flush_us: 2000.0, discard_us: 2000.0 };
+const UFS: Published =
+    Published { board: "virt-ufs", read: (94.0, 350.0), write: (116.0, 150.0), flush_us: 500.0, discard_us: 300.0 };
 
 impl Published {
     fn us(&self, op: &str, bytes: u64) -> f64 {
@@ -82,17 +84,22 @@ impl Published {
 
 #[test]
 fn requests_to_emmc_take_their_time() {
-    PUBLISHED[0].check();
+    EMMC.check();
+}
+
+#[test]
+fn requests_to_emmc_of_a_64_bit_board_take_their_time() {
+    EMMC_ARM64.check();
 }
 
 #[test]
 fn requests_to_an_sd_card_take_their_time() {
-    PUBLISHED[1].check();
+    SD.check();
 }
 
 #[test]
 fn requests_to_ufs_take_their_time() {
-    PUBLISHED[2].check();
+    UFS.check();
 }
 
 /// 4 KiB reads of a file, traced.
@@ -135,8 +142,8 @@ fn digest(board: &Board, file_system: FileSystem) -> String {
 }
 
 /// Four repetitions, and twenty or a hundred of each file system in torture, half of them on a loaded host.
-fn repeated(file_system: FileSystem) {
-    let board = or_skip!(managed_flash_board("virt-emmc", false));
+fn repeated(board: &str, file_system: FileSystem) {
+    let board = or_skip!(managed_flash_board(board, false));
     let expected = digest(&board, file_system);
     let half = amount(2, 50);
     for run in 0..half {
@@ -150,12 +157,17 @@ fn repeated(file_system: FileSystem) {
 
 #[test]
 fn repetitions_on_ext4_are_the_same() {
-    repeated(FileSystem::Ext4);
+    repeated("virt-emmc", FileSystem::Ext4);
+}
+
+#[test]
+fn repetitions_on_a_64_bit_board_are_the_same() {
+    repeated("virt-emmc-arm64", FileSystem::Ext4);
 }
 
 #[test]
 fn repetitions_on_f2fs_are_the_same() {
-    repeated(FileSystem::F2fs);
+    repeated("virt-emmc", FileSystem::F2fs);
 }
 
 const ATOMIC: &str = r#"title = "t"
@@ -199,9 +211,61 @@ fn atomic_writes_of_f2fs_take_the_place_of_sqlites_journal() {
     refused.complains(&["ext4-block has no atomic writes of several pages", "f2fs"]);
 }
 
+fn cold_as_kept(board: &str) {
+    let kept = or_skip!(managed_flash_board(board, false));
+    let cold = or_skip!(managed_flash_board(board, true));
+    assert_eq!(digest(&cold, FileSystem::Ext4), digest(&kept, FileSystem::Ext4));
+}
+
 #[test]
 fn a_cold_boot_is_the_same() {
-    let kept = or_skip!(managed_flash_board("virt-emmc", false));
-    let cold = or_skip!(managed_flash_board("virt-emmc", true));
-    assert_eq!(digest(&cold, FileSystem::Ext4), digest(&kept, FileSystem::Ext4));
+    cold_as_kept("virt-emmc");
+}
+
+#[test]
+fn a_cold_boot_of_a_64_bit_board_is_the_same() {
+    cold_as_kept("virt-emmc-arm64");
+}
+
+const SMALL: &str = r#"title = "t"
+board = "virt-emmc-arm64"
+[[experiment]]
+name = "sqlite"
+[experiment.factors]
+file_system = "ext4-block"
+workload = "ycsb-a"
+records = 50
+operations = 40
+journal_mode = "persist"
+"#;
+
+/// A program makes the same calls on either board, and the same of them reaches the device: the kernels are of one
+/// version, and what is recorded of 64-bit ones is understood as that of 32-bit ones.
+#[test]
+fn a_database_asks_the_same_of_a_64_bit_board() {
+    or_skip!(pocketstone_tests::qemu());
+    or_skip!(pocketstone_tests::arm64_compiler());
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "study.toml", SMALL);
+    lab(home.path(), &["run", "study.toml", "--output", "arm64"]).ends_with(0);
+    lab(home.path(), &["run", "study.toml", "--output", "armhf", "--board", "virt-emmc"]).ends_with(0);
+    let of = |results: &str, sql: &str| -> i64 { value(&home.path().join(results), sql) };
+    for metric in ["reads", "writes", "syncs", "written_bytes", "device_flushes"] {
+        let sql = format!("SELECT sum(m.value) FROM metric m WHERE m.name = '{metric}'");
+        let (narrow, wide) = (of("armhf", &sql), of("arm64", &sql));
+        assert!(narrow == wide && wide > 0, "{metric}: {narrow} and {wide}");
+    }
+    let journal = "SELECT sum(writes) FROM file_cost WHERE file LIKE '%-journal'";
+    assert_eq!(of("arm64", journal), of("armhf", journal));
+    let machine: String = value(&home.path().join("arm64"), "SELECT value FROM run WHERE name = 'fact.machine'");
+    assert_eq!(machine, "aarch64");
+}
+
+/// The table of pages that misses are counted with is that of 32-bit kernels.
+#[test]
+fn tlb_misses_are_not_counted_on_a_64_bit_board() {
+    let board = or_skip!(managed_flash_board("virt-emmc-arm64", false));
+    let plan = Plan { tlb: Some("cortex-a15".into()), ..reads(FileSystem::Ext4, Pattern::Random, 16, 0) };
+    let failed = board.measure(&plan).err().expect("refused");
+    assert!(failed.error.chain().contains("is a 64-bit one"), "{}", failed.error.chain());
 }

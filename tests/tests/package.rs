@@ -81,7 +81,16 @@ fn bash_completes_boards_devices_and_studies_that_there_are_now() {
     or_skip!(program("bash", "bash"));
     let prefix = Prefix::new();
     assert_eq!(bash_offers(&prefix, &["board", "exp"]), ["export"]);
-    let boards = ["virt-emmc", "virt-emmc-small", "virt-nand", "virt-nand-small", "virt-sd", "virt-sd-ftl", "virt-ufs"];
+    let boards = [
+        "virt-emmc",
+        "virt-emmc-arm64",
+        "virt-emmc-small",
+        "virt-nand",
+        "virt-nand-small",
+        "virt-sd",
+        "virt-sd-ftl",
+        "virt-ufs",
+    ];
     assert_eq!(bash_offers(&prefix, &["board", "export", "virt"]), boards);
     assert_eq!(bash_offers(&prefix, &["run", "readahead-q"]), ["readahead-quick"]);
     assert_eq!(bash_offers(&prefix, &["advise", "governor", "run", "--device", "nexus"]), ["nexus-5", "nexus-6"]);

@@ -28,10 +28,10 @@ pub use measured::{Console, Failed, Measured, answer};
 pub use orders::{TRACES, archive_file, trace_file};
 pub use power::{BlockRecorded, Record, Recorded};
 pub use profile::{
-    AdbProfile, Erase, FlashProfile, HostProfile, KINDS, Kind, LabgridProfile, NandProfile, Profile, ProfileKind,
-    SshProfile, VirtualProfile, list,
+    AdbProfile, Architecture, Erase, FlashProfile, HostProfile, KINDS, Kind, LabgridProfile, NandProfile, Profile,
+    ProfileKind, SshProfile, VirtualProfile, list,
 };
-pub use qemu::{architectures as runner_architectures, static_runner};
+pub use qemu::{architectures as runner_architectures, runner_compiler, static_runner};
 
 use here::Here;
 use pocketstone_core::{Error, Result};

@@ -1,7 +1,9 @@
 //! Board profiles: the files in `devices/`.
 
+mod architecture;
 mod nand;
 
+pub use architecture::Architecture;
 pub use nand::NandProfile;
 
 use pocketstone_core::block::BlockDevice;
@@ -252,6 +254,9 @@ pub struct VirtualProfile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
+    /// What its programs are made for.
+    #[serde(default)]
+    pub architecture: Architecture,
     /// QEMU's `-M`.
     pub model: String,
     /// QEMU's `-cpu`.

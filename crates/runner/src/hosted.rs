@@ -3,7 +3,8 @@
 //! A semihosting call is executed by QEMU synchronously with the virtual processor, so that it takes
 //! the same virtual time in every run; a virtio device would complete whenever the host is ready.
 //! Specification: "Semihosting for AArch32 and AArch64" (Arm, 2.0). In ARM state the call is
-//! `svc 0x123456` with r0 = operation and r1 = address of the parameter block.
+//! `svc 0x123456` with r0 = operation and r1 = address of the parameter block; in 64-bit state `hlt #0xf000` with x0
+//! and x1, and the block's fields have 64 bits.
 
 use pocketstone_core::{Error, Result};
 
@@ -23,19 +24,22 @@ const CHUNK: usize = 64 * 1024;
 
 /// Makes a semihosting call. Memory that the parameters point to must be present: QEMU looks it up
 /// in the page tables and takes no page fault.
-#[cfg(target_arch = "arm")]
-fn call(operation: u32, parameters: &[usize; 3]) -> i32 {
-    let mut result = operation as i32;
+#[cfg(any(target_arch = "arm", target_arch = "aarch64"))]
+fn call(operation: u32, parameters: &[usize; 3]) -> isize {
+    let mut result = operation as isize;
     // SAFETY: the call reads the parameter block, which lives across it, and reads or writes the
     // buffer that its fields give address and length of: callers pass live buffers of that length.
     unsafe {
+        #[cfg(target_arch = "arm")]
         std::arch::asm!("svc 0x123456", inout("r0") result, in("r1") parameters.as_ptr(), options(nostack));
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("hlt #0xf000", inout("x0") result, in("x1") parameters.as_ptr(), options(nostack));
     }
     result
 }
 
-#[cfg(not(target_arch = "arm"))]
-fn call(_operation: u32, _parameters: &[usize; 3]) -> i32 {
+#[cfg(not(any(target_arch = "arm", target_arch = "aarch64")))]
+fn call(_operation: u32, _parameters: &[usize; 3]) -> isize {
     -1
 }
 

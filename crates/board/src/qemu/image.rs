@@ -1,10 +1,10 @@
 //! The parts of a virtual board: kernel, modules, busybox, runner, initramfs.
 
 use super::packages::{self, Apt};
-use super::{initramfs, makers, runner};
+use super::{idle, initramfs, makers, runner};
 use crate::cache::digest;
-use crate::profile::Kernel;
-use crate::{BoardContext, VirtualProfile};
+use crate::profile::{Architecture, Kernel};
+use crate::{BoardContext, Cache, VirtualProfile};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
@@ -12,15 +12,15 @@ use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const ARCHITECTURE: &str = "armhf";
-
 /// A bootable image.
 pub struct Image {
     /// Kernel image.
     pub kernel: PathBuf,
     /// Initramfs.
     pub initramfs: PathBuf,
-    /// Digest of both.
+    /// What runs when the processor has nothing to do, where that is no matter of the kernel ([`super::idle`]).
+    pub idle: Option<PathBuf>,
+    /// Digest of all.
     pub digest: String,
     /// Files and folders that it was made from, and itself; those in the cache are what another machine needs.
     pub parts: Vec<PathBuf>,
@@ -43,28 +43,37 @@ impl Image {
     pub fn build(profile: &VirtualProfile, context: &BoardContext) -> Result<Self> {
         // Packages come from the network while the runner is compiled.
         let (packages, runner) = std::thread::scope(|scope| {
-            let runner = scope.spawn(|| runner::build(ARCHITECTURE, context));
+            let runner = scope.spawn(|| runner::build(profile.machine.architecture.debian(), context));
             let packages = from_packages(profile, context);
             (packages, runner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         let ((busybox, kernel, makers), runner) = (packages?, runner?);
         let initramfs = initramfs::build(profile, &runner, &busybox, &kernel.modules, makers.as_deref())?;
         let image = fs::read(&kernel.image).board(|| format!("cannot read {}", kernel.image.display()))?;
-        let key = digest(&[&image, &initramfs]);
-        let path = context.cache.folder("initramfs")?.join(format!("{key}.cpio"));
-        let _lock = context.cache.lock("initramfs")?;
-        if !path.exists() {
-            let temporary = path.with_extension("new");
-            fs::write(&temporary, &initramfs).board(|| format!("cannot write {}", temporary.display()))?;
-            fs::rename(&temporary, &path).board(|| format!("cannot store {}", path.display()))?;
-        }
+        let idle = (profile.machine.architecture == Architecture::Aarch64).then(idle::program);
+        let all: Vec<&[u8]> = [image.as_slice(), &initramfs].into_iter().chain(idle.as_deref()).collect();
+        let key = digest(&all);
+        let path = put(&context.cache, &format!("{key}.cpio"), &initramfs)?;
+        let idle = idle.map(|idle| put(&context.cache, &format!("{key}.idle"), &idle)).transpose()?;
         let mut facts = Facts::new();
         facts.insert("image.kernel".into(), kernel.origin);
         facts.insert("image.digest".into(), key.clone());
         let parts = [kernel.image.clone(), kernel.modules, busybox, runner, path.clone()];
-        let parts = parts.into_iter().chain(makers).collect();
-        Ok(Image { kernel: kernel.image, initramfs: path, digest: key, parts, facts })
+        let parts = parts.into_iter().chain(makers).chain(idle.clone()).collect();
+        Ok(Image { kernel: kernel.image, initramfs: path, idle, digest: key, parts, facts })
     }
+}
+
+/// Keeps a file beside the images, under a name that is made of its content.
+fn put(cache: &Cache, name: &str, content: &[u8]) -> Result<PathBuf> {
+    let path = cache.folder("initramfs")?.join(name);
+    let _lock = cache.lock("initramfs")?;
+    if !path.exists() {
+        let temporary = path.with_extension("new");
+        fs::write(&temporary, content).board(|| format!("cannot write {}", temporary.display()))?;
+        fs::rename(&temporary, &path).board(|| format!("cannot store {}", path.display()))?;
+    }
+    Ok(path)
 }
 
 /// Unpacks packages into a folder of the cache, once; `name` says which version it is.
@@ -93,14 +102,14 @@ fn kept(package: &str, context: &BoardContext) -> Result<Option<PathBuf>> {
 /// archive's index is read once for all, and not at all where all are kept.
 fn from_packages(profile: &VirtualProfile, context: &BoardContext) -> Result<(PathBuf, KernelFiles, Option<PathBuf>)> {
     let _lock = context.cache.lock(packages::LOCK)?;
-    let archive = Archive { context, apt: OnceCell::new() };
+    let archive = Archive { context, architecture: profile.machine.architecture, apt: OnceCell::new() };
     let makers = makers::needed(profile).then(|| file_system_makers(&archive)).transpose()?;
     Ok((busybox(&archive)?, kernel(&profile.kernel, &archive)?, makers))
 }
 
 fn file_system_makers(archive: &Archive) -> Result<PathBuf> {
-    const NAME: &str = "file-system-makers";
-    if let Some(folder) = kept(NAME, archive.context)? {
+    let name = archive.architecture.packages("file-system-makers");
+    if let Some(folder) = kept(&name, archive.context)? {
         return Ok(folder);
     }
     let apt = archive.apt()?;
@@ -109,19 +118,20 @@ fn file_system_makers(archive: &Archive) -> Result<PathBuf> {
     let record = apt.show(all[0])?;
     let version = packages::field(&record, "Version").unwrap_or("unknown").replace([':', '/'], "-");
     (archive.context.progress)("downloading the programs that make file systems");
-    unpacked(&format!("{NAME}_{version}"), archive.context, |target| apt.unpack(&all, target))
+    unpacked(&format!("{name}_{version}"), archive.context, |target| apt.unpack(&all, target))
 }
 
 /// The board's packages.
 struct Archive<'a> {
     context: &'a BoardContext,
+    architecture: Architecture,
     apt: OnceCell<Apt>,
 }
 
 impl Archive<'_> {
     fn apt(&self) -> Result<&Apt> {
         if self.apt.get().is_none() {
-            let apt = Apt::new(&self.context.cache, ARCHITECTURE, self.context)?;
+            let apt = Apt::new(&self.context.cache, self.architecture.debian(), self.context)?;
             let _ = self.apt.set(apt);
         }
         self.apt.get().ok_or_else(|| Error::bug("the archive's index is missing after the update"))
@@ -130,14 +140,14 @@ impl Archive<'_> {
 
 fn busybox(archive: &Archive) -> Result<PathBuf> {
     let context = archive.context;
-    let folder = match kept("busybox-static", context)? {
+    let name = archive.architecture.packages("busybox-static");
+    let folder = match kept(&name, context)? {
         Some(folder) => folder,
         None => {
             let apt = archive.apt()?;
             let record = apt.show("busybox-static")?;
-            let version = packages::field(&record, "Version").unwrap_or("unknown");
-            let name = format!("busybox-static_{}", version.replace([':', '/'], "-"));
-            unpacked(&name, context, |target| apt.unpack(&["busybox-static"], target))?
+            let version = packages::field(&record, "Version").unwrap_or("unknown").replace([':', '/'], "-");
+            unpacked(&format!("{name}_{version}"), context, |target| apt.unpack(&["busybox-static"], target))?
         }
     };
     Ok(folder.join("bin/busybox"))

@@ -1,6 +1,8 @@
 //! A QEMU process: confined to its cell's folder, without a network, and gone when we are.
 
+use super::idle;
 use super::qmp::{Qmp, Waited};
+use crate::profile::Architecture;
 use crate::{BoardContext, VirtualProfile};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
@@ -19,9 +21,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-
-/// The emulator's name.
-pub const QEMU: &str = "qemu-system-arm";
 
 /// From the end of QEMU's socket to its own: the kernel frees its memory meanwhile.
 const ENDING: Duration = Duration::from_secs(10);
@@ -57,6 +56,8 @@ pub struct Start<'a> {
     pub kernel: &'a Path,
     /// Initramfs.
     pub initramfs: &'a Path,
+    /// The program of [`super::idle`].
+    pub idle: Option<&'a Path>,
     /// A saved state; without one the machine boots.
     pub state: Option<&'a Path>,
     /// Its console.
@@ -67,6 +68,7 @@ pub struct Start<'a> {
 
 /// A running machine.
 pub struct Machine {
+    emulator: &'static str,
     process: Child,
     qmp: Qmp,
     folder: PathBuf,
@@ -78,12 +80,16 @@ pub struct Machine {
 /// The arguments that decide what the guest sees; they are part of what a saved state is named by.
 pub fn machine_arguments(profile: &VirtualProfile) -> Vec<String> {
     let machine = &profile.machine;
-    // nohlt: an idle processor polls instead of halting. Whatever QEMU does with a halted processor
-    // (skip to the next timer, or sleep) is done by another thread, at a moment that the host decides.
-    let append = format!("console=ttyAMA0 nokaslr nohlt quiet panic=-1 {}", profile.kernel.append);
+    // An idle processor polls instead of halting. Whatever QEMU does with a halted processor (skip to the next timer,
+    // or sleep) is done by another thread, at a moment that the host decides.
+    let (level, poll) = match machine.architecture {
+        Architecture::Armv7 => ("", " nohlt"),
+        Architecture::Aarch64 => (",secure=on", ""),
+    };
+    let append = format!("console=ttyAMA0 nokaslr{poll} quiet panic=-1 {}", profile.kernel.append);
     [
         "-M",
-        &machine.model,
+        &format!("{}{level}", machine.model),
         "-cpu",
         &machine.cpu,
         "-m",
@@ -124,8 +130,17 @@ impl Machine {
     pub fn start(profile: &VirtualProfile, start: &Start<'_>, folder: &Path, context: &BoardContext) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().board(|| "cannot create a socket pair".into())?;
         let errors = File::create(folder.join(LOG_FILE)).board(|| "cannot create QEMU's log".into())?;
-        let mut command = confined_command()?;
+        let emulator = profile.machine.architecture.emulator();
+        let mut command = confined_command(emulator)?;
         command.args(machine_arguments(profile));
+        if let Some(idle) = start.idle {
+            // The processor begins there.
+            command.arg("-device").arg(format!(
+                "loader,file={},addr={:#x},cpu-num=0,force-raw=on",
+                idle.display(),
+                idle::AT
+            ));
+        }
         command.arg("-kernel").arg(start.kernel).arg("-initrd").arg(start.initramfs).arg("-S");
         // QMP is file descriptor 0, a saved state is 1: they need no path, and end with the process.
         command.args(["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"]);
@@ -148,8 +163,9 @@ impl Machine {
         }
         // Ctrl-C is for the lab, which then ends its machines in order.
         command.current_dir(folder).process_group(0);
-        let readable = [start.kernel, start.initramfs].into_iter().chain(start.plugin).map(Path::to_path_buf).collect();
-        let (process, keeper) = spawn_confined(command, folder.to_path_buf(), readable)?;
+        let readable = [start.kernel, start.initramfs].into_iter().chain(start.idle).chain(start.plugin);
+        let readable = readable.map(Path::to_path_buf).collect();
+        let (process, keeper) = spawn_confined(command, emulator, folder.to_path_buf(), readable)?;
         let mut process = Some(process);
         let connected = Qmp::new(ours).and_then(|mut qmp| {
             if start.state.is_some() {
@@ -161,7 +177,7 @@ impl Machine {
             Ok(qmp) => {
                 let process = process.take().ok_or_else(|| Error::bug("QEMU was started once"))?;
                 let (folder, context) = (folder.to_path_buf(), context.clone());
-                Ok(Machine { process, qmp, folder, context, _keeper: keeper })
+                Ok(Machine { emulator, process, qmp, folder, context, _keeper: keeper })
             }
             Err(error) => {
                 if let Some(mut process) = process {
@@ -169,7 +185,7 @@ impl Machine {
                     let _ = process.wait();
                 }
                 let said = said(folder);
-                Err(Error::board(format!("{QEMU} did not start: {}", said.trim())).because(error))
+                Err(Error::board(format!("{emulator} did not start: {}", said.trim())).because(error))
             }
         }
     }
@@ -186,7 +202,7 @@ impl Machine {
             Waited::Ended => {
                 let (said, status) = (said(&self.folder), self.ended());
                 let killed = status.is_some_and(|status| status.signal().is_some());
-                let died = died(status);
+                let died = died(self.emulator, status);
                 let text = if said.trim().is_empty() { died } else { format!("{died} ({})", said.trim()) };
                 // The console's last lines go with it, if it said anything.
                 Err(Error::board(text).hint(match killed {
@@ -226,10 +242,10 @@ impl Machine {
     pub fn quit(mut self) -> Result<()> {
         // It may be gone before it has answered.
         let _ = self.qmp.ask("quit", json!({}), None);
-        let status = self.process.wait().board(|| format!("cannot wait for {QEMU}"))?;
+        let status = self.process.wait().board(|| format!("cannot wait for {}", self.emulator))?;
         match status.success() {
             true => Ok(()),
-            false => Err(Error::board(format!("{QEMU} ended with {status}"))),
+            false => Err(Error::board(format!("{} ended with {status}", self.emulator))),
         }
     }
 
@@ -290,11 +306,11 @@ impl Drop for Machine {
 }
 
 /// What ended a board: QEMU ends by itself, with success, when the machine powers off or would start again.
-fn died(status: Option<ExitStatus>) -> String {
+fn died(emulator: &str, status: Option<ExitStatus>) -> String {
     match status {
         Some(status) if status.success() => "the board died: its kernel panicked or powered off".into(),
-        Some(status) => format!("the board died: {QEMU} ended with {status}"),
-        None => format!("the board died: {QEMU} closed its socket, and runs on"),
+        Some(status) => format!("the board died: {emulator} ended with {status}"),
+        None => format!("the board died: {emulator} closed its socket, and runs on"),
     }
 }
 
@@ -315,10 +331,10 @@ fn said(folder: &Path) -> String {
 
 /// QEMU with the ways of confinement that are put on before it starts: chroot to the folder it is
 /// started in (done by QEMU once its files are open) and a network namespace of its own.
-fn confined_command() -> Result<Command> {
+fn confined_command(emulator: &str) -> Result<Command> {
     if rustix::process::geteuid().is_root() {
         let mut command = Command::new("unshare");
-        command.args(["--net", "--", QEMU, "-chroot", "."]);
+        command.args(["--net", "--", emulator, "-chroot", "."]);
         return Ok(command);
     }
     // In a user namespace of one's own anybody may chroot.
@@ -327,10 +343,10 @@ fn confined_command() -> Result<Command> {
     let works = Command::new("unshare").args(namespaces).arg("true").stderr(Stdio::null()).status();
     if works.is_ok_and(|s| s.success()) {
         let mut command = Command::new("unshare");
-        command.args(namespaces).args([QEMU, "-chroot", "."]);
+        command.args(namespaces).args([emulator, "-chroot", "."]);
         return Ok(command);
     }
-    Ok(Command::new(QEMU))
+    Ok(Command::new(emulator))
 }
 
 /// Starts a command under Landlock, from a thread that lives as long as the returned sender.
@@ -338,15 +354,20 @@ fn confined_command() -> Result<Command> {
 /// Landlock restricts the thread that asks for it and what that thread starts, so that the rest of
 /// this process stays free. The kernel kills QEMU when that thread ends, and so when this process
 /// does, by whatever signal.
-fn spawn_confined(mut command: Command, folder: PathBuf, readable: Vec<PathBuf>) -> Result<(Child, mpsc::Sender<()>)> {
+fn spawn_confined(
+    mut command: Command,
+    emulator: &'static str,
+    folder: PathBuf,
+    readable: Vec<PathBuf>,
+) -> Result<(Child, mpsc::Sender<()>)> {
     let (keeper, ended) = mpsc::channel::<()>();
     let (report, spawned) = mpsc::channel();
     pocketstone_engine::end_with_this_process(&mut command);
     std::thread::Builder::new()
         .name("qemu".into())
         .spawn(move || {
-            let result =
-                restrict(&folder, &readable).and_then(|()| command.spawn().board(|| format!("cannot start {QEMU}")));
+            let result = restrict(&folder, &readable)
+                .and_then(|()| command.spawn().board(|| format!("cannot start {emulator}")));
             // It holds QEMU's end of the QMP socket: as long as that is open, nobody sees QEMU end.
             drop(command);
             let result = result.map_err(|e| e.hint("apt-get install qemu-system-arm util-linux"));
@@ -390,9 +411,10 @@ mod tests {
     #[test]
     fn a_machine_that_powers_off_is_told_from_an_emulator_that_is_killed() {
         let of = |script: &str| Some(Command::new("sh").args(["-c", script]).status().unwrap());
+        let died = |status| died("qemu-system-arm", status);
         assert!(died(of("exit 0")).contains("panicked or powered off"));
         let killed = died(of("kill -9 $$"));
-        assert!(killed.contains(QEMU) && killed.contains("signal: 9"), "{killed}");
+        assert!(killed.contains("qemu-system-arm") && killed.contains("signal: 9"), "{killed}");
         assert!(died(of("exit 1")).contains("exit status: 1"));
         assert!(died(None).contains("runs on"));
     }

@@ -30,9 +30,6 @@ const LIBRARIES: [&str; 11] = [
     "zlib1g",
 ];
 
-/// The program that loads libraries; it is named in each program, and not among the libraries.
-const LOADER: &str = "ld-linux-armhf.so.3";
-
 /// All packages that are needed for the makers of any file system.
 pub fn packages() -> Vec<&'static str> {
     MAKERS.iter().map(|maker| maker.3).chain(LIBRARIES).collect()
@@ -62,7 +59,8 @@ pub fn of(profile: &VirtualProfile, unpacked: &Path) -> Result<BTreeMap<String, 
     if found.is_empty() {
         return Ok(found);
     }
-    found.insert(format!("lib/{LOADER}"), read(LOADER)?);
+    let loader = profile.machine.architecture.loader();
+    found.insert(format!("lib/{loader}"), read(loader)?);
     // Those that something needs, until nothing needs another one.
     loop {
         // What looks like a library's name and is none in these packages is not needed from them.
@@ -123,7 +121,8 @@ mod tests {
         write("mkfs.f2fs", b"ELF\0libf.so.9\0");
         write("libone.so.2.0", b"ELF\0libtwo.so\0");
         std::os::unix::fs::symlink("libone.so.2.0", library.join("libone.so.2")).unwrap();
-        ["libtwo.so", "libc.so.6", "libf.so.9", "libthree.so", LOADER].iter().for_each(|name| write(name, b"ELF"));
+        let loader = "ld-linux-armhf.so.3";
+        ["libtwo.so", "libc.so.6", "libf.so.9", "libthree.so", loader].iter().for_each(|name| write(name, b"ELF"));
         let of = |load: &[&str]| of(&profile(load), folder.path()).map(|found| found.into_keys().collect::<Vec<_>>());
         let expected =
             ["lib/ld-linux-armhf.so.3", "lib/libc.so.6", "lib/libone.so.2", "lib/libtwo.so", "sbin/mkfs.ext4"];

@@ -2,6 +2,7 @@
 
 mod clock;
 mod console;
+mod idle;
 mod image;
 mod initramfs;
 mod machine;
@@ -12,14 +13,14 @@ mod runner;
 mod states;
 mod watch;
 
-pub use runner::{architectures, build as static_runner};
+pub use runner::{architectures, build as static_runner, compiler as runner_compiler};
 
 use crate::cache::files_below;
 use crate::orders::{put, read_response};
 use crate::transport::{Offer, Transport, refuse_preload};
 use crate::{BoardContext, Cache, Console, Failed, VirtualProfile, squashfs};
 use image::Image;
-use machine::{Machine, QEMU, Start};
+use machine::{Machine, Start};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
@@ -54,7 +55,7 @@ impl Qemu {
     /// # Errors
     /// `ErrorKind::Board` if QEMU is missing or a part cannot be built.
     pub fn open(name: &str, profile: &VirtualProfile, cold: bool, context: &BoardContext) -> Result<Self> {
-        let qemu_version = version()?;
+        let qemu_version = version(profile.machine.architecture.emulator())?;
         remove_left_cells(context);
         let image = Image::build(profile, context)?;
         let (name, profile, context) = (name.to_owned(), profile.clone(), context.clone());
@@ -92,7 +93,8 @@ impl Qemu {
     }
 
     fn start<'a>(&'a self, state: Option<&'a Path>, console: machine::Console) -> Start<'a> {
-        Start { kernel: &self.image.kernel, initramfs: &self.image.initramfs, state, console, plugin: None }
+        let Image { kernel, initramfs, idle, .. } = &self.image;
+        Start { kernel, initramfs, idle: idle.as_deref(), state, console, plugin: None }
     }
 
     fn boot_limit(&self) -> Duration {
@@ -149,17 +151,17 @@ fn with_console(failed: Failed, folder: &Path) -> Failed {
 }
 
 /// QEMU's version; its absence is what most machines without a virtual board lack.
-fn version() -> Result<String> {
+fn version(emulator: &str) -> Result<String> {
     let missing = "apt-get install qemu-system-arm";
-    let output = Command::new(QEMU)
+    let output = Command::new(emulator)
         .arg("--version")
         .output()
-        .map_err(|e| Error::board(format!("{} is not installed on this machine", QEMU)).because(e).hint(missing))?;
+        .map_err(|e| Error::board(format!("{emulator} is not installed on this machine")).because(e).hint(missing))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().next().unwrap_or_default().to_owned();
     match output.status.success() && !line.is_empty() {
         true => Ok(line),
-        false => Err(Error::board(format!("{} does not start", QEMU)).hint(missing)),
+        false => Err(Error::board(format!("{emulator} does not start")).hint(missing)),
     }
 }
 

@@ -54,20 +54,39 @@ pub fn architectures() -> impl Iterator<Item = (&'static str, &'static str)> {
     TARGETS.iter().map(|target| (target.triple, target.debian))
 }
 
+/// Marks a toolchain of which nothing is missing.
+const COMPLETE: &str = "complete";
+
 /// The rooms that the runner is made of.
 const ROOMS: [&str; 13] = [
     "vfs", "random", "core", "media", "lease", "workload", "scmfs", "sqlite", "yaffs2", "mount", "engine", "probe",
     "runner",
 ];
 
+impl Target {
+    /// That of an architecture of Debian's, or of a machine as its kernel names it.
+    fn of(architecture: &str) -> Result<&'static Target> {
+        let is = |target: &&Target| target.debian == architecture || target.machines.contains(&architecture);
+        let target = TARGETS.iter().find(is);
+        target.ok_or_else(|| Error::board(format!("{architecture} is not supported by the runner")))
+    }
+}
+
+/// The compiler, with its version, that makes the runner for an architecture, named as for [`build`]: it is fetched if
+/// it is not there.
+///
+/// # Errors
+/// `ErrorKind::Board` if the architecture is unsupported, or neither this machine nor Debian's archive has one.
+pub fn compiler(architecture: &str, context: &BoardContext) -> Result<String> {
+    Toolchain::choose(Target::of(architecture)?, context).map(|toolchain| toolchain.name)
+}
+
 /// The runner's static binary for an architecture of Debian's, or for a machine as its kernel names it.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the architecture is unsupported, or the sources are missing or cannot be compiled.
 pub fn build(architecture: &str, context: &BoardContext) -> Result<PathBuf> {
-    let is = |target: &&Target| target.debian == architecture || target.machines.contains(&architecture);
-    let target = TARGETS.iter().find(is);
-    let target = target.ok_or_else(|| Error::board(format!("{architecture} is not supported by the runner")))?;
+    let target = Target::of(architecture)?;
     if let Some(installed) = Installed::of_this_program() {
         return installed.program(&format!("runners/{}", target.triple), &format!("the runner for {architecture}"));
     }
@@ -109,7 +128,12 @@ impl Toolchain {
         if let Some(version) = compiler_for(target.triple).filter(|_| !forced) {
             return Ok(Toolchain { name: version, root: None });
         }
-        let (name, root) = debian_toolchain(target, context)?;
+        let (name, root) = debian_toolchain(target, context).map_err(|error| {
+            let triple = target.triple;
+            Error::board(format!("there is no Rust compiler for {triple}")).because(error).hint(format!(
+                "rustup target add {triple}; or use Debian's, for which `apt-get update` must work (is the network up?)"
+            ))
+        })?;
         Ok(Toolchain { name, root: Some(root) })
     }
 
@@ -128,7 +152,12 @@ fn debian_toolchain(target: &Target, context: &BoardContext) -> Result<(String, 
     let cache = &context.cache;
     let kept = cache.folder("toolchains")?;
     let _lock = cache.lock("toolchain")?;
-    if let Some(entry) = fs::read_dir(&kept).ok().and_then(|mut e| e.find_map(|e| e.ok().filter(complete))) {
+    // One that was unpacked for other boards lacks the library of this one.
+    let whole = |entry: &fs::DirEntry| {
+        let root = entry.path();
+        root.join(COMPLETE).exists() && root.join("usr/lib/rustlib").join(target.triple).exists()
+    };
+    if let Some(entry) = fs::read_dir(&kept).ok().and_then(|mut e| e.find_map(|e| e.ok().filter(whole))) {
         return Ok((format!("debian {}", entry.file_name().to_string_lossy()), entry.path()));
     }
     let host = match std::env::consts::ARCH {
@@ -151,12 +180,11 @@ fn debian_toolchain(target: &Target, context: &BoardContext) -> Result<(String, 
     let llvm = need(&own.show(&format!("{shared}={version}"))?, "libllvm")?;
     (context.progress)(&format!("downloading Debian's Rust {version}"));
     let root = kept.join(version);
-    own.unpack(&[&format!("rustc-web={version}"), &format!("{shared}={version}"), &dev, &llvm], &root)?;
+    let compiler = fs::remove_file(root.join(COMPLETE)).is_ok();
+    if !compiler {
+        own.unpack(&[&format!("rustc-web={version}"), &format!("{shared}={version}"), &dev, &llvm], &root)?;
+    }
     board.unpack(&[&dev], &root)?;
-    fs::write(root.join("complete"), "").board(|| "cannot mark the toolchain".into())?;
+    fs::write(root.join(COMPLETE), "").board(|| "cannot mark the toolchain".into())?;
     Ok((format!("debian {version}"), root))
-}
-
-fn complete(entry: &fs::DirEntry) -> bool {
-    entry.path().join("complete").exists()
 }

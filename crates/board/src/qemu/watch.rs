@@ -11,6 +11,7 @@
 use super::Qemu;
 use super::machine::Machine;
 use crate::compiled::{Compiled, compiler_for};
+use crate::profile::Architecture;
 use crate::{BoardContext, Failed};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -54,8 +55,14 @@ pub fn plugin(context: &BoardContext) -> Result<PathBuf> {
 impl Qemu {
     /// The processor of that name, as the board's kernel has its page tables.
     pub(super) fn processor(&self, name: &str) -> Result<Processor> {
-        if self.profile.machine.model.contains("highmem=on") {
-            let error = Error::board(format!("the board {} has memory above 4 GiB", self.name));
+        let machine = &self.profile.machine;
+        let why = match machine.architecture {
+            Architecture::Aarch64 => Some("is a 64-bit one"),
+            Architecture::Armv7 if machine.model.contains("highmem=on") => Some("has memory above 4 GiB"),
+            Architecture::Armv7 => None,
+        };
+        if let Some(why) = why {
+            let error = Error::board(format!("the board {} {why}", self.name));
             return Err(error.hint("TLB misses are counted on 32-bit boards without LPAE, such as virt-nand"));
         }
         let mut processor = Processor::load(&self.context.devices, name)?;
