@@ -227,45 +227,11 @@ fn a_cold_boot_of_a_64_bit_board_is_the_same() {
     cold_as_kept("virt-emmc-arm64");
 }
 
-const SMALL: &str = r#"title = "t"
-board = "virt-emmc-arm64"
-[[experiment]]
-name = "sqlite"
-[experiment.factors]
-file_system = "ext4-block"
-workload = "ycsb-a"
-records = 50
-operations = 40
-journal_mode = "persist"
-"#;
-
-/// A program makes the same calls on either board, and the same of them reaches the device: the kernels are of one
-/// version, and what is recorded of 64-bit ones is understood as that of 32-bit ones.
-#[test]
-fn a_database_asks_the_same_of_a_64_bit_board() {
-    or_skip!(pocketstone_tests::qemu());
-    or_skip!(pocketstone_tests::arm64_compiler());
-    let home = tempfile::tempdir().unwrap();
-    write(home.path(), "study.toml", SMALL);
-    lab(home.path(), &["run", "study.toml", "--output", "arm64"]).ends_with(0);
-    lab(home.path(), &["run", "study.toml", "--output", "armhf", "--board", "virt-emmc"]).ends_with(0);
-    let of = |results: &str, sql: &str| -> i64 { value(&home.path().join(results), sql) };
-    for metric in ["reads", "writes", "syncs", "written_bytes", "device_flushes"] {
-        let sql = format!("SELECT sum(m.value) FROM metric m WHERE m.name = '{metric}'");
-        let (narrow, wide) = (of("armhf", &sql), of("arm64", &sql));
-        assert!(narrow == wide && wide > 0, "{metric}: {narrow} and {wide}");
-    }
-    let journal = "SELECT sum(writes) FROM file_cost WHERE file LIKE '%-journal'";
-    assert_eq!(of("arm64", journal), of("armhf", journal));
-    let machine: String = value(&home.path().join("arm64"), "SELECT value FROM run WHERE name = 'fact.machine'");
-    assert_eq!(machine, "aarch64");
-}
-
 /// The table of pages that misses are counted with is that of 32-bit kernels.
 #[test]
 fn tlb_misses_are_not_counted_on_a_64_bit_board() {
     let board = or_skip!(managed_flash_board("virt-emmc-arm64", false));
     let plan = Plan { tlb: Some("cortex-a15".into()), ..reads(FileSystem::Ext4, Pattern::Random, 16, 0) };
-    let failed = board.measure(&plan).err().expect("refused");
+    let failed = board.measure(&plan).expect_err("refused");
     assert!(failed.error.chain().contains("is a 64-bit one"), "{}", failed.error.chain());
 }

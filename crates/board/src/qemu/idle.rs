@@ -121,7 +121,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [source, object, raw] = ["idle.s", "idle.o", "idle.bin"].map(|name| folder.path().join(name));
         fs::write(&source, SOURCE).unwrap();
-        assert!(Command::new(assembler).args([&source, "-o".as_ref(), &object]).status().unwrap().success());
+        assert!(Command::new(assembler).arg("-o").args([&object, &source]).status().unwrap().success());
         let copied = Command::new(copy).args(["-O", "binary", "-j", ".text"]).args([&object, &raw]).status().unwrap();
         assert!(copied.success());
         assert_eq!(program(), fs::read(raw).unwrap());
