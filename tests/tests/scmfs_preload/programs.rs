@@ -69,8 +69,8 @@ fn the_same(preload: &str) {
     volume.end();
 }
 
-/// A program that has many calls for each of its files is direct from their first call on, and asks little: of 100 files
-/// only the first ones are used by the kernel first.
+/// A program that has many calls for each of its files is direct from their first call on: of 100 files only the first
+/// ones are used by the kernel first.
 #[test]
 fn programs_with_many_calls_a_file_are_direct_from_the_first_one_on() {
     let place = or_skip!(storing());
