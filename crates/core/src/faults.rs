@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// The most bytes that the kernel takes as a module's parameter of text.
 const MOST_BYTES: usize = 1024;
 
-/// The most bytes that the kernel takes as the text of a module's parameter.
+/// Faults of a chip; as text, by the names of nandsim's parameters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Faults {

@@ -63,7 +63,7 @@ fn mapped(start: usize, bytes: usize) -> impl Iterator<Item = (usize, usize, Kno
 /// Whether any of a range of addresses is mapped. Whoever has just got the range by a system call gets no answer about
 /// what was there before.
 fn is_known(start: usize, bytes: usize) -> bool {
-    let is_any = || MAPPINGS.within(start, start.saturating_add(bytes)).next().is_some();
+    let is_any = || MAPPINGS.is_any(start, start.saturating_add(bytes));
     is_any() && {
         alone::settle();
         is_any()

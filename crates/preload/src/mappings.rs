@@ -83,11 +83,13 @@ pub struct Mappings {
     places: [Place; MOST],
     /// Places below are or were taken: most processes have none.
     taken: AtomicUsize,
+    /// How often the second part of one that is cut in two was known, before the first one was made shorter.
+    cuts: AtomicUsize,
 }
 
 impl Mappings {
     pub const fn new() -> Mappings {
-        Mappings { places: [const { Place::new() }; MOST], taken: AtomicUsize::new(0) }
+        Mappings { places: [const { Place::new() }; MOST], taken: AtomicUsize::new(0), cuts: AtomicUsize::new(0) }
     }
 
     fn taken(&self) -> impl Iterator<Item = &Place> {
@@ -98,6 +100,22 @@ impl Mappings {
     pub fn within(&self, start: usize, end: usize) -> impl Iterator<Item = Part> {
         let clipped = move |part: Part| Part { start: part.start.max(start), end: part.end.min(end), ..part };
         self.taken().filter_map(move |place| place.across(start, end).map(clipped))
+    }
+
+    /// Whether any of a range of addresses is mapped.
+    pub fn is_any(&self, start: usize, end: usize) -> bool {
+        loop {
+            let cuts = self.cuts.load(Ordering::Acquire);
+            if self.within(start, end).next().is_some() {
+                return true;
+            }
+            // Its first part may have been seen as it is now, and the place of its second part as it was. Changes are
+            // made with all signals blocked, so none waits for this.
+            fence(Ordering::Acquire);
+            if self.cuts.load(Ordering::Relaxed) == cuts {
+                return false;
+            }
+        }
     }
 
     /// Whether so many more can be known.
@@ -128,6 +146,7 @@ impl Mappings {
                     // For a moment the second part is known twice, and never not. If there is no room for it, all of it
                     // stays known: what is mapped and not known could grow into other files.
                     if self.add(&Part { start: end, ..all }) {
+                        self.cuts.fetch_add(1, Ordering::Release);
                         place.end.store(start, Ordering::Release);
                     }
                 }

@@ -4,7 +4,7 @@
 mod mappings;
 
 use mappings::{MOST, Mappings, Part, WORDS};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
 
@@ -52,6 +52,48 @@ fn what_is_found_is_of_one_mapping() {
     });
     assert!(looks > 1000, "{looks} looks");
     assert_eq!(all(&mappings), [stays]);
+}
+
+#[test]
+fn the_rest_of_a_mapping_that_is_cut_in_two_is_known_throughout() {
+    let mappings = Mappings::new();
+    // While this is odd there is a mapping that reaches from the page 90 on.
+    let phase = AtomicUsize::new(0);
+    let done = AtomicBool::new(false);
+    let page = |number: usize| number * PAGE;
+    let look = || {
+        let mut looks = 0_u64;
+        while !done.load(Ordering::Relaxed) {
+            let before = phase.load(Ordering::SeqCst);
+            let is_any = mappings.is_any(page(90), page(95));
+            if before % 2 == 1 && phase.load(Ordering::SeqCst) == before {
+                assert!(is_any, "it was not seen");
+                looks += 1;
+            }
+        }
+        looks
+    };
+    let looks: u64 = std::thread::scope(|threads| {
+        let looking: Vec<_> = (0..3).map(|_| threads.spawn(look)).collect();
+        for turn in 0..300_000 {
+            // Its second part gets a place before it, or behind it.
+            let before = Part { start: page(1), end: page(2), what: [1; WORDS] };
+            if turn % 2 == 0 {
+                assert!(mappings.add(&before));
+            }
+            assert!(mappings.add(&Part { start: page(50), end: page(100), what: [7; WORDS] }));
+            mappings.remove(before.start, before.end);
+            phase.fetch_add(1, Ordering::SeqCst);
+            mappings.remove(page(60), page(70));
+            mappings.remove(page(50), page(60));
+            phase.fetch_add(1, Ordering::SeqCst);
+            mappings.remove(page(70), page(100));
+        }
+        done.store(true, Ordering::Relaxed);
+        looking.into_iter().map(|thread| thread.join().expect("it was seen")).sum()
+    });
+    assert!(looks > 1000, "{looks} looks");
+    assert_eq!(all(&mappings), []);
 }
 
 #[test]

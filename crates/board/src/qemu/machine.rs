@@ -134,12 +134,10 @@ impl Machine {
         let mut command = confined_command(emulator)?;
         command.args(machine_arguments(profile));
         if let Some(idle) = start.idle {
-            // The processor begins there.
-            command.arg("-device").arg(format!(
-                "loader,file={},addr={:#x},cpu-num=0,force-raw=on",
-                idle.display(),
-                idle::AT
-            ));
+            // The processor begins there. A comma would end the path: two are one.
+            let path = idle.display().to_string().replace(',', ",,");
+            let loader = format!("loader,file={path},addr={:#x},cpu-num=0,force-raw=on", idle::AT);
+            command.arg("-device").arg(loader);
         }
         command.arg("-kernel").arg(start.kernel).arg("-initrd").arg(start.initramfs).arg("-S");
         // QMP is file descriptor 0, a saved state is 1: they need no path, and end with the process.

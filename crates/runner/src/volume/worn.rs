@@ -87,7 +87,10 @@ impl Watch {
             match rustix::io::read(&self.messages, &mut record) {
                 Ok(bytes) => count(&String::from_utf8_lossy(&record[..bytes]), &mut counts),
                 Err(Errno::AGAIN) => break,
-                Err(error) => return Err(Error::board("the kernel said more of faults than it keeps").because(error)),
+                Err(error) => {
+                    let lost = Error::board("the kernel said more of faults than it keeps").because(error);
+                    return Err(lost.hint("fewer faults, for example bitflips=1, or fewer requests"));
+                }
             }
         }
         let [corrected, failed, bad] = statistics(self.mtd)?;
