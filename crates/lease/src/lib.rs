@@ -49,6 +49,7 @@
 //! or a store, so signal handlers may do either. `tests/protocol.rs` is the model of all this, `tests/append.rs` that
 //! of appends, `tests/map.rs` that of mapped files.
 
+mod average;
 pub mod batch;
 mod direct;
 mod inherited;
@@ -60,6 +61,7 @@ mod session;
 mod slots;
 mod table;
 
+pub use average::Average;
 pub use direct::{Outcome, Pieces, Why};
 pub use inherited::Inherited;
 pub use memory::reopen;

@@ -4,8 +4,6 @@ use crate::table::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FILES: usize = 256;
-/// An average over so many files or fewer.
-const AVERAGED: u64 = 64;
 
 /// Files that were asked for: by inode number, spread.
 pub(crate) struct Recent([(AtomicU64, AtomicU64); FILES]);
@@ -35,35 +33,6 @@ impl Recent {
     }
 }
 
-/// How much files of this process grow by appends. Counts that are lost to threads that count at once do no harm. On a
-/// line of its own: each append changes it.
-#[derive(Default)]
-#[repr(align(64))]
-pub(crate) struct Growth {
-    files: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Growth {
-    /// Another file begins to grow.
-    pub fn begins(&self) {
-        let (files, bytes) = (self.files.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
-        let (files, bytes) = if files < AVERAGED { (files, bytes) } else { (files / 2, bytes / 2) };
-        self.files.store(files + 1, Ordering::Relaxed);
-        self.bytes.store(bytes, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub fn grew(&self, bytes: u64) {
-        self.bytes.store(self.bytes.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
-    }
-
-    /// By how much one file will, in bytes: as all did on average, itself among them.
-    pub fn expected(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed) / self.files.load(Ordering::Relaxed).max(1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,22 +51,5 @@ mod tests {
         let same_place = 7 + FILES as u64;
         recent.remember(same_place, file(same_place, 1, 5));
         assert_eq!([7, same_place].map(|ino| recent.of(ino)), [None, Some(file(same_place, 1, 5))]);
-    }
-
-    #[test]
-    fn what_files_grow_by_is_that_of_the_last_ones() {
-        let growth = Growth::default();
-        assert_eq!(growth.expected(), 0);
-        let add = |files, bytes| {
-            for _ in 0..files {
-                growth.begins();
-                growth.grew(bytes);
-            }
-        };
-        add(10, 1000);
-        assert_eq!(growth.expected(), 1000);
-        add(1000, 5000);
-        // After 31 halvings at most a thousandth of a percent of the first ones is left.
-        assert!((4990..=5000).contains(&growth.expected()), "{}", growth.expected());
     }
 }

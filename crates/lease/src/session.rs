@@ -1,10 +1,11 @@
 //! A process that reaches the files of a mount directly.
 
+use crate::average::Average;
 use crate::direct::{Direct, Outcome, Pieces, Why};
 use crate::inherited::Inherited;
 use crate::memory::Memory;
 use crate::message::{self, Name, Question};
-use crate::recent::{Growth, Recent};
+use crate::recent::Recent;
 use crate::slots::Slots;
 use crate::table::{Entry, File, TABLE_BYTES};
 use rustix::io::Errno;
@@ -90,7 +91,8 @@ pub struct Session {
     maps: bool,
     rest: Duration,
     recent: Recent,
-    growth: Growth,
+    /// Bytes that files grow by.
+    growth: Average,
     /// By entry, spread: whose they are, and since when and how often the kernel, or others who append, came back: ms
     /// << 8, and a count.
     comings: [(AtomicU64, AtomicU64); FILES],
@@ -145,7 +147,7 @@ impl Session {
             maps: answer.map && access == Access::Map,
             rest: REST,
             recent: Recent::new(),
-            growth: Growth::default(),
+            growth: Average::default(),
             comings: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; FILES],
         })
     }
@@ -328,18 +330,18 @@ impl Session {
         // SAFETY: the caller's promise.
         match unsafe { direct.append(own, from, bytes, at) } {
             Err(Why::Growth) => {}
-            done => return done.inspect(|_| self.growth.grew(bytes as u64)),
+            done => return done.inspect(|_| self.growth.add(bytes as u64)),
         }
         let bytes_wanted = bytes as u64;
         if bytes_wanted > LEASE_BYTES_MOST || at.is_some_and(|at| at != direct.own_size()) {
             return Err(Why::Growth);
         }
-        let average = self.growth.expected();
+        let average = self.growth.mean();
         // One that is used up is no sign of others.
         let expected = if slots.lease(file.index).is_some() {
             average / 2
         } else if self.may_ask(file) {
-            self.growth.begins();
+            self.growth.begin();
             // So that files which all grow by the same need no second one.
             average + average / 8
         } else {
@@ -353,6 +355,6 @@ impl Session {
         }
         direct.expect_appends(own);
         // SAFETY: the caller's promise.
-        unsafe { direct.append(own, from, bytes, at) }.inspect(|_| self.growth.grew(bytes_wanted))
+        unsafe { direct.append(own, from, bytes, at) }.inspect(|_| self.growth.add(bytes_wanted))
     }
 }

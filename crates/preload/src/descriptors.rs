@@ -3,7 +3,7 @@
 
 use crate::events::{Number, Proof};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use pocketstone_lease::File;
+use pocketstone_lease::{Average, File};
 
 /// As many numbers are looked at; the others are the kernel's.
 pub const NUMBERS: usize = 4096;
@@ -28,34 +28,25 @@ pub struct Known {
 
 /// So many files are looked at before the first call of one can be direct, and each had so many direct calls then, on
 /// average: fewer would not be worth the question to the server.
-const LOOKS: u32 = 8;
-const CALLS_PER_LOOK: u32 = 32;
+const LOOKS: u64 = 8;
+const CALLS_PER_LOOK: u64 = 32;
 /// No more calls of a file count.
 const CALLS_COUNTED: u32 = 128;
-/// An average over so many files or fewer.
-const AVERAGED: u32 = 64;
 
-/// How many direct calls files of this process had, about: counts that are lost to threads that count at once do no
-/// harm. Zeros: there were none yet.
+/// How many direct calls files of this process had. Zeros: there were none yet.
 #[derive(Default)]
-pub struct Pace {
-    looks: AtomicU32,
-    calls: AtomicU32,
-}
+pub struct Pace(Average);
 
 impl Pace {
     /// A file was looked at, and one that was before has had so many direct calls.
     pub fn looked(&self, calls: u32) {
-        let (looks, sum) = (self.looks.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
-        let (looks, sum) = if looks < AVERAGED { (looks, sum) } else { (looks / 2, sum / 2) };
-        self.looks.store(looks + 1, Ordering::Relaxed);
-        self.calls.store(sum.saturating_add(calls), Ordering::Relaxed);
+        self.0.begin();
+        self.0.add(calls.into());
     }
 
     /// Whether a file is probably worth a look at its first call.
     pub fn is_busy(&self) -> bool {
-        let looks = self.looks.load(Ordering::Relaxed);
-        looks > LOOKS && self.calls.load(Ordering::Relaxed) / looks >= CALLS_PER_LOOK
+        self.0.files() > LOOKS && self.0.mean() >= CALLS_PER_LOOK
     }
 }
 
