@@ -41,6 +41,12 @@ pub fn value<T: FromSql>(results: &Path, sql: &str) -> T {
     value.unwrap_or_else(|e| panic!("{}: {sql}: {e}", results.display()))
 }
 
+/// What a metric is of the cells that a condition selects, which is one number.
+#[track_caller]
+pub fn metric(results: &Path, name: &str, only: &str) -> f64 {
+    value(results, &format!("SELECT median FROM summary WHERE metric = '{name}' AND {only}"))
+}
+
 /// Runs `study.toml` of a folder, whose results are in `a`, once more into `b`: in `make torture` all of it, otherwise
 /// the cells that match `some`. What both have is the same to the bit.
 #[track_caller]

@@ -3,7 +3,7 @@
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::command::{Process, board, changed, lab, pocketstone, run, write};
-use pocketstone_tests::results;
+use pocketstone_tests::results::{self, metric};
 use pocketstone_tests::suites::built;
 use rusqlite::Connection;
 use std::fs;
@@ -51,12 +51,6 @@ fn compile(compiler: &Path, folder: &Path, name: &str, text: &str, options: &[&s
     write(folder, &source, text);
     let made = run(Command::new(compiler).args(["-O1", "-o", name, &source]).args(options).current_dir(folder));
     made.ends_with(0);
-}
-
-/// What a metric is of the cells that a condition selects, which is one number.
-fn metric(results: &Path, name: &str, only: &str) -> f64 {
-    let sql = format!("SELECT median FROM summary WHERE metric = '{name}' AND {only}");
-    results::value(results, &sql)
 }
 
 /// Calls of the first traced cell on a file: reads, bytes read, writes, bytes written, syncs.

@@ -3,8 +3,7 @@
 use pocketstone_testing::or_skip;
 use pocketstone_tests::command::{lab, write};
 use pocketstone_tests::project;
-use pocketstone_tests::results::value;
-use std::path::Path;
+use pocketstone_tests::results::{self, value};
 
 /// The shipped board with 16 MiB, 64 erase blocks of 256 KiB and 7 spare ones, and pages that take so long that the
 /// processor's time is little beside them.
@@ -53,12 +52,6 @@ sync = "each"
 power_cuts = 2
 "#;
 
-/// A metric of an experiment's traced cell.
-fn of(run: &Path, experiment: &str, metric: &str) -> f64 {
-    let of = format!("FROM summary WHERE experiment = '{experiment}' AND metric = '{metric}'");
-    value(run, &format!("SELECT median {of}"))
-}
-
 /// By the kernel's tracer the commands, by the device's server the operations of its chip, and by the board's clock the
 /// time: all three fit the profile, within 2 %. And after a cut of the power what was promised is there.
 #[test]
@@ -69,7 +62,8 @@ fn a_cell_takes_what_its_commands_and_the_chips_operations_take() {
     write(home.path(), "study.toml", STUDY);
     lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
     let run = home.path().join("a");
-    let metric = |name: &str| of(&run, "overwrite", name);
+    let of = |experiment: &str, name: &str| results::metric(&run, name, &format!("experiment = '{experiment}'"));
+    let metric = |name: &str| of("overwrite", name);
 
     let bytes = metric("device_read_request_bytes") + metric("device_written_request_bytes");
     let commands = ["device_reads", "device_writes", "device_flushes", "device_discards"].map(metric);
@@ -92,9 +86,9 @@ fn a_cell_takes_what_its_commands_and_the_chips_operations_take() {
     let amplification = programs * 16_384.0 / metric("device_written_request_bytes");
     assert!((metric("write_amplification") / amplification - 1.0).abs() < 1e-9, "{amplification}");
 
-    assert_eq!(of(&run, "cut", "power_cuts"), 2.0);
-    assert_eq!(of(&run, "cut", "cuts_with_broken_promises"), 0.0);
-    assert!(of(&run, "cut", "promises") > 0.0);
+    assert_eq!(of("cut", "power_cuts"), 2.0);
+    assert_eq!(of("cut", "cuts_with_broken_promises"), 0.0);
+    assert!(of("cut", "promises") > 0.0);
 }
 
 #[test]

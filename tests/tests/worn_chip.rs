@@ -2,7 +2,7 @@
 
 use pocketstone_testing::or_skip;
 use pocketstone_tests::command::{lab, write};
-use pocketstone_tests::results::{repeats, value};
+use pocketstone_tests::results::{self, repeats};
 use std::path::Path;
 
 const STUDY: &str = r#"title = "t"
@@ -33,8 +33,7 @@ faults = "weakblocks=20%:0"
 
 /// A metric of an experiment's cell.
 fn of(run: &Path, experiment: &str, faults: &str, metric: &str) -> f64 {
-    let cell = format!("experiment = '{experiment}' AND faults = '{faults}'");
-    value(run, &format!("SELECT median FROM summary WHERE {cell} AND metric = '{metric}'"))
+    results::metric(run, metric, &format!("experiment = '{experiment}' AND faults = '{faults}'"))
 }
 
 /// The simulator says itself what it broke: each flipped bit of data or its code is one that the kernel's error

@@ -267,7 +267,7 @@ impl Board {
     fn measure_and_cut_as<R: Record>(&self, member: &Member, plan: &Plan) -> Result<Measured, Failed> {
         let (mut measured, recorded) = record::<R>(member, plan)?;
         let trace = trace_of(member, plan)?;
-        let engine = plan.workload.database().map(|spec| spec.engine).filter(|engine| engine.opens_on_the_board());
+        let engine = plan.workload.engine_on_the_board();
         let recover = |contents: &R::Contents| recover::<R>(member, &plan.volume, engine, contents);
         measured.outcome.cuts = power::cut(plan, &measured, &recorded, trace.as_ref(), recover)?;
         Ok(measured)

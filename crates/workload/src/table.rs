@@ -8,7 +8,7 @@ use crate::{
     AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, CommandSpec, FilebenchSpec, FilesSpec, FioSpec, IozoneSpec,
     LookupSpec, PostmarkSpec, ReadSpec,
 };
-use pocketstone_core::database::{DatabaseSpec, DatabaseWorkload};
+use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -190,6 +190,11 @@ impl Workload {
             Workload::Database(spec) => Some(spec),
             _ => None,
         }
+    }
+
+    /// The engine of its database, if the board that has the files has to open them.
+    pub fn engine_on_the_board(&self) -> Option<DatabaseEngine> {
+        self.database().map(|spec| spec.engine).filter(|engine| engine.opens_on_the_board())
     }
 
     /// Digest of the file that it was prepared as, where it is a database's or recorded calls.

@@ -1,7 +1,7 @@
 //! Files that programs map without the kernel.
 
 use crate::puppet::Puppet;
-use crate::report::{Report, storing};
+use crate::report::{Report, compiled, storing};
 use pocketstone_random::Random;
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, or_skip, program};
@@ -271,10 +271,7 @@ fn a_child_notes_the_time_as_well() {
 fn threads_handlers_and_children_map_and_unmap_at_once() {
     let compiler = or_skip!(program("cc", "gcc"));
     let place = or_skip!(storing());
-    let (source, built) = (place.path("threads.c"), place.path("threads"));
-    fs::write(&source, include_str!("threads.c")).expect("a new file");
-    run(Command::new(compiler).args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).args([&built, &source]))
-        .ends_with(0);
+    let built = compiled(&compiler, &place, "threads", include_str!("threads.c"), &["-Wall", "-Werror"]);
     let volume = place.volume(&OPTIONS);
     let file = volume.path().join("file");
     fs::write(&file, vec![b'a'; 1 << 20]).expect("a new file");

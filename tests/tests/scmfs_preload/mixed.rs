@@ -2,10 +2,9 @@
 //! half of them are static programs. What they are told to do is done to a model as well, and all that they read and
 //! answer is compared with it.
 
-use crate::report::{Report, storing};
+use crate::report::{Report, compiled, storing};
 use pocketstone_random::Random;
 use pocketstone_testing::{Skip, or_skip, program, seed};
-use pocketstone_tests::command::run;
 use pocketstone_tests::mounted::Place;
 use pocketstone_tests::suites::{command, tell};
 use std::collections::VecDeque;
@@ -273,12 +272,8 @@ struct Programs {
 #[track_caller]
 fn programs(place: &Place) -> Result<Programs, Skip> {
     let compiler = program("cc", "gcc")?;
-    let source = place.path("mixed.c");
-    fs::write(&source, include_str!("mixed.c")).expect("a new file");
     let build = |name: &str, how: &[&str]| {
-        let built = place.path(name);
-        run(command(&compiler).args(["-O1", "-Wall", "-o"]).args([&built, &source]).args(how)).ends_with(0);
-        built
+        compiled(&compiler, place, name, include_str!("mixed.c"), &[&["-Wall"], how].concat())
     };
     Ok(Programs { dynamic: build("dynamic", &[]), fixed: build("static", &["-static"]) })
 }

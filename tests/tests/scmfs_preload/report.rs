@@ -1,6 +1,7 @@
 //! A program under `scmfs run`, and what it says of the ways its calls took.
 
 use pocketstone_testing::{Need, Skip};
+use pocketstone_tests::command::run;
 use pocketstone_tests::mounted::{Place, scmfs};
 use std::ffi::OsStr;
 use std::fs;
@@ -73,4 +74,13 @@ pub fn tree(folder: &Path) -> String {
     let keep =
         |line: &str| if size_of_directory(line) { line.rsplit_once(' ').map(|(l, _)| l.to_owned()) } else { None };
     text.lines().map(|line| keep(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
+}
+
+/// A program of C, or an object, made of a source at a place.
+pub fn compiled(compiler: &Path, place: &Place, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let (made, file) = (place.path(name), place.path(&format!("{name}.c")));
+    fs::write(&file, source).expect("a source");
+    let mut command = Command::new(compiler);
+    run(command.args(["-O1", "-pthread", "-o"]).arg(&made).arg(&file).args(flags)).ends_with(0);
+    made
 }

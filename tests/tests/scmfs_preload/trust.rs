@@ -1,12 +1,10 @@
 //! Descriptors that are trusted without a question to the kernel: whatever makes a number mean another file, or an open
 //! file append, is seen, or ends the trust.
 
-use crate::report::{Report, storing};
+use crate::report::{Report, compiled, storing};
 use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::command::run;
-use pocketstone_tests::mounted::Place;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TRUSTED: &str = "descriptors: trusted";
@@ -62,14 +60,6 @@ const WAYS: [(&str, &str, &str); 42] = [
     ("threads", "right\nright\nright\nright\n", TRUSTED),
     ("raw", OTHER, BY_ITSELF),
 ];
-
-fn compiled(compiler: &Path, place: &Place, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-    let (made, file) = (place.path(name), place.path(&format!("{name}.c")));
-    fs::write(&file, source).expect("a source");
-    let mut command = Command::new(compiler);
-    run(command.args(["-O1", "-pthread", "-o"]).arg(&made).arg(&file).args(flags)).ends_with(0);
-    made
-}
 
 #[test]
 fn whatever_a_descriptor_comes_to_mean_is_what_is_read() {

@@ -79,7 +79,7 @@ pub fn measure(context: &Context<'_>) -> Result<Outcome> {
         let run = watch.end()?;
         drop(opened);
         let watch = worn::Watch::begin(context.board)?;
-        let engine = plan.workload.database().map(|spec| spec.engine).filter(|engine| engine.opens_on_the_board());
+        let engine = plan.workload.engine_on_the_board();
         let found = worn::look(&plan.volume, engine, context.board, context.folder)?;
         outcome.worn = Some(Worn { run, look: watch.end()?, found, verdict: None });
     }

@@ -32,10 +32,7 @@ pub fn wear(volume: &Volume, board: &Board, faults: &Faults, seed: u64) -> Resul
     if !board.capabilities.disposable {
         return Err(Error::bug("a chip was to be taken away from a board that goes on with its own"));
     }
-    kept::unmount(volume, board)?;
-    if volume.medium == Medium::Ubi {
-        ubi::detach_ours()?;
-    }
+    let_go(volume, board)?;
     let contents = mtd::chip(board.places.mtd)?.read_raw().board(|| "cannot read the chip".into())?;
     let geometry = contents.geometry();
     let parameters = faults.parameters(geometry.blocks, geometry.pages_per_block, seed)?;
@@ -53,6 +50,15 @@ pub fn wear(volume: &Volume, board: &Board, faults: &Faults, seed: u64) -> Resul
     }
     kept::attach(volume, board)?;
     kept::quiet(board)
+}
+
+/// Unmounts the volume, so that nobody has its chip.
+fn let_go(volume: &Volume, board: &Board) -> Result<()> {
+    kept::unmount(volume, board)?;
+    if volume.medium == Medium::Ubi {
+        ubi::detach_ours()?;
+    }
+    Ok(())
 }
 
 /// What the kernel says of faults from a moment on.
@@ -130,10 +136,7 @@ fn statistics(mtd: u32) -> Result<[u64; 3]> {
 /// `ErrorKind::Board` if it cannot be unmounted. What the file system refuses is a finding.
 pub fn look(volume: &Volume, engine: Option<DatabaseEngine>, board: &Board, folder: &Path) -> Result<Found> {
     rustix::fs::sync();
-    kept::unmount(volume, board)?;
-    if volume.medium == Medium::Ubi {
-        ubi::detach_ours()?;
-    }
+    let_go(volume, board)?;
     recovered::mount_and_look(volume, engine, board, folder)
 }
 
