@@ -18,11 +18,16 @@ use tempfile::TempDir;
 /// What the chip's one partition is called by the simulator (drivers/mtd/nand/raw/nandsim.c).
 const PARTITION: &str = "NAND simulator partition 0";
 /// The first process. The modules of the virtual board are in /modules, those of the network in /network.
+///
+/// Time passes here as on the wall: on a busy machine the kernel's five seconds until it writes back what is dirty (in
+/// JFFS2, until it pads and writes its buffer) could be over while files are written, and lay them out otherwise than
+/// the virtual board does, whose time stands still meanwhile. They are 40; UBIFS asserts that they are less than 43.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs devtmpfs /dev
 mkdir -p /var/tmp /etc /root; mount -t tmpfs tmpfs /tmp; mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /var/tmp
 mount -t tracefs tracefs /sys/kernel/tracing
+echo 4000 > /proc/sys/vm/dirty_writeback_centisecs
 cd /modules; while read file parameters; do insmod $file $parameters; done < order
 cd /network; for file in virtio virtio_ring virtio_mmio failover net_failover virtio_net; do
   [ ! -e $file.ko ] || insmod $file.ko
