@@ -342,8 +342,8 @@ impl Session {
             average / 2
         } else if self.may_ask(file) {
             self.growth.begin();
-            // So that files which all grow by the same need no second one.
-            average + average / 8
+            // So that most files need no second one: it costs more than space that is not used.
+            average * 2
         } else {
             return Err(Why::Leased);
         };

@@ -6,6 +6,7 @@ mod freeing;
 mod lease;
 mod mapped;
 mod server;
+mod turns;
 mod unmounted;
 
 use crate::known::Known;
@@ -13,19 +14,18 @@ use crate::mountable::{self, Mountable, Open};
 use crate::options::{MountOptions, Preload};
 use crate::wire::Connection;
 use files::{Files, TheirStores};
+pub(crate) use freeing::{FORGOTTEN, is_forget};
 use lease::Appends;
 use mapped::Mappings;
 use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Name};
 use pocketstone_vfs::{Ino, Statfs, TimeNs};
-use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use server::Server;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use turns::Turns;
 pub use unmounted::Unmounted;
 
 /// What the door and the thread behind it share.
@@ -44,13 +44,12 @@ struct Shared<V: Mountable> {
     mappings: Option<Mappings<Open<V>>>,
 }
 
-/// The door for such processes, open until it is dropped. A thread of its own answers them, because it waits for the
+/// The door for such processes, open until it is dropped. Threads of its own answer them, because they wait for the
 /// kernel, which waits for those that serve.
 pub(crate) struct Direct<V: Mountable> {
     shared: Arc<Shared<V>>,
     name: Name,
-    stop: OwnedFd,
-    thread: Option<JoinHandle<()>>,
+    turns: Turns<V>,
 }
 
 /// What the kernel writes back on its way out brings it back: so it has to go twice.
@@ -96,15 +95,11 @@ impl<V: Mountable> Direct<V> {
         let mappings = if maps { Mappings::of(&volume.shared()?) } else { None };
         let name = Name::new(&format!("scmfs-{}-{:016x}", std::process::id(), random()))?;
         let listener = message::listen(&name).ok()?;
-        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).ok()?;
-        let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 0).ok()?;
         let (volume, known, connection) = (volume.clone(), known.clone(), connection.clone());
         let kept = Mutex::default();
         let shared = Arc::new(Shared { volume, known, connection, files, kept, stores, appends, mappings });
-        let mut server = Server::new(shared.clone()).ok()?;
-        let serve = move || server.serve(&listener, &stopped);
-        let thread = std::thread::Builder::new().name("direct".into()).spawn(serve).ok()?;
-        Some(Direct { shared, name, stop, thread: Some(thread) })
+        let turns = Turns::start(Server::new(shared.clone(), listener).ok()?, &shared).ok()?;
+        Some(Direct { shared, name, turns })
     }
 
     /// Whether processes may store.
@@ -130,10 +125,10 @@ impl<V: Mountable> Direct<V> {
         self.shared.mappings.is_some()
     }
 
-    /// Has the kernel forget a file's pages, if this fsync(2) is the one that is made for that: whether it is.
+    /// Has the kernel forget a file's pages, if this call is the one that is made for that: whether it is.
     ///
     /// The kernel keeps write(2) off the file until it has the answer. It waits here for pages that it reads just now:
-    /// other threads must serve that. There is one such fsync(2) at a time.
+    /// other threads must serve that. There is one such call at a time for a file.
     pub fn free(&self, ino: Ino, thread: u32) -> bool {
         let files = &self.shared.files;
         let Some((index, wanted)) = files.take_wanted(ino, thread) else { return false };
@@ -217,10 +212,7 @@ impl<V: Mountable> Direct<V> {
 impl<V: Mountable> Drop for Direct<V> {
     fn drop(&mut self) {
         self.shared.files.withdraw();
-        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.turns.end();
         self.shared.note_all_times();
         self.shared.take_all_back(None);
         self.shared.kept().clear();

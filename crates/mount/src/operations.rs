@@ -1,7 +1,7 @@
 //! The operations of FUSE, each a call to the volume.
 
 use crate::convert::{self, ino};
-use crate::direct::Direct;
+use crate::direct::{self, Direct};
 use crate::known::NO_HANDLE;
 use crate::mountable::{Mountable, Open, append_all, write_all};
 use crate::served::Served;
@@ -399,6 +399,10 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn setxattr(&self, to: &Request, xattr: &SetXattr<'_>) -> Answer<()> {
+        let frees = |direct: &&Direct<V>| direct::is_forget(xattr.name) && direct.free(ino(to.node), to.pid);
+        if self.direct.as_ref().filter(frees).is_some() {
+            return Err(direct::FORGOTTEN);
+        }
         self.answer(self.set_xattr(to, xattr))
     }
 

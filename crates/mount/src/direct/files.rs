@@ -14,12 +14,12 @@ struct Known {
     key: u64,
     /// There are processes that may store: its times change without the kernel's knowledge.
     stored_to: bool,
-    /// The fsync(2) by this thread is to have the kernel forget the file's pages.
+    /// The call by this thread is to have the kernel forget the file's pages.
     wanted: Option<Wanted>,
     lease: Arc<Lease>,
 }
 
-/// What an fsync(2) is made for.
+/// What a call is made for that the kernel makes with the inode's lock held.
 #[derive(Clone)]
 pub(super) struct Wanted {
     pub thread: u32,
@@ -95,14 +95,27 @@ impl Files {
         Some(Box::new(Entry { files: self.clone(), ino, index, lease }))
     }
 
-    /// The fsync(2) of a file by this thread is to have the kernel forget its pages; `None`: nobody's is.
-    pub fn want(&self, ino: Ino, wanted: Option<Wanted>) {
-        if let Some(known) = self.maps_mut().known.get_mut(&ino) {
-            known.wanted = wanted;
+    /// This thread's call on a file is to have the kernel forget its pages. False: another one's is already.
+    pub fn want(&self, ino: Ino, wanted: Wanted) -> bool {
+        match self.maps_mut().known.get_mut(&ino) {
+            Some(Known { wanted: Some(_), .. }) => false,
+            Some(known) => {
+                known.wanted = Some(wanted);
+                true
+            }
+            // Nobody has a file that is gone.
+            None => true,
         }
     }
 
-    /// The entry of a file whose pages the kernel is to forget by this thread's fsync(2).
+    /// This thread's call has been made.
+    pub fn want_no_more(&self, ino: Ino, thread: u32) {
+        if let Some(known) = self.maps_mut().known.get_mut(&ino) {
+            known.wanted.take_if(|wanted| wanted.thread == thread);
+        }
+    }
+
+    /// The entry of a file whose pages the kernel is to forget by this thread's call.
     pub fn take_wanted(&self, ino: Ino, thread: u32) -> Option<(u32, Wanted)> {
         let is_this = |known: &Known| known.wanted.as_ref().is_some_and(|wanted| wanted.thread == thread);
         if !self.any.load(Ordering::Relaxed) || !is_this(self.maps().known.get(&ino)?) {

@@ -1,55 +1,83 @@
-//! Has the kernel forget pages, by fsync(2), which another thread answers. It waits for the inode's lock, which whoever
-//! writes to the file can hold for as long as the memory that he writes from is not there: so nothing else waits for
-//! this thread, neither other questions nor the end of the mount.
+//! Has the kernel forget pages, by a call that it makes with the inode's lock held and that another thread answers. It
+//! waits for that lock, which whoever writes to the file can hold for as long as the memory that he writes from is not
+//! there: so nothing else waits for who makes the call, neither other questions nor the end of the mount.
 
 use super::files::{Files, Wanted};
 use super::lease::Appends;
 use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Answer};
 use pocketstone_vfs::Ino;
-use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use rustix::fs::XattrFlags;
+use rustix::io::{Errno, Result};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// More questions are answered that the file is in use.
 const WAITING_MAX: usize = 64;
+/// The extended attribute that is set to have a file's pages forgotten. Setting one of `system.` takes the inode's lock
+/// and asks for no permissions, which the kernel would have to ask this server about; nor has it to be opened for that,
+/// as for fsync(2).
+const FORGET: &str = "system.scmfs.forget";
+/// That this is done is said by an error: nothing was set, which would change the file's times.
+pub(crate) const FORGOTTEN: Errno = Errno::CANCELED;
+
+/// Whether an extended attribute is set to have pages forgotten.
+pub(crate) fn is_forget(name: &[u8]) -> bool {
+    name == FORGET.as_bytes()
+}
 
 /// A file whose pages the kernel is to forget, and who wants to know when it has.
 pub(super) struct Job {
     pub connection: OwnedFd,
     pub ino: Ino,
+    /// Open as a path alone.
     pub file: OwnedFd,
     /// The process that is to have the end of the file then, and what it appends.
     pub lease: Option<(Arc<Slots>, Appends)>,
 }
 
-/// The thread, which ends after the last job once this is dropped.
+impl Job {
+    /// Does it, and answers.
+    pub fn run(self, files: &Files) {
+        let Job { connection, ino, file, lease } = self;
+        let this = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        if !files.want(ino, Wanted { thread: this, lease }) {
+            return refuse(&connection, Errno::BUSY);
+        }
+        let done = forget(&file);
+        files.want_no_more(ino, this);
+        match done {
+            Ok(()) => message::reply(connection.as_fd(), &Answer::default(), &[]),
+            Err(error) => refuse(&connection, error),
+        }
+    }
+}
+
+fn forget(file: &OwnedFd) -> Result<()> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match rustix::fs::setxattr(path, FORGET, &[], XattrFlags::empty()) {
+        Err(FORGOTTEN) => Ok(()),
+        // On a mount that is read-only, or was made so, nothing is set. The file is opened anew, as fsync(2) tells of
+        // an error once for each open file.
+        _ => rustix::fs::fsync(&pocketstone_lease::reopen(file.as_fd())?),
+    }
+}
+
+/// A thread for what nobody else has time to do, which ends after the last job once this is dropped.
 pub(super) struct Freeing(SyncSender<Job>);
 
 impl Freeing {
     pub fn start(files: Arc<Files>) -> std::io::Result<Freeing> {
-        let (sender, jobs) = sync_channel(WAITING_MAX);
-        std::thread::Builder::new().name("forgetting".into()).spawn(move || serve(&files, &jobs))?;
+        let (sender, jobs): (_, Receiver<Job>) = sync_channel(WAITING_MAX);
+        let serve = move || jobs.into_iter().for_each(|job| job.run(&files));
+        std::thread::Builder::new().name("forgetting".into()).spawn(serve)?;
         Ok(Freeing(sender))
     }
 
     pub fn free(&self, job: Job) {
         if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = self.0.try_send(job) {
             refuse(&job.connection, Errno::BUSY);
-        }
-    }
-}
-
-fn serve(files: &Files, jobs: &Receiver<Job>) {
-    let this = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-    for Job { connection, ino, file, lease } in jobs {
-        files.want(ino, Some(Wanted { thread: this, lease }));
-        let done = rustix::fs::fsync(&file);
-        files.want(ino, None);
-        match done {
-            Ok(()) => message::reply(connection.as_fd(), &Answer::default(), &[]),
-            Err(error) => refuse(&connection, error),
         }
     }
 }

@@ -37,34 +37,38 @@ struct Process {
     slots: Option<Arc<Slots>>,
 }
 
-/// The thread's own.
+/// What one thread at a time has, which answers.
 pub(super) struct Server<V: Mountable> {
     shared: Arc<Shared<V>>,
+    listener: OwnedFd,
     freeing: Freeing,
     mapper: Mapper,
     processes: HashMap<u64, Process>,
     /// Connections on which nothing was said yet, and since when.
     silent: VecDeque<(OwnedFd, Instant)>,
+    /// When times were noted that nobody asked for.
+    noted: Instant,
+    /// What the thread that answers is to do itself.
+    own: Option<Job>,
 }
 
 impl<V: Mountable> Server<V> {
-    pub fn new(shared: Arc<Shared<V>>) -> std::io::Result<Server<V>> {
+    pub fn new(shared: Arc<Shared<V>>, listener: OwnedFd) -> std::io::Result<Server<V>> {
         let freeing = Freeing::start(shared.files.clone())?;
         let mapper = Mapper::start(shared.clone())?;
-        Ok(Server { shared, freeing, mapper, processes: HashMap::new(), silent: VecDeque::new() })
+        let (processes, silent, noted) = (HashMap::new(), VecDeque::new(), Instant::now());
+        Ok(Server { shared, listener, freeing, mapper, processes, silent, noted, own: None })
     }
 
-    pub fn serve(&mut self, listener: &OwnedFd, stop: &OwnedFd) {
-        let same = self.shared.clone();
-        // Without it nobody is direct.
-        let _serving = same.files.table.serve();
+    /// Answers until something is left for this thread to do, while another one answers; there is none if nobody
+    /// `waits` for that. `None`: it is over.
+    pub fn serve(&mut self, stop: &OwnedFd, waits: impl Fn() -> bool) -> Option<Job> {
         let times_period = Duration::new(PERIOD.tv_sec.unsigned_abs(), PERIOD.tv_nsec as u32);
-        let mut noted = Instant::now();
         loop {
             let ends: Vec<(u64, &OwnedFd)> =
                 self.processes.iter().map(|(token, process)| (*token, &process.end)).collect();
             let silent = self.silent.iter().map(|(connection, _)| connection);
-            let polled = [stop, listener].into_iter().chain(ends.iter().map(|(_, end)| *end)).chain(silent);
+            let polled = [stop, &self.listener].into_iter().chain(ends.iter().map(|(_, end)| *end)).chain(silent);
             let mut polled: Vec<PollFd<'_>> = polled.map(|file| PollFd::new(file, PollFlags::IN)).collect();
             let period = if self.silent.is_empty() { PERIOD } else { SILENCE_PERIOD };
             let mapped = self.shared.mappings.as_ref().filter(|mappings| mappings.are_any());
@@ -72,7 +76,7 @@ impl<V: Mountable> Server<V> {
             let _ = rustix::event::poll(&mut polled, (!idle).then_some(&period));
             let is_ready = |poll: &PollFd<'_>| !poll.revents().is_empty();
             if is_ready(&polled[0]) {
-                return;
+                return None;
             }
             let asked = is_ready(&polled[1]);
             let (of_ends, of_silent) = polled[2..].split_at(ends.len());
@@ -82,19 +86,25 @@ impl<V: Mountable> Server<V> {
             ended.into_iter().for_each(|token| self.end(token));
             self.hear(&spoken);
             // Not with every question: that would take each of them as long as there are files.
-            if noted.elapsed() >= times_period {
+            if self.noted.elapsed() >= times_period {
                 self.shared.note_all_times();
                 self.shared.volume.store_sizes();
                 if let Some(mappings) = &self.shared.mappings {
                     mappings.sweep();
                 }
-                noted = Instant::now();
+                self.noted = Instant::now();
             }
-            match asked.then(|| message::accept(listener)) {
+            match asked.then(|| message::accept(&self.listener)) {
                 Some(Ok(connection)) => self.listen(connection),
                 // It would be ready again at once.
                 Some(Err(_)) => std::thread::sleep(PAUSE),
                 None => {}
+            }
+            if let Some(job) = self.own.take() {
+                if waits() {
+                    return Some(job);
+                }
+                self.freeing.free(job);
             }
         }
     }
@@ -164,7 +174,7 @@ impl<V: Mountable> Server<V> {
             }
             Question::Free { token, index, descriptor } => match self.to_free(token, index, peer.pid, descriptor) {
                 Ok((ino, file)) => {
-                    self.freeing.free(Job { connection, ino, file, lease: None });
+                    self.free(Job { connection, ino, file, lease: None });
                     return None;
                 }
                 Err(error) => Err(error),
@@ -172,7 +182,7 @@ impl<V: Mountable> Server<V> {
             Question::Lease { token, index, descriptor, bytes, expected } => {
                 match self.to_lease(token, index, peer.pid, descriptor, Appends { bytes, expected }) {
                     Ok((ino, file, lease)) => {
-                        self.freeing.free(Job { connection, ino, file, lease: Some(lease) });
+                        self.free(Job { connection, ino, file, lease: Some(lease) });
                         return None;
                     }
                     Err(error) => Err(error),
@@ -193,6 +203,13 @@ impl<V: Mountable> Server<V> {
             refuse(&connection, error);
         }
         None
+    }
+
+    fn free(&mut self, job: Job) {
+        // Of several at once the last one is this thread's.
+        if let Some(before) = self.own.replace(job) {
+            self.freeing.free(before);
+        }
     }
 
     fn attach(&mut self, connection: BorrowedFd<'_>, write: bool, pid: Pid) -> rustix::io::Result<()> {
@@ -305,8 +322,8 @@ impl<V: Mountable> Server<V> {
         Ok((ino, file, (slots, appends)))
     }
 
-    /// A file of this mount whose pages the kernel is to forget, opened anew: fsync(2) tells of an error once for each
-    /// open file. Nothing but this mount is asked anything: a file of another one may be served by who asks.
+    /// A file of this mount whose pages the kernel is to forget. Nothing but this mount is asked anything: a file of
+    /// another one may be served by who asks.
     fn to_free(&self, token: u64, index: u32, pid: Pid, descriptor: RawFd) -> rustix::io::Result<(Ino, OwnedFd)> {
         self.process(token)?;
         let ino = self.shared.files.ino(index).ok_or(Errno::NOENT)?;
@@ -321,7 +338,7 @@ impl<V: Mountable> Server<V> {
         if !regular || !here || found.stx_ino != u64::from(ino) {
             return Err(Errno::BADF);
         }
-        Ok((ino, pocketstone_lease::reopen(file.as_fd())?))
+        Ok((ino, file))
     }
 }
 
