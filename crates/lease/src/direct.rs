@@ -258,6 +258,16 @@ impl Direct<'_> {
         Err(Why::Changing)
     }
 
+    /// Whether fdatasync(2) would have nothing to do: the kernel holds nothing, and what was written is durable.
+    pub fn is_durable(&self) -> bool {
+        // What this thread has stored to memory of the kernel's made it come before.
+        fence(Ordering::SeqCst);
+        let Ok(sequence) = self.begin() else { return false };
+        let settled = self.entry.is_settled() && !self.entry.has_kernel_pages();
+        fence(Ordering::Acquire);
+        settled && self.entry.sequence() == sequence && self.entry.is_served()
+    }
+
     /// Reads at an offset. `free` has the kernel forget what it holds of the file; whether it has.
     ///
     /// # Safety

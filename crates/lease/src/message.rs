@@ -5,7 +5,8 @@
 //! question                             answer
 //!   0  u32 magic   4  u32 version        0  u32 magic   4  u32 version
 //!   8  u32 what    12  u32 access, or    8  u32 status  12  u32 bit 0: stores allowed; bit 1: stores are flushed;
-//!                        descriptor, or 0                          bit 2: appends allowed; bit 3: files can be mapped
+//!                        descriptor, or 0                          bit 2: appends allowed; bit 3: files can be mapped;
+//!                                                                  bit 4: what is stored and fenced needs no more
 //!  16  u64 the process's token, or      16  u64 token
 //!          the entry's key
 //!  24  u64 inode number, or entry       24  u64 bytes of the region
@@ -34,7 +35,7 @@ use std::time::Duration;
 /// `SCML`.
 const MAGIC: u32 = 0x4C4D_4353;
 /// Of messages, table and slots alike: both sides have the same, or nothing is direct.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 const BYTES: usize = 64;
 /// The longest name of a server.
 pub const NAME_BYTES: usize = 48;
@@ -118,6 +119,8 @@ pub struct Answer {
     pub append: bool,
     /// Files can be mapped.
     pub map: bool,
+    /// What is stored, and flushed where that is so, is durable.
+    pub settles: bool,
     /// What the process says from now on.
     pub token: u64,
     /// Length of the region in bytes.
@@ -218,7 +221,7 @@ impl Answer {
     fn encode(&self) -> [u8; BYTES] {
         let mut message = begin();
         put32(&mut message, 8, self.status);
-        let flags = [self.write, self.flushed, self.append, self.map];
+        let flags = [self.write, self.flushed, self.append, self.map, self.settles];
         put32(&mut message, 12, flags.iter().enumerate().fold(0, |all, (bit, is)| all | u32::from(*is) << bit));
         for (at, value) in [(16, self.token), (24, self.region_bytes), (32, self.index), (40, self.key)] {
             put64(&mut message, at, value);
@@ -234,6 +237,7 @@ impl Answer {
             flushed: flags & 2 != 0,
             append: flags & 4 != 0,
             map: flags & 8 != 0,
+            settles: flags & 16 != 0,
             token: get64(message, 16),
             region_bytes: get64(message, 24),
             index: get64(message, 32),
@@ -451,6 +455,7 @@ mod tests {
         unknown[8] = 9;
         assert_eq!(Question::decode(&unknown), None);
         let answer = Answer {
+            settles: true,
             status: 0,
             write: true,
             flushed: true,

@@ -87,6 +87,7 @@ pub struct Session {
     slots: Option<Slots>,
     region: Memory,
     flushed: bool,
+    settles: bool,
     appends: bool,
     maps: bool,
     rest: Duration,
@@ -143,6 +144,7 @@ impl Session {
             region: map(region.as_fd(), bytes, slots.is_some())?,
             slots,
             flushed: answer.flushed,
+            settles: answer.settles,
             appends: answer.append && matches!(access, Access::Append | Access::Map),
             maps: answer.map && access == Access::Map,
             rest: REST,
@@ -180,6 +182,11 @@ impl Session {
     /// Whether what is stored has to be written back from the processor's caches.
     pub fn is_flushed(&self) -> bool {
         self.flushed
+    }
+
+    /// Whether all that was written to a file is durable, so that fdatasync(2) would have nothing to do.
+    pub fn is_durable(&self, file: File) -> bool {
+        self.settles && self.direct(file).is_some_and(|direct| direct.is_durable())
     }
 
     /// Has a range of a file lie still, to be mapped. `write`: to store there, too.

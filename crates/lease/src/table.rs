@@ -3,12 +3,13 @@
 //! ```text
 //! 0     who serves: a robust lock of glibc, held by a thread of the server
 //! 2048  u64: not 0: nothing is stored directly for the moment
+//! 2056  u64: not 0: the kernel has something to say at the next fdatasync(2) of a file
 //! 4096  entries, each 512 bytes:
 //!   0  u64 sequence; odd while the inode is being changed
 //!   8  u64 key: inode number, and its generation << 32; 0: nobody's
 //!  16  u64 what the kernel may hold: bit 0 pages; above it a count of its coming, and of sizes that it was told
 //!  24  u64 size, bytes
-//!  32  u64 bit 0: may be read directly; bit 1: may be stored to directly
+//!  32  u64 bit 0: may be read directly; bit 1: may be stored to directly; bit 2: the size is stored
 //!  40  u64 pieces
 //!  48  pieces, each: u64 offset in the file, u64 offset in the region, u64 bytes; in the order of the file
 //! 504  u64 up to where the end of the file is leased to a process, which may have appended; 0: to none
@@ -27,6 +28,7 @@ pub const ENTRIES: usize = 16_384;
 pub const PIECES_MAX: usize = 19;
 const ENTRY_BYTES: usize = 512;
 const PAUSED: usize = 2048;
+const FAILED: usize = 2056;
 const ENTRIES_AT: usize = 4096;
 pub(crate) const TABLE_BYTES: usize = ENTRIES_AT + ENTRIES * ENTRY_BYTES;
 
@@ -43,6 +45,7 @@ const _: () = assert!(PIECES + PIECES_MAX * PIECE_BYTES <= LEASED && LEASED + 8 
 
 const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
+const SETTLED: u64 = 4;
 const PAGES: u64 = 1;
 
 /// A file of a mount, as long as its inode number is in use.
@@ -63,6 +66,8 @@ pub struct Content<'a> {
     pub readable: bool,
     /// A direct store does all that write(2) would do.
     pub writable: bool,
+    /// The size outlives the server.
+    pub settled: bool,
     /// Where the file's bytes lie, in the order of the file: offset in the file, offset in the region, bytes.
     pub pieces: &'a [(u64, u64, u64)],
     /// Up to where the end of the file is leased; 0: not at all.
@@ -106,6 +111,11 @@ impl Table {
     pub fn pause(&self, paused: bool) {
         self.memory.word(PAUSED).store(paused.into(), Ordering::SeqCst);
         fence(Ordering::SeqCst);
+    }
+
+    /// What the kernel wrote back could not be stored, which it tells who calls fdatasync(2).
+    pub fn failed(&self) {
+        self.memory.word(FAILED).store(1, Ordering::SeqCst);
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<u32>> {
@@ -160,6 +170,7 @@ impl Table {
         entry.word(SIZE).store(content.size, Ordering::Relaxed);
         entry.word(LEASED).store(content.leased, Ordering::Relaxed);
         let flags = flag(content.readable, READABLE) | flag(content.writable, WRITABLE);
+        let flags = flags | flag(content.settled, SETTLED);
         entry.word(FLAGS).store(flags, Ordering::Relaxed);
         entry.word(COUNT).store(count as u64, Ordering::Relaxed);
         for (number, (offset, at, bytes)) in content.pieces[..count].iter().enumerate() {
@@ -265,6 +276,12 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn is_writable(&self) -> bool {
         self.word(FLAGS).load(Ordering::Relaxed) & WRITABLE != 0
+    }
+
+    /// Whether all that was written without the kernel, or that it has written, is as durable as fdatasync(2) makes it.
+    pub fn is_settled(&self) -> bool {
+        let stored = self.word(FLAGS).load(Ordering::Relaxed) & SETTLED != 0 && self.leased() == 0;
+        stored && self.memory.word(FAILED).load(Ordering::SeqCst) == 0
     }
 
     #[inline]

@@ -14,7 +14,7 @@
 //! Two rules are here because the model found what happens without them:
 //! - A direct store looks for the kernel's pages before it looks whether the file has changed. In the other order the
 //!   kernel writes back an old page and goes between the two looks ([`Fault::WriterLooksForKernelLast`]).
-//! - The server has the kernel forget a page only while it answers an fsync(2), which holds the kernel's inode lock, as
+//! - The server has the kernel forget a page only while it answers a call that holds the kernel's inode lock, as
 //!   each write(2) does from before it changes a page until it returns. Linux lets go of a page with new bytes before
 //!   the server has them: once it forgets that page, others read the old bytes from the server, and it keeps those
 //!   ([`Fault::LeaseWithoutInodeLock`]).

@@ -85,6 +85,8 @@ pub struct Shared<'a> {
     pub flushed: bool,
     /// It was opened for writing.
     pub writable: bool,
+    /// What was stored and fenced has nothing to wait for any more: [`Region::sync`] does nothing.
+    pub settled: bool,
 }
 
 /// Scattered parts of a region at consecutive addresses. Unmapped when dropped.

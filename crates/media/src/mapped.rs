@@ -47,6 +47,13 @@ const GIANT: u64 = 1 << 30;
 const RESERVE_MOST: u64 = 1 << 42;
 
 impl Mapped {
+    /// Whether [`Region::sync`] has the kernel write it back. What lies in memory alone is written back nowhere.
+    fn is_written_back(&self) -> bool {
+        let in_memory =
+            matches!(&self.backing, Backing::File { system, .. } if matches!(&**system, "tmpfs" | "hugetlbfs"));
+        self.persistence == Persistence::ProcessSafe && !in_memory
+    }
+
     /// Maps an existing file or memory device.
     ///
     /// # Errors
@@ -244,7 +251,7 @@ unsafe impl Region for Mapped {
 
     fn shared(&self) -> Option<Shared<'_>> {
         let (file, bytes) = (self.file.as_fd(), self.bytes());
-        Some(Shared { file, bytes, flushed: self.flushed, writable: self.writable })
+        Some(Shared { file, bytes, flushed: self.flushed, writable: self.writable, settled: !self.is_written_back() })
     }
 
     fn describe(&self) -> String {
@@ -333,10 +340,7 @@ unsafe impl Region for Mapped {
     }
 
     fn sync(&self) -> Result<()> {
-        // What lies in memory alone is written back nowhere.
-        let in_memory =
-            matches!(&self.backing, Backing::File { system, .. } if matches!(&**system, "tmpfs" | "hugetlbfs"));
-        if self.persistence != Persistence::ProcessSafe || !self.writable || in_memory {
+        if !self.is_written_back() || !self.writable {
             return Ok(());
         }
         self.file.sync_data().failed(|| format!("cannot write back {}", self.backing.name()))

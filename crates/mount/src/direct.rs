@@ -40,6 +40,8 @@ struct Shared<V: Mountable> {
     stores: bool,
     /// Ends of files are leased to them.
     appends: bool,
+    /// Writes may be kept back until they are committed.
+    keeps_back: bool,
     /// What they have mapped; `None`: they map nothing.
     mappings: Option<Mappings<Open<V>>>,
 }
@@ -96,15 +98,10 @@ impl<V: Mountable> Direct<V> {
         let name = Name::new(&format!("scmfs-{}-{:016x}", std::process::id(), random()))?;
         let listener = message::listen(&name).ok()?;
         let (volume, known, connection) = (volume.clone(), known.clone(), connection.clone());
-        let kept = Mutex::default();
-        let shared = Arc::new(Shared { volume, known, connection, files, kept, stores, appends, mappings });
-        let turns = Turns::start(Server::new(shared.clone(), listener).ok()?, &shared).ok()?;
+        let (kept, keeps_back) = (Mutex::default(), options.atomic);
+        let shared = Arc::new(Shared { volume, known, connection, files, kept, stores, appends, keeps_back, mappings });
+        let turns = Turns::start(Server::new(shared.clone(), listener).ok()?, &shared.files).ok()?;
         Some(Direct { shared, name, turns })
-    }
-
-    /// Whether processes may store.
-    pub fn stores(&self) -> bool {
-        self.shared.stores
     }
 
     /// Where to attach.
@@ -163,6 +160,11 @@ impl<V: Mountable> Direct<V> {
             self.shared.take_back(ino);
         }
         true
+    }
+
+    /// What the kernel wrote back could not be stored: it says so at the next fsync(2) or fdatasync(2).
+    pub fn failed(&self) {
+        self.shared.files.table.failed();
     }
 
     /// The kernel is told a file's size: said before that is looked at, or again if this is true.

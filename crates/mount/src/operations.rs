@@ -86,6 +86,34 @@ impl<V: Mountable> Served<V> {
         let opened = Opened { handle: self.handle(file), flags: self.open_flags() };
         (self.told(*attr), opened)
     }
+
+    /// Writes what the kernel or a program brings.
+    fn take_in(&self, to: &Request, given: &Write<'_>) -> Answer<()> {
+        let file = self.file(to.node, given.handle)?;
+        // The kernel's flags are those of the moment, so fcntl(2) has its say. What comes from the
+        // kernel's cache goes where it was, whoever had it open how.
+        let cached = given.how & write::CACHE != 0;
+        let drops_set_id = given.how & write::KILL_SUIDGID != 0;
+        let dropped = if cached && !drops_set_id { Ok(()) } else { self.drop_privileges(&file, drops_set_id) };
+        let at = (given.flags & O_APPEND == 0).then_some(given.offset);
+        let kept = if cached { None } else { self.keep_back(&file, given.data, at) };
+        if let Some(kept) = kept {
+            return self.answer(dropped.and(kept));
+        }
+        let written = dropped.and_then(|()| match given.flags & O_APPEND {
+            _ if cached => self.write_back(&file, given.data, given.offset),
+            0 => write_all(&*self.volume, &file, given.data, given.offset),
+            _ => append_all(&*self.volume, &file, given.data).map(|end| {
+                let bytes = given.data.len() as u64;
+                let (at, direct) = (end.saturating_sub(bytes), self.direct.as_ref().filter(|direct| direct.appends()));
+                if let Some(direct) = direct.filter(|_| at != given.offset) {
+                    direct.misplaced(ino(to.node), given.offset, at, bytes);
+                }
+            }),
+        });
+        let sync = given.flags & O_DSYNC != 0 && !cached;
+        self.answer(written.and_then(|()| if sync { self.volume.sync(&file) } else { Ok(()) }))
+    }
 }
 
 /// An object with a name.
@@ -95,7 +123,7 @@ fn named(attr: Attr) -> Result<Attr, Error> {
 
 impl<V: Mountable> Filesystem for Served<V> {
     fn waits_for_itself(&self) -> bool {
-        self.options.atomic || self.direct.as_ref().is_some_and(Direct::stores)
+        self.options.atomic || self.direct.is_some()
     }
 
     fn waits(&self, _: &Request, operation: &Operation<'_>) -> bool {
@@ -104,7 +132,9 @@ impl<V: Mountable> Filesystem for Served<V> {
         self.forgets_pages(operation)
             || match operation {
                 Operation::Write(given) => appends && at_end(given),
-                Operation::Fsync { .. } => appends,
+                // Perhaps it is made to have pages forgotten.
+                Operation::Fsync { .. } => self.direct.is_some(),
+                Operation::Setxattr(given) => self.direct.is_some() && direct::is_forget(given.name),
                 _ => false,
             }
     }
@@ -295,30 +325,12 @@ impl<V: Mountable> Filesystem for Served<V> {
 
     fn write(&self, to: &Request, given: &Write<'_>) -> Answer<()> {
         self.kernel_came(to.node);
-        let file = self.file(to.node, given.handle)?;
-        // The kernel's flags are those of the moment, so fcntl(2) has its say. What comes from the
-        // kernel's cache goes where it was, whoever had it open how.
-        let cached = given.how & write::CACHE != 0;
-        let drops_set_id = given.how & write::KILL_SUIDGID != 0;
-        let dropped = if cached && !drops_set_id { Ok(()) } else { self.drop_privileges(&file, drops_set_id) };
-        let at = (given.flags & O_APPEND == 0).then_some(given.offset);
-        let kept = if cached { None } else { self.keep_back(&file, given.data, at) };
-        if let Some(kept) = kept {
-            return self.answer(dropped.and(kept));
+        let written = self.take_in(to, given);
+        // Nobody waits for the answer: the kernel tells whoever calls fsync(2).
+        if let Some(direct) = self.direct.as_ref().filter(|_| written.is_err() && given.how & write::CACHE != 0) {
+            direct.failed();
         }
-        let written = dropped.and_then(|()| match given.flags & O_APPEND {
-            _ if cached => self.write_back(&file, given.data, given.offset),
-            0 => write_all(&*self.volume, &file, given.data, given.offset),
-            _ => append_all(&*self.volume, &file, given.data).map(|end| {
-                let bytes = given.data.len() as u64;
-                let (at, direct) = (end.saturating_sub(bytes), self.direct.as_ref().filter(|direct| direct.appends()));
-                if let Some(direct) = direct.filter(|_| at != given.offset) {
-                    direct.misplaced(ino(to.node), given.offset, at, bytes);
-                }
-            }),
-        });
-        let sync = given.flags & O_DSYNC != 0 && !cached;
-        self.answer(written.and_then(|()| if sync { self.volume.sync(&file) } else { Ok(()) }))
+        written
     }
 
     fn flush(&self, to: &Request, handle: u64) -> Answer<()> {

@@ -3,8 +3,8 @@
 //! `C-unwind`: a thread that is cancelled here is unwound through these frames. Nothing in them wants to be dropped.
 
 use crate::process::stop;
-use crate::report::{count, write as write_report};
-use crate::transfer::{Call, Progress, direct, look_at_limits};
+use crate::report::{count, count_sync, write as write_report};
+use crate::transfer::{Call, Progress, direct, durable, look_at_limits};
 use crate::ways::{Direction, Way};
 use crate::{alone, mounts, raw};
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
@@ -155,6 +155,29 @@ unsafe extern "C-unwind" fn __pread_chk(fd: c_int, place: *mut c_void, bytes: us
 unsafe extern "C-unwind" fn __pread64_chk(fd: c_int, place: *mut c_void, bytes: usize, at: i64, room: usize) -> isize {
     // SAFETY: the program's promise.
     unsafe { __pread_chk(fd, place, bytes, at, room) }
+}
+
+/// What is durable by itself when it is written needs no question. fsync(2), which stores times, too, is the kernel's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn fdatasync(fd: c_int) -> c_int {
+    let waits = !raw::is_single();
+    if waits {
+        // SAFETY: a place to cancel, as libc's function is, and nothing is done yet.
+        unsafe { pthread_testcancel() }
+    }
+    let way = durable(fd);
+    count_sync(way);
+    if matches!(way, Way::Direct) {
+        return 0;
+    }
+    let call = Call { direction: Direction::Write, fd, place: core::ptr::null_mut(), bytes: 0, at: None };
+    let result = match waits {
+        // SAFETY: it takes a descriptor, whatever that is.
+        true => unsafe { waiting(libc::SYS_fdatasync, &call, 0) },
+        // SAFETY: as above.
+        false => unsafe { syscall(libc::SYS_fdatasync, c_long::from(fd)) as isize },
+    };
+    result as c_int
 }
 
 /// Sets or asks a limit of a process, and looks whether it was this one's.

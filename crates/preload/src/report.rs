@@ -50,6 +50,11 @@ pub fn count_mapping(way: Way, bytes: usize) {
     count_among(way, bytes, |counts| &counts.maps);
 }
 
+/// Counts a fdatasync(2).
+pub fn count_sync(way: Way) {
+    count_among(way, 0, |counts| &counts.syncs);
+}
+
 #[inline]
 fn count_among(way: Way, bytes: usize, among: impl FnOnce(&Counts) -> &[Count]) {
     if !WANTED.load(Ordering::Relaxed) {
@@ -134,7 +139,8 @@ fn lines(text: &mut Text, state: &State) -> core::fmt::Result {
     for refusal in state.mounts.refusals() {
         writeln!(text, "scmfs-preload {pid} {name}: a mount refused: {refusal}")?;
     }
-    for (what, counts) in [("reads", &counts.reads), ("writes", &counts.writes), ("maps", &counts.maps)] {
+    let all = [("reads", &counts.reads), ("writes", &counts.writes), ("maps", &counts.maps), ("syncs", &counts.syncs)];
+    for (what, counts) in all {
         let reasons = REASONS.iter().copied().chain(Why::ALL.iter().map(|why| why.name()));
         let ways = core::iter::once("").chain(reasons);
         for (count, way) in counts.iter().zip(ways) {

@@ -279,6 +279,32 @@ impl Ready {
     }
 }
 
+/// Whether fdatasync(2) would have nothing to do for a descriptor: which way it goes.
+pub fn durable(fd: c_int) -> Way {
+    let found = || {
+        let state = state().ok_or(Reason::Off)?;
+        if is_stopped() {
+            return Err(Reason::Sandbox);
+        }
+        let number = usize::try_from(fd).map_err(|_| Reason::Number)?;
+        let descriptor = state.descriptors.get(number).ok_or(Reason::Number)?;
+        let known = descriptor.known().ok_or(Reason::FewCalls)?;
+        let session = state.mounts.session(known.mount).ok_or(Reason::NotAttached)?;
+        // As one that reads: what F_SETFL sets does not matter.
+        let call = Call { direction: Direction::Read, fd, place: core::ptr::null_mut(), bytes: 0, at: None };
+        let mut ready = Ready { state, descriptor, session, known, at_end: false };
+        if ready.flags(&call)? & libc::O_PATH != 0 {
+            return Err(Reason::Access);
+        }
+        Ok(session.is_durable(known.file))
+    };
+    match found() {
+        Ok(true) => Way::Direct,
+        Ok(false) => Way::Kernel(Reason::Sync),
+        Err(reason) => Way::Kernel(reason),
+    }
+}
+
 /// How far a call has come.
 pub enum Progress {
     /// What it returns.

@@ -61,6 +61,7 @@ pub struct Counts {
     pub reads: [Count; WAYS],
     pub writes: [Count; WAYS],
     pub maps: [Count; WAYS],
+    pub syncs: [Count; WAYS],
     /// The report was written.
     pub written: AtomicBool,
 }

@@ -163,6 +163,8 @@ pub struct Shown<'a> {
     /// Storing there, and noting the time ([`Volume::note_written`](crate::Volume::note_written)), is all that writing
     /// does.
     pub writable: bool,
+    /// The size is stored: no other one comes back after a crash.
+    pub settled: bool,
     /// Where it lies, in the order of the file: offset in the file, offset in the region, bytes. What is missing is a
     /// hole.
     pub pieces: &'a [(u64, u64, u64)],

@@ -48,6 +48,7 @@ struct Last {
     size: u64,
     readable: bool,
     writable: bool,
+    settled: bool,
     pieces: Vec<(u64, u64, u64)>,
 }
 
@@ -88,8 +89,8 @@ impl Watch for Watching {
     }
 
     fn end(&self, now: &Shown<'_>) {
-        let Shown { size, readable, writable, pieces } = *now;
-        *self.0.last.lock().unwrap() = Last { size, readable, writable, pieces: pieces.to_vec() };
+        let Shown { size, readable, writable, settled, pieces } = *now;
+        *self.0.last.lock().unwrap() = Last { size, readable, writable, settled, pieces: pieces.to_vec() };
         self.0.changes.fetch_add(1, Ordering::SeqCst);
         assert!(self.0.changing.swap(false, Ordering::SeqCst), "what ends has begun");
     }

@@ -3,6 +3,7 @@
 //! Needs FUSE, root and the programs; what cannot be had is left out, and named.
 
 mod append;
+mod durable;
 mod endings;
 mod mapped;
 mod mixed;

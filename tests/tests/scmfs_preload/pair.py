@@ -34,6 +34,9 @@ for line in sys.stdin:
     elif what == "sync":
         os.fsync(fd)
         answer = b""
+    elif what == "datasync":
+        os.fdatasync(fd)
+        answer = b""
     elif what == "send":
         # Without asking for the size.
         with tempfile.TemporaryFile() as to:

@@ -55,6 +55,11 @@ impl Report {
         self.calls("maps")
     }
 
+    /// Calls of fdatasync(2) that had nothing to do, of all processes.
+    pub fn syncs(&self) -> u64 {
+        self.calls("syncs")
+    }
+
     /// Calls of the first process for which the kernel was asked what a descriptor is.
     pub fn asked(&self) -> u64 {
         let text = self.text();

@@ -240,8 +240,8 @@ impl Watch for Entry {
     }
 
     fn end(&self, now: &Shown<'_>) {
-        let Shown { size, readable, writable, pieces } = *now;
-        let content = Content { size, readable, writable, pieces, leased: self.lease.limit() };
+        let Shown { size, readable, writable, settled, pieces } = *now;
+        let content = Content { size, readable, writable, settled, pieces, leased: self.lease.limit() };
         self.files.table.end(self.index, &content);
     }
 }

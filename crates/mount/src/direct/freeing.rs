@@ -55,13 +55,17 @@ impl Job {
 }
 
 fn forget(file: &OwnedFd) -> Result<()> {
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    match rustix::fs::setxattr(path, FORGET, &[], XattrFlags::empty()) {
-        Err(FORGOTTEN) => Ok(()),
-        // On a mount that is read-only, or was made so, nothing is set. The file is opened anew, as fsync(2) tells of
-        // an error once for each open file.
-        _ => rustix::fs::fsync(&pocketstone_lease::reopen(file.as_fd())?),
+    // An older Linux has to be made to wait for what it writes back.
+    if super::stores_directly() {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let answer = rustix::fs::setxattr(path, FORGET, &[], XattrFlags::empty());
+        // On a mount that is read-only, or was made so, nothing can be set.
+        if answer == Err(FORGOTTEN) {
+            return Ok(());
+        }
     }
+    // Opened anew: fsync(2) tells of an error once for each open file.
+    rustix::fs::fsync(&pocketstone_lease::reopen(file.as_fd())?)
 }
 
 /// A thread for what nobody else has time to do, which ends after the last job once this is dropped.

@@ -229,7 +229,10 @@ impl<V: Mountable> Server<V> {
         let (token, region_bytes) = (random(), shared.bytes);
         let append = write && self.shared.appends;
         let map = self.shared.mappings.is_some();
-        let answer = Answer { write, append, map, flushed: shared.flushed, token, region_bytes, ..Answer::default() };
+        // Stores through mappings are flushed by msync(2), and what is kept back for F2FS's ioctls by their commit alone.
+        let settles = shared.settled && !(map && shared.flushed) && !self.shared.keeps_back;
+        let flushed = shared.flushed;
+        let answer = Answer { write, append, map, settles, flushed, token, region_bytes, ..Answer::default() };
         let (slots, file) = made.map_or((None, None), |(slots, file)| (Some(Arc::new(slots)), Some(file)));
         let files: Vec<BorrowedFd<'_>> =
             [table.as_fd(), region].into_iter().chain(file.as_ref().map(AsFd::as_fd)).collect();

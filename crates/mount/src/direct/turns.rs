@@ -1,7 +1,7 @@
 //! Threads that answer in turn: one waits for questions, and does itself what takes longer if another one is there to
 //! wait meanwhile. To hand it on would take as long as to do it.
 
-use super::Shared;
+use super::files::Files;
 use super::server::Server;
 use crate::mountable::Mountable;
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
@@ -29,15 +29,15 @@ pub(super) struct Turns<V: Mountable> {
 }
 
 impl<V: Mountable> Turns<V> {
-    pub fn start(server: Server<V>, shared: &Arc<Shared<V>>) -> std::io::Result<Turns<V>> {
+    pub fn start(server: Server<V>, files: &Arc<Files>) -> std::io::Result<Turns<V>> {
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
         let turn = Arc::new(Turn { server: Mutex::new(Some(server)), waiting: AtomicUsize::new(0), stop });
         let mut turns = Turns { turn: turn.clone(), keeper: None };
-        let same = shared.clone();
+        let same = files.clone();
         let (say, said) = sync_channel(1);
         let keep = move || {
             // Without it nobody is direct.
-            let _serving = same.files.table.serve();
+            let _serving = same.table.serve();
             let _ = say.send(());
             let _ =
                 rustix::io::retry_on_intr(|| rustix::event::poll(&mut [PollFd::new(&turn.stop, PollFlags::IN)], None));
@@ -45,8 +45,9 @@ impl<V: Mountable> Turns<V> {
         turns.keeper = Some(Builder::new().name("serving".into()).spawn(keep)?);
         let _ = said.recv();
         for _ in 0..THREADS {
-            let (turn, shared) = (turns.turn.clone(), shared.clone());
-            let _not_joined = Builder::new().name("direct".into()).spawn(move || turn.take(&shared))?;
+            // Nothing of the volume, which is closed when the last who has it lets it go.
+            let (turn, files) = (turns.turn.clone(), files.clone());
+            let _not_joined = Builder::new().name("direct".into()).spawn(move || turn.take(&files))?;
         }
         Ok(turns)
     }
@@ -73,7 +74,7 @@ impl<V: Mountable> Turn<V> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, shared: &Shared<V>) {
+    fn take(&self, files: &Files) {
         loop {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let mut turn = self.server();
@@ -82,7 +83,7 @@ impl<V: Mountable> Turn<V> {
             let job = turn.as_mut().and_then(|server| server.serve(&self.stop, waits));
             drop(turn);
             match job {
-                Some(job) => job.run(&shared.files),
+                Some(job) => job.run(files),
                 None => return,
             }
         }

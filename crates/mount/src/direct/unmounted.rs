@@ -9,8 +9,8 @@ use pocketstone_lease::message::Name;
 use pocketstone_vfs::Ino;
 use std::sync::{Arc, OnceLock};
 
-/// Serves processes that reach the content of a volume's files directly, without a mount. It does not free pages by
-/// fsync(2), for there is no kernel that holds any.
+/// Serves processes that reach the content of a volume's files directly, without a mount. It does not have
+/// pages forgotten, for there is no kernel that holds any.
 pub struct Unmounted<V: Mountable> {
     direct: Direct<V>,
     known: Arc<Known<Open<V>>>,
@@ -55,8 +55,8 @@ impl<V: Mountable> Unmounted<V> {
         }
     }
 
-    /// Leases the end of a file to a process that may store, by its place among those, as an fsync(2) does that is made
-    /// for it. Whether it did.
+    /// Leases the end of a file to a process that may store, by its place among those, as a call does that is made for
+    /// it. Whether it did.
     pub fn lease(&self, ino: Ino, process: usize, bytes: u64) -> bool {
         let shared = &self.direct.shared;
         let slots = shared.files.stores.all().get(process).cloned();

@@ -40,6 +40,7 @@ pub(crate) fn release(parts: &Parts, ino: Ino, state: &mut State) {
     state.body.set_run(0, 0);
     state.index = None;
     state.stale = false;
+    state.grown = false;
     state.record = record.freed();
     // Forgotten before its number can be given out again.
     parts.inodes.forget(ino);

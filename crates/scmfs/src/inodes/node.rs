@@ -82,6 +82,8 @@ pub(crate) struct State {
     pub index: Option<Box<Index>>,
     /// The record's times are newer than those on the medium.
     pub stale: bool,
+    /// It has grown by who appends without the volume, which the medium does not know.
+    pub grown: bool,
     /// The time that the medium has.
     pub stored_ns: TimeNs,
     /// Known to have no capabilities in its extended attributes.
@@ -121,6 +123,7 @@ impl State {
             if size > self.record.size {
                 self.record.size = size;
                 self.stale = true;
+                self.grown = true;
             }
             self.tail = running.map(Box::new);
         }
@@ -141,7 +144,7 @@ impl State {
         if readable && self.body.list().len() <= PIECES_MOST {
             self.body.each_run(|offset, at, bytes| pieces.push((offset, at, bytes)));
         }
-        watch.end(&Shown { size: record.size, readable, writable, pieces: &pieces });
+        watch.end(&Shown { size: record.size, readable, writable, settled: !self.grown, pieces: &pieces });
     }
 
     /// The next version of the inode as it is in memory, and where it goes. The caller stores it, or lets a transaction
@@ -150,6 +153,7 @@ impl State {
         let step = if defects::on(defects::SAME_HALF) { 2 } else { 1 };
         self.sequence = self.sequence.wrapping_add(step);
         self.stale = false;
+        self.grown = false;
         self.stored_ns = self.record.ctime_ns;
         (layout.version_at(ino, self.sequence), self.record.encode(ino, self.sequence))
     }
@@ -176,6 +180,7 @@ impl Node {
                 body,
                 index: None,
                 stale: false,
+                grown: false,
                 stored_ns: record.ctime_ns,
                 incapable: record.xattr_bytes == 0,
                 tail: None,

@@ -1,0 +1,106 @@
+//! What a program is told to be durable, and by whom.
+
+use crate::puppet::Puppet;
+use crate::report::{Report, storing};
+use pocketstone_testing::{or_skip, program};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const PAGE: usize = 4096;
+const STORED_AT: usize = 5 * PAGE + 100;
+
+/// Overwrites what is there, and then makes another file longer; each write is followed by an fdatasync(2).
+const WRITER: &str = "
+import os, sys
+old, new = (os.open(path, os.O_WRONLY | os.O_CREAT) for path in sys.argv[1:])
+for n in range(400):
+    os.pwrite(old, b'%04d' % n * 1024, n % 16 * 4096)
+    os.fdatasync(old)
+    os.write(new, b'%04d' % n * 100)
+    os.fdatasync(new)
+print('done', flush=True)
+sys.stdin.read()
+";
+
+/// Stores a byte to a page that it has mapped, and keeps it so.
+const MAPPER: &str = "
+import mmap, os, sys
+m = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 0)
+m[int(sys.argv[2])] = 77
+print('done', flush=True)
+sys.stdin.read()
+";
+
+#[test]
+fn fdatasync_of_what_is_durable_asks_nobody_and_of_what_has_grown_the_server() {
+    let python = or_skip!(program("python3", "python3"));
+    for options in [["-o", "preload=append"], ["-o", "preload=map"]] {
+        let place = or_skip!(storing());
+        let volume = place.volume(&options);
+        let report = Report::at(place.path("report"));
+        let [old, new] = ["old", "new"].map(|name| volume.path().join(name));
+        fs::write(&old, [0; 16 * PAGE]).expect("a file");
+        let mut command = report.run(&python);
+        command.args(["-c", WRITER]).arg(&old).arg(&new).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("python3 starts");
+        let said = BufReader::new(child.stdout.take().expect("a pipe")).lines().next();
+        assert_eq!(said.expect("a line").expect("a line"), "done");
+        // Both are dead: nothing is left but what was made durable.
+        volume.kill();
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        let volume = volume.kill_and_mount_again(&options);
+        let appended: Vec<u8> = (0..400).flat_map(|n| format!("{n:04}").repeat(100).into_bytes()).collect();
+        assert!(fs::read(volume.path().join("new")).expect("the file") == appended, "{options:?}");
+        let overwritten = (384..400).map(|n| (n % 16, format!("{n:04}").repeat(1024)));
+        let content = fs::read(volume.path().join("old")).expect("the file");
+        for (at, page) in overwritten {
+            assert!(content[at * PAGE..(at + 1) * PAGE] == *page.as_bytes(), "{options:?}: page {at}");
+        }
+        volume.end();
+    }
+    // The same again, to its end: half of the calls had something to do. The first ones of all are the kernel's.
+    let place = or_skip!(storing());
+    let volume = place.volume(&["-o", "preload=append"]);
+    let report = Report::at(place.path("report"));
+    let [old, new] = ["old", "new"].map(|name| volume.path().join(name));
+    fs::write(&old, [0; 16 * PAGE]).expect("a file");
+    let mut command = report.run(&python);
+    let ended = command.args(["-c", WRITER]).arg(&old).arg(&new).stdin(Stdio::null()).stdout(Stdio::null()).status();
+    assert!(ended.expect("python3 starts").success());
+    assert!((250..=400).contains(&report.syncs()), "{}", report.text());
+    volume.end();
+}
+
+#[test]
+fn fdatasync_stores_what_another_program_has_stored_to_a_mapping() {
+    let python = or_skip!(program("python3", "python3"));
+    let place = or_skip!(storing());
+    let options = ["-o", "preload=append"];
+    let volume = place.volume(&options);
+    let report = Report::at(place.path("report"));
+    let file = volume.path().join("file");
+    fs::write(&file, [1; 16 * PAGE]).expect("a file");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scmfs_preload/pair.py");
+    let mut writer = Puppet::start(report.run(&python), &script, &file);
+    for n in 0..120 {
+        writer.tell("pwrite", n % 3 * PAGE, PAGE, 2);
+        writer.tell("datasync", 0, 0, 0);
+    }
+    let mut mapper = Command::new(&python);
+    mapper.args(["-c", MAPPER]).arg(&file).arg(STORED_AT.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut mapper = mapper.spawn().expect("python3 starts");
+    let said = BufReader::new(mapper.stdout.take().expect("a pipe")).lines().next();
+    assert_eq!(said.expect("a line").expect("a line"), "done");
+    writer.tell("datasync", 0, 0, 0);
+    writer.end();
+    assert!(report.syncs() >= 10, "{}", report.text());
+    volume.kill();
+    drop(mapper.stdin.take());
+    mapper.wait().expect("it ends");
+    let volume = volume.kill_and_mount_again(&options);
+    assert_eq!(fs::read(volume.path().join("file")).expect("the file")[STORED_AT], 77);
+    volume.end();
+}
