@@ -263,7 +263,8 @@ impl Direct<'_> {
         // What this thread has stored to memory of the kernel's made it come before.
         fence(Ordering::SeqCst);
         let Ok(sequence) = self.begin() else { return false };
-        let settled = self.entry.is_settled() && !self.entry.has_kernel_pages();
+        // The pages first: what could not be stored of them is said before they go.
+        let settled = !self.entry.has_kernel_pages() && self.entry.is_settled();
         fence(Ordering::Acquire);
         settled && self.entry.sequence() == sequence && self.entry.is_served()
     }

@@ -14,8 +14,8 @@ struct Known {
     key: u64,
     /// There are processes that may store: its times change without the kernel's knowledge.
     stored_to: bool,
-    /// The call by this thread is to have the kernel forget the file's pages.
-    wanted: Option<Wanted>,
+    /// Calls by these threads are to have the kernel forget the file's pages. It makes them one after the other.
+    wanted: Vec<Wanted>,
     lease: Arc<Lease>,
 }
 
@@ -88,42 +88,37 @@ impl Files {
         // The time of a store is that of the file that had the entry then.
         self.stores.all().iter().for_each(|slots| slots.forget_time(index));
         let lease = Arc::<Lease>::default();
-        maps.known.insert(ino, Known { index, key, stored_to: false, wanted: None, lease: lease.clone() });
+        maps.known.insert(ino, Known { index, key, stored_to: false, wanted: Vec::new(), lease: lease.clone() });
         maps.inos.insert(index, ino);
         // Seen by the kernel's next request, before the entry can be used.
         self.any.store(true, Ordering::SeqCst);
         Some(Box::new(Entry { files: self.clone(), ino, index, lease }))
     }
 
-    /// This thread's call on a file is to have the kernel forget its pages. False: another one's is already.
-    pub fn want(&self, ino: Ino, wanted: Wanted) -> bool {
-        match self.maps_mut().known.get_mut(&ino) {
-            Some(Known { wanted: Some(_), .. }) => false,
-            Some(known) => {
-                known.wanted = Some(wanted);
-                true
-            }
-            // Nobody has a file that is gone.
-            None => true,
+    /// This thread's call on a file is to have the kernel forget its pages.
+    pub fn want(&self, ino: Ino, wanted: Wanted) {
+        if let Some(known) = self.maps_mut().known.get_mut(&ino) {
+            known.wanted.push(wanted);
         }
     }
 
     /// This thread's call has been made.
     pub fn want_no_more(&self, ino: Ino, thread: u32) {
         if let Some(known) = self.maps_mut().known.get_mut(&ino) {
-            known.wanted.take_if(|wanted| wanted.thread == thread);
+            known.wanted.retain(|wanted| wanted.thread != thread);
         }
     }
 
     /// The entry of a file whose pages the kernel is to forget by this thread's call.
     pub fn take_wanted(&self, ino: Ino, thread: u32) -> Option<(u32, Wanted)> {
-        let is_this = |known: &Known| known.wanted.as_ref().is_some_and(|wanted| wanted.thread == thread);
-        if !self.any.load(Ordering::Relaxed) || !is_this(self.maps().known.get(&ino)?) {
+        let is_this = |wanted: &Wanted| wanted.thread == thread;
+        if !self.any.load(Ordering::Relaxed) || !self.maps().known.get(&ino)?.wanted.iter().any(is_this) {
             return None;
         }
         let mut maps = self.maps_mut();
         let known = maps.known.get_mut(&ino)?;
-        known.wanted.take().map(|wanted| (known.index, wanted))
+        let place = known.wanted.iter().position(is_this)?;
+        Some((known.index, known.wanted.swap_remove(place)))
     }
 
     /// Whose the end of a file is.

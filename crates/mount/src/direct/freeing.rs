@@ -42,11 +42,11 @@ impl Job {
     pub fn run(self, files: &Files) {
         let Job { connection, ino, file, lease } = self;
         let this = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-        if !files.want(ino, Wanted { thread: this, lease }) {
-            return refuse(&connection, Errno::BUSY);
-        }
+        files.want(ino, Wanted { thread: this, lease });
         let done = forget(&file);
         files.want_no_more(ino, this);
+        // It keeps the mount in use: who hears of the answer may unmount at once.
+        drop(file);
         match done {
             Ok(()) => message::reply(connection.as_fd(), &Answer::default(), &[]),
             Err(error) => refuse(&connection, error),

@@ -231,6 +231,8 @@ impl<V: Mountable> Server<V> {
         let map = self.shared.mappings.is_some();
         // Stores through mappings are flushed by msync(2), and what is kept back for F2FS's ioctls by their commit alone.
         let settles = shared.settled && !(map && shared.flushed) && !self.shared.keeps_back;
+        // An older Linux forgets pages while it still writes copies of them back.
+        let settles = settles && super::stores_directly();
         let flushed = shared.flushed;
         let answer = Answer { write, append, map, settles, flushed, token, region_bytes, ..Answer::default() };
         let (slots, file) = made.map_or((None, None), |(slots, file)| (Some(Arc::new(slots)), Some(file)));
