@@ -18,31 +18,15 @@
 //! Not here: what a direct read and overwrite inside the file need (`protocol.rs`), and that Linux fills the rest of
 //! what it asked for with zeros if another answer told it an end meanwhile.
 
-#[path = "protocol/explore.rs"]
-mod explore;
 #[path = "append/model.rs"]
 mod model;
+#[path = "support/pages.rs"]
+mod pages;
+mod support;
 
-use explore::{Explored, explore};
 use model::Op::*;
 use model::{Fault, Invariant, Model, Op};
-
-/// The first process, as a bit.
-const FIRST: u8 = 1;
-
-/// Whatever happens, all holds.
-fn holds(model: &Model) {
-    let Explored { states, broken } = explore(model);
-    assert!(states > 100, "{states} states: nothing happens");
-    assert!(broken.is_none(), "after {states} states: {broken:#?}");
-}
-
-/// With the fault, this does not hold; without it, all does.
-fn breaks(fault: Fault, invariant: Invariant, model: Model) {
-    holds(&model);
-    let broken = explore(&Model { fault, ..model }).broken;
-    assert_eq!(broken.as_ref().map(|broken| broken.0), Some(invariant), "{fault:?}: {broken:#?}");
-}
+use support::{FIRST, breaks, holds};
 
 const APPENDS: &[Op] = &[Append, Append];
 

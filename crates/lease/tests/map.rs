@@ -17,31 +17,13 @@
 //!
 //! Not here: what direct reads and overwrites need beside changes of the file (`protocol.rs`). They are one step.
 
-#[path = "protocol/explore.rs"]
-mod explore;
 #[path = "map/model.rs"]
 mod model;
+mod support;
 
-use explore::{Explored, explore};
 use model::Op::*;
 use model::{Fault, Invariant, Model, Op};
-
-/// The first process, as a bit.
-const FIRST: u8 = 1;
-
-/// Whatever happens, all holds.
-fn holds(model: &Model) {
-    let Explored { states, broken } = explore(model);
-    assert!(states > 20, "{states} states: nothing happens");
-    assert!(broken.is_none(), "after {states} states: {broken:#?}");
-}
-
-/// With the fault, this does not hold; without it, all does.
-fn breaks(fault: Fault, invariant: Invariant, model: Model) {
-    holds(&model);
-    let broken = explore(&Model { fault, ..model }).broken;
-    assert_eq!(broken.as_ref().map(|broken| broken.0), Some(invariant), "{fault:?}: {broken:#?}");
-}
+use support::{FIRST, breaks, holds};
 
 const MAPS: &[Op] = &[Map, Store, Load];
 

@@ -4,6 +4,8 @@
 #[path = "server.rs"]
 mod server;
 
+use crate::pages::{self, FREE, OTHERS, OURS};
+
 /// Records that a page of the volume has room for, and that a lease is for.
 pub const ROOM: usize = 4;
 const LEASED: u8 = 2;
@@ -15,11 +17,8 @@ const PROCS: usize = 4;
 const JUNK: u8 = 0xEE;
 const FOREIGN: u8 = 0xDD;
 
-const OURS: u8 = 0;
-const FREE: u8 = 1;
-const OTHERS: u8 = 2;
-/// The lower bits are the slots that have to be cleared first.
-const QUARANTINE: u8 = 0x80;
+/// Fewer states are none where anything happens.
+pub const FEWEST_STATES: usize = 100;
 
 /// What must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -372,7 +371,7 @@ impl Model {
                 Pc::Lock
             }
             Op::TakeForOther => {
-                let Some(page) = s.owner.iter().position(|owner| *owner == FREE) else { return false };
+                let Some(page) = pages::free(&s.owner) else { return false };
                 (s.owner[page], s.cells[page]) = (OTHERS, [[FOREIGN; 2]; ROOM]);
                 s.end(p);
                 return true;
@@ -535,11 +534,6 @@ impl State {
 
     fn clear_slot(&mut self, p: usize) {
         self.slots &= !(1 << p);
-        for owner in self.owner.iter_mut().filter(|owner| **owner & QUARANTINE != 0) {
-            *owner &= !(1 << p);
-            if *owner == QUARANTINE {
-                *owner = FREE;
-            }
-        }
+        pages::clear_slot(&mut self.owner, p);
     }
 }

@@ -1,6 +1,7 @@
 //! The server and the kernel: leases, requests, and changes under the inode's lock.
 
-use super::{FREE, Fault, Invariant, JUNK, KERNEL_ROOM, LEASED, Model, OURS, Op, Pc, QUARANTINE, ROOM, State, Word};
+use super::{Fault, Invariant, JUNK, KERNEL_ROOM, LEASED, Model, Op, Pc, ROOM, State, Word};
+use crate::pages::{self, OURS};
 
 impl Model {
     /// A lease for a client, while the kernel's inode lock is held by an fsync(2) that is made for it.
@@ -198,14 +199,13 @@ impl Model {
             Pc::Move => {
                 // Somebody may store beyond the end for who knows how long: that page is given up.
                 if me.busy && self.fault != Fault::NotMoved {
-                    let Some(new) = s.owner.iter().position(|owner| *owner == FREE) else { return false };
+                    let Some(new) = pages::free(&s.owner) else { return false };
                     let (old, size) = (usize::from(s.page), usize::from(s.size));
                     s.cells[new] = [[JUNK; 2]; ROOM];
                     let kept: Vec<[u8; 2]> = s.cells[old][..size].to_vec();
                     s.cells[new][..size].copy_from_slice(&kept);
                     s.owner[new] = OURS;
-                    let free = s.slots == 0 || self.fault == Fault::NoQuarantine;
-                    s.owner[old] = if free { FREE } else { QUARANTINE | s.slots };
+                    s.owner[old] = pages::given_up(if self.fault == Fault::NoQuarantine { 0 } else { s.slots });
                     s.page = new as u8;
                 }
                 Pc::Change

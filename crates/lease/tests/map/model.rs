@@ -4,6 +4,8 @@ mod steps;
 
 const PAGES: usize = 3;
 const PROCS: usize = 5;
+/// Fewer states are none where anything happens.
+pub const FEWEST_STATES: usize = 20;
 const NONE: u8 = 7;
 /// What others have stored.
 const FOREIGN: u8 = 255;

@@ -1,6 +1,7 @@
 //! A direct process, and what it leaves to the kernel.
 
-use super::{FREE, Fault, Invariant, Model, NONE, OTHERS, Op, Pc, Process, State, WORDS};
+use super::{Fault, Invariant, Model, NONE, Op, Pc, Process, State, WORDS};
+use crate::pages::{FREE, OTHERS};
 
 impl Model {
     /// Without the kernel.

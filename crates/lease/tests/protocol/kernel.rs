@@ -1,6 +1,7 @@
 //! The kernel: its page, what programs do with that, and the requests that it sends.
 
 use super::{EXCLUSIVE, Fault, Invariant, Model, NONE, Op, Pc, Process, State, WORDS};
+use crate::pages;
 
 impl Model {
     /// A program's access to the kernel's page.
@@ -138,7 +139,7 @@ impl State {
                 }
                 self.lock = EXCLUSIVE;
                 self.seq += 1;
-                if self.piece == NONE && !of_page && self.free_page().is_some() {
+                if self.piece == NONE && !of_page && pages::free(&self.owner).is_some() {
                     self.piece = self.take_page();
                     self.size = true;
                 }

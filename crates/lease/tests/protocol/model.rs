@@ -4,6 +4,8 @@ mod client;
 mod kernel;
 mod server;
 
+use crate::pages;
+
 /// The words of a page: two, so that a half-made copy or store can be seen.
 pub const WORDS: usize = 2;
 const PAGES: usize = 3;
@@ -17,12 +19,8 @@ const FOREIGN: u8 = 0xEE;
 /// The inode's lock is held exclusively.
 const EXCLUSIVE: u8 = 0xFF;
 
-// Whose a page is.
-const OURS: u8 = 0;
-const OTHERS: u8 = 1;
-const FREE: u8 = 2;
-/// Nobody's yet; the lower bits are the slots that have to be cleared first.
-const QUARANTINE: u8 = 0x80;
+/// Fewer states are none where anything happens.
+pub const FEWEST_STATES: usize = 100;
 
 /// What must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -265,7 +263,7 @@ impl Model {
             emptied: 0,
             slots: 0,
             lock: 0,
-            owner: [OURS, OTHERS, FREE],
+            owner: [pages::OURS, pages::OTHERS, pages::FREE],
             words,
             valid: self.cached,
             locked: false,
@@ -352,7 +350,7 @@ impl Model {
 
     /// What must hold in each state.
     pub fn check(&self, state: &State) -> Result<(), Invariant> {
-        let stored = |page: usize| state.owner[page] == OTHERS && state.words[page] != [FOREIGN; WORDS];
+        let stored = |page: usize| state.owner[page] == pages::OTHERS && state.words[page] != [FOREIGN; WORDS];
         if (0..PAGES).any(stored) {
             return Err(Invariant::Reuse);
         }
@@ -427,8 +425,8 @@ impl Model {
                 s.end(p);
             }
             Op::TakeForOther => {
-                let Some(page) = s.free_page() else { return Ok(false) };
-                s.owner[page] = OTHERS;
+                let Some(page) = pages::free(&s.owner) else { return Ok(false) };
+                s.owner[page] = pages::OTHERS;
                 s.words[page] = [FOREIGN; WORDS];
                 s.end(p);
             }
@@ -477,24 +475,15 @@ impl State {
 
     fn clear_slot(&mut self, p: usize) {
         self.slots &= !(1 << p);
-        for owner in self.owner.iter_mut().filter(|owner| **owner & QUARANTINE != 0) {
-            *owner &= !(1 << p);
-            if *owner == QUARANTINE {
-                *owner = FREE;
-            }
-        }
+        pages::clear_slot(&mut self.owner, p);
         // A lease notes in the same place whose it is.
         let notes = self.processes.iter_mut().filter(|process| process.pc < Pc::Forget && process.pc >= Pc::Lock);
         notes.for_each(|process| process.snapshot &= !(1 << p));
     }
 
-    fn free_page(&self) -> Option<usize> {
-        self.owner.iter().position(|owner| *owner == FREE)
-    }
-
     fn take_page(&mut self) -> u8 {
-        let page = self.owner.iter().position(|owner| *owner == FREE).unwrap_or(PAGES);
-        self.owner[page] = OURS;
+        let page = pages::free(&self.owner).unwrap_or(PAGES);
+        self.owner[page] = pages::OURS;
         page as u8
     }
 

@@ -1,6 +1,7 @@
 //! The server's changes, and leases.
 
-use super::{EXCLUSIVE, FREE, Fault, Model, NONE, Op, Pc, QUARANTINE, State};
+use super::{EXCLUSIVE, Fault, Model, NONE, Op, Pc, State};
+use crate::pages;
 
 impl Model {
     /// The server changes the file; or has the kernel forget its page, while it answers an fsync(2).
@@ -18,9 +19,9 @@ impl Model {
                     return false;
                 }
                 let possible = match op {
-                    Op::Move => s.size && s.free_page().is_some(),
+                    Op::Move => s.size && pages::free(&s.owner).is_some(),
                     Op::Truncate => s.size,
-                    _ => !s.size && s.free_page().is_some(),
+                    _ => !s.size && pages::free(&s.owner).is_some(),
                 };
                 if !possible {
                     s.fails(p);
@@ -136,7 +137,7 @@ impl Model {
 
     /// The file loses its page, which others may get once those who may still store to it have stopped.
     pub(super) fn give_up(&self, s: &mut State, snapshot: u8) {
-        let now = if self.fault == Fault::NoQuarantine || snapshot == 0 { FREE } else { QUARANTINE | snapshot };
-        s.owner[usize::from(s.piece)] = now;
+        let slots = if self.fault == Fault::NoQuarantine { 0 } else { snapshot };
+        s.owner[usize::from(s.piece)] = pages::given_up(slots);
     }
 }
