@@ -228,21 +228,41 @@ impl Session {
             // One that ends at once says why by itself.
             let _ = input.write_all(CONFIG.as_bytes());
         }
-        let begin = Instant::now();
-        while fs::metadata(&session.trace).map_or(0, |file| file.len()) == 0 {
-            if let Some(why) = session.ended()? {
-                return Err(Error::board(format!("perfetto ended before it recorded anything: {why}")).hint(
-                    "Android 9 and 10 need `adb shell setprop persist.traced.enable 1`, and Android 9 cannot be told \
-                     by text what to record",
-                ));
+        let records = session.comes_to(|session| {
+            if fs::metadata(&session.trace).is_ok_and(|file| file.len() > 0) {
+                return Ok(true);
             }
+            let Some(why) = session.ended()? else { return Ok(false) };
+            Err(Error::board(format!("perfetto ended before it recorded anything: {why}")).hint(
+                "Android 9 and 10 need `adb shell setprop persist.traced.enable 1`, and Android 9 cannot be told by \
+                 text what to record",
+            ))
+        })?;
+        if !records {
+            return Err(Error::board(format!("perfetto recorded nothing within {} s", LIMIT.as_secs()))
+                .hint("end other sessions of perfetto on the phone, or restart it"));
+        }
+        Ok(session)
+    }
+
+    /// Whether it comes to this in time.
+    fn comes_to(&mut self, mut is_there: impl FnMut(&mut Session) -> Result<bool>) -> Result<bool> {
+        let begin = Instant::now();
+        while !is_there(self)? {
             if begin.elapsed() > LIMIT {
-                return Err(Error::board(format!("perfetto recorded nothing within {} s", LIMIT.as_secs()))
-                    .hint("end other sessions of perfetto on the phone, or restart it"));
+                return Ok(false);
             }
             std::thread::sleep(LOOK);
         }
-        Ok(session)
+        Ok(true)
+    }
+
+    /// As Ctrl-C, which does not reach it without a terminal: it writes what it has. Whether it then ends in time.
+    fn interrupt(&mut self) -> Result<bool> {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::INT);
+        }
+        self.comes_to(|session| Ok(session.ended()?.is_some()))
     }
 
     /// What it said, if it has ended.
@@ -267,34 +287,19 @@ impl Session {
             return Err(Error::board(format!("perfetto ended before the run did: {why}"))
                 .hint("a session lasts an hour at most, and another one may have ended it"));
         }
-        self.interrupt();
-        let begin = Instant::now();
-        while self.ended()?.is_none() {
-            if begin.elapsed() > LIMIT {
-                return Err(Error::board(format!("perfetto did not end within {} s", LIMIT.as_secs()))
-                    .hint("restart the phone"));
-            }
-            std::thread::sleep(LOOK);
+        if !self.interrupt()? {
+            return Err(
+                Error::board(format!("perfetto did not end within {} s", LIMIT.as_secs())).hint("restart the phone")
+            );
         }
         File::open(&self.trace).board(|| format!("cannot read {}", self.trace.display()))
-    }
-
-    /// As Ctrl-C, which does not reach it without a terminal: it writes what it has.
-    fn interrupt(&self) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::INT);
-        }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         if !self.is_over {
-            self.interrupt();
-            let begin = Instant::now();
-            while begin.elapsed() < LIMIT && !matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
-                std::thread::sleep(LOOK);
-            }
+            let _ = self.interrupt();
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
