@@ -2,7 +2,7 @@
 
 use super::{PerfettoRun, Writer, on_tracks};
 use pocketstone_core::Result;
-use pocketstone_core::events::{Event, EventKind, SystemCall};
+use pocketstone_core::events::{Event, EventKind};
 use pocketstone_core::log::{FlashKind, FlashLog};
 use pocketstone_probe::perfetto::messages::*;
 use std::cmp::Reverse;
@@ -87,19 +87,6 @@ fn query(query: &super::PerfettoQuery<'_>) -> Item {
     Item { start_ns: query.start_ns, end_ns, name: query.name.to_owned(), about }
 }
 
-fn call_name(call: SystemCall) -> &'static str {
-    match call {
-        SystemCall::Read => "read",
-        SystemCall::Write => "write",
-        SystemCall::Sync => "sync",
-        SystemCall::Open => "open",
-        SystemCall::Close => "close",
-        SystemCall::Delete => "delete",
-        SystemCall::Truncate => "truncate",
-        SystemCall::Lock => "lock",
-    }
-}
-
 /// What lies on the track of each thread, parents before their children.
 fn by_thread(run: &PerfettoRun<'_>) -> BTreeMap<u32, Vec<Item>> {
     let mut threads: BTreeMap<u32, Vec<Item>> = BTreeMap::new();
@@ -130,7 +117,7 @@ fn by_thread(run: &PerfettoRun<'_>) -> BTreeMap<u32, Vec<Item>> {
                 }
             }
             EventKind::Exit { call, result } => match open.remove(&event.pid) {
-                Some(mut item) if item.name == call_name(call) => {
+                Some(mut item) if item.name == call.name() => {
                     item.about.push(DebugAnnotation {
                         name: Some("result".into()),
                         int_value: Some(result),
@@ -146,7 +133,7 @@ fn by_thread(run: &PerfettoRun<'_>) -> BTreeMap<u32, Vec<Item>> {
                     if let Some(lost) = other {
                         put(half(lost, "return not seen"));
                     }
-                    let (name, start_ns) = (call_name(call).to_owned(), event.time_ns);
+                    let (name, start_ns) = (call.name().to_owned(), event.time_ns);
                     put(half(Item { start_ns, end_ns: None, name, about: Vec::new() }, "start not seen"));
                 }
             },
@@ -187,7 +174,7 @@ fn named_file(run: &PerfettoRun<'_>, file: Option<u16>) -> Vec<DebugAnnotation> 
 fn entered(event: &Event, run: &PerfettoRun<'_>) -> Item {
     let (mut name, mut about) = (String::new(), Vec::new());
     if let EventKind::Enter { call, file, offset, bytes } = event.kind {
-        name = call_name(call).to_owned();
+        name = call.name().to_owned();
         about = named_file(run, file);
         about.extend(offset.map(|offset| number("offset", offset)));
         about.push(number("bytes", bytes));
