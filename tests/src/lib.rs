@@ -7,6 +7,7 @@ pub mod mounted;
 pub mod network;
 pub mod poor_board;
 pub mod results;
+pub mod small_study;
 pub mod suites;
 pub mod yaffs2;
 

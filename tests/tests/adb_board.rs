@@ -7,6 +7,7 @@ use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, or_skip, root};
 use pocketstone_tests::command::{Process, Ran, binary, ran, run, write};
 use pocketstone_tests::network::Network;
+use pocketstone_tests::small_study::{Database, are_alike, files, study};
 use pocketstone_tests::{project, results};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,40 +18,6 @@ use tempfile::TempDir;
 /// The user that adb's shell is on a phone that is not rooted.
 const SHELL: &str = "2000";
 const SERIAL: &str = "127.0.0.1:45555";
-const STUDY: &str = r#"title = "t"
-board = "host"
-repetitions = 1
-[[experiment]]
-name = "files"
-traced = "none"
-[experiment.factors]
-file_system = "directory"
-workload = "files"
-operation = "append"
-file_bytes = "64KiB"
-requests = 16
-[[experiment]]
-name = "database"
-traced = "none"
-[experiment.factors]
-file_system = "directory"
-workload = "pocketdata-a"
-engine = ["sqlite", "lmdb", "redb"]
-operations = 40
-"#;
-
-const TRACED: &str = r#"title = "t"
-board = "host"
-repetitions = 1
-[[experiment]]
-name = "database"
-[experiment.factors]
-file_system = "directory"
-workload = "pocketdata-a"
-engine = "sqlite"
-delay = "1ms"
-operations = 300
-"#;
 
 /// A phone: its folder has profile, daemon and client. It has a network of its own, as its daemon asks nobody for a
 /// key.
@@ -173,17 +140,12 @@ fn daemon(folder: &Path, network: &Network) -> Child {
 #[test]
 fn a_phone_measures_what_this_machine_does_and_says_what_it_is() {
     let phone = or_skip!(Phone::new());
-    write(phone.path(), "study.toml", STUDY);
+    let database = Database { engines: &["sqlite", "lmdb", "redb"], ..Database::default() };
+    write(phone.path(), "study.toml", &study(&[files("directory"), database.experiment()]));
     phone.lab(&["run", "study.toml", "--output", "here"]).ends_with(0);
     phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "there"]).ends_with(0);
+    are_alike(phone.path(), ["here", "there"]);
     let value = |run: &str, sql: &str| results::value::<String>(&phone.path().join(run), sql);
-    for sql in [
-        "SELECT group_concat(outcome ->> '$.database.digest') FROM cell WHERE experiment = 'database'",
-        "SELECT group_concat(id || ' ' || status || ' ' || experiment) FROM cell",
-        "SELECT group_concat(n) FROM (SELECT count(*) AS n FROM call GROUP BY cell)",
-    ] {
-        assert_eq!(value("here", sql), value("there", sql), "{sql}");
-    }
     let fact = |name: &str| value("there", &format!("SELECT value FROM run WHERE name = 'fact.{name}'"));
     assert_eq!(
         (fact("android.model"), fact("android.api"), fact("board.host")),
@@ -258,7 +220,8 @@ fn a_phone_that_is_not_rooted_traces_by_perfetto() {
         fs::copy(&from, phone.path().join(from.file_name().unwrap())).expect("a copy");
     }
     program(phone.path(), "bin/perfetto", &format!("exec python3 {at}/perfetto.py \"$@\""));
-    write(phone.path(), "study.toml", TRACED);
+    let traced = Database { operations: 300, traced: "each", more: &[("delay", "1ms")], ..Database::default() };
+    write(phone.path(), "study.toml", &study(&[traced.experiment()]));
     phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "traced"]).ends_with(0);
     let results = phone.path().join("traced");
     let window = "SELECT min(start_ns) || ' ' || max(start_ns + latency_ns) FROM call JOIN cell ON cell.id = call.cell \

@@ -246,6 +246,15 @@ fn a_new_study_is_one_whatever_its_workload() {
     assert!(!folder.path().join("wrong.toml").exists());
 }
 
+/// For Python: the results, and what each exported table is of them.
+const TABLES: &str = r#"
+import sqlite3
+db = sqlite3.connect('a/results.sqlite')
+queries = {'run': 'SELECT name, value FROM run ORDER BY name', 'calls': 'SELECT * FROM call ORDER BY cell, number',
+           'metrics': 'SELECT cell, name, value FROM metric ORDER BY cell, name',
+           'cells': 'SELECT * FROM cells ORDER BY id', 'statistics': 'SELECT * FROM summary'}
+"#;
+
 /// What is exported is what the results have, as others read it.
 #[test]
 fn tables_are_exported_for_other_programs() {
@@ -259,11 +268,7 @@ fn tables_are_exported_for_other_programs() {
     lab(folder.path(), &["export", "a", "--csv", "tables"]).ends_with(0).says(&["tables/calls.csv"]);
     lab(folder.path(), &["export", "a", "--json", "tables"]).ends_with(0).says(&["tables/calls.json"]);
     let script = r#"
-import csv, json, sqlite3
-db = sqlite3.connect('a/results.sqlite')
-queries = {'run': 'SELECT name, value FROM run ORDER BY name', 'calls': 'SELECT * FROM call ORDER BY cell, number',
-           'metrics': 'SELECT cell, name, value FROM metric ORDER BY cell, name',
-           'cells': 'SELECT * FROM cells ORDER BY id', 'statistics': 'SELECT * FROM summary'}
+import csv, json
 for name, sql in queries.items():
     rows = db.execute(sql).fetchall()
     with open('tables/%s.csv' % name, newline='') as file: of_csv = list(csv.reader(file))[1:]
@@ -275,7 +280,9 @@ for name, sql in queries.items():
     assert all(same(text, value) for a, b in zip(of_csv, rows) for text, value in zip(a, b)), name
 print('equal')
 "#;
-    run(Command::new(python).args(["-c", script]).current_dir(folder.path())).ends_with(0).says(&["equal"]);
+    run(Command::new(python).args(["-c", &format!("{TABLES}{script}")]).current_dir(folder.path()))
+        .ends_with(0)
+        .says(&["equal"]);
     // Without a folder, beside what they are from.
     lab(folder.path(), &["export", "a", "--csv"]).ends_with(0).says(&["a/tables/calls.csv"]);
     let read = |name: &str| fs::read(folder.path().join(name)).expect("a table");
@@ -297,11 +304,7 @@ fn tables_are_exported_as_parquet() {
     lab(folder.path(), &["run", "s.toml", "--directory", "files", "--output", "a"]).ends_with(0);
     lab(folder.path(), &["export", "a", "--parquet", "tables"]).ends_with(0).says(&["tables/calls.parquet"]);
     let script = r#"
-import duckdb, sqlite3
-db = sqlite3.connect('a/results.sqlite')
-queries = {'run': 'SELECT name, value FROM run ORDER BY name', 'calls': 'SELECT * FROM call ORDER BY cell, number',
-           'metrics': 'SELECT cell, name, value FROM metric ORDER BY cell, name',
-           'cells': 'SELECT * FROM cells ORDER BY id', 'statistics': 'SELECT * FROM summary'}
+import duckdb
 for name, sql in queries.items():
     rows = db.execute(sql).fetchall()
     found = duckdb.sql("SELECT * FROM 'tables/%s.parquet'" % name)
@@ -310,7 +313,9 @@ types = dict(zip(found.columns, map(str, found.types)))
 assert (types['metric'], types['n'], types['median']) == ('VARCHAR', 'BIGINT', 'DOUBLE'), types
 print('equal')
 "#;
-    run(Command::new(python).args(["-c", script]).current_dir(folder.path())).ends_with(0).says(&["equal"]);
+    run(Command::new(python).args(["-c", &format!("{TABLES}{script}")]).current_dir(folder.path()))
+        .ends_with(0)
+        .says(&["equal"]);
 }
 
 /// Read by a parser that is not ours.

@@ -11,6 +11,7 @@ use pocketstone_probe::perfetto;
 use pocketstone_testing::protobuf::{bytes, number, varint};
 use pocketstone_testing::{Need, or_skip, root};
 use pocketstone_tests::command::{binary, lab, write};
+use pocketstone_tests::small_study::{Database, study};
 use pocketstone_tests::{project, results};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -142,17 +143,11 @@ fn the_published_logs_are_the_same_in_perfettos_form() {
     }
 }
 
-const STUDY: &str = r#"title = "t"
-board = "host"
-repetitions = 1
-[[experiment]]
-name = "e"
-[experiment.factors]
-file_system = "directory"
-workload = "pocketdata-a"
-engine = "sqlite"
-operations = 60
-"#;
+/// Cells with a database, each with its traced twin.
+fn cells() -> String {
+    let database = Database { operations: 60, traced: "each", ..Database::default() };
+    study(&[database.experiment()])
+}
 
 /// Time that each thread was on a core, and how often it came there.
 fn threads(log: &EventLog, window: Window) -> Vec<(u32, u64, u64)> {
@@ -173,7 +168,7 @@ fn a_phones_trace_is_replayed_as_its_text_is() {
     converted(&home.path().join("x.log"), "phone", &home.path().join("x.pftrace"));
     let replay = "[[replay]]\nname = 'phones'\nlogs = ['x.log', 'x.pftrace']\ndevices = ['nexus-5']\n\
                   governors = ['performance', 'ondemand']\n";
-    write(home.path(), "study.toml", &STUDY.replace("[[experiment]]", &format!("{replay}[[experiment]]")));
+    write(home.path(), "study.toml", &cells().replace("[[experiment]]", &format!("{replay}[[experiment]]")));
     lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
     let of = |log: &str| -> String {
         let sql = format!(
@@ -192,7 +187,7 @@ fn a_phones_trace_is_replayed_as_its_text_is() {
 fn an_export_is_read_back_as_what_was_recorded() {
     or_skip!(root());
     let home = folder();
-    write(home.path(), "study.toml", STUDY);
+    write(home.path(), "study.toml", &cells());
     lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
     let logs: i64 = results::value(&home.path().join("a"), "SELECT count(*) FROM event_log");
     if logs == 0 {

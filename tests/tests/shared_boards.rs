@@ -4,6 +4,7 @@ use pocketstone_testing::wait::{poll, until};
 use pocketstone_testing::{Need, Skip, or_skip};
 use pocketstone_tests::command::{Process, Ran, run, write};
 use pocketstone_tests::poor_board::PoorBoards;
+use pocketstone_tests::small_study::{Database, study};
 use pocketstone_tests::{project, results};
 use std::fs;
 use std::io::Read;
@@ -17,22 +18,9 @@ const COORDINATOR: &str = "127.0.0.1:20408";
 const PLACE: &str = "b1";
 
 /// Cells of which each takes about so many tenths of a second.
-fn study(repetitions: u32, operations: u32) -> String {
-    format!(
-        r#"title = "t"
-board = "host"
-repetitions = {repetitions}
-[[experiment]]
-name = "database"
-traced = "none"
-[experiment.factors]
-file_system = "directory"
-workload = "pocketdata-a"
-engine = "sqlite"
-delay = "100ms"
-operations = {operations}
-"#
-    )
+fn cells(repetitions: u32, operations: u32) -> String {
+    let database = Database { operations, repetitions, more: &[("delay", "100ms")], ..Database::default() };
+    study(&[database.experiment()])
 }
 
 /// How many cells each board has measured, by its name.
@@ -63,7 +51,7 @@ fn kill_clients(pid: u32) {
 fn boards_of_a_pool_share_the_cells_and_go_on_without_one_that_is_lost() {
     let boards = or_skip!(PoorBoards::new(2));
     write(boards.path(), "pool.toml", "kind = \"pool\"\nboards = [\"board0\", \"board1\"]\n");
-    write(boards.path(), "study.toml", &study(6, 5));
+    write(boards.path(), "study.toml", &cells(6, 5));
     let words = ["run", "study.toml", "--board", "./pool.toml", "--output"];
     ends_well(boards.begin(&[&words[..], &["both"]].concat()));
     let both = shares(&boards.path().join("both"));
@@ -72,7 +60,7 @@ fn boards_of_a_pool_share_the_cells_and_go_on_without_one_that_is_lost() {
     let digests = "SELECT count(DISTINCT outcome ->> '$.database.digest') || ' ' || count(DISTINCT seed) FROM cell";
     assert_eq!(results::value::<String>(&boards.path().join("both"), digests), "6 6");
 
-    write(boards.path(), "long.toml", &study(8, 20));
+    write(boards.path(), "long.toml", &cells(8, 20));
     let lab = boards.begin(&["run", "long.toml", "--board", "./pool.toml", "--output", "one"]);
     let results = boards.path().join("one");
     until("both have measured", || shares(&results).len() == 2);
@@ -233,7 +221,7 @@ fn a_place_of_labgrid_is_acquired_waited_for_power_cycled_and_given_back_whateve
 
     // One that another user has is waited for.
     labgrid.client("bob", &["-p", PLACE, "acquire"]).ends_with(0);
-    write(boards.path(), "study.toml", &study(2, 40));
+    write(boards.path(), "study.toml", &cells(2, 40));
     let lab = labgrid.begin(&["run", "study.toml", "--board", "./place.toml", "--output", "run"]);
     until("it waits", || labgrid.client("alice", &["reservations"]).out.contains("state: waiting"));
     labgrid.client("bob", &["-p", PLACE, "release"]).ends_with(0);

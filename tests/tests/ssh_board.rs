@@ -6,33 +6,13 @@ use pocketstone_tests::command::{Process, Ran, lab, pocketstone, run, write};
 use pocketstone_tests::network::Network;
 use pocketstone_tests::project;
 use pocketstone_tests::results;
+use pocketstone_tests::small_study::{Database, are_alike, files, study};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-
-const STUDY: &str = r#"title = "t"
-board = "host"
-repetitions = 1
-[[experiment]]
-name = "files"
-[experiment.factors]
-file_system = "tmpfs"
-workload = "files"
-operation = "append"
-file_bytes = "64KiB"
-requests = 16
-[[experiment]]
-name = "database"
-traced = "none"
-[experiment.factors]
-file_system = "directory"
-workload = "pocketdata-a"
-engine = ["sqlite", "redb"]
-operations = 40
-"#;
 
 /// OpenSSH's server: the machine's own, else the one that was fetched, with its libraries and a user for it that nobody
 /// else sees.
@@ -160,18 +140,13 @@ fn signal(process: &Process, signal: Signal) {
 #[test]
 fn a_board_by_ssh_measures_what_this_machine_does() {
     let far = or_skip!(Far::new());
-    write(far.path(), "study.toml", STUDY);
+    let database = Database { engines: &["sqlite", "redb"], ..Database::default() };
+    write(far.path(), "study.toml", &study(&[files("tmpfs"), database.experiment()]));
     far.lab(&["run", "study.toml", "--output", "here"]).ends_with(0);
     let said = far.lab(&["run", "study.toml", "--board", "./far.toml", "--output", "there"]).ends_with(0);
     said.says(&["measured on the board far"]);
+    are_alike(far.path(), ["here", "there"]);
     let value = |run: &str, sql: &str| results::value::<String>(&far.path().join(run), sql);
-    for sql in [
-        "SELECT group_concat(outcome ->> '$.database.digest') FROM cell WHERE experiment = 'database'",
-        "SELECT group_concat(id || ' ' || status || ' ' || experiment) FROM cell",
-        "SELECT group_concat(n) FROM (SELECT count(*) AS n FROM call GROUP BY cell)",
-    ] {
-        assert_eq!(value("here", sql), value("there", sql), "{sql}");
-    }
     assert_eq!(value("there", "SELECT value FROM run WHERE name = 'fact.board.name'"), "far");
     // The runner is there once, for nobody else, and nothing of the cells is left.
     let left: Vec<String> =

@@ -7,6 +7,7 @@ use pocketstone_testing::{amount, or_skip, say, seed};
 use pocketstone_tests::command::{Process, lab, run, write};
 use pocketstone_tests::poor_board::{GOVERNOR, PoorBoards};
 use pocketstone_tests::results;
+use pocketstone_tests::small_study::{Database, are_alike, files, study};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,38 +22,11 @@ const NOTICED: Duration = Duration::from_secs(35);
 /// Between operations of a database.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// A cell with files, and `repetitions` with a database for which more is asked.
-fn study(repetitions: u32, operations: u32, more: &str) -> String {
-    format!(
-        r#"title = "t"
-board = "host"
-repetitions = 1
-[[experiment]]
-name = "files"
-traced = "none"
-[experiment.factors]
-file_system = "directory"
-workload = "files"
-operation = "append"
-file_bytes = "64KiB"
-requests = 16
-[[experiment]]
-name = "database"
-traced = "none"
-repetitions = {repetitions}
-[experiment.factors]
-file_system = "directory"
-workload = "pocketdata-a"
-engine = "sqlite"
-operations = {operations}
-{more}
-"#
-    )
-}
-
-/// Such a study whose cells with a database take long and set the governor.
+/// A study whose cells with a database take long and set the governor.
 fn study_with_settings(repetitions: u32, operations: u32) -> String {
-    study(repetitions, operations, &format!("delay = \"{}ms\"\ngovernor = \"{SET}\"", DELAY.as_millis()))
+    let more = [("delay", &*format!("{}ms", DELAY.as_millis())), ("governor", SET)];
+    let database = Database { operations, repetitions, more: &more, ..Database::default() };
+    study(&[files("directory"), database.experiment()])
 }
 
 /// What is stored of the finished cells, by their number.
@@ -85,18 +59,11 @@ fn clients(pid: u32) -> Vec<Process> {
 #[test]
 fn a_board_with_a_shell_and_little_else_measures_what_this_machine_does() {
     let boards = or_skip!(PoorBoards::new(1));
-    write(boards.path(), "study.toml", &study(1, 40, ""));
+    write(boards.path(), "study.toml", &study(&[files("directory"), Database::default().experiment()]));
     lab(boards.path(), &["run", "study.toml", "--output", "here"]).ends_with(0);
     let there = ["run", "study.toml", "--board", "./board0.toml", "--output", "there"];
     run(&mut boards.lab(&there)).ends_with(0).says(&["measured on the board board0"]);
-    for sql in [
-        "SELECT group_concat(outcome ->> '$.database.digest') FROM cell WHERE experiment = 'database'",
-        "SELECT group_concat(id || ' ' || status || ' ' || experiment) FROM cell",
-        "SELECT group_concat(n) FROM (SELECT count(*) AS n FROM call GROUP BY cell)",
-    ] {
-        let [here, there] = ["here", "there"].map(|run| results::value::<String>(&boards.path().join(run), sql));
-        assert_eq!(here, there, "{sql}");
-    }
+    are_alike(boards.path(), ["here", "there"]);
     until("the board is quiet", || boards.board(0).processes().is_empty());
 }
 
