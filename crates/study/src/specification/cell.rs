@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_make_the_plan_that_they_always_made_and_a_whole_run_says_what_it_needs() {
+    fn transactions_make_the_plan_that_they_always_made_and_whole_runs_one_with_their_program() {
         let of = |more: &str| {
             let base = "file_system='jffs2'\nworkload='postmark'\nfile_bytes='10KiB'\nrequests=8\nrequest_bytes=512\n";
             made(&study(&format!("{base}{more}\n")), "virtual", false)
@@ -320,115 +320,38 @@ mod tests {
             r#","program":{"write_bytes":512,"bias_read":5,"bias_create":null,"subdirectories":4,"buffered":true}}"#;
         assert_eq!(workload("phases='all'\nbias_create='none'\nsubdirectories=4"), format!("{always}{program}"));
         assert!(!of("").unwrap()[0].point.contains_key("phases"), "names of cells stay what they were");
-        let refused = |more: &str| {
-            let error = of(more).unwrap_err();
-            (error.chain(), error.cure().unwrap_or_default().to_owned())
-        };
-        let (why, cure) = refused("subdirectories=4");
-        assert!(why.contains("`subdirectories` is for whole runs") && cure.contains("phases = \"all\""), "{why}");
-        let cure = refused("phases='all'\nwrite_bytes=8192").1;
-        assert!(cure.contains("at most 4096") && cure.contains("buffered = false"), "{cure}");
-        let wrong = |more: &str| {
-            let text = format!("title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\n{more}\n");
-            Study::parse("s.toml", &text).unwrap_err().chain()
-        };
-        assert!(wrong("workload='postmark'\nbias_read=11").contains("`bias_read` takes a number from 0 to 10, or"));
-        assert!(wrong("workload='postmark'\nphases='most'").contains("one of transactions, all"));
-        assert!(wrong("workload='postmark'\nbuffered='maybe'").contains("true or false"));
-        assert!(wrong("workload='postmark'\nsubdirectories=0").contains("at least 1"));
+    }
+
+    /// What is made of an experiment with files, and what is said where nothing is.
+    fn of_files(factors: &str) -> Result<Vec<Cell>, String> {
+        let text = format!("title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\n{factors}\n");
+        let made = Study::parse("s.toml", &text).and_then(|study| made(&study, "host", false));
+        made.map_err(|error| format!("{} {}", error.chain(), error.cure().unwrap_or_default()))
     }
 
     #[test]
-    fn iozone_names_what_is_wrong_with_its_factors() {
-        let of = |more: &str| {
-            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='iozone'\n\
-                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4', 'yaffs2-in-process']\n";
-            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", true))
+    fn workloads_on_files_are_on_every_volume_within_their_bounds() {
+        let (memory, all) = ("'scmfs', 'scmfs-fuse', 'tmpfs', 'ext4'", "'yaffs2-in-process', 'jffs2'");
+        let of = |workload: &str, volumes: &str, more: &str| {
+            of_files(&format!("workload='{workload}'\nfile_system=[{volumes}]\n{more}"))
         };
-        let found = of("file_bytes='100MiB'\nrequest_bytes=['4KiB', '16MiB']\npass=['all', 'random-write']").unwrap();
-        assert_eq!(found.iter().filter(|cell| !cell.traced).count(), 20, "on every volume");
-        let wrong = |more: &str| {
-            let error = of(more).unwrap_err();
-            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
-        };
-        assert!(wrong("file_bytes='1MiB'\npass='backwards'").contains("one of all, write, rewrite, read, reread"));
-        assert!(wrong("file_bytes='1MiB'\nrequest_bytes=512").contains("request_bytes must be from 4096"));
-        assert!(wrong("file_bytes='1MiB'\nrequest_bytes='2MiB'").contains("file_bytes must be at least request_bytes"));
-        assert!(wrong("file_bytes='1MiB'\ntimed_fsync=1").contains("`timed_fsync` takes true or false"));
-        assert!(wrong("file_bytes='1MiB'\ntimed_close='yes'").contains("`timed_close` takes true or false"));
-        assert!(wrong("file_bytes='1MiB'\nfiles=3").contains("files"), "it has one file");
-    }
-
-    #[test]
-    fn look_ups_are_on_every_volume_that_has_names_and_their_folder_has_bounds() {
-        let of = |more: &str| {
-            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='lookup'\n\
-                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4']\nrequests=9\n";
-            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", true))
-        };
-        let wrong = |more: &str| {
-            let error = of(more).unwrap_err();
-            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
-        };
-        assert_eq!(of("folder_names=[20, 1000000]\nnames_are=['cached', 'cold']").unwrap().len(), 16);
-        assert!(wrong("folder_names=19").contains("folder_names must be from 20 to 1000000"));
-        assert!(wrong("folder_names=1000001").contains("folder_names must be from 20 to 1000000"));
-        assert!(wrong("names_are='warm'").contains("`names_are` takes one of cached, cold"));
-    }
-
-    #[test]
-    fn scripts_are_on_every_volume_and_name_what_is_wrong_with_their_factors() {
-        let of = |more: &str| {
-            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='androsh'\n\
-                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4', 'yaffs2-in-process', 'jffs2']\n";
-            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
-        };
-        assert_eq!(of("script='copy'\nmedia=['photo', 'video']\nscale=[1, 4]").unwrap().len(), 24);
-        let wrong = |more: &str| {
-            let error = of(more).unwrap_err();
-            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
-        };
-        assert!(wrong("script='format'").contains("one of sequential-write, sequential-read"));
-        assert!(wrong("script='copy'\nmedia='film'").contains("one of photo, song, audio, video"));
-        assert!(wrong("media='video'").contains("it is for copy, copy-tree, compress-one: omit it"));
-        assert!(wrong("script='read-tree'\ntree='oak'").contains("one of root, folders, nested"));
-        assert!(wrong("tree_file_bytes='64KiB'").contains("it is for read-tree"));
-        assert!(wrong("scale=2000").contains("scale must be from 1 to 1024"));
-        assert!(wrong("rounds=1001").contains("rounds must be from 1 to 1000"));
-        assert!(wrong("script='compress-one'").contains("at least 65536"));
-    }
-
-    #[test]
-    fn servers_are_on_every_volume_and_name_what_is_wrong_with_their_factors() {
-        let of = |more: &str| {
-            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='filebench'\n\
-                        file_system=['scmfs', 'scmfs-fuse', 'tmpfs', 'ext4', 'yaffs2-in-process', 'jffs2']\n\
-                        requests=10\nrequest_bytes='1MiB'\n";
-            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
-        };
-        let set = "files=1000\nfile_bytes='16KiB'\n";
-        let found = of(&format!("{set}threads=[1, 100]\ndirectory_width=[20, 1000000]\npicks='rotating'")).unwrap();
-        assert_eq!(found.len(), 24);
-        let wrong = |more: &str| {
-            let error = of(&format!("{set}{more}")).unwrap_err();
-            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
-        };
-        assert!(wrong("personality='mongo'").contains("one of varmail, fileserver, webproxy, webserver"));
-        assert!(wrong("distribution='normal'").contains("one of gamma, lognormal"));
-        assert!(wrong("picks='first'").contains("one of uniform, rotating"));
-        assert!(wrong("directory_width=1").contains("directory_width must be 2 or more"));
-        assert!(wrong("threads=101").contains("threads must be from 1 to 100"));
-        assert!(wrong("pass='all'").contains("pass"), "it has none");
-        assert!(of("files=3000000\nfile_bytes='16KiB'").unwrap_err().cure().unwrap().contains("files must be from 1 "));
+        let six = &format!("{memory}, {all}");
+        let iozone = "file_bytes='100MiB'\nrequest_bytes=['4KiB', '16MiB']\npass=['all', 'random-write']";
+        assert_eq!(of("iozone", &six[..six.len() - ", 'jffs2'".len()], iozone).unwrap().len(), 20);
+        let lookup = "requests=9\nfolder_names=[20, 1000000]\nnames_are=['cached', 'cold']";
+        assert_eq!(of("lookup", memory, lookup).unwrap().len(), 16);
+        assert_eq!(of("androsh", six, "script='copy'\nmedia=['photo', 'video']\nscale=[1, 4]").unwrap().len(), 24);
+        let sizes = "files=1000\nfile_bytes='16KiB'\nrequests=10\nrequest_bytes='1MiB'\npicks='rotating'\n";
+        let servers = format!("{sizes}threads=[1, 100]\ndirectory_width=[20, 1000000]");
+        assert_eq!(of("filebench", six, &servers).unwrap().len(), 24);
+        // What only others have is no factor of theirs.
+        assert!(of("iozone", memory, "file_bytes='1MiB'\nfiles=3").unwrap_err().contains("files"));
+        assert!(of("filebench", memory, &format!("{sizes}pass='all'")).unwrap_err().contains("pass"));
     }
 
     #[test]
     fn only_scmfs_has_thresholds_and_only_volumes_in_memory_have_a_size() {
-        let of = |more: &str| {
-            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='capacity'\n\
-                        files=3\nfile_bytes='2MiB'\n";
-            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
-        };
+        let of = |more: &str| of_files(&format!("workload='capacity'\nfiles=3\nfile_bytes='2MiB'\n{more}"));
         let volumes = "file_system=['scmfs', 'scmfs-fuse', 'ext4']\n";
         // Two volumes with five thresholds, ext4 with none.
         let thresholds = "threshold=['default', 'never', '128KiB', '512KiB', '2MiB']";
@@ -438,10 +361,7 @@ mod tests {
         let found = of("file_system='scmfs'\nnull_files='none'\ncollector=true\nvolume_bytes='1GiB'").unwrap();
         let setup = &found[0].plan.volume.setup;
         assert_eq!((setup.bytes, setup.null_files, setup.collector), (Some(1 << 30), Some(0), true));
-        let wrong = |more: &str| {
-            let error = of(more).unwrap_err();
-            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
-        };
+        let wrong = |more: &str| of(more).unwrap_err();
         assert!(wrong("file_system='jffs2'\nvolume_bytes='1GiB'").contains("omit volume_bytes"));
         assert!(wrong("file_system='ramfs'\nvolume_bytes='1GiB'").contains("ramfs has no size"));
         assert!(wrong("file_system='ramfs'").contains("set file_system = \"tmpfs\""));
@@ -451,11 +371,8 @@ mod tests {
 
     #[test]
     fn only_phase_change_memory_has_times() {
-        let of = |more: &str| {
-            let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='files'\n\
-                        operation='read'\nfiles=3\nfile_bytes='16KiB'\nrequest_bytes='4KiB'\nrequests=3\n";
-            Study::parse("s.toml", &format!("{text}{more}\n")).and_then(|study| made(&study, "host", false))
-        };
+        let sizes = "files=3\nfile_bytes='16KiB'\nrequest_bytes='4KiB'\nrequests=3";
+        let of = |more: &str| of_files(&format!("workload='files'\noperation='read'\n{sizes}\n{more}"));
         // One with three times, and two that have none.
         let volumes = "file_system=['scmfs-anonymous', 'scmfs-pcm', 'tmpfs']\n";
         let found = of(&format!("{volumes}pcm_read=['default', 0, '150ns']\npcm_write=['default']")).unwrap();
@@ -464,38 +381,20 @@ mod tests {
         assert_eq!((found.len(), on_pcm), (2 + 3, vec![None, Some(0), Some(150)]));
         let found = of("file_system='scmfs'\nmedium=['tmpfs', 'pcm']\npcm_write='1us'").unwrap();
         assert_eq!((found.len(), found[0].plan.volume.setup.pcm_write_ns), (1, Some(1000)));
-        let wrong = |more: &str| {
-            let error = of(more).unwrap_err();
-            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
-        };
-        assert!(wrong("file_system='scmfs-pcm'\npcm_read='2ms'").contains("at most 1000000 ns"));
-        assert!(wrong("file_system='scmfs-pcm'\npcm_write=true").contains("pcm_write"));
-        assert!(wrong("file_system='tmpfs'\npcm_write=5").contains("pcm_write"));
     }
 
     #[test]
     fn only_ext4_goes_past_the_page_cache_and_only_where_the_lab_opens_its_files() {
         let sizes = "files=3\nfile_bytes='2MiB'\n";
-        let of = |workload: &str, more: &str| {
-            let text = format!(
-                "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\n\
-                 workload='{workload}'\n{more}\n"
-            );
-            Study::parse("s.toml", &text).and_then(|study| made(&study, "host", false))
-        };
+        let of = |workload: &str, more: &str| of_files(&format!("workload='{workload}'\n{more}"));
         let all = "file_system=['scmfs', 'tmpfs', 'ext4']\ndirect=[false, true]\nbarriers=[true, false]\n";
         let found = of("capacity", &format!("{all}{sizes}")).unwrap();
         let setups = found.iter().map(|cell| &cell.plan.volume).filter(|volume| volume.file_system == FileSystem::Ext4);
         let setups: Vec<_> = setups.map(|volume| (volume.setup.direct, volume.setup.no_barriers)).collect();
         assert_eq!(setups, [(false, false), (false, true), (true, false), (true, true)]);
         assert_eq!(found.len(), 2 + 4, "the others are as they always were");
-        let wrong = |workload: &str, more: &str| {
-            let error = of(workload, more).unwrap_err();
-            format!("{} {}", error.chain(), error.cure().unwrap_or_default())
-        };
+        let wrong = |workload: &str, more: &str| of(workload, more).unwrap_err();
         let ext4 = "file_system='ext4'\ndirect=true\n";
-        assert!(wrong("capacity", &format!("{sizes}file_system='ext4'\ndirect='yes'")).contains("true or false"));
-        assert!(wrong("capacity", &format!("{sizes}file_system='ext4'\nbarriers=0")).contains("true or false"));
         let none = wrong("capacity", &format!("{sizes}file_system='tmpfs'\ndirect=true"));
         assert!(none.contains("s.toml:10") && none.contains("has neither O_DIRECT") && none.contains("omit"), "{none}");
         let read = "file_bytes='1MiB'\nrequests=8\n";

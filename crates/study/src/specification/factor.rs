@@ -380,20 +380,12 @@ mod tests {
         let read = |name: &str, value: toml::Value| read(named(name).unwrap(), &value);
         assert_eq!(read("request_bytes", "4KiB".into()).unwrap(), 4096);
         assert_eq!(read("inter_arrival_ns", "1ms".into()).unwrap(), 1_000_000);
-        assert!(read("pattern", "zigzag".into()).unwrap_err().to_string().contains("sequential, random"));
-        assert!(read("requests", 0.into()).is_err());
         assert!(read("file_bytes", (-1).into()).is_err());
         assert!(read("bulk_read", "yes".into()).is_err());
         assert!(read("read_ahead_bytes", 1000.into()).unwrap_err().cure().unwrap().contains("1024"));
-        assert!(read("request_bytes", 0.into()).is_err());
         assert!(read("page_bytes", 1000.into()).unwrap_err().cure().unwrap().contains("power of two"));
-        assert!(read("file_system", "ntfs".into()).unwrap_err().cure().unwrap().contains("jffs2"));
         assert!(read("governor", "default".into()).is_ok() && read("engine", "default".into()).is_err());
         assert!(read("null_files", "none".into()).is_ok() && read("null_files", 64.into()).is_ok());
-        assert!(read("null_files", 0.into()).unwrap_err().to_string().contains("at least 1, or \"none\", or"));
-        assert!(read("threshold", "1KiB".into()).unwrap_err().to_string().contains("never, 128KiB, 512KiB, 2MiB"));
-        assert!(read("collector", "on".into()).unwrap_err().to_string().contains("true or false"));
-        assert!(read("volume_bytes", 0.into()).unwrap_err().cure().unwrap().contains("1GiB"));
         assert!(named("requets").unwrap_err().cure().unwrap().contains("requests"));
     }
 

@@ -14,3 +14,5 @@ pub mod setting;
 pub mod shares;
 pub mod study;
 pub mod traces;
+#[cfg(test)]
+mod wrong_values;
