@@ -133,8 +133,9 @@ impl Connection {
             return if rest.is_empty() { Ok(None) } else { self.prepare(rest) };
         }
         // SAFETY: the statement was just made.
-        let parameters = unsafe { (self.api.parameters)(statement) } as usize;
-        Ok(Some((Statement { handle: statement, api: self.api, parameters }, rest)))
+        let (parameters, columns) =
+            unsafe { ((self.api.parameters)(statement) as usize, (self.api.column_count)(statement)) };
+        Ok(Some((Statement { handle: statement, api: self.api, parameters, has_rows: columns > 0 }, rest)))
     }
 
     /// All statements of a text.
@@ -192,6 +193,22 @@ impl Connection {
         // SAFETY: as above. It gives the statement's locks back; after success it does not fail.
         unsafe { (api.reset)(at) };
         Ok(columns > 0)
+    }
+
+    /// Executes statements that are one of the workload's, each with its part of the values.
+    #[inline]
+    fn run_all<'v>(
+        &self,
+        statements: &[Statement],
+        mut values: impl Iterator<Item = Value<'v>>,
+        digest: &mut ResultDigest,
+    ) -> Result<bool> {
+        let mut rows = false;
+        for statement in statements {
+            self.bind(statement, &mut values)?;
+            rows |= self.run(statement, digest)?;
+        }
+        Ok(rows)
     }
 
     #[inline]
@@ -308,6 +325,8 @@ struct Statement {
     handle: *mut sqlite3_stmt,
     api: &'static SqliteApi,
     parameters: usize,
+    /// Whether it is one that has rows.
+    has_rows: bool,
 }
 
 // SAFETY: as of its connection, which is moved with it.
@@ -326,8 +345,19 @@ enum Kept {
     Not,
     /// Prepared.
     Prepared(Vec<Statement>),
+    /// Prepared, and known to have rows.
+    Query(Vec<Statement>),
     /// Its parts need what parts before them make, so it is parsed each time.
     Parsed,
+}
+
+impl Kept {
+    fn new(statements: Vec<Statement>) -> Kept {
+        match statements.iter().any(|statement| statement.has_rows) {
+            true => Kept::Query(statements),
+            false => Kept::Prepared(statements),
+        }
+    }
 }
 
 /// A workload's statements on a connection. Fields are dropped in this order.
@@ -365,10 +395,10 @@ impl Sql {
             if matches!(self.kept[at], Kept::Not) {
                 // One that fails here may need a table that another one makes; it says why when it runs.
                 if let Ok(statements) = self.connection.prepare_all(&self.texts[at]) {
-                    self.kept[at] = Kept::Prepared(statements);
+                    self.kept[at] = Kept::new(statements);
                 }
             }
-            if let Kept::Prepared(statements) = &self.kept[at] {
+            if let Kept::Prepared(statements) | Kept::Query(statements) = &self.kept[at] {
                 let asked: usize = statements.iter().map(|s| s.parameters).sum();
                 let given = trace.value_count(step);
                 if given != asked {
@@ -408,7 +438,7 @@ impl Sql {
     fn first_time(&mut self, step: &Step, digest: &mut ResultDigest) -> Result<bool> {
         let at = step.statement as usize;
         match self.connection.prepare_all(&self.texts[at]) {
-            Ok(statements) => self.kept[at] = Kept::Prepared(statements),
+            Ok(statements) => self.kept[at] = Kept::new(statements),
             Err(_) => self.kept[at] = Kept::Parsed,
         }
         self.run_kept(step, digest)
@@ -418,24 +448,17 @@ impl Sql {
     fn run_kept(&mut self, step: &Step, digest: &mut ResultDigest) -> Result<bool> {
         let at = step.statement as usize;
         match &self.kept[at] {
-            Kept::Prepared(statements) => {
-                let mut values = self.trace.values(step);
-                let mut rows = false;
-                for statement in statements {
-                    self.connection.bind(statement, &mut values)?;
-                    rows |= self.connection.run(statement, digest)?;
-                }
-                Ok(rows)
+            Kept::Prepared(statements) | Kept::Query(statements) => {
+                self.connection.run_all(statements, self.trace.values(step), digest)
             }
             Kept::Parsed => self.connection.execute(&self.texts[at], self.trace.values(step), digest),
             Kept::Not => self.first_time(step, digest),
         }
     }
-}
 
-impl Database for Sql {
-    #[inline]
-    fn execute(&mut self, number: usize, step: &Step, digest: &mut ResultDigest) -> Result<()> {
+    /// Executes a step of which only its end tells whether it changes rows or returns some.
+    #[inline(never)]
+    fn execute_and_count(&mut self, number: usize, step: &Step, digest: &mut ResultDigest) -> Result<()> {
         let before = self.connection.total_changes();
         let rows = match self.form {
             SqlForm::Prepared => self.run_kept(step, digest)?,
@@ -444,6 +467,19 @@ impl Database for Sql {
         if !rows {
             // The library counts in 32 bits, and goes round.
             digest.changed(u64::from(self.connection.total_changes().wrapping_sub(before) as u32));
+        }
+        Ok(())
+    }
+}
+
+impl Database for Sql {
+    #[inline]
+    fn execute(&mut self, number: usize, step: &Step, digest: &mut ResultDigest) -> Result<()> {
+        // A query in memory takes a microsecond: to ask for changed rows would be a hundredth of that.
+        if let Some(Kept::Query(statements)) = self.kept.get(step.statement as usize) {
+            self.connection.run_all(statements, self.trace.values(step), digest)?;
+        } else {
+            self.execute_and_count(number, step, digest)?;
         }
         digest.end();
         Ok(())
