@@ -57,6 +57,7 @@ torture: setup-torture build licences
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-mount --test hostile -- --nocapture
 	@scripts/sqlite-suite
 	@$(RUST) scripts/miri
+	@scripts/oldest-rust
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test first_day quick_with_100_000
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-tests --test readahead_model \
 	  --test determinism --test programs_board --test databases_board --test tlb_board --test ssh_cable
