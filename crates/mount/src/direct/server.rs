@@ -229,7 +229,7 @@ impl<V: Mountable> Server<V> {
         let (token, region_bytes) = (random(), shared.bytes);
         let append = write && self.shared.appends;
         let map = self.shared.mappings.is_some();
-        // Stores through mappings are flushed by msync(2), and what is kept back for F2FS's ioctls by their commit alone.
+        // Stores through mappings are flushed by msync(2), and what is kept back for ioctls of F2FS by a commit.
         let settles = shared.settled && !(map && shared.flushed) && !self.shared.keeps_back;
         // An older Linux forgets pages while it still writes copies of them back.
         let settles = settles && super::stores_directly();
