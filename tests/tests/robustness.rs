@@ -1,8 +1,9 @@
 //! Runs that are cut off, and boards that do not come up or hang: what is done stays, what runs ends.
 
+use pocketstone_board::Cache;
 use pocketstone_testing::wait::LONG;
-use pocketstone_testing::{Skip, or_skip};
-use pocketstone_tests::command::{Process, Ran, board, changed, lab, pocketstone, poll, profile_with, ran, write};
+use pocketstone_testing::{Skip, or_skip, root};
+use pocketstone_tests::command::{Process, Ran, board, changed, lab, pocketstone, poll, profile_with, ran, run, write};
 use pocketstone_tests::results;
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal};
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -337,4 +338,28 @@ fn an_order_that_fails_on_the_board_says_why() {
     lab(folder, &["board", "exec", "virt-nand", "sh", "-c", "echo out; echo err >&2; exit 7"])
         .ends_with(7)
         .says(&["out\n", "err\n"]);
+}
+
+#[test]
+fn a_disk_without_room_for_what_a_board_sends_is_told() {
+    or_skip!(root());
+    let folder = or_skip!(undisturbed());
+    // 2000 calls take ten pages of memory and more, the order one, the reply one.
+    let study = changed(STUDY, "[8, 12, 16]", "2000");
+    let study = changed(&study, "[\"128KiB\", 0]", "0");
+    let study = changed(&study, "name = \"short\"", "name = \"short\"\ntraced = \"none\"");
+    write(folder, "crowded.toml", &study);
+    let cells = Cache::of_user().and_then(|cache| cache.folder("cells")).expect("the cache");
+    // A disk with so many bytes for cells, which nobody else sees.
+    let script = r#"mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@""#;
+    let with_room = |bytes: &str, output: &str| {
+        let lab = pocketstone(folder, &["run", "crowded.toml", "--output", output]);
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "sh", "-c", script, "sh", bytes]).arg(&cells);
+        run(unshare.current_dir(folder).arg(lab.get_program()).args(lab.get_args()))
+    };
+    let some = with_room("16k", "some").ends_with(4);
+    some.says(&["1 failed", "cannot give `calls.bin` to the host", "hint: is the disk full"]);
+    let none = with_room("4k", "none").ends_with(4);
+    none.says(&["1 failed", "the board died: the disk with its folder", "is full", "hint: free some of it"]);
 }

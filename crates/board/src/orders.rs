@@ -47,10 +47,11 @@ pub(crate) fn put(request: &Request, folder: &Path, cache: &Cache) -> Result<()>
 fn put_kept(kept: Option<PathBuf>, beside: &Path) -> Result<()> {
     let Some(kept) = kept else { return Ok(()) };
     let _ = std::fs::remove_file(beside);
-    std::fs::copy(&kept, beside)
-        .map(|_| ())
-        .board(|| format!("{} is missing", kept.display()))
-        .map_err(|e| e.hint("rerun the study: workloads are prepared when its cells are created"))
+    if !kept.exists() {
+        return Err(Error::board(format!("{} is missing", kept.display()))
+            .hint("rerun the study: workloads are prepared when its cells are created"));
+    }
+    std::fs::copy(&kept, beside).map(|_| ()).board(|| format!("cannot copy {} to {}", kept.display(), beside.display()))
 }
 
 /// What a cell leaves in a directory that may be anyone's: our own files only.

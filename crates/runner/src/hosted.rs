@@ -6,6 +6,7 @@
 //! `svc 0x123456` with r0 = operation and r1 = address of the parameter block; in 64-bit state `hlt #0xf000` with x0
 //! and x1, and the block's fields have 64 bits.
 
+use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 
 /// Opening mode "rb".
@@ -18,6 +19,10 @@ const CLOSE: u32 = 0x02;
 const WRITE_BYTES: u32 = 0x05;
 const READ_BYTES: u32 = 0x06;
 const LENGTH: u32 = 0x0c;
+
+/// What helps if the host does not take a file, for which the lab has a folder.
+const FULL: &str =
+    "is the disk full that its cache is on? Free some of it, or set POCKETSTONE_CACHE=DIR; then --resume";
 
 /// Bytes moved by one call; the buffer is on the heap and touched before, see [`call`].
 const CHUNK: usize = 64 * 1024;
@@ -87,7 +92,7 @@ impl File {
             // A copy, so that every page of the buffer is present even if `bytes` is a mapped file.
             let buffer = chunk.to_vec();
             if call(WRITE_BYTES, &[self.handle, buffer.as_ptr() as usize, buffer.len()]) != 0 {
-                return Err(Error::board("the host did not write all bytes of a file (is its disk full?)"));
+                return Err(Error::board("the host did not write all bytes"));
             }
         }
         Ok(())
@@ -113,5 +118,6 @@ pub fn read(path: &str) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`File::open`] and [`File::write_all`].
 pub fn write(path: &str, bytes: &[u8]) -> Result<()> {
-    File::open(path, WRITE)?.write_all(bytes)
+    let written = File::open(path, WRITE).and_then(|mut file| file.write_all(bytes));
+    written.board(|| format!("cannot give `{path}` to the host")).map_err(|e| e.hint(FULL))
 }

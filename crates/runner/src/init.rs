@@ -91,13 +91,68 @@ fn serve() -> Result<Response> {
         .board(|| "cannot start the runner".into())?;
     let reply = fs::read(Path::new(FOLDER).join("reply.json"))
         .board(|| format!("the runner produced no reply ({status}); see the console's last lines"))?;
-    for entry in fs::read_dir(FOLDER).board(|| format!("cannot list {FOLDER}"))?.flatten() {
+    hand_over(Path::new(FOLDER), hosted::write)?;
+    serde_json::from_slice(&reply).map_err(|e| Error::bug("the runner's reply is not valid JSON").because(e))
+}
+
+/// Gives the files of a folder, without the reply, to the host. If it does not take one of them whole, all are emptied
+/// there: what it had no room for would take the room of the reply that says so.
+fn hand_over(folder: &Path, mut write: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
+    let mut begun = Vec::new();
+    for entry in fs::read_dir(folder).board(|| format!("cannot list {}", folder.display()))?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         // Folders are mount points of what ended with the runner.
-        if name != "reply.json" && entry.path().is_file() {
-            let bytes = fs::read(entry.path()).board(|| format!("cannot read {name}"))?;
-            hosted::write(&name, &bytes)?;
+        if name == "reply.json" || !entry.path().is_file() {
+            continue;
+        }
+        let bytes = fs::read(entry.path()).board(|| format!("cannot read {name}"))?;
+        begun.push(name);
+        if let Err(error) = write(&begun[begun.len() - 1], &bytes) {
+            for name in begun {
+                let _ = write(&name, &[]);
+            }
+            return Err(error);
         }
     }
-    serde_json::from_slice(&reply).map_err(|e| Error::bug("the runner's reply is not valid JSON").because(e))
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// A host whose disk has room for so many bytes.
+    struct Host {
+        room: usize,
+        files: BTreeMap<String, Vec<u8>>,
+    }
+
+    impl Host {
+        /// As "wb" does: what the file held is gone, and as much is written as fits.
+        fn write(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+            self.files.remove(name);
+            let left = self.room - self.files.values().map(Vec::len).sum::<usize>();
+            self.files.insert(name.into(), bytes[..bytes.len().min(left)].to_vec());
+            if bytes.len() > left { Err(Error::board(format!("no room for {name}"))) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn a_host_whose_disk_is_full_has_room_for_the_reply_that_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in [("calls.bin", 300), ("events.bin", 900), ("reply.json", 50)] {
+            fs::write(folder.path().join(name), vec![1; bytes]).unwrap();
+        }
+        fs::create_dir(folder.path().join("mnt")).unwrap();
+        let mut large = Host { room: 1200, files: BTreeMap::new() };
+        hand_over(folder.path(), |name, bytes| large.write(name, bytes)).unwrap();
+        let sizes: Vec<_> = large.files.iter().map(|(name, bytes)| (name.as_str(), bytes.len())).collect();
+        assert_eq!(sizes, [("calls.bin", 300), ("events.bin", 900)]);
+
+        let mut small = Host { room: 1000, files: BTreeMap::new() };
+        let error = hand_over(folder.path(), |name, bytes| small.write(name, bytes)).unwrap_err();
+        assert!(error.chain().contains("no room for"), "{}", error.chain());
+        small.write("reply.json", &[1; 1000]).unwrap();
+    }
 }

@@ -13,7 +13,7 @@ use pocketstone_core::{Error, Result};
 use pocketstone_tlb::ERROR_FILE;
 use serde_json::json;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -199,6 +199,11 @@ impl Machine {
             Waited::Stopped => Ok(()),
             Waited::Ended => {
                 let (said, status) = (said(&self.folder), self.ended());
+                // Its console is of no help: there was no room for that, either.
+                if full(&self.folder) {
+                    let text = format!("the board died: the disk with its folder {} is full", self.folder.display());
+                    return Err(Error::board(text).hint("free some of it, or set POCKETSTONE_CACHE=DIR; then --resume"));
+                }
                 let killed = status.is_some_and(|status| status.signal().is_some());
                 let died = died(self.emulator, status);
                 let text = if said.trim().is_empty() { died } else { format!("{died} ({})", said.trim()) };
@@ -301,6 +306,14 @@ impl Drop for Machine {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Whether there is no room for a small file in a folder: a board's first process ends when it cannot reply.
+fn full(folder: &Path) -> bool {
+    let path = folder.join("room");
+    let written = fs::write(&path, [0; 4096]);
+    let _ = fs::remove_file(path);
+    written.is_err_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
 }
 
 /// What ended a board: QEMU ends by itself, with success, when the machine powers off or would start again.
