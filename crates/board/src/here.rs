@@ -109,10 +109,7 @@ impl Transport for Here {
         match volume.medium {
             Medium::Directory => Ok(Offer::Sure),
             _ if volume.volatile() => Ok(Offer::Try),
-            _ => Err(Error::board(format!("this machine has no raw NAND for {}", volume.name())).hint(
-                "run it on the virtual board: --board virt-nand (requires: sudo apt-get install \
-                    qemu-system-arm)",
-            )),
+            _ => Err(elsewhere(volume)),
         }
     }
 
@@ -151,6 +148,34 @@ impl Transport for Here {
         let Some(directory) = &plan.volume.directory else { return };
         for path in OURS.map(|name| directory.join(name)) {
             let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
+        }
+    }
+}
+
+/// That this machine has no flash for a volume, with a board that has.
+fn elsewhere(volume: &Volume) -> Error {
+    let (lacking, board) = match volume.medium {
+        Medium::Block => ("managed flash", "virt-emmc"),
+        _ => ("raw NAND", "virt-nand"),
+    };
+    Error::board(format!("this machine has no {lacking} for {}", volume.name()))
+        .hint(format!("run it on the virtual board: --board {board} (requires: sudo apt-get install qemu-system-arm)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_core::volume::FileSystem;
+
+    #[test]
+    fn a_volume_that_is_not_for_this_machine_is_told_with_a_board_that_has_its_flash() {
+        for (file_system, lacking, board) in [
+            (FileSystem::Jffs2, "no raw NAND for jffs2", "--board virt-nand "),
+            (FileSystem::F2fs, "no managed flash for f2fs", "--board virt-emmc "),
+        ] {
+            let error = elsewhere(&Volume::usual(file_system));
+            assert!(error.chain().contains(lacking), "{}", error.chain());
+            assert!(error.cure().is_some_and(|cure| cure.contains(board)), "{:?}", error.cure());
         }
     }
 }
