@@ -358,8 +358,8 @@ fn a_disk_without_room_for_what_a_board_sends_is_told() {
         unshare.args(["--mount", "sh", "-c", script, "sh", bytes]).arg(&cells);
         run(unshare.current_dir(folder).arg(lab.get_program()).args(lab.get_args()))
     };
-    let some = with_room("16k", "some").ends_with(4);
+    let some = with_room("16k", "crowded").ends_with(4);
     some.says(&["1 failed", "cannot give `calls.bin` to the host", "hint: is the disk full"]);
-    let none = with_room("4k", "none").ends_with(4);
+    let none = with_room("4k", "full").ends_with(4);
     none.says(&["1 failed", "the board died: the disk with its folder", "is full", "hint: free some of it"]);
 }
