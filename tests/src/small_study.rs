@@ -10,12 +10,12 @@ pub fn study(experiments: &[String]) -> String {
     format!("title = \"t\"\nboard = \"host\"\nrepetitions = 1\n{}", experiments.concat())
 }
 
-/// The experiment `files`: 16 appends to a file, without a twin.
-pub fn files(file_system: &str) -> String {
+/// The experiment `files`: 16 appends to a file.
+pub fn files(file_system: &str, traced: &str) -> String {
     format!(
         r#"[[experiment]]
 name = "files"
-traced = "none"
+traced = "{traced}"
 [experiment.factors]
 file_system = "{file_system}"
 workload = "files"

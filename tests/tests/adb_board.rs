@@ -141,7 +141,7 @@ fn daemon(folder: &Path, network: &Network) -> Child {
 fn a_phone_measures_what_this_machine_does_and_says_what_it_is() {
     let phone = or_skip!(Phone::new());
     let database = Database { engines: &["sqlite", "lmdb", "redb"], ..Database::default() };
-    write(phone.path(), "study.toml", &study(&[files("directory"), database.experiment()]));
+    write(phone.path(), "study.toml", &study(&[files("directory", "none"), database.experiment()]));
     phone.lab(&["run", "study.toml", "--output", "here"]).ends_with(0);
     phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "there"]).ends_with(0);
     are_alike(phone.path(), ["here", "there"]);

@@ -141,7 +141,7 @@ fn signal(process: &Process, signal: Signal) {
 fn a_board_by_ssh_measures_what_this_machine_does() {
     let far = or_skip!(Far::new());
     let database = Database { engines: &["sqlite", "redb"], ..Database::default() };
-    write(far.path(), "study.toml", &study(&[files("tmpfs"), database.experiment()]));
+    write(far.path(), "study.toml", &study(&[files("tmpfs", "each"), database.experiment()]));
     far.lab(&["run", "study.toml", "--output", "here"]).ends_with(0);
     let said = far.lab(&["run", "study.toml", "--board", "./far.toml", "--output", "there"]).ends_with(0);
     said.says(&["measured on the board far"]);

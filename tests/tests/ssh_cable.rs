@@ -26,7 +26,7 @@ const DELAY: Duration = Duration::from_millis(100);
 fn study_with_settings(repetitions: u32, operations: u32) -> String {
     let more = [("delay", &*format!("{}ms", DELAY.as_millis())), ("governor", SET)];
     let database = Database { operations, repetitions, more: &more, ..Database::default() };
-    study(&[files("directory"), database.experiment()])
+    study(&[files("directory", "none"), database.experiment()])
 }
 
 /// What is stored of the finished cells, by their number.
@@ -59,7 +59,7 @@ fn clients(pid: u32) -> Vec<Process> {
 #[test]
 fn a_board_with_a_shell_and_little_else_measures_what_this_machine_does() {
     let boards = or_skip!(PoorBoards::new(1));
-    write(boards.path(), "study.toml", &study(&[files("directory"), Database::default().experiment()]));
+    write(boards.path(), "study.toml", &study(&[files("directory", "none"), Database::default().experiment()]));
     lab(boards.path(), &["run", "study.toml", "--output", "here"]).ends_with(0);
     let there = ["run", "study.toml", "--board", "./board0.toml", "--output", "there"];
     run(&mut boards.lab(&there)).ends_with(0).says(&["measured on the board board0"]);

@@ -6,7 +6,7 @@ use pocketstone_testing::{or_skip, program};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const PAGE: usize = 4096;
 const STORED_AT: usize = 5 * PAGE + 100;
@@ -33,6 +33,14 @@ print('done', flush=True)
 sys.stdin.read()
 ";
 
+/// Starts a program, and waits until it has done what it does before it waits itself.
+fn done(command: &mut Command) -> Child {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3 starts");
+    let said = BufReader::new(child.stdout.take().expect("a pipe")).lines().next();
+    assert_eq!(said.expect("a line").expect("a line"), "done");
+    child
+}
+
 #[test]
 fn fdatasync_of_what_is_durable_asks_nobody_and_of_what_has_grown_the_server() {
     let python = or_skip!(program("python3", "python3"));
@@ -42,11 +50,7 @@ fn fdatasync_of_what_is_durable_asks_nobody_and_of_what_has_grown_the_server() {
         let report = Report::at(place.path("report"));
         let [old, new] = ["old", "new"].map(|name| volume.path().join(name));
         fs::write(&old, [0; 16 * PAGE]).expect("a file");
-        let mut command = report.run(&python);
-        command.args(["-c", WRITER]).arg(&old).arg(&new).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("python3 starts");
-        let said = BufReader::new(child.stdout.take().expect("a pipe")).lines().next();
-        assert_eq!(said.expect("a line").expect("a line"), "done");
+        let mut child = done(report.run(&python).args(["-c", WRITER]).arg(&old).arg(&new));
         // Both are dead: nothing is left but what was made durable.
         volume.kill();
         child.kill().expect("it runs");
@@ -89,11 +93,7 @@ fn fdatasync_stores_what_another_program_has_stored_to_a_mapping() {
         writer.tell("pwrite", n % 3 * PAGE, PAGE, 2);
         writer.tell("datasync", 0, 0, 0);
     }
-    let mut mapper = Command::new(&python);
-    mapper.args(["-c", MAPPER]).arg(&file).arg(STORED_AT.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut mapper = mapper.spawn().expect("python3 starts");
-    let said = BufReader::new(mapper.stdout.take().expect("a pipe")).lines().next();
-    assert_eq!(said.expect("a line").expect("a line"), "done");
+    let mut mapper = done(Command::new(&python).args(["-c", MAPPER]).arg(&file).arg(STORED_AT.to_string()));
     writer.tell("datasync", 0, 0, 0);
     writer.end();
     assert!(report.syncs() >= 10, "{}", report.text());

@@ -133,9 +133,8 @@ impl Connection {
             return if rest.is_empty() { Ok(None) } else { self.prepare(rest) };
         }
         // SAFETY: the statement was just made.
-        let (parameters, columns) =
-            unsafe { ((self.api.parameters)(statement) as usize, (self.api.column_count)(statement)) };
-        Ok(Some((Statement { handle: statement, api: self.api, parameters, has_rows: columns > 0 }, rest)))
+        let parameters = unsafe { (self.api.parameters)(statement) } as usize;
+        Ok(Some((Statement { handle: statement, api: self.api, parameters }, rest)))
     }
 
     /// All statements of a text.
@@ -325,8 +324,14 @@ struct Statement {
     handle: *mut sqlite3_stmt,
     api: &'static SqliteApi,
     parameters: usize,
+}
+
+impl Statement {
     /// Whether it is one that has rows.
-    has_rows: bool,
+    fn has_rows(&self) -> bool {
+        // SAFETY: the statement is prepared, and not finalized before it is dropped.
+        unsafe { (self.api.column_count)(self.handle) > 0 }
+    }
 }
 
 // SAFETY: as of its connection, which is moved with it.
@@ -353,7 +358,7 @@ enum Kept {
 
 impl Kept {
     fn new(statements: Vec<Statement>) -> Kept {
-        match statements.iter().any(|statement| statement.has_rows) {
+        match statements.iter().any(Statement::has_rows) {
             true => Kept::Query(statements),
             false => Kept::Prepared(statements),
         }
