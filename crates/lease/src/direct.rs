@@ -258,17 +258,6 @@ impl Direct<'_> {
         Err(Why::Changing)
     }
 
-    /// Whether fdatasync(2) would have nothing to do: the kernel holds nothing, and what was written is durable.
-    pub fn is_durable(&self) -> bool {
-        // What this thread has stored to memory of the kernel's made it come before.
-        fence(Ordering::SeqCst);
-        let Ok(sequence) = self.begin() else { return false };
-        // The pages first: what could not be stored of them is said before they go.
-        let settled = !self.entry.has_kernel_pages() && self.entry.is_settled();
-        fence(Ordering::Acquire);
-        settled && self.entry.sequence() == sequence && self.entry.is_served()
-    }
-
     /// Reads at an offset. `free` has the kernel forget what it holds of the file; whether it has.
     ///
     /// # Safety
@@ -400,5 +389,6 @@ impl Direct<'_> {
 }
 
 mod append;
+mod durable;
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,8 @@
 //!          the entry's key
 //!  24  u64 inode number, or entry       24  u64 bytes of the region
 //!  32  u64 bytes, or 0                  32  u64 entry   40  u64 its key
-//!  40  u64 offset in the file, or       48  zeros
-//!          bytes expected, or 0
+//!  40  u64 offset in the file, or       48  u64 where records of sizes lie in the region; 0: there
+//!          bytes expected, or 0                 are none   56  zeros
 //!  48  zeros
 //! with the answer to "attach": files of the table, the region and, if stores are allowed, the slots
 //! with the answer to "map": the region, open for that alone
@@ -35,7 +35,7 @@ use std::time::Duration;
 /// `SCML`.
 const MAGIC: u32 = 0x4C4D_4353;
 /// Of messages, table and slots alike: both sides have the same, or nothing is direct.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 const BYTES: usize = 64;
 /// The longest name of a server.
 pub const NAME_BYTES: usize = 48;
@@ -129,6 +129,8 @@ pub struct Answer {
     pub index: u64,
     /// Its key.
     pub key: u64,
+    /// Where records of sizes lie in the region; 0: there are none.
+    pub records_at: u64,
 }
 
 impl Answer {
@@ -223,9 +225,8 @@ impl Answer {
         put32(&mut message, 8, self.status);
         let flags = [self.write, self.flushed, self.append, self.map, self.settles];
         put32(&mut message, 12, flags.iter().enumerate().fold(0, |all, (bit, is)| all | u32::from(*is) << bit));
-        for (at, value) in [(16, self.token), (24, self.region_bytes), (32, self.index), (40, self.key)] {
-            put64(&mut message, at, value);
-        }
+        let words = [self.token, self.region_bytes, self.index, self.key, self.records_at];
+        words.into_iter().enumerate().for_each(|(word, value)| put64(&mut message, 16 + 8 * word, value));
         message
     }
 
@@ -242,6 +243,7 @@ impl Answer {
             region_bytes: get64(message, 24),
             index: get64(message, 32),
             key: get64(message, 40),
+            records_at: get64(message, 48),
         })
     }
 }
@@ -465,6 +467,7 @@ mod tests {
             region_bytes: 1 << 40,
             index: 5,
             key: 1 << 33,
+            records_at: 4352,
         };
         assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         assert_eq!(Answer::decode(&[0; BYTES]), None);

@@ -88,6 +88,8 @@ pub struct Session {
     region: Memory,
     flushed: bool,
     settles: bool,
+    /// Where records of sizes lie in the region.
+    records: Option<u64>,
     appends: bool,
     maps: bool,
     rest: Duration,
@@ -145,6 +147,7 @@ impl Session {
             slots,
             flushed: answer.flushed,
             settles: answer.settles,
+            records: Some(answer.records_at).filter(|at| *at > 0),
             appends: answer.append && matches!(access, Access::Append | Access::Map),
             maps: answer.map && access == Access::Map,
             rest: REST,
@@ -184,9 +187,9 @@ impl Session {
         self.flushed
     }
 
-    /// Whether all that was written to a file is durable, so that fdatasync(2) would have nothing to do.
-    pub fn is_durable(&self, file: File) -> bool {
-        self.settles && self.direct(file).is_some_and(|direct| direct.is_durable())
+    /// Makes all that was written to a file durable, as fdatasync(2) does, if that needs nobody else. Whether it is.
+    pub fn make_durable(&self, file: File) -> bool {
+        self.settles && self.direct(file).is_some_and(|direct| direct.make_durable(self.records))
     }
 
     /// Has a range of a file lie still, to be mapped. `write`: to store there, too.

@@ -10,6 +10,8 @@
 //!  16  u64 what the kernel may hold: bit 0 pages; above it a count of its coming, and of sizes that it was told
 //!  24  u64 size, bytes
 //!  32  u64 bit 0: may be read directly; bit 1: may be stored to directly; bit 2: the size is stored
+//!          bits 16 to 31: which record of sizes is the file's, and 1; 0: none
+//!          bits 32 to 63: the sequence number of the inode's version that is stored
 //!  40  u64 pieces
 //!  48  pieces, each: u64 offset in the file, u64 offset in the region, u64 bytes; in the order of the file
 //! 504  u64 up to where the end of the file is leased to a process, which may have appended; 0: to none
@@ -17,6 +19,7 @@
 
 use crate::memory::{self, Memory};
 use crate::served::{self, Serving};
+use pocketstone_media::size_record::Version;
 use rustix::io::Result;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
@@ -46,6 +49,9 @@ const _: () = assert!(PIECES + PIECES_MAX * PIECE_BYTES <= LEASED && LEASED + 8 
 const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 const SETTLED: u64 = 4;
+const RECORD_SHIFT: u32 = 16;
+const RECORD_MASK: u64 = 0xFFFF;
+const VERSION_SHIFT: u32 = 32;
 const PAGES: u64 = 1;
 
 /// A file of a mount, as long as its inode number is in use.
@@ -68,6 +74,10 @@ pub struct Content<'a> {
     pub writable: bool,
     /// The size outlives the server.
     pub settled: bool,
+    /// The sequence number of the inode's version that is stored.
+    pub sequence: u32,
+    /// The record of sizes that is the file's.
+    pub record: Option<u32>,
     /// Where the file's bytes lie, in the order of the file: offset in the file, offset in the region, bytes.
     pub pieces: &'a [(u64, u64, u64)],
     /// Up to where the end of the file is leased; 0: not at all.
@@ -170,7 +180,9 @@ impl Table {
         entry.word(SIZE).store(content.size, Ordering::Relaxed);
         entry.word(LEASED).store(content.leased, Ordering::Relaxed);
         let flags = flag(content.readable, READABLE) | flag(content.writable, WRITABLE);
-        let flags = flags | flag(content.settled, SETTLED);
+        let flags = flags | flag(content.settled, SETTLED) | u64::from(content.sequence) << VERSION_SHIFT;
+        let record = content.record.map_or(0, |record| u64::from(record) + 1) & RECORD_MASK;
+        let flags = flags | record << RECORD_SHIFT;
         entry.word(FLAGS).store(flags, Ordering::Relaxed);
         entry.word(COUNT).store(count as u64, Ordering::Relaxed);
         for (number, (offset, at, bytes)) in content.pieces[..count].iter().enumerate() {
@@ -278,10 +290,17 @@ impl<'a> Entry<'a> {
         self.word(FLAGS).load(Ordering::Relaxed) & WRITABLE != 0
     }
 
-    /// Whether all that was written without the kernel, or that it has written, is as durable as fdatasync(2) makes it.
+    /// Whether all that was written without the kernel, or that it has written, is as durable as fdatasync(2) makes it,
+    /// but for an end that is leased.
     pub fn is_settled(&self) -> bool {
-        let stored = self.word(FLAGS).load(Ordering::Relaxed) & SETTLED != 0 && self.leased() == 0;
-        stored && self.memory.word(FAILED).load(Ordering::SeqCst) == 0
+        self.word(FLAGS).load(Ordering::Relaxed) & SETTLED != 0 && self.memory.word(FAILED).load(Ordering::SeqCst) == 0
+    }
+
+    /// The record of sizes that is the file's, and the version of the inode that it goes on from.
+    pub fn record(&self) -> Option<(u32, Version)> {
+        let flags = self.word(FLAGS).load(Ordering::Relaxed);
+        let record = (flags >> RECORD_SHIFT & RECORD_MASK).checked_sub(1)?;
+        Some((record as u32, Version { key: self.key(), sequence: (flags >> VERSION_SHIFT) as u32 }))
     }
 
     #[inline]

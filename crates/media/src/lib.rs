@@ -22,6 +22,7 @@ mod open;
 mod pcm;
 pub mod persist;
 mod present;
+pub mod size_record;
 mod space;
 mod stores;
 #[cfg(all(target_arch = "x86_64", not(miri)))]

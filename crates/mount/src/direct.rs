@@ -5,6 +5,7 @@ mod files;
 mod freeing;
 mod lease;
 mod mapped;
+mod records;
 mod server;
 mod turns;
 mod unmounted;
@@ -40,8 +41,8 @@ struct Shared<V: Mountable> {
     stores: bool,
     /// Ends of files are leased to them.
     appends: bool,
-    /// Writes may be kept back until they are committed.
-    keeps_back: bool,
+    /// What is stored, and flushed where that is so, is durable.
+    settles: bool,
     /// What they have mapped; `None`: they map nothing.
     mappings: Option<Mappings<Open<V>>>,
 }
@@ -83,8 +84,9 @@ impl<V: Mountable> Direct<V> {
         if options.preload == Preload::Off || options.writeback || options.direct_io {
             return None;
         }
-        let writable = volume.shared()?.writable && !options.read_only;
-        let files = Arc::new(Files::new().ok()?);
+        let region = volume.shared()?;
+        let writable = region.writable && !options.read_only;
+        let files = Arc::new(Files::new(volume.size_records().1).ok()?);
         let stores = options.preload.stores()
             && writable
             && stores_directly()
@@ -97,9 +99,11 @@ impl<V: Mountable> Direct<V> {
         let mappings = if maps { Mappings::of(&volume.shared()?) } else { None };
         let name = Name::new(&format!("scmfs-{}-{:016x}", std::process::id(), random()))?;
         let listener = message::listen(&name).ok()?;
-        let (volume, known, connection) = (volume.clone(), known.clone(), connection.clone());
-        let (kept, keeps_back) = (Mutex::default(), options.atomic);
-        let shared = Arc::new(Shared { volume, known, connection, files, kept, stores, appends, keeps_back, mappings });
+        // Stores through mappings are flushed by msync(2), and what is kept back for ioctls of F2FS by a commit. An
+        // older Linux forgets pages while it still writes copies of them back.
+        let settles = region.settled && !(maps && region.flushed) && !options.atomic && stores_directly();
+        let (volume, known, connection, kept) = (volume.clone(), known.clone(), connection.clone(), Mutex::default());
+        let shared = Arc::new(Shared { volume, known, connection, files, kept, stores, appends, settles, mappings });
         let turns = Turns::start(Server::new(shared.clone(), listener).ok()?, &shared.files).ok()?;
         Some(Direct { shared, name, turns })
     }
@@ -170,6 +174,17 @@ impl<V: Mountable> Direct<V> {
     /// The kernel is told a file's size: said before that is looked at, or again if this is true.
     pub fn kernel_told(&self, ino: Ino) -> bool {
         self.shared.appends && self.shared.files.kernel_told(ino)
+    }
+
+    /// A file is about to be synchronised. One that is again and again, while it grows, gets a record of its size: then
+    /// this need not be asked any more.
+    pub fn synced(&self, ino: Ino) {
+        let shared = &self.shared;
+        let lease = if shared.appends && shared.settles { shared.files.lease(ino) } else { None };
+        let Some(lease) = lease.filter(|lease| lease.is_given() && lease.record().synced()) else { return };
+        let record = if shared.volume.use_size_records().is_ok() { shared.files.records.take() } else { None };
+        let unused = record.and_then(|record| lease.record().give(record));
+        unused.into_iter().for_each(|record| shared.files.records.give_back(record, None));
     }
 
     /// Whether ends of files are leased.
@@ -262,6 +277,20 @@ impl<V: Mountable> Shared<V> {
     /// The same of all files whose ends are leased, to this process or to any.
     fn take_all_back(&self, from: Option<&Arc<Slots>>) {
         self.files.leased(from).into_iter().for_each(|ino| self.take_back(ino));
+    }
+
+    /// Records of sizes of files that grow no more are for others.
+    fn settle_records(&self) {
+        for ino in self.files.idle_records() {
+            if let Some(lease) = self.files.lease(ino) {
+                lease.record().retire();
+            }
+            // Of which the record is given back.
+            if let Ok(open) = self.open(ino) {
+                let _ = self.volume.sync(&open);
+            }
+        }
+        self.files.records.settle(|record| self.volume.clear_size_record(record));
     }
 
     fn note_times(&self, ino: Ino) -> bool {

@@ -251,6 +251,23 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     /// Stores the sizes of files that have grown by such leases.
     fn store_sizes(&self) {}
 
+    /// Where records of such sizes lie in the region, one behind the other, and how many
+    /// ([`size_record`](pocketstone_media::size_record)).
+    fn size_records(&self) -> (u64, u32) {
+        (0, 0)
+    }
+
+    /// From now on they count.
+    ///
+    /// # Errors
+    /// `NotSupported`; `ReadOnly`.
+    fn use_size_records(&self) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// One says nothing any more: what it said is stored, and nobody stores to it.
+    fn clear_size_record(&self, _record: u32) {}
+
     /// Somebody else changed the content of an open file at that time, in ns since 1970.
     ///
     /// # Errors

@@ -357,6 +357,9 @@ impl<V: Mountable> Filesystem for Served<V> {
         self.note_times(to.node);
         // What is kept back is not durable before it is committed.
         self.must_not_keep(ino(to.node))?;
+        if let Some(direct) = &self.direct {
+            direct.synced(ino(to.node));
+        }
         let file = self.file(to.node, handle)?;
         self.answer(self.volume.sync(&file))
     }

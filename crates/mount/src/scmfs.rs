@@ -128,6 +128,18 @@ impl Mountable for Volume {
         Volume::store_sizes(self);
     }
 
+    fn size_records(&self) -> (u64, u32) {
+        Volume::size_records(self)
+    }
+
+    fn use_size_records(&self) -> Result<()> {
+        Volume::use_size_records(self)
+    }
+
+    fn clear_size_record(&self, record: u32) {
+        Volume::clear_size_record(self, record);
+    }
+
     fn note_written(&self, open: &File, at_ns: TimeNs) -> Result<()> {
         open.note_written(at_ns)
     }

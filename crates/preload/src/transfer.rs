@@ -279,7 +279,7 @@ impl Ready {
     }
 }
 
-/// Whether fdatasync(2) would have nothing to do for a descriptor: which way it goes.
+/// Does what fdatasync(2) does for a descriptor, if it needs nobody else: which way it goes.
 pub fn durable(fd: c_int) -> Way {
     let found = || {
         let state = state().ok_or(Reason::Off)?;
@@ -296,7 +296,7 @@ pub fn durable(fd: c_int) -> Way {
         if ready.flags(&call)? & libc::O_PATH != 0 {
             return Err(Reason::Access);
         }
-        Ok(session.is_durable(known.file))
+        Ok(session.make_durable(known.file))
     };
     match found() {
         Ok(true) => Way::Direct,

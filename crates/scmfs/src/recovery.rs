@@ -5,6 +5,7 @@ use crate::format::chunks;
 use crate::format::inode::{self, Half, Record};
 use crate::format::layout::Layout;
 use crate::format::mapping::{INODE_TABLE, Mapping, SMALL_ZONE};
+use crate::format::sizes;
 use crate::format::superblock::Superblock;
 use crate::inodes::{Extents, Inodes};
 use crate::parts::{Parts, Windows};
@@ -64,6 +65,7 @@ pub(crate) fn create(region: Box<dyn Region>, options: &CreateOptions) -> Result
         small_segments,
         threshold: options.threshold,
         clean: true,
+        size_records: false,
         opened: 0,
         sequence: 0,
         uuid: options.uuid.unwrap_or_else(random_uuid),
@@ -178,6 +180,9 @@ pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Parts> {
         }
         mapping = load_all()?;
         chunks::find(&layout, segments, true, |segment| Ok(mapping[segment as usize]))?;
+        if superblock.size_records {
+            take_sizes(&medium, &layout);
+        }
         alloc = Alloc::new(&layout, segments);
         extents = read_mapping(&mapping, &layout, &mut alloc)?;
         orphans = rebuild(&medium, &layout, &mut alloc, &extents)?;
@@ -186,6 +191,7 @@ pub(crate) fn open(medium: Medium, options: &OpenOptions) -> Result<Parts> {
         Mapping::heal(&medium, &layout);
         // Both copies: should the newer one be damaged later, the older one must not say "clean".
         superblock.clean = defects::on(defects::OPEN_CLEAN);
+        superblock.size_records = false;
         superblock.opened = superblock.opened.saturating_add(1);
         for _ in 0..2 {
             let dirty = superblock.write(&medium, Durable::repeatable());
@@ -219,6 +225,19 @@ fn replay(medium: &Medium, layout: &Layout, record: &[u8]) {
         flushed.join(medium.flush(unsafe { medium.write(at, &bytes, Durable::repeatable()) }));
     }
     medium.fence(flushed).done();
+}
+
+/// Stores the sizes that records say, which say nothing more then.
+fn take_sizes(medium: &Medium, layout: &Layout) {
+    let mut flushed = Flushed::nothing();
+    for (at, version) in sizes::versions(layout, |at, into| medium.read(at, into)) {
+        // SAFETY: nobody else has the volume yet.
+        flushed.join(medium.flush(unsafe { medium.write(at, &version, Durable::repeatable()) }));
+    }
+    let stored = medium.fence(flushed);
+    // SAFETY: as above.
+    let wiped = unsafe { medium.zero(layout.size_records_at(), layout.size_records_bytes(), stored) };
+    medium.fence(wiped).done();
 }
 
 /// Claims the huge pages that are in use; which file has which.
@@ -329,10 +348,16 @@ pub(crate) fn close(parts: &Parts) -> Result<()> {
     let mut alloc = parts.space.alloc();
     // Whoever still stores there keeps others from opening the volume, too.
     parts.space.held.settle(&mut alloc, true);
-    let (crc, flushed) = write_free_map(&store.medium, &store.layout, &alloc);
+    let (crc, mut flushed) = write_free_map(&store.medium, &store.layout, &alloc);
+    let mut superblock = store.superblock();
+    if superblock.size_records {
+        let (at, bytes) = (store.layout.size_records_at(), store.layout.size_records_bytes());
+        // SAFETY: all sizes are stored, and whoever still stores there keeps others from opening the volume, too.
+        flushed.join(unsafe { store.medium.zero(at, bytes, Durable::repeatable()) });
+        superblock.size_records = false;
+    }
     let written = store::fence(&store.medium, flushed, defects::CLEAN_EARLY);
     store.medium.sync()?;
-    let mut superblock = store.superblock();
     superblock.clean = true;
     superblock.free_map_crc = crc;
     store.store_superblock(&mut superblock, written).done();

@@ -190,6 +190,7 @@ fn store(survey: &Survey) {
     // Everything that follows from inodes and tables is made anew; both copies are written.
     let mut superblock = image.superblock.clone();
     superblock.clean = false;
+    superblock.size_records = false;
     for _ in 0..2 {
         fence(medium.flush(superblock.write(medium, Durable::repeatable())));
     }

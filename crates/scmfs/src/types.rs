@@ -165,6 +165,8 @@ pub struct Shown<'a> {
     pub writable: bool,
     /// The size is stored: no other one comes back after a crash.
     pub settled: bool,
+    /// The sequence number of the version that is stored: a record of the size goes on from it.
+    pub sequence: u32,
     /// Where it lies, in the order of the file: offset in the file, offset in the region, bytes. What is missing is a
     /// hole.
     pub pieces: &'a [(u64, u64, u64)],

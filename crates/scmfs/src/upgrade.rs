@@ -144,6 +144,7 @@ fn converted(old: &Old, medium: &Medium) -> Result<Superblock> {
             bytes => Threshold::Bytes(bytes),
         },
         clean: false,
+        size_records: false,
         opened: get_u32(b, 108),
         sequence: (old.sequence() + 2) & !1,
         uuid,

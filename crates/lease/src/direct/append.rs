@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 
 impl Direct<'_> {
     /// The lease, once no other append is under way.
-    fn leased(slots: &Slots, index: u32) -> Result<Lease, Why> {
+    pub(super) fn leased(slots: &Slots, index: u32) -> Result<Lease, Why> {
         for _ in 0..LOOKS {
             match slots.lease(index) {
                 // Also one that a signal has interrupted, and that goes on only afterwards.

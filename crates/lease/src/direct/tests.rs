@@ -58,7 +58,7 @@ impl Ground {
     fn lies_at(&self, page: u64, size: u64) {
         self.table.begin(self.index);
         let piece = (0, page * PAGE, PAGE);
-        let content = Content { size, readable: true, writable: true, settled: true, pieces: &[piece], leased: 0 };
+        let content = Content { size, readable: true, writable: true, settled: true, pieces: &[piece], ..Content::default() };
         self.table.end(self.index, &content);
     }
 
@@ -257,7 +257,7 @@ fn whoever_cannot_free_a_file_of_the_kernel_leaves_it_to_it() {
 #[test]
 fn what_is_durable_needs_no_fdatasync() {
     let ground = Ground::new();
-    let is_durable = |ground: &Ground| ground.direct().is_durable();
+    let is_durable = |ground: &Ground| ground.direct().make_durable(None);
     assert!(!is_durable(&ground), "nobody serves");
     let _serving = ground.table.serve();
     assert!(is_durable(&ground));
@@ -268,12 +268,12 @@ fn what_is_durable_needs_no_fdatasync() {
     for (settled, leased, expected) in [(false, 0, false), (true, PAGE, false), (true, 0, true)] {
         ground.table.begin(ground.index);
         assert!(!is_durable(&ground), "it is being changed");
-        let content = Content { size: 9, readable: true, writable: true, settled, pieces: &[piece], leased };
+        let content = Content { size: 9, readable: true, writable: true, settled, pieces: &[piece], leased, ..Content::default() };
         ground.table.end(ground.index, &content);
         assert_eq!(is_durable(&ground), expected, "{settled} {leased}");
     }
     let other = Direct { key: ground.key + 1, ..ground.direct() };
-    assert!(!other.is_durable(), "it is another file");
+    assert!(!other.make_durable(None), "it is another file");
     ground.table.failed();
     assert!(!is_durable(&ground), "the kernel has an error to tell");
 }
@@ -346,7 +346,7 @@ fn parts_lie_where_the_entry_says_and_the_rest_is_a_hole() {
     let piece = |offset, at, bytes| (offset * PAGE, at * PAGE, bytes * PAGE);
     ground.table.begin(ground.index);
     let pieces = [piece(0, 4, 1), piece(1, 2, 1), piece(3, 6, 1)];
-    let content = Content { size: 4 * PAGE, readable: true, writable: true, settled: true, pieces: &pieces, leased: 0 };
+    let content = Content { size: 4 * PAGE, readable: true, writable: true, settled: true, pieces: &pieces, ..Content::default() };
     ground.table.end(ground.index, &content);
     (0..8).for_each(|page| ground.fill(page, page as u8));
     let both = [vec![4; PAGE as usize], vec![2; PAGE as usize]].concat();

@@ -1,6 +1,7 @@
 //! The files that direct processes see.
 
 use super::lease::{Appends, Found, Lease};
+use super::records::Records;
 use pocketstone_lease::{Content, Slots, Stores, Table};
 use pocketstone_scmfs::{Appended, OutsideStores, Running, Shown, Watch};
 use pocketstone_vfs::Ino;
@@ -45,12 +46,15 @@ pub(crate) struct Files {
     any: AtomicBool,
     /// Files that have grown by leases, and whose sizes may not be stored yet.
     grown: Mutex<HashSet<Ino>>,
+    pub records: Records,
 }
 
 impl Files {
-    pub fn new() -> rustix::io::Result<Files> {
-        let (table, stores) = (Table::new()?, Stores::default());
-        Ok(Files { table, stores, maps: RwLock::default(), any: AtomicBool::new(false), grown: Mutex::default() })
+    /// `records`: of sizes, that the volume has room for.
+    pub fn new(records: u32) -> rustix::io::Result<Files> {
+        let (table, stores, records) = (Table::new()?, Stores::default(), Records::new(records));
+        let (maps, any, grown) = (RwLock::default(), AtomicBool::new(false), Mutex::default());
+        Ok(Files { table, stores, maps, any, grown, records })
     }
 
     fn maps(&self) -> RwLockReadGuard<'_, Maps> {
@@ -131,6 +135,12 @@ impl Files {
         let is_leased =
             |known: &Known| to.map_or_else(|| known.lease.is_given(), |slots| known.lease.is_given_to(slots));
         self.maps().known.iter().filter(|(_, known)| is_leased(known)).map(|(ino, _)| *ino).collect()
+    }
+
+    /// Files that have a record of their size, and have not grown since this was asked last.
+    pub fn idle_records(&self) -> Vec<Ino> {
+        let is_idle = |known: &Known| known.lease.is_given() && known.lease.has_idle_record(known.index);
+        self.maps().known.iter().filter(|(_, known)| is_idle(known)).map(|(ino, _)| *ino).collect()
     }
 
     fn grown(&self) -> MutexGuard<'_, HashSet<Ino>> {
@@ -235,14 +245,23 @@ impl Watch for Entry {
     }
 
     fn end(&self, now: &Shown<'_>) {
-        let Shown { size, readable, writable, settled, pieces } = *now;
-        let content = Content { size, readable, writable, settled, pieces, leased: self.lease.limit() };
+        let Shown { size, readable, writable, settled, sequence, pieces } = *now;
+        let mut record = self.lease.record();
+        let shown = record.shown().filter(|_| self.lease.is_given());
+        let unused = if settled { record.take_unused(self.lease.is_given()) } else { None };
+        drop(record);
+        // Who stores there now has begun before this change.
+        unused.into_iter().for_each(|record| self.files.records.give_back(record, self.files.stores.running()));
+        let (leased, record) = (self.lease.limit(), shown);
+        let content = Content { size, readable, writable, settled, sequence, record, pieces, leased };
         self.files.table.end(self.index, &content);
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        let unused = self.lease.record().take_unused(false);
+        unused.into_iter().for_each(|record| self.files.records.give_back(record, self.files.stores.running()));
         self.files.forget(self.ino, self.index);
     }
 }

@@ -1,5 +1,6 @@
 //! The end of a file, leased to one process at a time, which appends there without the kernel.
 
+use super::records::Record;
 use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,7 @@ struct Holder {
 pub(super) struct Lease {
     given: AtomicBool,
     holder: Mutex<Option<Holder>>,
+    record: Mutex<Record>,
 }
 
 /// What was appended.
@@ -53,6 +55,17 @@ pub(super) struct Found {
 impl Lease {
     fn holder(&self) -> MutexGuard<'_, Option<Holder>> {
         self.holder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The record of the file's size.
+    pub fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the file has a record, and has not grown since this was asked last.
+    pub fn has_idle_record(&self, index: u32) -> bool {
+        let size = self.holder().as_ref().and_then(|holder| holder.slots.leased_size(index));
+        size.is_some_and(|size| self.record().is_idle(size))
     }
 
     pub fn is_given(&self) -> bool {
@@ -92,6 +105,10 @@ impl Lease {
         let (size, is_busy) = found.unwrap_or((0, take));
         let size = size.clamp(holder.known, holder.limit);
         let is_news = size > holder.known;
+        if is_busy {
+            // Whoever was may yet store to it: the next one who has the end would lose what it says.
+            self.record().retire();
+        }
         holder.known = size;
         if take {
             *given = None;

@@ -89,6 +89,7 @@ impl<V: Mountable> Server<V> {
             if self.noted.elapsed() >= times_period {
                 self.shared.note_all_times();
                 self.shared.volume.store_sizes();
+                self.shared.settle_records();
                 if let Some(mappings) = &self.shared.mappings {
                     mappings.sweep();
                 }
@@ -229,12 +230,9 @@ impl<V: Mountable> Server<V> {
         let (token, region_bytes) = (random(), shared.bytes);
         let append = write && self.shared.appends;
         let map = self.shared.mappings.is_some();
-        // Stores through mappings are flushed by msync(2), and what is kept back for ioctls of F2FS by a commit.
-        let settles = shared.settled && !(map && shared.flushed) && !self.shared.keeps_back;
-        // An older Linux forgets pages while it still writes copies of them back.
-        let settles = settles && super::stores_directly();
-        let flushed = shared.flushed;
-        let answer = Answer { write, append, map, settles, flushed, token, region_bytes, ..Answer::default() };
+        let (settles, flushed) = (self.shared.settles, shared.flushed);
+        let records_at = if append && settles { self.shared.volume.size_records().0 } else { 0 };
+        let answer = Answer { write, append, map, settles, flushed, token, region_bytes, records_at, ..Answer::default() };
         let (slots, file) = made.map_or((None, None), |(slots, file)| (Some(Arc::new(slots)), Some(file)));
         let files: Vec<BorrowedFd<'_>> =
             [table.as_fd(), region].into_iter().chain(file.as_ref().map(AsFd::as_fd)).collect();

@@ -4,6 +4,7 @@ use crate::Ino;
 use crate::format::inode::{self, Half};
 use crate::format::layout::Layout;
 use crate::format::mapping::Mapping;
+use crate::format::sizes;
 use crate::format::superblock::Superblock;
 use crate::store;
 use pocketstone_media::{Durable, Flushed, Medium};
@@ -17,7 +18,7 @@ pub(crate) struct Image {
     pub medium: Medium,
     pub superblock: Superblock,
     pub layout: Layout,
-    /// What the newest record stores, if it counts.
+    /// What the newest record stores, if it counts, and the inodes that records of sizes make longer.
     stores: Vec<(u64, Vec<u8>)>,
     /// What that changes, as it is afterwards.
     units: HashMap<u64, Vec<u8>>,
@@ -31,15 +32,27 @@ impl Image {
             return image;
         }
         // Which versions in the inode table's later parts are stale can be told only if it is known where they are.
-        for segment in super::tables::chunks(&image).into_iter().map_while(|chunk| chunk) {
-            image.layout.chunks.push(segment);
-        }
+        image.find_chunks();
         if let Some((_, record)) = store::find(&image.medium, &image.layout, &image.superblock.uuid) {
             image.stores = store::replay(&image.medium, &image.layout, &record);
         }
         image.apply();
+        if image.superblock.size_records {
+            image.find_chunks();
+            for (at, version) in sizes::versions(&image.layout, |at, into| image.read(at, into)) {
+                image.overlay(at, &version);
+                image.stores.push((at, version.to_vec()));
+            }
+        }
         image.layout.chunks = Arc::default();
         image
+    }
+
+    fn find_chunks(&mut self) {
+        self.layout.chunks = Arc::default();
+        for segment in super::tables::chunks(self).into_iter().map_while(|chunk| chunk) {
+            self.layout.chunks.push(segment);
+        }
     }
 
     /// A volume as it would be after some stores.
@@ -90,7 +103,8 @@ impl Image {
         }
     }
 
-    /// Stores what the journal's newest record says, and empties the journal: nothing of it comes ever again.
+    /// Stores what the journal's newest record says, and the records of sizes, and empties both: nothing of it comes
+    /// ever again.
     pub fn settle(&self) {
         let mut flushed = Flushed::nothing();
         for (at, bytes) in &self.stores {
@@ -99,9 +113,17 @@ impl Image {
             flushed.join(self.medium.flush(dirty));
         }
         let applied = self.medium.fence(flushed);
-        // SAFETY: nobody else has the volume.
-        let emptied = unsafe { self.medium.zero(self.layout.journal_at, self.layout.journal_bytes, applied) };
-        self.medium.fence(emptied).done();
+        let zero = |at, bytes, after| {
+            // SAFETY: nobody else has the volume.
+            let emptied = unsafe { self.medium.zero(at, bytes, after) };
+            self.medium.fence(emptied)
+        };
+        let applied = zero(self.layout.journal_at, self.layout.journal_bytes, applied);
+        if self.superblock.size_records {
+            zero(self.layout.size_records_at(), self.layout.size_records_bytes(), applied).done();
+        } else {
+            applied.done();
+        }
     }
 
     pub fn halves(&self, ino: Ino) -> [Half; 2] {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0          superblock A        one page
-//! page       unused              one page
+//! page       records of sizes    one page, of files that grow without the volume; its first 256 bytes are zeros
 //! 2 pages    journal             a ring of records
 //!            inode table         256 bytes an inode: two versions of 128
 //!            mapping table       16 bytes a huge page, up to the largest size
@@ -224,7 +224,7 @@ impl Layout {
 
     fn inode_in_chunk_at(&self, ino: Ino) -> u64 {
         let (beyond, per_chunk) = (ino - 1 - self.inodes, self.inodes_per_chunk());
-        // A chunk that was just given back: page 1 is not used, and holds zeros, as a free inode does.
+        // A chunk that was just given back: page 1 begins with zeros, as a free inode does.
         let Some(segment) = self.chunks.get(beyond / per_chunk) else { return self.page };
         self.segment_at(segment) + u64::from(beyond % per_chunk) * INODE_BYTES
     }

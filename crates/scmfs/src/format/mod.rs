@@ -9,4 +9,5 @@ pub(crate) mod inode;
 pub(crate) mod layout;
 pub(crate) mod mapping;
 pub(crate) mod old;
+pub(crate) mod sizes;
 pub(crate) mod superblock;

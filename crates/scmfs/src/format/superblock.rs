@@ -32,6 +32,8 @@ use pocketstone_vfs::MediumError;
 pub const FORMAT_VERSION: u32 = 2;
 /// Incompatible feature: contents have checksums.
 pub(crate) const CHECKSUMS: u32 = 1;
+/// Incompatible feature: records may say that files are longer than their inodes do. Only while the volume is in use.
+pub(crate) const SIZE_RECORDS: u32 = 2;
 
 /// What a superblock says.
 #[derive(Debug, Clone)]
@@ -45,6 +47,8 @@ pub(crate) struct Superblock {
     pub small_segments: u32,
     pub threshold: Threshold,
     pub clean: bool,
+    /// Records of sizes count.
+    pub size_records: bool,
     pub opened: u32,
     pub sequence: u64,
     pub uuid: [u8; 16],
@@ -72,7 +76,8 @@ impl Superblock {
         }
         put_u64(&mut b, 72, l.free_map_at);
         put_u64(&mut b, 80, l.data_at);
-        put_u32(&mut b, 140, if l.checks_at.is_some() { CHECKSUMS } else { 0 });
+        let checksums = if l.checks_at.is_some() { CHECKSUMS } else { 0 };
+        put_u32(&mut b, 140, checksums | if self.size_records { SIZE_RECORDS } else { 0 });
         put_u64(&mut b, 192, l.mirror_at);
         put_u64(&mut b, 200, l.checks_at.unwrap_or(0));
         put_u32(&mut b, 88, self.small_segments);
@@ -108,7 +113,7 @@ impl Superblock {
         if version == OLD_VERSION && features == 0 {
             return Err(is_old());
         }
-        if version != FORMAT_VERSION || features & !CHECKSUMS != 0 {
+        if version != FORMAT_VERSION || features & !(CHECKSUMS | SIZE_RECORDS) != 0 {
             return Err(MediumError::refused(format!(
                 "this SCMFS volume has format {version} (features {:#x}); this program supports format {}",
                 features, FORMAT_VERSION
@@ -174,6 +179,7 @@ impl Superblock {
             small_segments,
             threshold,
             clean,
+            size_records: features & SIZE_RECORDS != 0,
             opened: get_u32(b, 108),
             sequence: get_u64(b, 112),
             uuid,

@@ -144,7 +144,8 @@ impl State {
         if readable && self.body.list().len() <= PIECES_MOST {
             self.body.each_run(|offset, at, bytes| pieces.push((offset, at, bytes)));
         }
-        watch.end(&Shown { size: record.size, readable, writable, settled: !self.grown, pieces: &pieces });
+        let (size, settled, sequence) = (record.size, !self.grown, self.sequence);
+        watch.end(&Shown { size, readable, writable, settled, sequence, pieces: &pieces });
     }
 
     /// The next version of the inode as it is in memory, and where it goes. The caller stores it, or lets a transaction

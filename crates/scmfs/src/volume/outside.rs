@@ -6,6 +6,7 @@ use crate::contents;
 use crate::inodes::live;
 use crate::operations::{allocate, tail};
 use crate::{Error, OutsideStores, Result, Running, TimeNs, Watch};
+use pocketstone_media::size_record::SIZE_RECORD_BYTES;
 use pocketstone_media::{Durable, Shared};
 use std::sync::Arc;
 
@@ -26,6 +27,46 @@ impl Volume {
     /// Stores the sizes of files that have grown by leases of their ends: they outlive the server from now on.
     pub fn store_sizes(&self) {
         self.parts.store_sizes();
+    }
+
+    /// Where records of sizes lie, one behind the other, and how many ([`size_record`](pocketstone_media::size_record)):
+    /// of a file that somebody makes longer by a lease, in the version that [`Shown`](crate::Shown) says, a record makes
+    /// the size outlive the volume.
+    pub fn size_records(&self) -> (u64, u32) {
+        let layout = &self.parts.store.layout;
+        (layout.size_records_at(), layout.size_records())
+    }
+
+    /// From now on records of sizes count.
+    ///
+    /// # Errors
+    /// `ReadOnly` if the volume is closed or read-only.
+    pub fn use_size_records(&self) -> Result<()> {
+        let store = &self.parts.store;
+        let _operation = store.operation();
+        let mut superblock = store.superblock();
+        store.writable()?;
+        if !superblock.size_records {
+            let (at, bytes) = (store.layout.size_records_at(), store.layout.size_records_bytes());
+            // SAFETY: nobody has one of them yet.
+            let wiped = unsafe { store.medium.zero(at, bytes, Durable::nothing_new()) };
+            superblock.size_records = true;
+            store.store_superblock(&mut superblock, store.medium.fence(wiped)).done();
+        }
+        Ok(())
+    }
+
+    /// A record says nothing any more. What it said has to be stored ([`Shown::settled`](crate::Shown::settled)), and
+    /// nobody may store to it.
+    pub fn clear_size_record(&self, record: u32) {
+        let store = &self.parts.store;
+        let at = store.layout.size_records_at() + u64::from(record) * SIZE_RECORD_BYTES;
+        let _operation = store.operation();
+        if record < store.layout.size_records() && !store.read_only() {
+            // SAFETY: the caller's promise.
+            let wiped = unsafe { store.medium.zero(at, SIZE_RECORD_BYTES, Durable::unreferenced()) };
+            store.medium.fence(wiped).done();
+        }
     }
 
     /// Whether [`File::lie_still`] can be had.
