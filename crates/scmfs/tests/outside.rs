@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex};
 
 #[path = "outside/append.rs"]
 mod append;
+#[path = "outside/records.rs"]
+mod records;
 #[path = "outside/still.rs"]
 mod still;
 
@@ -49,10 +51,16 @@ struct Last {
     readable: bool,
     writable: bool,
     settled: bool,
+    sequence: u32,
     pieces: Vec<(u64, u64, u64)>,
 }
 
 impl Last {
+    fn of(now: &Shown<'_>) -> Last {
+        let Shown { size, readable, writable, settled, sequence, pieces } = *now;
+        Last { size, readable, writable, settled, sequence, pieces: pieces.to_vec() }
+    }
+
     /// What a reader finds; holes are zeros.
     fn read(&self, ground: &Ground) -> Vec<u8> {
         let mut content = vec![0; self.size as usize];
@@ -89,8 +97,7 @@ impl Watch for Watching {
     }
 
     fn end(&self, now: &Shown<'_>) {
-        let Shown { size, readable, writable, settled, pieces } = *now;
-        *self.0.last.lock().unwrap() = Last { size, readable, writable, settled, pieces: pieces.to_vec() };
+        *self.0.last.lock().unwrap() = Last::of(now);
         self.0.changes.fetch_add(1, Ordering::SeqCst);
         assert!(self.0.changing.swap(false, Ordering::SeqCst), "what ends has begun");
     }

@@ -96,10 +96,8 @@ impl Direct<'_> {
         slots.mark(at, SIZE_RECORD_BYTES);
         size_record::note(&place, version, size);
         step(Step::Copied);
-        // A version that is stored later has the size in it: whoever stores it changes the sequence, and then looks at
-        // the lease.
-        fence(Ordering::SeqCst);
-        let is_current = self.entry.sequence() == sequence;
-        slots.turn(index, busy, lease) && is_current && self.entry.is_served()
+        // A version that is stored meanwhile, and voids the record, has the size in it: whoever stores one makes the
+        // sequence odd, and looks at the lease then.
+        slots.turn(index, busy, lease) && self.entry.is_served()
     }
 }

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 mod append;
+mod durable;
 
 type Hook = Box<dyn FnMut(Step)>;
 
@@ -252,30 +253,6 @@ fn whoever_cannot_free_a_file_of_the_kernel_leaves_it_to_it() {
     let (index, _) = ground.table.take(8, 1).unwrap();
     assert_eq!(index, ground.index);
     assert!(!ground.table.kernel_went(index, noted));
-}
-
-#[test]
-fn what_is_durable_needs_no_fdatasync() {
-    let ground = Ground::new();
-    let is_durable = |ground: &Ground| ground.direct().make_durable(None);
-    assert!(!is_durable(&ground), "nobody serves");
-    let _serving = ground.table.serve();
-    assert!(is_durable(&ground));
-    ground.table.kernel_came(ground.index);
-    assert!(!is_durable(&ground), "the kernel may hold what was stored to a mapping");
-    assert!(ground.kernel_goes() && is_durable(&ground));
-    let piece = (0, 0, PAGE);
-    for (settled, leased, expected) in [(false, 0, false), (true, PAGE, false), (true, 0, true)] {
-        ground.table.begin(ground.index);
-        assert!(!is_durable(&ground), "it is being changed");
-        let content = Content { size: 9, readable: true, writable: true, settled, pieces: &[piece], leased, ..Content::default() };
-        ground.table.end(ground.index, &content);
-        assert_eq!(is_durable(&ground), expected, "{settled} {leased}");
-    }
-    let other = Direct { key: ground.key + 1, ..ground.direct() };
-    assert!(!other.make_durable(None), "it is another file");
-    ground.table.failed();
-    assert!(!is_durable(&ground), "the kernel has an error to tell");
 }
 
 #[test]

@@ -51,7 +51,10 @@ impl Volume {
             // SAFETY: nobody has one of them yet.
             let wiped = unsafe { store.medium.zero(at, bytes, Durable::nothing_new()) };
             superblock.size_records = true;
-            store.store_superblock(&mut superblock, store.medium.fence(wiped)).done();
+            let wiped = store.medium.fence(wiped);
+            // Both copies: should the newer one be damaged later, the older one must not have it that none counts.
+            let first = store.store_superblock(&mut superblock, wiped);
+            store.store_superblock(&mut superblock, first).done();
         }
         Ok(())
     }

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex};
 
 /// What a client and the server settle: the size, and whether more is being stored behind it.
 #[derive(Default)]
-struct Leased {
-    word: Mutex<Option<(u64, bool)>>,
-    last: Mutex<Last>,
+pub(super) struct Leased {
+    pub word: Mutex<Option<(u64, bool)>>,
+    pub last: Mutex<Last>,
     slow: Arc<Slow>,
 }
 
-struct Leasing(Arc<Leased>);
+pub(super) struct Leasing(pub Arc<Leased>);
 
 impl Watch for Leasing {
     fn begin(&self) {}
@@ -38,8 +38,7 @@ impl Watch for Leasing {
     }
 
     fn end(&self, now: &Shown<'_>) {
-        let Shown { size, readable, writable, settled, pieces } = *now;
-        *self.0.last.lock().unwrap() = Last { size, readable, writable, settled, pieces: pieces.to_vec() };
+        *self.0.last.lock().unwrap() = Last::of(now);
     }
 }
 
