@@ -14,6 +14,8 @@ mod mapped;
 mod measure;
 #[path = "scmfs/preloaded.rs"]
 mod preloaded;
+#[path = "scmfs/rocksdb.rs"]
+mod rocksdb;
 #[path = "scmfs/round_trip.rs"]
 mod round_trip;
 
@@ -54,7 +56,7 @@ fn main() {
         return left_out("the benchmarks of the mount", "there is no /dev/fuse", "modprobe fuse");
     }
     let Some(ground) = Ground::prepare(12 << 30) else { return };
-    let benches: [(&str, Bench); 9] = [
+    let benches: [(&str, Bench); 10] = [
         ("direct", direct),
         ("cached", cached),
         ("opening", opening),
@@ -63,6 +65,7 @@ fn main() {
         ("appended", appended::appended),
         ("mapped", mapped::mapped),
         ("postmark", postmark),
+        ("rocksdb", rocksdb::rocksdb),
         ("fio", fio),
     ];
     for (name, bench) in benches {
@@ -206,16 +209,16 @@ fn output(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn is_there(program: &str) -> bool {
+fn is_there(program: &str, package: &str) -> bool {
     let there = Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok();
     if !there {
-        left_out(program, "it is not installed", &format!("apt-get install {program}"));
+        left_out(program, "it is not installed", &format!("apt-get install {package}"));
     }
     there
 }
 
 fn postmark(ground: &Ground) {
-    if !is_there("postmark") {
+    if !is_there("postmark", "postmark") {
         return;
     }
     let fuse = on_fuse(ground, "postmark");
@@ -263,7 +266,7 @@ fn postmark(ground: &Ground) {
 }
 
 fn fio(ground: &Ground) {
-    if !is_there("fio") {
+    if !is_there("fio", "fio") {
         return;
     }
     let fuse = on_fuse(ground, "fio");

@@ -31,6 +31,12 @@
 //! another page. Only fsync(2) and whatever else changes neither size nor place leaves the lease, and takes the size
 //! over. The kernel takes the file to be as long as its space meanwhile, so that it asks.
 //!
+//! **fdatasync(2)** of such a file is a record of its size in the region
+//! ([`size_record`](pocketstone_media::size_record)), which the server lends to a file that is synchronised again and
+//! again. The process stores to it with the word busy and a slot taken. It goes on from the version of the inode that
+//! is stored: the next one voids it, and has the size in it, for the server looks at the word after it has made the
+//! sequence odd. A record is lent to another file once the size is stored and no slot may still mean it.
+//!
 //! **A mapped file** lies still. The server gives out a file by which the region is mapped, with a mark that the kernel
 //! keeps as long as anybody has it open or mapped ([`pocketstone_media::marked`]): who mapped it, or a child, whatever
 //! became of the others. As long as the mark is there, the server neither takes those pages from the file nor moves
@@ -47,7 +53,7 @@
 //!
 //! Doubt means the kernel: an [`Outcome::Kernel`] says why. Nothing here allocates or takes a lock on the way of a read
 //! or a store, so signal handlers may do either. `tests/protocol.rs` is the model of all this, `tests/append.rs` that
-//! of appends, `tests/map.rs` that of mapped files.
+//! of appends, `tests/records.rs` that of records, `tests/map.rs` that of mapped files.
 
 mod average;
 pub mod batch;

@@ -182,8 +182,9 @@ impl<V: Mountable> Direct<V> {
         let shared = &self.shared;
         let lease = if shared.appends && shared.settles { shared.files.lease(ino) } else { None };
         let Some(lease) = lease.filter(|lease| lease.is_given() && lease.record().synced()) else { return };
-        let record = if shared.volume.use_size_records().is_ok() { shared.files.records.take() } else { None };
-        let unused = record.and_then(|record| lease.record().give(record));
+        let Some(record) = shared.files.records.take() else { return };
+        let is_used = shared.volume.use_size_records().is_ok();
+        let unused = if is_used { lease.record().give(record) } else { Some(record) };
         unused.into_iter().for_each(|record| shared.files.records.give_back(record, None));
     }
 

@@ -162,6 +162,11 @@ impl<V: Mountable> Filesystem for Served<V> {
         if self.may_open_by_number() {
             flags |= BY_NUMBER;
         }
+        if self.direct.as_ref().is_some_and(Direct::appends) {
+            // The kernel takes a file whose end is leased to be longer than it is, and would read zeros there: so it
+            // asks before each read(2) of a file whose attributes it does not keep.
+            flags |= init::AUTO_INVAL_DATA;
+        }
         flags
     }
 

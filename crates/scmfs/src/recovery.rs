@@ -348,13 +348,15 @@ pub(crate) fn close(parts: &Parts) -> Result<()> {
     let mut alloc = parts.space.alloc();
     // Whoever still stores there keeps others from opening the volume, too.
     parts.space.held.settle(&mut alloc, true);
-    let (crc, mut flushed) = write_free_map(&store.medium, &store.layout, &alloc);
+    let (crc, flushed) = write_free_map(&store.medium, &store.layout, &alloc);
     let mut superblock = store.superblock();
     if superblock.size_records {
         let (at, bytes) = (store.layout.size_records_at(), store.layout.size_records_bytes());
         // SAFETY: all sizes are stored, and whoever still stores there keeps others from opening the volume, too.
-        flushed.join(unsafe { store.medium.zero(at, bytes, Durable::repeatable()) });
+        let wiped = store.medium.fence(unsafe { store.medium.zero(at, bytes, Durable::repeatable()) });
         superblock.size_records = false;
+        // The other copy, too: an older program heeds what either of them says it needs.
+        store.store_superblock(&mut superblock, wiped).done();
     }
     let written = store::fence(&store.medium, flushed, defects::CLEAN_EARLY);
     store.medium.sync()?;

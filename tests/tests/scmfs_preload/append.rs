@@ -13,8 +13,8 @@ use std::process::{Child, Command, Stdio};
 const OPTIONS: [&str; 2] = ["-o", "preload=append"];
 const RECORD: usize = 500;
 
-/// Appends records one after the other, each with its number, and says which one is done, and which ones fsync(2) has
-/// made durable.
+/// Appends records one after the other, each with its number, and says which one is done, and which ones fsync(2) or
+/// fdatasync(2) has made durable.
 const WRITER: &str = "
 import os, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | (os.O_APPEND if sys.argv[2] == 'append' else 0))
@@ -24,7 +24,7 @@ while True:
     n += 1
     os.write(fd, b'%019d\\n' % n * 25)
     if n % 7 == 0:
-        os.fsync(fd)
+        (os.fsync if n % 5 == 0 else os.fdatasync)(fd)
         os.write(1, b'synced %d\\n' % n)
     else:
         os.write(1, b'wrote %d\\n' % n)
@@ -352,6 +352,50 @@ for line in sys.stdin:
         drop(child.stdin.take());
         assert!(child.wait().expect("it ends").success());
     }
+    assert!(report.direct().1 > 500, "{}", report.text());
+    volume.end();
+}
+
+/// Appends for some seconds, with pauses in which others may have the end.
+const LOGGER: &str = "
+import os, sys, time
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+end = time.monotonic() + 4
+n = 0
+while time.monotonic() < end:
+    os.write(fd, b'%07d\\n' % (n % 10 ** 7) * 37)
+    n += 1
+    if n % 10 == 0:
+        time.sleep(0.0005)
+";
+
+#[test]
+fn a_program_that_reads_a_file_while_it_grows_finds_no_zeros() {
+    let python = or_skip!(program("python3", "python3"));
+    let place = or_skip!(storing());
+    let volume = place.volume(&OPTIONS);
+    let report = Report::at(place.path("report"));
+    let file = volume.path().join("file");
+    fs::write(&file, "").expect("a new file");
+    let mut writer = report.run(&python).args(["-c", LOGGER]).arg(&file).spawn().expect("python3 starts");
+    let (mut passes, mut most) = (0, 0);
+    let mut memory = vec![0; 64 << 10];
+    while writer.try_wait().expect("a child").is_none() {
+        let mut reader = fs::File::open(&file).expect("the file");
+        let mut at = 0;
+        loop {
+            let bytes = std::io::Read::read(&mut reader, &mut memory).expect("it can be read");
+            if bytes == 0 || at > 1 << 20 {
+                break;
+            }
+            let zero = memory[..bytes].iter().position(|byte| *byte == 0);
+            assert!(zero.is_none(), "pass {passes}: a zero at {:?}, read from {at}", zero.map(|zero| at + zero));
+            at += bytes;
+        }
+        passes += 1;
+        most = most.max(at);
+    }
+    assert!(passes > 50 && most > 100_000, "{passes} passes, {most} bytes");
     assert!(report.direct().1 > 500, "{}", report.text());
     volume.end();
 }

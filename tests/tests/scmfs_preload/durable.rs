@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 const PAGE: usize = 4096;
 const STORED_AT: usize = 5 * PAGE + 100;
@@ -42,7 +43,7 @@ fn done(command: &mut Command) -> Child {
 }
 
 #[test]
-fn fdatasync_of_what_is_durable_asks_nobody_and_of_what_has_grown_the_server() {
+fn fdatasync_asks_nobody_and_what_it_kept_outlives_program_and_server() {
     let python = or_skip!(program("python3", "python3"));
     for options in [["-o", "preload=append"], ["-o", "preload=map"]] {
         let place = or_skip!(storing());
@@ -65,7 +66,7 @@ fn fdatasync_of_what_is_durable_asks_nobody_and_of_what_has_grown_the_server() {
         }
         volume.end();
     }
-    // The same again, to its end: half of the calls had something to do. The first ones of all are the kernel's.
+    // The same again, to its end. The first calls are the kernel's; and every few seconds the server stores sizes.
     let place = or_skip!(storing());
     let volume = place.volume(&["-o", "preload=append"]);
     let report = Report::at(place.path("report"));
@@ -74,7 +75,55 @@ fn fdatasync_of_what_is_durable_asks_nobody_and_of_what_has_grown_the_server() {
     let mut command = report.run(&python);
     let ended = command.args(["-c", WRITER]).arg(&old).arg(&new).stdin(Stdio::null()).stdout(Stdio::null()).status();
     assert!(ended.expect("python3 starts").success());
-    assert!((250..=400).contains(&report.syncs()), "{}", report.text());
+    assert!((600..=800).contains(&report.syncs()), "{}", report.text());
+    volume.end();
+}
+
+/// Makes files longer, one after the other and again; each write is followed by an fdatasync(2).
+const LOGS: &str = "
+import os, sys
+folder, name, count, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+files = [os.open('%s/%s%d' % (folder, name, n), os.O_WRONLY | os.O_CREAT) for n in range(count)]
+for n in range(rounds):
+    for file in files:
+        os.write(file, b'%04d' % n * 25)
+        os.fdatasync(file)
+print('done', flush=True)
+sys.stdin.read()
+";
+
+#[test]
+fn more_files_grow_than_there_are_records_and_those_that_grow_no_more_leave_theirs_to_others() {
+    let python = or_skip!(program("python3", "python3"));
+    let place = or_skip!(storing());
+    let options = ["-o", "preload=append"];
+    let volume = place.volume(&options);
+    let many = Report::at(place.path("many"));
+    let few = Report::at(place.path("few"));
+    let logs = |report: &Report, name: &str, count: u32, rounds: u32| {
+        let (count, rounds) = (count.to_string(), rounds.to_string());
+        done(report.run(&python).args(["-c", LOGS]).arg(volume.path()).args([name, &count, &rounds]))
+    };
+    let mut programs = vec![logs(&many, "many", 80, 40)];
+    // The server looks every 2.5 s whether they still grow.
+    std::thread::sleep(Duration::from_secs(8));
+    programs.push(logs(&few, "few", 20, 40));
+    for mut program in programs {
+        drop(program.stdin.take());
+        program.wait().expect("it ends");
+    }
+    volume.kill();
+    // Of each file the first calls are the kernel's. There are 60 records.
+    assert!((60 * 20..60 * 40).contains(&many.syncs()), "{}", many.text());
+    assert!(few.syncs() >= 20 * 20, "{}", few.text());
+    let volume = volume.kill_and_mount_again(&options);
+    let grown: Vec<u8> = (0..40).flat_map(|n| format!("{n:04}").repeat(25).into_bytes()).collect();
+    for (name, count) in [("many", 80), ("few", 20)] {
+        for n in 0..count {
+            let content = fs::read(volume.path().join(format!("{name}{n}"))).expect("the file");
+            assert!(content == grown, "{name}{n}: {} bytes", content.len());
+        }
+    }
     volume.end();
 }
 

@@ -81,6 +81,7 @@ impl Direct<'_> {
         let size = lease.size();
         step(Step::Looked);
         // Only what is seen with the slot counts.
+        fence(Ordering::Acquire);
         if self.entry.sequence() != sequence || self.entry.key() != self.key {
             return false;
         }

@@ -40,6 +40,8 @@ pub enum Op {
     Take,
     /// The file is cut off at nothing.
     Cut,
+    /// The file has not grown for a while: the server stores the size, and its record is for others.
+    Idle,
     /// Another file gets a free record. May happen.
     OtherTakes,
 }
@@ -107,6 +109,7 @@ const TAKE: u8 = 1;
 const CUT: u8 = 2;
 const GRANT: u8 = 3;
 const GROW: u8 = 4;
+const IDLE: u8 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Word {
@@ -299,6 +302,7 @@ impl Model {
             Op::Store => s.asks(p, STORE),
             Op::Take => s.asks(p, TAKE),
             Op::Cut => s.asks(p, CUT),
+            Op::Idle => s.asks(p, IDLE),
             Op::OtherTakes => {
                 let Some(record) = pages::free(&s.owners) else { return false };
                 (s.owners[record], s.records[record]) = (OTHERS, OTHERS_RECORD);
@@ -391,6 +395,10 @@ impl Model {
             Pc::Change => {
                 match me.what {
                     STORE => s.stored = (s.stored.0 + 1, s.size),
+                    IDLE => {
+                        s.retired = s.record != NONE;
+                        s.stored = (s.stored.0 + 1, s.size);
+                    }
                     GROW => {
                         s.size += 1;
                         s.most = s.most.max(s.size);
@@ -408,7 +416,7 @@ impl Model {
             _ => {
                 let is_leased = me.what == GRANT || s.words.iter().any(|word| word.valid);
                 let settled = s.size == s.stored.1;
-                if s.record != NONE && (settled || self.fault == Fault::GivenBackUnstored) && (s.retired || !is_leased) {
+                if s.retired && (settled || self.fault == Fault::GivenBackUnstored) {
                     // No file's any more, once nobody stores there.
                     let slots = if self.fault == Fault::NoQuarantine { 0 } else { s.slots };
                     s.owners[usize::from(s.record)] = pages::given_up(slots);
@@ -442,7 +450,7 @@ impl Model {
 
     /// The server takes over what was appended; the lease goes on only if nothing but that is stored.
     fn take_over(&self, s: &mut State, p: usize) {
-        let take = s.processes[p].what != STORE;
+        let take = !matches!(s.processes[p].what, STORE | IDLE);
         for word in &mut s.words {
             if word.valid {
                 s.size = word.size;

@@ -139,7 +139,7 @@ impl Files {
 
     /// Files that have a record of their size, and have not grown since this was asked last.
     pub fn idle_records(&self) -> Vec<Ino> {
-        let is_idle = |known: &Known| known.lease.is_given() && known.lease.has_idle_record(known.index);
+        let is_idle = |known: &Known| known.lease.has_idle_record(known.index);
         self.maps().known.iter().filter(|(_, known)| is_idle(known)).map(|(ino, _)| *ino).collect()
     }
 
@@ -248,7 +248,7 @@ impl Watch for Entry {
         let Shown { size, readable, writable, settled, sequence, pieces } = *now;
         let mut record = self.lease.record();
         let shown = record.shown().filter(|_| self.lease.is_given());
-        let unused = if settled { record.take_unused(self.lease.is_given()) } else { None };
+        let unused = if settled { record.take_retired() } else { None };
         drop(record);
         // Who stores there now has begun before this change.
         unused.into_iter().for_each(|record| self.files.records.give_back(record, self.files.stores.running()));
@@ -260,7 +260,7 @@ impl Watch for Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let unused = self.lease.record().take_unused(false);
+        let unused = self.lease.record().take();
         unused.into_iter().for_each(|record| self.files.records.give_back(record, self.files.stores.running()));
         self.files.forget(self.ino, self.index);
     }

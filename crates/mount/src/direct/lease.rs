@@ -65,7 +65,7 @@ impl Lease {
     /// Whether the file has a record, and has not grown since this was asked last.
     pub fn has_idle_record(&self, index: u32) -> bool {
         let size = self.holder().as_ref().and_then(|holder| holder.slots.leased_size(index));
-        size.is_some_and(|size| self.record().is_idle(size))
+        self.record().is_idle(size)
     }
 
     pub fn is_given(&self) -> bool {

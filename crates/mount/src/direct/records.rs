@@ -59,7 +59,7 @@ pub(super) struct Record {
     /// How often the file was synchronised.
     syncs: u32,
     /// The size when this was looked at last.
-    size: u64,
+    size: Option<u64>,
 }
 
 /// One that is synchronised so often gets one: most files are once, when they are whole.
@@ -87,16 +87,18 @@ impl Record {
         self.number.filter(|_| !self.retired)
     }
 
-    /// The one that the file does not need any more, if its size is stored.
-    pub fn take_unused(&mut self, is_leased: bool) -> Option<u32> {
-        if is_leased && !self.retired {
-            return None;
-        }
+    /// The one that nobody is to store to any more, if the size is stored.
+    pub fn take_retired(&mut self) -> Option<u32> {
+        if self.retired { self.take() } else { None }
+    }
+
+    /// The one that the file has, which has none then.
+    pub fn take(&mut self) -> Option<u32> {
         std::mem::take(self).number
     }
 
-    /// Whether it has one, and has not grown since this was asked last.
-    pub fn is_idle(&mut self, size: u64) -> bool {
+    /// Whether it has one, and has not grown since this was asked last; `None`: its end is leased to nobody.
+    pub fn is_idle(&mut self, size: Option<u64>) -> bool {
         self.shown().is_some() && std::mem::replace(&mut self.size, size) == size
     }
 }
@@ -123,14 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gets_one_when_it_is_synchronised_again_and_keeps_it_until_its_size_is_stored() {
+    fn a_file_gets_one_when_it_is_synchronised_again_and_keeps_it_until_it_is_idle() {
         let mut record = Record::default();
         assert_eq!((record.synced(), record.synced()), (false, true));
         assert_eq!((record.shown(), record.give(4), record.give(5)), (None, None, Some(5)));
-        assert_eq!((record.synced(), record.shown(), record.take_unused(true)), (false, Some(4), None));
-        assert!(!record.is_idle(10) && record.is_idle(10) && !record.is_idle(11));
+        assert_eq!((record.synced(), record.shown(), record.take_retired()), (false, Some(4), None));
+        assert!(!record.is_idle(Some(10)) && record.is_idle(Some(10)) && !record.is_idle(Some(11)));
+        assert!(!record.is_idle(None) && record.is_idle(None));
         record.retire();
-        assert_eq!((record.shown(), record.is_idle(11)), (None, false));
-        assert_eq!((record.take_unused(true), record.take_unused(false)), (Some(4), None));
+        assert_eq!((record.shown(), record.is_idle(None)), (None, false));
+        assert_eq!((record.take_retired(), record.take()), (Some(4), None));
     }
 }

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 /// Bytes of page 1 before the first record, which stay zeros: a free inode is read there.
 const FREE_BYTES: u64 = 256;
+/// As many as small pages of 64 KiB have room for: more files are hardly ever synchronised at a time.
+const RECORDS_MOST: u64 = 1020;
 
 impl Layout {
     /// Offset of the first record.
@@ -18,7 +20,7 @@ impl Layout {
 
     /// How many there is room for.
     pub fn size_records(&self) -> u32 {
-        ((self.page - FREE_BYTES) / SIZE_RECORD_BYTES) as u32
+        ((self.page - FREE_BYTES) / SIZE_RECORD_BYTES).min(RECORDS_MOST) as u32
     }
 
     /// Bytes of all of them.

@@ -60,7 +60,13 @@ pub(crate) fn new_inode(
     let (ino, mut page) = reclaim::take_inode(parts)?;
     let old = inode::load(&parts.store.medium, &parts.store.layout, ino, parts.store.segments());
     let (sequence, old) = old.inspect_err(|_| parts.space.return_inode(ino, page))?;
-    let mut record = Record::new(meta, old.generation.wrapping_add(1), parts.store.now());
+    let now = parts.store.now();
+    let generation = match old.generation {
+        // A part of the inode table that comes back knows nothing of the files that it held.
+        0 if ino > parts.store.layout.inodes => (now / 1_000_000) as u32,
+        last => last.wrapping_add(1),
+    };
+    let mut record = Record::new(meta, generation.max(1), now);
     let placed = attributes::place_xattrs(parts, ino, &mut record, attributes);
     let mut durable = placed.inspect_err(|_| parts.space.return_inode(ino, page))?;
     let wants_space = matches!(meta.kind, FileType::Regular | FileType::Symlink);

@@ -183,12 +183,13 @@ fn move_name(
         }
     })?;
     let mut tx = Transaction::new();
+    let mut stage_replaced = |tx: &mut Transaction| {
+        replaced.zip(replaced_state.as_deref_mut()).map(|(node, state)| unlink::stage_unlink(parts, tx, node, state))
+    };
     let mut dying = None;
-    if let (Some(node), Some(state)) = (replaced, replaced_state.as_deref_mut()) {
-        dying = Some(unlink::stage_unlink(parts, &mut tx, node, state));
-        if defects::on(defects::REPLACE_TWO) {
-            parts.store.commit(std::mem::replace(&mut tx, Transaction::new()), Durable::nothing_new()).done();
-        }
+    if defects::on(defects::REPLACE_TWO) {
+        dying = stage_replaced(&mut tx);
+        parts.store.commit(std::mem::replace(&mut tx, Transaction::new()), Durable::nothing_new()).done();
     }
     // Known, and locked, before the medium has it: nobody may load it a second time.
     let mut left_state = left.as_ref().map(|node| node.write());
@@ -204,6 +205,8 @@ fn move_name(
         parts.store.commit(std::mem::replace(&mut tx, Transaction::new()), Durable::nothing_new()).done();
     }
     directory::stage_entry(&mut tx, (to, dirs.target_state()), slot, new_name, (source.ino, source.kind))?;
+    // After what may fail: an inode in memory is never ahead of what is stored.
+    let dying = dying.or_else(|| stage_replaced(&mut tx));
     moved_state.record.ctime_ns = parts.store.now();
     if crossing {
         moved_state.record.parent = to;

@@ -126,9 +126,10 @@ fn superblocks(image: &[u8]) -> Vec<usize> {
     found
 }
 
+/// What either superblock says that a program has to know of.
 fn features(image: &[u8]) -> u32 {
-    let at = superblocks(image)[1] + FEATURES_AT;
-    u32::from_le_bytes(image[at..at + 4].try_into().unwrap())
+    let word = |at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap());
+    superblocks(image).into_iter().fold(0, |all, at| all | word(at + FEATURES_AT))
 }
 
 /// The size that the file has in what a crash left; it has its content, and fsck finds nothing before and after.
