@@ -121,6 +121,13 @@ impl<V: Mountable> Direct<V> {
         }
     }
 
+    /// The kernel reads a file's content.
+    pub fn kernel_read(&self, ino: Ino) {
+        if let Some(lease) = self.shared.appends.then(|| self.shared.files.lease(ino)).flatten() {
+            lease.note_read();
+        }
+    }
+
     /// Whether processes may map files, so that the kernel may keep no pages.
     pub fn maps(&self) -> bool {
         self.shared.mappings.is_some()
@@ -134,6 +141,9 @@ impl<V: Mountable> Direct<V> {
         let files = &self.shared.files;
         let Some((index, wanted)) = files.take_wanted(ino, thread) else { return false };
         let Some(connection) = self.shared.connection.get() else { return true };
+        if wanted.lease.is_some() && files.lease(ino).is_some_and(|lease| lease.was_read()) {
+            return true;
+        }
         let limit = wanted.lease.as_ref().map(|(_, appends)| self.shared.room(ino, appends));
         let (limit, lease) = match (limit, wanted.lease) {
             (Some(Some(limit)), Some((slots, _))) => (limit, Some(slots)),
@@ -151,6 +161,9 @@ impl<V: Mountable> Direct<V> {
                 }
                 continue;
             };
+            if files.lease(ino).is_some_and(|lease| lease.was_read()) {
+                break;
+            }
             // From here on the kernel takes the file to be that long, and asks for what it might miss. The page of
             // that byte counts as not read.
             let Some(last) = limit.checked_sub(1) else { break };

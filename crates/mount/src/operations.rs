@@ -315,6 +315,9 @@ impl<V: Mountable> Filesystem for Served<V> {
 
     fn read(&self, to: &Request, part: &Part, into: &mut [u8]) -> Answer<Content<'_>> {
         self.kernel_came(to.node);
+        if let Some(direct) = &self.direct {
+            direct.kernel_read(ino(to.node));
+        }
         let file = self.file(to.node, part.handle)?;
         let kept = self.read_kept(&file, into, part.offset);
         let read = self.answer(kept.unwrap_or_else(|| self.volume.read_at(&file, into, part.offset)))?;

@@ -116,13 +116,12 @@ pub struct Identity {
 /// Set where the kernel wants an empty path in place of none (before Linux 6.11).
 static PATH_WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Which file a descriptor means, by what the kernel knows: no server of a file system is asked.
+/// What the kernel has of a descriptor's file.
 #[inline]
-pub fn identity(fd: c_int) -> Result<Identity, Errno> {
+fn attributes(fd: c_int, how: c_int, what: u32) -> Result<libc::statx, Errno> {
     let mut found = MaybeUninit::<libc::statx>::uninit();
     let ask = |path: *const u8, found: &mut MaybeUninit<libc::statx>| {
-        let how = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as usize;
-        let what = (libc::STATX_TYPE | libc::STATX_INO) as usize;
+        let (how, what) = ((libc::AT_EMPTY_PATH | how) as usize, what as usize);
         // SAFETY: the path is none or a C string, and there is room for what is found.
         checked(unsafe {
             call(libc::SYS_statx, [fd as usize, path as usize, how, what, found.as_mut_ptr() as usize, 0])
@@ -141,7 +140,18 @@ pub fn identity(fd: c_int) -> Result<Identity, Errno> {
         },
     };
     // SAFETY: the call succeeded, so the kernel has filled all of it.
-    let found = unsafe { found.assume_init() };
+    Ok(unsafe { found.assume_init() })
+}
+
+/// Has the kernel ask the server how long a descriptor's file is.
+pub fn ask_size(fd: c_int) {
+    let _ = attributes(fd, libc::AT_STATX_FORCE_SYNC, libc::STATX_SIZE);
+}
+
+/// Which file a descriptor means, by what the kernel knows: no server of a file system is asked.
+#[inline]
+pub fn identity(fd: c_int) -> Result<Identity, Errno> {
+    let found = attributes(fd, libc::AT_STATX_DONT_SYNC, libc::STATX_TYPE | libc::STATX_INO)?;
     let regular = u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
     Ok(Identity { device: libc::makedev(found.stx_dev_major, found.stx_dev_minor), ino: found.stx_ino, regular })
 }

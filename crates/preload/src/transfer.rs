@@ -336,7 +336,12 @@ pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
                 count(call.direction, Way::Direct, call.bytes);
                 Progress::Returns(call.bytes as isize)
             }
-            Err(why) => Progress::Untouched(Way::Mount(why)),
+            Err(why) => {
+                // The kernel may take the file to be as long as its room, and would write there: whoever reads
+                // meanwhile would find zeros before it.
+                raw::ask_size(call.fd);
+                Progress::Untouched(Way::Mount(why))
+            }
         };
     }
     if let Some(at) = call.at {

@@ -8,6 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// No lease is for less.
 const BYTES_LEAST: u64 = 128 << 10;
 
+/// Who reads is through with it after so long.
+const READ_NS: u64 = 5_000_000;
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+}
+
 /// What a process appends, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Appends {
@@ -40,6 +48,8 @@ pub(super) struct Lease {
     given: AtomicBool,
     holder: Mutex<Option<Holder>>,
     record: Mutex<Record>,
+    /// When the kernel read last, in ns of a clock that goes on.
+    read_ns: AtomicU64,
 }
 
 /// What was appended.
@@ -55,6 +65,18 @@ pub(super) struct Found {
 impl Lease {
     fn holder(&self) -> MutexGuard<'_, Option<Holder>> {
         self.holder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kernel reads.
+    pub fn note_read(&self) {
+        self.read_ns.store(monotonic_ns(), Ordering::Relaxed);
+    }
+
+    /// Whether it did just now: whoever waits for that may not yet have looked how long the file is, and would find
+    /// zeros if the kernel took it to be longer.
+    pub fn was_read(&self) -> bool {
+        let before = self.read_ns.load(Ordering::Relaxed);
+        before != 0 && monotonic_ns().saturating_sub(before) < READ_NS
     }
 
     /// The record of the file's size.
