@@ -59,7 +59,8 @@ impl Ground {
     fn lies_at(&self, page: u64, size: u64) {
         self.table.begin(self.index);
         let piece = (0, page * PAGE, PAGE);
-        let content = Content { size, readable: true, writable: true, settled: true, pieces: &[piece], ..Content::default() };
+        let content =
+            Content { size, readable: true, writable: true, settled: true, pieces: &[piece], ..Content::default() };
         self.table.end(self.index, &content);
     }
 
@@ -323,7 +324,14 @@ fn parts_lie_where_the_entry_says_and_the_rest_is_a_hole() {
     let piece = |offset, at, bytes| (offset * PAGE, at * PAGE, bytes * PAGE);
     ground.table.begin(ground.index);
     let pieces = [piece(0, 4, 1), piece(1, 2, 1), piece(3, 6, 1)];
-    let content = Content { size: 4 * PAGE, readable: true, writable: true, settled: true, pieces: &pieces, ..Content::default() };
+    let content = Content {
+        size: 4 * PAGE,
+        readable: true,
+        writable: true,
+        settled: true,
+        pieces: &pieces,
+        ..Content::default()
+    };
     ground.table.end(ground.index, &content);
     (0..8).for_each(|page| ground.fill(page, page as u8));
     let both = [vec![4; PAGE as usize], vec![2; PAGE as usize]].concat();

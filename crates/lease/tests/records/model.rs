@@ -385,11 +385,19 @@ impl Model {
                     return false;
                 }
                 s.locked = true;
-                if early { self.take_over(s, p) } else { s.seq += 1 }
+                if early {
+                    self.take_over(s, p)
+                } else {
+                    s.seq += 1
+                }
                 Pc::Word
             }
             Pc::Word => {
-                if early { s.seq += 1 } else { self.take_over(s, p) }
+                if early {
+                    s.seq += 1
+                } else {
+                    self.take_over(s, p)
+                }
                 Pc::Change
             }
             Pc::Change => {

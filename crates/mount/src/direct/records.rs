@@ -38,9 +38,9 @@ impl Records {
     /// Clears those that nobody stores to any more.
     pub fn settle(&self, clear: impl Fn(u32)) {
         let mut state = self.state();
-        let (later, now) = std::mem::take(&mut state.freed).into_iter().partition(|(_, running)| {
-            running.as_ref().is_some_and(|running| running())
-        });
+        let (later, now) = std::mem::take(&mut state.freed)
+            .into_iter()
+            .partition(|(_, running)| running.as_ref().is_some_and(|running| running()));
         state.freed = later;
         // Clearing waits for a checkpoint that begins just now.
         drop(state);

@@ -232,7 +232,8 @@ impl<V: Mountable> Server<V> {
         let map = self.shared.mappings.is_some();
         let (settles, flushed) = (self.shared.settles, shared.flushed);
         let records_at = if append && settles { self.shared.volume.size_records().0 } else { 0 };
-        let answer = Answer { write, append, map, settles, flushed, token, region_bytes, records_at, ..Answer::default() };
+        let answer =
+            Answer { write, append, map, settles, flushed, token, region_bytes, records_at, ..Answer::default() };
         let (slots, file) = made.map_or((None, None), |(slots, file)| (Some(Arc::new(slots)), Some(file)));
         let files: Vec<BorrowedFd<'_>> =
             [table.as_fd(), region].into_iter().chain(file.as_ref().map(AsFd::as_fd)).collect();

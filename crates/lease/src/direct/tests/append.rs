@@ -15,7 +15,15 @@ impl Ground {
 
     fn shows(&self, size: u64, leased: u64) {
         self.table.begin(self.index);
-        let content = Content { size, readable: true, writable: true, settled: true, pieces: &[(0, 0, PAGE)], leased, ..Content::default() };
+        let content = Content {
+            size,
+            readable: true,
+            writable: true,
+            settled: true,
+            pieces: &[(0, 0, PAGE)],
+            leased,
+            ..Content::default()
+        };
         self.table.end(self.index, &content);
     }
 
@@ -143,13 +151,27 @@ fn a_file_that_must_not_be_stored_to_is_not_appended_to() {
     let _serving = ground.table.serve();
     ground.leases(100);
     ground.table.begin(ground.index);
-    let content =
-        Content { size: 100, readable: true, writable: false, settled: true, pieces: &[(0, 0, PAGE)], leased: PAGE, ..Content::default() };
+    let content = Content {
+        size: 100,
+        readable: true,
+        writable: false,
+        settled: true,
+        pieces: &[(0, 0, PAGE)],
+        leased: PAGE,
+        ..Content::default()
+    };
     ground.table.end(ground.index, &content);
     assert_eq!(ground.append(&[1; 10], None), Err(Why::Refused));
     ground.table.begin(ground.index);
-    let content =
-        Content { size: 100, readable: true, writable: true, settled: true, pieces: &[(0, 0, 105)], leased: PAGE, ..Content::default() };
+    let content = Content {
+        size: 100,
+        readable: true,
+        writable: true,
+        settled: true,
+        pieces: &[(0, 0, 105)],
+        leased: PAGE,
+        ..Content::default()
+    };
     ground.table.end(ground.index, &content);
     assert_eq!(ground.append(&[1; 10], None), Err(Why::Hole));
     ground.table.begin(ground.index);
