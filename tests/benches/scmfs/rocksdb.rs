@@ -1,5 +1,5 @@
-//! RocksDB's own benchmark with each write synchronised: its log grows by a record and is made durable, again and again.
-//! Preloaded, on the mount alone, and on tmpfs. They take turns.
+//! RocksDB's own benchmark with each write synchronised: its log grows by a record and is made durable, again and
+//! again. Preloaded, on the mount alone, and on tmpfs. They take turns.
 
 use crate::ground::Ground;
 use crate::measure::{bar, nanoseconds};

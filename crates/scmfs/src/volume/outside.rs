@@ -29,9 +29,9 @@ impl Volume {
         self.parts.store_sizes();
     }
 
-    /// Where records of sizes lie, one behind the other, and how many ([`size_record`](pocketstone_media::size_record)):
-    /// of a file that somebody makes longer by a lease, in the version that [`Shown`](crate::Shown) says, a record makes
-    /// the size outlive the volume.
+    /// Where records of sizes lie, one behind the other, and how many
+    /// ([`size_record`](pocketstone_media::size_record)). Of a file that somebody makes longer by a lease, a record of
+    /// the version that [`Shown`](crate::Shown) says makes the size outlive the volume.
     pub fn size_records(&self) -> (u64, u32) {
         let layout = &self.parts.store.layout;
         (layout.size_records_at(), layout.size_records())
