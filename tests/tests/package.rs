@@ -85,6 +85,7 @@ fn bash_completes_boards_devices_and_studies_that_there_are_now() {
         "virt-emmc",
         "virt-emmc-arm64",
         "virt-emmc-small",
+        "virt-emmc-small-4k",
         "virt-nand",
         "virt-nand-small",
         "virt-sd",

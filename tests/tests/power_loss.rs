@@ -2,6 +2,7 @@
 
 use pocketstone_board::{BlockRecorded, Board, Measured, Record, Recorded};
 use pocketstone_core::block::BlockOp;
+use pocketstone_core::block_record::BlockChange;
 use pocketstone_core::chip::{Change, Cut, Survivor};
 use pocketstone_core::log::FlashKind;
 use pocketstone_core::pattern::Pattern;
@@ -207,6 +208,59 @@ fn what_fsync_promised_is_there_on_a_block_device_unless_flushes_are_left_out() 
     }
     let cuts = measure(&board, &on_block(FileSystem::Ext4, Some("barrier=0"), 4)).outcome.cuts;
     assert!(cuts.iter().any(Cut::broke_a_promise), "{cuts:?}");
+}
+
+/// F2FS's recovery knows a node that was synced by the footer at the end of its block, and has no checksum of it: an
+/// inode whose first sector was lost is taken, and is of no kind that there is. What the kernel said is beside the error.
+#[test]
+fn the_kernel_says_why_the_file_of_a_torn_inode_cannot_be_read() {
+    let board = or_skip!(managed_flash_board("virt-emmc-small", false));
+    let mut plan = on_block(FileSystem::F2fs, None, 1);
+    let Workload::Files(files) = &mut plan.workload else { panic!("a workload on files") };
+    files.operation = FileOperation::Append;
+    let recorded = board.record::<BlockRecorded>(&plan).map_err(|failed| failed.error.chain());
+    let (measured, recorded) = recorded.expect("the run is recorded");
+    // struct node_footer of include/linux/f2fs_fs.h: the node's number, and its inode's, which is the same for an inode.
+    let number = |change: &BlockChange| {
+        let footer = change.bytes.len().checked_sub(24).map(|at| &change.bytes[at..at + 8])?;
+        (change.bytes.len() == 4096 && footer[..4] == footer[4..])
+            .then(|| u32::from_le_bytes(footer[..4].try_into().unwrap()))
+    };
+    let inodes = recorded.changes.iter().map(|change| number(change).filter(|number| *number != 0));
+    let within = |change: &BlockChange| change.begin_ns < measured.outcome.end_ns;
+    let last =
+        inodes.zip(&recorded.changes).enumerate().filter(|(_, (inode, change))| inode.is_some() && within(change));
+    let (at, (inode, change)) = last.last().expect("an append and its fsync write the inode");
+    let before = recorded.image_after(at).expect("an image");
+    let mut torn = before.clone();
+    torn.write(change.from + 512, &change.bytes[512..]).expect("the sectors behind the first one");
+    let mut unreadable = [before, torn, recorded.image_after(at + 1).expect("an image")].map(|image| {
+        let (found, survivors) =
+            board.recover_block(&plan.volume, &image).map_err(|f| f.error.chain()).expect("a board");
+        assert!(found.refused.is_none() && found.unwritable.is_none(), "{found:?}");
+        survivors.into_iter().filter_map(|survivor| survivor.content.err()).collect::<Vec<_>>()
+    });
+    let reason = unreadable[1].pop().expect("one file cannot be read");
+    assert!(unreadable.iter().all(Vec::is_empty), "{unreadable:?}");
+    assert!(reason.starts_with("Input/output error"), "{reason}");
+    let recovered = format!("F2FS-fs (nbd0): recover_inode: ino = {:x},", inode.unwrap_or_default());
+    assert!(reason.contains("the kernel's last words: ") && reason.contains(&recovered), "{recovered} {reason}");
+}
+
+/// What a profile says of a device's sectors is what its kernel addresses, and what a cut of its power tears no further.
+#[test]
+fn sectors_are_those_of_the_profile() {
+    for (name, sector_bytes) in [("virt-emmc-small", 512), ("virt-emmc-small-4k", 4096)] {
+        let board = or_skip!(managed_flash_board(name, false));
+        let asked = ["cat", "/sys/block/nbd0/queue/logical_block_size"].map(str::to_owned);
+        let (said, status) = board.exec(&asked).map_err(|failed| failed.error.chain()).expect("the board answers");
+        assert_eq!((String::from_utf8_lossy(&said).trim(), status), (sector_bytes.to_string().as_str(), 0));
+        let recorded = board.record::<BlockRecorded>(&on_block(FileSystem::F2fs, None, 1));
+        let (_, recorded) = recorded.map_err(|failed| failed.error.chain()).expect("the run is recorded");
+        assert_eq!(recorded.sector_bytes, sector_bytes);
+        let sectors = |change: &BlockChange| [change.from, change.length.into()].map(|at| at % sector_bytes as u64);
+        assert!(recorded.changes.iter().all(|change| sectors(change) == [0, 0]));
+    }
 }
 
 const STUDY: &str = r#"title = "t"

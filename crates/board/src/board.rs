@@ -404,7 +404,8 @@ fn record<R: Record>(member: &Member, plan: &Plan) -> Result<(Measured, R), Fail
     ordered(member, &steps, order, |folder, reply| {
         let measured = read_measured(folder, reply)?;
         let log = std::fs::read(folder.join(changes_file)).board(|| "the board recorded no changes".into())?;
-        Ok((measured, R::of(before, &log, contents(folder)?)?))
+        let sector_bytes = member.transport.sector_bytes();
+        Ok((measured, R::of(before, &log, contents(folder)?, sector_bytes)?))
     })
 }
 

@@ -44,11 +44,11 @@ pub trait Record: Sized {
     /// `ErrorKind::Board` if it is damaged.
     fn decode(file: &[u8]) -> Result<Self::Contents>;
 
-    /// A run's record, from its log.
+    /// A run's record, from its log. A block device writes sectors of `sector_bytes` as a whole.
     ///
     /// # Errors
     /// `ErrorKind::Board` if the log is damaged.
-    fn of(before: Self::Contents, log: &[u8], after: Self::Contents) -> Result<Self>;
+    fn of(before: Self::Contents, log: &[u8], after: Self::Contents, sector_bytes: usize) -> Result<Self>;
 
     /// Checks that the changes lead from the contents before to those after.
     ///
@@ -134,7 +134,7 @@ impl Record for Recorded {
         RawChip::decode(file).board(|| "the board's chip is damaged".into())
     }
 
-    fn of(before: RawChip, log: &[u8], after: RawChip) -> Result<Recorded> {
+    fn of(before: RawChip, log: &[u8], after: RawChip, _: usize) -> Result<Recorded> {
         Ok(Recorded { before, changes: decode_changes(log)?, after })
     }
 

@@ -1,6 +1,7 @@
 //! The way to a machine on which the runner carries out orders.
 
 use crate::{Cache, Console, Failed};
+use pocketstone_core::block::SECTOR_SIZES;
 use pocketstone_core::board::Board as Description;
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::outcome::Facts;
@@ -96,6 +97,11 @@ pub trait Transport: Send + Sync {
         let _ = (after, folder);
         self.watches(&processor.name)?;
         Err(Error::bug("a board that watches does not do it").into())
+    }
+
+    /// What the machine's block device writes as a whole when its power is cut.
+    fn sector_bytes(&self) -> usize {
+        SECTOR_SIZES[0] as usize
     }
 
     /// Whether states are kept: orders then start from them, and what an order does to the machine is gone with it.

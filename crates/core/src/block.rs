@@ -17,6 +17,9 @@ pub struct BlockDevice {
     pub queue_depth: u32,
     /// Largest request in KiB.
     pub request_kib: u32,
+    /// What it addresses, and writes as a whole: a cut of the power never leaves a part of a sector.
+    #[serde(default = "usual_sector_bytes", skip_serializing_if = "is_usual_sector")]
+    pub sector_bytes: u32,
     /// Times of reading.
     pub read: Times,
     /// Times of writing.
@@ -59,6 +62,17 @@ pub const SIZES: [u64; 9] = [4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_14
 
 /// The file in the root of a virtual board that describes its block device, as JSON.
 pub const BLOCK_FILE: &str = "block.json";
+
+/// Sizes of sectors: of eMMC and SD, and of UFS and of eMMC with large sectors (`DATA_SECTOR_SIZE` 1).
+pub const SECTOR_SIZES: [u32; 2] = [512, 4096];
+
+fn usual_sector_bytes() -> u32 {
+    SECTOR_SIZES[0]
+}
+
+fn is_usual_sector(bytes: &u32) -> bool {
+    *bytes == usual_sector_bytes()
+}
 
 /// The fewest requests that the kernel can be told to hand to a device at once (BLKDEV_MIN_RQ).
 pub const LEAST_QUEUE_DEPTH: u32 = 4;
@@ -103,6 +117,11 @@ impl BlockDevice {
         let (least, most) = (u64::from(LEAST_QUEUE_DEPTH), u64::from(MOST_QUEUE_DEPTH));
         between("queue_depth", self.queue_depth.into(), least, most)?;
         between("request_kib", self.request_kib.into(), 4, 1024)?;
+        if !SECTOR_SIZES.contains(&self.sector_bytes) {
+            let [small, large] = SECTOR_SIZES;
+            return Err(Error::user(format!("[block] sector_bytes = {} is not supported", self.sector_bytes))
+                .hint(format!("set it to {small} or {large}")));
+        }
         for op in BlockOp::ALL {
             let (times, name) = (self.times(op), op.name());
             between(&format!("{name}.command_us"), times.command_us, 1, 10_000_000)?;
@@ -175,6 +194,7 @@ mod tests {
             commands,
             queue_depth: 8,
             request_kib: 512,
+            sector_bytes: 512,
             read: times(100, Some(100)),
             write: times(200, Some(50)),
             flush: times(1000, None),
@@ -239,6 +259,8 @@ mod tests {
         let cure = |device: BlockDevice| device.check().unwrap_err().cure().unwrap().to_owned();
         assert!(cure(BlockDevice { queue_depth: 2, ..device(1) }).contains("between 4 and 128"));
         assert!(cure(BlockDevice { commands: 0, ..device(1) }).contains("between 1 and 64"));
+        BlockDevice { sector_bytes: 4096, ..device(1) }.check().unwrap();
+        assert!(cure(BlockDevice { sector_bytes: 1024, ..device(1) }).contains("512 or 4096"));
         let still = Times { command_us: 1, megabytes_per_s: Some(0) };
         assert!(cure(BlockDevice { discard: still, ..device(1) }).contains("between 1 and 100000"));
     }

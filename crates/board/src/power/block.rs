@@ -10,9 +10,6 @@ use pocketstone_core::random::Random;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::Order;
 
-/// What a device writes as a whole.
-const SECTOR_BYTES: usize = 512;
-
 /// A run's changes of a block device, and what it held before and after them.
 #[derive(Debug, Clone)]
 pub struct BlockRecorded {
@@ -22,6 +19,8 @@ pub struct BlockRecorded {
     pub changes: Vec<BlockChange>,
     /// The contents after, as they were read.
     pub after: BlockImage,
+    /// What the device writes as a whole.
+    pub sector_bytes: usize,
 }
 
 impl BlockRecorded {
@@ -67,11 +66,11 @@ impl BlockRecorded {
                 }
                 continue;
             }
-            for (sector, bytes) in change.bytes.chunks(SECTOR_BYTES).enumerate() {
+            for (sector, bytes) in change.bytes.chunks(self.sector_bytes).enumerate() {
                 let stays = random.below(2) == 1;
                 (kept, lost) = (kept + u64::from(stays), lost + u64::from(!stays));
                 if stays {
-                    image.write(change.from + (sector * SECTOR_BYTES) as u64, bytes)?;
+                    image.write(change.from + (sector * self.sector_bytes) as u64, bytes)?;
                 }
             }
         }
@@ -104,8 +103,8 @@ impl Record for BlockRecorded {
         BlockImage::decode(file)
     }
 
-    fn of(before: BlockImage, log: &[u8], after: BlockImage) -> Result<BlockRecorded> {
-        Ok(BlockRecorded { before, changes: decode_block_changes(log)?, after })
+    fn of(before: BlockImage, log: &[u8], after: BlockImage, sector_bytes: usize) -> Result<BlockRecorded> {
+        Ok(BlockRecorded { before, changes: decode_block_changes(log)?, after, sector_bytes })
     }
 
     fn check(&self) -> Result<()> {
@@ -160,7 +159,7 @@ mod tests {
         ];
         let mut after = before.clone();
         changes.iter().try_for_each(|change| after.apply(change)).unwrap();
-        BlockRecorded { before, changes, after }
+        BlockRecorded { before, changes, after, sector_bytes: 512 }
     }
 
     #[test]
@@ -200,6 +199,37 @@ mod tests {
         // At the end, after the last flush, nothing is at risk.
         let (image, kind, left) = recorded.cut(5, 100, false, 7).unwrap();
         assert_eq!((image, kind, left), (recorded.after.clone(), "none", "whole"));
+    }
+
+    /// A file system on a device of large sectors relies on finding its blocks as they were written, or not at all.
+    #[test]
+    fn a_sector_of_4_kib_is_never_torn() {
+        let before = BlockImage::new(16384);
+        let write = BlockChange {
+            begin_ns: 10,
+            end_ns: 20,
+            op: BlockOp::Write,
+            from: 4096,
+            length: 8192,
+            bytes: vec![1; 8192],
+        };
+        let mut after = before.clone();
+        after.apply(&write).unwrap();
+        let found = |sector_bytes| {
+            let recorded = BlockRecorded {
+                before: before.clone(),
+                changes: vec![write.clone()],
+                after: after.clone(),
+                sector_bytes,
+            };
+            let blocks = |seed| {
+                let (image, _, _) = recorded.cut(0, 10, true, seed).unwrap();
+                [4096, 8192].map(|at| image.read(at..at + 4096).iter().filter(|byte| **byte == 1).count())
+            };
+            (0..500).map(blocks).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(found(4096), [[0, 0], [0, 4096], [4096, 0], [4096, 4096]].into());
+        assert!(found(512).iter().flatten().any(|bytes| bytes % 4096 != 0));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::transport::{Offer, Transport, refuse_preload};
 use crate::{BoardContext, Cache, Console, Failed, VirtualProfile, squashfs};
 use image::Image;
 use machine::{Machine, Start};
+use pocketstone_core::block::SECTOR_SIZES;
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
@@ -263,6 +264,10 @@ impl Transport for Qemu {
 
     fn carry_out_watched(&self, after: &[Step], folder: &Path, processor: &Processor) -> Result<Clock, Failed> {
         self.carry_out_with_plugin(after, folder, processor).map_err(|failed| with_console(failed, folder))
+    }
+
+    fn sector_bytes(&self) -> usize {
+        self.profile.block.as_ref().map_or(SECTOR_SIZES[0], |block| block.sector_bytes) as usize
     }
 
     fn keeps_states(&self) -> bool {

@@ -24,8 +24,6 @@ const SET_BLOCKS: u32 = 0xab07;
 const SET_FLAGS: u32 = 0xab0a;
 /// Flags are meant; it can flush and discard.
 const FLAGS: usize = 1 | 1 << 2 | 1 << 5;
-/// The sector of eMMC and SD.
-const BLOCK_BYTES: u64 = 512;
 /// Room for several of the largest requests, so that neither side waits for the other in the middle of one.
 const SOCKET_BYTES: usize = 4 << 20;
 
@@ -42,11 +40,11 @@ pub fn attach(device: &BlockDevice) -> Result<UnixStream> {
         Error::board(format!("cannot open {DEVICE}")).because(e).hint("load the module `nbd` in the board's profile")
     })?;
     let failed = || format!("the kernel does not take {DEVICE} on");
-    let blocks = usize::try_from(device.bytes() / BLOCK_BYTES).board(failed)?;
+    let blocks = usize::try_from(device.bytes() / u64::from(device.sector_bytes)).board(failed)?;
     let socket = usize::try_from(kernels.as_raw_fd()).board(failed)?;
     // SAFETY: these ioctls take a number, and no pointer.
     unsafe {
-        ioctl(&file, IntegerSetter::<SET_BLOCK_BYTES>::new_usize(BLOCK_BYTES as usize)).board(failed)?;
+        ioctl(&file, IntegerSetter::<SET_BLOCK_BYTES>::new_usize(device.sector_bytes as usize)).board(failed)?;
         ioctl(&file, IntegerSetter::<SET_BLOCKS>::new_usize(blocks)).board(failed)?;
         ioctl(&file, IntegerSetter::<SET_FLAGS>::new_usize(FLAGS)).board(failed)?;
         ioctl(&file, IntegerSetter::<SET_SOCKET>::new_usize(socket)).board(failed)?;

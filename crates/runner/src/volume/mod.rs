@@ -3,6 +3,7 @@
 mod block;
 pub mod guarded;
 mod kept;
+mod kernel_log;
 mod loop_device;
 mod mtd;
 pub mod preloaded;

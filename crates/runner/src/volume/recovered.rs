@@ -1,5 +1,6 @@
 //! A chip's raw contents, and a volume on a chip whose power was cut.
 
+use super::kernel_log::KernelLog;
 use super::{kept, mtd, ubi};
 use crate::block;
 use pocketstone_core::block_record::{BLOCK_IMAGE_FILE, BlockImage};
@@ -88,6 +89,7 @@ pub(super) fn mount_and_look(
     board: &Board,
     folder: &Path,
 ) -> Result<Found> {
+    let mut kernel = KernelLog::from_here_on();
     let begin_ns = now_ns();
     let attached = match volume.medium {
         Medium::Ubi => ubi::attach(board.places.mtd),
@@ -101,10 +103,11 @@ pub(super) fn mount_and_look(
         Ok(()) => {
             let root = kept::folder(volume, board)?;
             survivors_in(&root, "", &mut survivors);
+            kernel.explain(&mut survivors);
             found.unwritable = write_one_more(&root).err().as_ref().map(Failure::from);
             found.database = engine.map(|engine| opened(engine, &root.join(DATABASE_FOLDER)));
         }
-        Err(error) => found.refused = Some(Failure { message: error.chain(), hint: kernels_word() }),
+        Err(error) => found.refused = Some(Failure { message: error.chain(), hint: kernel.last_words() }),
     }
     let path = folder.join(SURVIVORS_FILE);
     fs::write(&path, encode_survivors(&survivors)).board(|| format!("cannot write {}", path.display()))?;
@@ -150,15 +153,6 @@ pub fn inspect(engine: &str, folder: &Path, say: impl Fn(&str)) -> Result<()> {
     let known = DatabaseEngine::ALL.into_iter().find(|known| known.name() == engine);
     let engine = known.ok_or_else(|| Error::user(format!("there is no engine `{engine}`")))?;
     inspect_rows(engine, folder).map(|state| say(&format!("{state}\n")))
-}
-
-/// The last that the kernel said.
-fn kernels_word() -> Option<String> {
-    let said = Command::new("/bin/busybox").arg("dmesg").output().ok()?;
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    let lines: Vec<&str> = text.lines().collect();
-    let last = lines[lines.len().saturating_sub(4)..].join("; ");
-    (!last.is_empty()).then(|| format!("the kernel's last words: {last}"))
 }
 
 /// Reads everything below a folder; `within` is its path from the volume's root, with a slash at its end.
