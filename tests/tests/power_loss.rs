@@ -211,7 +211,7 @@ fn what_fsync_promised_is_there_on_a_block_device_unless_flushes_are_left_out() 
 }
 
 /// F2FS's recovery knows a node that was synced by the footer at the end of its block, and has no checksum of it: an
-/// inode whose first sector was lost is taken, and is of no kind that there is. What the kernel said is beside the error.
+/// inode whose first sector was lost is taken, and is of no kind. The error has what the kernel said beside it.
 #[test]
 fn the_kernel_says_why_the_file_of_a_torn_inode_cannot_be_read() {
     let board = or_skip!(managed_flash_board("virt-emmc-small", false));
@@ -220,7 +220,7 @@ fn the_kernel_says_why_the_file_of_a_torn_inode_cannot_be_read() {
     files.operation = FileOperation::Append;
     let recorded = board.record::<BlockRecorded>(&plan).map_err(|failed| failed.error.chain());
     let (measured, recorded) = recorded.expect("the run is recorded");
-    // struct node_footer of include/linux/f2fs_fs.h: the node's number, and its inode's, which is the same for an inode.
+    // struct node_footer of include/linux/f2fs_fs.h: the node's number and its inode's, of an inode the same.
     let number = |change: &BlockChange| {
         let footer = change.bytes.len().checked_sub(24).map(|at| &change.bytes[at..at + 8])?;
         (change.bytes.len() == 4096 && footer[..4] == footer[4..])
@@ -228,9 +228,9 @@ fn the_kernel_says_why_the_file_of_a_torn_inode_cannot_be_read() {
     };
     let inodes = recorded.changes.iter().map(|change| number(change).filter(|number| *number != 0));
     let within = |change: &BlockChange| change.begin_ns < measured.outcome.end_ns;
-    let last =
+    let mut last =
         inodes.zip(&recorded.changes).enumerate().filter(|(_, (inode, change))| inode.is_some() && within(change));
-    let (at, (inode, change)) = last.last().expect("an append and its fsync write the inode");
+    let (at, (inode, change)) = last.next_back().expect("an append and its fsync write the inode");
     let before = recorded.image_after(at).expect("an image");
     let mut torn = before.clone();
     torn.write(change.from + 512, &change.bytes[512..]).expect("the sectors behind the first one");
@@ -247,7 +247,7 @@ fn the_kernel_says_why_the_file_of_a_torn_inode_cannot_be_read() {
     assert!(reason.contains("the kernel's last words: ") && reason.contains(&recovered), "{recovered} {reason}");
 }
 
-/// What a profile says of a device's sectors is what its kernel addresses, and what a cut of its power tears no further.
+/// What a profile says of a device's sectors is what its kernel addresses, and what a cut of the power does not tear.
 #[test]
 fn sectors_are_those_of_the_profile() {
     for (name, sector_bytes) in [("virt-emmc-small", 512), ("virt-emmc-small-4k", 4096)] {

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn messages_are_the_first_lines_of_records_without_what_is_before_them() {
         let records = vec![
-            "7,160,424069,-;pci_root PNP0A03:00: host bridge window [io  0x0000-0x0cf7] (ignored)\n SUBSYSTEM=acpi\n DEVICE=+acpi:PNP0A03:00\n",
+            "7,160,424069,-;pci_root PNP0A03:00: host bridge window [io  0x0000-0x0cf7] (ignored)\n SUBSYSTEM=acpi\n",
             "6,339,5140900,-;NET: Registered protocol family 10\n",
             "overwritten",
             "4,340,5690716,-,caller=T1;a; b\n",
