@@ -104,9 +104,9 @@ pub(crate) trait Base: Stored {
 /// Holes of so many bytes together are filled, so that nothing has to be asked before later commits.
 const FILLED: u64 = 1 << 20;
 
-/// The ranges that need space before a file of `before` bytes, `allocated` of them in space of their own, gets writes and
-/// another size; and whether it has no holes then. Larger holes may be more than the volume has space for: there only
-/// what is written needs any.
+/// The ranges that need space before a file of `before` bytes, `allocated` of them in space of their own, gets writes
+/// and another size; and whether it has no holes then. Larger holes may be more than the volume has space for: there
+/// only what is written needs any.
 pub(crate) fn lacking(allocated: u64, before: u64, writes: &[(u64, &[u8])], size: u64) -> (Vec<(u64, u64)>, bool) {
     let from = if allocated < before { 0 } else { before };
     if before.saturating_sub(allocated) <= FILLED {
