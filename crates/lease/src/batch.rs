@@ -9,10 +9,10 @@
 //! offer                                  change
 //!   0  u32 magic   4  u32 version          0  u32 magic   4  u32 what: 1 writes, 2 space
 //!   8  u64 inode number                    8  u64 inode number
-//!  16  u64 most bytes of a record         16  u64 the file's size after it; of space: bytes from the start
-//!  24  u64 bytes of a small page          24  u32 number of writes   28  u32 1: durable when it returns
+//!  16  u64 most bytes of a record         16  u64 the file's size after it; of space: 0
+//!  24  u64 bytes of a small page          24  u32 number of writes or ranges   28  u32 1: durable when it returns
 //!                                         32  of each: u64 offset, u64 bytes
-//!                                             then of each: the bytes
+//!                                             then of each write: the bytes
 //! ```
 
 /// The attribute's name.
@@ -21,7 +21,8 @@ pub const NAME: &str = "user.scmfs.batch";
 pub const BYTES_MAX: usize = 65536;
 /// `SCMB`.
 const MAGIC: u32 = 0x424D_4353;
-const VERSION: u32 = 1;
+/// Since 2 space is asked for by ranges.
+const VERSION: u32 = 2;
 const WRITES: u32 = 1;
 const SPACE: u32 = 2;
 const HEADER_BYTES: usize = 32;
@@ -59,10 +60,10 @@ pub enum What<'a> {
         /// It is durable when the server has answered.
         durable: bool,
     },
-    /// Space for so many bytes from the file's start; its size stays.
+    /// Space for ranges of the file; its size stays.
     Space {
-        /// In bytes.
-        bytes: u64,
+        /// Offsets and lengths, in bytes.
+        ranges: Vec<(u64, u64)>,
     },
 }
 
@@ -98,18 +99,26 @@ impl<'a> Change<'a> {
 
     /// The attribute's value, in `into`.
     pub fn encode(&self, into: &mut Vec<u8>) {
-        let (what, size, writes, durable) = match &self.what {
-            What::Writes { writes, size, durable } => (WRITES, *size, writes.as_slice(), *durable),
-            What::Space { bytes } => (SPACE, *bytes, &[][..], false),
+        let (what, size, durable) = match &self.what {
+            What::Writes { size, durable, .. } => (WRITES, *size, *durable),
+            What::Space { .. } => (SPACE, 0, false),
+        };
+        let number = match &self.what {
+            What::Writes { writes, .. } => writes.len(),
+            What::Space { ranges } => ranges.len(),
         };
         into.clear();
         into.extend([MAGIC.to_ne_bytes(), what.to_ne_bytes()].concat());
         into.extend([self.ino.to_ne_bytes(), size.to_ne_bytes()].concat());
-        into.extend([(writes.len() as u32).to_ne_bytes(), u32::from(durable).to_ne_bytes()].concat());
-        for (offset, data) in writes {
-            into.extend([offset.to_ne_bytes(), (data.len() as u64).to_ne_bytes()].concat());
+        into.extend([(number as u32).to_ne_bytes(), u32::from(durable).to_ne_bytes()].concat());
+        let mut entry = |offset: u64, bytes: u64| into.extend([offset.to_ne_bytes(), bytes.to_ne_bytes()].concat());
+        match &self.what {
+            What::Space { ranges } => ranges.iter().for_each(|(offset, bytes)| entry(*offset, *bytes)),
+            What::Writes { writes, .. } => {
+                writes.iter().for_each(|(offset, data)| entry(*offset, data.len() as u64));
+                writes.iter().for_each(|(_, data)| into.extend(*data));
+            }
         }
-        writes.iter().for_each(|(_, data)| into.extend(*data));
     }
 
     /// What a value asks for; `None`: nothing that is understood.
@@ -117,21 +126,24 @@ impl<'a> Change<'a> {
         (get32(value, 0)? == MAGIC).then_some(())?;
         let (what, ino, size) = (get32(value, 4)?, get64(value, 8)?, get64(value, 16)?);
         let (number, durable) = (get32(value, 24)? as usize, get32(value, 28)? == 1);
+        let entries = value.get(HEADER_BYTES..HEADER_BYTES.checked_add(number.checked_mul(ENTRY_BYTES)?)?)?;
+        let mut rest = &value[HEADER_BYTES + entries.len()..];
+        let ranges = entries.chunks_exact(ENTRY_BYTES).map(|entry| Some((get64(entry, 0)?, get64(entry, 8)?)));
         let what = match what {
             WRITES => {
-                let entries = value.get(HEADER_BYTES..HEADER_BYTES.checked_add(number.checked_mul(ENTRY_BYTES)?)?)?;
-                let mut rest = &value[HEADER_BYTES + entries.len()..];
                 let mut writes = Vec::with_capacity(number);
-                for entry in entries.chunks_exact(ENTRY_BYTES) {
-                    let (data, others) = rest.split_at_checked(usize::try_from(get64(entry, 8)?).ok()?)?;
-                    writes.push((get64(entry, 0)?, data));
+                for range in ranges {
+                    let (offset, bytes) = range?;
+                    let (data, others) = rest.split_at_checked(usize::try_from(bytes).ok()?)?;
+                    writes.push((offset, data));
                     rest = others;
                 }
-                rest.is_empty().then_some(What::Writes { writes, size, durable })?
+                What::Writes { writes, size, durable }
             }
-            SPACE if number == 0 && value.len() == HEADER_BYTES => What::Space { bytes: size },
+            SPACE => What::Space { ranges: ranges.collect::<Option<_>>()? },
             _ => return None,
         };
+        rest.is_empty().then_some(())?;
         Some(Change { ino, what })
     }
 }
@@ -148,7 +160,8 @@ mod tests {
     #[test]
     fn what_is_sent_arrives() {
         let mut value = Vec::new();
-        for sent in [change(), Change { ino: u64::MAX, what: What::Space { bytes: 3 << 40 } }] {
+        let space = |ranges| Change { ino: u64::MAX, what: What::Space { ranges } };
+        for sent in [change(), space(vec![(1 << 40, 3 << 40), (0, 1)]), space(vec![])] {
             sent.encode(&mut value);
             assert_eq!(Change::decode(&value), Some(sent));
         }

@@ -73,7 +73,10 @@ impl<V: Mountable> Served<V> {
         }
         let file = self.known.file(ino, || self.take(ino))?;
         match change.what {
-            What::Space { bytes } => self.volume.allocate(&file, Allocate::KeepSize, 0, bytes),
+            What::Space { ranges } => {
+                let provide = |(at, bytes)| self.volume.allocate(&file, Allocate::KeepSize, at, bytes);
+                ranges.into_iter().try_for_each(provide)
+            }
             What::Writes { writes, size, durable } => {
                 self.drop_privileges(&file, to.uid != 0)?;
                 self.write_at_once(&file, &writes, size)?;

@@ -4,7 +4,7 @@ use crate::files::{Connection, JournalFile, Object, Sharing};
 use crate::locks::Busy;
 use crate::place::Place;
 use crate::shm::User;
-use crate::store::{Base, Failure, Region, Result, Stored};
+use crate::store::{Base, Failure, Region, Result, Stored, lacking};
 use crate::transaction::{Level, Shared};
 use crate::volumes::{Database, Use};
 use libsqlite3_sys as ffi;
@@ -62,12 +62,14 @@ impl Base for InVolume {
         true
     }
 
-    fn provide(&self, bytes: u64) -> Result<()> {
-        if self.file.attributes().allocated < bytes {
-            // It has holes, or grows.
-            self.file.allocate(Allocate::KeepSize, 0, bytes)?;
-        }
-        Ok(())
+    fn is_whole(&self, bytes: u64) -> Result<bool> {
+        Ok(self.file.attributes().allocated >= bytes)
+    }
+
+    fn provide(&self, writes: &[(u64, &[u8])], size: u64) -> Result<()> {
+        let known = self.file.attributes();
+        let (ranges, _) = lacking(known.allocated, known.size, writes, size);
+        Ok(ranges.into_iter().try_for_each(|(at, bytes)| self.file.allocate(Allocate::KeepSize, at, bytes))?)
     }
 
     fn write_batch(&self, writes: &[(u64, &[u8])], size: u64, durable: bool) -> Result<()> {

@@ -6,7 +6,7 @@
 use crate::below::{self, File};
 use crate::files::{Connection, JournalFile, Object, Sharing};
 use crate::host::log;
-use crate::store::{Base, Failure, Region, Result, Stored};
+use crate::store::{Base, Failure, Region, Result, Stored, lacking};
 use crate::transaction::{self, Level, Shared, Transaction};
 use libsqlite3_sys as ffi;
 use pocketstone_lease::batch::{BYTES_MAX, Change, NAME, Offer, What};
@@ -93,6 +93,8 @@ struct OnMount {
     last: Cell<Option<Committed>>,
     /// The file is as that left it, and the connection's lock keeps it so.
     is_last: Cell<bool>,
+    /// The file has no holes after the commit that is being prepared.
+    will_be_whole: Cell<bool>,
     /// Memory of messages.
     message: RefCell<Vec<u8>>,
 }
@@ -103,6 +105,8 @@ struct OnMount {
 struct Committed {
     version: [u8; VERSION.1],
     size: u64,
+    /// The file has no holes.
+    is_whole: bool,
 }
 
 /// Offset and length of what SQLite looks at in a database's first page, to find out whether it has changed: the file
@@ -124,6 +128,12 @@ impl OnMount {
             Errno::PERM => Failure::Volume(Error::NotPermitted),
             _ => Failure::Below(ffi::SQLITE_IOERR),
         })
+    }
+
+    /// How many bytes of the file have space of their own, and its size.
+    fn space(&self) -> Result<(u64, u64)> {
+        let known = rustix::fs::fstat(&self.target.0).map_err(|_| Failure::Below(ffi::SQLITE_IOERR_FSTAT))?;
+        Ok((known.st_blocks as u64 * 512, known.st_size as u64))
     }
 
     fn journal_name(&self) -> &CStr {
@@ -225,13 +235,18 @@ impl Base for OnMount {
         self.is_last.set(false);
     }
 
-    fn provide(&self, bytes: u64) -> Result<()> {
-        if self.last.get().is_some_and(|last| self.is_last.get() && bytes <= last.size) {
-            // The last commit found its space.
-            return Ok(());
-        }
-        let known = rustix::fs::fstat(&self.target.0).map_err(|_| Failure::Below(ffi::SQLITE_IOERR_FSTAT))?;
-        if (known.st_blocks as u64) * 512 < bytes { self.send(What::Space { bytes }) } else { Ok(()) }
+    fn is_whole(&self, bytes: u64) -> Result<bool> {
+        let last = self.last.get().filter(|last| self.is_last.get() && last.is_whole && bytes <= last.size);
+        let is_whole = last.is_some() || self.space()?.0 >= bytes;
+        self.will_be_whole.set(is_whole);
+        Ok(is_whole)
+    }
+
+    fn provide(&self, writes: &[(u64, &[u8])], size: u64) -> Result<()> {
+        let (allocated, before) = self.space()?;
+        let (ranges, will_be_whole) = lacking(allocated, before, writes, size);
+        self.will_be_whole.set(will_be_whole);
+        self.send(What::Space { ranges })
     }
 
     fn write_batch(&self, writes: &[(u64, &[u8])], size: u64, durable: bool) -> Result<()> {
@@ -239,7 +254,9 @@ impl Base for OnMount {
         self.send(What::Writes { writes: writes.to_vec(), size, durable })?;
         let begin = VERSION.0 as usize;
         let version = writes.iter().find(|(at, _)| *at == 0).and_then(|(_, page)| page.get(begin..begin + VERSION.1));
-        self.last.set(version.and_then(|version| Some(Committed { version: version.try_into().ok()?, size })));
+        let is_whole = self.will_be_whole.get();
+        self.last
+            .set(version.and_then(|version| Some(Committed { version: version.try_into().ok()?, size, is_whole })));
         Ok(())
     }
 
@@ -335,6 +352,7 @@ pub(crate) unsafe fn connect(name: *const c_char, flags: c_int) -> Result<(Objec
         offer,
         last: Cell::default(),
         is_last: Cell::default(),
+        will_be_whole: Cell::default(),
         message: RefCell::default(),
     };
     let connection = Connection::new(Box::new(base), Box::new(OfAll { file }));

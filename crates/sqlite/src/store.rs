@@ -85,8 +85,11 @@ pub(crate) trait Base: Stored {
     /// The connection is closed: nothing is done to the file any more.
     fn close(&self) {}
 
-    /// Provides space for so many bytes from the start.
-    fn provide(&self, bytes: u64) -> Result<()>;
+    /// Whether there is space for all of the first so many bytes.
+    fn is_whole(&self, bytes: u64) -> Result<bool>;
+
+    /// Provides space for what will be written, at offsets in bytes, and where the file grows to that size.
+    fn provide(&self, writes: &[(u64, &[u8])], size: u64) -> Result<()>;
 
     /// Writes at offsets in bytes, and sets the size: all of it or nothing.
     fn write_batch(&self, writes: &[(u64, &[u8])], size: u64, durable: bool) -> Result<()>;
@@ -96,6 +99,27 @@ pub(crate) trait Base: Stored {
 
     /// Removes that, if it is there.
     fn remove_journal(&self) -> Result<()>;
+}
+
+/// Holes of so many bytes together are filled, so that nothing has to be asked before later commits.
+const FILLED: u64 = 1 << 20;
+
+/// The ranges that need space before a file of `before` bytes, `allocated` of them in space of their own, gets writes
+/// and another size; and whether it has no holes then. Larger holes may be more than the volume has space for: there
+/// only what is written needs any.
+pub(crate) fn lacking(allocated: u64, before: u64, writes: &[(u64, &[u8])], size: u64) -> (Vec<(u64, u64)>, bool) {
+    let from = if allocated < before { 0 } else { before };
+    if before.saturating_sub(allocated) <= FILLED {
+        return (Vec::from_iter((size > from).then(|| (from, size - from))), true);
+    }
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for (offset, data) in writes {
+        match ranges.last_mut().filter(|(at, bytes)| at + bytes == *offset) {
+            Some((_, bytes)) => *bytes += data.len() as u64,
+            None => ranges.push((*offset, data.len() as u64)),
+        }
+    }
+    (ranges, false)
 }
 
 impl Original for dyn Base {
@@ -133,5 +157,27 @@ impl Stored for File {
 
     fn has_moved(&self) -> bool {
         self.attributes().links == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite as _;
+
+    #[test]
+    fn small_holes_are_filled_and_large_ones_are_left() {
+        let page = &[0; 4096][..];
+        let writes = [(0, page), (4096, page), (1 << 30, page)];
+        let gets = |allocated, before, size| lacking(allocated, before, &writes, size);
+        // Without holes: what is new.
+        assert_eq!(gets(8192, 8192, (1 << 30) + 4096), (vec![(8192, (1 << 30) - 4096)], true));
+        assert_eq!(gets(8192, 8000, 8192), (vec![(8000, 192)], true));
+        assert_eq!(gets(0, 0, 4096), (vec![(0, 4096)], true));
+        // Two pages lack.
+        assert_eq!(gets(4096, 12_288, 12_288), (vec![(0, 12_288)], true));
+        assert_eq!(gets(0, 1 << 20, 4096), (vec![(0, 4096)], true));
+        // Too many lack.
+        assert_eq!(gets(8192, 1 << 30, (1 << 30) + 4096), (vec![(0, 8192), (1 << 30, 4096)], false));
     }
 }

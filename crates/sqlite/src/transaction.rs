@@ -179,7 +179,11 @@ impl Transaction {
         if several || !self.fits() || !self.base.may_grow_to(after) {
             return self.spill();
         }
-        self.base.provide(after)
+        if self.base.is_whole(after)? {
+            return Ok(());
+        }
+        let (writes, size) = self.staging.changes();
+        self.base.provide(&writes, size)
     }
 
     /// Commits what is staged, all or nothing.

@@ -1,6 +1,6 @@
 //! What SQLite does on a volume is what it does on any other file system.
 
-use crate::support::{Home, connect, integrity, text};
+use crate::support::{Home, Memory, connect, integrity, text};
 use rusqlite::Connection;
 
 const MIB: u64 = 1 << 20;
@@ -195,6 +195,34 @@ fn a_full_volume_keeps_what_was_committed() {
         let again = home.connect("/a.db");
         assert_eq!(text(&again, "SELECT count(*) FROM t"), committed.to_string(), "{journal} {locking}");
         assert_eq!(integrity(&again), "ok", "{journal} {locking}");
+    }
+}
+
+#[test]
+fn a_database_whose_holes_would_fill_the_volume_needs_space_for_what_is_written_only() {
+    for journal in ["delete", "persist", "wal"] {
+        let memory = Memory::new(32 * MIB);
+        let home = Home::of(memory.volume());
+        let connection = home.connect("/a.db");
+        assert_eq!(text(&connection, &format!("PRAGMA journal_mode={journal}")), journal);
+        connection.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)").unwrap();
+        drop((connection, home));
+        // A hole of 1 GiB behind its pages, and no number of pages in its header: then the file's size counts.
+        memory.with("a.db", |file| {
+            file.truncate(1 << 30).unwrap();
+            file.write_at(&[0; 4], 28).unwrap();
+        });
+        let home = Home::of(memory.volume());
+        let connection = home.connect("/a.db");
+        assert_eq!(text(&connection, "PRAGMA page_count"), (1 << 30 >> 12).to_string(), "{journal}");
+        for id in 0..3 {
+            connection.execute("INSERT INTO t VALUES (?1, ?2)", (id, "k".repeat(30_000))).unwrap();
+            connection.execute("UPDATE t SET value = value || 'u' WHERE id = ?1", [id]).unwrap();
+        }
+        drop(connection);
+        let again = home.connect("/a.db");
+        let lengths = "SELECT group_concat(length(replace(value, 'k', '.')), ' ') FROM t";
+        assert_eq!(text(&again, lengths), "30001 30001 30001", "{journal}");
     }
 }
 

@@ -1,10 +1,31 @@
 //! Volumes, and databases in them.
 
 use pocketstone_media::{Pcm, PcmOptions};
-use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_scmfs::{CreateOptions, File, OpenOptions, Operations, ROOT, Volume};
 use pocketstone_sqlite::{Attached, Host, attach, register};
 use rusqlite::{Connection, OpenFlags};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Memory with a volume, which can be opened again.
+pub struct Memory(Pcm);
+
+impl Memory {
+    pub fn new(bytes: u64) -> Memory {
+        let (memory, _) = Pcm::new(bytes, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
+        Volume::create(Box::new(memory.region().unwrap()), &CreateOptions::default()).unwrap();
+        Memory(memory)
+    }
+
+    pub fn volume(&self) -> Volume {
+        Volume::open(Box::new(self.0.region().unwrap()), &OpenOptions::default()).unwrap()
+    }
+
+    /// Does something to a file of its root.
+    pub fn with(&self, name: &str, f: impl FnOnce(&File)) {
+        let volume = self.volume();
+        f(&volume.open(volume.lookup(ROOT, name.as_bytes()).unwrap().ino).unwrap());
+    }
+}
 
 /// A volume in memory, and the name it is attached by.
 pub struct Home {
@@ -14,9 +35,7 @@ pub struct Home {
 
 impl Home {
     pub fn new(bytes: u64) -> Home {
-        let (memory, _) = Pcm::new(bytes, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
-        Volume::create(Box::new(memory.region().unwrap()), &CreateOptions::default()).unwrap();
-        Home::of(Volume::open(Box::new(memory.region().unwrap()), &OpenOptions::default()).unwrap())
+        Home::of(Memory::new(bytes).volume())
     }
 
     pub fn of(volume: Volume) -> Home {
