@@ -1,5 +1,6 @@
 //! A board in QEMU that boots an unmodified kernel, and is the same machine every time.
 
+mod cells;
 mod clock;
 mod console;
 mod idle;
@@ -24,7 +25,6 @@ use machine::{Machine, Start};
 use pocketstone_core::block::SECTOR_SIZES;
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
 use pocketstone_core::database::DatabaseEngine;
-use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
 use pocketstone_core::{Error, Result};
@@ -57,7 +57,7 @@ impl Qemu {
     /// `ErrorKind::Board` if QEMU is missing or a part cannot be built.
     pub fn open(name: &str, profile: &VirtualProfile, cold: bool, context: &BoardContext) -> Result<Self> {
         let qemu_version = version(profile.machine.architecture.emulator())?;
-        remove_left_cells(context);
+        cells::remove_left(context);
         let image = Image::build(profile, context)?;
         let (name, profile, context) = (name.to_owned(), profile.clone(), context.clone());
         Ok(Qemu { name, profile, image, qemu_version, cold, context })
@@ -129,20 +129,6 @@ impl Qemu {
     /// Puts an order where a machine that was started in `folder` finds it.
     fn put(&self, order: Order, folder: &Path) -> Result<()> {
         put(&Request { board: self.describe(), order }, folder, &self.context.cache)
-    }
-}
-
-/// Removes the folders of cells whose process was killed before it could.
-fn remove_left_cells(context: &BoardContext) {
-    let Ok(entries) = context.cache.folder("cells").and_then(|f| fs::read_dir(f).board(String::new)) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix("cell-").and_then(|n| n.split('-').next());
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
     }
 }
 
@@ -245,9 +231,7 @@ impl Transport for Qemu {
     }
 
     fn folder(&self) -> Result<TempDir> {
-        let parent = self.context.cache.folder("cells")?;
-        let prefix = format!("cell-{}-", std::process::id());
-        tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).board(|| "cannot create a cell's folder".into())
+        cells::folder(&self.context)
     }
 
     fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed> {
