@@ -100,8 +100,8 @@ fn ask_server(directory: &Path, target: &Path, keep: Option<u32>) -> Result<Valu
     let cannot = || format!("cannot take a checkpoint of the volume at {}", directory.display());
     // What the kernel holds back becomes part of the volume.
     let open = std::fs::File::open(directory).user(cannot)?;
-    // Newer Linux (6.18.44) seems not to wait for writes that a server in user space has not answered. It does before it
-    // writes the same pages again.
+    // Newer Linux (6.18.44) seems not to wait for writes that a server in user space has not answered. It does before
+    // it writes the same pages again.
     for _ in 0..2 {
         rustix::fs::syncfs(&open).user(cannot)?;
     }
