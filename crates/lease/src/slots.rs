@@ -195,8 +195,6 @@ const BUSY: u64 = 2;
 const NUMBER_SHIFT: u32 = 2;
 const NUMBER_MASK: u64 = (1 << 14) - 1;
 const SIZE_SHIFT: u32 = 16;
-/// No file that is leased is longer.
-pub(crate) const SIZE_MOST: u64 = (1 << 48) - 1;
 
 /// The word of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,6 +20,8 @@ pub const SIZE_RECORD_BYTES: u64 = LINE_BYTES;
 pub const SIZE_MOST: u64 = (1 << 48) - 1;
 const SIZE_BITS: u32 = 48;
 const WORDS: usize = 3;
+/// Bytes of a record that mean something; zeros follow.
+pub const USED_BYTES: usize = WORDS * 8;
 
 /// Which version of which inode a record goes on from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +78,7 @@ pub fn note(line: &impl Line, version: Version, size: u64) {
 }
 
 /// What a record says: the first bytes of its line. `None`: nothing.
-pub fn read(line: &[u8; WORDS * 8]) -> Option<(Version, u64)> {
+pub fn read(line: &[u8; USED_BYTES]) -> Option<(Version, u64)> {
     let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| line[at * 8 + byte]));
     let version = Version { key: word(0), sequence: word(1) as u32 };
     let size = word(2) & SIZE_MOST;
@@ -104,7 +106,7 @@ mod tests {
         fn judge(&self) {
             for kept in 0..1 << WORDS {
                 let (stored, durable) = (self.stored.borrow(), self.durable.borrow());
-                let mut bytes = [0; WORDS * 8];
+                let mut bytes = [0; USED_BYTES];
                 for word in 0..WORDS {
                     let value = if kept >> word & 1 == 1 { stored[word] } else { durable[word] };
                     bytes[word * 8..word * 8 + 8].copy_from_slice(&value.to_le_bytes());

@@ -87,21 +87,22 @@ impl<V: Mountable> Direct<V> {
         let region = volume.shared()?;
         let writable = region.writable && !options.read_only;
         let files = Arc::new(Files::new(volume.size_records().1).ok()?);
+        let may_store = stores_directly();
         let stores = options.preload.stores()
             && writable
-            && stores_directly()
+            && may_store
             && volume.let_others_store(Arc::new(TheirStores(files.clone()))).is_ok();
         let appends = stores && options.preload == Preload::Append;
         // What is mapped is whole pages, which must not be of other files, too.
         let whole = |stat: Statfs| u64::from(stat.block_bytes) % rustix::param::page_size() as u64 == 0;
         let maps = stores && options.preload == Preload::Map && volume.may_be_mapped();
         let maps = maps && volume.statfs().is_ok_and(whole);
-        let mappings = if maps { Mappings::of(&volume.shared()?) } else { None };
+        let mappings = if maps { Mappings::of(&region) } else { None };
         let name = Name::new(&format!("scmfs-{}-{:016x}", std::process::id(), random()))?;
         let listener = message::listen(&name).ok()?;
         // Stores through mappings are flushed by msync(2), and what is kept back for ioctls of F2FS by a commit. An
         // older Linux forgets pages while it still writes copies of them back.
-        let settles = region.settled && !(maps && region.flushed) && !options.atomic && stores_directly();
+        let settles = region.settled && !(maps && region.flushed) && !options.atomic && may_store;
         let (volume, known, connection, kept) = (volume.clone(), known.clone(), connection.clone(), Mutex::default());
         let shared = Arc::new(Shared { volume, known, connection, files, kept, stores, appends, settles, mappings });
         let turns = Turns::start(Server::new(shared.clone(), listener).ok()?, &shared.files).ok()?;
@@ -113,18 +114,11 @@ impl<V: Mountable> Direct<V> {
         &self.name
     }
 
-    /// The kernel asks for a file's content or brings some; said before the content is looked at.
-    pub fn kernel_came(&self, ino: Ino) {
+    /// The kernel asks for a file's content (`reads`) or brings some; said before the content is looked at.
+    pub fn kernel_came(&self, ino: Ino, reads: bool) {
         // What it keeps where files are mapped is for mappings that one process has alone: those need not change.
         if !self.maps() {
-            self.shared.files.kernel_came(ino);
-        }
-    }
-
-    /// The kernel reads a file's content.
-    pub fn kernel_read(&self, ino: Ino) {
-        if let Some(lease) = self.shared.appends.then(|| self.shared.files.lease(ino)).flatten() {
-            lease.note_read();
+            self.shared.files.kernel_came(ino, reads && self.shared.appends);
         }
     }
 
@@ -141,7 +135,8 @@ impl<V: Mountable> Direct<V> {
         let files = &self.shared.files;
         let Some((index, wanted)) = files.take_wanted(ino, thread) else { return false };
         let Some(connection) = self.shared.connection.get() else { return true };
-        if wanted.lease.is_some() && files.lease(ino).is_some_and(|lease| lease.was_read()) {
+        let was_read = || files.lease(ino).is_some_and(|lease| lease.was_read());
+        if wanted.lease.is_some() && was_read() {
             return true;
         }
         let limit = wanted.lease.as_ref().map(|(_, appends)| self.shared.room(ino, appends));
@@ -161,7 +156,7 @@ impl<V: Mountable> Direct<V> {
                 }
                 continue;
             };
-            if files.lease(ino).is_some_and(|lease| lease.was_read()) {
+            if was_read() {
                 break;
             }
             // From here on the kernel takes the file to be that long, and asks for what it might miss. The page of

@@ -314,10 +314,7 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn read(&self, to: &Request, part: &Part, into: &mut [u8]) -> Answer<Content<'_>> {
-        self.kernel_came(to.node);
-        if let Some(direct) = &self.direct {
-            direct.kernel_read(ino(to.node));
-        }
+        self.kernel_came(to.node, true);
         let file = self.file(to.node, part.handle)?;
         let kept = self.read_kept(&file, into, part.offset);
         let read = self.answer(kept.unwrap_or_else(|| self.volume.read_at(&file, into, part.offset)))?;
@@ -332,7 +329,7 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn write(&self, to: &Request, given: &Write<'_>) -> Answer<()> {
-        self.kernel_came(to.node);
+        self.kernel_came(to.node, false);
         let written = self.take_in(to, given);
         // Nobody waits for the answer: the kernel tells whoever calls fsync(2).
         if let Some(direct) = self.direct.as_ref().filter(|_| written.is_err() && given.how & write::CACHE != 0) {

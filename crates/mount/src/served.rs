@@ -145,10 +145,10 @@ impl<V: Mountable> Served<V> {
         Attributes { kept: false, ..convert::attributes(&now.unwrap_or(attr)) }
     }
 
-    /// The kernel asks for a file's content, or brings some.
-    pub fn kernel_came(&self, node: u64) {
+    /// The kernel asks for a file's content (`reads`), or brings some.
+    pub fn kernel_came(&self, node: u64, reads: bool) {
         if let Some(direct) = &self.direct {
-            direct.kernel_came(convert::ino(node));
+            direct.kernel_came(convert::ino(node), reads);
         }
     }
 

@@ -236,8 +236,7 @@ fn take_sizes(medium: &Medium, layout: &Layout) {
     }
     let stored = medium.fence(flushed);
     // SAFETY: as above.
-    let wiped = unsafe { medium.zero(layout.size_records_at(), layout.size_records_bytes(), stored) };
-    medium.fence(wiped).done();
+    unsafe { sizes::wipe(medium, layout, stored) }.done();
 }
 
 /// Claims the huge pages that are in use; which file has which.
@@ -351,9 +350,8 @@ pub(crate) fn close(parts: &Parts) -> Result<()> {
     let (crc, flushed) = write_free_map(&store.medium, &store.layout, &alloc);
     let mut superblock = store.superblock();
     if superblock.size_records {
-        let (at, bytes) = (store.layout.size_records_at(), store.layout.size_records_bytes());
         // SAFETY: all sizes are stored, and whoever still stores there keeps others from opening the volume, too.
-        let wiped = store.medium.fence(unsafe { store.medium.zero(at, bytes, Durable::repeatable()) });
+        let wiped = unsafe { sizes::wipe(&store.medium, &store.layout, Durable::repeatable()) };
         superblock.size_records = false;
         // The other copy, too: an older program heeds what either of them says it needs.
         store.store_superblock(&mut superblock, wiped).done();

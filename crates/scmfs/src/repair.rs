@@ -3,7 +3,7 @@
 //! interrupted can be started again.
 
 use crate::check::{Report, Survey, look};
-use crate::format::inode::{Half, Record, halves, newer};
+use crate::format::inode::{self, Record};
 use crate::format::superblock::Superblock;
 use crate::inodes::State;
 use crate::operations::{create, write};
@@ -232,17 +232,7 @@ fn store(survey: &Survey) {
 /// Stores an inode's record as its newest version, whatever the halves hold.
 fn store_inode(survey: &Survey, ino: Ino, record: &Record) {
     let (medium, layout) = (&survey.image.medium, &survey.image.layout);
-    let sequence = match halves(medium, layout, ino) {
-        [Half::Valid(a, _), Half::Valid(b, _)] => {
-            if newer(a, b) {
-                a
-            } else {
-                b
-            }
-        }
-        [Half::Valid(s, _), _] | [_, Half::Valid(s, _)] => s,
-        _ => 0,
-    };
+    let sequence = inode::current(inode::halves(medium, layout, ino)).map_or(0, |(sequence, _)| sequence);
     // Both halves, so that neither is torn.
     for step in 1..=2 {
         let next = sequence.wrapping_add(step);

@@ -4,7 +4,7 @@ use crate::files::{Connection, JournalFile, Object, Sharing};
 use crate::locks::Busy;
 use crate::place::Place;
 use crate::shm::User;
-use crate::store::{Base, Failure, Region, Result, Stored, lacking};
+use crate::store::{Base, Failure, Region, Result, Space, Stored};
 use crate::transaction::{Level, Shared};
 use crate::volumes::{Database, Use};
 use libsqlite3_sys as ffi;
@@ -62,13 +62,12 @@ impl Base for InVolume {
         true
     }
 
-    fn is_whole(&self, bytes: u64) -> Result<bool> {
-        Ok(self.file.attributes().allocated >= bytes)
+    fn lacks(&self, bytes: u64) -> Result<Option<Space>> {
+        let known = self.file.attributes();
+        Ok((known.allocated < bytes).then_some(Space { allocated: known.allocated, size: known.size }))
     }
 
-    fn provide(&self, writes: &[(u64, &[u8])], size: u64) -> Result<()> {
-        let known = self.file.attributes();
-        let (ranges, _) = lacking(known.allocated, known.size, writes, size);
+    fn provide(&self, ranges: Vec<(u64, u64)>, _whole: bool) -> Result<()> {
         Ok(ranges.into_iter().try_for_each(|(at, bytes)| self.file.allocate(Allocate::KeepSize, at, bytes))?)
     }
 

@@ -6,7 +6,7 @@
 use crate::below::{self, File};
 use crate::files::{Connection, JournalFile, Object, Sharing};
 use crate::host::log;
-use crate::store::{Base, Failure, Region, Result, Stored, lacking};
+use crate::store::{Base, Failure, Region, Result, Space, Stored};
 use crate::transaction::{self, Level, Shared, Transaction};
 use libsqlite3_sys as ffi;
 use pocketstone_lease::batch::{BYTES_MAX, Change, NAME, Offer, What};
@@ -130,12 +130,6 @@ impl OnMount {
         })
     }
 
-    /// How many bytes of the file have space of their own, and its size.
-    fn space(&self) -> Result<(u64, u64)> {
-        let known = rustix::fs::fstat(&self.target.0).map_err(|_| Failure::Below(ffi::SQLITE_IOERR_FSTAT))?;
-        Ok((known.st_blocks as u64 * 512, known.st_size as u64))
-    }
-
     fn journal_name(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.journal).unwrap_or_default()
     }
@@ -235,17 +229,20 @@ impl Base for OnMount {
         self.is_last.set(false);
     }
 
-    fn is_whole(&self, bytes: u64) -> Result<bool> {
-        let last = self.last.get().filter(|last| self.is_last.get() && last.is_whole && bytes <= last.size);
-        let is_whole = last.is_some() || self.space()?.0 >= bytes;
-        self.will_be_whole.set(is_whole);
-        Ok(is_whole)
+    fn lacks(&self, bytes: u64) -> Result<Option<Space>> {
+        if self.last.get().is_some_and(|last| self.is_last.get() && last.is_whole && bytes <= last.size) {
+            self.will_be_whole.set(true);
+            return Ok(None);
+        }
+        let known = rustix::fs::fstat(&self.target.0).map_err(|_| Failure::Below(ffi::SQLITE_IOERR_FSTAT))?;
+        let space = Space { allocated: known.st_blocks as u64 * 512, size: known.st_size as u64 };
+        let lacking = (space.allocated < bytes).then_some(space);
+        self.will_be_whole.set(lacking.is_none());
+        Ok(lacking)
     }
 
-    fn provide(&self, writes: &[(u64, &[u8])], size: u64) -> Result<()> {
-        let (allocated, before) = self.space()?;
-        let (ranges, will_be_whole) = lacking(allocated, before, writes, size);
-        self.will_be_whole.set(will_be_whole);
+    fn provide(&self, ranges: Vec<(u64, u64)>, whole: bool) -> Result<()> {
+        self.will_be_whole.set(whole);
         self.send(What::Space { ranges })
     }
 

@@ -85,11 +85,11 @@ pub(crate) trait Base: Stored {
     /// The connection is closed: nothing is done to the file any more.
     fn close(&self) {}
 
-    /// Whether there is space for all of the first so many bytes.
-    fn is_whole(&self, bytes: u64) -> Result<bool>;
+    /// What space the file has, if that is not for all of the first so many bytes.
+    fn lacks(&self, bytes: u64) -> Result<Option<Space>>;
 
-    /// Provides space for what will be written, at offsets in bytes, and where the file grows to that size.
-    fn provide(&self, writes: &[(u64, &[u8])], size: u64) -> Result<()>;
+    /// Provides space for ranges, offsets and lengths in bytes. `whole`: the file has no holes then.
+    fn provide(&self, ranges: Vec<(u64, u64)>, whole: bool) -> Result<()>;
 
     /// Writes at offsets in bytes, and sets the size: all of it or nothing.
     fn write_batch(&self, writes: &[(u64, &[u8])], size: u64, durable: bool) -> Result<()>;
@@ -104,12 +104,20 @@ pub(crate) trait Base: Stored {
 /// Holes of so many bytes together are filled, so that nothing has to be asked before later commits.
 const FILLED: u64 = 1 << 20;
 
-/// The ranges that need space before a file of `before` bytes, `allocated` of them in space of their own, gets writes
-/// and another size; and whether it has no holes then. Larger holes may be more than the volume has space for: there
-/// only what is written needs any.
-pub(crate) fn lacking(allocated: u64, before: u64, writes: &[(u64, &[u8])], size: u64) -> (Vec<(u64, u64)>, bool) {
-    let from = if allocated < before { 0 } else { before };
-    if before.saturating_sub(allocated) <= FILLED {
+/// What space a file has.
+#[derive(Clone, Copy)]
+pub(crate) struct Space {
+    /// Bytes in space of their own.
+    pub allocated: u64,
+    /// The file's size in bytes.
+    pub size: u64,
+}
+
+/// The ranges that need space before a file gets writes and another size; and whether it has no holes then. Larger
+/// holes may be more than the volume has space for: there only what is written needs any.
+pub(crate) fn lacking(space: Space, writes: &[(u64, &[u8])], size: u64) -> (Vec<(u64, u64)>, bool) {
+    let from = if space.allocated < space.size { 0 } else { space.size };
+    if space.size.saturating_sub(space.allocated) <= FILLED {
         return (Vec::from_iter((size > from).then(|| (from, size - from))), true);
     }
     let mut ranges: Vec<(u64, u64)> = Vec::new();
@@ -169,7 +177,7 @@ mod tests {
     fn small_holes_are_filled_and_large_ones_are_left() {
         let page = &[0; 4096][..];
         let writes = [(0, page), (4096, page), (1 << 30, page)];
-        let gets = |allocated, before, size| lacking(allocated, before, &writes, size);
+        let gets = |allocated, before, size| lacking(Space { allocated, size: before }, &writes, size);
         // Without holes: what is new.
         assert_eq!(gets(8192, 8192, (1 << 30) + 4096), (vec![(8192, (1 << 30) - 4096)], true));
         assert_eq!(gets(8192, 8000, 8192), (vec![(8000, 192)], true));

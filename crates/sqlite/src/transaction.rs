@@ -1,7 +1,7 @@
 //! A transaction of one connection. It is staged while the connection may write and its journal is in memory; once it
 //! has a journal file, it is SQLite's own protocol.
 
-use crate::store::{Base, Result, Stored};
+use crate::store::{Base, Result, Stored, lacking};
 use pocketstone_vfs::Staging;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -179,11 +179,10 @@ impl Transaction {
         if several || !self.fits() || !self.base.may_grow_to(after) {
             return self.spill();
         }
-        if self.base.is_whole(after)? {
-            return Ok(());
-        }
+        let Some(space) = self.base.lacks(after)? else { return Ok(()) };
         let (writes, size) = self.staging.changes();
-        self.base.provide(&writes, size)
+        let (ranges, whole) = lacking(space, &writes, size);
+        self.base.provide(ranges, whole)
     }
 
     /// Commits what is staged, all or nothing.

@@ -95,16 +95,18 @@ fn say_taken(source: &Path, target: &Path, taken: &Value, json: bool) -> Result<
     Ok(0)
 }
 
+/// What the kernel holds back becomes part of the volume that a directory is on.
+fn write_back(directory: &std::fs::File) -> rustix::io::Result<()> {
+    // Newer Linux (6.18.44) seems not to wait for writes that a server in user space has not answered. It does before
+    // it writes the same pages again.
+    rustix::fs::syncfs(directory).and_then(|()| rustix::fs::syncfs(directory))
+}
+
 /// Has the server of a mounted volume take one, and waits for it.
 fn ask_server(directory: &Path, target: &Path, keep: Option<u32>) -> Result<Value> {
     let cannot = || format!("cannot take a checkpoint of the volume at {}", directory.display());
-    // What the kernel holds back becomes part of the volume.
     let open = std::fs::File::open(directory).user(cannot)?;
-    // Newer Linux (6.18.44) seems not to wait for writes that a server in user space has not answered. It does before
-    // it writes the same pages again.
-    for _ in 0..2 {
-        rustix::fs::syncfs(&open).user(cannot)?;
-    }
+    write_back(&open).user(cannot)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let word = format!("{}-{now}", std::process::id());
     let question = serde_json::json!({ "target": region::text(target)?, "keep": keep, "word": word });
@@ -317,9 +319,9 @@ pub fn schedule(volume: &Volume, arguments: &MountArguments, log: &Log) -> Resul
             return Err(on_itself(&target));
         }
     }
-    // What the kernel holds back becomes part of the volume, as far as it does by now.
+    // As far as it does by now.
     let before = move || {
-        let _ = std::fs::File::open(&directory).map(rustix::fs::syncfs);
+        let _ = std::fs::File::open(&directory).map(|open| write_back(&open));
     };
     let every = Some(arguments.every.unwrap_or(Duration::from_secs(30)));
     let (keep, report) = (arguments.keep, log.reporter());

@@ -1,7 +1,8 @@
 //! Appending without the kernel, by a lease on the file's end (`tests/append.rs`).
 
 use super::{ATTEMPTS, Direct, LOOKS, Parts, Why};
-use crate::slots::{Lease, SIZE_MOST, Slots};
+use crate::slots::{Lease, Slots};
+use pocketstone_media::size_record::SIZE_MOST;
 use std::sync::atomic::{Ordering, fence};
 
 impl Direct<'_> {

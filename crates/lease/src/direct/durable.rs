@@ -4,7 +4,7 @@ use super::{ATTEMPTS, Direct, Step, step};
 use crate::memory::Memory;
 use crate::slots::{Lease, Slots};
 use pocketstone_media::persist;
-use pocketstone_media::size_record::{self, Line, SIZE_RECORD_BYTES};
+use pocketstone_media::size_record::{self, Line, SIZE_RECORD_BYTES, USED_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// A record in the region.
@@ -35,7 +35,7 @@ impl Line for Place<'_> {
     fn persist(&self) {
         if self.flushed {
             // SAFETY: the words are mapped, as references to them are here.
-            unsafe { persist::write_back(self.words[0].as_ptr().cast_const().cast(), 24) };
+            unsafe { persist::write_back(self.words[0].as_ptr().cast_const().cast(), USED_BYTES) };
             persist::fence();
         }
     }

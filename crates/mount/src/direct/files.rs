@@ -182,12 +182,16 @@ impl Files {
         self.stores.all().iter().filter_map(|slots| slots.noted(index)).max()
     }
 
-    pub fn kernel_came(&self, ino: Ino) {
+    /// `reads`: what may be beyond an end that is leased.
+    pub fn kernel_came(&self, ino: Ino, reads: bool) {
         if !self.any.load(Ordering::SeqCst) {
             return;
         }
         if let Some(known) = self.maps().known.get(&ino) {
             self.table.kernel_came(known.index);
+            if reads {
+                known.lease.note_read();
+            }
         }
     }
 

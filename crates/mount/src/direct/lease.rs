@@ -4,17 +4,13 @@ use super::records::Record;
 use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// No lease is for less.
 const BYTES_LEAST: u64 = 128 << 10;
 
 /// Who reads is through with it after so long.
-const READ_NS: u64 = 5_000_000;
-
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
-}
+const READ: Duration = Duration::from_millis(5);
 
 /// What a process appends, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -48,8 +44,8 @@ pub(super) struct Lease {
     given: AtomicBool,
     holder: Mutex<Option<Holder>>,
     record: Mutex<Record>,
-    /// When the kernel read last, in ns of a clock that goes on.
-    read_ns: AtomicU64,
+    /// When the kernel read last.
+    read: Mutex<Option<Instant>>,
 }
 
 /// What was appended.
@@ -67,16 +63,19 @@ impl Lease {
         self.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn read(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The kernel reads.
     pub fn note_read(&self) {
-        self.read_ns.store(monotonic_ns(), Ordering::Relaxed);
+        *self.read() = Some(Instant::now());
     }
 
     /// Whether it did just now: whoever waits for that may not yet have looked how long the file is, and would find
     /// zeros if the kernel took it to be longer.
     pub fn was_read(&self) -> bool {
-        let before = self.read_ns.load(Ordering::Relaxed);
-        before != 0 && monotonic_ns().saturating_sub(before) < READ_NS
+        self.read().is_some_and(|at| at.elapsed() < READ)
     }
 
     /// The record of the file's size.

@@ -44,7 +44,7 @@ impl<V: Mountable> Unmounted<V> {
 
     /// The kernel asks for a file's content, or brings some.
     pub fn kernel_came(&self, ino: Ino) {
-        self.direct.kernel_came(ino);
+        self.direct.kernel_came(ino, false);
     }
 
     /// The kernel has forgotten a file's pages.

@@ -113,16 +113,14 @@ impl Image {
             flushed.join(self.medium.flush(dirty));
         }
         let applied = self.medium.fence(flushed);
-        let zero = |at, bytes, after| {
-            // SAFETY: nobody else has the volume.
-            let emptied = unsafe { self.medium.zero(at, bytes, after) };
-            self.medium.fence(emptied)
-        };
-        let applied = zero(self.layout.journal_at, self.layout.journal_bytes, applied);
+        // SAFETY: nobody else has the volume.
+        let emptied = unsafe { self.medium.zero(self.layout.journal_at, self.layout.journal_bytes, applied) };
+        let emptied = self.medium.fence(emptied);
         if self.superblock.size_records {
-            zero(self.layout.size_records_at(), self.layout.size_records_bytes(), applied).done();
+            // SAFETY: as above.
+            unsafe { sizes::wipe(&self.medium, &self.layout, emptied) }.done();
         } else {
-            applied.done();
+            emptied.done();
         }
     }
 

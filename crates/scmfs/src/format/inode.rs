@@ -313,6 +313,16 @@ pub(crate) fn newest(halves: [Half; 2]) -> Option<(u32, Record)> {
     newest_of(halves).map(|(sequence, record)| (sequence, record.unwrap_or_default()))
 }
 
+/// The half that counts after a crash, which may have torn the other one: its sequence number and record. `None`: none
+/// is valid.
+pub(crate) fn current(halves: [Half; 2]) -> Option<(u32, Record)> {
+    match halves {
+        [Half::Valid(a, x), Half::Valid(b, y)] => Some(if newer(a, b) { (a, x) } else { (b, y) }),
+        [Half::Valid(sequence, record), _] | [_, Half::Valid(sequence, record)] => Some((sequence, record)),
+        _ => None,
+    }
+}
+
 /// The newest version of an inode, as [`newest`] of its halves; the other one is not decoded.
 pub(crate) fn read_newest(medium: &Medium, layout: &Layout, ino: Ino) -> Option<(u32, Record)> {
     let b = read(medium, layout, ino);

@@ -3,6 +3,7 @@
 
 use super::{File, Volume};
 use crate::contents;
+use crate::format::sizes;
 use crate::inodes::live;
 use crate::operations::{allocate, tail};
 use crate::{Error, OutsideStores, Result, Running, TimeNs, Watch};
@@ -47,11 +48,9 @@ impl Volume {
         let mut superblock = store.superblock();
         store.writable()?;
         if !superblock.size_records {
-            let (at, bytes) = (store.layout.size_records_at(), store.layout.size_records_bytes());
             // SAFETY: nobody has one of them yet.
-            let wiped = unsafe { store.medium.zero(at, bytes, Durable::nothing_new()) };
+            let wiped = unsafe { sizes::wipe(&store.medium, &store.layout, Durable::nothing_new()) };
             superblock.size_records = true;
-            let wiped = store.medium.fence(wiped);
             // Both copies: should the newer one be damaged later, the older one must not have it that none counts.
             let first = store.store_superblock(&mut superblock, wiped);
             store.store_superblock(&mut superblock, first).done();
