@@ -14,9 +14,9 @@
 //!
 //! **The kernel** may hold pages of an inode, which do not change by direct stores, and which stores through mappings
 //! change without the server's knowledge. The entry says so ([`Table::kernel_came`]) before the kernel gets an answer.
-//! Whoever wants to be direct then asks the server, a thread of which calls fsync(2). While another thread answers
-//! that, it has the kernel forget the pages ([`Table::kernel_went`]): fsync(2) waits for writes that are on their way
-//! and keeps new ones off, which the kernel shows in its pages before the server has them.
+//! Whoever wants to be direct then asks the server, a thread of which makes a call that the kernel makes with the
+//! inode's lock held. While another thread answers that, it has the kernel forget the pages ([`Table::kernel_went`]):
+//! the lock keeps writes off, which the kernel shows in its pages before the server has them.
 //!
 //! **A direct read** copies while the sequence stays the same and even, and the kernel holds nothing.
 //!
@@ -24,7 +24,8 @@
 //! it all again, for storing the same bytes twice does no harm; if the kernel came, its pages must go before the store
 //! has happened. It stays inside the file's size and space; everything else is the kernel's and the server's.
 //!
-//! **A direct append** needs the lease of the file's end, which one process has at a time, with space behind it. A word
+//! **A direct append** needs the lease of the file's end, which one process has at a time, with space behind it. It asks
+//! for that by a call of its own of that kind ([`message::Lease`]), in which the kernel forgets the pages, too. A word
 //! in that process's memory holds the size. The process marks the word as busy, stores behind the size, and puts the
 //! new size in, if the word is still what it was; the server takes the lease back by taking the word. It does so before
 //! anybody else is told of the file or changes it. Where a store may still run behind the size, the file goes on in

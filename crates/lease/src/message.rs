@@ -11,16 +11,24 @@
 //!          the entry's key
 //!  24  u64 inode number, or entry       24  u64 bytes of the region
 //!  32  u64 bytes, or 0                  32  u64 entry   40  u64 its key
-//!  40  u64 offset in the file, or       48  u64 where records of sizes lie in the region; 0: there
-//!          bytes expected, or 0                 are none   56  zeros
-//!  48  zeros
+//!  40  u64 offset in the file, or 0     48  u64 where records of sizes lie in the region; 0: there
+//!  48  zeros                                    are none   56  zeros
 //! with the answer to "attach": files of the table, the region and, if stores are allowed, the slots
 //! with the answer to "map": the region, open for that alone
+//! ```
+//!
+//! The end of a file is asked for by the file itself, with setxattr(2), for the kernel takes the inode's lock then: the
+//! value is
+//!
+//! ```text
+//!   0  u32 magic   4  u32 version   8  u32 entry   12  zeros   16  u64 the process's token
+//!  24  u64 bytes   32  u64 bytes expected
 //! ```
 //!
 //! No descriptor comes along with a question: whoever closes what another process sent may wait for that process, for
 //! example if it serves the file system that the file lies on. The server looks at /proc/PID/fd instead.
 
+use rustix::fs::XattrFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut, Result};
 use rustix::ioctl::{Opcode, Updater, opcode};
 use rustix::net::{
@@ -35,7 +43,7 @@ use std::time::Duration;
 /// `SCML`.
 const MAGIC: u32 = 0x4C4D_4353;
 /// Of messages, table and slots alike: both sides have the same, or nothing is direct.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 const BYTES: usize = 64;
 /// The longest name of a server.
 pub const NAME_BYTES: usize = 48;
@@ -70,19 +78,6 @@ pub enum Question {
         index: u32,
         /// The process's number of the open file.
         descriptor: RawFd,
-    },
-    /// The end of such a file is to be the process's alone.
-    Lease {
-        /// The process.
-        token: u64,
-        /// The entry.
-        index: u32,
-        /// The process's number of the open file.
-        descriptor: RawFd,
-        /// What it wants to append at once, in bytes.
-        bytes: u64,
-        /// What it expects to append all in all, in bytes: what it gets if there is space.
-        expected: u64,
     },
     /// A range of such a file is to lie still, to be mapped.
     Map {
@@ -175,13 +170,10 @@ impl Question {
             Question::Attach { write } => (1, u32::from(write), 0, 0, 0, 0),
             Question::File { token, ino } => (2, 0, token, ino, 0, 0),
             Question::Free { token, index, descriptor } => (3, descriptor as u32, token, u64::from(index), 0, 0),
-            Question::Lease { token, index, descriptor, bytes, expected } => {
-                (4, descriptor as u32, token, u64::from(index), bytes, expected)
-            }
             Question::Map { token, index, write, offset, bytes } => {
-                (5, u32::from(write), token, u64::from(index), bytes, offset)
+                (4, u32::from(write), token, u64::from(index), bytes, offset)
             }
-            Question::Stored { index, key } => (6, 0, key, u64::from(index), 0, 0),
+            Question::Stored { index, key } => (5, 0, key, u64::from(index), 0, 0),
         };
         put32(&mut message, 8, what);
         put32(&mut message, 12, how);
@@ -205,16 +197,74 @@ impl Question {
                 Some(Question::Free { token, index: u32::try_from(value).ok()?, descriptor })
             }
             4 => {
-                let descriptor = RawFd::try_from(get32(message, 12)).ok()?;
-                let (index, bytes, expected) = (u32::try_from(value).ok()?, get64(message, 32), get64(message, 40));
-                Some(Question::Lease { token, index, descriptor, bytes, expected })
-            }
-            5 => {
                 let (index, write) = (u32::try_from(value).ok()?, get32(message, 12) == 1);
                 Some(Question::Map { token, index, write, offset: get64(message, 40), bytes: get64(message, 32) })
             }
-            6 => Some(Question::Stored { index: u32::try_from(value).ok()?, key: token }),
+            5 => Some(Question::Stored { index: u32::try_from(value).ok()?, key: token }),
             _ => None,
+        }
+    }
+}
+
+/// The extended attribute of a file that is set to a [`Lease`]. One of `system.` asks for no permissions, which the
+/// kernel would have to ask the server about.
+const LEASE: &str = "system.scmfs.lease";
+/// That the end of the file was leased is said by an error: nothing was set, which would change the file's times.
+pub const LEASED: Errno = Errno::CANCELED;
+const LEASE_BYTES: usize = 40;
+
+/// The end of a file is to be a process's alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// The process, as it was told when it attached.
+    pub token: u64,
+    /// The file's entry.
+    pub index: u32,
+    /// What it wants to append at once, in bytes.
+    pub bytes: u64,
+    /// What it expects to append all in all, in bytes: what it gets if there is space.
+    pub expected: u64,
+}
+
+impl Lease {
+    /// What the setting of an extended attribute asks for; `None`: it is another attribute.
+    ///
+    /// # Errors
+    /// INVAL if the value is not understood.
+    pub fn asked(name: &[u8], value: &[u8]) -> Option<Result<Lease>> {
+        (name == LEASE.as_bytes()).then(|| Lease::decode(value).ok_or(Errno::INVAL))
+    }
+
+    fn encode(&self) -> [u8; LEASE_BYTES] {
+        let mut message = begin();
+        put32(&mut message, 8, self.index);
+        put64(&mut message, 16, self.token);
+        put64(&mut message, 24, self.bytes);
+        put64(&mut message, 32, self.expected);
+        std::array::from_fn(|at| message[at])
+    }
+
+    fn decode(value: &[u8]) -> Option<Lease> {
+        let mut message = [0; BYTES];
+        message[..LEASE_BYTES].copy_from_slice(<&[u8; LEASE_BYTES]>::try_from(value).ok()?);
+        understood(&message).then(|| Lease {
+            token: get64(&message, 16),
+            index: get32(&message, 8),
+            bytes: get64(&message, 24),
+            expected: get64(&message, 32),
+        })
+    }
+
+    /// Asks for it by an open file.
+    ///
+    /// # Errors
+    /// BADF if that is another file; INVAL by a server of another version; or what else it or the kernel answers.
+    pub fn ask(&self, file: BorrowedFd<'_>) -> Result<()> {
+        match rustix::fs::fsetxattr(file, LEASE, &self.encode(), XattrFlags::empty()) {
+            Err(LEASED) => Ok(()),
+            Err(error) => Err(error),
+            // It is no mount of this program's that takes any attribute.
+            Ok(()) => Err(Errno::PROTO),
         }
     }
 }
@@ -440,7 +490,6 @@ mod tests {
             Question::Attach { write: false },
             Question::File { token: u64::MAX, ino: 7 },
             Question::Free { token: 1, index: 16_383, descriptor: 3 },
-            Question::Lease { token: 1, index: 16_383, descriptor: 3, bytes: 1 << 33, expected: 1 << 34 },
             Question::Map { token: 1, index: 16_383, write: true, offset: 1 << 40, bytes: 1 << 33 },
             Question::Map { token: 1, index: 0, write: false, offset: 0, bytes: 1 },
             Question::Stored { index: 16_383, key: u64::MAX },
@@ -452,6 +501,13 @@ mod tests {
                 wrong[at] ^= 1;
                 assert_eq!(Question::decode(&wrong), None);
             }
+        }
+        let lease = Lease { token: u64::MAX - 1, index: 16_383, bytes: 1 << 33, expected: 1 << 34 };
+        let value = lease.encode();
+        assert_eq!(Lease::asked(LEASE.as_bytes(), &value), Some(Ok(lease)));
+        assert_eq!(Lease::asked(b"system.scmfs.forget", &value), None);
+        for wrong in [&value[..39], &[value.as_slice(), &[0]].concat(), &[0; 40], &[]] {
+            assert_eq!(Lease::asked(LEASE.as_bytes(), wrong), Some(Err(Errno::INVAL)));
         }
         let mut unknown = Question::Attach { write: true }.encode();
         unknown[8] = 9;

@@ -4,7 +4,7 @@ use crate::average::Average;
 use crate::direct::{Direct, Outcome, Pieces, Why};
 use crate::inherited::Inherited;
 use crate::memory::Memory;
-use crate::message::{self, Name, Question};
+use crate::message::{self, Lease, Name, Question};
 use crate::recent::Recent;
 use crate::slots::Slots;
 use crate::table::{Entry, File, TABLE_BYTES};
@@ -357,10 +357,12 @@ impl Session {
         } else {
             return Err(Why::Leased);
         };
-        let (token, index) = (self.token, file.index);
         let expected = expected.clamp(bytes_wanted, LEASE_BYTES_MOST);
-        let question = Question::Lease { token, index, descriptor: through, bytes: bytes_wanted, expected };
-        if message::ask(&self.name, question).is_err() {
+        let lease = Lease { token: self.token, index: file.index, bytes: bytes_wanted, expected };
+        // SAFETY: it is for this call alone. If the program closes it meanwhile, the number may be another file's: then
+        // the call fails, for no other file has the entry, nor any other file system the attribute.
+        let through = unsafe { BorrowedFd::borrow_raw(through) };
+        if lease.ask(through).is_err() {
             return Err(Why::Leased);
         }
         direct.expect_appends(own);

@@ -1,6 +1,7 @@
 //! What one can ask of a mounted volume besides files: extended attributes of its root directory that
 //! are not stored anywhere.
 
+use crate::mountable::Waits;
 use pocketstone_scmfs::checkpoint::Schedule;
 use pocketstone_scmfs::{Error, Operations, ROOT, Result, ScrubState, Statfs, Usage, Volume};
 use serde::{Deserialize, Serialize};
@@ -88,7 +89,7 @@ struct Question {
     word: String,
 }
 
-fn ask_for_checkpoint(volume: &Volume, value: &[u8]) -> Result<()> {
+fn ask_for_checkpoint(volume: &Volume, value: &[u8], arrived: Waits) -> Result<()> {
     let question: Question = serde_json::from_slice(value).map_err(|_| Error::Invalid)?;
     if !question.target.is_absolute() {
         return Err(Error::Invalid);
@@ -103,8 +104,8 @@ fn ask_for_checkpoint(volume: &Volume, value: &[u8]) -> Result<()> {
             target: question.target,
             keep: question.keep,
             every: None,
-            // Who asks has brought what the kernel held back, and is told.
-            before: Arc::new(|| ()),
+            // Who asks has had the kernel write back what it held, and is told.
+            before: arrived,
             report: Arc::new(|_| ()),
         })?,
     }
@@ -116,9 +117,9 @@ fn trusted(uid: u32) -> Result<()> {
 }
 
 /// Does what setting an attribute asks for; `None` if it is an ordinary one.
-pub(crate) fn set(volume: &Volume, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
+pub(crate) fn set(volume: &Volume, uid: u32, name: &[u8], value: &[u8], arrived: Waits) -> Option<Result<()>> {
     if name == CHECKPOINT.as_bytes() {
-        return Some(trusted(uid).and_then(|()| ask_for_checkpoint(volume, value)));
+        return Some(trusted(uid).and_then(|()| ask_for_checkpoint(volume, value, arrived)));
     }
     if ![USAGE, COLLECT, RESIZE, SCRUB].iter().any(|known| name == known.as_bytes()) {
         return None;

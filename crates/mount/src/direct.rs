@@ -18,8 +18,8 @@ use files::{Files, TheirStores};
 pub(crate) use freeing::{FORGOTTEN, is_forget};
 use lease::Appends;
 use mapped::Mappings;
-use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Name};
+use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
 use pocketstone_vfs::{Ino, Statfs, TimeNs};
 use rustix::io::Errno;
 use server::Server;
@@ -37,6 +37,8 @@ struct Shared<V: Mountable> {
     files: Arc<Files>,
     /// Files that processes which may store know: in memory, so that no time of a store is lost.
     kept: Mutex<HashMap<Ino, Open<V>>>,
+    /// Processes that may store, by their tokens.
+    writers: Mutex<HashMap<u64, Arc<Slots>>>,
     /// Processes may store.
     stores: bool,
     /// Ends of files are leased to them.
@@ -65,6 +67,11 @@ pub fn stores_directly() -> bool {
     let release = rustix::system::uname();
     let mut numbers = release.release().to_str().unwrap_or_default().split('.').map(|number| number.parse::<u32>());
     matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 16))
+}
+
+/// Whether a user may be direct: the one of this process, and root.
+fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
 /// A number that nobody guesses.
@@ -103,8 +110,10 @@ impl<V: Mountable> Direct<V> {
         // Stores through mappings are flushed by msync(2), and what is kept back for ioctls of F2FS by a commit. An
         // older Linux forgets pages while it still writes copies of them back.
         let settles = region.settled && !(maps && region.flushed) && !options.atomic && may_store;
-        let (volume, known, connection, kept) = (volume.clone(), known.clone(), connection.clone(), Mutex::default());
-        let shared = Arc::new(Shared { volume, known, connection, files, kept, stores, appends, settles, mappings });
+        let (volume, known, connection) = (volume.clone(), known.clone(), connection.clone());
+        let (kept, writers) = (Mutex::default(), Mutex::default());
+        let shared =
+            Arc::new(Shared { volume, known, connection, files, kept, writers, stores, appends, settles, mappings });
         let turns = Turns::start(Server::new(shared.clone(), listener).ok()?, &shared.files).ok()?;
         Some(Direct { shared, name, turns })
     }
@@ -133,45 +142,64 @@ impl<V: Mountable> Direct<V> {
     /// other threads must serve that. There is one such call at a time for a file.
     pub fn free(&self, ino: Ino, thread: u32) -> bool {
         let files = &self.shared.files;
-        let Some((index, wanted)) = files.take_wanted(ino, thread) else { return false };
-        let Some(connection) = self.shared.connection.get() else { return true };
-        let was_read = || files.lease(ino).is_some_and(|lease| lease.was_read());
-        if wanted.lease.is_some() && was_read() {
-            return true;
-        }
-        let limit = wanted.lease.as_ref().map(|(_, appends)| self.shared.room(ino, appends));
-        let (limit, lease) = match (limit, wanted.lease) {
-            (Some(Some(limit)), Some((slots, _))) => (limit, Some(slots)),
-            // No space, or nothing to append to: the kernel finds out.
-            (Some(None), _) => return true,
-            _ => (0, None),
-        };
+        let Some(index) = files.take_wanted(ino, thread) else { return false };
         for _ in 0..ATTEMPTS {
             let noted = files.table.kernel(index);
-            // That the kernel has forgotten the inode is fine.
-            let forgot = matches!(connection.forget_contents(ino.into()), Ok(()) | Err(Errno::NOENT));
-            let Some(slots) = lease.as_ref().filter(|_| forgot) else {
-                if !forgot || files.table.kernel_went(index, noted) {
-                    break;
-                }
-                continue;
-            };
-            if was_read() {
+            if !self.forget(ino) || files.table.kernel_went(index, noted) {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Has the kernel forget a file's pages. Whether it has. That it has forgotten the inode is fine.
+    fn forget(&self, ino: Ino) -> bool {
+        let Some(connection) = self.shared.connection.get() else { return false };
+        matches!(connection.forget_contents(ino.into()), Ok(()) | Err(Errno::NOENT))
+    }
+
+    /// Leases the end of a file to a process that asks for it, if there is space and nobody else uses the file: the
+    /// process sees whether it has it. The kernel does as for [`Direct::free`].
+    ///
+    /// # Errors
+    /// What is wrong with the question.
+    pub fn lease(&self, ino: Ino, uid: u32, asked: &message::Lease) -> Result<(), Errno> {
+        let message::Lease { token, index, bytes, expected } = *asked;
+        let (shared, files) = (&self.shared, &self.shared.files);
+        let slots = shared.writers().get(&token).filter(|_| shared.appends && is_trusted(uid)).cloned();
+        let slots = slots.ok_or(Errno::ACCESS)?;
+        if bytes == 0 || bytes > LEASE_BYTES_MOST {
+            return Err(Errno::INVAL);
+        }
+        // Another file may have got the number of the descriptor that the process asks by.
+        if files.entry(ino).is_none_or(|(entry, _)| entry != index) {
+            return Err(Errno::BADF);
+        }
+        let was_read = || files.lease(ino).is_some_and(|lease| lease.was_read());
+        if was_read() {
+            return Ok(());
+        }
+        // No space, or nothing to append to: the kernel finds out.
+        let room = shared.room(ino, &Appends { bytes, expected });
+        let (Some(limit), Some(connection)) = (room, shared.connection.get()) else { return Ok(()) };
+        for _ in 0..ATTEMPTS {
+            let noted = files.table.kernel(index);
+            if !self.forget(ino) || was_read() {
                 break;
             }
             // From here on the kernel takes the file to be that long, and asks for what it might miss. The page of
             // that byte counts as not read.
             let Some(last) = limit.checked_sub(1) else { break };
-            if connection.store(ino.into(), last, &[0]).is_err() || !self.shared.lease(ino, index, limit, slots) {
+            if connection.store(ino.into(), last, &[0]).is_err() || !shared.lease(ino, index, limit, &slots) {
                 break;
             }
             if files.table.kernel_went(index, noted) {
                 break;
             }
             // It came, or was told a size: what was appended meanwhile is the file's.
-            self.shared.take_back(ino);
+            shared.take_back(ino);
         }
-        true
+        Ok(())
     }
 
     /// What the kernel wrote back could not be stored: it says so at the next fsync(2) or fdatasync(2).
@@ -251,6 +279,10 @@ impl<V: Mountable> Drop for Direct<V> {
 impl<V: Mountable> Shared<V> {
     fn kept(&self) -> MutexGuard<'_, HashMap<Ino, Open<V>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writers(&self) -> MutexGuard<'_, HashMap<u64, Arc<Slots>>> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self, ino: Ino) -> pocketstone_vfs::Result<Open<V>> {

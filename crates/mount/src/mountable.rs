@@ -282,11 +282,15 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
         None
     }
 
-    /// Does what the setting of such an attribute asks for, by a user; `None` if it is an ordinary one.
-    fn told(&self, _uid: u32, _name: &[u8], _value: &[u8]) -> Option<Result<()>> {
+    /// Does what the setting of such an attribute asks for, by a user; `None` if it is an ordinary one. `arrived` waits
+    /// until what the kernel is writing back has arrived here.
+    fn told(&self, _uid: u32, _name: &[u8], _value: &[u8], _arrived: Waits) -> Option<Result<()>> {
         None
     }
 }
+
+/// Waits for something, on any thread.
+pub type Waits = Arc<dyn Fn() + Send + Sync>;
 
 /// An inode in use by the kernel, once or more.
 pub(crate) type Open<V> = Arc<Held<Arc<V>>>;

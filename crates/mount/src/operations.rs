@@ -10,6 +10,7 @@ use crate::wire::{
     Answer, Attributes, Content, Copy, Fallocate, Filesystem, Full, Ioctl, Listing, More, Opened, Operation, Part,
     Request, SetAttributes, SetXattr, Statfs, Write,
 };
+use pocketstone_lease::message;
 use pocketstone_scmfs::Allocate;
 use pocketstone_vfs::{Attr, Entry, Error, FileType, Meta, NAME_MAX, Rename};
 use rustix::fs::OFlags;
@@ -134,7 +135,10 @@ impl<V: Mountable> Filesystem for Served<V> {
                 Operation::Write(given) => appends && at_end(given),
                 // Perhaps it is made to have pages forgotten.
                 Operation::Fsync { .. } => self.direct.is_some(),
-                Operation::Setxattr(given) => self.direct.is_some() && direct::is_forget(given.name),
+                Operation::Setxattr(given) => {
+                    let leases = |name| message::Lease::asked(name, &[]).is_some();
+                    self.direct.is_some() && (direct::is_forget(given.name) || leases(given.name))
+                }
                 _ => false,
             }
     }
@@ -419,9 +423,13 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn setxattr(&self, to: &Request, xattr: &SetXattr<'_>) -> Answer<()> {
-        let frees = |direct: &&Direct<V>| direct::is_forget(xattr.name) && direct.free(ino(to.node), to.pid);
-        if self.direct.as_ref().filter(frees).is_some() {
-            return Err(direct::FORGOTTEN);
+        if let Some(direct) = &self.direct {
+            if direct::is_forget(xattr.name) && direct.free(ino(to.node), to.pid) {
+                return Err(direct::FORGOTTEN);
+            }
+            if let Some(asked) = message::Lease::asked(xattr.name, xattr.value) {
+                return Err(direct.lease(ino(to.node), to.uid, &asked?).err().unwrap_or(message::LEASED));
+            }
         }
         self.answer(self.set_xattr(to, xattr))
     }

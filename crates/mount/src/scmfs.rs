@@ -1,7 +1,7 @@
 //! SCMFS as it is mounted: it locks inode by inode, so nothing is added here.
 
 use crate::control;
-use crate::mountable::Mountable;
+use crate::mountable::{Mountable, Waits};
 use pocketstone_media::Shared;
 use pocketstone_scmfs::{
     Allocate, Attr, File, FileBatch, Ino, Meta, Operations, OutsideStores, Protection, Result, Running, SetXattr,
@@ -148,7 +148,7 @@ impl Mountable for Volume {
         control::get(self, source, uid, name)
     }
 
-    fn told(&self, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
-        control::set(self, uid, name, value)
+    fn told(&self, uid: u32, name: &[u8], value: &[u8], arrived: Waits) -> Option<Result<()>> {
+        control::set(self, uid, name, value, arrived)
     }
 }

@@ -387,8 +387,14 @@ impl<V: Mountable> Served<V> {
 
     pub fn set_xattr(&self, request: &Request, given: &Given<'_>) -> Result<()> {
         let (ino, name, value) = (convert::ino(request.node), given.name, given.value);
-        if let Some(done) = (ino == ROOT).then(|| self.volume.told(request.uid, name, value)).flatten() {
-            return done;
+        if ino == ROOT {
+            let connection = self.connection.clone();
+            let arrived = Arc::new(move || {
+                connection.get().map(Connection::arrived);
+            });
+            if let Some(done) = self.volume.told(request.uid, name, value, arrived) {
+                return done;
+            }
         }
         if is_batch(name) {
             return self.change(request, value);

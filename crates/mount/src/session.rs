@@ -221,6 +221,22 @@ impl Target {
         }
     }
 
+    /// Has the kernel write back what it holds of the mount's files, and waits until that has arrived.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if the mount cannot be seen at its directory, or what was written could not be stored.
+    pub fn write_back(&self) -> Result<()> {
+        let cannot = || format!("cannot write back what the kernel holds of {}", self.mountpoint.display());
+        let root = File::open(&self.mountpoint).board(cannot)?;
+        // Another mount may lie on top of it.
+        if !self.is_there() {
+            return Err(Error::board(cannot()).because("it cannot be seen there"));
+        }
+        rustix::fs::syncfs(&root).board(cannot)?;
+        self.connection.arrived();
+        Ok(())
+    }
+
     /// Ends the mount, whoever uses it. It is taken away in this mount namespace. If it is still alive then, because
     /// files are open in it or another namespace has a copy, `say` is told so; what was written, also what the
     /// kernel still keeps, is handed to the file system, and then nobody serves any more: what is open fails.

@@ -53,7 +53,8 @@ fn listen(child: &mut Child, mut each: impl FnMut(&mut Child, usize)) -> (u64, u
 
 /// The numbers of the records in a file, all of which are whole.
 fn records(content: &[u8]) -> Vec<u64> {
-    assert_eq!(content.len() % RECORD, 0, "a part of a record");
+    let rest = content.len() % RECORD;
+    assert_eq!(rest, 0, "a part of a record: {} of {} bytes: {:?}", rest, content.len(), content.last());
     let number = |line: &[u8]| std::str::from_utf8(line).expect("digits").trim_end().parse().expect("a number");
     let one = |record: &[u8]| {
         let first: u64 = number(&record[..20]);
@@ -68,6 +69,19 @@ fn in_order(content: &[u8]) -> u64 {
     let all = records(content);
     assert!(all.iter().zip(1..).all(|(is, should)| *is == should), "{all:?}");
     all.len() as u64
+}
+
+/// As [`in_order`], of a file whose writer was killed. A write that goes by the kernel into a page that it does not hold
+/// is two requests, between which the writer may end: then that record ends with a page.
+fn in_order_but_the_last(content: &[u8]) -> u64 {
+    let (whole, part) = content.split_at(content.len() / RECORD * RECORD);
+    let there = in_order(whole);
+    if !part.is_empty() {
+        let next = format!("{:019}\n", there + 1).repeat(25);
+        let cut = content.len() % 4096 == 0 && next.as_bytes().starts_with(part);
+        assert!(cut, "{} bytes of a record, up to {}: {part:?}", part.len(), content.len());
+    }
+    there
 }
 
 /// Free space, once there is a directory with room for names.
@@ -94,7 +108,8 @@ fn a_program_that_is_killed_while_it_appends_leaves_what_it_said_it_wrote() {
                 let _ = child.kill();
             }
         });
-        let there = in_order(&fs::read(&file).expect("the file"));
+        let left = fs::read(&file).expect("the file");
+        let there = in_order_but_the_last(&left);
         assert!((wrote..=wrote + 1).contains(&there), "{wrote} were said to be there, {there} are");
         said_in_all += wrote;
         // What others append comes behind.
@@ -104,7 +119,7 @@ fn a_program_that_is_killed_while_it_appends_leaves_what_it_said_it_wrote() {
             .and_then(|mut file| std::io::Write::write_all(&mut file, b"x"))
             .expect("a byte");
         let content = fs::read(&file).expect("the file");
-        assert_eq!((content.len(), content.last()), (there as usize * RECORD + 1, Some(&b'x')));
+        assert_eq!((content.len(), content.last()), (left.len() + 1, Some(&b'x')));
     }
     fs::remove_file(&file).expect("the file");
     // Nothing is lost of what a process was given.
@@ -133,7 +148,7 @@ fn what_was_synchronised_survives_the_server_and_the_program() {
             }
         });
         volume = volume.kill_and_mount_again(&OPTIONS);
-        let there = in_order(&fs::read(volume.path().join("file")).expect("the file"));
+        let there = in_order_but_the_last(&fs::read(volume.path().join("file")).expect("the file"));
         assert!(there >= synced, "{synced} were synchronised, {there} are there");
         assert!(synced > 80, "{synced}");
     }

@@ -7,8 +7,8 @@ use pocketstone_cli::{mounts, note, print_json, show_bytes};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_media::{MapOptions, Mapped, Medium, Region, Unmapped, map_bytes_at};
-use pocketstone_mount::CHECKPOINT;
 use pocketstone_mount::daemon::Log;
+use pocketstone_mount::{CHECKPOINT, Target as Mount};
 use pocketstone_scmfs::Volume;
 use pocketstone_scmfs::checkpoint::{self, Checkpoints, Directory, Output, Restored, Schedule};
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How often a server is asked whether it is done.
@@ -95,18 +95,12 @@ fn say_taken(source: &Path, target: &Path, taken: &Value, json: bool) -> Result<
     Ok(0)
 }
 
-/// What the kernel holds back becomes part of the volume that a directory is on.
-fn write_back(directory: &std::fs::File) -> rustix::io::Result<()> {
-    // Newer Linux (6.18.44) seems not to wait for writes that a server in user space has not answered. It does before
-    // it writes the same pages again.
-    rustix::fs::syncfs(directory).and_then(|()| rustix::fs::syncfs(directory))
-}
-
 /// Has the server of a mounted volume take one, and waits for it.
 fn ask_server(directory: &Path, target: &Path, keep: Option<u32>) -> Result<Value> {
     let cannot = || format!("cannot take a checkpoint of the volume at {}", directory.display());
     let open = std::fs::File::open(directory).user(cannot)?;
-    write_back(&open).user(cannot)?;
+    // The server waits for what the kernel writes back by that.
+    rustix::fs::syncfs(&open).user(cannot)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let word = format!("{}-{now}", std::process::id());
     let question = serde_json::json!({ "target": region::text(target)?, "keep": keep, "word": word });
@@ -309,8 +303,8 @@ pub fn restore_empty(arguments: &MountArguments) -> Result<()> {
     Ok(())
 }
 
-/// Has a mount's volume take checkpoints by itself, if it is told to.
-pub fn schedule(volume: &Volume, arguments: &MountArguments, log: &Log) -> Result<()> {
+/// Has a mount's volume take checkpoints by itself, if it is told to. `mount`: it, once there is one.
+pub fn schedule(volume: &Volume, arguments: &MountArguments, log: &Log, mount: Arc<OnceLock<Mount>>) -> Result<()> {
     let Some(target) = arguments.checkpoint.clone().filter(|_| !arguments.read_only) else { return Ok(()) };
     let directory = arguments.directory.clone();
     let canonical = |path: &Path| path.canonicalize().ok();
@@ -319,10 +313,7 @@ pub fn schedule(volume: &Volume, arguments: &MountArguments, log: &Log) -> Resul
             return Err(on_itself(&target));
         }
     }
-    // As far as it does by now.
-    let before = move || {
-        let _ = std::fs::File::open(&directory).map(|open| write_back(&open));
-    };
+    let before = move || drop(mount.get().map(Mount::write_back));
     let every = Some(arguments.every.unwrap_or(Duration::from_secs(30)));
     let (keep, report) = (arguments.keep, log.reporter());
     let cannot = || format!("cannot take checkpoints to {}", target.display());

@@ -67,9 +67,11 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
 fn serve(volume: Volume, arguments: &MountArguments, mut options: MountOptions) -> Result<u8> {
     let log = Log::new("scmfs", arguments.log.clone(), |text| note("error", text));
     options.reporter = Some(log.reporter());
-    checkpoint::schedule(&volume, arguments, &log)?;
+    let target = Arc::default();
+    checkpoint::schedule(&volume, arguments, &log, Arc::clone(&target))?;
     let volume = Arc::new(volume);
     let mounted = pocketstone_mount::mount(volume.clone(), &arguments.directory, &options)?;
+    let _ = target.set(mounted.target());
     if let Err(error) = daemon::watch(&mounted) {
         explain("warning", &error);
     }

@@ -1,6 +1,6 @@
 //! The files that direct processes see.
 
-use super::lease::{Appends, Found, Lease};
+use super::lease::{Found, Lease};
 use super::records::Records;
 use pocketstone_lease::{Content, Slots, Stores, Table};
 use pocketstone_scmfs::{Appended, OutsideStores, Running, Shown, Watch};
@@ -16,16 +16,8 @@ struct Known {
     /// There are processes that may store: its times change without the kernel's knowledge.
     stored_to: bool,
     /// Calls by these threads are to have the kernel forget the file's pages. It makes them one after the other.
-    wanted: Vec<Wanted>,
+    wanted: Vec<u32>,
     lease: Arc<Lease>,
-}
-
-/// What a call is made for that the kernel makes with the inode's lock held.
-#[derive(Clone)]
-pub(super) struct Wanted {
-    pub thread: u32,
-    /// The process that is to have the end of the file then, and what it appends.
-    pub lease: Option<(Arc<Slots>, Appends)>,
 }
 
 /// Files by their inode numbers, and by their entries.
@@ -100,29 +92,29 @@ impl Files {
     }
 
     /// This thread's call on a file is to have the kernel forget its pages.
-    pub fn want(&self, ino: Ino, wanted: Wanted) {
+    pub fn want(&self, ino: Ino, thread: u32) {
         if let Some(known) = self.maps_mut().known.get_mut(&ino) {
-            known.wanted.push(wanted);
+            known.wanted.push(thread);
         }
     }
 
     /// This thread's call has been made.
     pub fn want_no_more(&self, ino: Ino, thread: u32) {
         if let Some(known) = self.maps_mut().known.get_mut(&ino) {
-            known.wanted.retain(|wanted| wanted.thread != thread);
+            known.wanted.retain(|wanted| *wanted != thread);
         }
     }
 
     /// The entry of a file whose pages the kernel is to forget by this thread's call.
-    pub fn take_wanted(&self, ino: Ino, thread: u32) -> Option<(u32, Wanted)> {
-        let is_this = |wanted: &Wanted| wanted.thread == thread;
-        if !self.any.load(Ordering::Relaxed) || !self.maps().known.get(&ino)?.wanted.iter().any(is_this) {
+    pub fn take_wanted(&self, ino: Ino, thread: u32) -> Option<u32> {
+        if !self.any.load(Ordering::Relaxed) || !self.maps().known.get(&ino)?.wanted.contains(&thread) {
             return None;
         }
         let mut maps = self.maps_mut();
         let known = maps.known.get_mut(&ino)?;
-        let place = known.wanted.iter().position(is_this)?;
-        Some((known.index, known.wanted.swap_remove(place)))
+        let place = known.wanted.iter().position(|wanted| *wanted == thread)?;
+        known.wanted.swap_remove(place);
+        Some(known.index)
     }
 
     /// Whose the end of a file is.

@@ -2,9 +2,7 @@
 //! waits for that lock, which whoever writes to the file can hold for as long as the memory that he writes from is not
 //! there: so nothing else waits for who makes the call, neither other questions nor the end of the mount.
 
-use super::files::{Files, Wanted};
-use super::lease::Appends;
-use pocketstone_lease::Slots;
+use super::files::Files;
 use pocketstone_lease::message::{self, Answer};
 use pocketstone_vfs::Ino;
 use rustix::fs::XattrFlags;
@@ -33,16 +31,14 @@ pub(super) struct Job {
     pub ino: Ino,
     /// Open as a path alone.
     pub file: OwnedFd,
-    /// The process that is to have the end of the file then, and what it appends.
-    pub lease: Option<(Arc<Slots>, Appends)>,
 }
 
 impl Job {
     /// Does it, and answers.
     pub fn run(self, files: &Files) {
-        let Job { connection, ino, file, lease } = self;
+        let Job { connection, ino, file } = self;
         let this = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-        files.want(ino, Wanted { thread: this, lease });
+        files.want(ino, this);
         let done = forget(&file);
         files.want_no_more(ino, this);
         // It keeps the mount in use: who hears of the answer may unmount at once.

@@ -1,13 +1,12 @@
 //! Answers the processes that reach the content of files without the kernel.
 
 use super::freeing::{Freeing, Job, refuse};
-use super::lease::Appends;
 use super::mapped::{Mapper, Wish};
-use super::{Shared, random};
+use super::{Shared, is_trusted, random};
 use crate::mountable::Mountable;
 use crate::wire::Connection;
+use pocketstone_lease::Slots;
 use pocketstone_lease::message::{self, Answer, Peer, Question, Received};
-use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
 use pocketstone_vfs::Ino;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
@@ -114,6 +113,7 @@ impl<V: Mountable> Server<V> {
     /// is direct next has it forgotten, as ever.
     fn end(&mut self, token: u64) {
         let Some(slots) = self.processes.remove(&token).and_then(|process| process.slots) else { return };
+        self.shared.writers().remove(&token);
         // It notes the time before it stores.
         self.shared.note_all_times();
         slots.end();
@@ -175,20 +175,11 @@ impl<V: Mountable> Server<V> {
             }
             Question::Free { token, index, descriptor } => match self.to_free(token, index, peer.pid, descriptor) {
                 Ok((ino, file)) => {
-                    self.free(Job { connection, ino, file, lease: None });
+                    self.free(Job { connection, ino, file });
                     return None;
                 }
                 Err(error) => Err(error),
             },
-            Question::Lease { token, index, descriptor, bytes, expected } => {
-                match self.to_lease(token, index, peer.pid, descriptor, Appends { bytes, expected }) {
-                    Ok((ino, file, lease)) => {
-                        self.free(Job { connection, ino, file, lease: Some(lease) });
-                        return None;
-                    }
-                    Err(error) => Err(error),
-                }
-            }
             Question::Map { token, index, write, offset, bytes } => match self.to_map(token, index, write) {
                 Ok(ino) => {
                     self.mapper.map(Wish { connection, ino, write, offset, bytes });
@@ -239,6 +230,7 @@ impl<V: Mountable> Server<V> {
             [table.as_fd(), region].into_iter().chain(file.as_ref().map(AsFd::as_fd)).collect();
         // Known before it can store.
         self.shared.files.stores.all().extend(slots.clone());
+        self.shared.writers().extend(slots.clone().map(|slots| (token, slots)));
         self.processes.insert(token, Process { end, slots });
         message::reply(connection, &answer, &files);
         Ok(())
@@ -309,23 +301,6 @@ impl<V: Mountable> Server<V> {
         Ok(())
     }
 
-    /// As [`Server::to_free`], by a process that is to have the file's end.
-    fn to_lease(
-        &self,
-        token: u64,
-        index: u32,
-        pid: Pid,
-        descriptor: RawFd,
-        appends: Appends,
-    ) -> rustix::io::Result<(Ino, OwnedFd, (Arc<Slots>, Appends))> {
-        let slots = self.process(token)?.slots.clone().filter(|_| self.shared.appends).ok_or(Errno::ACCESS)?;
-        if appends.bytes == 0 || appends.bytes > LEASE_BYTES_MOST {
-            return Err(Errno::INVAL);
-        }
-        let (ino, file) = self.to_free(token, index, pid, descriptor)?;
-        Ok((ino, file, (slots, appends)))
-    }
-
     /// A file of this mount whose pages the kernel is to forget. Nothing but this mount is asked anything: a file of
     /// another one may be served by who asks.
     fn to_free(&self, token: u64, index: u32, pid: Pid, descriptor: RawFd) -> rustix::io::Result<(Ino, OwnedFd)> {
@@ -349,9 +324,8 @@ impl<V: Mountable> Server<V> {
 /// Whether a process may be direct: of this process's user or root, and where it sees the files that this one sees.
 /// Who is confined to a part of them has no business with the whole volume.
 fn may_attach(peer: &Peer) -> bool {
-    let user = peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw();
     let its = peer.pid.as_raw_nonzero().to_string();
-    user && same(&its, |of| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok()) && same(&its, root)
+    is_trusted(peer.uid) && same(&its, |of| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok()) && same(&its, root)
 }
 
 fn same<T: PartialEq>(other: &str, see: impl Fn(&str) -> Option<T>) -> bool {

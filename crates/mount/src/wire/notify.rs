@@ -119,6 +119,12 @@ impl Connection {
         true
     }
 
+    /// Waits for what syncfs(2) has had the kernel write back: it returns when those writes are under way, on Linux
+    /// before 6.16 and on 6.18.44. A kernel that goes on writing back is not waited for much longer.
+    pub fn arrived(&self) -> bool {
+        self.settle(Duration::from_secs(2))
+    }
+
     /// Ends it: what the kernel still asks, it is told that nobody serves. `device`: the mounted file system's number;
     /// `inside`: something that is open in it. Whether that could be done.
     pub fn end(&self, device: u64, inside: Option<&File>) -> bool {

@@ -2,13 +2,13 @@
 
 use super::{Both, open, options, storing};
 use crate::ground::close;
-use pocketstone_lease::message::{Answer, Name, Question, ask};
+use pocketstone_lease::message::{Answer, Lease, Name, Question, ask};
 use pocketstone_lease::{Access, Session};
 use pocketstone_mount::Preload;
 use pocketstone_random::Random;
 use pocketstone_testing::or_skip;
 use pocketstone_testing::wait::until;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, XattrFlags};
 use rustix::io::{Errno, IoSlice};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{
@@ -120,6 +120,56 @@ fn slots_of_nonsense_harm_nobody() {
     drop((both, slots));
     mounted.unmount().unwrap();
     close(volume);
+}
+
+#[test]
+fn the_end_of_a_file_is_given_to_who_asks_for_it_by_that_file_alone() {
+    let ground = or_skip!(storing());
+    for preload in [Preload::Write, Preload::Append] {
+        let (mounted, volume) = ground.mount(&options(preload));
+        let (path, other) = (ground.directory().join("file"), ground.directory().join("other"));
+        fs::write(&path, b"content").unwrap();
+        fs::write(&other, b"other").unwrap();
+        let (kernel, other) = (File::options().append(true).open(&path).unwrap(), open(&other));
+        let name = Name::ask(kernel.as_fd()).unwrap();
+        let (answer, _files) = ask(&name, Question::Attach { write: true }).unwrap();
+        let (token, ino) = (answer.token, kernel.metadata().unwrap().ino());
+        let index = ask(&name, Question::File { token, ino }).unwrap().0.index as u32;
+        let right = Lease { token, index, bytes: 100, expected: 1000 };
+        let asked = |lease: Lease| lease.ask(kernel.as_fd());
+        let expected = if preload == Preload::Append { Ok(()) } else { Err(Errno::ACCESS) };
+        assert_eq!(asked(right), expected);
+        for token in [0, token ^ 1, u64::MAX] {
+            assert_eq!(asked(Lease { token, ..right }), Err(Errno::ACCESS));
+        }
+        if preload == Preload::Append {
+            for index in [index ^ 1, 16_383, 16_384, u32::MAX] {
+                assert_eq!(asked(Lease { index, ..right }), Err(Errno::BADF));
+            }
+            for bytes in [0, (8 << 20) + 1, u64::MAX] {
+                assert_eq!(asked(Lease { bytes, ..right }), Err(Errno::INVAL));
+            }
+            assert_eq!(right.ask(other.as_fd()), Err(Errno::BADF));
+            assert_eq!(asked(Lease { expected: u64::MAX, ..right }), Ok(()));
+        }
+        let mut random = Random::new(3);
+        for bytes in (0..80).chain([4096, 60_000]) {
+            let mut value = vec![0; bytes];
+            random.fill(&mut value);
+            let set = rustix::fs::fsetxattr(&kernel, "system.scmfs.lease", &value, XattrFlags::empty());
+            assert_eq!(set, Err(Errno::INVAL));
+        }
+        // Not of this machine's other file systems, nor of a directory.
+        let directory = File::open(ground.directory()).unwrap();
+        assert_eq!(right.ask(File::open(ground.beside()).unwrap().as_fd()), Err(Errno::OPNOTSUPP));
+        assert!(right.ask(directory.as_fd()).is_err());
+        // Who has it says nothing: the kernel appends where the file ends.
+        std::io::Write::write_all(&mut &kernel, b", more").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"content, more");
+        drop((kernel, other, directory));
+        mounted.unmount().unwrap();
+        close(volume);
+    }
 }
 
 #[test]
