@@ -119,35 +119,3 @@ fn images_have_what_is_stored_by_mappings_and_whole_stores_without_the_kernel() 
     assert!(writes > 10 * PAGES, "{said}");
     volume.end();
 }
-
-/// Stores to a whole mapping, and runs a command while all of it is in the kernel alone.
-const STORES: &str = "
-import mmap, subprocess, sys
-with open(sys.argv[1], 'r+b') as file:
-    mapping = mmap.mmap(file.fileno(), 0)
-    mapping[:] = b'\\x07' * len(mapping)
-    sys.exit(subprocess.run(sys.argv[2:]).returncode)
-";
-
-#[test]
-fn an_image_has_what_the_kernel_was_still_writing_back_when_it_was_asked_for() {
-    let python = or_skip!(program("python3", "python3"));
-    let place = or_skip!(Place::new());
-    let (region, mount, target) = (place.path("region"), place.folder("mount"), place.folder("target"));
-    make(&region, &["--size", "160M"]);
-    let volume = MountedVolume::mount(&region, &mount, &["-o", "threads=1"]);
-    let bytes = 64 << 20;
-    fs::write(mount.join("mapped"), vec![0; bytes]).expect("a new file");
-    let checkpoint = scmfs(["checkpoint"]);
-    let mut stores = command(&python);
-    stores.args(["-c", STORES]).arg(mount.join("mapped")).arg(checkpoint.get_program()).args(checkpoint.get_args());
-    run(stores.arg(&mount).arg(&target)).ends_with(0);
-    volume.end();
-    let (image, at) = (place.path("image"), place.folder("at"));
-    run(scmfs(["restore"]).arg(&target).arg(&image)).ends_with(0);
-    let restored = MountedVolume::mount(&image, &at, &[]);
-    let content = fs::read(at.join("mapped")).expect("the file");
-    let old = content.iter().filter(|byte| **byte != 7).count();
-    assert_eq!((content.len(), old), (bytes, 0), "bytes from before");
-    restored.end();
-}
