@@ -49,6 +49,8 @@ const BYTES: usize = 64;
 pub const NAME_BYTES: usize = 48;
 /// `_IOR('S', 0x6C, char[64])`: where the server of the mount listens that a file lies on.
 pub const ASK: Opcode = opcode::read::<[u8; BYTES]>(b'S', 0x6C);
+/// `_IOWR('S', 0x6D, char[64])`: a question about the file itself, and its answer.
+pub const ASK_BY: Opcode = opcode::read_write::<[u8; BYTES]>(b'S', 0x6D);
 /// No answer takes longer, unless the server is gone or stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What is mapped may need space, and zeros in it: a GiB takes half a second.
@@ -184,6 +186,11 @@ impl Question {
         message
     }
 
+    /// What somebody said; `None`: it is not understood.
+    pub fn of(message: &[u8]) -> Option<Question> {
+        Question::decode(message.try_into().ok()?)
+    }
+
     fn decode(message: &[u8; BYTES]) -> Option<Question> {
         let (token, value) = (get64(message, 16), get64(message, 24));
         if !understood(message) {
@@ -263,13 +270,28 @@ impl Lease {
         match rustix::fs::fsetxattr(file, LEASE, &self.encode(), XattrFlags::empty()) {
             Err(LEASED) => Ok(()),
             Err(error) => Err(error),
-            // It is no mount of this program's that takes any attribute.
+            // Some other file system took it.
             Ok(()) => Err(Errno::PROTO),
         }
     }
 }
 
 impl Answer {
+    /// As it is said to who asked.
+    pub fn told(&self) -> [u8; BYTES] {
+        self.encode()
+    }
+
+    /// As it was said, to [`ASK_BY`] or over a socket.
+    fn heard(message: &[u8; BYTES]) -> Result<Answer> {
+        let answer = Answer::decode(message).ok_or(Errno::PROTO)?;
+        match i32::try_from(answer.status) {
+            Ok(0) => Ok(answer),
+            Ok(status) => Err(Errno::from_raw_os_error(status)),
+            Err(_) => Err(Errno::PROTO),
+        }
+    }
+
     fn encode(&self) -> [u8; BYTES] {
         let mut message = begin();
         put32(&mut message, 8, self.status);
@@ -449,12 +471,18 @@ pub fn ask(name: &Name, question: Question) -> Result<(Answer, [Option<OwnedFd>;
     rustix::net::connect(&server, &name.address()?)?;
     give(server.as_fd(), &question.encode(), &[], SendFlags::empty())?;
     let (message, files) = take(server.as_fd())?;
-    let answer = Answer::decode(&message).ok_or(Errno::PROTO)?;
-    match i32::try_from(answer.status) {
-        Ok(0) => Ok((answer, files)),
-        Ok(status) => Err(Errno::from_raw_os_error(status)),
-        Err(_) => Err(Errno::PROTO),
-    }
+    Answer::heard(&message).map(|answer| (answer, files))
+}
+
+/// Asks the mount that a file lies on about that file, which takes one round trip where a socket takes two.
+///
+/// # Errors
+/// The kernel's: NOTTY if it is no mount that answers; PROTO if it says what is not understood; or what it answers.
+pub fn ask_by(file: BorrowedFd<'_>, question: Question) -> Result<Answer> {
+    let mut message = question.encode();
+    // SAFETY: the operation reads and writes 64 bytes at most, as its number says, of an array of that size.
+    unsafe { rustix::ioctl::ioctl(file, Updater::<{ ASK_BY }, _>::new(&mut message))? };
+    Answer::heard(&message)
 }
 
 /// The process at the other end of a connection.
@@ -533,6 +561,8 @@ mod tests {
     fn a_name_is_told_as_the_number_of_the_question_says() {
         // _IOR('S', 0x6c, char[64]), printed by a C program that includes linux/ioctl.h.
         assert_eq!(ASK, 0x8040_536c);
+        // _IOWR('S', 0x6d, char[64])
+        assert_eq!(ASK_BY, 0xc040_536d);
         assert_eq!(Name::new(&"n".repeat(NAME_BYTES + 1)), None);
         let name = Name::new("scmfs-1-2").expect("short enough");
         assert_eq!(name.told()[8..17], *b"scmfs-1-2");

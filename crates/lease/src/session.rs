@@ -106,6 +106,14 @@ fn ms() -> u64 {
     (now.tv_sec as u64).wrapping_mul(1000).wrapping_add(now.tv_nsec as u64 / 1_000_000)
 }
 
+/// A program's open file, to ask about it.
+fn named<'a>(through: RawFd) -> Option<BorrowedFd<'a>> {
+    // SAFETY: it is no descriptor of this crate's, which closes none of the program's, and is asked once. If the
+    // program closes it meanwhile, the number may be another file's: that one has another inode number and another
+    // entry, or its file system does not know what it is asked.
+    (through >= 0).then(|| unsafe { BorrowedFd::borrow_raw(through) })
+}
+
 impl Session {
     /// Becomes direct on the mount that an open file lies on.
     ///
@@ -236,14 +244,19 @@ impl Session {
         Inherited { name: self.name, file }
     }
 
-    /// A file that is open in this process, by its inode number; `None`: it is the kernel's alone. One question to the
-    /// server, if it was not used lately.
-    pub fn file(&self, ino: u64) -> Option<File> {
+    /// A file that is open in this process as `through`, by its inode number; `None`: it is the kernel's alone. One
+    /// question to the server, if it was not used lately.
+    pub fn file(&self, ino: u64, through: RawFd) -> Option<File> {
         let is_same = |file: &File| Entry::of(&self.table, file.index).is_some_and(|entry| entry.key() == file.key);
         if let Some(file) = self.recent.of(ino).filter(is_same) {
             return Some(file);
         }
-        let (answer, _) = message::ask(&self.name, Question::File { token: self.token, ino }).ok()?;
+        let question = Question::File { token: self.token, ino };
+        let answer = match message::ask_by(named(through)?, question) {
+            // A volume that is served without a mount.
+            Err(Errno::NOTTY) => message::ask(&self.name, question).ok()?.0,
+            answer => answer.ok()?,
+        };
         let file = File { key: answer.key, index: u32::try_from(answer.index).ok()? };
         self.recent.remember(ino, file);
         Some(file)
@@ -359,10 +372,7 @@ impl Session {
         };
         let expected = expected.clamp(bytes_wanted, LEASE_BYTES_MOST);
         let lease = Lease { token: self.token, index: file.index, bytes: bytes_wanted, expected };
-        // SAFETY: it is for this call alone. If the program closes it meanwhile, the number may be another file's: then
-        // the call fails, for no other file has the entry, nor any other file system the attribute.
-        let through = unsafe { BorrowedFd::borrow_raw(through) };
-        if lease.ask(through).is_err() {
+        if named(through).is_none_or(|file| lease.ask(file).is_err()) {
             return Err(Why::Leased);
         }
         direct.expect_appends(own);

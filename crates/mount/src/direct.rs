@@ -18,7 +18,7 @@ use files::{Files, TheirStores};
 pub(crate) use freeing::{FORGOTTEN, is_forget};
 use lease::Appends;
 use mapped::Mappings;
-use pocketstone_lease::message::{self, Name};
+use pocketstone_lease::message::{self, Answer, Name, Question};
 use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
 use pocketstone_vfs::{Ino, Statfs, TimeNs};
 use rustix::io::Errno;
@@ -37,8 +37,8 @@ struct Shared<V: Mountable> {
     files: Arc<Files>,
     /// Files that processes which may store know: in memory, so that no time of a store is lost.
     kept: Mutex<HashMap<Ino, Open<V>>>,
-    /// Processes that may store, by their tokens.
-    writers: Mutex<HashMap<u64, Arc<Slots>>>,
+    /// Processes that attached, by their tokens, with the slots of those that may store.
+    attached: Mutex<HashMap<u64, Option<Arc<Slots>>>>,
     /// Processes may store.
     stores: bool,
     /// Ends of files are leased to them.
@@ -111,9 +111,9 @@ impl<V: Mountable> Direct<V> {
         // older Linux forgets pages while it still writes copies of them back.
         let settles = region.settled && !(maps && region.flushed) && !options.atomic && may_store;
         let (volume, known, connection) = (volume.clone(), known.clone(), connection.clone());
-        let (kept, writers) = (Mutex::default(), Mutex::default());
+        let (kept, attached) = (Mutex::default(), Mutex::default());
         let shared =
-            Arc::new(Shared { volume, known, connection, files, kept, writers, stores, appends, settles, mappings });
+            Arc::new(Shared { volume, known, connection, files, kept, attached, stores, appends, settles, mappings });
         let turns = Turns::start(Server::new(shared.clone(), listener).ok()?, &shared.files).ok()?;
         Some(Direct { shared, name, turns })
     }
@@ -158,6 +158,21 @@ impl<V: Mountable> Direct<V> {
         matches!(connection.forget_contents(ino.into()), Ok(()) | Err(Errno::NOENT))
     }
 
+    /// Answers what a process asks by a file itself.
+    ///
+    /// # Errors
+    /// What is wrong with the question.
+    pub fn asked(&self, ino: Ino, uid: u32, question: &[u8]) -> Result<Vec<u8>, Errno> {
+        match Question::of(question).ok_or(Errno::INVAL)? {
+            Question::File { token, ino: its } if its == u64::from(ino) && is_trusted(uid) => {
+                self.shared.file(token, its).map(|answer| answer.told().to_vec())
+            }
+            Question::File { .. } => Err(Errno::ACCESS),
+            // These need to know the process, or have files with their answers.
+            _ => Err(Errno::INVAL),
+        }
+    }
+
     /// Leases the end of a file to a process that asks for it, if there is space and nobody else uses the file: the
     /// process sees whether it has it. The kernel does as for [`Direct::free`].
     ///
@@ -166,8 +181,7 @@ impl<V: Mountable> Direct<V> {
     pub fn lease(&self, ino: Ino, uid: u32, asked: &message::Lease) -> Result<(), Errno> {
         let message::Lease { token, index, bytes, expected } = *asked;
         let (shared, files) = (&self.shared, &self.shared.files);
-        let slots = shared.writers().get(&token).filter(|_| shared.appends && is_trusted(uid)).cloned();
-        let slots = slots.ok_or(Errno::ACCESS)?;
+        let slots = shared.slots(token)?.filter(|_| shared.appends && is_trusted(uid)).ok_or(Errno::ACCESS)?;
         if bytes == 0 || bytes > LEASE_BYTES_MOST {
             return Err(Errno::INVAL);
         }
@@ -281,8 +295,46 @@ impl<V: Mountable> Shared<V> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn writers(&self) -> MutexGuard<'_, HashMap<u64, Arc<Slots>>> {
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn attached(&self) -> MutexGuard<'_, HashMap<u64, Option<Arc<Slots>>>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The slots of a process that attached; `None`: it may not store.
+    fn slots(&self, token: u64) -> Result<Option<Arc<Slots>>, Errno> {
+        self.attached().get(&token).cloned().ok_or(Errno::ACCESS)
+    }
+
+    /// The entry of a file that the kernel knows, because it is open.
+    fn file(&self, token: u64, ino: u64) -> Result<Answer, Errno> {
+        self.slots(token)?;
+        let ino = Ino::try_from(ino).map_err(|_| Errno::NOENT)?;
+        // Not only this process: another one may remember the file from before the volume forgot it.
+        let stores = !self.files.stores.all().is_empty();
+        if !self.known.knows(ino) {
+            return Err(Errno::NOENT);
+        }
+        let open = self.open(ino).map_err(|_| Errno::NOENT)?;
+        let watched = self.volume.watch(&open, &|generation| self.files.show(ino, generation));
+        let new = watched.map_err(|_| Errno::OPNOTSUPP)?;
+        let (index, key) = self.files.entry(ino).ok_or(Errno::NOSPC)?;
+        if new && self.mappings.is_some() {
+            // Where files are mapped the kernel keeps none from the start.
+            self.files.table.kernel_went(index, self.files.table.kernel(index));
+        }
+        if stores && self.files.store_to(ino) {
+            self.kept().insert(ino, open);
+            if !self.known.knows(ino) {
+                // It was forgotten just now, which nobody will say again.
+                let kept = self.kept().remove(&ino);
+                drop(kept);
+                return Err(Errno::NOENT);
+            }
+            // From now on the kernel asks every time.
+            if let Some(connection) = self.connection.get() {
+                let _ = connection.forget_attributes(ino.into());
+            }
+        }
+        Ok(Answer { index: index.into(), key, ..Answer::default() })
     }
 
     fn open(&self, ino: Ino) -> pocketstone_vfs::Result<Open<V>> {

@@ -289,8 +289,8 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     }
 }
 
-/// Waits for something, on any thread.
-pub type Waits = Arc<dyn Fn() + Send + Sync>;
+/// Waits for something, on any thread. What of it may be missing, if anything.
+pub type Waits = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// An inode in use by the kernel, once or more.
 pub(crate) type Open<V> = Arc<Held<Arc<V>>>;

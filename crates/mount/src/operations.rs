@@ -474,6 +474,9 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn ioctl(&self, to: &Request, given: &Ioctl<'_>) -> Answer<Vec<u8>> {
+        if let Some(direct) = self.direct.as_ref().filter(|_| given.command == message::ASK_BY) {
+            return direct.asked(ino(to.node), to.uid, given.data);
+        }
         match Served::ioctl(self, to, given) {
             Some(answer) => self.answer(answer),
             None => Err(Errno::NOTTY),

@@ -390,7 +390,8 @@ impl<V: Mountable> Served<V> {
         if ino == ROOT {
             let connection = self.connection.clone();
             let arrived = Arc::new(move || {
-                connection.get().map(Connection::arrived);
+                let arrived = connection.get().is_none_or(Connection::arrived);
+                (!arrived).then(|| crate::MISSING.to_owned())
             });
             if let Some(done) = self.volume.told(request.uid, name, value, arrived) {
                 return done;

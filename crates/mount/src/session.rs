@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+/// Said of a checkpoint that did not wait any longer for what the kernel writes back.
+pub const MISSING: &str = "the mount is so busy that what the kernel was still writing back may be missing";
+
 /// A mounted directory. Dropping it unmounts lazily: what is open can still be used.
 pub struct Mounted {
     target: Target,
@@ -221,20 +224,22 @@ impl Target {
         }
     }
 
-    /// Has the kernel write back what it holds of the mount's files, and waits until that has arrived.
+    /// Has the kernel write back what it holds of the mount's files, and waits until that has arrived. Whether all of it
+    /// has, as far as can be told soon.
     ///
     /// # Errors
     /// `ErrorKind::Board` if the mount cannot be seen at its directory, or what was written could not be stored.
-    pub fn write_back(&self) -> Result<()> {
+    pub fn write_back(&self) -> Result<bool> {
         let cannot = || format!("cannot write back what the kernel holds of {}", self.mountpoint.display());
-        let root = File::open(&self.mountpoint).board(cannot)?;
         // Another mount may lie on top of it.
         if !self.is_there() {
             return Err(Error::board(cannot()).because("it cannot be seen there"));
         }
+        let root = File::open(&self.mountpoint).board(cannot)?;
         rustix::fs::syncfs(&root).board(cannot)?;
-        self.connection.arrived();
-        Ok(())
+        // It keeps the mount in use.
+        drop(root);
+        Ok(self.connection.arrived())
     }
 
     /// Ends the mount, whoever uses it. It is taken away in this mount namespace. If it is still alive then, because
@@ -294,7 +299,7 @@ impl Target {
             Some(root) => drop(rustix::fs::syncfs(root)),
             None => rustix::fs::sync(),
         }
-        if !self.connection.settle(WRITING) {
+        if !self.connection.settle(Duration::ZERO, WRITING) {
             say(&format!("{place} was still being written to when the mount ended"));
         }
         if !self.connection.end(self.device, root.as_ref()) {

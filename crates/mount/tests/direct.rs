@@ -53,7 +53,7 @@ impl Both {
     fn of(path: &Path, access: Access) -> Both {
         let kernel = open(path);
         let session = Session::attach(kernel.as_fd(), access).unwrap().resting(Duration::ZERO);
-        let direct = session.file(kernel.metadata().unwrap().ino()).unwrap();
+        let direct = session.file(kernel.metadata().unwrap().ino(), kernel.as_raw_fd()).unwrap();
         Both { kernel, session, direct }
     }
 
@@ -186,7 +186,7 @@ fn the_time_of_a_store_is_that_of_its_file_alone() {
         open(&path("b")).set_modified(old).unwrap();
         let other = open(&path("b"));
         let number = other.metadata().unwrap().ino();
-        until("the file is shown", || session.file(number).is_some());
+        until("the file is shown", || session.file(number, other.as_raw_fd()).is_some());
         assert_eq!(fs::metadata(path("b")).unwrap().modified().unwrap(), old);
     }
     mounted.unmount().unwrap();
@@ -230,8 +230,11 @@ fn what_is_more_than_storing_is_left_to_the_kernel() {
     assert_eq!(sparse.read(10, 1 << 20), Err(Why::Hole));
     assert_eq!(sparse.write(&[1], 1 << 20), Err(Why::Hole));
     // Neither a directory nor a file that is not open is shown.
-    assert_eq!(both.session.file(1), None);
-    assert_eq!(both.session.file(4_000_000_000), None);
+    assert_eq!(both.session.file(1, File::open(ground.directory()).unwrap().as_raw_fd()), None);
+    assert_eq!(both.session.file(4_000_000_000, both.kernel.as_raw_fd()), None);
+    // Nor by another one, or by none.
+    assert_eq!(both.session.file(both.kernel.metadata().unwrap().ino() + 1, both.kernel.as_raw_fd()), None);
+    assert_eq!(both.session.file(4_000_000_000, -1), None);
     drop((both, sparse));
     mounted.unmount().unwrap();
     close(volume);
@@ -285,7 +288,7 @@ fn nobody_is_direct_after_the_mount_has_ended() {
     // SAFETY: one byte.
     let outcomes = unsafe { [session.read(direct, -1, &mut byte, 1, 0), session.write(direct, -1, &byte, 1, 0)] };
     assert_eq!(outcomes, [Outcome::Kernel(Why::Ended); 2]);
-    assert_eq!(session.file(2), None);
+    assert_eq!(session.file(2, -1), None);
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn ready(wanted: &Wanted) -> Result<(u32, &'static Session, File, bool), Reason>
         libc::O_RDONLY => false,
         _ => return Err(Reason::Access),
     };
-    let file = session.file(ino).ok_or(Reason::NotAllowed)?;
+    let file = session.file(ino, wanted.fd).ok_or(Reason::NotAllowed)?;
     let write = write && session.may_store(file);
     if wanted.prot & libc::PROT_WRITE != 0 && !write {
         return Err(Reason::Access);

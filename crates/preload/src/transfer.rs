@@ -84,7 +84,7 @@ fn look(state: &State, fd: c_int, descriptor: &Descriptor, early: bool) -> Resul
         if !mounts::is_owner() {
             return Err(Reason::OtherProcess);
         }
-        let file = session.file(identity.ino).ok_or(Reason::NotAllowed)?;
+        let file = session.file(identity.ino, fd).ok_or(Reason::NotAllowed)?;
         Ok(Known { mount, ino: identity.ino, file, proof: Proof::NONE })
     });
     match found {

@@ -29,20 +29,14 @@ const SILENCE_PERIOD: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// If more say nothing, the one that has done so for longest is listened to no more.
 const SILENT_MAX: usize = 64;
 
-/// A process that attached.
-struct Process {
-    /// Readable when it has ended.
-    end: OwnedFd,
-    slots: Option<Arc<Slots>>,
-}
-
 /// What one thread at a time has, which answers.
 pub(super) struct Server<V: Mountable> {
     shared: Arc<Shared<V>>,
     listener: OwnedFd,
     freeing: Freeing,
     mapper: Mapper,
-    processes: HashMap<u64, Process>,
+    /// Of the processes that attached, by their tokens: readable when one has ended.
+    ends: HashMap<u64, OwnedFd>,
     /// Connections on which nothing was said yet, and since when.
     silent: VecDeque<(OwnedFd, Instant)>,
     /// When times were noted that nobody asked for.
@@ -55,8 +49,8 @@ impl<V: Mountable> Server<V> {
     pub fn new(shared: Arc<Shared<V>>, listener: OwnedFd) -> std::io::Result<Server<V>> {
         let freeing = Freeing::start(shared.files.clone())?;
         let mapper = Mapper::start(shared.clone())?;
-        let (processes, silent, noted) = (HashMap::new(), VecDeque::new(), Instant::now());
-        Ok(Server { shared, listener, freeing, mapper, processes, silent, noted, own: None })
+        let (ends, silent, noted) = (HashMap::new(), VecDeque::new(), Instant::now());
+        Ok(Server { shared, listener, freeing, mapper, ends, silent, noted, own: None })
     }
 
     /// Answers until something is left for this thread to do, while another one answers; there is none if nobody
@@ -64,8 +58,7 @@ impl<V: Mountable> Server<V> {
     pub fn serve(&mut self, stop: &OwnedFd, waits: impl Fn() -> bool) -> Option<Job> {
         let times_period = Duration::new(PERIOD.tv_sec.unsigned_abs(), PERIOD.tv_nsec as u32);
         loop {
-            let ends: Vec<(u64, &OwnedFd)> =
-                self.processes.iter().map(|(token, process)| (*token, &process.end)).collect();
+            let ends: Vec<(u64, &OwnedFd)> = self.ends.iter().map(|(token, end)| (*token, end)).collect();
             let silent = self.silent.iter().map(|(connection, _)| connection);
             let polled = [stop, &self.listener].into_iter().chain(ends.iter().map(|(_, end)| *end)).chain(silent);
             let mut polled: Vec<PollFd<'_>> = polled.map(|file| PollFd::new(file, PollFlags::IN)).collect();
@@ -112,8 +105,8 @@ impl<V: Mountable> Server<V> {
     /// A process has ended, perhaps in the middle of a store. What the kernel holds of that file may be older; whoever
     /// is direct next has it forgotten, as ever.
     fn end(&mut self, token: u64) {
-        let Some(slots) = self.processes.remove(&token).and_then(|process| process.slots) else { return };
-        self.shared.writers().remove(&token);
+        self.ends.remove(&token);
+        let Some(slots) = self.shared.attached().remove(&token).flatten() else { return };
         // It notes the time before it stores.
         self.shared.note_all_times();
         slots.end();
@@ -171,7 +164,7 @@ impl<V: Mountable> Server<V> {
         let answered = match question {
             Question::Attach { write } => self.attach(connection.as_fd(), write, peer.pid),
             Question::File { token, ino } => {
-                self.file(token, ino).map(|answer| message::reply(connection.as_fd(), &answer, &[]))
+                self.shared.file(token, ino).map(|answer| message::reply(connection.as_fd(), &answer, &[]))
             }
             Question::Free { token, index, descriptor } => match self.to_free(token, index, peer.pid, descriptor) {
                 Ok((ino, file)) => {
@@ -207,7 +200,7 @@ impl<V: Mountable> Server<V> {
     fn attach(&mut self, connection: BorrowedFd<'_>, write: bool, pid: Pid) -> rustix::io::Result<()> {
         let shared = self.shared.volume.shared().ok_or(Errno::OPNOTSUPP)?;
         let descriptors = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        if self.processes.len() as u64 >= PROCESSES_MAX.min(descriptors / 2) {
+        if self.ends.len() as u64 >= PROCESSES_MAX.min(descriptors / 2) {
             return Err(Errno::AGAIN);
         }
         // Its number means it as long as it waits for the answer.
@@ -230,53 +223,15 @@ impl<V: Mountable> Server<V> {
             [table.as_fd(), region].into_iter().chain(file.as_ref().map(AsFd::as_fd)).collect();
         // Known before it can store.
         self.shared.files.stores.all().extend(slots.clone());
-        self.shared.writers().extend(slots.clone().map(|slots| (token, slots)));
-        self.processes.insert(token, Process { end, slots });
+        self.shared.attached().insert(token, slots);
+        self.ends.insert(token, end);
         message::reply(connection, &answer, &files);
         Ok(())
     }
 
-    fn process(&self, token: u64) -> rustix::io::Result<&Process> {
-        self.processes.get(&token).ok_or(Errno::ACCESS)
-    }
-
-    /// The entry of a file that the kernel knows, because it is open.
-    fn file(&self, token: u64, ino: u64) -> rustix::io::Result<Answer> {
-        self.process(token)?;
-        let ino = Ino::try_from(ino).map_err(|_| Errno::NOENT)?;
-        let shared = &self.shared;
-        // Not only this process: another one may remember the file from before the volume forgot it.
-        let stores = !shared.files.stores.all().is_empty();
-        if !shared.known.knows(ino) {
-            return Err(Errno::NOENT);
-        }
-        let open = shared.open(ino).map_err(|_| Errno::NOENT)?;
-        let watched = shared.volume.watch(&open, &|generation| shared.files.show(ino, generation));
-        let new = watched.map_err(|_| Errno::OPNOTSUPP)?;
-        let (index, key) = shared.files.entry(ino).ok_or(Errno::NOSPC)?;
-        if new && shared.mappings.is_some() {
-            // Where files are mapped the kernel keeps none from the start.
-            shared.files.table.kernel_went(index, shared.files.table.kernel(index));
-        }
-        if stores && shared.files.store_to(ino) {
-            shared.kept().insert(ino, open);
-            if !shared.known.knows(ino) {
-                // It was forgotten just now, which nobody will say again.
-                let kept = shared.kept().remove(&ino);
-                drop(kept);
-                return Err(Errno::NOENT);
-            }
-            // From now on the kernel asks every time.
-            if let Some(connection) = shared.connection.get() {
-                let _ = connection.forget_attributes(ino.into());
-            }
-        }
-        Ok(Answer { index: index.into(), key, ..Answer::default() })
-    }
-
     /// A file that a process wants to map; `write`: to store there, too.
     fn to_map(&self, token: u64, index: u32, write: bool) -> rustix::io::Result<Ino> {
-        let may_store = self.process(token)?.slots.is_some();
+        let may_store = self.shared.slots(token)?.is_some();
         if self.shared.mappings.is_none() || write && !may_store {
             return Err(Errno::ACCESS);
         }
@@ -304,7 +259,7 @@ impl<V: Mountable> Server<V> {
     /// A file of this mount whose pages the kernel is to forget. Nothing but this mount is asked anything: a file of
     /// another one may be served by who asks.
     fn to_free(&self, token: u64, index: u32, pid: Pid, descriptor: RawFd) -> rustix::io::Result<(Ino, OwnedFd)> {
-        self.process(token)?;
+        self.shared.slots(token)?;
         let ino = self.shared.files.ino(index).ok_or(Errno::NOENT)?;
         let device = self.shared.connection.get().and_then(Connection::mounted).ok_or(Errno::NOTCONN)?;
         let path = format!("/proc/{}/fd/{descriptor}", pid.as_raw_nonzero());

@@ -93,13 +93,15 @@ impl Connection {
     }
 
     /// Waits until the kernel has written nothing from its cache for a while, though the threads got round to what it
-    /// asked: what it had collected has arrived, whatever others still ask. Whether that came to be within the time.
-    pub fn settle(&self, limit: Duration) -> bool {
+    /// asked: what it had collected has arrived, whatever others still ask. `busy`: for so long, if others do ask, as a
+    /// write may stand behind that. Whether that came to be within the time.
+    pub fn settle(&self, busy: Duration, limit: Duration) -> bool {
         const STEP: Duration = Duration::from_millis(2);
         const STEPS: usize = 10;
         let start = Instant::now();
         let (mut quiet, mut turns_before, mut written_before) = (0, Vec::new(), 0);
-        while quiet < STEPS {
+        let (mut written_at, mut is_busy) = (start, false);
+        while quiet < STEPS || is_busy && written_at.elapsed() < busy {
             let Some(device) = self.device.upgrade() else { return true };
             let mut poll = [PollFd::new(&*device, PollFlags::IN)];
             let none = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -109,6 +111,10 @@ impl Connection {
             let unchanged = |(now, before): (&u64, &u64)| now % 2 == 1 && now == before;
             let stuck = turns.iter().zip(&turns_before).any(unchanged) || asked && turns == turns_before;
             quiet = if stuck || written != written_before { 0 } else { quiet + 1 };
+            if written != written_before {
+                (written_at, is_busy) = (Instant::now(), false);
+            }
+            is_busy |= asked;
             (turns_before, written_before) = (turns, written);
             drop(device);
             if start.elapsed() > limit {
@@ -120,9 +126,9 @@ impl Connection {
     }
 
     /// Waits for what syncfs(2) has had the kernel write back: it returns when those writes are under way, on Linux
-    /// before 6.16 and on 6.18.44. A kernel that goes on writing back is not waited for much longer.
+    /// before 6.16 and on 6.18.44. Whether all of it has arrived, as far as can be told soon.
     pub fn arrived(&self) -> bool {
-        self.settle(Duration::from_secs(2))
+        self.settle(Duration::from_millis(200), Duration::from_secs(2))
     }
 
     /// Ends it: what the kernel still asks, it is told that nobody serves. `device`: the mounted file system's number;

@@ -2,7 +2,7 @@
 
 use super::{Both, open, options, storing};
 use crate::ground::close;
-use pocketstone_lease::message::{Answer, Lease, Name, Question, ask};
+use pocketstone_lease::message::{Answer, Lease, Name, Question, ask, ask_by};
 use pocketstone_lease::{Access, Session};
 use pocketstone_mount::Preload;
 use pocketstone_random::Random;
@@ -142,6 +142,18 @@ fn the_end_of_a_file_is_given_to_who_asks_for_it_by_that_file_alone() {
         for token in [0, token ^ 1, u64::MAX] {
             assert_eq!(asked(Lease { token, ..right }), Err(Errno::ACCESS));
         }
+        // Who may only read.
+        let (reader, _files) = ask(&name, Question::Attach { write: false }).unwrap();
+        assert_eq!(asked(Lease { token: reader.token, ..right }), Err(Errno::ACCESS));
+        for named in [0, ino + 1] {
+            let other = ask_by(kernel.as_fd(), Question::File { token, ino: named });
+            assert_eq!(other.map(|_| ()), Err(Errno::ACCESS), "of another file");
+        }
+        let question = Question::File { token: token ^ 1, ino };
+        assert_eq!(ask_by(kernel.as_fd(), question).map(|_| ()), Err(Errno::ACCESS));
+        for question in [Question::Attach { write: true }, Question::Stored { index, key: 0 }] {
+            assert_eq!(ask_by(kernel.as_fd(), question).map(|_| ()), Err(Errno::INVAL));
+        }
         if preload == Preload::Append {
             for index in [index ^ 1, 16_383, 16_384, u32::MAX] {
                 assert_eq!(asked(Lease { index, ..right }), Err(Errno::BADF));
@@ -198,7 +210,7 @@ fn whatever_is_said_the_server_answers_the_next_one() {
     // Some say nothing at all, and stay.
     let silent: Vec<_> = (0..4).map(|_| connect().unwrap()).collect();
     let session = Session::attach(kernel.as_fd(), Access::Read).unwrap();
-    let file = session.file(kernel.metadata().unwrap().ino()).unwrap();
+    let file = session.file(kernel.metadata().unwrap().ino(), kernel.as_raw_fd()).unwrap();
     let mut into = [0; 7];
     // SAFETY: the buffer is that long.
     let got = unsafe { session.read(file, kernel.as_raw_fd(), into.as_mut_ptr(), 7, 0) };

@@ -22,8 +22,8 @@ pub struct Schedule {
     pub keep: Option<u32>,
     /// How often; `None`: when somebody asks.
     pub every: Option<Duration>,
-    /// What is done before each: whoever holds changes back brings them.
-    pub before: Arc<dyn Fn() + Send + Sync>,
+    /// What is done before each: whoever holds changes back brings them. What of that may be missing, if anything.
+    pub before: Arc<dyn Fn() -> Option<String> + Send + Sync>,
     /// Is told of each one that failed, in one line.
     pub report: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -179,12 +179,15 @@ fn serve(
         // From beginning to beginning, without catching up.
         next = how.every.map(|every| Instant::now() + every);
         lock(state).running = true;
-        (how.before)();
+        let missing = (how.before)();
         let opened = match series.take() {
             Some(series) => Ok(series),
             None => open(how, parts),
         };
-        let done = opened.and_then(|opened| series.insert(opened).take(parts));
+        let mut done = opened.and_then(|opened| series.insert(opened).take(parts));
+        if let (Ok(taken), Some(missing)) = (&mut done, missing) {
+            taken.trouble = Some(taken.trouble.iter().chain([&missing]).cloned().collect::<Vec<_>>().join("; "));
+        }
         if let Some(word) = word {
             lock(asked).answer(word, &done);
         }

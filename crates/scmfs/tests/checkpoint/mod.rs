@@ -186,7 +186,7 @@ fn whoever_asks_is_answered_and_a_target_of_another_volume_is_refused_at_once() 
         target: home.path().join(target),
         keep: None,
         every,
-        before: Arc::new(|| ()),
+        before: Arc::new(|| None),
         report: Arc::new(|_| ()),
     };
     volume.schedule_checkpoints(&schedule("a", None)).unwrap();
@@ -256,7 +256,7 @@ fn closing_a_volume_takes_a_last_one_that_is_clean() {
         target: target.clone(),
         keep: Some(1),
         every: Some(std::time::Duration::from_secs(3600)),
-        before: Arc::new(|| ()),
+        before: Arc::new(|| None),
         report: Arc::new(move |line| keeper.lock().unwrap().push(line.to_owned())),
     };
     volume.schedule_checkpoints(&schedule).unwrap();
