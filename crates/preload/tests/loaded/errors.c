@@ -7,7 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define SAY(what, call) do { errno = 0; long r = (call); printf("%s: %ld %d\n", what, r, errno); } while (0)
+/* No name of the program's own: an argument that has one would mean this variable. */
+#define SAY(what, call) do { errno = 0; long said_ = (call); printf("%s: %ld %d\n", what, said_, errno); } while (0)
 
 int main(void) {
   char b[64] = "0123456789";
