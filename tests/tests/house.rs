@@ -12,8 +12,8 @@ use toml::{Table, Value};
 mod circles;
 #[path = "house/dependencies.rs"]
 mod dependencies;
-#[path = "house/examples.rs"]
-mod examples;
+#[path = "house/libraries.rs"]
+mod libraries;
 #[path = "house/skips.rs"]
 mod skips;
 
