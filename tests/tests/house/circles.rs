@@ -165,7 +165,7 @@ struct Root {
 impl Root {
     /// Of the module at a place, below the crate's root.
     fn read(tokens: Vec<TokenTree>, place: &[String]) -> Root {
-        let here: &[&str] = if place.is_empty() { &["crate", "self"] } else { &["self"] };
+        let begins: &[&str] = if place.is_empty() { &["crate", "self"] } else { &["self"] };
         let mut root =
             Root { modules: BTreeMap::new(), names: BTreeMap::new(), own: BTreeSet::new(), rest: Vec::new() };
         let mut at = 0;
@@ -182,7 +182,7 @@ impl Root {
             if here.as_deref() == Some("use") {
                 let end = tokens[at..].iter().position(|token| is_punct(token, ';')).expect("the end of a use") + at;
                 let mut names = Vec::new();
-                brought(&tokens[at + 1..end], here, None, &mut names);
+                brought(&tokens[at + 1..end], begins, None, &mut names);
                 root.names.extend(names);
                 // `pub use`, or `pub(crate) use`, as it was put down.
                 let of_visibility = match root.rest.last() {
