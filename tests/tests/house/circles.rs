@@ -1,5 +1,5 @@
-//! (h) The modules of a crate form no circle, nor do those of any module: what they are follows from their paths through
-//! the crate's root, or through that module.
+//! (h) The modules of a crate form no circle, nor do those of any module: what they are follows from their paths
+//! through the crate's root, or through that module.
 
 use super::{ROOMS, assert_kept, names_in, root, text};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -58,8 +58,8 @@ const CRATE: &str = "(root)";
 /// The name that stands for all names of a module.
 const ALL: &str = "*";
 
-/// The modules of a crate's root, or of a module, that use others of it, and which; `pub use` there is no use but another
-/// name.
+/// The modules of a crate's root, or of a module, that use others of it, and which; `pub use` there is no use but
+/// another name.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The roots of a room's crates: its library and its programs.
@@ -127,8 +127,8 @@ fn between_commas(stream: TokenStream) -> Vec<Vec<TokenTree>> {
     all.split(|token| is_punct(token, ',')).filter(|part| !part.is_empty()).map(<[TokenTree]>::to_vec).collect()
 }
 
-/// The names that a `use` brings, each with the first word of its path; `here` are words that say no more than where the
-/// path begins.
+/// The names that a `use` brings, each with the first word of its path; `here` are words that say no more than where
+/// the path begins.
 fn brought(tree: &[TokenTree], here: &[&str], first: Option<&str>, names: &mut Vec<(String, String)>) {
     let mut at = 0;
     let mut first = first.map(str::to_owned);
@@ -179,7 +179,8 @@ impl Root {
             if let Some("struct" | "enum" | "trait" | "fn" | "const" | "static" | "type") = here.as_deref() {
                 root.own.extend(word(tokens.get(at + 1)));
             }
-            if here.as_deref() == Some("use") {
+            // What an `impl Trait` captures, `use<>`, brings nothing.
+            if here.as_deref() == Some("use") && !tokens.get(at + 1).is_some_and(|next| is_punct(next, '<')) {
                 let end = tokens[at..].iter().position(|token| is_punct(token, ';')).expect("the end of a use") + at;
                 let mut names = Vec::new();
                 brought(&tokens[at + 1..end], begins, None, &mut names);
@@ -304,7 +305,8 @@ fn declared(path: &str, tokens: &[TokenTree], read: &dyn Fn(&str) -> Option<Stri
     modules
 }
 
-/// The names of the module at `place` that a module below it uses: those of its file, and of the files of modules in it.
+/// The names of the module at `place` that a module below it uses: those of its file, and of the files of modules in
+/// it.
 fn names_of_in_file(
     place: &[String],
     path: &str,
@@ -377,8 +379,8 @@ fn graph(root: &str, read: &dyn Fn(&str) -> Option<String>) -> Graph {
     graph_at(&[], root, read)
 }
 
-/// The circles among the modules of each module below a file. That they use what their own module has is no circle: it is
-/// the room that they share.
+/// The circles among the modules of each module below a file. That they use what their own module has is no circle: it
+/// is the room that they share.
 fn circles_below(place: &[String], path: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let source = read(path).unwrap_or_else(|| panic!("there is no {path}"));
     let mut faults = Vec::new();

@@ -1,6 +1,6 @@
 //! What `cargo test` makes of a library: its examples, which are compiled and run crate by crate, and its own tests. A
-//! library without any says so: to look for examples costs as much as compiling it again, and a program without a test is
-//! compiled and linked all the same.
+//! library without any says so: to look for examples costs as much as compiling it again, and a program without a test
+//! is compiled and linked all the same.
 
 use super::{assert_kept, extension, files, manifests, text};
 use pocketstone_testing::or_skip;

@@ -70,8 +70,8 @@ impl Image {
         found
     }
 
-    /// Where the inode table goes on, in order. An entry that is lost is made up for by what its huge page holds; `None`
-    /// is a part that is not there, though later ones are.
+    /// Where the inode table goes on, in order. An entry that is lost is made up for by what its huge page holds;
+    /// `None` is a part that is not there, though later ones are.
     pub fn chunks(&self) -> Vec<Option<u32>> {
         let mut told: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let mut lost = Vec::new();
