@@ -3,7 +3,8 @@
 
 use super::{ROOMS, assert_kept, names_in, root, text};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Crates in layers, by their roots: a module uses only those before it in its crate's list.
 const LAYERS: [(&str, &[&str]); 2] = [
@@ -70,10 +71,20 @@ fn crate_roots(room: &str) -> Vec<String> {
     usual.into_iter().chain(programs).filter(|path| root().join(path).is_file()).collect()
 }
 
+thread_local! {
+    /// Tokens by the text that they are of: a file is looked at once for each module that it lies in.
+    static READ: RefCell<HashMap<String, Vec<TokenTree>>> = RefCell::default();
+}
+
 /// A source file's tokens; comments are none.
 fn tokens(path: &str, source: &str) -> Vec<TokenTree> {
+    if let Some(tokens) = READ.with_borrow(|read| read.get(source).cloned()) {
+        return tokens;
+    }
     let stream: TokenStream = source.parse().unwrap_or_else(|e| panic!("{path}: {e}"));
-    without_tests(stream)
+    let tokens = without_tests(stream);
+    READ.with_borrow_mut(|read| read.insert(source.to_owned(), tokens.clone()));
+    tokens
 }
 
 /// Leaves out items that only tests have.
