@@ -53,6 +53,7 @@ torture: setup-torture build licences
 	  --test scmfs_xfstests --test scmfs_cluster --test scmfs_checkpoint --test yaffs2_suites --test readahead_advice \
 	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
+	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-report --test explorer -- --ignored
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-sqlite -- --include-ignored --nocapture
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-mount --test hostile -- --nocapture
 	@scripts/sqlite-suite

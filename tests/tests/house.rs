@@ -12,6 +12,8 @@ use toml::{Table, Value};
 mod circles;
 #[path = "house/dependencies.rs"]
 mod dependencies;
+#[path = "house/libraries.rs"]
+mod libraries;
 #[path = "house/skips.rs"]
 mod skips;
 

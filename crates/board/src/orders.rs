@@ -10,6 +10,7 @@ use pocketstone_tlb::join::{Clock, Joined, join};
 use pocketstone_tlb::{MARKS_FILE, marks};
 use pocketstone_workload::plan::{ARCHIVE_FILE, Order, Request, Step, TRACE_FILE};
 use pocketstone_workload::population::{FILES_FOLDER, FILLER_FILE, TARGET_FILE};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Name of an order's file.
@@ -47,11 +48,12 @@ pub(crate) fn put(request: &Request, folder: &Path, cache: &Cache) -> Result<()>
 fn put_kept(kept: Option<PathBuf>, beside: &Path) -> Result<()> {
     let Some(kept) = kept else { return Ok(()) };
     let _ = std::fs::remove_file(beside);
-    if !kept.exists() {
-        return Err(Error::board(format!("{} is missing", kept.display()))
-            .hint("rerun the study: workloads are prepared when its cells are created"));
-    }
-    std::fs::copy(&kept, beside).map(|_| ()).board(|| format!("cannot copy {} to {}", kept.display(), beside.display()))
+    std::fs::copy(&kept, beside).map(drop).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::board(format!("{} is missing", kept.display()))
+            .because(error)
+            .hint("rerun the study: workloads are prepared when its cells are created"),
+        _ => Error::board(format!("cannot copy {} to {}", kept.display(), beside.display())).because(error),
+    })
 }
 
 /// What a cell leaves in a directory that may be anyone's: our own files only.

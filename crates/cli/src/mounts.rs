@@ -15,6 +15,22 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// How long unmounting waits for the server to close the volume.
 const CLOSING: Duration = Duration::from_secs(120);
 
+/// What this program is given, if mount(8) has called it as the helper for a kind of volume. It looks for the second
+/// name to remount, for it goes by the list of mounts.
+pub fn as_helper(kind: &str) -> Option<impl Iterator<Item = OsString> + use<>> {
+    let mut given = std::env::args_os();
+    let name = given.next().unwrap_or_default();
+    let name = name.to_string_lossy();
+    let called = ["mount.", "mount.fuse."].iter().any(|helper| name.ends_with(&format!("{helper}{kind}")));
+    called.then_some(given)
+}
+
+/// Mount options, of which several may stand in one text with commas between them.
+pub fn options_of(given: &[String]) -> Vec<String> {
+    let given = given.iter().flat_map(|options| options.split(','));
+    given.map(str::trim).filter(|option| !option.is_empty()).map(str::to_owned).collect()
+}
+
 /// What mount(8) says to a mount helper: `SOURCE DIR [-sfnv] [-N NS] [-t TYPE] [-o OPTIONS]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HelperArguments {

@@ -33,57 +33,53 @@ fn announced(file: &Path) -> Errors {
         .collect()
 }
 
-/// A package whose binaries are the cases.
-fn package(files: &[PathBuf]) -> PathBuf {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("persistence_order");
-    std::fs::create_dir_all(&home).unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut manifest = format!(
-        "[package]\nname = \"persistence-order\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-         pocketstone-media.path = {:?}\n",
-        root.to_str().unwrap()
-    );
-    for file in files {
-        manifest += &format!("[[bin]]\nname = {:?}\npath = {:?}\n", name(file), file.to_str().unwrap());
-    }
-    std::fs::write(home.join("Cargo.toml"), manifest).unwrap();
-    // The same versions, so that nothing has to be fetched.
-    std::fs::copy(root.join("../../Cargo.lock"), home.join("Cargo.lock")).unwrap();
-    home
+/// The newest library of a crate that Cargo made beside this test: it is of these sources.
+fn library(name: &str) -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let is_it = |path: &PathBuf| {
+        let file = path.file_name().unwrap().to_string_lossy();
+        file.starts_with(&format!("lib{name}-")) && file.ends_with(".rlib")
+    };
+    let entries = std::fs::read_dir(here.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let made = |path: &PathBuf| path.metadata().and_then(|file| file.modified()).unwrap();
+    entries.filter(is_it).max_by_key(made).unwrap_or_else(|| panic!("there is no {name} beside {}", here.display()))
+}
+
+/// What the compiler says of a case, and whether it compiles: against the library that is there, which Cargo would make
+/// once more.
+fn compile(file: &Path, home: &Path) -> (Errors, bool) {
+    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
+    let media = library("pocketstone_media");
+    let output = Command::new(rustc)
+        .args(["--edition=2024", "--crate-type=bin", "--emit=metadata", "--error-format=json", "--out-dir"])
+        .arg(home)
+        .arg("-L")
+        .arg(format!("dependency={}", media.parent().unwrap().display()))
+        .arg("--extern")
+        .arg(format!("pocketstone_media={}", media.display()))
+        .arg(file)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    let messages =
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("{line}: {e}")));
+    let of_message = |message: Value| {
+        let code = message["code"]["code"].as_str().filter(|_| message["level"] == "error")?.to_owned();
+        let primary = message["spans"].as_array().unwrap().iter().find(|span| span["is_primary"] == true).unwrap();
+        Some((name(file), primary["line_start"].as_u64().unwrap(), code))
+    };
+    (messages.filter_map(of_message).collect(), output.status.success())
 }
 
 #[test]
 fn the_compiler_refuses_what_is_out_of_order() {
-    let files = cases();
-    let home = package(&files);
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let output = Command::new(cargo)
-        .args(["check", "--offline", "--keep-going", "--bins", "--message-format=json", "--target-dir"])
-        .arg(home.join("target"))
-        .current_dir(&home)
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut found = Errors::new();
-    let mut compiled = BTreeSet::new();
-    for line in text.lines() {
-        let message: Value = serde_json::from_str(line).unwrap();
-        let target = message["target"]["name"].as_str().unwrap_or_default().to_string();
-        if message["reason"] == "compiler-artifact" {
-            compiled.insert(target);
-        } else if message["message"]["level"] == "error" && message["message"]["code"].is_object() {
-            let spans = message["message"]["spans"].as_array().unwrap();
-            let primary = spans.iter().find(|span| span["is_primary"] == true).unwrap();
-            let code = message["message"]["code"]["code"].as_str().unwrap();
-            found.insert((target, primary["line_start"].as_u64().unwrap(), code.into()));
-        }
+    let home = tempfile::tempdir().unwrap();
+    let mut announced_errors = 0;
+    for file in cases() {
+        let expected = announced(&file);
+        announced_errors += expected.len();
+        let (found, compiles) = compile(&file, home.path());
+        assert_eq!((&found, compiles), (&expected, expected.is_empty()), "{}", file.display());
     }
-    let expected: Errors = files.iter().flat_map(|file| announced(file)).collect();
-    assert!(expected.len() >= 8, "the cases were not found");
-    assert_eq!(found, expected, "{}", String::from_utf8_lossy(&output.stderr));
-    for file in &files {
-        assert_eq!(compiled.contains(&name(file)), announced(file).is_empty(), "{}", file.display());
-    }
+    assert!(announced_errors >= 8, "the cases were not found");
 }

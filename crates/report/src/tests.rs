@@ -207,13 +207,15 @@ fn a_quick_study_stays_within_300_kb_even_with_full_chips() {
 fn no_model_makes_a_page_of_more_than_a_megabyte() {
     let long = || "console line of a board that talks a lot\n".repeat(5_000);
     let failure = FailedCell { cell: "c".into(), message: long(), hint: None, console: Some(long()) };
+    let text = "a label of a span";
+    // One of each has far more than a page can show, and there are more than a page can hold.
     let model = Model {
         description: vec![long()],
-        figures: vec![figure(8, 5000); 20],
+        figures: [vec![figure(8, 5000)], vec![figure(8, 500); 19]].concat(),
         tables: vec![table(10_000); 20],
         heat_maps: vec![heat_map((0..16_384).map(|i| i * i).collect()); 12],
         failures: vec![failure; 300],
-        timelines: vec![timeline("a label of a span", 50_000); 4],
+        timelines: [vec![timeline(text, 50_000)], vec![timeline(text, 5_000); 3]].concat(),
         chains: vec![chain("a file"); 3],
         ..Model::default()
     };

@@ -11,7 +11,7 @@ use pocketstone_replay::bound::front;
 use pocketstone_replay::browser::{Answer, Held, base64, levers, pack};
 use pocketstone_replay::device::Device;
 use pocketstone_replay::simulate::simulate;
-use pocketstone_study::views::explorer::{Choices, Recorded, explorer, governors, shipped};
+use pocketstone_study::views::explorer::{self, Choices, Recorded, explorer, governors, shipped};
 use pocketstone_study::views::model::{Explorer, Figure, Joined, Model, Point, Series};
 use pocketstone_testing::{Need, Skip, or_skip, program};
 use serde_json::{Value, json};
@@ -20,13 +20,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// The module, compiled once for all tests here.
-fn module() -> Result<Vec<u8>, Skip> {
+/// The module that comes with the sources, which is of them.
+fn module() -> Vec<u8> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    shipped::shipped(&root).unwrap_or_else(|e| panic!("{}; {}", e.chain(), shipped::COMMAND))
+}
+
+/// The module that this machine compiles from the sources.
+fn compiled() -> Result<Vec<u8>, Skip> {
     let cache = Cache::at(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")).expect("a cache");
     let context = BoardContext::uninterrupted(cache, "devices".into(), Arc::new(|_| {}));
-    let module = pocketstone_study::views::explorer::module(&context);
-    // Without Rust's library for browsers there is no module; anything else is a failure.
-    module.map_err(|error| match error.kind() {
+    // Without Rust's library for browsers there is none; anything else is a failure.
+    explorer::compiled(&context).map_err(|error| match error.kind() {
         ErrorKind::Board => Need::Wasm.lacks(format_args!("{}; {}", error.chain(), error.cure().unwrap_or(""))),
         _ => panic!("{}", error.chain()),
     })
@@ -147,7 +152,7 @@ fn assert_shows(dom: &str, answer: &Answer) {
 #[test]
 fn the_page_shows_what_the_crate_computes_for_every_choice() {
     or_skip!(browser());
-    let module = or_skip!(module());
+    let module = module();
     let folder = tempfile::tempdir().unwrap();
     let page = page(folder.path(), "report.html", of_runs(Ok(module)));
     let dom = |fragment: &str| dom(folder.path(), &page, fragment);
@@ -189,7 +194,7 @@ fn the_page_shows_what_the_crate_computes_for_every_choice() {
 #[test]
 fn using_the_controls_changes_numbers_and_address() {
     or_skip!(browser());
-    let module = or_skip!(module());
+    let module = module();
     let folder = tempfile::tempdir().unwrap();
     let page = page(folder.path(), "report.html", of_runs(Ok(module)));
     let script = "<script>{const r=document.getElementById('explore');const o=new MutationObserver(()=>{\
@@ -227,7 +232,7 @@ fn without_a_module_the_grid_is_shown_and_the_page_says_why() {
 #[test]
 fn the_part_has_room_at_every_width_and_names_every_governor_in_its_colour() {
     or_skip!(browser());
-    let module = or_skip!(module());
+    let module = module();
     let folder = tempfile::tempdir().unwrap();
     let page = page(folder.path(), "report.html", of_runs(Ok(module)));
     let all = governors(["fixed:50"].map(|g| g.parse().unwrap())).len();
@@ -251,7 +256,7 @@ fn the_part_has_room_at_every_width_and_names_every_governor_in_its_colour() {
 #[test]
 fn the_part_looks_like_the_rest_light_and_dark() {
     or_skip!(browser());
-    let module = or_skip!(module());
+    let module = module();
     // Kept after the test, so that one can look at the pictures.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("explorer");
     std::fs::create_dir_all(&folder).unwrap();
@@ -269,28 +274,25 @@ fn the_part_looks_like_the_rest_light_and_dark() {
 }
 
 #[test]
-fn the_module_answers_to_the_bit_as_the_library_does() {
+fn the_shipped_module_answers_to_the_bit_as_the_library_does() {
     or_skip!(program("node", "nodejs"));
-    let module = or_skip!(module());
-    let (requests, here) = requests_and_answers();
-    assert_eq!(answers_in_node(&module, &requests), here);
-    assert!(module.len() < 600 << 10, "the module has {} bytes", module.len());
-}
-
-/// The module that comes with the sources answers as the one that this machine compiles from them.
-#[test]
-fn the_shipped_module_answers_as_the_one_from_the_sources_does() {
-    or_skip!(program("node", "nodejs"));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let shipped = shipped::shipped(&root).unwrap_or_else(|e| panic!("{}; {}", e.chain(), shipped::COMMAND));
+    let shipped = module();
     assert!(shipped.len() < 450 << 10, "the module has {} bytes", shipped.len());
     let text = String::from_utf8_lossy(&shipped);
     assert!(!text.contains("/root/") && !text.contains("/home/"), "it names a folder of who made it");
     let (requests, here) = requests_and_answers();
-    let answers = answers_in_node(&shipped, &requests);
-    assert_eq!(answers, here);
-    let module = or_skip!(module());
-    assert_eq!(answers_in_node(&module, &requests), answers);
+    assert_eq!(answers_in_node(&shipped, &requests), here);
+}
+
+/// The module that this machine compiles answers as the library does, and so as the one that comes with the sources.
+#[test]
+#[ignore = "compiles for a minute: make torture"]
+fn a_compiled_module_answers_to_the_bit_as_the_library_does() {
+    or_skip!(program("node", "nodejs"));
+    let module = or_skip!(compiled());
+    let (requests, here) = requests_and_answers();
+    assert_eq!(answers_in_node(&module, &requests), here);
+    assert!(module.len() < 600 << 10, "the module has {} bytes", module.len());
 }
 
 /// Requests, and what the library answers to them.

@@ -1,8 +1,10 @@
-//! (h) The modules of a crate form no circle: what they are follows from their paths through the crate's root.
+//! (h) The modules of a crate form no circle, nor do those of any module: what they are follows from their paths
+//! through the crate's root, or through that module.
 
 use super::{ROOMS, assert_kept, names_in, root, text};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Crates in layers, by their roots: a module uses only those before it in its crate's list.
 const LAYERS: [(&str, &[&str]); 2] = [
@@ -57,7 +59,8 @@ const CRATE: &str = "(root)";
 /// The name that stands for all names of a module.
 const ALL: &str = "*";
 
-/// The top-level modules of a crate that use others, and which; `pub use` in the root is no use but another name.
+/// The modules of a crate's root, or of a module, that use others of it, and which; `pub use` there is no use but
+/// another name.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The roots of a room's crates: its library and its programs.
@@ -68,10 +71,20 @@ fn crate_roots(room: &str) -> Vec<String> {
     usual.into_iter().chain(programs).filter(|path| root().join(path).is_file()).collect()
 }
 
+thread_local! {
+    /// Tokens by the text that they are of: a file is looked at once for each module that it lies in.
+    static READ: RefCell<HashMap<String, Vec<TokenTree>>> = RefCell::default();
+}
+
 /// A source file's tokens; comments are none.
 fn tokens(path: &str, source: &str) -> Vec<TokenTree> {
+    if let Some(tokens) = READ.with_borrow(|read| read.get(source).cloned()) {
+        return tokens;
+    }
     let stream: TokenStream = source.parse().unwrap_or_else(|e| panic!("{path}: {e}"));
-    without_tests(stream)
+    let tokens = without_tests(stream);
+    READ.with_borrow_mut(|read| read.insert(source.to_owned(), tokens.clone()));
+    tokens
 }
 
 /// Leaves out items that only tests have.
@@ -125,20 +138,21 @@ fn between_commas(stream: TokenStream) -> Vec<Vec<TokenTree>> {
     all.split(|token| is_punct(token, ',')).filter(|part| !part.is_empty()).map(<[TokenTree]>::to_vec).collect()
 }
 
-/// The names that a `use` brings, each with the first word of its path.
-fn brought(tree: &[TokenTree], first: Option<&str>, names: &mut Vec<(String, String)>) {
+/// The names that a `use` brings, each with the first word of its path; `here` are words that say no more than where
+/// the path begins.
+fn brought(tree: &[TokenTree], here: &[&str], first: Option<&str>, names: &mut Vec<(String, String)>) {
     let mut at = 0;
     let mut first = first.map(str::to_owned);
     let mut last = first.clone().unwrap_or_default();
     while at < tree.len() {
         if let Some(group) = braces(tree.get(at)) {
-            between_commas(group).iter().for_each(|part| brought(part, first.as_deref(), names));
+            between_commas(group).iter().for_each(|part| brought(part, here, first.as_deref(), names));
             return;
         }
         if tree.get(at).is_some_and(|token| is_punct(token, '*')) {
             last = ALL.to_owned();
         }
-        if let Some(name) = word(tree.get(at)).filter(|name| !["crate", "self", "as"].contains(&name.as_str())) {
+        if let Some(name) = word(tree.get(at)).filter(|name| !here.contains(&name.as_str()) && name != "as") {
             first.get_or_insert_with(|| name.clone());
             last = name;
         }
@@ -147,7 +161,7 @@ fn brought(tree: &[TokenTree], first: Option<&str>, names: &mut Vec<(String, Str
     names.push((last, first.unwrap_or_default()));
 }
 
-/// What the root of a crate says.
+/// What the root of a crate says, or the file of a module that has others.
 struct Root {
     /// Its modules; the tokens of those that are written in place.
     modules: BTreeMap<String, Option<TokenStream>>,
@@ -160,7 +174,9 @@ struct Root {
 }
 
 impl Root {
-    fn read(tokens: Vec<TokenTree>) -> Root {
+    /// Of the module at a place, below the crate's root.
+    fn read(tokens: Vec<TokenTree>, place: &[String]) -> Root {
+        let begins: &[&str] = if place.is_empty() { &["crate", "self"] } else { &["self"] };
         let mut root =
             Root { modules: BTreeMap::new(), names: BTreeMap::new(), own: BTreeSet::new(), rest: Vec::new() };
         let mut at = 0;
@@ -174,10 +190,11 @@ impl Root {
             if let Some("struct" | "enum" | "trait" | "fn" | "const" | "static" | "type") = here.as_deref() {
                 root.own.extend(word(tokens.get(at + 1)));
             }
-            if here.as_deref() == Some("use") {
+            // What an `impl Trait` captures, `use<>`, brings nothing.
+            if here.as_deref() == Some("use") && !tokens.get(at + 1).is_some_and(|next| is_punct(next, '<')) {
                 let end = tokens[at..].iter().position(|token| is_punct(token, ';')).expect("the end of a use") + at;
                 let mut names = Vec::new();
-                brought(&tokens[at + 1..end], None, &mut names);
+                brought(&tokens[at + 1..end], begins, None, &mut names);
                 root.names.extend(names);
                 // `pub use`, or `pub(crate) use`, as it was put down.
                 let of_visibility = match root.rest.last() {
@@ -229,33 +246,47 @@ impl Root {
     }
 }
 
-/// The names of the crate's root that are used in a module, or a part of one, `depth` modules below the root.
-fn names_of_root(tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String>) {
+/// The names that stand behind a path which has come to `at`, in the module that is `down` from there.
+fn names_behind(tokens: &[TokenTree], at: usize, down: &[String], found: &mut BTreeSet<String>) {
+    if !parts_at(tokens, at) {
+        return;
+    }
+    let mut one = |part: &[TokenTree]| match (down.split_first(), word(part.first())) {
+        (None, name) => drop(found.insert(name.unwrap_or_else(|| CRATE.to_owned()))),
+        (Some((next, rest)), Some(name)) if name == *next => names_behind(part, 1, rest, found),
+        _ => {}
+    };
+    match braces(tokens.get(at + 2)) {
+        Some(group) => between_commas(group).iter().for_each(|part| one(part)),
+        None => one(&tokens[at + 2..]),
+    }
+}
+
+/// The names of the module at `place` that are used in a module of it, or a part of one, `depth` modules below it.
+fn names_of(place: &[String], tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String>) {
     let mut at = 0;
     while at < tokens.len() {
         let here = word(tokens.get(at));
         match (&tokens[at], here.as_deref()) {
             (_, Some("mod")) => {
                 if let Some(body) = braces(tokens.get(at + 2)) {
-                    names_of_root(&without_tests(body), depth + 1, found);
+                    names_of(place, &without_tests(body), depth + 1, found);
                     at += 2;
                 }
             }
-            (TokenTree::Group(group), _) => names_of_root(&without_tests(group.stream()), depth, found),
+            (TokenTree::Group(group), _) => names_of(place, &without_tests(group.stream()), depth, found),
             (_, Some("crate" | "super")) => {
                 let mut ups = usize::from(here.as_deref() == Some("super"));
                 let mut next = at + 1;
                 while ups > 0 && parts_at(tokens, next) && word(tokens.get(next + 2)).as_deref() == Some("super") {
                     (ups, next) = (ups + 1, next + 3);
                 }
-                if parts_at(tokens, next) && (ups == 0 || ups == depth) {
-                    match (braces(tokens.get(next + 2)), word(tokens.get(next + 2))) {
-                        (Some(group), _) => {
-                            let firsts = between_commas(group).into_iter();
-                            found.extend(firsts.map(|part| word(part.first()).unwrap_or_else(|| CRATE.to_owned())));
-                        }
-                        (None, name) => drop(found.insert(name.unwrap_or_else(|| CRATE.to_owned()))),
-                    }
+                let down = match ups {
+                    0 => Some(place),
+                    ups => ups.checked_sub(depth).and_then(|above| place.get(place.len().checked_sub(above)?..)),
+                };
+                if let Some(down) = down {
+                    names_behind(tokens, next, down, found);
                 }
                 at = next;
             }
@@ -265,30 +296,40 @@ fn names_of_root(tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String
     }
 }
 
-/// The names of the root that a module uses: those of its file, or tokens, and of the files of modules in it.
-fn names_of_root_in_file(
+/// The files of the modules that a file declares, with their names: several where there is one for each processor.
+fn declared(path: &str, tokens: &[TokenTree], read: &dyn Fn(&str) -> Option<String>) -> Vec<(String, Vec<String>)> {
+    let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let is_root = ["/lib.rs", "/main.rs", "/mod.rs"].iter().any(|name| path.ends_with(name));
+    let folder = if is_root { beside } else { path.strip_suffix(".rs").unwrap_or(path) };
+    let mut modules = Vec::new();
+    for at in 0..tokens.len() {
+        let ends = tokens.get(at + 2).is_some_and(|end| is_punct(end, ';'));
+        let (Some("mod"), Some(name), true) = (word(tokens.get(at)).as_deref(), word(tokens.get(at + 1)), ends) else {
+            continue;
+        };
+        let mut files: Vec<String> = named_files(&tokens[..at]).iter().map(|file| format!("{beside}/{file}")).collect();
+        if files.is_empty() {
+            files.push(file_of(folder, &name, read));
+        }
+        modules.push((name, files));
+    }
+    modules
+}
+
+/// The names of the module at `place` that a module below it uses: those of its file, and of the files of modules in
+/// it.
+fn names_of_in_file(
+    place: &[String],
     path: &str,
     depth: usize,
     read: &dyn Fn(&str) -> Option<String>,
     found: &mut BTreeSet<String>,
 ) {
-    let folder = path.strip_suffix("/mod.rs").or(path.strip_suffix(".rs")).unwrap_or(path);
     let source = read(path).unwrap_or_else(|| panic!("there is no {path}"));
     let tokens = tokens(path, &source);
-    names_of_root(&tokens, depth, found);
-    for at in 0..tokens.len() {
-        let declared = tokens.get(at + 2).is_some_and(|end| is_punct(end, ';'));
-        let (Some("mod"), Some(name), true) = (word(tokens.get(at)).as_deref(), word(tokens.get(at + 1)), declared)
-        else {
-            continue;
-        };
-        let mut files = named_files(&tokens[..at]);
-        let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        files.iter_mut().for_each(|file| *file = format!("{beside}/{file}"));
-        if files.is_empty() {
-            files.push(file_of(folder, &name, read));
-        }
-        files.iter().for_each(|file| names_of_root_in_file(file, depth + 1, read, found));
+    names_of(place, &tokens, depth, found);
+    for (_, files) in declared(path, &tokens, read) {
+        files.iter().for_each(|file| names_of_in_file(place, file, depth + 1, read, found));
     }
 }
 
@@ -322,24 +363,48 @@ fn file_of(folder: &str, module: &str, read: &dyn Fn(&str) -> Option<String>) ->
     if read(&path).is_some() { path } else { format!("{folder}/{module}/mod.rs") }
 }
 
-/// Which top-level modules of the crate with this root use which.
-fn graph(root: &str, read: &dyn Fn(&str) -> Option<String>) -> Graph {
-    let source = read(root).unwrap_or_else(|| panic!("there is no {root}"));
-    let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let crate_root = Root::read(tokens(root, &source));
+/// Which modules of the one at `place`, which is in the file `path`, use which.
+fn graph_at(place: &[String], path: &str, read: &dyn Fn(&str) -> Option<String>) -> Graph {
+    let source = read(path).unwrap_or_else(|| panic!("there is no {path}"));
+    let tokens = tokens(path, &source);
+    let files: BTreeMap<String, Vec<String>> = declared(path, &tokens, read).into_iter().collect();
+    let root = Root::read(tokens, place);
     let mut graph = Graph::new();
-    crate_root.uses(&crate_root.rest, graph.entry(CRATE.to_owned()).or_default());
-    for (module, body) in &crate_root.modules {
+    root.uses(&root.rest, graph.entry(CRATE.to_owned()).or_default());
+    for (module, body) in &root.modules {
         let mut names = BTreeSet::new();
-        match body {
-            Some(body) => names_of_root(&without_tests(body.clone()), 1, &mut names),
-            None => names_of_root_in_file(&file_of(folder, module, read), 1, read, &mut names),
+        if let Some(body) = body {
+            names_of(place, &without_tests(body.clone()), 1, &mut names);
         }
-        let mut used: BTreeSet<String> = names.iter().filter_map(|n| crate_root.module(n)).map(str::to_owned).collect();
+        let files = files.get(module).into_iter().flatten();
+        files.for_each(|file| names_of_in_file(place, file, 1, read, &mut names));
+        let mut used: BTreeSet<String> = names.iter().filter_map(|n| root.module(n)).map(str::to_owned).collect();
         used.remove(module);
         graph.insert(module.clone(), used);
     }
     graph
+}
+
+/// Which top-level modules of the crate with this root use which.
+fn graph(root: &str, read: &dyn Fn(&str) -> Option<String>) -> Graph {
+    graph_at(&[], root, read)
+}
+
+/// The circles among the modules of each module below a file. That they use what their own module has is no circle: it
+/// is the room that they share.
+fn circles_below(place: &[String], path: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let source = read(path).unwrap_or_else(|| panic!("there is no {path}"));
+    let mut faults = Vec::new();
+    for (module, files) in declared(path, &tokens(path, &source), read) {
+        let place = [place, &[module]].concat();
+        for file in files {
+            let mut graph = graph_at(&place, &file, read);
+            graph.remove(CRATE);
+            faults.extend(circles(&file, &graph));
+            faults.extend(circles_below(&place, &file, read));
+        }
+    }
+    faults
 }
 
 /// A way along uses from one module to another.
@@ -381,7 +446,7 @@ fn circles(name: &str, graph: &Graph) -> Vec<String> {
 fn modules_form_no_circle() {
     let read = |path: &str| root().join(path).is_file().then(|| text(path));
     let roots: Vec<String> = ROOMS.iter().flat_map(|room| crate_roots(room)).collect();
-    let of_one = |path: &String| circles(path, &graph(path, &read));
+    let of_one = |path: &String| [circles(path, &graph(path, &read)), circles_below(&[], path, &read)].concat();
     let all: Vec<String> = roots.iter().flat_map(of_one).collect();
     assert_kept("The modules of a crate form no circle: what two of them share goes into a third one.", &all);
 }
@@ -445,6 +510,29 @@ fn circles_are_found_by_whatever_path() {
     let below = |inner| sample(&[&below[..], &[("s/a/in_a.rs", inner)]].concat());
     assert_eq!(circles("s", &below("use super::super::b;")), ["s: a > b > a"]);
     assert!(circles("s", &below("use super::b;")).is_empty(), "that is a::b");
+}
+
+#[test]
+fn circles_within_a_module_are_found_too() {
+    let of = |room: &str, a: &str, b: &str| {
+        let files = [("s/lib.rs", "mod a; mod room;"), ("s/a.rs", ""), ("s/room/mod.rs", room)];
+        let files = [&files[..], &[("s/room/a.rs", a), ("s/room/b.rs", b)]].concat();
+        let read = |path: &str| files.iter().find(|(name, _)| *name == path).map(|(_, source)| (*source).to_owned());
+        circles_below(&[], "s/lib.rs", &read)
+    };
+    let circle = ["s/room/mod.rs: a > b > a"];
+    for a in ["use super::b;", "use crate::room::b::B;", "use crate::{room::{b, x}};", "mod c { use super::super::b; }"]
+    {
+        for b in
+            ["use super::a::A;", "use crate::room::A;", "fn f(_: crate::room::a::A) {}", "use super::super::room::a;"]
+        {
+            assert_eq!(of("mod a; mod b; pub use a::A;", a, b), circle, "{a} {b}");
+        }
+    }
+    for b in ["use crate::a;", "use super::super::a;", "use super::X;", "use super::B;"] {
+        let room = "mod a; mod b; use crate::a::X; pub use b::B;";
+        assert!(of(room, "use super::b;", b).is_empty(), "{b} is not of room::a");
+    }
 }
 
 #[test]

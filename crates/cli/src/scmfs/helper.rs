@@ -2,7 +2,7 @@
 //! and what mount options mean.
 
 use crate::arguments::{MountArguments, parse_time};
-use pocketstone_cli::mounts::{HelperArguments, is_generic, set_flag};
+use pocketstone_cli::mounts::{HelperArguments, is_generic, options_of, set_flag};
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::{MountOptions, Preload};
 use std::ffi::OsString;
@@ -16,11 +16,10 @@ pub fn parse(given: impl Iterator<Item = OsString>) -> Result<MountArguments> {
 
 /// Applies the mount options among the arguments: to the arguments, and to how to mount.
 pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<()> {
-    let given = arguments.options.join(",");
-    let given: Vec<&str> = given.split(',').map(str::trim).filter(|option| !option.is_empty()).collect();
-    arguments.remount = given.contains(&"remount");
+    let given = options_of(&arguments.options);
+    arguments.remount = given.iter().any(|option| option == "remount");
     let mut preload = None;
-    for option in given {
+    for option in given.iter().map(String::as_str) {
         let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
         match (name, value) {
             ("ro", None) => arguments.read_only = true,

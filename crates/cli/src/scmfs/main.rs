@@ -27,10 +27,7 @@ fn main() -> ExitCode {
     if guard::is_guard() {
         return pocketstone_cli::finish(guard::watch().map(|()| 0));
     }
-    let mut given = std::env::args_os();
-    let name = given.next().unwrap_or_default();
-    // mount(8) looks for the second one to remount, for it goes by the list of mounts.
-    if ["mount.scmfs", "mount.fuse.scmfs"].iter().any(|helper| name.to_string_lossy().ends_with(helper)) {
+    if let Some(given) = pocketstone_cli::mounts::as_helper("scmfs") {
         return pocketstone_cli::finish(helper::parse(given).and_then(|arguments| serve::mount(&arguments)));
     }
     pocketstone_cli::complete(Arguments::command);

@@ -21,10 +21,7 @@ use pocketstone_core::Result;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut given = std::env::args_os();
-    let name = given.next().unwrap_or_default();
-    // mount(8) looks for the second one to remount, for it goes by the list of mounts.
-    if ["mount.yaffs2", "mount.fuse.yaffs2"].iter().any(|helper| name.to_string_lossy().ends_with(helper)) {
+    if let Some(given) = pocketstone_cli::mounts::as_helper("yaffs2") {
         return pocketstone_cli::finish(serve::parse(given).and_then(|arguments| serve::mount(&arguments)));
     }
     pocketstone_cli::complete(Arguments::command);

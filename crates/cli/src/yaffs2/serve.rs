@@ -2,7 +2,7 @@
 
 use crate::arguments::{ChipArguments, MountArguments};
 use crate::chip::{self, Opened};
-use pocketstone_cli::mounts::{HelperArguments, is_generic, set_flag};
+use pocketstone_cli::mounts::{HelperArguments, is_generic, options_of, set_flag};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -30,11 +30,10 @@ type Changes = Vec<fn(&mut Options)>;
 
 /// Applies the mount options among the arguments; those of YAFFS2 itself are given back.
 fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<Changes> {
-    let given = arguments.options.join(",");
-    let given: Vec<&str> = given.split(',').map(str::trim).filter(|option| !option.is_empty()).collect();
-    arguments.remount = given.contains(&"remount");
+    let given = options_of(&arguments.options);
+    arguments.remount = given.iter().any(|option| option == "remount");
     let mut changes: Changes = Vec::new();
-    for option in given {
+    for option in given.iter().map(String::as_str) {
         let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
         match (name, value) {
             ("ro", None) => arguments.read_only = true,

@@ -3,8 +3,10 @@
 
 use super::atomic;
 use super::sqlite::Connection;
+use super::sqlite_api::SqliteApi;
 use pocketstone_core::database::{Configuration, DatabaseEngine};
 use pocketstone_core::{Error, Result};
+use std::path::Path;
 
 const JOURNAL_MODES: [&str; 7] = ["delete", "truncate", "persist", "memory", "wal", "off", atomic::WORD];
 /// By the number that the pragma answers with.
@@ -12,11 +14,26 @@ const SYNCHRONOUS: [&str; 4] = ["off", "normal", "full", "extra"];
 const LOCKING_MODES: [&str; 2] = ["normal", "exclusive"];
 const LARGEST_PAGE_BYTES: u64 = 65_536;
 
+/// Opens a file, made if it is not there, as a configuration has it; `:memory:` is a database in memory.
+///
+/// # Errors
+/// `ErrorKind::Board` if it cannot be opened; `ErrorKind::User` if a setting is not supported.
+pub(super) fn open(
+    api: &'static SqliteApi,
+    engine: &'static str,
+    path: &Path,
+    configuration: &Configuration,
+) -> Result<Connection> {
+    let connection = Connection::open(api, engine, path, configuration)?;
+    configure(&connection, configuration)?;
+    Ok(connection)
+}
+
 /// Sets what the configuration names.
 ///
 /// # Errors
 /// `ErrorKind::User` for an unknown word or number, or if a different value is in force afterwards.
-pub(super) fn configure(connection: &Connection, configuration: &Configuration) -> Result<()> {
+fn configure(connection: &Connection, configuration: &Configuration) -> Result<()> {
     // The time to wait for locks is in force from the opening on.
     let Configuration { journal_mode, synchronous, locking_mode, page_bytes, cache_bytes, busy_timeout_ms: _ } =
         configuration;

@@ -8,7 +8,7 @@ use super::redb::Redb;
 use super::region::InRegion;
 use super::run::{Measured, Operations, run};
 use super::sqlite::{Connection, Sql};
-use super::{Database, available, sqlite_api};
+use super::{Database, available, pragma, sqlite_api};
 use pocketstone_core::database::{Configuration, DatabaseEngine, DatabaseSpec, SqlForm};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -75,7 +75,7 @@ fn connect(spec: &DatabaseSpec, path: &Path) -> Result<Connection> {
         DatabaseEngine::Bdb => super::bdb_api()?,
         _ => &sqlite_api::BUNDLED,
     };
-    Connection::open(api, spec.engine.name(), path, &spec.configuration)
+    pragma::open(api, spec.engine.name(), path, &spec.configuration)
 }
 
 /// Executes the loading steps, whatever form the measured ones have.
@@ -140,7 +140,7 @@ impl Database for Opened {
 /// The error of the operation that SQLite cannot execute, with its number.
 pub fn reference(trace: &Arc<Trace>) -> Result<String> {
     let mut connection =
-        Connection::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
+        pragma::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
     connection.fill(&trace.image)?;
     let loaded = execute_loading(connection, trace)?;
     let steps = trace.measured();
@@ -161,7 +161,7 @@ pub fn reference(trace: &Arc<Trace>) -> Result<String> {
 /// The error of the loading step that fails.
 pub fn failing(trace: &Arc<Trace>) -> Result<Vec<(usize, Error)>> {
     let mut connection =
-        Connection::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
+        pragma::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
     connection.fill(&trace.image)?;
     let steps = trace.measured();
     let mut sql = execute_loading(connection, trace)?.go_on(steps, SqlForm::Text)?;

@@ -1,7 +1,7 @@
 //! SQLite, and whatever has SQLite's C interface: statements prepared before the clock starts, or as text.
 
 use super::sqlite_api::{self as api, DONE, OK, ROW, SqliteApi, sqlite3, sqlite3_stmt};
-use super::{Database, atomic, pragma};
+use super::{Database, atomic};
 use libsqlite3_sys as ffi;
 use pocketstone_core::database::{Configuration, SqlForm};
 use pocketstone_core::{Error, Result};
@@ -30,10 +30,11 @@ pub(super) struct Connection {
 unsafe impl Send for Connection {}
 
 impl Connection {
-    /// Opens a file, made if it is not there; `:memory:` is a database in memory. Then configures it.
+    /// Opens a file, made if it is not there; `:memory:` is a database in memory. Of its configuration it has what must
+    /// be known for that: how long to wait for locks, and whether transactions are atomic on the volume.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if it cannot be opened; `ErrorKind::User` if a setting is not supported.
+    /// `ErrorKind::Board` if it cannot be opened.
     pub(super) fn open(
         api: &'static SqliteApi,
         engine: &'static str,
@@ -61,7 +62,6 @@ impl Connection {
         connection.check(code).map_err(|e| Error::board("the database cannot be opened").because(e))?;
         // SAFETY: the connection is open.
         connection.check(unsafe { (api.busy_timeout)(db, busy_timeout_ms) })?;
-        pragma::configure(&connection, configuration)?;
         Ok(connection)
     }
 

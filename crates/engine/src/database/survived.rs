@@ -7,7 +7,7 @@ use super::redb::Redb;
 use super::run::Operations;
 use super::session::{execute_loading, file};
 use super::sqlite::{Connection, Sql};
-use super::{Database, sqlite_api};
+use super::{Database, pragma, sqlite_api};
 use pocketstone_core::database::{Arrival, Configuration, DatabaseEngine, SqlForm};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::database::{ResultDigest, Trace};
@@ -27,7 +27,7 @@ pub struct Inspected {
 }
 
 fn open(path: &Path) -> Result<Connection> {
-    Connection::open(&sqlite_api::BUNDLED, "sqlite", path, &Configuration::default())
+    pragma::open(&sqlite_api::BUNDLED, "sqlite", path, &Configuration::default())
 }
 
 /// Opens a database file, with whatever journal lies beside it, and looks at all of it.

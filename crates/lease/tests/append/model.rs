@@ -5,6 +5,7 @@
 mod server;
 
 use crate::pages::{self, FREE, OTHERS, OURS};
+use crate::support::{Programs, settled};
 
 /// Records that a page of the volume has room for, and that a lease is for.
 pub const ROOM: usize = 4;
@@ -202,7 +203,7 @@ pub struct State {
 
 /// Who does what, and what is wrong.
 pub struct Model {
-    pub programs: Vec<Vec<Op>>,
+    pub programs: Programs<Op>,
     pub fault: Fault,
     /// Processes that may die.
     pub mortal: u8,
@@ -213,8 +214,7 @@ pub struct Model {
 
 impl Model {
     pub fn new(programs: &[&[Op]]) -> Model {
-        let programs: Vec<Vec<Op>> = programs.iter().map(|ops| ops.to_vec()).collect();
-        assert!(programs.len() <= PROCS && programs.iter().all(|ops| ops.len() <= 2), "room in a state");
+        let programs = Programs::new(programs, PROCS, 2);
         Model { programs, fault: Fault::Nothing, mortal: 0, threads: false, clients_stand_still: false }
     }
 
@@ -247,12 +247,12 @@ impl Model {
     }
 
     pub fn processes(&self) -> usize {
-        self.programs.len()
+        self.programs.count()
     }
 
     pub fn op(&self, state: &State, p: usize) -> Option<Op> {
         let process = &state.processes[p];
-        if process.pc == Pc::Dead { None } else { self.programs[p].get(process.op as usize).copied() }
+        if process.pc == Pc::Dead { None } else { self.programs.op(p, process.op) }
     }
 
     pub fn describe(&self, state: &State, p: usize) -> String {
@@ -270,21 +270,9 @@ impl Model {
 
     /// Whether what the server and the kernel are at gets done though no client goes on.
     pub fn goes_on_without_clients(&self, state: &State) -> Result<bool, Invariant> {
-        let mut now = *state;
-        loop {
-            let mut went = false;
-            for p in 0..self.processes() {
-                if !self.is_clients(&now, p) {
-                    if let Some(next) = self.step(&now, p)? {
-                        (now, went) = (next, true);
-                    }
-                }
-            }
-            if !went {
-                let done = |p| self.is_done(&now, p) || self.is_clients(&now, p);
-                return Ok((0..self.processes()).all(done));
-            }
-        }
+        let goes = |now: &State, p| !self.is_clients(now, p);
+        let now = settled(state, self.processes(), goes, |now, p| self.step(now, p))?;
+        Ok((0..self.processes()).all(|p| self.is_done(&now, p) || self.is_clients(&now, p)))
     }
 
     fn word(&self, p: usize) -> usize {

@@ -2,6 +2,8 @@
 
 mod steps;
 
+use crate::support::{Programs, settled};
+
 const PAGES: usize = 3;
 const PROCS: usize = 5;
 /// Fewer states are none where anything happens.
@@ -151,9 +153,9 @@ pub struct State {
 }
 
 /// Programs, and how they are run.
-#[derive(Debug, Clone, Copy)]
-pub struct Model<'a> {
-    pub programs: &'a [&'a [Op]],
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub programs: Programs<Op>,
     pub fault: Fault,
     /// Processes that may die, as bits.
     pub mortal: u8,
@@ -164,8 +166,9 @@ pub struct Model<'a> {
     pub full: bool,
 }
 
-impl<'a> Model<'a> {
-    pub fn new(programs: &'a [&'a [Op]]) -> Model<'a> {
+impl Model {
+    pub fn new(programs: &[&[Op]]) -> Model {
+        let programs = Programs::new(programs, PROCS, 3);
         Model { programs, fault: Fault::None, mortal: 0, clients_stand_still: false, hole: false, full: false }
     }
 
@@ -194,12 +197,12 @@ impl<'a> Model<'a> {
     }
 
     pub fn processes(&self) -> usize {
-        self.programs.len()
+        self.programs.count()
     }
 
     fn op(&self, s: &State, p: usize) -> Option<Op> {
         let process = &s.processes[p];
-        if process.pc == Pc::Dead { None } else { self.programs[p].get(process.op as usize).copied() }
+        if process.pc == Pc::Dead { None } else { self.programs.op(p, process.op) }
     }
 
     pub fn describe(&self, s: &State, p: usize) -> String {
@@ -214,25 +217,17 @@ impl<'a> Model<'a> {
     }
 
     fn is_client(&self, p: usize) -> bool {
-        self.programs[p].iter().any(|op| op.is_client())
+        self.programs.of(p).iter().any(|op| op.is_client())
     }
 
     /// Whether the server gets done though clients stand still.
     pub fn goes_on_without_clients(&self, s: &State) -> Result<bool, Invariant> {
-        let (mut now, mut went) = (*s, true);
-        while went {
-            went = false;
-            for p in 0..self.processes() {
-                // What a client has asked for is the server's to do.
-                let asked =
-                    self.op(&now, p) == Some(Op::Map) && (Pc::Lock..Pc::Unlocked).contains(&now.processes[p].pc);
-                if !self.is_client(p) || asked {
-                    if let Some(next) = self.step(&now, p)? {
-                        (now, went) = (next, true);
-                    }
-                }
-            }
-        }
+        // What a client has asked for is the server's to do.
+        let asked = |now: &State, p| {
+            self.op(now, p) == Some(Op::Map) && (Pc::Lock..Pc::Unlocked).contains(&now.processes[p].pc)
+        };
+        let goes = |now: &State, p| !self.is_client(p) || asked(now, p);
+        let now = settled(s, self.processes(), goes, |now, p| self.step(now, p))?;
         Ok((0..self.processes()).all(|p| self.is_client(p) || self.is_done(&now, p)))
     }
 
@@ -282,7 +277,7 @@ impl<'a> Model<'a> {
         // A child comes behind its parent, and has the same mark.
         for parent in [Some(p), p.checked_sub(1)].into_iter().flatten() {
             let child = parent + 1;
-            let by_child = self.programs.get(child).is_some_and(|program| program.first() == Some(&Op::Inherited));
+            let by_child = self.programs.of(child).first() == Some(&Op::Inherited);
             let is_held = s.processes[parent].mapped != NONE || s.processes[parent].page != NONE;
             let is_inherited = by_child && s.processes[child].mapped != NONE && self.fault != Fault::MarkOfProcess;
             if !is_held && !is_inherited {

@@ -2,7 +2,7 @@
 
 use super::{Fault, Invariant, Model, NONE, Op, PAGES, Pc, State};
 
-impl Model<'_> {
+impl Model {
     pub(super) fn map(&self, s: &mut State, p: usize) -> bool {
         let late = self.fault == Fault::MarkedAfterLook;
         match s.processes[p].pc {

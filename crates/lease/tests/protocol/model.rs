@@ -5,6 +5,7 @@ mod kernel;
 mod server;
 
 use crate::pages;
+use crate::support::{Programs, settled};
 
 /// The words of a page: two, so that a half-made copy or store can be seen.
 pub const WORDS: usize = 2;
@@ -76,7 +77,7 @@ impl Op {
         }
     }
 
-    fn is_direct(self) -> bool {
+    fn is_direct(&self) -> bool {
         matches!(self, Op::DirectRead | Op::DirectWrite(_))
     }
 
@@ -208,7 +209,7 @@ pub struct State {
 
 /// Who does what, and what is wrong.
 pub struct Model {
-    pub programs: Vec<Vec<Op>>,
+    pub programs: Programs<Op>,
     /// Processes that may die.
     pub mortal: u8,
     pub fault: Fault,
@@ -227,12 +228,10 @@ pub struct Model {
 
 impl Model {
     pub fn new(programs: &[&[Op]]) -> Model {
-        let mut programs: Vec<Vec<Op>> = programs.iter().map(|ops| ops.to_vec()).collect();
-        programs.push(vec![Op::Lease]);
-        assert!(programs.len() <= PROCS && programs.iter().all(|ops| ops.len() <= 2), "room in a state");
+        let programs = Programs::new(&[programs, &[&[Op::Lease]]].concat(), PROCS, 2);
         let mut settles = [1; WORDS];
-        for (p, ops) in programs.iter().enumerate() {
-            for (index, op) in ops.iter().enumerate() {
+        for p in 0..programs.count() {
+            for (index, op) in programs.of(p).iter().enumerate() {
                 let process = Process { op: index as u8, ..Process::default() };
                 for (word, settled) in settles.iter_mut().enumerate() {
                     *settled |= u16::from(op.mask() >> word & 1) << Model::token(p, &process);
@@ -283,13 +282,13 @@ impl Model {
 
     /// How many processes there are.
     pub fn processes(&self) -> usize {
-        self.programs.len()
+        self.programs.count()
     }
 
     /// What a process does now.
     pub fn op(&self, state: &State, p: usize) -> Option<Op> {
         let process = &state.processes[p];
-        if process.pc == Pc::Dead { None } else { self.programs[p].get(process.op as usize).copied() }
+        if process.pc == Pc::Dead { None } else { self.programs.op(p, process.op) }
     }
 
     /// What a process will do next, in words.
@@ -305,25 +304,15 @@ impl Model {
     /// Whether the server and the kernel get done though the clients stand still: no step of theirs waits for a slot,
     /// or for anything else of a client. Only who wants pages does.
     pub fn goes_on_without_clients(&self, state: &State) -> Result<bool, Invariant> {
-        let mut now = *state;
-        let mut went = true;
-        while went {
-            went = false;
-            for p in 0..self.processes() {
-                let requests = (Pc::ReadCame..=Pc::WriteDone).contains(&now.processes[p].pc);
-                if !self.is_client(p) || requests {
-                    if let Some(next) = self.step(&now, p)? {
-                        (now, went) = (next, true);
-                    }
-                }
-            }
-        }
+        let requests = |now: &State, p: usize| (Pc::ReadCame..=Pc::WriteDone).contains(&now.processes[p].pc);
+        let goes = |now: &State, p| !self.is_client(p) || requests(now, p);
+        let now = settled(state, self.processes(), goes, |now, p| self.step(now, p))?;
         let done = |p| self.is_client(p) || self.is_done(&now, p) || self.op(&now, p) == Some(Op::TakeForOther);
         Ok((0..self.processes()).all(done))
     }
 
     fn is_client(&self, p: usize) -> bool {
-        self.programs[p].iter().any(|op| op.is_direct())
+        self.programs.of(p).iter().any(Op::is_direct)
     }
 
     /// The write by which a word may come from: each operation has its own, and 0 is what was there at first.

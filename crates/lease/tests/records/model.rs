@@ -2,6 +2,7 @@
 //! size.
 
 use crate::pages::{self, FREE, OTHERS, OURS};
+use crate::support::{Programs, settled};
 
 const PROCS: usize = 4;
 const RECORDS: usize = 2;
@@ -146,7 +147,7 @@ pub struct State {
 
 /// Who does what, and what is wrong.
 pub struct Model {
-    pub programs: Vec<Vec<Op>>,
+    pub programs: Programs<Op>,
     pub fault: Fault,
     /// Processes that may die.
     pub mortal: u8,
@@ -157,8 +158,7 @@ pub struct Model {
 
 impl Model {
     pub fn new(programs: &[&[Op]]) -> Model {
-        let programs: Vec<Vec<Op>> = programs.iter().map(|ops| ops.to_vec()).collect();
-        assert!(programs.len() <= PROCS, "room in a state");
+        let programs = Programs::new(programs, PROCS, usize::from(u8::MAX));
         Model { programs, fault: Fault::Nothing, mortal: 0, threads: false, clients_stand_still: false }
     }
 
@@ -184,12 +184,12 @@ impl Model {
     }
 
     pub fn processes(&self) -> usize {
-        self.programs.len()
+        self.programs.count()
     }
 
     pub fn op(&self, state: &State, p: usize) -> Option<Op> {
         let process = &state.processes[p];
-        if process.pc == Pc::Dead { None } else { self.programs[p].get(process.op as usize).copied() }
+        if process.pc == Pc::Dead { None } else { self.programs.op(p, process.op) }
     }
 
     pub fn describe(&self, state: &State, p: usize) -> String {
@@ -203,20 +203,8 @@ impl Model {
     /// Whether what the server is at gets done though no client goes on.
     pub fn goes_on_without_clients(&self, state: &State) -> Result<bool, Invariant> {
         let of_client = |now: &State, p: usize| now.processes[p].pc < Pc::Lock && self.is_client(now, p);
-        let mut now = *state;
-        loop {
-            let mut went = false;
-            for p in 0..self.processes() {
-                if !of_client(&now, p) {
-                    if let Some(next) = self.step(&now, p)? {
-                        (now, went) = (next, true);
-                    }
-                }
-            }
-            if !went {
-                return Ok((0..self.processes()).all(|p| self.is_done(&now, p) || of_client(&now, p)));
-            }
-        }
+        let now = settled(state, self.processes(), |now, p| !of_client(now, p), |now, p| self.step(now, p))?;
+        Ok((0..self.processes()).all(|p| self.is_done(&now, p) || of_client(&now, p)))
     }
 
     fn is_client(&self, state: &State, p: usize) -> bool {

@@ -1,9 +1,11 @@
 //! What the models' tests share: a model holds, or a fault breaks it.
 
 mod explore;
+mod programs;
 
 use crate::model::{FEWEST_STATES, Fault, Invariant, Model};
 pub use explore::{Explored, explore};
+pub use programs::{Programs, settled};
 
 /// The first process, as a bit.
 pub const FIRST: u8 = 1;

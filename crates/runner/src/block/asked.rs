@@ -1,8 +1,7 @@
 //! What the device's server tells whoever on the board asks for it: all that changes the device, with its bytes, and
 //! what it holds. Asked in the middle of a run: the server, which goes before all others, answers between two requests.
 
-use super::server::Server;
-use pocketstone_core::block_record::{BlockChange, BlockImage, decode_block_changes, encode_block_changes};
+use pocketstone_core::block_record::{BlockChange, BlockImage, decode_block_changes};
 use pocketstone_core::error::Context;
 use pocketstone_core::translation::TranslationCounts;
 use pocketstone_core::{Error, Result};
@@ -13,13 +12,32 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 /// Where it listens: in no file system.
 const NAME: &str = "pocketstone-block";
 
-/// Questions, by a letter.
-const RECORD: u8 = b'r';
-const COUNT: u8 = b'n';
-const STOP: u8 = b's';
-const IMAGE: u8 = b'i';
-const TRANSLATE: u8 = b't';
-const COUNTS: u8 = b'c';
+/// What may be asked, each by a letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Question {
+    /// To record changes from here on.
+    Record = b'r',
+    /// How many were recorded.
+    Recorded = b'n',
+    /// Those that were, and no more of them.
+    Stop = b's',
+    /// What the device holds.
+    Image = b'i',
+    /// To begin with its translation layer.
+    Translate = b't',
+    /// What that has done.
+    Counts = b'c',
+}
+
+impl Question {
+    const ALL: [Question; 6] =
+        [Question::Record, Question::Recorded, Question::Stop, Question::Image, Question::Translate, Question::Counts];
+
+    const fn letter(self) -> u8 {
+        self as u8
+    }
+}
 
 fn address() -> Result<SocketAddr> {
     SocketAddr::from_abstract_name(NAME).board(|| "cannot name a socket".into())
@@ -33,37 +51,25 @@ pub fn listen() -> Result<UnixListener> {
     UnixListener::bind_addr(&address()?).board(|| "the block device's server cannot listen".into())
 }
 
-/// Answers a question that has come.
+/// Answers a question that has come, by what `tell` says to it.
 ///
 /// # Errors
-/// `ErrorKind::Board` if whoever asked is gone.
-pub fn answer(listener: &UnixListener, server: &mut Server) -> Result<()> {
+/// `ErrorKind::Board` if whoever asked is gone; what `tell` says.
+pub fn answer(listener: &UnixListener, tell: impl FnOnce(Question) -> Result<Vec<u8>>) -> Result<()> {
     let failed = || "the block device's server cannot answer".to_owned();
     let (mut stream, _) = listener.accept().board(failed)?;
-    let mut question = [0];
-    stream.read_exact(&mut question).board(failed)?;
-    let answer = match question[0] {
-        RECORD => {
-            server.record();
-            Vec::new()
-        }
-        COUNT => server.recorded().to_le_bytes().to_vec(),
-        STOP => encode_block_changes(&server.stop_recording()),
-        IMAGE => server.image()?.encode(),
-        TRANSLATE => {
-            server.translate();
-            Vec::new()
-        }
-        COUNTS => server.counts().map_or_else(Vec::new, |counts| counts.encode()),
-        other => return Err(Error::board(format!("the block device's server was asked for {other}"))),
-    };
-    stream.write_all(&answer).board(failed)
+    let mut letter = [0];
+    stream.read_exact(&mut letter).board(failed)?;
+    let question = Question::ALL.into_iter().find(|question| question.letter() == letter[0]);
+    let question =
+        question.ok_or_else(|| Error::board(format!("the block device's server was asked for {}", letter[0])))?;
+    stream.write_all(&tell(question)?).board(failed)
 }
 
-fn ask(question: u8) -> Result<Vec<u8>> {
+fn ask(question: Question) -> Result<Vec<u8>> {
     let failed = || "cannot ask the block device's server".to_owned();
     let mut stream = UnixStream::connect_addr(&address()?).board(failed)?;
-    stream.write_all(&[question]).board(failed)?;
+    stream.write_all(&[question.letter()]).board(failed)?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).board(failed)?;
     Ok(answer)
@@ -74,7 +80,7 @@ fn ask(question: u8) -> Result<Vec<u8>> {
 /// # Errors
 /// `ErrorKind::Board` if there is no block device.
 pub fn record() -> Result<()> {
-    ask(RECORD).map(drop)
+    ask(Question::Record).map(drop)
 }
 
 /// How many were recorded so far.
@@ -82,7 +88,8 @@ pub fn record() -> Result<()> {
 /// # Errors
 /// As [`record`].
 pub fn recorded() -> Result<u64> {
-    let answer = ask(COUNT)?.try_into().map_err(|_| Error::board("the block device's server counts nothing"))?;
+    let answer =
+        ask(Question::Recorded)?.try_into().map_err(|_| Error::board("the block device's server counts nothing"))?;
     Ok(u64::from_le_bytes(answer))
 }
 
@@ -91,7 +98,7 @@ pub fn recorded() -> Result<u64> {
 /// # Errors
 /// As [`record`].
 pub fn stop() -> Result<Vec<BlockChange>> {
-    decode_block_changes(&ask(STOP)?)
+    decode_block_changes(&ask(Question::Stop)?)
 }
 
 /// What the device holds.
@@ -99,7 +106,7 @@ pub fn stop() -> Result<Vec<BlockChange>> {
 /// # Errors
 /// As [`record`].
 pub fn image() -> Result<BlockImage> {
-    BlockImage::decode(&ask(IMAGE)?)
+    BlockImage::decode(&ask(Question::Image)?)
 }
 
 /// Has the device begin with its translation layer, if it has one: until then requests take the least they can.
@@ -107,7 +114,7 @@ pub fn image() -> Result<BlockImage> {
 /// # Errors
 /// As [`record`].
 pub fn translate() -> Result<()> {
-    ask(TRANSLATE).map(drop)
+    ask(Question::Translate).map(drop)
 }
 
 /// What the translation layer has done.
@@ -115,5 +122,5 @@ pub fn translate() -> Result<()> {
 /// # Errors
 /// As [`record`]; `ErrorKind::Board` if the device has none.
 pub fn counts() -> Result<TranslationCounts> {
-    TranslationCounts::decode(&ask(COUNTS)?)
+    TranslationCounts::decode(&ask(Question::Counts)?)
 }

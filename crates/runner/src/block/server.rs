@@ -3,10 +3,10 @@
 //! The protocol is that of Linux's nbd, <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>: numbers
 //! are big-endian.
 
-use super::asked;
+use super::asked::{self, Question};
 use super::calibration::Corrections;
 use pocketstone_core::block::{BlockDevice, BlockOp, Schedule};
-use pocketstone_core::block_record::{BlockChange, BlockImage, PAGE_BYTES};
+use pocketstone_core::block_record::{BlockChange, BlockImage, PAGE_BYTES, encode_block_changes};
 use pocketstone_core::error::Context;
 use pocketstone_core::translation::{ChipOperations, TranslationCounts, Translator};
 use pocketstone_core::{Error, Result};
@@ -214,9 +214,22 @@ impl Server {
             }
             if questions && !requests {
                 let listener = self.listener.try_clone().board(|| "cannot listen".into())?;
-                asked::answer(&listener, &mut self)?;
+                asked::answer(&listener, |question| self.tell(question))?;
             }
         }
+    }
+
+    /// What to answer to a question.
+    fn tell(&mut self, question: Question) -> Result<Vec<u8>> {
+        match question {
+            Question::Record => self.record(),
+            Question::Translate => self.translate(),
+            Question::Recorded => return Ok(self.recorded().to_le_bytes().to_vec()),
+            Question::Stop => return Ok(encode_block_changes(&self.stop_recording())),
+            Question::Image => return Ok(self.image()?.encode()),
+            Question::Counts => return Ok(self.counts().map_or_else(Vec::new, |counts| counts.encode())),
+        }
+        Ok(Vec::new())
     }
 
     /// Takes a request on; false: the kernel wants no more.

@@ -2,13 +2,13 @@
 
 use crate::Ino;
 use crate::format::inode::{self, Half};
-use crate::format::layout::Layout;
-use crate::format::mapping::Mapping;
+use crate::format::layout::{INODE_BYTES, Layout};
+use crate::format::mapping::{INODE_TABLE, Mapping};
 use crate::format::sizes;
 use crate::format::superblock::Superblock;
 use crate::store;
 use pocketstone_media::{Durable, Flushed, Medium};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// In pieces of this size is kept what the journal changes.
@@ -50,9 +50,69 @@ impl Image {
 
     fn find_chunks(&mut self) {
         self.layout.chunks = Arc::default();
-        for segment in super::tables::chunks(self).into_iter().map_while(|chunk| chunk) {
+        for segment in self.chunks().into_iter().map_while(|chunk| chunk) {
             self.layout.chunks.push(segment);
         }
+    }
+
+    /// Versions of inodes in a huge page that are whole, if it is such a part of the inode table.
+    fn versions(&self, segment: u32, chunk: u32) -> usize {
+        let first = self.layout.inodes + 1 + chunk * self.layout.inodes_per_chunk();
+        let mut found = 0;
+        for within in 0..self.layout.inodes_per_chunk() {
+            let mut b = [0; INODE_BYTES as usize];
+            self.read(self.layout.segment_at(segment) + u64::from(within) * INODE_BYTES, &mut b);
+            for half in 0..2 {
+                let version = inode::decode_half(first + within, half, &b[half as usize * 128..][..128]);
+                found += usize::from(matches!(version, Half::Valid(..)));
+            }
+        }
+        found
+    }
+
+    /// Where the inode table goes on, in order. An entry that is lost is made up for by what its huge page holds;
+    /// `None` is a part that is not there, though later ones are.
+    pub fn chunks(&self) -> Vec<Option<u32>> {
+        let mut told: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut lost = Vec::new();
+        for segment in 0..self.segments() {
+            let copies = self.entries(segment);
+            if copies == [None, None] {
+                lost.push(segment);
+            }
+            for index in copies.into_iter().flatten().filter_map(|entry| match entry {
+                Mapping::Inodes { index } => Some(index),
+                _ => None,
+            }) {
+                let there = told.entry(index).or_default();
+                if there.last() != Some(&segment) {
+                    there.push(segment);
+                }
+            }
+        }
+        // Numbers that mean something else are not reached.
+        let most = (INODE_TABLE - 1 - self.layout.inodes) / self.layout.inodes_per_chunk();
+        let end =
+            told.keys().copied().filter(|index| *index < most.min(self.segments())).max().map_or(0, |last| last + 1);
+        let mut chunks = Vec::new();
+        for chunk in 0..most.min(self.segments()) {
+            let best = |segments: &[u32]| {
+                let counted = segments.iter().map(|segment| (self.versions(*segment, chunk), *segment));
+                counted.max_by_key(|(count, segment)| (*count, std::cmp::Reverse(*segment)))
+            };
+            let by_table =
+                told.get(&chunk).and_then(|there| if let [only] = there[..] { Some((0, only)) } else { best(there) });
+            let found = by_table.or_else(|| best(&lost).filter(|(count, _)| *count > 0));
+            match found {
+                Some((_, segment)) => {
+                    lost.retain(|other| *other != segment);
+                    chunks.push(Some(segment));
+                }
+                None if chunk < end => chunks.push(None),
+                None => break,
+            }
+        }
+        chunks
     }
 
     /// A volume as it would be after some stores.

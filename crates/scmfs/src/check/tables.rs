@@ -1,76 +1,13 @@
 //! The mapping table: what each huge page is to be, from both copies of its entry and from what inodes say.
 
-use super::image::Image;
 use super::{Subject, Survey};
 use crate::Ino;
-use crate::format::inode::{Half, decode_half};
-use crate::format::layout::INODE_BYTES;
-use crate::format::mapping::{INODE_TABLE, Mapping};
-use std::collections::BTreeMap;
-
-/// Versions of inodes in a huge page that are whole, if it is such a part of the inode table.
-fn versions(image: &Image, segment: u32, chunk: u32) -> usize {
-    let first = image.layout.inodes + 1 + chunk * image.layout.inodes_per_chunk();
-    let mut found = 0;
-    for within in 0..image.layout.inodes_per_chunk() {
-        let mut b = [0; INODE_BYTES as usize];
-        image.read(image.layout.segment_at(segment) + u64::from(within) * INODE_BYTES, &mut b);
-        for half in 0..2 {
-            let version = decode_half(first + within, half, &b[half as usize * 128..][..128]);
-            found += usize::from(matches!(version, Half::Valid(..)));
-        }
-    }
-    found
-}
-
-/// Where the inode table goes on, in order. An entry that is lost is made up for by what its huge page holds; `None`
-/// is a part that is not there, though later ones are.
-pub(super) fn chunks(image: &Image) -> Vec<Option<u32>> {
-    let mut told: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    let mut lost = Vec::new();
-    for segment in 0..image.segments() {
-        let copies = image.entries(segment);
-        if copies == [None, None] {
-            lost.push(segment);
-        }
-        for index in copies.into_iter().flatten().filter_map(|entry| match entry {
-            Mapping::Inodes { index } => Some(index),
-            _ => None,
-        }) {
-            let there = told.entry(index).or_default();
-            if there.last() != Some(&segment) {
-                there.push(segment);
-            }
-        }
-    }
-    // Numbers that mean something else are not reached.
-    let most = (INODE_TABLE - 1 - image.layout.inodes) / image.layout.inodes_per_chunk();
-    let end = told.keys().copied().filter(|index| *index < most.min(image.segments())).max().map_or(0, |last| last + 1);
-    let mut chunks = Vec::new();
-    for chunk in 0..most.min(image.segments()) {
-        let best = |segments: &[u32]| {
-            let counted = segments.iter().map(|segment| (versions(image, *segment, chunk), *segment));
-            counted.max_by_key(|(count, segment)| (*count, std::cmp::Reverse(*segment)))
-        };
-        let by_table =
-            told.get(&chunk).and_then(|there| if let [only] = there[..] { Some((0, only)) } else { best(there) });
-        let found = by_table.or_else(|| best(&lost).filter(|(count, _)| *count > 0));
-        match found {
-            Some((_, segment)) => {
-                lost.retain(|other| *other != segment);
-                chunks.push(Some(segment));
-            }
-            None if chunk < end => chunks.push(None),
-            None => break,
-        }
-    }
-    chunks
-}
+use crate::format::mapping::Mapping;
 
 impl Survey {
     /// Finds the parts of the inode table. One that is lost is replaced by an empty one, for the later ones' sake.
     pub(super) fn inode_table(&mut self) {
-        let chunks = chunks(&self.image);
+        let chunks = self.image.chunks();
         let taken: Vec<u32> = chunks.iter().flatten().copied().collect();
         let is_free = |survey: &Survey, segment: u32| {
             !taken.contains(&segment) && survey.image.entries(segment) == [Some(Mapping::Free); 2]

@@ -155,8 +155,8 @@ fn operations(activity: &Activity) -> u64 {
     activity.threads.iter().filter(|t| !t.background).map(|t| t.operations.len() as u64).sum()
 }
 
-/// The replay as a WebAssembly module: the installed one, or from the cache or compiled now, or the shipped one where
-/// this machine's compiler cannot build it.
+/// The replay as a WebAssembly module: the installed one, or the shipped one where it is of these sources, or else from
+/// the cache or compiled now.
 ///
 /// # Errors
 /// `ErrorKind::Board` if none can be had; the hint is the fix. `ErrorKind::Interrupted` if the
@@ -166,25 +166,32 @@ pub fn module(context: &BoardContext) -> Result<Vec<u8>> {
         let path = installed.program("replay.wasm", WHAT)?;
         return std::fs::read(&path).board(|| format!("cannot read {}", path.display()));
     }
-    or_shipped(compiled(context), &checkout(WHAT)?)
+    shipped_or(&checkout(WHAT)?, || compiled(context))
 }
 
-/// What was compiled, or else the module that the project ships.
-fn or_shipped(compiled: Result<Vec<u8>>, root: &Path) -> Result<Vec<u8>> {
-    let error = match compiled {
-        Err(error) if error.kind() == ErrorKind::Board => error,
-        other => return other,
+/// The module that the project ships, or else what is compiled.
+fn shipped_or(root: &Path, compiled: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    let shipped = match shipped::shipped(root) {
+        Ok(module) => return Ok(module),
+        Err(error) => error,
     };
-    shipped::shipped(root).map_err(|shipped| {
-        let text =
-            format!("{}; the module that comes with the sources cannot be used: {}", error.chain(), shipped.chain());
-        Error::board(text).hint(error.cure().unwrap_or(shipped::COMMAND))
+    compiled().map_err(|error| match error.kind() {
+        ErrorKind::Board => {
+            let (why, other) = (error.chain(), shipped.chain());
+            let text = format!("{why}; the module that comes with the sources cannot be used: {other}");
+            Error::board(text).hint(error.cure().unwrap_or(shipped::COMMAND))
+        }
+        _ => error,
     })
 }
 
 const WHAT: &str = "the replay for browsers";
 
-fn compiled(context: &BoardContext) -> Result<Vec<u8>> {
+/// The module that this machine makes of these sources, from the cache or compiled now.
+///
+/// # Errors
+/// As [`module`].
+pub fn compiled(context: &BoardContext) -> Result<Vec<u8>> {
     let cure = "rustup target add wasm32-unknown-unknown, then regenerate the report: `pocketstone report DIR`";
     let toolchain = compiler_for(TARGET).ok_or_else(|| {
         Error::board("this machine's Rust compiler has no standard library for WebAssembly").hint(cure)
@@ -232,17 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn without_a_compiler_for_it_the_shipped_module_serves_where_it_is_of_these_sources() {
+    fn the_shipped_module_serves_where_it_is_of_these_sources_and_nothing_is_compiled() {
         let lacks = || Err(Error::board("no library for WebAssembly").hint("rustup target add"));
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        assert_eq!(or_shipped(lacks(), &root).unwrap(), std::fs::read(root.join(shipped::MODULE)).unwrap());
-        assert_eq!(or_shipped(Ok(vec![1]), &root).unwrap(), [1]);
+        let shipped = std::fs::read(root.join(shipped::MODULE)).unwrap();
+        assert_eq!(shipped_or(&root, || panic!("nothing is compiled")).unwrap(), shipped);
         let elsewhere = tempfile::tempdir().unwrap();
-        let error = or_shipped(lacks(), elsewhere.path()).unwrap_err();
+        assert_eq!(shipped_or(elsewhere.path(), || Ok(vec![1])).unwrap(), [1]);
+        let error = shipped_or(elsewhere.path(), lacks).unwrap_err();
         let said = ["no library for WebAssembly", "cannot be used", shipped::MODULE];
         assert!(said.iter().all(|words| error.chain().contains(words)), "{}", error.chain());
         assert_eq!(error.cure(), Some("rustup target add"));
-        let stopped = or_shipped(Err(Error::new(ErrorKind::Interrupted, "stopped")), &root).unwrap_err();
+        let stop = || Err(Error::new(ErrorKind::Interrupted, "stopped"));
+        let stopped = shipped_or(elsewhere.path(), stop).unwrap_err();
         assert_eq!(stopped.kind(), ErrorKind::Interrupted);
     }
 

@@ -2,7 +2,7 @@
 //! efficiency for raw NAND flash storage in embedded Linux", 2014, section 3.1.2): contacts, looked up one
 //! by one by their number.
 
-use super::recipe::printable;
+use super::printable::printable;
 use super::trace::{StatementKind, Trace, Value};
 use pocketstone_core::Result;
 use pocketstone_core::database::Recipe;

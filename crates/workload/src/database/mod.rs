@@ -8,6 +8,7 @@ mod import;
 mod literal;
 mod pocketdata;
 mod point;
+mod printable;
 mod published;
 mod recipe;
 mod requests;

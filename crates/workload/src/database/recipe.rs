@@ -9,7 +9,6 @@ use super::trace::{MAGIC, Trace};
 use super::ycsb::ycsb;
 use pocketstone_core::database::{DatabaseWorkload, Delay, Recipe};
 use pocketstone_core::error::Context;
-use pocketstone_core::random::Random;
 use pocketstone_core::{Error, Result};
 
 /// Longest field in characters: H2's VARCHAR has no longer ones.
@@ -133,18 +132,6 @@ pub fn check(recipe: &Recipe) -> Result<()> {
 fn name_of(recipe: &Recipe) -> String {
     let name = serde_json::to_value(recipe.workload).ok();
     name.as_ref().and_then(|n| n.as_str()).unwrap_or("?").to_owned()
-}
-
-/// `bytes` random characters from `0` to `o` in ASCII, 64 of them and none of them a quote, in `text`.
-pub(super) fn printable<'a>(random: &mut Random, bytes: usize, text: &'a mut Vec<u8>) -> &'a str {
-    text.clear();
-    while text.len() < bytes {
-        // Six bits of each byte, moved to 0x30..0x70; no byte carries into the next one.
-        let word = (random.next_u64() & 0x3f3f_3f3f_3f3f_3f3f) + 0x3030_3030_3030_3030;
-        text.extend_from_slice(&word.to_le_bytes());
-    }
-    text.truncate(bytes);
-    std::str::from_utf8(text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! YCSB's workloads A to F on one table, as its JDBC client makes them.
 
 use super::distribution::hash;
-use super::recipe::printable;
+use super::printable::printable;
 use super::requests::{Letter, Request, Requests};
 use super::trace::{StatementKind, Stored, Trace, Value};
 use pocketstone_core::Result;
