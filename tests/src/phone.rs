@@ -1,6 +1,6 @@
 //! A phone at the other end of adb: Android's own daemon as the user of its shell, in a root folder of its own that has
-//! a static busybox and scripts for Android's programs, which answer what a phone has said. Kernel and processor are this
-//! machine's. Its network is its own, as its daemon asks nobody for a key.
+//! a static busybox and scripts for Android's programs, which answer what a phone has said. Kernel and processor are
+//! this machine's. Its network is its own, as its daemon asks nobody for a key.
 
 use crate::command::{Process, Ran, binary, run, write};
 use crate::network::Network;
@@ -217,8 +217,8 @@ fn daemon(own: &Path, network: &Network, shared: &[&str]) -> Child {
     let loader = names.map(|name| name.to_string_lossy().into_owned()).find(|name| name.starts_with("ld-linux"));
     let shared: String = shared.iter().map(|folder| format!("mount --bind {folder} {at}{folder} && ")).collect();
     let serve = format!(
-        "mount --bind /dev {at}/dev && mount --bind /sys {at}/sys && mount -t proc proc {at}/proc && {shared}exec chroot \
-         --userspec={SHELL}:{SHELL} --groups= {at} /{BIN}/env -i PATH=/{BIN}:/usr/bin HOME=/ ADBD_PORT=45555 \
+        "mount --bind /dev {at}/dev && mount --bind /sys {at}/sys && mount -t proc proc {at}/proc && {shared}exec \
+         chroot --userspec={SHELL}:{SHELL} --groups= {at} /{BIN}/env -i PATH=/{BIN}:/usr/bin HOME=/ ADBD_PORT=45555 \
          /adbd/lib/{} --library-path /adbd/lib /adbd/lib/adbd",
         loader.expect("a loader")
     );

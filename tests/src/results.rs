@@ -49,8 +49,8 @@ pub fn metric(results: &Path, name: &str, only: &str) -> f64 {
 }
 
 /// Runs `study.toml` of a folder, whose results are in `a`, once more into `b`: in `make torture` all of it, and then a
-/// hundred times, half of them on a loaded host, the cells that match `some`; otherwise these once. What both have is the
-/// same to the bit.
+/// hundred times, half of them on a loaded host, the cells that match `some`; otherwise these once. What both have is
+/// the same to the bit.
 #[track_caller]
 pub fn repeats(home: &Path, some: &str) {
     repeats_with(home, some, |_| ());

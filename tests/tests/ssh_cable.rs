@@ -55,7 +55,7 @@ fn journals(root: &Path) -> Vec<String> {
     names(&root.join(NOTES)).into_iter().filter(|name| name.ends_with(".journal")).collect()
 }
 
-/// The lab's copies of journals that it does not know to be carried out. What is in the cache of other boards is theirs.
+/// The lab's copies of journals that it does not know to be carried out. Those of other boards are other tests'.
 fn copies(boards: &PoorBoards) -> Vec<PathBuf> {
     let settings = context().cache.folder("settings").expect("a folder");
     let at = boards.path().to_string_lossy();

@@ -1,7 +1,7 @@
 //! The lab's copies of the journals of settings of a board far away: what is to be put back there even if the board has
 //! lost its own.
 //!
-//! `settings/DIGEST/` in the cache has a copy for each journal that is not known to be carried out, as the board has it,
+//! `settings/DIGEST/` in the cache has a copy of each journal that is not known to be carried out, as the board has it,
 //! and says in `board` how that board is reached. Where nothing is left to be put back there is no folder.
 
 use crate::Cache;

@@ -98,8 +98,8 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     }
     let selected = select_cells(&request, profile.kind().name, Some(&board), &mut traces);
     let selected = selected.map_err(|error| match left_out.first() {
-        // Why it is not the board that the study is meant for matters more than what this one lacks, or that a condition
-        // selects none of the cells that it would measure.
+        // Why it is not the board that the study is meant for matters more than what this one lacks, or that a
+        // condition selects none of the cells that it would measure.
         Some(l) if is_boards(&error) || select_cells(&request, own_kind, None, &mut traces).is_ok() => {
             Error::board(format!("{}; skipping {}: {}", error.message(), l.what, l.why)).hint(l.cure.clone())
         }

@@ -16,8 +16,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Carries out the order in the file `order`; the reply and its logs go to `folder`. A lab far away has a copy of what is
-/// set, by the socket `lab`.
+/// Carries out the order in the file `order`; the reply and its logs go to `folder`. A lab far away has a copy of what
+/// is set, by the socket `lab`.
 ///
 /// A failed order is a reply too; an error means that not even that could be left.
 ///

@@ -121,8 +121,8 @@ fn empty(folder: &Path) -> Result<()> {
     fs::create_dir(folder).board(|| format!("cannot make {}", folder.display()))
 }
 
-/// Takes the files of an order; their names, or `None` if the lab is gone. Before the first one, the lab may have copies
-/// of journals that this board has lost.
+/// Takes the files of an order; their names, or `None` if the lab is gone. Before the first one, the lab may have
+/// copies of journals that this board has lost.
 fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
     let (mut given, mut inbox, mut put_back) = (BTreeSet::new(), Inbox::new(cell), None);
     loop {

@@ -178,8 +178,8 @@ fn programs_read_ahead(
     Ok(in_force)
 }
 
-/// Makes the files of a program under test leave the page cache, all of it on a board that is thrown away and on a phone
-/// that does so for anybody.
+/// Makes the files of a program under test leave the page cache, all of it on a board that is thrown away and on a
+/// phone that does so for anybody.
 fn chill_folder(context: &Context<'_>, folder: &Path) -> Result<()> {
     match context.board.capabilities.disposable {
         true => volume::drop_caches("1"),
