@@ -513,7 +513,7 @@ fn without_qemu_a_study_runs_on_this_machine_and_says_so() {
         run(pocketstone(folder.path(), &words).env("PATH", &bin))
     };
     only("file_system = 'jffs2'").ends_with(4).complains(&[
-        "no cell of Read-ahead of a small file matches",
+        "no cell of small matches",
         "qemu-system-arm is not installed",
         "apt-get install qemu-system-arm",
     ]);
