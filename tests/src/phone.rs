@@ -70,6 +70,8 @@ impl Phone {
             run(Command::new("cp").arg("-rL").arg(fs::canonicalize(from).expect("a path")).arg(to)).ends_with(0);
         };
         copy(programs.join("client"), &at.join("client"));
+        // For the client's key.
+        fs::create_dir(at.join("adb")).expect("a folder");
         script(&at.join("bin/adb"), &format!("LD_LIBRARY_PATH={0}/client exec {0}/client/adb \"$@\"", at.display()));
 
         let own = at.join("phone");
@@ -149,6 +151,10 @@ impl Phone {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(|| home.join(".cache"), PathBuf::from);
         command.env("XDG_CACHE_HOME", cache).env("HOME", self.path().join("adb"));
+        // Nor are the compilers that make the runner.
+        for (variable, folder) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
+            command.env(variable, std::env::var_os(variable).map_or_else(|| home.join(folder), PathBuf::from));
+        }
         command
     }
 

@@ -162,7 +162,7 @@ fn the_lab_puts_back_what_a_board_has_set_that_lost_its_journal() {
         until("a cell is under way", || board.governor() == SET);
         lab
     };
-    let connect = || run(&mut boards.lab(&["board", "exec", "./board0.toml", "true"]));
+    let connect = || run(&mut boards.lab(&["board", "exec", "./board0.toml", "env"]));
 
     // The board's processes end all at once, its watchdog too, and what it had on its disk is gone.
     let mut lab = begin("lost");
@@ -174,7 +174,8 @@ fn the_lab_puts_back_what_a_board_has_set_that_lost_its_journal() {
     for folder in [NOTES, "var/tmp/pocketstone-runner"] {
         fs::remove_dir_all(board.root().join(folder)).expect("a folder of the board");
     }
-    assert_eq!((board.governor().as_str(), setting().as_str()), (SET, "set\n"));
+    // The cell before it has undone its own.
+    assert_eq!((board.governor().as_str(), setting().as_str()), (SET, "set\nundone\nset\n"));
     let left = copies(&boards);
     let [copy] = &left[..] else { panic!("one copy: {left:?}") };
     let lines = fs::read_to_string(copy).expect("a copy");
