@@ -5,6 +5,7 @@ pub mod handles;
 pub mod jffs2;
 pub mod mounted;
 pub mod network;
+pub mod phone;
 pub mod poor_board;
 pub mod results;
 pub mod small_study;

@@ -162,6 +162,11 @@ impl PoorBoard {
         text.trim().to_owned()
     }
 
+    /// Sets the governor, as its owner does.
+    pub fn set_governor(&self, governor: &str) {
+        write(&self.root, &format!("{POLICY}/scaling_governor"), &format!("{governor}\n"));
+    }
+
     /// Pulls the cable, or plugs it in again.
     pub fn cable(&self, plugged: bool) {
         let state = if plugged { "up" } else { "down" };

@@ -1,7 +1,8 @@
 //! A run's results, as tests look at them.
 
+use crate::HostLoad;
 use crate::command::lab;
-use pocketstone_testing::amount;
+use pocketstone_testing::{amount, say};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -47,12 +48,32 @@ pub fn metric(results: &Path, name: &str, only: &str) -> f64 {
     value(results, &format!("SELECT median FROM summary WHERE metric = '{name}' AND {only}"))
 }
 
-/// Runs `study.toml` of a folder, whose results are in `a`, once more into `b`: in `make torture` all of it, otherwise
-/// the cells that match `some`. What both have is the same to the bit.
+/// Runs `study.toml` of a folder, whose results are in `a`, once more into `b`: in `make torture` all of it, and then a
+/// hundred times, half of them on a loaded host, the cells that match `some`; otherwise these once. What both have is
+/// the same to the bit.
 #[track_caller]
 pub fn repeats(home: &Path, some: &str) {
-    let more: &[&str] = if amount(0, 1) == 1 { &[] } else { &["--only", some] };
-    lab(home, &[&["run", "study.toml", "--output", "b"], more].concat()).ends_with(0);
-    let compared = lab(home, &["compare", "a", "b"]).ends_with(0).says(&["identical"]);
-    assert_eq!(compared.out.contains("in only one of the runs"), !more.is_empty(), "{compared}");
+    repeats_with(home, some, |_| ());
+}
+
+/// The same; `same` looks at what else is to be the same, in a folder of results of which only `some` is of interest.
+#[track_caller]
+pub fn repeats_with(home: &Path, some: &str, same: impl Fn(&Path)) {
+    let again = |output: &str, more: &[&str]| {
+        lab(home, &[&["run", "study.toml", "--output", output], more].concat()).ends_with(0);
+        let compared = lab(home, &["compare", "a", output]).ends_with(0).says(&["identical"]);
+        assert_eq!(compared.out.contains("in only one of the runs"), !more.is_empty(), "{compared}");
+        same(&home.join(output));
+    };
+    let some = &["--only", some][..];
+    again("b", if amount(0, 1) == 1 { &[] } else { some });
+    let more = amount(0, 100);
+    for run in 0..more {
+        let _load = (run >= more / 2).then(HostLoad::on_every_core);
+        again("again", some);
+        std::fs::remove_dir_all(home.join("again")).expect("the results are removed");
+    }
+    if more > 0 {
+        say(&format!("{more} of {more} repetitions are the same: {}", some[1]));
+    }
 }

@@ -4,138 +4,13 @@
 use pocketstone_core::events::{Event, EventKind};
 use pocketstone_core::events_log::decode_events;
 use pocketstone_testing::wait::until;
-use pocketstone_testing::{Need, Skip, or_skip, root};
-use pocketstone_tests::command::{Process, Ran, binary, ran, run, write};
-use pocketstone_tests::network::Network;
+use pocketstone_testing::{amount, or_skip};
+use pocketstone_tests::command::{ran, run, write};
+use pocketstone_tests::phone::{LOCAL, Phone, SERIAL, SHELL};
 use pocketstone_tests::small_study::{Database, are_alike, files, study};
 use pocketstone_tests::{project, results};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
-
-/// The user that adb's shell is on a phone that is not rooted.
-const SHELL: &str = "2000";
-const SERIAL: &str = "127.0.0.1:45555";
-
-/// A phone: its folder has profile, daemon and client. It has a network of its own, as its daemon asks nobody for a
-/// key.
-struct Phone {
-    home: TempDir,
-    network: Network,
-    daemon: Child,
-}
-
-impl Phone {
-    #[track_caller]
-    fn new() -> Result<Phone, Skip> {
-        root()?;
-        if !Path::new("/proc/self/ns/time").exists() {
-            return Err(Need::Kernel.lacks("this kernel has no namespaces of time"));
-        }
-        let programs = project().join(".cache/phone");
-        if !programs.join("daemon/adbd").exists() {
-            return Err(Need::Programs.lacks("there is no adbd: scripts/phone"));
-        }
-        let network = Network::new();
-        run(network.command("ip").args(["link", "set", "lo", "up"])).ends_with(0);
-        let home = tempfile::tempdir().expect("a folder");
-        let folder = home.path();
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("permissions");
-        run(Command::new("cp").arg("-rL").arg(fs::canonicalize(programs).expect("a path")).arg(folder.join("phone")))
-            .ends_with(0);
-        for name in ["bin", "data", "adb"] {
-            fs::create_dir(folder.join(name)).expect("a folder");
-        }
-        run(Command::new("chown").args([SHELL, "data"]).current_dir(folder)).ends_with(0);
-        let at = folder.display();
-        program(folder, "phone/adb", &format!("LD_LIBRARY_PATH={at}/phone/client exec {at}/phone/client/adb \"$@\""));
-        program(folder, "bin/getprop", &format!("sed -n \"s/^$1=//p\" {at}/properties"));
-        program(folder, "bin/dumpsys", &format!("cat {at}/dumpsys.$1"));
-        write(folder, "properties", "ro.product.model=Pixel 2\nro.build.version.sdk=30\nro.build.type=user\n");
-        write(folder, "dumpsys.thermalservice", "IsStatusOverride: false\nThermal Status: 1\n");
-        let daemon = daemon(folder, &network);
-        let phone = Phone { home, network, daemon };
-        phone.battery(85);
-        phone.profile("phone.toml", "");
-        Ok(phone)
-    }
-
-    fn path(&self) -> &Path {
-        self.home.path()
-    }
-
-    fn battery(&self, percent: u32) {
-        let text = format!("Current Battery Service state:\n  status: 3\n  level: {percent}\n  temperature: 281\n");
-        write(self.path(), "dumpsys.battery", &text);
-    }
-
-    fn profile(&self, name: &str, more: &str) {
-        let folder = self.path().join("data/runner");
-        let text = format!("kind = \"adb\"\nserial = \"{SERIAL}\"\nfolder = \"{}\"\n{more}\n", folder.display());
-        write(self.path(), name, &text);
-    }
-
-    /// The lab, with adb's server and key of its own.
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.network.command(&binary().to_string_lossy());
-        let path = format!("{}/phone:{}", self.path().display(), std::env::var("PATH").unwrap());
-        command.current_dir(self.path()).args(arguments).env("PATH", path);
-        command.env("ADB_SERVER_SOCKET", "tcp:localhost:15037").env("ADB_VENDOR_KEYS", self.path().join("adb"));
-        // The board's cache is the user's, adb's key is not.
-        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(|| home.join(".cache"), PathBuf::from);
-        command.env("XDG_CACHE_HOME", cache).env("HOME", self.path().join("adb"));
-        command
-    }
-
-    fn lab(&self, arguments: &[&str]) -> Ran {
-        run(&mut self.command(arguments))
-    }
-
-    /// A run that goes on meanwhile.
-    fn begin(&self, arguments: &[&str]) -> Child {
-        self.command(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-
-    fn processes(&self) -> Vec<Process> {
-        let folder = self.path().join("data");
-        let pids = fs::read_dir("/proc").expect("/proc").flatten();
-        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let here = |process: &Process| {
-            ["exe", "cwd"].iter().any(|link| process.link(link).is_some_and(|to| to.starts_with(&folder)))
-        };
-        pids.filter_map(Process::of).filter(|process| !process.ended && here(process)).collect()
-    }
-}
-
-impl Drop for Phone {
-    fn drop(&mut self) {
-        let mut adb = self.network.command("env");
-        let server = "ADB_SERVER_SOCKET=tcp:localhost:15037";
-        let _ = adb.arg(server).arg(self.path().join("phone/adb")).arg("kill-server").output();
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
-    }
-}
-
-fn program(folder: &Path, name: &str, line: &str) {
-    write(folder, name, &format!("#!/bin/sh\n{line}\n"));
-    fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).expect("permissions");
-}
-
-/// The daemon and all that it starts have a CLOCK_BOOTTIME that is ahead of CLOCK_MONOTONIC, as of a phone that has
-/// slept.
-fn daemon(folder: &Path, network: &Network) -> Child {
-    let at = folder.display();
-    let mut command = network.command("unshare");
-    command.args(["--time", "--boottime", "5000", "setpriv"]);
-    command.args(["--reuid", SHELL, "--regid", SHELL, "--clear-groups", "env"]);
-    command.arg(format!("LD_LIBRARY_PATH={at}/phone/daemon")).arg(format!("PATH={at}/bin:/usr/bin:/bin"));
-    command.args(["ADBD_PORT=45555", "HOME=/"]).arg(folder.join("phone/daemon/adbd"));
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("adbd starts")
-}
+use std::path::Path;
 
 #[test]
 fn a_phone_measures_what_this_machine_does_and_says_what_it_is() {
@@ -155,7 +30,7 @@ fn a_phone_measures_what_this_machine_does_and_says_what_it_is() {
     let ends = facts.map(|name| format!("group_concat(DISTINCT outcome ->> '$.facts.\"{name}\"')")).join(" || ' ' || ");
     assert_eq!(value("there", &format!("SELECT {ends} FROM cell")), "85 28.1 false 1");
     // Nothing of the cells is left.
-    let left = fs::read_dir(phone.path().join("data/runner/volume")).unwrap().flatten().count();
+    let left = fs::read_dir(phone.local().join("runner/volume")).unwrap().flatten().count();
     assert_eq!(left, 0);
     until("the runner has ended", || phone.processes().is_empty());
 }
@@ -171,10 +46,7 @@ fn a_phone_whose_connection_ends_is_tried_again_and_a_tired_one_is_waited_for() 
     let sleeping = |phone: &Phone| phone.processes().into_iter().find(|process| process.name == "sleep");
     until("the program runs", || sleeping(&phone).is_some());
     let program = sleeping(&phone).unwrap();
-    // As when a cable is pulled: neither side is told by the other.
-    phone.daemon.kill().unwrap();
-    phone.daemon.wait().unwrap();
-    phone.daemon = daemon(phone.path(), &phone.network);
+    phone.lose_connection();
     let done = ran("run".into(), &run.wait_with_output().unwrap());
     done.ends_with(0);
     assert!(!program.runs());
@@ -193,6 +65,62 @@ fn a_phone_whose_connection_ends_is_tried_again_and_a_tired_one_is_waited_for() 
     assert_eq!(results::value::<String>(&phone.path().join("tired"), levels), "31");
 }
 
+/// The shipped study, or the part of it that takes seconds, with a setting that has to be undone in each cell; and in
+/// the middle of it the connection is lost.
+#[test]
+fn pocketdatas_quick_study_runs_on_a_phone_and_every_setting_is_undone() {
+    let mut phone = or_skip!(Phone::new());
+    let commands = phone.local().join("commands");
+    phone.program("cmd", &format!("echo \"$*\" >> {LOCAL}/commands"));
+    let mode = |on: bool| format!("[\"cmd\", \"power\", \"set-fixed-performance-mode-enabled\", \"{on}\"]");
+    phone.profile("fixed.toml", &format!("settings = [{{ set = {}, undo = {} }}]", mode(true), mode(false)));
+    let study = project().join("studies/pocketdata-quick.toml");
+    let some = ["--only", "seed = 1 AND workload = 'pocketdata-c'"];
+    let more = &some[..amount(2, 0) as usize];
+    let words = ["run", study.to_str().expect("a path"), "--board", "./fixed.toml", "--output", "quick"];
+    let run = phone.begin(&[&words, more].concat());
+    let said = || fs::read_to_string(&commands).unwrap_or_default();
+    until("a cell is under way", || said().lines().count() >= 5 && said().ends_with("true\n"));
+    phone.lose_connection();
+    let done = ran("run".into(), &run.wait_with_output().unwrap());
+    done.ends_with(0).says(&["measured on the board fixed", "left out: cells with h2", "claims hold"]);
+    let quick = phone.path().join("quick");
+    let of = |sql: &str| results::value::<i64>(&quick, sql);
+    let cells = if amount(0, 1) == 1 { 2 * 3 * 2 * (3 + 1) } else { 3 * 2 * 2 };
+    assert_eq!(
+        (of("SELECT count(*) FROM cell"), of("SELECT count(*) FROM cell WHERE status = 'done'")),
+        (cells, cells)
+    );
+    let again = "SELECT count(*) FROM cell WHERE CAST(outcome ->> '$.facts.\"board.attempt\"' AS INTEGER) > 1";
+    assert_eq!(of(again), 1);
+    // One after the other, once for each cell and once for the one that was lost.
+    let (on, off): (Vec<_>, Vec<_>) = said().lines().map(str::to_owned).enumerate().partition(|(n, _)| n % 2 == 0);
+    assert!(on.iter().all(|(_, line)| line.ends_with("true")) && off.iter().all(|(_, line)| line.ends_with("false")));
+    assert_eq!([on.len(), off.len()], [cells as usize + 1; 2]);
+    until("nothing is noted on the phone", || {
+        let notes = phone.local().join(format!("pocketstone-settings-{SHELL}"));
+        fs::read_dir(notes).unwrap().next().is_none()
+    });
+}
+
+/// From Android 12 on the phone drops its whole page cache for anybody.
+#[test]
+fn a_cold_cell_asks_the_phone_to_drop_its_caches_where_it_does_so() {
+    let phone = or_skip!(Phone::new());
+    let set = phone.local().join("set");
+    phone.program("setprop", &format!("echo \"$1=$2\" >> {LOCAL}/set"));
+    let cold = Database { more: &[("page_cache", "cold")], ..Database::default() };
+    write(phone.path(), "study.toml", &study(&[cold.experiment()]));
+    let properties = fs::read_to_string(phone.root().join("said/properties")).unwrap();
+    for (api, asked) in [("30", None), ("31", Some("perf.drop_caches=1"))] {
+        let now = properties.replace("sdk=30", &format!("sdk={api}"));
+        phone.says("properties", &format!("{now}perf.drop_caches=0\n"));
+        phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", api]).ends_with(0);
+        let said = fs::read_to_string(&set).ok();
+        assert_eq!(said.as_deref().and_then(|said| said.lines().next()), asked, "API level {api}");
+    }
+}
+
 #[test]
 fn a_phone_that_cannot_be_used_says_why() {
     let phone = or_skip!(Phone::new());
@@ -202,8 +130,8 @@ fn a_phone_that_cannot_be_used_says_why() {
     write(phone.path(), "option.toml", "kind = \"adb\"\nserial = \"-e\"\n");
     phone.lab(&["board", "exec", "./option.toml", "true"]).ends_with(1).complains(&["`serial`", "adb devices"]);
     let config = phone.path().join("config");
-    let folder = phone.path().join("data/runner");
-    let add = ["board", "add", "mine", "--adb", SERIAL, "--folder", folder.to_str().unwrap()];
+    let folder = format!("{LOCAL}/runner");
+    let add = ["board", "add", "mine", "--adb", SERIAL, "--folder", &folder];
     let added = run(phone.command(&add).env("XDG_CONFIG_HOME", &config));
     added.ends_with(0).says(&["android.model: Pixel 2", "sqlite", "mine.toml"]);
     // What it may not, it says, and the user's own status is that of the command.
@@ -213,13 +141,12 @@ fn a_phone_that_cannot_be_used_says_why() {
 /// The engine's process, in a trace of a phone's own form on another clock: the lab has it as its own kernel's events.
 #[test]
 fn a_phone_that_is_not_rooted_traces_by_perfetto() {
-    let phone = or_skip!(Phone::new());
-    let at = phone.path().display().to_string();
+    let phone = or_skip!(Phone::with(&["/usr", "/lib", "/lib64", "/etc"]));
     for script in ["adb_board/perfetto.py", "perfetto_traces/to_perfetto.py"] {
         let from = project().join("tests/tests").join(script);
-        fs::copy(&from, phone.path().join(from.file_name().unwrap())).expect("a copy");
+        fs::copy(&from, phone.root().join("said").join(from.file_name().unwrap())).expect("a copy");
     }
-    program(phone.path(), "bin/perfetto", &format!("exec python3 {at}/perfetto.py \"$@\""));
+    phone.program("perfetto", "exec python3 /said/perfetto.py \"$@\"");
     let traced = Database { operations: 300, traced: "each", more: &[("delay", "1ms")], ..Database::default() };
     write(phone.path(), "study.toml", &study(&[traced.experiment()]));
     phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "traced"]).ends_with(0);
@@ -255,16 +182,16 @@ fn a_phone_that_is_not_rooted_traces_by_perfetto() {
         assert!(left_out.contains(what), "{what} in {left_out}");
     }
     assert!(!left_out.contains("context switches") && !left_out.contains("frequency changes"), "{left_out}");
-    let config = fs::read_to_string(phone.path().join("data/perfetto.config")).unwrap();
+    let config = fs::read_to_string(phone.local().join("perfetto.config")).unwrap();
     assert!(config.contains("sched/sched_switch") && config.contains("compact_sched { enabled: true }"), "{config}");
     let left = |folder: &Path| {
         let names = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
         names.filter(|name| name.ends_with(".pftrace")).count()
     };
-    assert_eq!(left(&phone.path().join("data")), 0);
+    assert_eq!(left(&phone.local()), 0);
 
     // One that does not record: the cell is there without events, and why is said.
-    write(phone.path(), "perfetto.refused", "Could not connect to the traced socket");
+    phone.says("perfetto.refused", "Could not connect to the traced socket");
     phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "refused"]).ends_with(0);
     let refused = phone.path().join("refused");
     assert_eq!(results::value::<i64>(&refused, "SELECT count(*) FROM cell WHERE status = 'done' AND traced = 1"), 1);

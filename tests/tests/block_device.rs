@@ -6,7 +6,7 @@ use pocketstone_core::block::BlockOp;
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::volume::{FileSystem, Medium, Volume};
 use pocketstone_study::results::store::log_digest;
-use pocketstone_testing::{amount, or_skip};
+use pocketstone_testing::{amount, or_skip, say};
 use pocketstone_tests::command::{lab, write};
 use pocketstone_tests::results::{repeats, value};
 use pocketstone_tests::{HostLoad, managed_flash_board, measure, plan};
@@ -141,11 +141,11 @@ fn digest(board: &Board, file_system: FileSystem) -> String {
     log_digest(&measured)
 }
 
-/// Four repetitions, and twenty or a hundred of each file system in torture, half of them on a loaded host.
-fn repeated(board: &str, file_system: FileSystem) {
-    let board = or_skip!(managed_flash_board(board, false));
+/// Repetitions, twice as many as `half`, and a hundred in torture, half of them on a loaded host.
+fn repeated(name: &str, file_system: FileSystem, half: u64) {
+    let board = or_skip!(managed_flash_board(name, false));
     let expected = digest(&board, file_system);
-    let half = amount(2, 50);
+    let half = amount(half, 50);
     for run in 0..half {
         assert_eq!(digest(&board, file_system), expected, "run {run} on an idle host");
     }
@@ -153,21 +153,32 @@ fn repeated(board: &str, file_system: FileSystem) {
     for run in 0..half {
         assert_eq!(digest(&board, file_system), expected, "run {run} on a loaded host");
     }
+    say(&format!("{0} of {0} repetitions are the same: {1} on {name}", 2 * half, file_system.name()));
 }
 
 #[test]
 fn repetitions_on_ext4_are_the_same() {
-    repeated("virt-emmc", FileSystem::Ext4);
+    repeated("virt-emmc", FileSystem::Ext4, 2);
 }
 
 #[test]
 fn repetitions_on_a_64_bit_board_are_the_same() {
-    repeated("virt-emmc-arm64", FileSystem::Ext4);
+    repeated("virt-emmc-arm64", FileSystem::Ext4, 2);
 }
 
 #[test]
 fn repetitions_on_f2fs_are_the_same() {
-    repeated("virt-emmc", FileSystem::F2fs);
+    repeated("virt-emmc", FileSystem::F2fs, 2);
+}
+
+#[test]
+fn repetitions_on_an_sd_card_are_the_same() {
+    repeated("virt-sd", FileSystem::Exfat, 1);
+}
+
+#[test]
+fn repetitions_on_ufs_are_the_same() {
+    repeated("virt-ufs", FileSystem::F2fs, 1);
 }
 
 const ATOMIC: &str = r#"title = "t"

@@ -506,6 +506,20 @@ fn without_qemu_a_study_runs_on_this_machine_and_says_so() {
     run(pocketstone(folder.path(), &["run", "flash.toml", "--output", "flash"]).env("PATH", &bin))
         .ends_with(4)
         .complains(&["qemu-system-arm is not installed", "apt-get install qemu-system-arm"]);
+    // Also where a condition selects cells of that board alone.
+    write(folder.path(), "small.toml", SMALL);
+    let only = |condition: &str| {
+        let words = ["run", "small.toml", "--only", condition, "--output", "only"];
+        run(pocketstone(folder.path(), &words).env("PATH", &bin))
+    };
+    only("file_system = 'jffs2'").ends_with(4).complains(&[
+        "no cell of small matches",
+        "qemu-system-arm is not installed",
+        "apt-get install qemu-system-arm",
+    ]);
+    // One that selects nothing anywhere is the condition's fault.
+    let none = only("file_system = 'yaffs2'").ends_with(1).complains(&["no cell of", "--dry-run"]);
+    assert!(!none.err.contains("qemu"), "{none}");
 }
 
 #[test]

@@ -221,9 +221,12 @@ fn the_package_has_a_runner_for_each_processor_and_pleases_lintian() {
     run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder.path())).ends_with(0);
     // Each runner is for its own processor: `e_machine` of an ELF file, as elf(5) numbers them.
     let runners = folder.path().join("usr/lib/pocketstone/runners");
-    for (triple, machine) in
-        [("armv7-unknown-linux-gnueabihf", 40), ("x86_64-unknown-linux-gnu", 62), ("aarch64-unknown-linux-gnu", 183)]
-    {
+    for (triple, machine) in [
+        ("armv7-unknown-linux-gnueabihf", 40),
+        ("x86_64-unknown-linux-gnu", 62),
+        ("aarch64-unknown-linux-gnu", 183),
+        ("riscv64gc-unknown-linux-gnu", 243),
+    ] {
         let Ok(runner) = fs::read(runners.join(triple)) else {
             assert!(made.err.contains("left out: the runner for"), "{triple}: {made}");
             continue;

@@ -1,7 +1,7 @@
 //! Boards that ssh reaches, with the real ssh and sshd: a ProxyCommand is the whole network.
 
 use pocketstone_testing::wait::until;
-use pocketstone_testing::{Need, Skip, installed, or_skip, program};
+use pocketstone_testing::{Need, Skip, installed, or_skip, program, root, say};
 use pocketstone_tests::command::{Process, Ran, lab, pocketstone, run, write};
 use pocketstone_tests::network::Network;
 use pocketstone_tests::project;
@@ -258,6 +258,30 @@ fn a_board_that_is_lost_for_good_ends_the_run_which_goes_on_when_it_is_back() {
     assert_eq!(statuses(), "0 done,1 done");
 }
 
+/// What the way there and back adds to a cell, of 25 cells each, in turns.
+#[test]
+#[ignore = "measures times: make torture"]
+fn a_cell_by_ssh_takes_at_most_20_ms_more_than_one_here() {
+    let far = or_skip!(Far::new());
+    let small = files("directory", "none").replace("traced =", "repetitions = 25\ntraced =");
+    write(far.path(), "study.toml", &study(&[small]));
+    let median = |output: &str| -> f64 {
+        let sql = "SELECT avg(host_ms) FROM (SELECT host_ms FROM cell ORDER BY host_ms LIMIT 1 OFFSET 12)";
+        results::value(&far.path().join(output), sql)
+    };
+    let more: Vec<f64> = (0..3)
+        .map(|turn| {
+            let (here, there) = (format!("here{turn}"), format!("there{turn}"));
+            far.lab(&["run", "study.toml", "--output", &here]).ends_with(0);
+            far.lab(&["run", "study.toml", "--board", "./far.toml", "--output", &there]).ends_with(0);
+            median(&there) - median(&here)
+        })
+        .collect();
+    say(&format!("a cell by ssh takes so many ms more than one here (medians of 25, three turns): {more:.1?}"));
+    // Whatever else the machine does can only make it longer.
+    assert!(more.iter().any(|ms| *ms <= 20.0), "{more:?}");
+}
+
 #[test]
 fn a_board_that_cannot_be_used_says_why_and_what_would_help() {
     let far = or_skip!(Far::new());
@@ -298,6 +322,41 @@ fn a_board_that_cannot_be_used_says_why_and_what_would_help() {
         "try it by hand: ssh -F ",
         "ssh.config board true",
     ]);
+}
+
+/// A file system in memory, until this is dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn with(options: &str, at: PathBuf) -> Mounted {
+        fs::create_dir(&at).expect("a folder");
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&at)).ends_with(0);
+        Mounted(at)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_folder_in_which_no_runner_can_be_says_what_is_wrong_with_it() {
+    or_skip!(root());
+    let far = or_skip!(Far::new());
+    for (name, options, words) in [
+        ("still", "mode=700,noexec", &["the runner does not run in", "noexec", "`folder`"][..]),
+        ("fixed", "mode=700,ro", &["must be writable and have", "`folder`"]),
+        ("small", "mode=700,size=64k", &["MB left", "`folder`"]),
+    ] {
+        let mounted = Mounted::with(options, far.path().join(name));
+        far.profile("folder.toml", &mounted.0);
+        far.lab(&["board", "exec", "./folder.toml", "true"]).ends_with(4).complains(words);
+        // Nothing of the runner is left where it had no room.
+        let left = fs::read_dir(&mounted.0).unwrap().flatten().filter(|entry| entry.metadata().unwrap().len() > 0);
+        assert!(name == "still" || left.count() == 0, "{name}");
+    }
 }
 
 #[test]

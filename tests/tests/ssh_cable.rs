@@ -5,6 +5,7 @@ use pocketstone_random::Random;
 use pocketstone_testing::wait::{poll, until};
 use pocketstone_testing::{amount, or_skip, say, seed};
 use pocketstone_tests::command::{Process, lab, run, write};
+use pocketstone_tests::context;
 use pocketstone_tests::poor_board::{GOVERNOR, PoorBoards};
 use pocketstone_tests::results;
 use pocketstone_tests::small_study::{Database, are_alike, files, study};
@@ -12,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What a cell sets on the board while it is measured.
@@ -41,15 +42,48 @@ fn finished(results: &Path) -> BTreeMap<u32, (f64, String)> {
     rows.map(|row| row.expect("a cell")).collect()
 }
 
-/// What runners have noted to put back and have not.
-fn journals(root: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(root.join("var/tmp/pocketstone-settings-0")) else { return Vec::new() };
+/// Where runners note what is to be put back.
+const NOTES: &str = "var/tmp/pocketstone-settings-0";
+
+fn names(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn kill(process: &Process) {
+/// What runners have noted to put back and have not.
+fn journals(root: &Path) -> Vec<String> {
+    names(&root.join(NOTES)).into_iter().filter(|name| name.ends_with(".journal")).collect()
+}
+
+/// The lab's copies of journals that it does not know to be carried out. Those of other boards are other tests'.
+fn copies(boards: &PoorBoards) -> Vec<PathBuf> {
+    let settings = context().cache.folder("settings").expect("a folder");
+    let at = boards.path().to_string_lossy();
+    let of_these = |folder: &PathBuf| fs::read_to_string(folder.join("board")).is_ok_and(|board| board.contains(&*at));
+    let folders = names(&settings).into_iter().map(|name| settings.join(name)).filter(of_these);
+    let files = folders.flat_map(|folder| names(&folder).into_iter().map(move |name| folder.join(name)));
+    files.filter(|file| !file.ends_with("board")).collect()
+}
+
+/// Has the profile set something by a command as well, which is to be undone by one. What was done is in `/setting`.
+fn set_by_command(boards: &PoorBoards) {
+    let by_command = |word: &str| format!("[\"sh\", \"-c\", \"echo {word} >> /setting\"]");
+    let profile = fs::read_to_string(boards.path().join("board0.toml")).expect("the profile");
+    let settings = format!("settings = [{{ set = {}, undo = {} }}]\n", by_command("set"), by_command("undone"));
+    write(boards.path(), "board0.toml", &(profile + &settings));
+}
+
+fn signal(process: &Process, signal: Signal) {
     let pid = Pid::from_raw(process.pid as i32).expect("a number");
-    let _ = kill_process(pid, Signal::KILL);
+    let _ = kill_process(pid, signal);
+}
+
+fn kill(process: &Process) {
+    signal(process, Signal::KILL);
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
 fn clients(pid: u32) -> Vec<Process> {
@@ -112,6 +146,60 @@ fn a_pulled_cable_is_noticed_on_both_sides_and_the_cell_is_tried_again() {
     assert!(before.iter().all(|(id, cell)| after.get(id) == Some(cell)), "a finished cell was lost");
     until("the board is quiet", || board.processes().is_empty());
     assert_eq!(board.governor(), GOVERNOR);
+    // Both sides know that, and nothing is left of it.
+    assert_eq!((names(&board.root().join(NOTES)), copies(&boards)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn the_lab_puts_back_what_a_board_has_set_that_lost_its_journal() {
+    let boards = or_skip!(PoorBoards::new(1));
+    let board = boards.board(0);
+    write(boards.path(), "study.toml", &study_with_settings(1, 600));
+    set_by_command(&boards);
+    let setting = || fs::read_to_string(board.root().join("setting")).unwrap_or_default();
+    let begin = |output: &str| {
+        let lab = boards.begin(&["run", "study.toml", "--board", "./board0.toml", "--output", output]);
+        until("a cell is under way", || board.governor() == SET);
+        lab
+    };
+    let connect = || run(&mut boards.lab(&["board", "exec", "./board0.toml", "env"]));
+
+    // The board's processes end all at once, its watchdog too, and what it had on its disk is gone.
+    let mut lab = begin("lost");
+    let all = board.processes();
+    [Signal::STOP, Signal::KILL].iter().for_each(|what| all.iter().for_each(|process| signal(process, *what)));
+    lab.kill().expect("the lab is killed");
+    lab.wait().expect("the lab ends");
+    until("the board is quiet", || board.processes().is_empty());
+    for folder in [NOTES, "var/tmp/pocketstone-runner"] {
+        fs::remove_dir_all(board.root().join(folder)).expect("a folder of the board");
+    }
+    // The cell before it has undone its own.
+    assert_eq!((board.governor().as_str(), setting().as_str()), (SET, "set\nundone\nset\n"));
+    let left = copies(&boards);
+    let [copy] = &left[..] else { panic!("one copy: {left:?}") };
+    let lines = fs::read_to_string(copy).expect("a copy");
+    assert_eq!(lines.lines().count(), 2, "the command, and the governor: {lines}");
+    // What cannot be put back is said, with where it is noted.
+    fs::write(copy, lines.replace("undone", "undone; exit 3")).expect("a copy");
+    connect().ends_with(4).complains(&["are not put back", &name_of(copy), "exit 3", "by hand"]);
+    fs::write(copy, lines).expect("a copy");
+    connect().ends_with(0);
+    assert_eq!((board.governor().as_str(), copies(&boards)), (GOVERNOR, Vec::new()));
+    assert!(setting().ends_with("undone\n"), "{}", setting());
+    until("nothing is left on the board", || names(&board.root().join(NOTES)).is_empty());
+
+    // A board that has put everything back by itself is left alone, whatever was set there since.
+    let mut lab = begin("killed");
+    lab.kill().expect("the lab is killed");
+    lab.wait().expect("the lab ends");
+    until("the board is quiet", || board.processes().is_empty());
+    assert_eq!((board.governor().as_str(), copies(&boards).len()), (GOVERNOR, 1));
+    board.set_governor("powersave");
+    let before = setting();
+    connect().ends_with(0);
+    assert_eq!((board.governor().as_str(), setting(), copies(&boards)), ("powersave", before, Vec::new()));
+    until("nothing is left on the board", || names(&board.root().join(NOTES)).is_empty());
 }
 
 #[test]
@@ -119,11 +207,8 @@ fn whoever_is_killed_at_any_moment_no_finished_cell_is_lost_and_the_board_is_as_
     let boards = or_skip!(PoorBoards::new(1));
     let board = boards.board(0);
     write(boards.path(), "study.toml", &study_with_settings(6, 5));
-    // What a command sets is to be undone by one, beside the governor, which is a file.
-    let by_command = |word: &str| format!("[\"sh\", \"-c\", \"echo {word} >> /setting\"]");
-    let profile = fs::read_to_string(boards.path().join("board0.toml")).expect("the profile");
-    let settings = format!("settings = [{{ set = {}, undo = {} }}]\n", by_command("set"), by_command("undone"));
-    write(boards.path(), "board0.toml", &(profile + &settings));
+    // Beside the governor, which is a file.
+    set_by_command(&boards);
     let setting = || fs::read_to_string(board.root().join("setting")).unwrap_or_default();
     let seed = seed(19);
     let mut random = Random::labelled(seed, "moments");
@@ -157,6 +242,7 @@ fn whoever_is_killed_at_any_moment_no_finished_cell_is_lost_and_the_board_is_as_
         until(&format!("the board is quiet at the end: {what}"), || board.processes().is_empty());
         assert_eq!(board.governor(), GOVERNOR, "{what}");
         assert_eq!(journals(board.root()), [""; 0], "{what}");
+        assert_eq!(copies(&boards), Vec::<PathBuf>::new(), "{what}");
         assert!(setting().is_empty() || setting().ends_with("undone\n"), "{what}: {}", setting());
     }
     assert!(setting().matches("\nset\n").count() > 6, "{}", setting());

@@ -86,6 +86,8 @@ fn a_cell_takes_what_its_commands_and_the_chips_operations_take() {
     let amplification = programs * 16_384.0 / metric("device_written_request_bytes");
     assert!((metric("write_amplification") / amplification - 1.0).abs() < 1e-9, "{amplification}");
 
+    results::repeats(home.path(), "experiment = 'overwrite'");
+
     assert_eq!(of("cut", "power_cuts"), 2.0);
     assert_eq!(of("cut", "cuts_with_broken_promises"), 0.0);
     assert!(of("cut", "promises") > 0.0);

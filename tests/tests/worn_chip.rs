@@ -2,7 +2,7 @@
 
 use pocketstone_testing::or_skip;
 use pocketstone_tests::command::{lab, write};
-use pocketstone_tests::results::{self, repeats};
+use pocketstone_tests::results::{self, repeats_with};
 use std::path::Path;
 
 const STUDY: &str = r#"title = "t"
@@ -62,7 +62,11 @@ fn what_the_chip_breaks_is_put_right_or_left_out_and_the_contents_stay() {
     assert!((1.0..=26.0).contains(&bad) && bad <= unerased, "{bad} bad, {unerased} erases failed");
     assert_eq!([failed, wrong], [0.0; 2]);
     assert_eq!(of(&run, "write", weak, "worn_read_only_mounts"), 0.0);
-    repeats(home.path(), "faults = 'bitflips=1'");
+    let worn = |run: &Path| -> String {
+        results::value(run, "SELECT outcome ->> '$.worn' FROM cell WHERE point ->> '$.faults' = 'bitflips=1'")
+    };
+    let expected = worn(&run);
+    repeats_with(home.path(), "faults = 'bitflips=1'", |run| assert_eq!(worn(run), expected));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod cache;
 mod child;
 mod compiled;
 mod context;
+mod copies;
 pub mod exchange;
 mod here;
 mod measured;

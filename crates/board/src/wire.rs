@@ -1,5 +1,6 @@
 //! A runner on another machine, behind a child process with pipes.
 
+use crate::copies::Copies;
 use crate::{BoardContext, Failed};
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, Frame, Frames, Inbox, SILENCE, pieces};
@@ -33,15 +34,18 @@ pub struct Connection {
     beats: Option<(Sender<()>, JoinHandle<()>)>,
     /// What the client says of its own.
     errors: File,
+    /// Where settings are noted that the runner is about to make.
+    copies: Copies,
 }
 
 impl Connection {
-    /// Starts a command whose other end is a runner that serves, and waits until it says so.
+    /// Starts a command whose other end is a runner that serves, and waits until it says so. What a dead run has set is
+    /// put back then: the runner does so by the board's own journals, and is told of those that it may have lost.
     ///
     /// # Errors
     /// A failure with `lost` set if there is no answer; `ErrorKind::Board` if the runner says why it does not serve;
     /// `ErrorKind::Interrupted` if the user interrupts.
-    pub fn open(mut command: Command, context: &BoardContext) -> Result<Connection, Failed> {
+    pub fn open(mut command: Command, copies: Copies, context: &BoardContext) -> Result<Connection, Failed> {
         let failed = || "cannot make a temporary file".to_owned();
         let errors = tempfile::tempfile().board(failed)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.try_clone().board(failed)?);
@@ -55,7 +59,7 @@ impl Connection {
         };
         let begin = Instant::now();
         let (to, frames) = (Arc::new(Mutex::new(to)), Frames::default());
-        let mut connection = Connection { child, to, from, frames, heard: begin, beats: None, errors };
+        let mut connection = Connection { child, to, from, frames, heard: begin, beats: None, errors, copies };
         loop {
             match connection.frames.take()? {
                 Some(Frame::Hello(_)) => break,
@@ -71,7 +75,38 @@ impl Connection {
             }
         }
         connection.beats = Some(beats(&connection.to));
+        for (journal, lines) in connection.copies.left()? {
+            connection.put_back(journal, lines, context)?;
+        }
         Ok(connection)
+    }
+
+    /// Has the runner put back what a journal says that the board may have lost.
+    fn put_back(&mut self, journal: String, lines: String, context: &BoardContext) -> Result<(), Failed> {
+        let copy = self.copies.path(&journal)?;
+        (context.progress)(&format!("putting back what an interrupted run has set ({})", copy.display()));
+        self.tell(&Frame::Left(journal.clone(), lines))?;
+        self.heard = Instant::now();
+        loop {
+            match self.frames.take().map_err(|_| self.lost(GONE))? {
+                Some(Frame::PutBack(done)) if done == journal => {
+                    self.copies.put_back(&journal)?;
+                    return self.tell(&Frame::Noted);
+                }
+                Some(Frame::Failed(why)) => {
+                    let error = Error::board(format!("the settings that {} says are not put back", copy.display()));
+                    let cure = format!("put them back by hand, and remove {}", copy.display());
+                    return Err(error.because(Error::board(why)).hint(cure).into());
+                }
+                Some(_) => return Err(Error::board("the runner does not say what it has put back").into()),
+                None if self.heard.elapsed() >= SILENCE => return Err(self.lost(GONE)),
+                None => {
+                    if !self.wait(context)? {
+                        return Err(self.lost(GONE));
+                    }
+                }
+            }
+        }
     }
 
     /// Has the runner carry out the order in `folder`, with the files beside it; what it leaves is in the folder then.
@@ -94,6 +129,14 @@ impl Connection {
             match self.frames.take().map_err(|_| self.lost(GONE))? {
                 Some(frame) => match inbox.take(frame)? {
                     None | Some(Frame::Beat) => {}
+                    Some(Frame::Setting(journal, line)) => {
+                        self.copies.note(&journal, &line)?;
+                        self.tell(&Frame::Noted)?;
+                    }
+                    Some(Frame::PutBack(journal)) => {
+                        self.copies.put_back(&journal)?;
+                        self.tell(&Frame::Noted)?;
+                    }
                     Some(Frame::Done) => return Ok(()),
                     Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
                     Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),

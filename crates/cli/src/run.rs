@@ -77,6 +77,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     let context = context()?;
     let mut traces = Traces::new(&context.cache.folder(TRACES)?, &base);
     let mut left_out = Vec::new();
+    let own_kind = profile.kind().name;
     let (profile, board) = match pocketstone_board::open(&profile, cold, &context) {
         Ok(board) => (profile, board),
         // Without the board that the study is meant for, this machine still has something to say.
@@ -97,8 +98,9 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     }
     let selected = select_cells(&request, profile.kind().name, Some(&board), &mut traces);
     let selected = selected.map_err(|error| match left_out.first() {
-        // Why it is not the board that the study is meant for matters more than what this one lacks.
-        Some(l) if is_boards(&error) => {
+        // Why it is not the board that the study is meant for matters more than what this one lacks, or that a
+        // condition selects none of the cells that it would measure.
+        Some(l) if is_boards(&error) || select_cells(&request, own_kind, None, &mut traces).is_ok() => {
             Error::board(format!("{}; skipping {}: {}", error.message(), l.what, l.why)).hint(l.cure.clone())
         }
         _ => error,

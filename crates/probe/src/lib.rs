@@ -11,6 +11,7 @@ pub mod counters;
 pub mod facts;
 pub mod flashmon;
 pub mod ftrace;
+pub mod lab_copy;
 pub mod mark;
 pub mod meters;
 mod own_folder;
@@ -25,6 +26,7 @@ pub mod usage;
 
 pub use chip_changes::ChipChanges;
 pub use flashmon::Flashmon;
+pub use lab_copy::LabCopy;
 pub use own_folder::own_folder;
 pub use recorder::Recorder;
 pub use settings::Settings;

@@ -6,7 +6,13 @@
 //!
 //! Journal: a line of JSON for each change, `{"path": "/sys/..", "before": "128"}`, or `{"undo": ["cmd", ..]}` for what
 //! a command has set. Its owner holds a lock on it (flock) as long as it lives.
+//!
+//! Of a journal whose name begins with `lab-` a lab far away has a copy. It says that too when it next connects, and
+//! [`restore_copy`] puts back what the journal was lost for. That a journal was not lost but carried out is known by an
+//! empty file `.restored` of its name, until the lab knows it.
 
+use crate::lab_copy::{LabCopy, Said};
+use crate::own_folder;
 use pocketstone_core::board::Setting;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -16,12 +22,18 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The runner's subcommand that [`watchdog_main`] is.
 pub const WATCHDOG: &str = "watchdog";
 
-/// Ending of journals' names.
-pub const JOURNAL_ENDING: &str = "journal";
+/// Ending of journals' names, and of what is left of those that are carried out and that a lab has a copy of.
+const JOURNAL_ENDING: &str = "journal";
+const RESTORED_ENDING: &str = "restored";
+/// What the names of journals begin with that a lab has a copy of.
+const COPIED: &str = "lab-";
+/// How many journals it is known of at most that they are carried out: a lab that never comes back asks for none.
+const MOST_RESTORED: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
@@ -42,6 +54,18 @@ struct Guard {
     journal: PathBuf,
     file: File,
     watchdog: Child,
+    copy: Option<LabCopy>,
+    /// The lab has been told of a setting.
+    told: bool,
+}
+
+/// The folder of this user's journals. Nobody else may write one, for it is obeyed. Where commands set something that
+/// outlives a reboot, so does the folder, which the lab chooses.
+///
+/// # Errors
+/// `ErrorKind::Board` if it is somebody else's, or cannot be made.
+pub fn journals() -> Result<PathBuf> {
+    own_folder(&std::env::temp_dir(), "pocketstone-settings")
 }
 
 impl Settings {
@@ -50,15 +74,13 @@ impl Settings {
         Settings { changes: Vec::new(), guard: None }
     }
 
-    /// Settings that a watchdog puts back if this process cannot: `program watchdog JOURNAL` is started.
+    /// Settings with a journal in `folder` that a watchdog puts back if this process cannot: `program watchdog JOURNAL`
+    /// is started. With `copy`, each is made when a lab has noted it as well.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if the journal belongs to another process, what it holds cannot be restored, it cannot be
-    /// created, or the watchdog cannot be started.
-    pub fn guarded(program: &Path, journal: &Path) -> Result<Settings> {
-        if journal.exists() {
-            restore(journal, FlockOperation::NonBlockingLockExclusive)?;
-        }
+    /// `ErrorKind::Board` if the journal cannot be created, or the watchdog cannot be started.
+    pub fn guarded(program: &Path, folder: &Path, copy: Option<LabCopy>) -> Result<Settings> {
+        let journal = &folder.join(journal_name(copy.is_some()));
         let file = OpenOptions::new().create(true).append(true).open(journal);
         let file = file.board(|| format!("cannot create the journal {}", journal.display()))?;
         lock(&file, journal, FlockOperation::NonBlockingLockExclusive)?;
@@ -67,7 +89,7 @@ impl Settings {
         watchdog.arg(WATCHDOG).arg(journal).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let started = watchdog.spawn().board(|| format!("cannot start the watchdog {}", program.display()));
         let mut guard = match started {
-            Ok(watchdog) => Guard { journal: journal.to_owned(), file, watchdog },
+            Ok(watchdog) => Guard { journal: journal.to_owned(), file, watchdog, copy, told: false },
             Err(error) => {
                 let _ = fs::remove_file(journal);
                 return Err(error);
@@ -158,15 +180,26 @@ impl Drop for Settings {
 
 impl Guard {
     fn note(&mut self, change: &Change) -> Result<()> {
-        let mut line = serde_json::to_vec(change).board(|| "cannot write a journal's line".into())?;
-        line.push(b'\n');
-        let noted = self.file.write_all(&line).and_then(|()| self.file.sync_all());
-        noted.board(|| format!("cannot write the journal {}", self.journal.display()))
+        let line = serde_json::to_string(change).board(|| "cannot write a journal's line".into())?;
+        let noted = self.file.write_all(format!("{line}\n").as_bytes()).and_then(|()| self.file.sync_all());
+        noted.board(|| format!("cannot write the journal {}", self.journal.display()))?;
+        let Some(copy) = &mut self.copy else { return Ok(()) };
+        self.told = true;
+        copy.say(&Said::Setting { journal: name_of(&self.journal), line })
     }
 
     fn remove(&mut self) {
         let _ = self.file.set_len(0);
-        let _ = fs::remove_file(&self.journal);
+        match &mut self.copy {
+            Some(copy) if self.told => {
+                let _ = fs::rename(&self.journal, restored(&self.journal));
+                // A lab that is gone asks when it is back.
+                if copy.say(&Said::PutBack { journal: name_of(&self.journal) }).is_ok() {
+                    forget_restored(&self.journal);
+                }
+            }
+            _ => drop(fs::remove_file(&self.journal)),
+        }
     }
 
     /// Lets the watchdog end: its pipe closes.
@@ -175,6 +208,27 @@ impl Guard {
         drop(self.watchdog.stdin.take());
         let _ = self.watchdog.wait();
     }
+}
+
+/// A name that no other journal on this machine has had.
+fn journal_name(copied: bool) -> String {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let copied = if copied { COPIED } else { "" };
+    format!("{copied}{}-{}.{JOURNAL_ENDING}", since_epoch.as_nanos(), std::process::id())
+}
+
+fn name_of(journal: &Path) -> String {
+    journal.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// What says that a journal is carried out.
+fn restored(journal: &Path) -> PathBuf {
+    journal.with_extension(RESTORED_ENDING)
+}
+
+/// Forgets that a journal was carried out: the lab knows it.
+pub fn forget_restored(journal: &Path) {
+    let _ = fs::remove_file(restored(journal));
 }
 
 fn write_value(path: &Path, value: &str) -> Result<()> {
@@ -237,17 +291,48 @@ fn restore(journal: &Path, how: FlockOperation) -> Result<()> {
     lock(file, journal, how)?;
     let mut text = String::new();
     file.read_to_string(&mut text).board(|| format!("cannot read {}", journal.display()))?;
-    let mut changes = Vec::new();
-    for (n, line) in text.split_inclusive('\n').enumerate() {
-        // A line without its end was not durable: what it announces was not done.
-        let Some(line) = line.strip_suffix('\n') else { break };
-        let change = serde_json::from_str(line);
-        changes.push(change.board(|| format!("line {} of the journal {} is damaged", n + 1, journal.display()))?);
-    }
-    put_back(changes).map_err(|(_, error)| error)?;
+    put_back(changes(&text, journal)?).map_err(|(_, error)| error)?;
     // Another process may have waited for the lock: there is nothing left for it.
     let _ = file.set_len(0);
-    fs::remove_file(journal).board(|| format!("cannot remove {}", journal.display()))
+    let ended = match name_of(journal).starts_with(COPIED) {
+        true => fs::rename(journal, restored(journal)),
+        false => fs::remove_file(journal),
+    };
+    ended.board(|| format!("cannot remove {}", journal.display()))
+}
+
+/// What the lines of a journal say.
+fn changes(text: &str, journal: &Path) -> Result<Vec<Change>> {
+    // A line without its end was not durable: what it announces was not done.
+    let whole = text.split_inclusive('\n').map_while(|line| line.strip_suffix('\n'));
+    let change = |(n, line)| -> Result<Change> {
+        serde_json::from_str(line).board(|| format!("line {} of the journal {} is damaged", n + 1, journal.display()))
+    };
+    whole.enumerate().map(change).collect()
+}
+
+/// Puts back what a lab's copy of a journal says, unless the journal in `folder` is or was carried out. That it is done
+/// is known until [`forget_restored`].
+///
+/// # Errors
+/// `ErrorKind::Board` if the copy is damaged, or a value cannot be put back.
+pub fn restore_copy(folder: &Path, name: &str, text: &str) -> Result<()> {
+    let journal = &folder.join(name);
+    if !name.starts_with(COPIED) || journal.extension().is_none_or(|e| e != JOURNAL_ENDING) {
+        return Err(Error::board(format!("{name:?} is no journal that a lab has a copy of")));
+    }
+    if journal.exists() {
+        match restore(journal, FlockOperation::LockExclusive) {
+            // Its watchdog was quicker.
+            Err(_) if !journal.exists() => {}
+            done => done?,
+        }
+    }
+    if restored(journal).exists() {
+        return Ok(());
+    }
+    put_back(changes(text, journal)?).map_err(|(_, error)| error)?;
+    fs::write(restored(journal), "").board(|| format!("cannot write to {}", folder.display()))
 }
 
 /// Restores what journals in `folder` hold whose processes, watchdogs included, are gone; returns how many.
@@ -261,7 +346,15 @@ pub fn restore_left(folder: &Path) -> Result<usize> {
     }
     let (mut restored, mut failure) = (0, None);
     let entries = fs::read_dir(folder).board(|| format!("cannot list {}", folder.display()))?;
-    for path in entries.flatten().map(|e| e.path()) {
+    let paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    let mut known: Vec<&PathBuf> =
+        paths.iter().filter(|path| path.extension().is_some_and(|e| e == RESTORED_ENDING)).collect();
+    // Their names begin with the time.
+    known.sort();
+    for path in known.iter().rev().skip(MOST_RESTORED) {
+        let _ = fs::remove_file(path);
+    }
+    for path in paths {
         if path.extension().is_none_or(|e| e != JOURNAL_ENDING) || in_use(&path) {
             continue;
         }
@@ -304,104 +397,4 @@ pub fn watchdog_main(arguments: &[String]) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use pocketstone_testing::wait::until;
-
-    fn tree() -> (tempfile::TempDir, PathBuf, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
-        fs::write(&a, "1\n").unwrap();
-        fs::write(&b, "ondemand\n").unwrap();
-        (folder, a, b)
-    }
-
-    #[test]
-    fn dropping_puts_the_first_values_back() {
-        let (_folder, a, b) = tree();
-        let mut settings = Settings::unguarded();
-        assert_eq!(settings.set(&a, "0").unwrap(), "1");
-        assert_eq!(settings.set(&a, "5").unwrap(), "0");
-        assert_eq!(settings.set(&b, "performance").unwrap(), "ondemand");
-        assert_eq!(fs::read_to_string(&a).unwrap(), "5\n");
-        drop(settings);
-        assert_eq!(fs::read_to_string(&a).unwrap(), "1\n");
-        assert_eq!(fs::read_to_string(&b).unwrap(), "ondemand\n");
-        let missing = Settings::unguarded().set(Path::new("/nowhere/x"), "1").unwrap_err();
-        assert!(missing.chain().contains("/nowhere/x"));
-    }
-
-    #[test]
-    fn what_commands_set_is_undone_in_the_opposite_order_also_by_what_is_left_of_a_dead_process() {
-        let (folder, a, log) = (tempfile::tempdir().unwrap(), "a", "log");
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        let words = |line: String| ["sh", "-c", &line].map(str::to_owned).to_vec();
-        let command = |name: &str| Setting::Command {
-            set: words(format!("echo {name} >> {}", at(log))),
-            undo: words(format!("echo not {name} >> {}", at(log))),
-        };
-        fs::write(at(a), "1\n").unwrap();
-        let mut settings = Settings::unguarded();
-        settings.make(&command("one")).unwrap();
-        settings.make(&Setting::File { file: at(a).into(), value: "2".into() }).unwrap();
-        settings.make(&command("two")).unwrap();
-        let failing = Setting::Command { set: words("echo why >&2; exit 3".into()), undo: words("exit 0".into()) };
-        let error = settings.make(&failing).unwrap_err();
-        assert!(error.chain().contains("3") && error.chain().contains("why"), "{}", error.chain());
-        assert_eq!(fs::read_to_string(at(a)).unwrap(), "2\n");
-        settings.restore().unwrap();
-        assert_eq!(fs::read_to_string(at(log)).unwrap(), "one\ntwo\nnot two\nnot one\n");
-        assert_eq!(fs::read_to_string(at(a)).unwrap(), "1\n");
-
-        let left = serde_json::json!({"undo": words(format!("echo left >> {}", at(log)))}).to_string() + "\n";
-        fs::write(at("1.journal"), left).unwrap();
-        assert_eq!(restore_left(folder.path()).unwrap(), 1);
-        assert!(fs::read_to_string(at(log)).unwrap().ends_with("left\n"));
-    }
-
-    #[test]
-    fn a_left_journal_is_carried_out_once_and_not_while_its_owner_lives() {
-        let (folder, a, b) = tree();
-        let journal = folder.path().join("1.journal");
-        let line = |path: &Path, before: &str| {
-            serde_json::to_string(&Change::File { path: path.into(), before: before.into() }).unwrap() + "\n"
-        };
-        fs::write(&a, "7\n").unwrap();
-        let gone = line(&folder.path().join("gone"), "1");
-        // Twice the same file: the older value counts. The last line is not whole.
-        let text = line(&a, "1") + &line(&a, "2") + &gone + line(&b, "powersave").trim_end();
-        fs::write(&journal, text).unwrap();
-        let owner = File::open(&journal).unwrap();
-        lock(&owner, &journal, FlockOperation::NonBlockingLockExclusive).unwrap();
-        assert_eq!(restore_left(folder.path()).unwrap(), 0);
-        assert_eq!(fs::read_to_string(&a).unwrap(), "7\n");
-        drop(owner);
-        // A process that another test has just started holds the lock until it runs its program.
-        until("the lock is free, and the journal carried out", || match restore_left(folder.path()).unwrap() {
-            0 => false,
-            restored => {
-                assert_eq!(restored, 1);
-                true
-            }
-        });
-        assert_eq!(fs::read_to_string(&a).unwrap(), "1\n");
-        assert_eq!(fs::read_to_string(&b).unwrap(), "ondemand\n");
-        assert!(!journal.exists());
-        assert_eq!(restore_left(folder.path()).unwrap(), 0);
-        assert_eq!(restore_left(Path::new("/nowhere")).unwrap(), 0);
-        fs::write(&journal, "nonsense\n").unwrap();
-        assert!(restore_left(folder.path()).unwrap_err().chain().contains("line 1"));
-        assert!(journal.exists());
-    }
-
-    #[test]
-    fn a_program_that_is_no_watchdog_is_refused() {
-        let (folder, ..) = tree();
-        let journal = folder.path().join("1.journal");
-        let error = Settings::guarded(Path::new("/bin/true"), &journal).unwrap_err();
-        assert!(error.message().contains("exited immediately"), "{}", error.chain());
-        let error = Settings::guarded(Path::new("/nowhere"), &journal).unwrap_err();
-        assert!(error.message().contains("/nowhere"));
-        assert!(watchdog_main(&[]).unwrap_err().cure().is_some());
-    }
-}
+mod tests;

@@ -1,12 +1,15 @@
 //! What needs a machine: settings that outlive a killed process, and recording by tracefs. The processes
 //! that are killed and recorded are this program itself, so it is run without a test harness.
 
+#[path = "machine/copies.rs"]
+mod copies;
+
 use pocketstone_core::database::Conditions;
 use pocketstone_probe::conditions::Machine;
 use pocketstone_probe::meters::Found;
 use pocketstone_probe::recorder::{BUFFER_KIB, Follow, Recorder};
 use pocketstone_probe::settings::{Settings, WATCHDOG, restore_left, watchdog_main};
-use pocketstone_probe::{analysis, ensure_tracefs};
+use pocketstone_probe::{LabCopy, analysis, ensure_tracefs};
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -22,7 +25,8 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         [word, ..] if word == WATCHDOG => watchdog_main(&arguments[1..]).unwrap(),
-        ["hold", folder] => hold(Path::new(folder)),
+        ["hold", folder] => hold(Path::new(folder), None),
+        ["hold-copied", folder] => copies::hold_copied(Path::new(folder)),
         ["hold-frequency", folder] => hold_frequency(Path::new(folder)),
         ["meters", folder] => say(&format!("{:?}", Found::on(Path::new(folder)).unavailable().unwrap())),
         ["work", file, rounds] => work(Path::new(file), rounds.parse().unwrap()),
@@ -35,12 +39,18 @@ type Test = fn() -> Result<(), Skip>;
 
 /// The few of a harness's arguments that tools use: `--list` and a filter.
 fn tests(words: &[&str]) {
-    let tests: [(&str, Test); 8] = [
+    let tests: [(&str, Test); 11] = [
         ("a_killed_process_leaves_no_setting", a_killed_process_leaves_no_setting),
         ("a_killed_process_leaves_the_frequency_as_it_was", a_killed_process_leaves_the_frequency_as_it_was),
         ("ctrl_c_leaves_the_frequency_as_it_was", ctrl_c_leaves_the_frequency_as_it_was),
         ("a_meter_that_may_not_be_read_says_so_with_the_cure", a_meter_that_may_not_be_read_says_so),
         ("what_a_killed_watchdog_left_is_restored_at_the_next_start", what_a_killed_watchdog_left_is_restored),
+        ("a_lab_has_noted_a_setting_before_it_is_made", copies::a_lab_has_noted_a_setting_before_it_is_made),
+        ("a_copy_puts_back_what_a_lost_journal_cannot", copies::a_copy_puts_back_what_a_lost_journal_cannot),
+        (
+            "what_is_put_back_already_is_not_put_back_by_a_copy",
+            copies::what_is_put_back_already_is_not_put_back_by_a_copy,
+        ),
         ("known_calls_are_counted_exactly", known_calls_are_counted_exactly),
         ("a_buffer_too_small_is_an_error_with_its_cure", a_buffer_too_small_is_an_error),
         ("this_machine_says_what_it_cannot_set", this_machine_says_what_it_cannot_set),
@@ -82,9 +92,15 @@ fn value(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap().trim().to_owned()
 }
 
+/// The journals in a folder.
+fn journals(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".journal")).collect()
+}
+
 /// Changes two settings and waits to be killed.
-fn hold(folder: &Path) {
-    let mut settings = Settings::guarded(&std::env::current_exe().unwrap(), &folder.join("test.journal")).unwrap();
+fn hold(folder: &Path, copy: Option<LabCopy>) {
+    let mut settings = Settings::guarded(&std::env::current_exe().unwrap(), folder, copy).unwrap();
     settings.set(&folder.join("a"), "new").unwrap();
     settings.set(&folder.join("b"), "off").unwrap();
     settings.set(&folder.join("a"), "newer").unwrap();
@@ -106,14 +122,14 @@ fn a_killed_process_leaves_no_setting() -> Result<(), Skip> {
     let (folder, mut child) = held();
     child.kill().unwrap();
     child.wait().unwrap();
-    until("the settings are back", || !folder.path().join("test.journal").exists());
+    until("the settings are back", || journals(folder.path()).is_empty());
     assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("old".into(), "on".into()));
     // One that ends as it should puts its settings back itself.
     let (folder, mut child) = held();
     go(&mut child);
     assert!(child.wait().unwrap().success());
     assert_eq!((value(folder.path(), "a"), value(folder.path(), "b")), ("old".into(), "on".into()));
-    assert!(!folder.path().join("test.journal").exists());
+    assert!(journals(folder.path()).is_empty());
     Ok(())
 }
 
@@ -124,7 +140,7 @@ fn hold_frequency(root: &Path) {
     // Where these tests were started in the background, Ctrl-C is ignored, and would be here.
     // SAFETY: the signal gets its default action, no handler of ours.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
-    let mut settings = Settings::guarded(&std::env::current_exe().unwrap(), &root.join("test.journal")).unwrap();
+    let mut settings = Settings::guarded(&std::env::current_exe().unwrap(), root, None).unwrap();
     let frequency = Some("fixed:1000kHz".parse().unwrap());
     let asked = Conditions { governor: Some("userspace".into()), frequency, ..Conditions::default() };
     let got = Machine::at(root).apply(&asked, &mut settings);
@@ -156,7 +172,7 @@ fn frequency_is_put_back_after(end: fn(&mut Child)) -> Result<(), Skip> {
     assert_eq!(now, ["userspace", "1000", "1000", "1000"]);
     end(&mut child);
     assert!(!child.wait().unwrap().success(), "it was ended, and did not end itself");
-    until("the settings are back", || !tree.path().join("test.journal").exists());
+    until("the settings are back", || journals(tree.path()).is_empty());
     BEFORE.iter().for_each(|(file, text)| assert_eq!(value(&policy, file), *text, "{file}"));
     Ok(())
 }
@@ -217,14 +233,18 @@ fn a_meter_that_may_not_be_read_says_so() -> Result<(), Skip> {
     Ok(())
 }
 
-fn what_a_killed_watchdog_left_is_restored() -> Result<(), Skip> {
-    let (folder, mut child) = held();
+fn kill_watchdog(child: &Child) {
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     let watchdogs: Vec<i32> =
         fs::read_to_string(children).unwrap().split_whitespace().map(|w| w.parse().unwrap()).collect();
     assert_eq!(watchdogs.len(), 1);
     let watchdog = rustix::process::Pid::from_raw(watchdogs[0]).unwrap();
     rustix::process::kill_process(watchdog, rustix::process::Signal::KILL).unwrap();
+}
+
+fn what_a_killed_watchdog_left_is_restored() -> Result<(), Skip> {
+    let (folder, mut child) = held();
+    kill_watchdog(&child);
     assert_eq!(restore_left(folder.path()).unwrap(), 0, "its owner lives");
     assert_eq!(value(folder.path(), "b"), "off");
     child.kill().unwrap();

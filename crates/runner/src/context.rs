@@ -6,6 +6,7 @@ use pocketstone_core::{Error, Result};
 
 use pocketstone_probe::flashmon::{first_nand, nand};
 use pocketstone_workload::plan::Plan;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// What a cell is measured with.
@@ -20,6 +21,8 @@ pub struct Context<'a> {
     pub archive: &'a Path,
     /// Where logs go.
     pub folder: &'a Path,
+    /// The way to a lab far away, which has a copy of what is set.
+    pub lab: Option<&'a OwnedFd>,
 }
 
 impl Context<'_> {

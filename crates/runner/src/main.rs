@@ -17,17 +17,21 @@ mod volume;
 use measure::informs;
 use pocketstone_core::Error;
 use pocketstone_core::board::OWN_MOUNTS;
+use pocketstone_core::error::Context as _;
 use pocketstone_engine::command::{GATE, GUARD, gate, guard};
 use pocketstone_engine::database::serve_informing;
 use pocketstone_mount::guard;
 use pocketstone_probe::command::{self, Options};
 use pocketstone_probe::settings::watchdog_main;
 use say::print;
+use serve::COPIED;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER
+const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER [copied] (copied: each setting is said over \
+    standard input, a socket, before it is made)
        pocketstone-runner serve FOLDER PATIENCE_S [own-mounts] (takes \
     orders from a lab on another machine, over standard input and output; waits so long for the end of another one)
        pocketstone-runner serve ACCESS MEDIUM BYTES \
@@ -70,7 +74,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder))),
+        ["order", order, folder] => exit(order::carry_out(Path::new(order), Path::new(folder), None)),
+        ["order", order, folder, COPIED] => {
+            let done = take_input().and_then(|lab| order::carry_out(Path::new(order), Path::new(folder), Some(&lab)));
+            exit(done)
+        }
         ["serve", folder, patience_s] | ["serve", folder, patience_s, OWN_MOUNTS] => {
             let Ok(patience_s) = patience_s.parse() else { return exit(Err(Error::user("PATIENCE_S is no number"))) };
             let served = serve::serve(Path::new(folder), Duration::from_secs(patience_s), words.len() > 3);
@@ -122,6 +130,15 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Standard input for this process alone: what it starts has none.
+fn take_input() -> pocketstone_core::Result<OwnedFd> {
+    let failed = || "cannot keep standard input".to_owned();
+    let own = std::io::stdin().as_fd().try_clone_to_owned().board(failed)?;
+    let nothing = std::fs::File::open("/dev/null").board(failed)?;
+    rustix::stdio::dup2_stdin(&nothing).board(failed)?;
+    Ok(own)
 }
 
 fn exit(result: pocketstone_core::Result<()>) -> ExitCode {

@@ -11,17 +11,19 @@ use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::{ARCHIVE_FILE, Order, Request, Step, TRACE_FILE};
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Carries out the order in the file `order`; the reply and its logs go to `folder`.
+/// Carries out the order in the file `order`; the reply and its logs go to `folder`. A lab far away has a copy of what
+/// is set, by the socket `lab`.
 ///
 /// A failed order is a reply too; an error means that not even that could be left.
 ///
 /// # Errors
 /// `ErrorKind::User` if the order cannot be read or is not one; `ErrorKind::Board` if the reply cannot be written.
-pub fn carry_out(order: &Path, folder: &Path) -> Result<()> {
+pub fn carry_out(order: &Path, folder: &Path, lab: Option<&OwnedFd>) -> Result<()> {
     let text = fs::read(order).user(|| format!("cannot read {}", order.display()))?;
     let beside = order.parent().unwrap_or(Path::new("."));
     let request: Request = serde_json::from_slice(&text).user(|| format!("{} is not an order", order.display()))?;
@@ -30,13 +32,14 @@ pub fn carry_out(order: &Path, folder: &Path) -> Result<()> {
         Order::Measure { plan } => volume::preloaded::load_for(&plan.volume),
         _ => {}
     }
-    let reply = execute(request, beside, folder).unwrap_or_else(|e| Response::Failed { failure: Failure::from(&e) });
+    let reply =
+        execute(request, beside, folder, lab).unwrap_or_else(|e| Response::Failed { failure: Failure::from(&e) });
     let text = serde_json::to_vec(&reply).map_err(|e| Error::bug("a reply is not valid JSON").because(e))?;
     let path = folder.join("reply.json");
     fs::write(&path, text).board(|| format!("cannot write {}", path.display()))
 }
 
-fn execute(request: Request, beside: &Path, folder: &Path) -> Result<Response> {
+fn execute(request: Request, beside: &Path, folder: &Path, lab: Option<&OwnedFd>) -> Result<Response> {
     let Request { board, order } = request;
     let board = volume::guarded::resolve(board, &order)?;
     let (trace, archive) = (&beside.join(TRACE_FILE), &beside.join(ARCHIVE_FILE));
@@ -52,7 +55,7 @@ fn execute(request: Request, beside: &Path, folder: &Path) -> Result<Response> {
             Ok(Response::Ready { facts: pocketstone_probe::facts::gather() })
         }
         Order::Measure { plan } => {
-            let outcome = measure::measure(&Context { board: &board, plan: &plan, trace, archive, folder })?;
+            let outcome = measure::measure(&Context { board: &board, plan: &plan, trace, archive, folder, lab })?;
             Ok(Response::Measured { outcome: Box::new(outcome) })
         }
         Order::ReadChip => {

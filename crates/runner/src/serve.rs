@@ -11,18 +11,22 @@ use pocketstone_core::board::MOUNT_FOLDER;
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{Frame, Inbox, pieces};
 use pocketstone_core::{Error, Result};
-use pocketstone_probe::own_folder;
-use pocketstone_probe::settings::restore_left;
+use pocketstone_probe::lab_copy::{NOTED, Said};
+use pocketstone_probe::settings::{forget_restored, journals, restore_copy, restore_left};
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::UnshareFlags;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+/// The word for a runner whose settings a lab has a copy of.
+pub const COPIED: &str = "copied";
 /// How often a lock that another runner has is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
 /// Bytes of a runner's last words that are told at most.
@@ -36,7 +40,7 @@ const TOLD_BYTES: usize = 64 << 10;
 pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> {
     let served = alone(patience).and_then(|_lock| {
         // What a runner that was killed has set is put back before anything else.
-        restore_left(&own_folder(&std::env::temp_dir(), "pocketstone-settings")?)?;
+        restore_left(&journals()?)?;
         remove_others(folder)?;
         if !own_mounts {
             return Lab::greet().and_then(|mut lab| orders(&mut lab, folder));
@@ -117,15 +121,18 @@ fn empty(folder: &Path) -> Result<()> {
     fs::create_dir(folder).board(|| format!("cannot make {}", folder.display()))
 }
 
-/// Takes the files of an order; their names, or `None` if the lab is gone.
+/// Takes the files of an order; their names, or `None` if the lab is gone. Before the first one, the lab may have
+/// copies of journals that this board has lost.
 fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
-    let (mut given, mut inbox) = (BTreeSet::new(), Inbox::new(cell));
+    let (mut given, mut inbox, mut put_back) = (BTreeSet::new(), Inbox::new(cell), None);
     loop {
         let Some(event) = lab.next() else { continue };
         let frame = match event {
             Event::Said(frame) => frame?,
             Event::Gone => return Ok(None),
             Event::Ended => return Err(Error::bug("an order ended that nobody gave")),
+            // The last words of a child that was killed.
+            Event::Told(_) => continue,
         };
         if let Frame::File(name, _) = &frame {
             given.insert(name.clone());
@@ -134,6 +141,17 @@ fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
             // Files that come slowly, or are written slowly, are no silence.
             None => lab.beat()?,
             Some(Frame::Go) => return Ok(Some(given)),
+            Some(Frame::Left(journal, lines)) => {
+                restore_copy(&journals()?, &journal, &lines)?;
+                lab.tell(&Frame::PutBack(journal.clone()))?;
+                put_back = Some(journal);
+            }
+            // Or the answer to a child that was killed.
+            Some(Frame::Noted) => {
+                if let Some(journal) = put_back.take() {
+                    forget_restored(&journals()?.join(journal));
+                }
+            }
             Some(other) => return Err(Error::board(format!("the lab says what only a runner may: {other:?}"))),
         }
     }
@@ -145,11 +163,15 @@ fn carry_out(lab: &mut Lab, cell: &Path) -> Result<Option<Result<(), String>>> {
     let errors = cell.join("errors");
     let log = File::create(&errors).board(|| format!("cannot create {}", errors.display()))?;
     let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
+    let (mut own, theirs) = UnixStream::pair().board(|| "cannot make a socket".into())?;
     let mut command = Command::new(program);
-    command.arg("order").args([&cell.join("order.json"), cell]).stdin(Stdio::null());
+    command.arg("order").args([&cell.join("order.json"), cell]).arg(COPIED).stdin(OwnedFd::from(theirs));
     command.stdout(log.try_clone().board(|| "cannot share a file".into())?).stderr(log);
     pocketstone_engine::end_with_this_process(&mut command);
     let mut child = Ending(command.spawn().board(|| "cannot start the runner for an order".into())?);
+    // It has the other end of the socket.
+    drop(command);
+    lab.hear(own.try_clone().board(|| "cannot share a socket".into())?);
     lab.await_end(&child.0);
     loop {
         match lab.next() {
@@ -164,6 +186,12 @@ fn carry_out(lab: &mut Lab, cell: &Path) -> Result<Option<Result<(), String>>> {
                     false => Err(format!("the runner ended with {status}: {}", words.trim())),
                 }));
             }
+            Some(Event::Told(said)) => lab.tell(&match said {
+                Said::Setting { journal, line } => Frame::Setting(journal, line),
+                Said::PutBack { journal } => Frame::PutBack(journal),
+            })?,
+            // That nobody hears it is noticed by who waits for its end.
+            Some(Event::Said(Ok(Frame::Noted))) => drop(own.write_all(&[NOTED])),
             Some(Event::Said(frame)) => {
                 return Err(Error::board(format!("the lab says what it must not during an order: {:?}", frame?)));
             }

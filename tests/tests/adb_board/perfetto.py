@@ -8,7 +8,7 @@ refused = os.path.join(here, "perfetto.refused")
 if os.path.exists(refused):
     sys.exit(open(refused).read())
 assert words[:3] == ["--txt", "-c", "-"] and words[3] == "-o" and len(words) == 5, words
-with open(os.path.join(here, "data/perfetto.config"), "w") as config:
+with open("/data/local/tmp/perfetto.config", "w") as config:
     config.write(sys.stdin.read())
 
 

@@ -8,7 +8,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::installed::Installed;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A processor that the runner can be built for.
@@ -25,7 +25,7 @@ struct Target {
 }
 
 /// Those that are known.
-const TARGETS: [Target; 3] = [
+const TARGETS: [Target; 4] = [
     Target {
         triple: "armv7-unknown-linux-gnueabihf",
         debian: "armhf",
@@ -47,6 +47,13 @@ const TARGETS: [Target; 3] = [
         linker: "x86_64-linux-gnu-gcc",
         packages: "gcc-x86-64-linux-gnu libc6-dev-amd64-cross",
     },
+    Target {
+        triple: "riscv64gc-unknown-linux-gnu",
+        debian: "riscv64",
+        machines: &["riscv64"],
+        linker: "riscv64-linux-gnu-gcc",
+        packages: "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
+    },
 ];
 
 /// The processors that there are runners for: as Rust names them, and as Debian does.
@@ -54,7 +61,7 @@ pub fn architectures() -> impl Iterator<Item = (&'static str, &'static str)> {
     TARGETS.iter().map(|target| (target.triple, target.debian))
 }
 
-/// Marks a toolchain of which nothing is missing.
+/// Marks a toolchain whose compiler is whole. Each library beside it is whole, or not there.
 const COMPLETE: &str = "complete";
 
 /// The rooms that the runner is made of.
@@ -153,10 +160,7 @@ fn debian_toolchain(target: &Target, context: &BoardContext) -> Result<(String, 
     let kept = cache.folder("toolchains")?;
     let _lock = cache.lock("toolchain")?;
     // One that was unpacked for other boards lacks the library of this one.
-    let whole = |entry: &fs::DirEntry| {
-        let root = entry.path();
-        root.join(COMPLETE).exists() && root.join("usr/lib/rustlib").join(target.triple).exists()
-    };
+    let whole = |entry: &fs::DirEntry| has_library(&entry.path(), target.triple);
     if let Some(entry) = fs::read_dir(&kept).ok().and_then(|mut e| e.find_map(|e| e.ok().filter(whole))) {
         return Ok((format!("debian {}", entry.file_name().to_string_lossy()), entry.path()));
     }
@@ -180,11 +184,71 @@ fn debian_toolchain(target: &Target, context: &BoardContext) -> Result<(String, 
     let llvm = need(&own.show(&format!("{shared}={version}"))?, "libllvm")?;
     (context.progress)(&format!("downloading Debian's Rust {version}"));
     let root = kept.join(version);
-    let compiler = fs::remove_file(root.join(COMPLETE)).is_ok();
-    if !compiler {
+    if !root.join(COMPLETE).exists() {
+        // What an earlier attempt has left may be half a library.
+        let _ = fs::remove_dir_all(&root);
         own.unpack(&[&format!("rustc-web={version}"), &format!("{shared}={version}"), &dev, &llvm], &root)?;
+        fs::write(root.join(COMPLETE), "").board(|| "cannot mark the toolchain".into())?;
     }
-    board.unpack(&[&dev], &root)?;
-    fs::write(root.join(COMPLETE), "").board(|| "cannot mark the toolchain".into())?;
+    add_library(&root, target.triple, |scratch| board.unpack(&[&dev], scratch))?;
     Ok((format!("debian {version}"), root))
+}
+
+/// Where a toolchain has the libraries of all processors.
+fn libraries(root: &Path) -> PathBuf {
+    root.join("usr/lib/rustlib")
+}
+
+/// Whether a toolchain is whole, with the library of a processor.
+fn has_library(root: &Path, triple: &str) -> bool {
+    root.join(COMPLETE).exists() && libraries(root).join(triple).exists()
+}
+
+/// Gives a toolchain the library of one more processor, all of it at once: where that fails, those that it has stay.
+/// `unpack` puts the package into a folder.
+fn add_library(root: &Path, triple: &str, unpack: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if has_library(root, triple) {
+        return Ok(());
+    }
+    let failed = || format!("cannot add the library for {triple} to {}", root.display());
+    let scratch = tempfile::tempdir_in(root.parent().unwrap_or(root)).board(failed)?;
+    unpack(scratch.path())?;
+    fs::create_dir_all(libraries(root)).board(failed)?;
+    fs::rename(libraries(scratch.path()).join(triple), libraries(root).join(triple)).board(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of a library, as a download that breaks off leaves it, or all of it.
+    fn unpack(triple: &'static str, whole: bool) -> impl FnOnce(&Path) -> Result<()> {
+        move |scratch| {
+            let folder = libraries(scratch).join(triple).join("lib");
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("libcore.rlib"), "core").unwrap();
+            match whole {
+                true => fs::write(folder.join("libstd.rlib"), "std").board(|| "cannot write a library".into()),
+                false => Err(Error::board("cannot download the package")),
+            }
+        }
+    }
+
+    #[test]
+    fn a_library_that_cannot_be_added_leaves_a_toolchain_as_it_was() {
+        let kept = tempfile::tempdir().unwrap();
+        let root = kept.path().join("1.85");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join(COMPLETE), "").unwrap();
+        let [one, two, ..] = TARGETS.map(|target| target.triple);
+        add_library(&root, one, unpack(one, true)).unwrap();
+        add_library(&root, two, unpack(two, false)).unwrap_err();
+        assert!(has_library(&root, one) && !has_library(&root, two));
+        add_library(&root, two, unpack(two, true)).unwrap();
+        assert!(has_library(&root, one) && has_library(&root, two));
+        assert!(libraries(&root).join(two).join("lib/libstd.rlib").exists());
+        // One that is there is not fetched again, and nothing else is left in the folder of toolchains.
+        add_library(&root, two, |_| panic!("fetched again")).unwrap();
+        assert_eq!(fs::read_dir(kept.path()).unwrap().count(), 1);
+    }
 }

@@ -6,6 +6,7 @@ mod flash;
 mod labgrid;
 mod ssh;
 
+use crate::copies::Copies;
 use crate::here::runner_beside_command;
 use crate::orders::{OURS, introduced, introduction, put, read_response};
 use crate::profile::{AdbProfile, Place, SshProfile};
@@ -184,7 +185,8 @@ impl Remote {
         let serve =
             format!("env TMPDIR={beside} {} serve {} {} {own_mounts}", self.runner, self.folder, patience.as_secs());
         let line = format!("exec {} {serve}", words.join(" "));
-        Connection::open(self.client.command(&line), &self.context)
+        let copies = Copies::of(&self.context.cache, &self.client.by_hand())?;
+        Connection::open(self.client.command(&line), copies, &self.context)
     }
 
     /// Carries out an order that needs nothing beside it, and reads the reply.

@@ -51,6 +51,14 @@ pub enum Frame {
     Done,
     /// From the runner: there is no reply, and why.
     Failed(String),
+    /// From the runner: a journal's name, and its line for a setting that is made once the lab has noted it.
+    Setting(String, String),
+    /// To the runner: what it said of a journal is noted.
+    Noted,
+    /// From the runner: all settings that the journal of this name says are put back.
+    PutBack(String),
+    /// To the runner: a journal's name, and its lines, which are not known to be put back.
+    Left(String, String),
 }
 
 impl Frame {
@@ -63,6 +71,10 @@ impl Frame {
             Frame::Done => 5,
             Frame::Failed(_) => 6,
             Frame::More(_) => 7,
+            Frame::Setting(..) => 8,
+            Frame::Noted => 9,
+            Frame::PutBack(_) => 10,
+            Frame::Left(..) => 11,
         }
     }
 
@@ -74,14 +86,10 @@ impl Frame {
         let content = match self {
             Frame::Hello(text) | Frame::Failed(text) => text.clone().into_bytes(),
             Frame::More(bytes) => bytes.clone(),
-            Frame::Beat | Frame::Go | Frame::Done => Vec::new(),
-            Frame::File(name, bytes) => {
-                let mut content = Vec::with_capacity(4 + name.len() + bytes.len());
-                content.extend((name.len() as u32).to_le_bytes());
-                content.extend(name.as_bytes());
-                content.extend(bytes);
-                content
-            }
+            Frame::Beat | Frame::Go | Frame::Done | Frame::Noted => Vec::new(),
+            Frame::File(name, bytes) => named(name, bytes),
+            Frame::Setting(name, text) | Frame::Left(name, text) => named(name, text.as_bytes()),
+            Frame::PutBack(name) => named(name, &[]),
         };
         let (kind, length) = (self.kind().to_le_bytes(), (content.len() as u64).to_le_bytes());
         let mut head = [0; HEAD_BYTES];
@@ -161,23 +169,40 @@ impl Frames {
         Ok(Some(match (u32::from_le_bytes(kind), content) {
             (1, text) => Frame::Hello(String::from_utf8(text).map_err(|_| damaged())?),
             (2, empty) if empty.is_empty() => Frame::Beat,
-            (3, content) => file(content).ok_or_else(damaged)?,
+            (3, content) => parts(content).map(|(name, bytes)| Frame::File(name, bytes)).ok_or_else(damaged)?,
             (4, empty) if empty.is_empty() => Frame::Go,
             (5, empty) if empty.is_empty() => Frame::Done,
             (6, text) => Frame::Failed(String::from_utf8(text).map_err(|_| damaged())?),
             (7, bytes) => Frame::More(bytes),
+            (8, content) => text(content).map(|(name, text)| Frame::Setting(name, text)).ok_or_else(damaged)?,
+            (9, empty) if empty.is_empty() => Frame::Noted,
+            (10, content) => match text(content) {
+                Some((name, text)) if text.is_empty() => Frame::PutBack(name),
+                _ => return Err(damaged()),
+            },
+            (11, content) => text(content).map(|(name, text)| Frame::Left(name, text)).ok_or_else(damaged)?,
             _ => return Err(damaged()),
         }))
     }
 }
 
-/// A name and what is behind it. A name that leads out of a folder is none.
-fn file(mut content: Vec<u8>) -> Option<Frame> {
+/// A name and what is behind it.
+fn named(name: &str, bytes: &[u8]) -> Vec<u8> {
+    [&(name.len() as u32).to_le_bytes(), name.as_bytes(), bytes].concat()
+}
+
+/// What [`named`] puts together. A name that leads out of a folder is none.
+fn parts(mut content: Vec<u8>) -> Option<(String, Vec<u8>)> {
     let length = u32::from_le_bytes(*content.first_chunk()?) as usize;
     let bytes = content.split_off(4usize.checked_add(length).filter(|end| *end <= content.len())?);
     let name = String::from_utf8(content.split_off(4)).ok()?;
     let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
-    plain.then_some(Frame::File(name, bytes))
+    plain.then_some((name, bytes))
+}
+
+fn text(content: Vec<u8>) -> Option<(String, String)> {
+    let (name, bytes) = parts(content)?;
+    Some((name, String::from_utf8(bytes).ok()?))
 }
 
 fn damaged() -> Error {
@@ -200,6 +225,10 @@ mod tests {
             Frame::More(vec![7; 300]),
             Frame::Done,
             Frame::Failed("no".into()),
+            Frame::Setting("lab-1.journal".into(), "{}\n".into()),
+            Frame::Noted,
+            Frame::PutBack("lab-1.journal".into()),
+            Frame::Left("lab-1.journal".into(), "{}\n{}\n".into()),
         ]
     }
 
@@ -282,11 +311,20 @@ mod tests {
         assert!(frames.hear(&mut &long[..]).unwrap());
         assert!(frames.take().is_err());
         for name in ["", ".", "..", "a/b", "/etc/passwd"] {
-            let mut bytes = Vec::new();
-            Frame::File(name.into(), Vec::new()).send(&mut bytes).unwrap();
-            let mut frames = Frames::default();
-            assert!(frames.hear(&mut &bytes[..]).unwrap());
-            assert!(frames.take().is_err(), "{name:?}");
+            let name = || name.to_owned();
+            let all = [
+                Frame::File(name(), Vec::new()),
+                Frame::Setting(name(), String::new()),
+                Frame::PutBack(name()),
+                Frame::Left(name(), String::new()),
+            ];
+            for frame in all {
+                let mut bytes = Vec::new();
+                frame.send(&mut bytes).unwrap();
+                let mut frames = Frames::default();
+                assert!(frames.hear(&mut &bytes[..]).unwrap());
+                assert!(frames.take().is_err(), "{frame:?}");
+            }
         }
     }
 }

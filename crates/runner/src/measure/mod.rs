@@ -20,8 +20,8 @@ use pocketstone_core::outcome::{OUTCOME_FORMAT, Outcome, ReadAheadInForce, Unava
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{KernelTree, Tree};
 use pocketstone_probe::facts::gather;
-use pocketstone_probe::settings::{JOURNAL_ENDING, restore_left};
-use pocketstone_probe::{Settings, own_folder};
+use pocketstone_probe::settings::{journals, restore_left};
+use pocketstone_probe::{LabCopy, Settings};
 use pocketstone_workload::Workload;
 use pocketstone_workload::plan::PLAN_FORMAT;
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,7 +147,7 @@ fn settings(context: &Context<'_>, asked: &Conditions) -> Result<Settings> {
     let of_board = &context.board.settings;
     let any = conditioned || context.plan.read_ahead.is_some() || !of_board.is_empty();
     let mut settings = match any && !context.board.capabilities.disposable {
-        true => guarded()?,
+        true => guarded(context)?,
         false => Settings::unguarded(),
     };
     of_board.iter().try_for_each(|setting| settings.make(setting))?;
@@ -155,13 +155,12 @@ fn settings(context: &Context<'_>, asked: &Conditions) -> Result<Settings> {
 }
 
 /// Settings with a journal.
-fn guarded() -> Result<Settings> {
-    // Nobody else may write one, for it is obeyed. Where commands set something that outlives a reboot, so does this
-    // folder, which the lab chooses.
-    let folder = own_folder(&std::env::temp_dir(), "pocketstone-settings")?;
+fn guarded(context: &Context<'_>) -> Result<Settings> {
+    let folder = journals()?;
     restore_left(&folder)?;
     let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
-    Settings::guarded(&program, &folder.join(format!("{}.{JOURNAL_ENDING}", std::process::id())))
+    let lab = context.lab.map(|lab| lab.try_clone()).transpose().board(|| "cannot share a socket".into())?;
+    Settings::guarded(&program, &folder, lab.map(LabCopy::by))
 }
 
 /// The same for a program under test: only who asks for read-ahead misses it where there is none.
@@ -179,11 +178,15 @@ fn programs_read_ahead(
     Ok(in_force)
 }
 
-/// Makes the files of a program under test leave the page cache, all of it on a board that is thrown away.
+/// Makes the files of a program under test leave the page cache, all of it on a board that is thrown away and on a
+/// phone that does so for anybody.
 fn chill_folder(context: &Context<'_>, folder: &Path) -> Result<()> {
     match context.board.capabilities.disposable {
         true => volume::drop_caches("1"),
-        false => evict(folder),
+        false => {
+            volume::android::drop_caches("1");
+            evict(folder)
+        }
     }
 }
 

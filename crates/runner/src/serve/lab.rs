@@ -2,8 +2,10 @@
 
 use pocketstone_core::Result;
 use pocketstone_core::frame::{BEAT, Frame, Frames, SILENCE};
+use pocketstone_probe::lab_copy::Said;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{stdin, stdout};
+use std::io::{BufRead, BufReader, stdin, stdout};
+use std::os::unix::net::UnixStream;
 use std::process::Child;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -21,6 +23,8 @@ pub enum Event {
     Gone,
     /// The child has ended that was to be awaited.
     Ended,
+    /// A child says something that is for the lab.
+    Told(Said),
 }
 
 /// The lab at the other end of standard input and output.
@@ -71,12 +75,23 @@ impl Lab {
         if self.told.elapsed() >= BEAT { self.tell(&Frame::Beat) } else { Ok(()) }
     }
 
+    /// Has what a child says over a socket be events.
+    pub fn hear(&self, child: UnixStream) {
+        let events = self.sender.clone();
+        std::thread::spawn(move || told(child).all(|said| events.send(Event::Told(said)).is_ok()));
+    }
+
     /// Has the end of a child be an event. The child remains to be waited for.
     pub fn await_end(&self, child: &Child) {
         let ended = self.sender.clone();
         // The runner itself may be about to end.
         pocketstone_engine::at_end(child, move |_| drop(ended.send(Event::Ended)));
     }
+}
+
+/// What a child says, until it ends.
+fn told(child: UnixStream) -> impl Iterator<Item = Said> {
+    BufReader::new(child).lines().map_while(|line| serde_json::from_str(&line.ok()?).ok())
 }
 
 /// Passes on what the lab says, until it is gone.

@@ -1,5 +1,6 @@
 //! The volume under test: making it, filling it, and where its files are.
 
+pub mod android;
 mod block;
 pub mod guarded;
 mod kept;
@@ -263,8 +264,8 @@ pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
     kept::settle(volume, board)
 }
 
-/// Makes cold what a workload wants cold: all of the caches on a board that is thrown away, the population's part of
-/// the page cache elsewhere.
+/// Makes cold what a workload wants cold: all of the caches on a board that is thrown away and on a phone that does so
+/// for anybody, the population's part of the page cache elsewhere.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the kernel refuses.
@@ -276,7 +277,11 @@ pub fn chill(home: &Home, population: &Population, board: &Board) -> Result<()> 
     };
     match board.capabilities.disposable {
         true => drop_caches(level),
-        false => home.with(population, EvictAll(population)),
+        false => {
+            // What is the cell's own is evicted in any case.
+            android::drop_caches(level);
+            home.with(population, EvictAll(population))
+        }
     }
 }
 

@@ -1,0 +1,100 @@
+//! Tests of settings.
+
+use super::*;
+use pocketstone_testing::wait::until;
+
+fn tree() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    fs::write(&a, "1\n").unwrap();
+    fs::write(&b, "ondemand\n").unwrap();
+    (folder, a, b)
+}
+
+#[test]
+fn dropping_puts_the_first_values_back() {
+    let (_folder, a, b) = tree();
+    let mut settings = Settings::unguarded();
+    assert_eq!(settings.set(&a, "0").unwrap(), "1");
+    assert_eq!(settings.set(&a, "5").unwrap(), "0");
+    assert_eq!(settings.set(&b, "performance").unwrap(), "ondemand");
+    assert_eq!(fs::read_to_string(&a).unwrap(), "5\n");
+    drop(settings);
+    assert_eq!(fs::read_to_string(&a).unwrap(), "1\n");
+    assert_eq!(fs::read_to_string(&b).unwrap(), "ondemand\n");
+    let missing = Settings::unguarded().set(Path::new("/nowhere/x"), "1").unwrap_err();
+    assert!(missing.chain().contains("/nowhere/x"));
+}
+
+#[test]
+fn what_commands_set_is_undone_in_the_opposite_order_also_by_what_is_left_of_a_dead_process() {
+    let (folder, a, log) = (tempfile::tempdir().unwrap(), "a", "log");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let words = |line: String| ["sh", "-c", &line].map(str::to_owned).to_vec();
+    let command = |name: &str| Setting::Command {
+        set: words(format!("echo {name} >> {}", at(log))),
+        undo: words(format!("echo not {name} >> {}", at(log))),
+    };
+    fs::write(at(a), "1\n").unwrap();
+    let mut settings = Settings::unguarded();
+    settings.make(&command("one")).unwrap();
+    settings.make(&Setting::File { file: at(a).into(), value: "2".into() }).unwrap();
+    settings.make(&command("two")).unwrap();
+    let failing = Setting::Command { set: words("echo why >&2; exit 3".into()), undo: words("exit 0".into()) };
+    let error = settings.make(&failing).unwrap_err();
+    assert!(error.chain().contains("3") && error.chain().contains("why"), "{}", error.chain());
+    assert_eq!(fs::read_to_string(at(a)).unwrap(), "2\n");
+    settings.restore().unwrap();
+    assert_eq!(fs::read_to_string(at(log)).unwrap(), "one\ntwo\nnot two\nnot one\n");
+    assert_eq!(fs::read_to_string(at(a)).unwrap(), "1\n");
+
+    let left = serde_json::json!({"undo": words(format!("echo left >> {}", at(log)))}).to_string() + "\n";
+    fs::write(at("1.journal"), left).unwrap();
+    assert_eq!(restore_left(folder.path()).unwrap(), 1);
+    assert!(fs::read_to_string(at(log)).unwrap().ends_with("left\n"));
+}
+
+#[test]
+fn a_left_journal_is_carried_out_once_and_not_while_its_owner_lives() {
+    let (folder, a, b) = tree();
+    let journal = folder.path().join("1.journal");
+    let line = |path: &Path, before: &str| {
+        serde_json::to_string(&Change::File { path: path.into(), before: before.into() }).unwrap() + "\n"
+    };
+    fs::write(&a, "7\n").unwrap();
+    let gone = line(&folder.path().join("gone"), "1");
+    // Twice the same file: the older value counts. The last line is not whole.
+    let text = line(&a, "1") + &line(&a, "2") + &gone + line(&b, "powersave").trim_end();
+    fs::write(&journal, text).unwrap();
+    let owner = File::open(&journal).unwrap();
+    lock(&owner, &journal, FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert_eq!(restore_left(folder.path()).unwrap(), 0);
+    assert_eq!(fs::read_to_string(&a).unwrap(), "7\n");
+    drop(owner);
+    // A process that another test has just started holds the lock until it runs its program.
+    until("the lock is free, and the journal carried out", || match restore_left(folder.path()).unwrap() {
+        0 => false,
+        restored => {
+            assert_eq!(restored, 1);
+            true
+        }
+    });
+    assert_eq!(fs::read_to_string(&a).unwrap(), "1\n");
+    assert_eq!(fs::read_to_string(&b).unwrap(), "ondemand\n");
+    assert!(!journal.exists());
+    assert_eq!(restore_left(folder.path()).unwrap(), 0);
+    assert_eq!(restore_left(Path::new("/nowhere")).unwrap(), 0);
+    fs::write(&journal, "nonsense\n").unwrap();
+    assert!(restore_left(folder.path()).unwrap_err().chain().contains("line 1"));
+    assert!(journal.exists());
+}
+
+#[test]
+fn a_program_that_is_no_watchdog_is_refused() {
+    let (folder, ..) = tree();
+    let error = Settings::guarded(Path::new("/bin/true"), folder.path(), None).unwrap_err();
+    assert!(error.message().contains("exited immediately"), "{}", error.chain());
+    let error = Settings::guarded(Path::new("/nowhere"), folder.path(), None).unwrap_err();
+    assert!(error.message().contains("/nowhere"));
+    assert!(watchdog_main(&[]).unwrap_err().cure().is_some());
+}
