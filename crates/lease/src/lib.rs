@@ -24,8 +24,9 @@
 //! it all again, for storing the same bytes twice does no harm; if the kernel came, its pages must go before the store
 //! has happened. It stays inside the file's size and space; everything else is the kernel's and the server's.
 //!
-//! **A direct append** needs the lease of the file's end, which one process has at a time, with space behind it. It asks
-//! for that by a call of its own of that kind ([`message::Lease`]), in which the kernel forgets the pages, too. A word
+//! **A direct append** needs the lease of the file's end, which one process has at a time, with space behind it. It
+//! asks for that by a call of its own of that kind ([`message::Lease`]), in which the kernel forgets the pages, too. A
+//! word
 //! in that process's memory holds the size. The process marks the word as busy, stores behind the size, and puts the
 //! new size in, if the word is still what it was; the server takes the lease back by taking the word. It does so before
 //! anybody else is told of the file or changes it. Where a store may still run behind the size, the file goes on in

@@ -224,8 +224,8 @@ impl Target {
         }
     }
 
-    /// Has the kernel write back what it holds of the mount's files, and waits until that has arrived. Whether all of it
-    /// has, as far as can be told soon.
+    /// Has the kernel write back what it holds of the mount's files, and waits until that has arrived. Whether all of
+    /// it has, as far as can be told soon.
     ///
     /// # Errors
     /// `ErrorKind::Board` if the mount cannot be seen at its directory, or what was written could not be stored.

@@ -71,8 +71,8 @@ fn in_order(content: &[u8]) -> u64 {
     all.len() as u64
 }
 
-/// As [`in_order`], of a file whose writer was killed. A write that goes by the kernel into a page that it does not hold
-/// is two requests, between which the writer may end: then that record ends with a page.
+/// As [`in_order`], of a file whose writer was killed. A write that goes by the kernel into a page that it does not
+/// hold is two requests, between which the writer may end: then that record ends with a page.
 fn in_order_but_the_last(content: &[u8]) -> u64 {
     let (whole, part) = content.split_at(content.len() / RECORD * RECORD);
     let there = in_order(whole);
