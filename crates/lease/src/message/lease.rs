@@ -1,5 +1,5 @@
-//! How the end of a file is asked for: by the file itself, with setxattr(2), for the kernel takes the inode's lock then.
-//! The value is
+//! How the end of a file is asked for: by the file itself, with setxattr(2), for the kernel takes the inode's lock
+//! then. The value is
 //!
 //! ```text
 //!   0  u32 magic   4  u32 version   8  u32 entry   12  zeros   16  u64 the process's token
