@@ -26,11 +26,11 @@
 //!
 //! **A direct append** needs the lease of the file's end, which one process has at a time, with space behind it. It
 //! asks for that by a call of its own of that kind ([`message::Lease`]), in which the kernel forgets the pages, too. A
-//! word in that process's memory holds the size. The process marks the word as busy, stores behind the size, and puts
-//! the new size in, if the word is still what it was; the server takes the lease back by taking the word. It does so
-//! before anybody else is told of the file or changes it. Where a store may still run behind the size, the file goes on in
-//! another page. Only fsync(2) and whatever else changes neither size nor place leaves the lease, and takes the size
-//! over. The kernel takes the file to be as long as its space meanwhile, so that it asks.
+//! word in that process's memory holds the size. The process marks the word as busy, stores behind the size, and
+//! puts the new size in, if the word is still what it was; the server takes the lease back by taking the word. It
+//! does so before anybody else is told of the file or changes it. Where a store may still run behind the size, the
+//! file goes on in another page. Only fsync(2) and whatever else changes neither size nor place leaves the lease,
+//! and takes the size over. The kernel takes the file to be as long as its space meanwhile, so that it asks.
 //!
 //! **fdatasync(2)** of such a file is a record of its size in the region
 //! ([`size_record`](pocketstone_media::size_record)), which the server lends to a file that is synchronised again and
