@@ -11,12 +11,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
 /// The user that adb's shell is on a phone that is not rooted.
 pub const SHELL: &str = "2000";
-/// The phone, as adb knows it.
-pub const SERIAL: &str = "127.0.0.1:45555";
 /// The one folder that its user may write to, as on a phone.
 pub const LOCAL: &str = "/data/local/tmp";
 /// Where its programs are.
@@ -28,6 +27,7 @@ const SAID: &str = "/said";
 pub struct Phone {
     home: TempDir,
     network: Network,
+    port: u16,
     daemon: Child,
     /// Folders of this machine that it has, too.
     shared: &'static [&'static str],
@@ -93,8 +93,9 @@ impl Phone {
         symlink(format!("/{BIN}/sh"), own.join("bin/sh")).expect("a link");
         let phone = own.display();
         run(Command::new("chown").arg(SHELL).arg(format!("{phone}{LOCAL}"))).ends_with(0);
-        let daemon = daemon(&own, &network, shared);
-        let phone = Phone { home, network, daemon, shared };
+        let port = port();
+        let daemon = daemon(&own, &network, port, shared);
+        let phone = Phone { home, network, port, daemon, shared };
         phone.program("getprop", &format!("sed -n \"s/^$1=//p\" {SAID}/properties"));
         phone.program("dumpsys", &format!("cat {SAID}/dumpsys.$1"));
         phone.says("properties", "ro.product.model=Pixel 2\nro.build.version.sdk=30\nro.build.type=user\n");
@@ -102,6 +103,11 @@ impl Phone {
         phone.battery(85);
         phone.profile("phone.toml", "");
         Ok(phone)
+    }
+
+    /// The phone, as adb knows it.
+    pub fn serial(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// The folder where the lab works.
@@ -137,7 +143,7 @@ impl Phone {
 
     /// Writes a profile of it, with more keys.
     pub fn profile(&self, name: &str, more: &str) {
-        let text = format!("kind = \"adb\"\nserial = \"{SERIAL}\"\nfolder = \"{LOCAL}/runner\"\n{more}\n");
+        let text = format!("kind = \"adb\"\nserial = \"{}\"\nfolder = \"{LOCAL}/runner\"\n{more}\n", self.serial());
         write(self.path(), name, &text);
     }
 
@@ -185,7 +191,7 @@ impl Phone {
     pub fn lose_connection(&mut self) {
         self.daemon.kill().expect("the daemon is killed");
         self.daemon.wait().expect("the daemon ends");
-        self.daemon = daemon(&self.root(), &self.network, self.shared);
+        self.daemon = daemon(&self.root(), &self.network, self.port, self.shared);
     }
 }
 
@@ -215,16 +221,24 @@ fn libraries(folder: &Path) {
     }
 }
 
+/// A port that no other phone has: what was set on one is put back on the one that is reached in the same way.
+fn port() -> u16 {
+    static PHONES: AtomicU32 = AtomicU32::new(0);
+    const PORTS: u32 = 20_000;
+    let one = std::process::id().wrapping_mul(16) + PHONES.fetch_add(1, Ordering::Relaxed);
+    20_000 + (one % PORTS) as u16
+}
+
 /// The daemon and all that it starts have a CLOCK_BOOTTIME that is ahead of CLOCK_MONOTONIC, as of a phone that has
 /// slept.
-fn daemon(own: &Path, network: &Network, shared: &[&str]) -> Child {
+fn daemon(own: &Path, network: &Network, port: u16, shared: &[&str]) -> Child {
     let at = own.display();
     let names = fs::read_dir(own.join("adbd/lib")).expect("libraries").flatten().map(|entry| entry.file_name());
     let loader = names.map(|name| name.to_string_lossy().into_owned()).find(|name| name.starts_with("ld-linux"));
     let shared: String = shared.iter().map(|folder| format!("mount --bind {folder} {at}{folder} && ")).collect();
     let serve = format!(
         "mount --bind /dev {at}/dev && mount --bind /sys {at}/sys && mount -t proc proc {at}/proc && {shared}exec \
-         chroot --userspec={SHELL}:{SHELL} --groups= {at} /{BIN}/env -i PATH=/{BIN}:/usr/bin HOME=/ ADBD_PORT=45555 \
+         chroot --userspec={SHELL}:{SHELL} --groups= {at} /{BIN}/env -i PATH=/{BIN}:/usr/bin HOME=/ ADBD_PORT={port} \
          /adbd/lib/{} --library-path /adbd/lib /adbd/lib/adbd",
         loader.expect("a loader")
     );

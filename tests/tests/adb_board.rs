@@ -6,7 +6,7 @@ use pocketstone_core::events_log::decode_events;
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{amount, or_skip};
 use pocketstone_tests::command::{ran, run, write};
-use pocketstone_tests::phone::{LOCAL, Phone, SERIAL, SHELL};
+use pocketstone_tests::phone::{LOCAL, Phone, SHELL};
 use pocketstone_tests::small_study::{Database, are_alike, files, study};
 use pocketstone_tests::{project, results};
 use std::fs;
@@ -24,7 +24,7 @@ fn a_phone_measures_what_this_machine_does_and_says_what_it_is() {
     let fact = |name: &str| value("there", &format!("SELECT value FROM run WHERE name = 'fact.{name}'"));
     assert_eq!(
         (fact("android.model"), fact("android.api"), fact("board.host")),
-        ("Pixel 2".into(), "30".into(), SERIAL.into())
+        ("Pixel 2".into(), "30".into(), phone.serial())
     );
     let facts = ["battery.level_percent", "battery.temperature_c", "battery.charging", "thermal.status"];
     let ends = facts.map(|name| format!("group_concat(DISTINCT outcome ->> '$.facts.\"{name}\"')")).join(" || ' ' || ");
@@ -130,8 +130,8 @@ fn a_phone_that_cannot_be_used_says_why() {
     write(phone.path(), "option.toml", "kind = \"adb\"\nserial = \"-e\"\n");
     phone.lab(&["board", "exec", "./option.toml", "true"]).ends_with(1).complains(&["`serial`", "adb devices"]);
     let config = phone.path().join("config");
-    let folder = format!("{LOCAL}/runner");
-    let add = ["board", "add", "mine", "--adb", SERIAL, "--folder", &folder];
+    let (folder, serial) = (format!("{LOCAL}/runner"), phone.serial());
+    let add = ["board", "add", "mine", "--adb", &serial, "--folder", &folder];
     let added = run(phone.command(&add).env("XDG_CONFIG_HOME", &config));
     added.ends_with(0).says(&["android.model: Pixel 2", "sqlite", "mine.toml"]);
     // What it may not, it says, and the user's own status is that of the command.
