@@ -8,6 +8,7 @@ use crate::Cache;
 use crate::cache::digest;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_probe::settings::JOURNAL_ENDING;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,6 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "settings";
 /// The file that says which board it is.
 const BOARD: &str = "board";
-/// Ending of the names of journals.
-const JOURNAL_ENDING: &str = "journal";
 
 /// The copies of one board's journals.
 #[derive(Debug, Clone)]

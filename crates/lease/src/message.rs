@@ -184,11 +184,8 @@ impl Question {
     }
 
     /// What somebody said; `None`: it is not understood.
-    pub fn of(message: &[u8]) -> Option<Question> {
-        Question::decode(message.try_into().ok()?)
-    }
-
-    fn decode(message: &[u8; BYTES]) -> Option<Question> {
+    pub fn decode(message: &[u8]) -> Option<Question> {
+        let message = message.try_into().ok()?;
         let (token, value) = (get64(message, 16), get64(message, 24));
         if !understood(message) {
             return None;
@@ -211,11 +208,6 @@ impl Question {
 }
 
 impl Answer {
-    /// As it is said to who asked.
-    pub fn told(&self) -> [u8; BYTES] {
-        self.encode()
-    }
-
     /// As it was said, to [`ASK_BY`] or over a socket.
     fn heard(message: &[u8; BYTES]) -> Result<Answer> {
         let answer = Answer::decode(message).ok_or(Errno::PROTO)?;
@@ -226,7 +218,8 @@ impl Answer {
         }
     }
 
-    fn encode(&self) -> [u8; BYTES] {
+    /// As it is said to who asked.
+    pub fn encode(&self) -> [u8; BYTES] {
         let mut message = begin();
         put32(&mut message, 8, self.status);
         let flags = [self.write, self.flushed, self.append, self.map, self.settles];

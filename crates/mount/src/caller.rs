@@ -2,6 +2,11 @@
 
 use crate::wire::Request;
 
+/// Whether a user may have what is for the user of this process and for root.
+pub(crate) fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
 /// Whether the caller is in a group, or is root, who need not be. Setting a list of access rights takes the
 /// set-group-id bit from a file of a group that the caller is not in; before Linux 5.12 the kernel does not say who
 /// that is.

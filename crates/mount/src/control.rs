@@ -1,6 +1,7 @@
 //! What one can ask of a mounted volume besides files: extended attributes of its root directory that
 //! are not stored anywhere.
 
+use crate::caller;
 use crate::mountable::Waits;
 use pocketstone_scmfs::checkpoint::Schedule;
 use pocketstone_scmfs::{Error, Operations, ROOT, Result, ScrubState, Statfs, Usage, Volume};
@@ -113,7 +114,7 @@ fn ask_for_checkpoint(volume: &Volume, value: &[u8], arrived: Waits) -> Result<(
 }
 
 fn trusted(uid: u32) -> Result<()> {
-    if uid == 0 || uid == rustix::process::geteuid().as_raw() { Ok(()) } else { Err(Error::NotPermitted) }
+    if caller::is_trusted(uid) { Ok(()) } else { Err(Error::NotPermitted) }
 }
 
 /// Does what setting an attribute asks for; `None` if it is an ordinary one.

@@ -10,6 +10,7 @@ mod server;
 mod turns;
 mod unmounted;
 
+use crate::caller;
 use crate::known::Known;
 use crate::mountable::{self, Mountable, Open};
 use crate::options::{MountOptions, Preload};
@@ -67,11 +68,6 @@ pub fn stores_directly() -> bool {
     let release = rustix::system::uname();
     let mut numbers = release.release().to_str().unwrap_or_default().split('.').map(|number| number.parse::<u32>());
     matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 16))
-}
-
-/// Whether a user may be direct: the one of this process, and root.
-fn is_trusted(uid: u32) -> bool {
-    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
 /// A number that nobody guesses.
@@ -163,9 +159,9 @@ impl<V: Mountable> Direct<V> {
     /// # Errors
     /// What is wrong with the question.
     pub fn asked(&self, ino: Ino, uid: u32, question: &[u8]) -> Result<Vec<u8>, Errno> {
-        match Question::of(question).ok_or(Errno::INVAL)? {
-            Question::File { token, ino: its } if its == u64::from(ino) && is_trusted(uid) => {
-                self.shared.file(token, its).map(|answer| answer.told().to_vec())
+        match Question::decode(question).ok_or(Errno::INVAL)? {
+            Question::File { token, ino: its } if its == u64::from(ino) && caller::is_trusted(uid) => {
+                self.shared.file(token, its).map(|answer| answer.encode().to_vec())
             }
             Question::File { .. } => Err(Errno::ACCESS),
             // These need to know the process, or have files with their answers.
@@ -181,7 +177,7 @@ impl<V: Mountable> Direct<V> {
     pub fn lease(&self, ino: Ino, uid: u32, asked: &message::Lease) -> Result<(), Errno> {
         let message::Lease { token, index, bytes, expected } = *asked;
         let (shared, files) = (&self.shared, &self.shared.files);
-        let slots = shared.slots(token)?.filter(|_| shared.appends && is_trusted(uid)).ok_or(Errno::ACCESS)?;
+        let slots = shared.slots(token)?.filter(|_| shared.appends && caller::is_trusted(uid)).ok_or(Errno::ACCESS)?;
         if bytes == 0 || bytes > LEASE_BYTES_MOST {
             return Err(Errno::INVAL);
         }

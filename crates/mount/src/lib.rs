@@ -39,7 +39,7 @@ pub use mountable::Mountable;
 pub use null::mount_null;
 pub use options::{MountOptions, Preload, Reporter};
 pub use server::Server;
-pub use session::{Before, MISSING, Mounted, Target, clean_up, is_dead, remount, unmount};
+pub use session::{Before, Mounted, Target, clean_up, is_dead, remount, unmount};
 pub use wire::is_request;
 pub use yaffs2::{YAFFS2_KIND, Yaffs2, mount_yaffs2};
 

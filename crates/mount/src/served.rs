@@ -389,10 +389,7 @@ impl<V: Mountable> Served<V> {
         let (ino, name, value) = (convert::ino(request.node), given.name, given.value);
         if ino == ROOT {
             let connection = self.connection.clone();
-            let arrived = Arc::new(move || {
-                let arrived = connection.get().is_none_or(Connection::arrived);
-                (!arrived).then(|| crate::MISSING.to_owned())
-            });
+            let arrived = Arc::new(move || connection.get().and_then(Connection::arrived));
             if let Some(done) = self.volume.told(request.uid, name, value, arrived) {
                 return done;
             }

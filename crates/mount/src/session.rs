@@ -14,9 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Said of a checkpoint that did not wait any longer for what the kernel writes back.
-pub const MISSING: &str = "the mount is so busy that what the kernel was still writing back may be missing";
-
 /// A mounted directory. Dropping it unmounts lazily: what is open can still be used.
 pub struct Mounted {
     target: Target,
@@ -224,12 +221,12 @@ impl Target {
         }
     }
 
-    /// Has the kernel write back what it holds of the mount's files, and waits until that has arrived. Whether all of
-    /// it has, as far as can be told soon.
+    /// Has the kernel write back what it holds of the mount's files, and waits until that has arrived. What of
+    /// it may be missing, as far as can be told soon.
     ///
     /// # Errors
     /// `ErrorKind::Board` if the mount cannot be seen at its directory, or what was written could not be stored.
-    pub fn write_back(&self) -> Result<bool> {
+    pub fn write_back(&self) -> Result<Option<String>> {
         let cannot = || format!("cannot write back what the kernel holds of {}", self.mountpoint.display());
         // Another mount may lie on top of it.
         if !self.is_there() {

@@ -28,7 +28,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const WATCHDOG: &str = "watchdog";
 
 /// Ending of journals' names, and of what is left of those that are carried out and that a lab has a copy of.
-const JOURNAL_ENDING: &str = "journal";
+pub const JOURNAL_ENDING: &str = "journal";
 const RESTORED_ENDING: &str = "restored";
 /// What the names of journals begin with that a lab has a copy of.
 const COPIED: &str = "lab-";

@@ -8,7 +8,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_media::{MapOptions, Mapped, Medium, Region, Unmapped, map_bytes_at};
 use pocketstone_mount::daemon::Log;
-use pocketstone_mount::{CHECKPOINT, MISSING, Target as Mount};
+use pocketstone_mount::{CHECKPOINT, Target as Mount};
 use pocketstone_scmfs::Volume;
 use pocketstone_scmfs::checkpoint::{self, Checkpoints, Directory, Output, Restored, Schedule};
 use rustix::io::Errno;
@@ -313,11 +313,7 @@ pub fn schedule(volume: &Volume, arguments: &MountArguments, log: &Log, mount: A
             return Err(on_itself(&target));
         }
     }
-    let before = move || match mount.get()?.write_back() {
-        Ok(true) => None,
-        Ok(false) => Some(MISSING.to_owned()),
-        Err(error) => Some(error.chain()),
-    };
+    let before = move || mount.get()?.write_back().unwrap_or_else(|error| Some(error.chain()));
     let every = Some(arguments.every.unwrap_or(Duration::from_secs(30)));
     let (keep, report) = (arguments.keep, log.reporter());
     let cannot = || format!("cannot take checkpoints to {}", target.display());

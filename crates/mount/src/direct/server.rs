@@ -2,7 +2,8 @@
 
 use super::freeing::{Freeing, Job, refuse};
 use super::mapped::{Mapper, Wish};
-use super::{Shared, is_trusted, random};
+use super::{Shared, random};
+use crate::caller;
 use crate::mountable::Mountable;
 use crate::wire::Connection;
 use pocketstone_lease::Slots;
@@ -280,7 +281,9 @@ impl<V: Mountable> Server<V> {
 /// Who is confined to a part of them has no business with the whole volume.
 fn may_attach(peer: &Peer) -> bool {
     let its = peer.pid.as_raw_nonzero().to_string();
-    is_trusted(peer.uid) && same(&its, |of| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok()) && same(&its, root)
+    caller::is_trusted(peer.uid)
+        && same(&its, |of| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok())
+        && same(&its, root)
 }
 
 fn same<T: PartialEq>(other: &str, see: impl Fn(&str) -> Option<T>) -> bool {

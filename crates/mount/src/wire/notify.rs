@@ -126,9 +126,11 @@ impl Connection {
     }
 
     /// Waits for what syncfs(2) has had the kernel write back: it returns when those writes are under way, on Linux
-    /// before 6.16 and on 6.18.44. Whether all of it has arrived, as far as can be told soon.
-    pub fn arrived(&self) -> bool {
-        self.settle(Duration::from_millis(200), Duration::from_secs(2))
+    /// before 6.16 and on 6.18.44. What of it may be missing, as far as can be told soon.
+    pub fn arrived(&self) -> Option<String> {
+        const MISSING: &str = "the mount is so busy that what the kernel was still writing back may be missing";
+        let all = self.settle(Duration::from_millis(200), Duration::from_secs(2));
+        (!all).then(|| MISSING.to_owned())
     }
 
     /// Ends it: what the kernel still asks, it is told that nobody serves. `device`: the mounted file system's number;

@@ -186,7 +186,10 @@ fn serve(
         };
         let mut done = opened.and_then(|opened| series.insert(opened).take(parts));
         if let (Ok(taken), Some(missing)) = (&mut done, missing) {
-            taken.trouble = Some(taken.trouble.iter().chain([&missing]).cloned().collect::<Vec<_>>().join("; "));
+            taken.trouble = Some(match taken.trouble.take() {
+                None => missing,
+                Some(trouble) => format!("{trouble}; {missing}"),
+            });
         }
         if let Some(word) = word {
             lock(asked).answer(word, &done);
