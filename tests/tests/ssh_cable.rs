@@ -163,6 +163,8 @@ fn the_lab_puts_back_what_a_board_has_set_that_lost_its_journal() {
         lab
     };
     let connect = || run(&mut boards.lab(&["board", "exec", "./board0.toml", "env"]));
+    let call_it = |serial: &str| fs::write(board.root().join("etc/machine-id"), serial).expect("a serial number");
+    call_it("3d1219c7c4c5404aaa1f6d2a48adfda4");
 
     // The board's processes end all at once, its watchdog too, and what it had on its disk is gone.
     let mut lab = begin("lost");
@@ -184,6 +186,11 @@ fn the_lab_puts_back_what_a_board_has_set_that_lost_its_journal() {
     fs::write(copy, lines.replace("undone", "undone; exit 3")).expect("a copy");
     connect().ends_with(4).complains(&["are not put back", &name_of(copy), "exit 3", "by hand"]);
     fs::write(copy, lines).expect("a copy");
+    // Another board at the same address is left alone, and the copy waits for the one that it is of.
+    call_it("90127a3e5c5b4b0f8f5d1f0c6f1a2b3c");
+    connect().ends_with(0);
+    assert_eq!((board.governor().as_str(), copies(&boards).len()), (SET, 1));
+    call_it("3d1219c7c4c5404aaa1f6d2a48adfda4");
     connect().ends_with(0);
     assert_eq!((board.governor().as_str(), copies(&boards)), (GOVERNOR, Vec::new()));
     assert!(setting().ends_with("undone\n"), "{}", setting());

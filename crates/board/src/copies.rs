@@ -2,7 +2,8 @@
 //! lost its own.
 //!
 //! `settings/DIGEST/` in the cache has a copy of each journal that is not known to be carried out, as the board has it,
-//! and says in `board` how that board is reached. Where nothing is left to be put back there is no folder.
+//! and says in `board` how that board is reached, and its serial number. Where nothing is left to be put back there is
+//! no folder.
 
 use crate::Cache;
 use crate::cache::digest;
@@ -22,17 +23,20 @@ const BOARD: &str = "board";
 #[derive(Debug, Clone)]
 pub struct Copies {
     folder: PathBuf,
-    /// How the board is reached, which is what it is known by.
-    way: String,
+    /// What the board is known by: how it is reached, and its serial number if it has one.
+    board: String,
 }
 
 impl Copies {
-    /// Those of the board that is reached in this way.
+    /// Those of the board that is reached in this way, and that has this serial number, or none if it is empty. Another
+    /// board at the same address has copies of its own.
     ///
     /// # Errors
     /// `ErrorKind::User` if the cache cannot be used.
-    pub fn of(cache: &Cache, way: &str) -> Result<Copies> {
-        Ok(Copies { folder: cache.folder(FOLDER)?.join(digest(&[way.as_bytes()])), way: way.to_owned() })
+    pub fn of(cache: &Cache, way: &str, serial: &str) -> Result<Copies> {
+        let known_by = [way, serial].into_iter().filter(|part| !part.is_empty());
+        let board: String = known_by.map(|part| format!("{part}\n")).collect();
+        Ok(Copies { folder: cache.folder(FOLDER)?.join(digest(&[board.as_bytes()])), board })
     }
 
     /// Adds a line to a journal's copy. It is on the disk when this returns.
@@ -45,7 +49,7 @@ impl Copies {
         let new = !path.exists();
         if new {
             fs::create_dir_all(&self.folder).board(failed)?;
-            fs::write(self.folder.join(BOARD), format!("{}\n", self.way)).board(failed)?;
+            fs::write(self.folder.join(BOARD), &self.board).board(failed)?;
         }
         let mut file = OpenOptions::new().create(true).append(true).open(&path).board(failed)?;
         file.write_all(format!("{line}\n").as_bytes()).and_then(|()| file.sync_all()).board(failed)?;
@@ -118,14 +122,15 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let cache = Cache::at(home.path()).unwrap();
         let (copies, other) =
-            (Copies::of(&cache, "ssh one true").unwrap(), Copies::of(&cache, "ssh two true").unwrap());
+            (Copies::of(&cache, "ssh one true", "").unwrap(), Copies::of(&cache, "ssh two true", "").unwrap());
+        let same_address = Copies::of(&cache, "ssh one true", "100000003d1d1c36").unwrap();
         assert_eq!(copies.left().unwrap(), []);
         copies.note("lab-2.journal", "c").unwrap();
         copies.note("lab-1.journal", "a").unwrap();
         copies.note("lab-1.journal", "b").unwrap();
         let left = [("lab-1.journal".to_owned(), "a\nb\n".to_owned()), ("lab-2.journal".into(), "c\n".into())];
-        assert_eq!(Copies::of(&cache, "ssh one true").unwrap().left().unwrap(), left);
-        assert_eq!(other.left().unwrap(), []);
+        assert_eq!(Copies::of(&cache, "ssh one true", "").unwrap().left().unwrap(), left);
+        assert_eq!((other.left().unwrap(), same_address.left().unwrap()), (Vec::new(), Vec::new()));
         let board = copies.path("lab-1.journal").unwrap().with_file_name(BOARD);
         assert_eq!(fs::read_to_string(board).unwrap(), "ssh one true\n");
         copies.put_back("lab-1.journal").unwrap();

@@ -16,7 +16,7 @@ const EQUAL: [&str; 5] = ["kernel.release", "machine", "cpu", "cpus", "page_byte
 /// How far their memories may differ, which is what firmware keeps for itself.
 const MEMORY_TOLERANCE: f64 = 0.01;
 /// Facts that are of one machine whatever others say.
-const OWN: [&str; 3] = ["board.name", "board.host", "board.place"];
+const OWN: [&str; 4] = ["board.name", "board.host", "board.place", "board.serial"];
 /// How often a user's Ctrl-C is looked for while all machines are busy.
 const LOOK: Duration = Duration::from_millis(100);
 

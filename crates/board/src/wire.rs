@@ -34,18 +34,21 @@ pub struct Connection {
     beats: Option<(Sender<()>, JoinHandle<()>)>,
     /// What the client says of its own.
     errors: File,
+    /// The board's, empty if it has none.
+    serial: String,
     /// Where settings are noted that the runner is about to make.
     copies: Copies,
 }
 
 impl Connection {
-    /// Starts a command whose other end is a runner that serves, and waits until it says so. What a dead run has set is
-    /// put back then: the runner does so by the board's own journals, and is told of those that it may have lost.
+    /// Starts a command whose other end is a runner that serves, and waits until it says so; `way` is how its board is
+    /// reached. What a dead run has set is put back then: the runner does so by the board's own journals, and is told of
+    /// those that it may have lost.
     ///
     /// # Errors
     /// A failure with `lost` set if there is no answer; `ErrorKind::Board` if the runner says why it does not serve;
     /// `ErrorKind::Interrupted` if the user interrupts.
-    pub fn open(mut command: Command, copies: Copies, context: &BoardContext) -> Result<Connection, Failed> {
+    pub fn open(mut command: Command, way: &str, context: &BoardContext) -> Result<Connection, Failed> {
         let failed = || "cannot make a temporary file".to_owned();
         let errors = tempfile::tempfile().board(failed)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.try_clone().board(failed)?);
@@ -59,10 +62,15 @@ impl Connection {
         };
         let begin = Instant::now();
         let (to, frames) = (Arc::new(Mutex::new(to)), Frames::default());
-        let mut connection = Connection { child, to, from, frames, heard: begin, beats: None, errors, copies };
+        let (serial, copies) = (String::new(), Copies::of(&context.cache, way, "")?);
+        let mut connection = Connection { child, to, from, frames, heard: begin, beats: None, errors, serial, copies };
         loop {
             match connection.frames.take()? {
-                Some(Frame::Hello(_)) => break,
+                Some(Frame::Hello(_, serial)) => {
+                    connection.copies = Copies::of(&context.cache, way, &serial)?;
+                    connection.serial = serial;
+                    break;
+                }
                 Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
                 Some(Frame::Beat) => {}
                 Some(_) => return Err(Error::board("the runner does not say hello").into()),
@@ -79,6 +87,11 @@ impl Connection {
             connection.put_back(journal, lines, context)?;
         }
         Ok(connection)
+    }
+
+    /// The board's serial number, if it has one.
+    pub fn serial(&self) -> Option<&str> {
+        Some(&*self.serial).filter(|serial| !serial.is_empty())
     }
 
     /// Has the runner put back what a journal says that the board may have lost.

@@ -19,6 +19,7 @@ pub mod perfetto;
 pub mod quiet;
 pub mod read_ahead;
 pub mod recorder;
+pub mod serial;
 pub mod settings;
 pub mod traced;
 mod tracefs;

@@ -6,7 +6,6 @@ mod flash;
 mod labgrid;
 mod ssh;
 
-use crate::copies::Copies;
 use crate::here::runner_beside_command;
 use crate::orders::{OURS, introduced, introduction, put, read_response};
 use crate::profile::{AdbProfile, Place, SshProfile};
@@ -185,8 +184,7 @@ impl Remote {
         let serve =
             format!("env TMPDIR={beside} {} serve {} {} {own_mounts}", self.runner, self.folder, patience.as_secs());
         let line = format!("exec {} {serve}", words.join(" "));
-        let copies = Copies::of(&self.context.cache, &self.client.by_hand())?;
-        Connection::open(self.client.command(&line), copies, &self.context)
+        Connection::open(self.client.command(&line), &self.client.by_hand(), &self.context)
     }
 
     /// Carries out an order that needs nothing beside it, and reads the reply.
@@ -222,6 +220,10 @@ impl Transport for Remote {
         let beat = BEAT.as_secs().to_string();
         let own = [("board.name", &*self.name), ("board.host", self.client.board()), ("board.heartbeat_s", &beat)];
         facts.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let serial = kept.open.as_ref().and_then(Connection::serial);
+        facts.extend(serial.map(|serial| ("board.serial".to_owned(), serial.to_owned())));
+        drop(kept);
         facts.extend(self.client.facts(&self.context)?);
         Ok(facts)
     }

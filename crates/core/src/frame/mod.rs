@@ -37,8 +37,8 @@ const MOST_NOISE_BYTES: usize = 1 << 20;
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// From the runner, first: its version.
-    Hello(String),
+    /// From the runner, first: its version, and the board's serial number, empty if it has none.
+    Hello(String, String),
     /// The sender is there.
     Beat,
     /// A file for the folder of the order, or from it: its name, without any folder, and what it begins with.
@@ -64,7 +64,7 @@ pub enum Frame {
 impl Frame {
     fn kind(&self) -> u32 {
         match self {
-            Frame::Hello(_) => 1,
+            Frame::Hello(..) => 1,
             Frame::Beat => 2,
             Frame::File(..) => 3,
             Frame::Go => 4,
@@ -84,11 +84,13 @@ impl Frame {
     /// `ErrorKind::Board` if nobody takes it.
     pub fn send(&self, to: &mut impl Write) -> Result<()> {
         let content = match self {
-            Frame::Hello(text) | Frame::Failed(text) => text.clone().into_bytes(),
+            Frame::Failed(text) => text.clone().into_bytes(),
             Frame::More(bytes) => bytes.clone(),
             Frame::Beat | Frame::Go | Frame::Done | Frame::Noted => Vec::new(),
             Frame::File(name, bytes) => named(name, bytes),
-            Frame::Setting(name, text) | Frame::Left(name, text) => named(name, text.as_bytes()),
+            Frame::Hello(name, text) | Frame::Setting(name, text) | Frame::Left(name, text) => {
+                named(name, text.as_bytes())
+            }
             Frame::PutBack(name) => named(name, &[]),
         };
         let (kind, length) = (self.kind().to_le_bytes(), (content.len() as u64).to_le_bytes());
@@ -167,7 +169,7 @@ impl Frames {
             return Err(damaged());
         }
         Ok(Some(match (u32::from_le_bytes(kind), content) {
-            (1, text) => Frame::Hello(String::from_utf8(text).map_err(|_| damaged())?),
+            (1, content) => text(content).map(|(version, serial)| Frame::Hello(version, serial)).ok_or_else(damaged)?,
             (2, empty) if empty.is_empty() => Frame::Beat,
             (3, content) => parts(content).map(|(name, bytes)| Frame::File(name, bytes)).ok_or_else(damaged)?,
             (4, empty) if empty.is_empty() => Frame::Go,
@@ -216,7 +218,7 @@ mod tests {
 
     fn all() -> Vec<Frame> {
         vec![
-            Frame::Hello("pocketstone-runner 0.1.0".into()),
+            Frame::Hello("pocketstone-runner 0.1.0".into(), "100000003d1d1c36".into()),
             Frame::File("order.json".into(), b"{}".to_vec()),
             Frame::File("empty".into(), Vec::new()),
             Frame::Go,

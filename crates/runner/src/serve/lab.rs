@@ -3,6 +3,7 @@
 use pocketstone_core::Result;
 use pocketstone_core::frame::{BEAT, Frame, Frames, SILENCE};
 use pocketstone_probe::lab_copy::Said;
+use pocketstone_probe::serial::serial;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{BufRead, BufReader, stdin, stdout};
 use std::os::unix::net::UnixStream;
@@ -41,7 +42,8 @@ impl Lab {
     /// # Errors
     /// `ErrorKind::Board` if nobody is there.
     pub fn greet() -> Result<Lab> {
-        Frame::Hello(concat!("pocketstone-runner ", env!("CARGO_PKG_VERSION")).into()).send(&mut stdout())?;
+        let version = concat!("pocketstone-runner ", env!("CARGO_PKG_VERSION")).to_owned();
+        Frame::Hello(version, serial().unwrap_or_default()).send(&mut stdout())?;
         let (sender, events) = sync_channel(WAITING);
         let heard = sender.clone();
         std::thread::spawn(move || {
