@@ -208,7 +208,7 @@ impl Session {
     ///
     /// # Errors
     /// `Why::ReadOnly` if the session may not map, or not store; `Why::Growth` for a range that the file does not have;
-    /// `Why::Hole` if there is no space for it, or it lies in too many pieces; `Why::Ended` if there is no whole answer;
+    /// `Why::Hole` if there is no space for it, or it lies in too many pieces; `Why::Ended` without a whole answer;
     /// `Why::Gone`, `Why::Busy`, `Why::Changing`; `Why::Refused` for all else that the server or the kernel says.
     pub fn map(&self, file: File, write: bool, offset: u64, bytes: u64) -> Result<Lying, Why> {
         if !self.maps || write && !self.may_write() {

@@ -159,8 +159,8 @@ pub fn reference(trace: &Arc<Trace>) -> Result<String> {
 /// The measured steps that SQLite cannot execute, in memory or on a copy of the database that they start from, and why.
 ///
 /// # Errors
-/// As [`reference()`], of the loading step that fails; `ErrorKind::User` also for a measured one that has a zero byte in
-/// its text.
+/// As [`reference()`], of the loading step that fails; `ErrorKind::User` also for a measured one that has a zero byte
+/// in its text.
 pub fn failing(trace: &Arc<Trace>) -> Result<Vec<(usize, Error)>> {
     let mut connection =
         pragma::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
