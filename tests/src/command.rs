@@ -104,7 +104,7 @@ pub fn copy_program(from: impl AsRef<Path>, to: &Path) {
 ///
 /// # Errors
 ///
-/// A counted skip where there is no QEMU.
+/// A counted [`Skip`] where there is no QEMU.
 #[track_caller]
 pub fn board() -> Result<&'static Board, Skip> {
     static BOARD: OnceLock<Board> = OnceLock::new();

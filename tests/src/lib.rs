@@ -43,7 +43,7 @@ pub fn context() -> BoardContext {
 ///
 /// # Errors
 ///
-/// A counted skip where there is no QEMU.
+/// A counted [`Skip`] where there is no QEMU.
 #[track_caller]
 pub fn qemu() -> Result<(), Skip> {
     match installed("qemu-system-arm") {
@@ -64,7 +64,7 @@ fn opened(name: &str, change: impl FnOnce(&mut pocketstone_board::VirtualProfile
 ///
 /// # Errors
 ///
-/// A counted skip where there is no QEMU.
+/// A counted [`Skip`] where there is no QEMU.
 #[track_caller]
 pub fn virtual_board_with(change: impl FnOnce(&mut pocketstone_board::VirtualProfile)) -> Result<Board, Skip> {
     qemu().map(|()| opened("virt-nand", change, false))
@@ -74,7 +74,7 @@ pub fn virtual_board_with(change: impl FnOnce(&mut pocketstone_board::VirtualPro
 ///
 /// # Errors
 ///
-/// A counted skip where there is no QEMU.
+/// A counted [`Skip`] where there is no QEMU.
 #[track_caller]
 pub fn virtual_board() -> Result<Board, Skip> {
     virtual_board_with(|_| {})
@@ -84,7 +84,7 @@ pub fn virtual_board() -> Result<Board, Skip> {
 ///
 /// # Errors
 ///
-/// A counted skip where there is no QEMU.
+/// A counted [`Skip`] where there is no QEMU.
 #[track_caller]
 pub fn cold_virtual_board() -> Result<Board, Skip> {
     qemu().map(|()| opened("virt-nand", |_| {}, true))
@@ -94,7 +94,7 @@ pub fn cold_virtual_board() -> Result<Board, Skip> {
 ///
 /// # Errors
 ///
-/// A counted skip where there is no QEMU, or nothing compiles for a 64-bit board.
+/// A counted [`Skip`] where there is no QEMU, or nothing compiles for a 64-bit board.
 #[track_caller]
 pub fn managed_flash_board(name: &str, cold: bool) -> Result<Board, Skip> {
     qemu()?;
@@ -108,7 +108,7 @@ pub fn managed_flash_board(name: &str, cold: bool) -> Result<Board, Skip> {
 ///
 /// # Errors
 ///
-/// A counted skip that names what is missing.
+/// A counted [`Skip`] that names what is missing.
 #[track_caller]
 pub fn arm64_compiler() -> Result<(), Skip> {
     program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu and libc6-dev-arm64-cross")?;

@@ -34,7 +34,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// A counted skip where this process may not mount, or there is no FUSE.
+    /// A counted [`Skip`] where this process may not mount, or there is no FUSE.
     #[track_caller]
     pub fn new() -> Result<Place, Skip> {
         pocketstone_testing::fuse()?;

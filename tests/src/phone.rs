@@ -37,7 +37,7 @@ impl Phone {
     /// A phone with the profile `phone.toml`.
     ///
     /// # Errors
-    /// A counted skip where something is missing that it is made of.
+    /// As [`Phone::with`].
     #[track_caller]
     pub fn new() -> Result<Phone, Skip> {
         Phone::with(&[])
@@ -46,7 +46,8 @@ impl Phone {
     /// One that has these folders of this machine, for scripts that need more than a shell.
     ///
     /// # Errors
-    /// A counted skip where something is missing that it is made of.
+    /// A counted [`Skip`] where this is not root, or the kernel's namespaces of time, `adbd` or a static busybox are
+    /// missing.
     #[track_caller]
     pub fn with(shared: &'static [&'static str]) -> Result<Phone, Skip> {
         root()?;

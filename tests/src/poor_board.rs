@@ -37,7 +37,7 @@ impl PoorBoards {
     /// So many boards, with profiles `board0.toml`, `board1.toml` and so on.
     ///
     /// # Errors
-    /// A counted skip where something is missing that they are made of.
+    /// A counted [`Skip`] where this is not root, or `ssh-keygen`, or dropbear with busybox is missing.
     #[track_caller]
     pub fn new(number: usize) -> Result<PoorBoards, Skip> {
         root()?;

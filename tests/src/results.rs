@@ -17,7 +17,8 @@ fn open(results: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
 ///
 /// # Errors
 ///
-/// When there are none yet: nothing is ever created, as that would be in the way of a run that is just beginning.
+/// The `rusqlite::Error` of opening them when there are none yet: nothing is ever created, as that would be in the way
+/// of a run that is just beginning.
 pub fn begun(results: &Path) -> rusqlite::Result<Connection> {
     open(results, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }

@@ -19,7 +19,7 @@ pub use pocketstone_testing::say as tell;
 ///
 /// # Errors
 ///
-/// A counted skip where it is not built.
+/// A counted [`Skip`] where it is neither built nor installed.
 #[track_caller]
 pub fn built(name: &str) -> Result<PathBuf, Skip> {
     let built = project().join(BUILT).join(name).canonicalize().ok();

@@ -25,7 +25,7 @@ pub fn extract(file: &Path, folder: &Path, more: &[&str]) -> Ran {
 ///
 /// # Errors
 ///
-/// A counted skip where there is no Python.
+/// A counted [`Skip`] where there is no Python.
 pub fn python(script: &str) -> Result<Command, Skip> {
     let mut command = Command::new(program("python3", "python3")?);
     command.arg(project().join("tests/yaffs2").join(script)).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -37,7 +37,7 @@ pub fn python(script: &str) -> Result<Command, Skip> {
 ///
 /// # Errors
 ///
-/// As [`python`].
+/// A counted [`Skip`], as [`python`].
 pub fn write_image(form: &[&str], file: &Path, expected: &Path) -> Result<(), Skip> {
     // What is to be built comes before the image's name.
     let source = if form[0] == "plain" { &["plain", "-"][..] } else { &form[..1] };
@@ -51,7 +51,7 @@ pub fn write_image(form: &[&str], file: &Path, expected: &Path) -> Result<(), Sk
 ///
 /// # Errors
 ///
-/// As [`python`].
+/// A counted [`Skip`], as [`python`].
 #[track_caller]
 pub fn assert_expected(folder: &Path, expected: &Path, form: &[&str]) -> Result<(), Skip> {
     let compared = run(python("folder.py")?.args([folder, expected]));

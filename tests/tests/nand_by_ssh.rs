@@ -59,7 +59,7 @@ fn newest(folder: &Path, part: &str) -> PathBuf {
 
 impl Machine {
     /// # Errors
-    /// A counted skip where something is missing that it is made of.
+    /// A counted [`Skip`] where QEMU, `ssh-keygen`, cpio or dropbear is missing.
     fn new() -> Result<Machine, Skip> {
         // What it boots is what the virtual board boots.
         let digest = virtual_board()?.facts()["image.digest"].clone();

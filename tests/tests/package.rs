@@ -136,7 +136,8 @@ struct Debian {
 
 impl Debian {
     /// # Errors
-    /// A counted skip where none can be made.
+    /// A counted [`Skip`] where this is not root, a program is missing that makes packages or systems, or no system can
+    /// be made, for example without a network.
     fn with_package() -> Result<Self, Skip> {
         root()?;
         for (name, package) in [("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux"), ("dpkg-shlibdeps", "dpkg-dev")]

@@ -125,7 +125,8 @@ impl Board {
     /// Executes preparation steps and saves the state, if states are saved.
     ///
     /// # Errors
-    /// The failure of the step.
+    /// `ErrorKind::Board` if the machine fails, or a step there; `ErrorKind::User` if the cache cannot be used;
+    /// `ErrorKind::Interrupted`.
     pub fn prepare(&self, steps: &[Step]) -> Result<(), Failed> {
         self.members.first().transport.keep(steps)
     }
@@ -134,7 +135,8 @@ impl Board {
     /// that another one, if there are several: the outcome's fact `board.attempt` says so.
     ///
     /// # Errors
-    /// The failure of the board or the plan; the board remains usable.
+    /// `ErrorKind::Board` if the board or the plan fails; `ErrorKind::User` if the plan names what is unknown, or cuts
+    /// the power of what cannot be looked at afterwards; `ErrorKind::Interrupted`. The board remains usable.
     pub fn measure(&self, plan: &Plan) -> Result<Measured, Failed> {
         let mut before = 0;
         loop {
@@ -277,7 +279,8 @@ impl Board {
     /// is cut yet.
     ///
     /// # Errors
-    /// As [`Board::cuts_power`]; the failure of the board or the plan.
+    /// As [`Board::cuts_power`]; `ErrorKind::Board` also if the board or the plan fails; `ErrorKind::User` if the cache
+    /// cannot be used; `ErrorKind::Interrupted`.
     pub fn record<R: Record>(&self, plan: &Plan) -> Result<(Measured, R), Failed> {
         self.cuts_power(&plan.volume)?;
         record(self.members.first(), plan)
@@ -286,7 +289,8 @@ impl Board {
     /// Gives a fresh machine a chip with these contents, and has it mount the volume and read all files.
     ///
     /// # Errors
-    /// As [`Board::cuts_power`]; the failure of the board; what its kernel refuses is a finding.
+    /// As [`Board::cuts_power`]; `ErrorKind::Board` also if the board fails; `ErrorKind::User` if the cache cannot be
+    /// used; `ErrorKind::Interrupted`. What its kernel refuses is a finding.
     pub fn recover(&self, volume: &Volume, chip: &RawChip) -> Result<(Found, Vec<Survivor>), Failed> {
         self.cuts_power(volume)?;
         recover::<Recorded>(self.members.first(), volume, None, chip)
@@ -295,7 +299,7 @@ impl Board {
     /// As [`Board::recover`], of a block device.
     ///
     /// # Errors
-    /// The same.
+    /// As [`Board::recover`].
     pub fn recover_block(&self, volume: &Volume, image: &BlockImage) -> Result<(Found, Vec<Survivor>), Failed> {
         self.cuts_power(volume)?;
         recover::<BlockRecorded>(self.members.first(), volume, None, image)

@@ -53,7 +53,7 @@ impl Manifest {
 ///
 /// # Errors
 /// `ErrorKind::User` if it is no virtual board, or has a kernel of its own, or the archive cannot be written;
-/// `ErrorKind::Board` if the board does not start.
+/// `ErrorKind::Board` if the board does not start, or there is no tar; `ErrorKind::Interrupted`.
 pub fn export(profile: &Profile, file: &Path, context: &BoardContext) -> Result<Manifest> {
     let ProfileKind::Virtual(machine) = &profile.kind else {
         return Err(Error::user(format!("the board {} has no saved states", profile.name))
@@ -88,7 +88,8 @@ pub fn export(profile: &Profile, file: &Path, context: &BoardContext) -> Result<
 /// Puts an archive's files into a cache; those that it has already stay as they are.
 ///
 /// # Errors
-/// `ErrorKind::User` if the file is no such archive, or damaged; nothing is in the cache then.
+/// `ErrorKind::User` if the file is no such archive, or damaged, and `ErrorKind::Board` if there is no tar: nothing is
+/// in the cache then. `ErrorKind::User` also if the cache cannot be written.
 pub fn import(file: &Path, cache: &Cache) -> Result<Manifest> {
     let failed = || format!("cannot unpack {}", file.display());
     let unpacked = tempfile::Builder::new().prefix("import-").tempdir_in(cache.root()).user(failed)?;

@@ -47,7 +47,7 @@ pub struct Failed {
 /// What a board says of what it offers.
 ///
 /// # Errors
-/// That it is lost, or that the user wants to stop, says nothing of what it offers.
+/// `ErrorKind::Interrupted`, and the error of a board that was lost: neither says anything of what it offers.
 pub fn answer<T>(offer: Result<T, Failed>) -> Result<Result<T>> {
     match offer {
         Err(failed) if failed.lost || failed.error.kind() == ErrorKind::Interrupted => Err(failed.into()),

@@ -76,7 +76,8 @@ pub trait Transport: Send + Sync {
     /// `after`; the reply and its logs are in the folder then.
     ///
     /// # Errors
-    /// The failure of the machine; a failed order is a reply.
+    /// `ErrorKind::Board` if the machine fails, with `lost` set if what became of the order is not known;
+    /// `ErrorKind::User` if the cache cannot be used; `ErrorKind::Interrupted`. A failed order is a reply.
     fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed>;
 
     /// Refuses to watch orders with the model of a processor's data TLB, by its profile's name.
@@ -92,7 +93,8 @@ pub trait Transport: Send + Sync {
     /// [`pocketstone_tlb::MARKS_FILE`] is in the folder then. Returns the machine's clock.
     ///
     /// # Errors
-    /// The failure of the machine, or of the model; a failed order is a reply.
+    /// As [`Transport::watches`] and [`Transport::carry_out`]; `ErrorKind::Board` also if the model cannot be made, and
+    /// `ErrorKind::Bug` of a machine that watches and does not do this. A failed order is a reply.
     fn carry_out_watched(&self, after: &[Step], folder: &Path, processor: &Processor) -> Result<Clock, Failed> {
         let _ = (after, folder);
         self.watches(&processor.name)?;
@@ -112,7 +114,8 @@ pub trait Transport: Send + Sync {
     /// Creates and saves the state after `steps`, if states are saved.
     ///
     /// # Errors
-    /// The failure of the step.
+    /// `ErrorKind::Board` if the machine fails, or a step there; `ErrorKind::User` if the cache cannot be used;
+    /// `ErrorKind::Interrupted`.
     fn keep(&self, steps: &[Step]) -> Result<(), Failed> {
         let _ = steps;
         Ok(())

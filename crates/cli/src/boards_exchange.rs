@@ -12,7 +12,7 @@ use std::path::Path;
 /// Writes a board's archive.
 ///
 /// # Errors
-/// As [`exchange::export`].
+/// As [`profile`] and [`exchange::export`]; `ErrorKind::Board` also if signals cannot be handled.
 pub fn export(name: &str, file: &Path) -> Result<u8> {
     let written = exchange::export(&profile(name)?, file, &context()?);
     progress::clear();
@@ -27,7 +27,7 @@ pub fn export(name: &str, file: &Path) -> Result<u8> {
 /// Puts an archive's files into the cache, and its profile to the user's boards if there is no board of that name.
 ///
 /// # Errors
-/// As [`exchange::import`].
+/// As [`exchange::import`] and [`profile`]; `ErrorKind::User` also if the profile cannot be written.
 pub fn import(file: &Path) -> Result<u8> {
     let context = context()?;
     let manifest = exchange::import(file, &context.cache)?;

@@ -29,7 +29,8 @@ pub struct Recording {
 /// beyond the engine's work a call costs two readings of the clock.
 ///
 /// # Errors
-/// The error of the first failed operation, with its number.
+/// `ErrorKind::Board` if an operation fails, of the first thread that has one, with its number; `ErrorKind::Bug` if
+/// there is no engine, or none for an [`Operation::Turn`], or a thread panics.
 pub fn run<E: Engine + Send>(engines: &mut [E], operations: &[Operation]) -> Result<Recording> {
     match engines {
         [] => Err(Error::bug("no thread executes the operations")),

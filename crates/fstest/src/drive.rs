@@ -15,25 +15,25 @@ pub trait Pair: Sized {
     /// Executes an operation on both.
     ///
     /// # Errors
-    /// How the answers differ.
+    /// A `String` that says how the answers differ.
     fn step(&mut self, op: &Op) -> Result<(), String>;
 
     /// Looks at everything that there is.
     ///
     /// # Errors
-    /// The differences.
+    /// A `String` with the differences, or with what cannot be read.
     fn compare(&mut self) -> Result<(), String>;
 
     /// Leaves the volume in one of the ways that there are, opens it again and compares.
     ///
     /// # Errors
-    /// What fails, and the differences.
+    /// A `String` with what fails, or with the differences.
     fn restart(self, way: u8) -> Result<Self, String>;
 
     /// Compares, closes the volume, and checks it.
     ///
     /// # Errors
-    /// What fails, and the differences.
+    /// A `String` with what fails, or with the differences.
     fn finish(self) -> Result<(), String>;
 }
 
@@ -70,7 +70,7 @@ pub fn then_random<'a>(bytes: &'a [u8], decoder: &'a Decoder) -> impl Fn(&mut Ra
 /// A short sequence, compared after each operation.
 ///
 /// # Errors
-/// The operations so far, and the differences.
+/// A `String` with the operations so far, and what fails or how volume and model differ.
 pub fn short<P: Pair>(words: &[Word], decoder: &Decoder, mut pair: P) -> Result<(), String> {
     let mut done = Vec::new();
     for word in words {

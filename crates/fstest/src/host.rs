@@ -229,7 +229,7 @@ impl Host {
     /// Everything in the directory.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// The `std::io::Error` of what cannot be read.
     pub fn tree(&self) -> io::Result<Tree> {
         let (mut tree, mut inos) = (Tree::new(), BTreeMap::new());
         let mut todo = vec![self.base.clone()];
@@ -354,7 +354,7 @@ fn hold(place: &Path) -> io::Result<File> {
 /// Whether a directory on this machine can be used: a file system that counts links as Linux's own do.
 ///
 /// # Errors
-/// As mkdir(2), stat(2) and rmdir(2).
+/// The `std::io::Error` of mkdir(2), stat(2) or rmdir(2).
 pub fn is_usable(base: &Path) -> io::Result<bool> {
     let probe = base.join("probe");
     std::fs::create_dir(&probe)?;

@@ -19,25 +19,26 @@ pub trait Subject {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// As setxattr(2), and so on.
+    /// As setxattr(2): `Exists` or `NoAttribute` if `how` does not allow it, `NoSpace` if it does not fit, and what
+    /// else the file system refuses.
     fn set_xattr(volume: &Self::Volume, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()>;
 
     /// An extended attribute's value.
     ///
     /// # Errors
-    /// As getxattr(2).
+    /// As getxattr(2): `NoAttribute` if there is none of this name.
     fn get_xattr(volume: &Self::Volume, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
 
     /// The names of all extended attributes.
     ///
     /// # Errors
-    /// As listxattr(2).
+    /// As listxattr(2): `NotFound` if there is no such inode.
     fn list_xattrs(volume: &Self::Volume, ino: Ino) -> Result<Vec<Vec<u8>>>;
 
     /// Takes an extended attribute away.
     ///
     /// # Errors
-    /// As removexattr(2).
+    /// As removexattr(2): `NoAttribute` if there is none of this name.
     fn remove_xattr(volume: &Self::Volume, ino: Ino, name: &[u8]) -> Result<()>;
 
     /// What the volume does when nobody wants anything.
@@ -58,7 +59,7 @@ pub trait Subject {
     /// An operation on a file that not all file systems have.
     ///
     /// # Errors
-    /// As Linux gives them.
+    /// An [`Error`] with the [number](Error::errno) that Linux gives.
     fn on_file(_: &Self::Volume, _: &Handle<Self>, op: &Op) -> Result<Outcome> {
         unreachable!("{op:?} is not generated")
     }
@@ -66,7 +67,7 @@ pub trait Subject {
     /// Another operation that not all file systems have.
     ///
     /// # Errors
-    /// As Linux gives them.
+    /// An [`Error`] with the [number](Error::errno) that Linux gives.
     fn on_others(_: &Self::Volume, _: &mut OpenFiles<Self>, op: &Op) -> Result<Outcome> {
         unreachable!("{op:?} is not generated")
     }
@@ -74,7 +75,8 @@ pub trait Subject {
     /// What a file holds.
     ///
     /// # Errors
-    /// Where it cannot be read, or two ways to read it give two contents.
+    /// [`Broken::Error`] where it cannot be read; [`Broken::Contradiction`] where it has another size than its
+    /// attributes say, or two ways to read it give two contents.
     fn content(volume: &Self::Volume, path: &str, attr: &Attr) -> Result<Content, Broken> {
         let failed = |error| Broken::Error(path.into(), error);
         let mut content = Content::default();
@@ -93,7 +95,7 @@ pub trait Subject {
     /// Looks at whatever else must hold of a name and what it leads to.
     ///
     /// # Errors
-    /// What does not.
+    /// [`Broken::Contradiction`] where something does not; [`Broken::Error`] where that cannot be seen.
     fn look(_: &Self::Volume, _: &str, _: &Attr, _: Ino) -> Result<(), Broken> {
         Ok(())
     }
@@ -123,7 +125,7 @@ impl Broken {
     /// What must hold of a path.
     ///
     /// # Errors
-    /// A contradiction, when it does not.
+    /// [`Broken::Contradiction`] when it does not.
     pub fn unless(holds: bool, path: &str, what: impl FnOnce() -> String) -> Result<(), Broken> {
         if holds { Ok(()) } else { Err(Broken::Contradiction(format!("{path}: {}", what()))) }
     }

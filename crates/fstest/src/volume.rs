@@ -13,7 +13,7 @@ const NS: i64 = 1_000_000_000;
 /// a sound volume.
 ///
 /// # Errors
-/// Damage, and failures of the medium.
+/// `Damaged` and `Medium`, and none else.
 pub fn apply<S: Subject>(volume: &S::Volume, files: &mut OpenFiles<S>, op: &Op) -> Result<Outcome> {
     match run::<S>(volume, files, op) {
         Ok(outcome) => Ok(outcome),
@@ -25,7 +25,7 @@ pub fn apply<S: Subject>(volume: &S::Volume, files: &mut OpenFiles<S>, op: &Op) 
 /// What a path leads to.
 ///
 /// # Errors
-/// As stat(2).
+/// As [`Operations::lookup`], of each name.
 pub fn walk_to(volume: &impl Operations, path: &str) -> Result<Ino> {
     let mut names = path.split('/').filter(|name| !name.is_empty());
     names.try_fold(ROOT, |at, name| Ok(volume.lookup(at, name.as_bytes())?.ino))
@@ -34,7 +34,7 @@ pub fn walk_to(volume: &impl Operations, path: &str) -> Result<Ino> {
 /// The directory that a path's last name is in, and that name.
 ///
 /// # Errors
-/// As stat(2).
+/// As [`walk_to`]; `NotDirectory` if what holds the name is no directory.
 pub fn parent_of<'p>(volume: &impl Operations, path: &'p str) -> Result<(Ino, &'p [u8])> {
     let (directory, name) = path.rsplit_once('/').expect("paths are absolute");
     let ino = walk_to(volume, directory)?;
@@ -60,7 +60,7 @@ pub fn node(attr: &Attr) -> Outcome {
 /// The inode that an operation on content is for; `None` where there is none in the slot.
 ///
 /// # Errors
-/// As stat(2).
+/// As [`walk_to`], of a path: `NotFound`, `NotDirectory`, `NameTooLong`.
 pub fn inode_of<S: Subject>(volume: &S::Volume, files: &OpenFiles<S>, target: &Target) -> Result<Option<Ino>> {
     match target {
         Target::Slot(slot) => Ok(files.0.get(slot).map(|(handle, _)| volume.ino(handle))),

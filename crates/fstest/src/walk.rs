@@ -21,7 +21,8 @@ pub struct Walked {
 /// Reads a whole volume. Bytes of names that are no printable ASCII are escaped in paths.
 ///
 /// # Errors
-/// What contradicts itself, or cannot be read.
+/// [`Broken::Contradiction`] where it contradicts itself, or has too many names; [`Broken::Error`] where it cannot be
+/// read.
 pub fn walk<S: Subject>(volume: &S::Volume) -> Result<Walked, Broken> {
     let walked = Walked { tree: Tree::new(), numbers: BTreeMap::new() };
     let mut walker = Walker::<S> { volume, walked, first: BTreeMap::new() };
@@ -127,7 +128,7 @@ impl<S: Subject> Walker<'_, S> {
 /// All entries of a directory, a few at a time, so that cookies are used.
 ///
 /// # Errors
-/// As `read_directory`.
+/// As [`Operations::read_directory`].
 pub fn list(volume: &impl Operations, ino: Ino) -> Result<Vec<Entry>, Error> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {

@@ -269,7 +269,8 @@ impl Name {
     /// Asks the mount that a file lies on.
     ///
     /// # Errors
-    /// The kernel's: NOTTY if it is no such mount; INVAL if it is one of another version.
+    /// `Errno::NOTTY` if it is no such mount, or what else the kernel says; `Errno::INVAL` if it is one of another
+    /// version.
     pub fn ask(file: BorrowedFd<'_>) -> Result<Name> {
         let mut message = [0; BYTES];
         // SAFETY: the operation writes 64 bytes at most, as its number says, into an array of that size.
@@ -315,7 +316,7 @@ fn refuse_descriptors(socket: &OwnedFd) {
 /// Listens under a name.
 ///
 /// # Errors
-/// The kernel's.
+/// `Errno::ADDRINUSE` if somebody listens under it; what else socket(2), bind(2) and listen(2) return.
 pub fn listen(name: &Name) -> Result<OwnedFd> {
     let listener = socket()?;
     refuse_descriptors(&listener);
@@ -388,8 +389,8 @@ pub fn reply(to: BorrowedFd<'_>, answer: &Answer, files: &[BorrowedFd<'_>]) {
 /// Asks a server, and waits for its answer and the files that come with it.
 ///
 /// # Errors
-/// The kernel's if the server cannot be reached or does not answer in time; PROTO if it says what is not understood; or
-/// what it answers.
+/// `Errno::CONNREFUSED` if there is no such server, `Errno::AGAIN` if it does not answer in time, or what else the
+/// kernel says; `Errno::PROTO` if what it says is not understood; or what it answers.
 pub fn ask(name: &Name, question: Question) -> Result<(Answer, [Option<OwnedFd>; MOST_FILES])> {
     let server = socket()?;
     let patience = if matches!(question, Question::Map { .. }) { PATIENCE_TO_MAP } else { PATIENCE };
@@ -404,7 +405,8 @@ pub fn ask(name: &Name, question: Question) -> Result<(Answer, [Option<OwnedFd>;
 /// Asks the mount that a file lies on about that file, which takes one round trip where a socket takes two.
 ///
 /// # Errors
-/// The kernel's: NOTTY if it is no mount that answers; PROTO if it says what is not understood; or what it answers.
+/// `Errno::NOTTY` if it is no mount that answers, or what else the kernel says; `Errno::PROTO` if what it says is not
+/// understood; or what it answers.
 pub fn ask_by(file: BorrowedFd<'_>, question: Question) -> Result<Answer> {
     let mut message = question.encode();
     // SAFETY: the operation reads and writes 64 bytes at most, as its number says, of an array of that size.
@@ -429,7 +431,7 @@ pub fn peer(of: BorrowedFd<'_>) -> Option<Peer> {
 /// A connection that somebody asked for.
 ///
 /// # Errors
-/// The kernel's.
+/// What accept(2) returns, such as `Errno::MFILE` if this process has too many files open.
 pub fn accept(listener: &OwnedFd) -> Result<OwnedFd> {
     rustix::net::accept_with(listener.as_fd(), SocketFlags::CLOEXEC)
 }

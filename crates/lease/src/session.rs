@@ -118,7 +118,9 @@ impl Session {
     /// Becomes direct on the mount that an open file lies on.
     ///
     /// # Errors
-    /// Why not.
+    /// [`Refusal::Failed`] with `Errno::NOMEM` if the process's address space is limited; [`Refusal::Unknown`] if the
+    /// file lies on no mount that allows this; [`Refusal::Version`] if that is one of another version; otherwise as
+    /// [`Session::attach_to`].
     pub fn attach(file: BorrowedFd<'_>, access: Access) -> Result<Session, Refusal> {
         // A region of any size would eat the limit.
         if rustix::process::getrlimit(rustix::process::Resource::As).current.is_some() {
@@ -131,7 +133,9 @@ impl Session {
     /// Becomes direct by a server's name, on a device.
     ///
     /// # Errors
-    /// Why not.
+    /// [`Refusal::Denied`] if the server refuses this process; [`Refusal::Version`] if it says what is not understood;
+    /// [`Refusal::Unknown`] if its volume is in no memory to share; [`Refusal::Failed`] if it does not answer, takes
+    /// nobody more, or memory is short.
     pub fn attach_to(name: Name, device: u64, access: Access) -> Result<Session, Refusal> {
         let attach = Question::Attach { write: access != Access::Read };
         let (answer, [table, region, slots]) = message::ask(&name, attach).map_err(Refusal::of)?;
@@ -203,7 +207,9 @@ impl Session {
     /// Has a range of a file lie still, to be mapped. `write`: to store there, too.
     ///
     /// # Errors
-    /// Why it has to be mapped by the kernel.
+    /// `Why::ReadOnly` if the session may not map, or not store; `Why::Growth` for a range that the file does not have;
+    /// `Why::Hole` if there is no space for it, or it lies in too many pieces; `Why::Ended` without a whole answer;
+    /// `Why::Gone`, `Why::Busy`, `Why::Changing`; `Why::Refused` for all else that the server or the kernel says.
     pub fn map(&self, file: File, write: bool, offset: u64, bytes: u64) -> Result<Lying, Why> {
         if !self.maps || write && !self.may_write() {
             return Err(Why::ReadOnly);
@@ -335,7 +341,9 @@ impl Session {
     /// the file ends there. `through`: a descriptor that the file is open by.
     ///
     /// # Errors
-    /// Why it is the kernel's to do, all of it.
+    /// A [`Why`], and it is the kernel's to do, all of it: `Why::Growth` if the session may not append, the file does
+    /// not end at `at`, or it is too much at once; `Why::Leased` if the end cannot be leased; `Why::Busy` if all slots
+    /// are taken; `Why::Gone`, `Why::Changing`, `Why::Refused`, `Why::Hole`, `Why::Checkpoint`, `Why::Ended`.
     ///
     /// # Safety
     /// `from` is readable for `bytes` bytes.

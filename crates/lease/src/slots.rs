@@ -45,7 +45,7 @@ impl Slots {
     /// Those of a new process that maps so many bytes of the region, and what it maps of them.
     ///
     /// # Errors
-    /// The kernel's, if it gives no memory.
+    /// `Errno::NOMEM`, `Errno::MFILE` or what else the kernel says if it gives no memory.
     pub fn new(region_bytes: u64) -> Result<(Slots, OwnedFd)> {
         let file = memory::create("scmfs-slots", bytes_for(region_bytes))?;
         Ok((Slots::map(file.as_fd(), region_bytes)?, file))

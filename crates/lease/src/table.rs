@@ -95,7 +95,8 @@ impl Table {
     /// A table without inodes.
     ///
     /// # Errors
-    /// The kernel's, if it gives no memory.
+    /// `Errno::NOMEM`, `Errno::MFILE` or what else the kernel says if it gives no memory; `Errno::INVAL` before Linux
+    /// 5.1, which cannot freeze it.
     pub fn new() -> Result<Table> {
         let file = memory::create("scmfs-table", TABLE_BYTES)?;
         let memory = Memory::map(file.as_fd(), TABLE_BYTES, true)?;
@@ -106,7 +107,7 @@ impl Table {
     /// What a direct process maps.
     ///
     /// # Errors
-    /// The kernel's, if /proc is not there.
+    /// `Errno::NOENT` if /proc is not there; `Errno::MFILE` if this process has too many files open.
     pub fn share(&self) -> Result<OwnedFd> {
         memory::reopen(self.file.as_fd())
     }

@@ -20,7 +20,7 @@ impl LockedFile {
     /// Locks it against writers, or against everyone who locks it.
     ///
     /// # Errors
-    /// `WOULDBLOCK` if another open file is in the way, or [marked](crate::marked) parts of it are mapped; what
+    /// `Errno::WOULDBLOCK` if another open file is in the way, or [marked](crate::marked) parts of it are mapped; what
     /// flock(2) says.
     pub(crate) fn lock(&self, exclusive: bool) -> Result<(), Errno> {
         let how =

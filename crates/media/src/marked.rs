@@ -30,7 +30,8 @@ fn lock(file: BorrowedFd<'_>, command: libc::c_int, kind: libc::c_int, at: i64, 
 /// Makes a mark with a number for who maps this open file, which is nobody else's. It has to be open for reading.
 ///
 /// # Errors
-/// The kernel's; NOSYS where programs have 32-bit addresses.
+/// What fcntl(2) returns, such as `Errno::BADF` if it is not open for reading; `Errno::NOSYS` where programs have
+/// 32-bit addresses.
 #[cfg(target_pointer_width = "64")]
 pub fn mark(file: BorrowedFd<'_>, number: u32) -> Result<()> {
     lock(file, libc::F_OFD_SETLK, libc::F_RDLCK, MARKS_AT + i64::from(number), 1).map(drop)
@@ -39,7 +40,7 @@ pub fn mark(file: BorrowedFd<'_>, number: u32) -> Result<()> {
 /// Whether somebody else has a mark with this number, or with any.
 ///
 /// # Errors
-/// As [`mark`].
+/// The `Errno` that fcntl(2) returns where such locks cannot be had; none where programs have 32-bit addresses.
 #[cfg(target_pointer_width = "64")]
 pub fn is_marked(file: BorrowedFd<'_>, number: Option<u32>) -> Result<bool> {
     let (at, marks) = number.map_or((MARKS_AT, MARKS), |number| (MARKS_AT + i64::from(number), 1));
@@ -51,7 +52,7 @@ pub fn is_marked(file: BorrowedFd<'_>, number: Option<u32>) -> Result<bool> {
 /// As where programs have 64-bit addresses: here it cannot be done.
 ///
 /// # Errors
-/// NOSYS.
+/// `Errno::NOSYS`.
 #[cfg(not(target_pointer_width = "64"))]
 pub fn mark(_: BorrowedFd<'_>, _: u32) -> Result<()> {
     Err(Errno::NOSYS)
@@ -60,7 +61,7 @@ pub fn mark(_: BorrowedFd<'_>, _: u32) -> Result<()> {
 /// Nobody has.
 ///
 /// # Errors
-/// None.
+/// No `Errno` at all.
 #[cfg(not(target_pointer_width = "64"))]
 pub fn is_marked(_: BorrowedFd<'_>, _: Option<u32>) -> Result<bool> {
     Ok(false)

@@ -177,7 +177,7 @@ impl Tracker {
     /// `length` gives the region's length in bytes.
     ///
     /// # Errors
-    /// Why there is none.
+    /// [`NoSnapshot::Busy`] if an operation does not end in `patience`; [`NoSnapshot::Taken`] if there is one already.
     pub fn snapshot(&self, length: impl Fn() -> u64, patience: Duration) -> Result<Snapshot<'_>, NoSnapshot> {
         if self.taken.swap(true, Ordering::SeqCst) {
             return Err(NoSnapshot::Taken);

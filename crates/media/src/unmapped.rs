@@ -25,7 +25,7 @@ impl Unmapped {
     /// Stores bytes.
     ///
     /// # Errors
-    /// As write(2).
+    /// The `std::io::Error` of pwrite(2), such as `StorageFull` if there is no room.
     pub fn write_all_at(&self, from: &[u8], at: u64) -> std::io::Result<()> {
         self.0.file.write_all_at(from, at)
     }
@@ -34,7 +34,7 @@ impl Unmapped {
     /// system that cannot is left alone.
     ///
     /// # Errors
-    /// As write(2).
+    /// The `std::io::Error` of `Errno::NOSPC`, `Errno::DQUOT`, `Errno::NOMEM` or `Errno::IO`, as fallocate(2) has them.
     pub fn allocate(&self, at: u64, bytes: u64) -> std::io::Result<()> {
         Ok(open::allocate_if_possible(&self.0.file, at, at + bytes)?)
     }

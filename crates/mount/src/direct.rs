@@ -157,7 +157,9 @@ impl<V: Mountable> Direct<V> {
     /// Answers what a process asks by a file itself.
     ///
     /// # Errors
-    /// What is wrong with the question.
+    /// `Errno::INVAL` if it is not understood, or cannot be asked so; `Errno::ACCESS` if it is about another file, or
+    /// the user or the process may not ask; `Errno::NOENT` if the kernel does not know the file, `Errno::OPNOTSUPP` if
+    /// it cannot be watched, `Errno::NOSPC` if the table is full.
     pub fn asked(&self, ino: Ino, uid: u32, question: &[u8]) -> Result<Vec<u8>, Errno> {
         match Question::decode(question).ok_or(Errno::INVAL)? {
             Question::File { token, ino: its } if its == u64::from(ino) && caller::is_trusted(uid) => {
@@ -173,7 +175,8 @@ impl<V: Mountable> Direct<V> {
     /// process sees whether it has it. The kernel does as for [`Direct::free`].
     ///
     /// # Errors
-    /// What is wrong with the question.
+    /// `Errno::ACCESS` if the process may not append directly; `Errno::INVAL` for no bytes, or too many; `Errno::BADF`
+    /// if the entry is that of another file.
     pub fn lease(&self, ino: Ino, uid: u32, asked: &message::Lease) -> Result<(), Errno> {
         let message::Lease { token, index, bytes, expected } = *asked;
         let (shared, files) = (&self.shared, &self.shared.files);

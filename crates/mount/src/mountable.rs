@@ -81,7 +81,7 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     /// What one close(2) of a file leaves to do.
     ///
     /// # Errors
-    /// close(2) returns it.
+    /// `Medium` if something cannot be written: close(2) returns it.
     fn closing(&self, _open: &Self::Handle) -> Result<()> {
         Ok(())
     }

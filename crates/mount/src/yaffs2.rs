@@ -21,7 +21,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// [`Yaffs2::close`] writes what is left, and the checkpoint.
 ///
 /// # Errors
-/// As [`mount`](crate::mount).
+/// As [`mount`](crate::mount); `ErrorKind::Board` also if no thread can be started for background work.
 pub fn mount_yaffs2(
     volume: Volume,
     mountpoint: &Path,

@@ -228,7 +228,7 @@ const SCHEDULES: usize = 120;
 /// The bound as a page shows it.
 ///
 /// # Errors
-/// As [`bound::front`].
+/// `ErrorKind::User`, as [`bound::front`].
 pub fn front(activity: &Activity, device: &Device, levers: &Levers) -> Result<Least> {
     let front = bound::front(activity, device, levers)?;
     let mean = |total_ns: f64| total_ns / front.operations.max(1) as f64;

@@ -90,7 +90,7 @@ pub fn checks(
 /// [`checks`] leaves their rows out.
 ///
 /// # Errors
-/// As [`checks`] for a table that is not understood.
+/// `ErrorKind::User` with the line, if one has another number of cells than the first.
 pub fn unknown_workloads(file: &str, text: &str, recordings: &[Recording]) -> Result<Vec<String>> {
     let table = Table::read(file, text)?;
     let mut unknown = Vec::new();

@@ -30,7 +30,7 @@ static REGISTERED: OnceLock<Registered> = OnceLock::new();
 /// Registers the VFS `scmfs`, not as the default.
 ///
 /// # Errors
-/// The result code of SQLite; SQLITE_ERROR if it is older than 3.14.
+/// `SQLITE_ERROR` if SQLite is older than 3.14; otherwise what `sqlite3_vfs_register()` returns, if not `SQLITE_OK`.
 pub fn register(host: Host) -> std::result::Result<(), c_int> {
     if !host.is_new_enough() {
         return Err(ffi::SQLITE_ERROR);

@@ -130,7 +130,7 @@ pub(crate) fn open(name: &str) -> Result<Use> {
 /// use, or opened for the moment. SQLite asks so for the journals of other databases than those that it has open.
 ///
 /// # Errors
-/// As [`open`].
+/// `Medium` and `Damaged`, as [`open`].
 pub(crate) fn find(whole: &str) -> Result<Option<(Use, Place)>> {
     if let Some(found) = find_open(whole) {
         return Ok(Some(found));

@@ -173,7 +173,7 @@ fn line(need: Need, test: &str, why: &str) -> String {
 ///
 /// # Errors
 ///
-/// A counted skip where it has not.
+/// A counted [`Skip`] where it has not.
 #[track_caller]
 pub fn root() -> Result<(), Skip> {
     // The folder belongs to the effective user.
@@ -187,7 +187,7 @@ pub fn root() -> Result<(), Skip> {
 ///
 /// # Errors
 ///
-/// A counted skip where `/dev/fuse` cannot be opened or this is not root.
+/// A counted [`Skip`] where `/dev/fuse` cannot be opened or this is not root.
 #[track_caller]
 pub fn fuse() -> Result<(), Skip> {
     match OpenOptions::new().read(true).write(true).open("/dev/fuse") {
@@ -208,7 +208,7 @@ pub fn installed(name: &str) -> Option<PathBuf> {
 ///
 /// # Errors
 ///
-/// A counted skip where it is not installed.
+/// A counted [`Skip`] where it is not installed.
 #[track_caller]
 pub fn program(name: &str, package: &str) -> Result<PathBuf, Skip> {
     let missing = || Need::Programs.lacks(format_args!("there is no {name}: sudo apt-get install {package}"));

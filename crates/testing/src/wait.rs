@@ -37,7 +37,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 ///
 /// # Errors
 ///
-/// That of the last try.
+/// The `E` that does not pass, or that of the last try.
 pub fn retry<T, E>(passes: impl Fn(&E) -> bool, mut act: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let mut last = None;
     let settled = poll(LONG, || match act() {

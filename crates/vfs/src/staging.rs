@@ -10,13 +10,13 @@ pub trait Original {
     /// Its size in bytes.
     ///
     /// # Errors
-    /// Its own.
+    /// Its own `Self::Error`, if it cannot be read.
     fn size(&self) -> Result<u64, Self::Error>;
 
     /// Reads what lies before its end; the number of bytes.
     ///
     /// # Errors
-    /// Its own.
+    /// Its own `Self::Error`, if it cannot be read.
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize, Self::Error>;
 }
 
@@ -63,7 +63,7 @@ impl Staging {
     /// The file's size with the changes.
     ///
     /// # Errors
-    /// The file's.
+    /// The `O::Error` of [`Original::size`].
     pub fn size<O: Original + ?Sized>(&self, file: &O) -> Result<u64, O::Error> {
         self.size.map_or_else(|| file.size(), Ok)
     }
@@ -80,7 +80,7 @@ impl Staging {
     /// Stages a write.
     ///
     /// # Errors
-    /// The file's.
+    /// The `O::Error` of a file that cannot be read.
     pub fn write<O: Original + ?Sized>(&mut self, file: &O, from: &[u8], offset: u64) -> Result<(), O::Error> {
         let (size, bytes) = (self.begin(file)?, from.len() as u64);
         if self.blocks.is_empty() {
@@ -116,7 +116,7 @@ impl Staging {
     /// Stages a change of the size.
     ///
     /// # Errors
-    /// The file's.
+    /// The `O::Error` of a file that cannot be read.
     pub fn truncate<O: Original + ?Sized>(&mut self, file: &O, size: u64) -> Result<(), O::Error> {
         let before = self.begin(file)?;
         if self.block == 0 {
@@ -141,7 +141,7 @@ impl Staging {
     /// Reads with the changes; what lies beyond the end is zeros. Returns the bytes before the end.
     ///
     /// # Errors
-    /// The file's.
+    /// The `O::Error` of [`Original::read_at`].
     pub fn read<O: Original + ?Sized>(&self, file: &O, into: &mut [u8], offset: u64) -> Result<usize, O::Error> {
         let Some(size) = self.size else {
             let read = file.read_at(into, offset)?;

@@ -67,7 +67,8 @@ impl Qemu {
     /// The saved state after `steps`, made from the one before its last step where it is missing.
     ///
     /// # Errors
-    /// The failure of the board.
+    /// `ErrorKind::Board` if the board or a step there fails, or the state is not reached; `ErrorKind::User` if the
+    /// cache cannot be used; `ErrorKind::Interrupted`.
     pub(super) fn state(&self, steps: &[Step]) -> Result<State, Failed> {
         let folder = self.context.cache.folder("states")?;
         self.state_in(&folder, steps)

@@ -53,7 +53,8 @@ impl<S: Store> KeyValue<S> {
     /// Brings the database to the workload's initial state.
     ///
     /// # Errors
-    /// The engine's error if a row cannot be written.
+    /// `ErrorKind::Board` if the engine cannot write a row; `ErrorKind::User` if one has too few values, a first one
+    /// that cannot be a key, or, in redb, the key of another row.
     pub(super) fn load(&mut self) -> Result<()> {
         let trace = self.trace.clone();
         let mut steps = trace.loading().iter().filter(|s| trace.statement(s).kind == StatementKind::Insert);

@@ -46,7 +46,8 @@ trait Database {
     /// returns to the digest.
     ///
     /// # Errors
-    /// The engine's error, after which the run ends.
+    /// `ErrorKind::Board` if the engine fails; `ErrorKind::User` if the step does not suit its statement. The run ends
+    /// then.
     fn execute(&mut self, number: usize, step: &Step, digest: &mut ResultDigest) -> Result<()>;
 }
 

@@ -196,7 +196,8 @@ impl Told {
 /// somebody to tell.
 ///
 /// # Errors
-/// The error of the first failed operation, of the first thread that has one.
+/// As [`Database::execute`], of the first thread in which an operation fails, with the operation's number and its
+/// statement; `ErrorKind::Bug` if a thread panics.
 pub(super) fn run<D: Database + Send>(
     connections: &mut [D],
     operations: &Operations,

@@ -137,7 +137,8 @@ impl Database for Opened {
 /// The result digest of a workload from in-memory SQLite, on a copy of its initial database if it has one.
 ///
 /// # Errors
-/// The error of the operation that SQLite cannot execute, with its number.
+/// `ErrorKind::Board` if SQLite cannot execute a step, or has no memory for the database; `ErrorKind::User` if a step
+/// does not suit its statement. The message has the number of the step that fails.
 pub fn reference(trace: &Arc<Trace>) -> Result<String> {
     let mut connection =
         pragma::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
@@ -158,7 +159,8 @@ pub fn reference(trace: &Arc<Trace>) -> Result<String> {
 /// The measured steps that SQLite cannot execute, in memory or on a copy of the database that they start from, and why.
 ///
 /// # Errors
-/// The error of the loading step that fails.
+/// As [`reference()`], of the loading step that fails; `ErrorKind::User` also for a measured one that has a zero byte
+/// in its text.
 pub fn failing(trace: &Arc<Trace>) -> Result<Vec<(usize, Error)>> {
     let mut connection =
         pragma::open(&sqlite_api::BUNDLED, "sqlite", Path::new(":memory:"), &Configuration::default())?;
@@ -250,7 +252,9 @@ impl Session {
     /// Executes all operations and times each.
     ///
     /// # Errors
-    /// The error of the first failed operation, with its number and statement.
+    /// `ErrorKind::Board` if the engine cannot execute an operation; `ErrorKind::User` if a step does not suit its
+    /// statement; `ErrorKind::Bug` if a thread panics. It is that of the first thread that has one, with the
+    /// operation's number and its statement.
     pub fn run(&mut self) -> Result<Measured> {
         self.run_informing(None)
     }

@@ -159,7 +159,7 @@ impl Model {
     /// What a path leads to.
     ///
     /// # Errors
-    /// As stat(2).
+    /// As stat(2): [`ENOENT`] if a name is missing, [`ENOTDIR`] behind what is no directory, [`ENAMETOOLONG`].
     pub fn walk(&self, path: &str) -> Result<Id, Errno> {
         let mut at = ROOT;
         for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -207,7 +207,7 @@ impl Model {
     /// A file whose content can be used; `None` for kinds of objects that these tests do not open.
     ///
     /// # Errors
-    /// As open(2).
+    /// [`EISDIR`] for a directory; otherwise as [`Model::walk`].
     pub fn file(&self, target: &Target) -> Result<Option<Id>, Errno> {
         let id = match target {
             Target::Slot(slot) => match self.handles.get(slot) {

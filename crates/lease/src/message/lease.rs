@@ -35,7 +35,7 @@ impl Lease {
     /// What the setting of an extended attribute asks for; `None`: it is another attribute.
     ///
     /// # Errors
-    /// INVAL if the value is not understood.
+    /// `Errno::INVAL` if the value is not understood.
     pub fn asked(name: &[u8], value: &[u8]) -> Option<Result<Lease>> {
         (name == LEASE.as_bytes()).then(|| Lease::decode(value).ok_or(Errno::INVAL))
     }
@@ -63,7 +63,8 @@ impl Lease {
     /// Asks for it by an open file.
     ///
     /// # Errors
-    /// BADF if that is another file; INVAL by a server of another version; or what else it or the kernel answers.
+    /// `Errno::BADF` if that is another file; `Errno::INVAL` by a server of another version; `Errno::ACCESS` if the
+    /// process may not; `Errno::PROTO` if another file system took it; or what else the server or the kernel answers.
     pub fn ask(&self, file: BorrowedFd<'_>) -> Result<()> {
         match rustix::fs::fsetxattr(file, LEASE, &self.encode(), XattrFlags::empty()) {
             Err(LEASED) => Ok(()),

@@ -35,7 +35,7 @@ impl<Op: Copy> Programs<Op> {
 ///
 /// # Errors
 ///
-/// What a step breaks.
+/// The `Broken` of the first step that breaks something.
 pub fn settled<State: Copy, Broken>(
     start: &State,
     processes: usize,

@@ -153,7 +153,8 @@ impl Connection {
 /// is mounted, or, as root alone can have it, where nobody sees it.
 ///
 /// # Errors
-/// The kernel's: there is no such connection, or this process may not.
+/// `Errno::NOENT` if there is no such connection; `Errno::PERM` if this process may neither abort it nor mount that
+/// file system; what else the kernel says.
 pub(crate) fn controls(device: u64) -> rustix::io::Result<OwnedFd> {
     let name = format!("{}/abort", rustix::fs::minor(device));
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;

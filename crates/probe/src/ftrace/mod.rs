@@ -50,7 +50,7 @@ const LONGEST_LINE_BYTES: u64 = 1 << 16;
 /// Reads a text into a log; bytes that are no UTF-8, which task names may hold, are replaced.
 ///
 /// # Errors
-/// As [`read_from`].
+/// `ErrorKind::User` and `ErrorKind::Board`, as [`read_from`].
 pub fn read(text: impl BufRead, context: &Context) -> Result<Reading> {
     collect(|sink| read_from(text, context, sink))
 }

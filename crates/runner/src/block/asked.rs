@@ -86,7 +86,7 @@ pub fn record() -> Result<()> {
 /// How many were recorded so far.
 ///
 /// # Errors
-/// As [`record`].
+/// `ErrorKind::Board`, as [`record`], or if the server answers no number.
 pub fn recorded() -> Result<u64> {
     let answer =
         ask(Question::Recorded)?.try_into().map_err(|_| Error::board("the block device's server counts nothing"))?;
@@ -96,7 +96,7 @@ pub fn recorded() -> Result<u64> {
 /// Those that were, and no more of them.
 ///
 /// # Errors
-/// As [`record`].
+/// `ErrorKind::Board`, as [`record`], or if the server's answer is damaged.
 pub fn stop() -> Result<Vec<BlockChange>> {
     decode_block_changes(&ask(Question::Stop)?)
 }
@@ -104,7 +104,7 @@ pub fn stop() -> Result<Vec<BlockChange>> {
 /// What the device holds.
 ///
 /// # Errors
-/// As [`record`].
+/// `ErrorKind::Board`, as [`record`], or if the server's answer is damaged.
 pub fn image() -> Result<BlockImage> {
     BlockImage::decode(&ask(Question::Image)?)
 }
@@ -112,7 +112,7 @@ pub fn image() -> Result<BlockImage> {
 /// Has the device begin with its translation layer, if it has one: until then requests take the least they can.
 ///
 /// # Errors
-/// As [`record`].
+/// `ErrorKind::Board`, as [`record`].
 pub fn translate() -> Result<()> {
     ask(Question::Translate).map(drop)
 }

@@ -94,7 +94,7 @@ fn largest(device: &BlockDevice) -> u64 {
 /// How long requests take in the mean that a program makes by O_DIRECT, one after the other, in nanoseconds.
 ///
 /// # Errors
-/// As [`durations`].
+/// `ErrorKind::Board`, as [`durations`].
 pub fn mean(device: &Path, op: BlockOp, bytes: u64, count: u64) -> Result<u64> {
     let times = durations(device, op, bytes, count.max(1))?;
     Ok(times.iter().sum::<u64>() / times.len() as u64)

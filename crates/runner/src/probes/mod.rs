@@ -50,7 +50,7 @@ impl Gathered {
     /// Writes a log into the cell's folder.
     ///
     /// # Errors
-    /// As [`keep`].
+    /// `ErrorKind::Board`, as [`keep`].
     pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<()> {
         keep(&self.folder, name, bytes)
     }

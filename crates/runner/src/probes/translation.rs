@@ -19,7 +19,7 @@ impl Translation {
     /// Of traced cells on such devices.
     ///
     /// # Errors
-    /// As [`described`].
+    /// `ErrorKind::User`, as [`described`].
     pub fn of(context: &Context<'_>) -> Result<Option<Translation>> {
         if !context.plan.trace || context.plan.volume.medium != Medium::Block {
             return Ok(None);

@@ -67,7 +67,7 @@ fn no_fuse(error: std::io::Error) -> Error {
 /// Has a server that outlives this order mount a volume of a board.
 ///
 /// # Errors
-/// As [`spawn`].
+/// `ErrorKind::Board`, as [`spawn`], or if the server's process id cannot be written.
 pub fn attach(words: &[&str], at: &Path) -> Result<()> {
     let _ = fs::remove_file(CLOSED);
     let child = spawn(words, at, |_| {})?;

@@ -14,14 +14,14 @@ pub trait Output: Send + Sync {
     /// Writes all of `from` at an offset. Several threads may do so at once.
     ///
     /// # Errors
-    /// As a file's.
+    /// `StorageFull` if there is no room; otherwise as [`FileExt::write_all_at`].
     fn write_all_at(&self, from: &[u8], at: u64) -> Result<()>;
 
     /// Gives room to bytes that will not be written, where they have none. What does not has it given by `sync`, or
     /// needs none.
     ///
     /// # Errors
-    /// As a file's.
+    /// `StorageFull` if there is no room; what else fallocate(2) says of a full or a broken disk.
     fn allocate(&self, _at: u64, _bytes: u64) -> Result<()> {
         Ok(())
     }
@@ -29,7 +29,7 @@ pub trait Output: Send + Sync {
     /// What was written outlives a loss of power from now on.
     ///
     /// # Errors
-    /// As a file's.
+    /// As [`File::sync_all`]; `Other` if a region cannot be filled up or written back.
     fn sync(&self) -> Result<()>;
 }
 
@@ -38,13 +38,13 @@ pub trait Input: Send + Sync {
     /// Its length.
     ///
     /// # Errors
-    /// As a file's.
+    /// As [`File::metadata`].
     fn bytes(&self) -> Result<u64>;
 
     /// Reads as many bytes as `into` takes.
     ///
     /// # Errors
-    /// As a file's.
+    /// `UnexpectedEof` if it ends before; otherwise as [`FileExt::read_exact_at`].
     fn read_exact_at(&self, into: &mut [u8], at: u64) -> Result<()>;
 }
 
@@ -54,37 +54,37 @@ pub trait Folder: Send {
     /// The names of its files.
     ///
     /// # Errors
-    /// As a folder's.
+    /// `NotFound` if there is no such folder; otherwise as [`std::fs::read_dir`].
     fn names(&self) -> Result<Vec<String>>;
 
     /// Makes an empty file, in the place of another.
     ///
     /// # Errors
-    /// As a file's.
+    /// `NotFound` if there is no such folder; otherwise as [`OpenOptions::open`].
     fn create(&self, name: &str) -> Result<Box<dyn Output>>;
 
     /// Opens a file to read.
     ///
     /// # Errors
-    /// As a file's.
+    /// `NotFound` if there is none of that name; otherwise as [`File::open`].
     fn open(&self, name: &str) -> Result<Box<dyn Input>>;
 
     /// Gives a file another name, in the place of the file that has it.
     ///
     /// # Errors
-    /// As a file's.
+    /// `NotFound` if there is none of the first name; otherwise as [`std::fs::rename`].
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// As a file's.
+    /// `NotFound` if there is none of that name; otherwise as [`std::fs::remove_file`].
     fn remove(&self, name: &str) -> Result<()>;
 
     /// Names outlive a loss of power from now on as they are.
     ///
     /// # Errors
-    /// As a folder's.
+    /// `NotFound` if there is no such folder; otherwise as [`File::sync_all`].
     fn sync(&self) -> Result<()>;
 }
 

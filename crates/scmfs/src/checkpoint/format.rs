@@ -66,7 +66,8 @@ impl Header {
     /// Reads a header of a file of that length.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A `String` that says what is wrong with it: another magic number, checksum, version or length, or numbers that
+    /// cannot be.
     pub fn decode(b: &[u8; PAGE], file_bytes: u64) -> Result<Header, String> {
         if b[..8] != MAGIC {
             return Err("no checkpoint of SCMFS".into());
@@ -134,7 +135,7 @@ impl Entry {
 /// Reads a table.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A `String` that says what is wrong with it: another checksum or number of pages, or a page where it cannot be.
 pub(super) fn decode_table(header: &Header, table: &[u8]) -> Result<Vec<Entry>, String> {
     if crc32c::crc32c(table) != header.table_crc {
         return Err("a table with a wrong checksum".into());

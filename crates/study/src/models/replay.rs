@@ -253,7 +253,7 @@ struct Work {
 /// there are some.
 ///
 /// # Errors
-/// Those of `work`.
+/// The `Error` of `work`, whatever its kind.
 fn plan_run(
     replay: &ReplaySpec,
     run: &Run,

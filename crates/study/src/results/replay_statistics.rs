@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// like `replay_statistic`.
 ///
 /// # Errors
-/// The SQLite error if the results cannot be read or written.
+/// The `rusqlite::Error` of what cannot be read or written of the results.
 pub(crate) fn compute(db: &Connection, into: &str) -> rusqlite::Result<()> {
     db.execute_batch(&format!("DELETE FROM {into}"))?;
     let width = 5 + LEVERS.len();

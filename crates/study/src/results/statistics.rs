@@ -14,7 +14,7 @@ type Values = BTreeMap<(String, String, String), BTreeMap<i64, f64>>;
 /// like `statistic` and `comparison`.
 ///
 /// # Errors
-/// The SQLite error if the results cannot be read or written.
+/// The `rusqlite::Error` of what cannot be read or written of the results.
 pub(super) fn compute(
     db: &Connection,
     study: Option<&Study>,

@@ -47,7 +47,7 @@ pub fn recorded_of(beside: &Recorded, run: &PhoneSummary) -> Recorded {
 /// That of a log with one run, or its longest.
 ///
 /// # Errors
-/// As [`recorded`].
+/// `ErrorKind::User`, as [`recorded`].
 pub fn recorded_with(file: &Path, run: Option<&PhoneSummary>) -> Result<Recorded> {
     let beside = recorded(file)?;
     Ok(run.map_or(beside.clone(), |run| recorded_of(&beside, run)))

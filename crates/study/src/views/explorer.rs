@@ -190,7 +190,8 @@ const WHAT: &str = "the replay for browsers";
 /// The module that this machine makes of these sources, from the cache or compiled now.
 ///
 /// # Errors
-/// As [`module`].
+/// `ErrorKind::Board` if it cannot be compiled, with the fix as its hint; `ErrorKind::User` if the cache cannot be
+/// used; `ErrorKind::Interrupted` if the user interrupts.
 pub fn compiled(context: &BoardContext) -> Result<Vec<u8>> {
     let cure = "rustup target add wasm32-unknown-unknown, then regenerate the report: `pocketstone report DIR`";
     let toolchain = compiler_for(TARGET).ok_or_else(|| {

@@ -63,7 +63,7 @@ pub struct Imported {
 /// As [`from_sql_log`]. With `skip`, lines that are not understood are left out, and those named in it.
 ///
 /// # Errors
-/// As [`from_sql_log`]; with `skip`, errors of lines are collected instead.
+/// `ErrorKind::User`, as [`from_sql_log`]; with `skip`, errors of lines are collected instead.
 pub fn import(
     queries: &str,
     database_image: Vec<u8>,

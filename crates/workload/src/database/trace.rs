@@ -207,7 +207,7 @@ impl Trace {
     /// A workload with the loading steps of this one and no measured steps.
     ///
     /// # Errors
-    /// None for a trace made by this module.
+    /// `ErrorKind::User` for values that [`Trace::load`] refuses, which a trace made by this module does not have.
     pub fn loading_only(&self) -> Result<Trace> {
         let used = self.loading().iter().map(|s| s.statement as usize + 1).max().unwrap_or(0);
         let mut trace = Trace { image: self.image.clone(), ..Trace::default() };

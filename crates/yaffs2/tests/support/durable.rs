@@ -164,7 +164,7 @@ impl Durable {
     /// Whether a tree is exactly this.
     ///
     /// # Errors
-    /// The differences.
+    /// A `String` with the differences, each on a line.
     pub fn compare(&self, tree: &Tree) -> Result<(), String> {
         let lines = differences(tree, &self.model.tree());
         if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
@@ -173,7 +173,7 @@ impl Durable {
     /// Whether a loss of power may have left a tree.
     ///
     /// # Errors
-    /// A difference.
+    /// A `String` with the first difference in a file or its times, or else with all differences.
     pub fn compare_after_loss(&self, tree: &Tree) -> Result<(), String> {
         let mut want = self.model.tree();
         for (path, leaf) in tree {

@@ -57,7 +57,7 @@ fn must_be_sound(chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
 /// Mounts a chip and compares it with what may be there.
 ///
 /// # Errors
-/// What differs, if it is none of that.
+/// A `String` with what fails, or how the volume differs from each candidate.
 pub fn recover(chip: &SimulatedNand, shape: &Shape, candidates: &[Durable]) -> Result<Recovered, String> {
     let volume = shape.mount(chip).map_err(|error| format!("mount: {error}"))?;
     let walked = walk(&volume)?;
@@ -86,7 +86,7 @@ pub fn recover(chip: &SimulatedNand, shape: &Shape, candidates: &[Durable]) -> R
 /// Cuts the power in every program and erase of a recovery, too.
 ///
 /// # Errors
-/// As [`recover`], with the place of the cut.
+/// The `String` of [`recover`], with the place of the cut.
 pub fn recover_with_cuts(chip: &SimulatedNand, shape: &Shape, candidates: &[Durable]) -> Result<Recovered, String> {
     chip.power_on();
     let start = chip.snapshot();
@@ -106,7 +106,7 @@ pub fn recover_with_cuts(chip: &SimulatedNand, shape: &Shape, candidates: &[Dura
 /// A volume can be used: something is written and deleted, and a scan finds the rest as it was.
 ///
 /// # Errors
-/// What fails or differs, if it cannot.
+/// A `String` with what fails or differs.
 pub fn use_a_little(recovered: Recovered, chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
     let Recovered { volume, walked, .. } = recovered;
     let failed = |error: Error| format!("use after recovery: {error}");
@@ -135,7 +135,7 @@ pub fn use_a_little(recovered: Recovered, chip: &SimulatedNand, shape: &Shape) -
 /// Fills a volume, deletes everything, fills it again; each time as much fits as the volume says.
 ///
 /// # Errors
-/// What fails or differs, if that does not work.
+/// A `String` with what fails or differs.
 pub fn use_it_all(volume: SharedVolume, chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
     let said = |what: &'static str| move |error: Error| format!("{what}: {error}");
     fill(&volume, shape, "first")?;
@@ -201,7 +201,7 @@ fn empty(volume: &SharedVolume, directory: u32) -> Result<(), String> {
 /// Random operations with random losses of power on one chip, one after the other.
 ///
 /// # Errors
-/// What was lost, with the operation and the cut.
+/// A `String` with what was lost, or fails, with the operation and the cut.
 pub fn storm(shape: &Shape, seed: u64, cuts: u64, decode: &dyn Fn(&mut Random) -> Op) -> Result<(), String> {
     let chip = shape.make(seed);
     let mut random = Random::labelled(seed, "storm");

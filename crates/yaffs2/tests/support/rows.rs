@@ -36,7 +36,7 @@ fn escaped(bytes: &[u8]) -> String {
 /// What a volume shows.
 ///
 /// # Errors
-/// What cannot be read.
+/// The `String` of [`walk`].
 pub fn rows(volume: &SharedVolume) -> Result<Rows, String> {
     Ok(of_walked(&walk(volume)?))
 }

@@ -93,7 +93,7 @@ impl Run {
     /// Leaves the volume, mounts it again and compares.
     ///
     /// # Errors
-    /// The first difference.
+    /// A `String` with what fails, or with the differences, and whether that is before or after.
     pub fn leave(mut self, how: Restart) -> Result<Run, String> {
         self.compare().map_err(|what| format!("before {how:?}: {what}"))?;
         let failed = |error| format!("{how:?}: {error}");

@@ -12,7 +12,7 @@ pub type OpenFiles = pocketstone_fstest::OpenFiles<Yaffs2>;
 /// Reads a whole volume.
 ///
 /// # Errors
-/// What contradicts itself, or cannot be read.
+/// A `String` that says what contradicts itself, or cannot be read.
 pub fn walk(volume: &SharedVolume) -> Result<Walked, String> {
     pocketstone_fstest::walk::<Yaffs2>(volume).map_err(|broken| format!("{broken:?}"))
 }

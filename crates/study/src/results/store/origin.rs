@@ -102,7 +102,7 @@ impl Store {
     /// What `ask` gives, and where the values come from that its queries read.
     ///
     /// # Errors
-    /// The errors of `ask`.
+    /// The `Error` of `ask`, whatever its kind.
     pub(crate) fn with_origin<T>(&self, ask: impl FnOnce(&Store) -> Result<T>) -> Result<(T, Origin)> {
         self.seen.0.store(0, Ordering::Relaxed);
         let seen = self.seen.clone();

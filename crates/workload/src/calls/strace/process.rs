@@ -201,7 +201,8 @@ impl Processes {
     /// Adds what a call did.
     ///
     /// # Errors
-    /// Why it is not understood.
+    /// Why it is not understood: `UNKNOWN` arguments, `TOO_LARGE` files, too many bytes at once, or a path that is cut
+    /// off or starts from a folder that is not known.
     pub fn call(&mut self, pid: u32, call: &Call<'_>, span: Span) -> Result<(), &'static str> {
         self.process(pid);
         let argument = |n: usize| call.arguments.get(n).copied().ok_or(UNKNOWN);
