@@ -2,8 +2,9 @@
 
 use crate::orders::{OURS, introduced, introduction, put, read_response};
 use crate::transport::{Offer, Transport};
-use crate::{BoardContext, Cache, Failed, HostProfile, child};
-use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
+use crate::wire::{Connection, Kept};
+use crate::{BoardContext, Cache, Failed, HostProfile};
+use pocketstone_core::board::{Ability, Board as Description, Capabilities, HERE, Places};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Medium, Volume};
@@ -13,12 +14,16 @@ use pocketstone_probe::own_folder;
 use pocketstone_workload::plan::{Plan, Request, Step};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
 /// Where Linux says that the processor has counters.
 const PROCESSOR_COUNTERS: [&str; 2] =
     ["/sys/bus/event_source/devices/cpu", "/sys/bus/event_source/devices/armv8_pmuv3"];
+
+/// How this machine is reached, in words.
+const WAY: &str = "this machine";
 
 /// The way to this machine: a child process.
 pub struct Here {
@@ -26,38 +31,35 @@ pub struct Here {
     directory: Option<PathBuf>,
     runner: PathBuf,
     context: BoardContext,
+    connection: Mutex<Kept>,
+    /// The runner's own folder, which goes after the runner.
+    folder: TempDir,
 }
 
 impl Here {
     /// The way to this machine.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if the runner is not next to the command.
+    /// `ErrorKind::Board` if the runner is not next to the command, or a temporary folder cannot be made.
     pub fn open(profile: &HostProfile, context: &BoardContext) -> Result<Self> {
         let (directory, runner) = (profile.directory.clone(), runner_beside_command()?);
-        Ok(Here { directory, runner, context: context.clone() })
+        let (connection, folder) = (Mutex::default(), temporary()?);
+        Ok(Here { directory, runner, context: context.clone(), connection, folder })
     }
 
-    fn run(&self, folder: &Path) -> Result<()> {
-        let errors = folder.join("errors");
-        let log = File::create(&errors).board(|| format!("cannot create {}", errors.display()))?;
-        let mut command = Command::new(&self.runner);
-        command
-            .arg("order")
-            .args([&folder.join("order.json"), folder])
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().board(|| "cannot share a file".into())?)
-            .stderr(log);
-        // A lab that is killed takes its cell along, and a watchdog puts back what the cell had set.
-        pocketstone_engine::end_with_this_process(&mut command);
-        let mut runner = command.spawn().board(|| format!("cannot start {}", self.runner.display()))?;
-        let status = child::wait(&mut runner, &self.context)?;
-        if !status.success() {
-            let said = std::fs::read_to_string(&errors).unwrap_or_default();
-            return Err(Error::board(format!("the runner exited with {status}: {}", said.trim())));
-        }
-        Ok(())
+    /// Has the runner carry out the order in a folder.
+    fn run(&self, folder: &Path) -> Result<(), Failed> {
+        let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.order(folder, &self.context, |_| {
+            let mut command = Command::new(&self.runner);
+            command.arg("serve").arg(self.folder.path()).arg(HERE);
+            Connection::open(command, WAY, &self.context)
+        })
     }
+}
+
+fn temporary() -> Result<TempDir> {
+    tempfile::tempdir().board(|| "cannot create a temporary folder".into())
 }
 
 /// The runner that was built beside this command, or installed with it.
@@ -101,7 +103,7 @@ impl Transport for Here {
         let folder = self.folder()?;
         let order = introduction(folder.path().join("empty"));
         put(&Request { board: self.describe(), order }, folder.path(), self.cache())?;
-        self.run(folder.path())?;
+        self.run(folder.path()).map_err(Error::from)?;
         introduced(read_response(folder.path())?)
     }
 
@@ -118,12 +120,12 @@ impl Transport for Here {
     }
 
     fn folder(&self) -> Result<TempDir> {
-        tempfile::tempdir().board(|| "cannot create a temporary folder".into())
+        temporary()
     }
 
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
         // States are not kept: each cell is prepared right before it is measured.
-        Ok(self.run(folder)?)
+        self.run(folder)
     }
 
     fn alone(&self) -> Result<Option<File>> {
