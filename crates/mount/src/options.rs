@@ -3,6 +3,11 @@
 use pocketstone_core::{Error, Result};
 use rustix::mount::MountFlags;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// About what it takes in a virtual machine until a thread on another processor runs (docs/scmfs.md): who looks for so
+/// long in vain has lost no more than sleeping would have cost.
+const BUSY_POLL: Duration = Duration::from_micros(100);
 
 /// Is told what went wrong while a volume is served, in one line.
 pub type Reporter = Arc<dyn Fn(&str) + Send + Sync>;
@@ -39,6 +44,9 @@ pub struct MountOptions {
     pub source: String,
     /// Threads that serve; 0: as many as there are processors.
     pub threads: usize,
+    /// How long a thread looks for the next request after one before it sleeps, where the one before came as soon: to
+    /// wake it takes longer than most answers. Zero, or on the only processor: not at all.
+    pub busy_poll: Duration,
     /// Refuse changes.
     pub read_only: bool,
     /// Keep nothing in the kernel's page cache: every read and write comes here.
@@ -81,6 +89,7 @@ impl Default for MountOptions {
         MountOptions {
             source: "scmfs".into(),
             threads: 0,
+            busy_poll: BUSY_POLL,
             read_only: false,
             direct_io: false,
             strict_open: false,
@@ -102,11 +111,12 @@ impl Default for MountOptions {
 impl MountOptions {
     /// As a file system on raw NAND is mounted: prefetch is read inside the read(2) that triggers it, with the
     /// 128 KiB that Linux gives a device at most by default (VM_READAHEAD_PAGES), and by one thread, as there is
-    /// one chip.
+    /// one chip; it takes longer for a request than waking the thread does.
     pub fn raw_nand(source: &str) -> MountOptions {
         MountOptions {
             source: source.into(),
             threads: 1,
+            busy_poll: Duration::ZERO,
             async_read: false,
             max_readahead_bytes: 128 << 10,
             ..MountOptions::default()

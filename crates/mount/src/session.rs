@@ -54,7 +54,8 @@ pub(crate) fn serve<F: Filesystem>(
         given => given,
     };
     let waits_for_itself = filesystem.waits_for_itself();
-    let started = start(filesystem, device, threads.max(least_threads), reading, connection)
+    let how = (threads.max(least_threads), options.busy_poll);
+    let started = start(filesystem, device, how, reading, connection)
         .and_then(|(serving, connection)| Ok((serving, device_at(&mountpoint)?, connection)));
     match started {
         Ok((serving, device, connection)) => {
@@ -73,12 +74,12 @@ pub(crate) fn serve<F: Filesystem>(
 fn start<F: Filesystem>(
     filesystem: F,
     device: std::os::fd::OwnedFd,
-    threads: usize,
+    (threads, busy_poll): (usize, Duration),
     reading: Reading,
     connection: &OnceLock<Connection>,
 ) -> std::io::Result<(Serving, Connection)> {
     let session = Session::begin(&filesystem, device, reading)?;
-    session.serve(filesystem, threads, |made| drop(connection.set(made)))
+    session.serve(filesystem, threads, busy_poll, |made| drop(connection.set(made)))
 }
 
 /// The file system that one sees at a directory, without asking whoever serves it. A process that is killed while it

@@ -258,7 +258,7 @@ pub struct MountArguments {
     pub directory: PathBuf,
     /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, direct_io,
     /// strict_open, writeback, atomic, persistent, preload=off|read|write|append|map, threads=N,
-    /// log=FILE, checkpoint=TARGET, every=TIME, keep=N, restore; generic ones of mount(8) are accepted
+    /// busy_poll_us=N, log=FILE, checkpoint=TARGET, every=TIME, keep=N, restore; generic ones of mount(8) are accepted
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted

@@ -6,6 +6,7 @@ use pocketstone_cli::mounts::{HelperArguments, is_generic, options_of, set_flag}
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::{MountOptions, Preload};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Reads a mount helper's arguments.
 pub fn parse(given: impl Iterator<Item = OsString>) -> Result<MountArguments> {
@@ -43,6 +44,10 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
                 let wrong = |e| Error::user(format!("`{count}` is not a number of threads")).because(e);
                 arguments.threads = Some(count.parse().map_err(wrong)?);
             }
+            ("busy_poll_us", Some(time)) => {
+                let wrong = |e| Error::user(format!("`{time}` is not a number of microseconds")).because(e);
+                options.busy_poll = Duration::from_micros(time.parse().map_err(wrong)?);
+            }
             ("checkpoint", Some(target)) => arguments.checkpoint = Some(target.into()),
             ("every", Some(time)) => {
                 arguments.every = Some(parse_time(time).map_err(Error::user)?);
@@ -58,8 +63,8 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
             _ if arguments.sloppy || arguments.remount => {}
             _ => {
                 let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, strict_open, writeback, \
-                     atomic, persistent, preload=off|read|write|append|map, threads=N, log=FILE, \
-                     checkpoint=TARGET, every=TIME, keep=N, restore";
+                     atomic, persistent, preload=off|read|write|append|map, threads=N, busy_poll_us=N, \
+                     log=FILE, checkpoint=TARGET, every=TIME, keep=N, restore";
                 return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {known}")));
             }
         }
@@ -97,9 +102,12 @@ mod tests {
 
     #[test]
     fn options_are_applied_and_unknown_ones_refused() {
-        let mut arguments = parsed("/r /mnt -o ro,noatime,threads=3,relatime,x-systemd.automount,nosuid").unwrap();
+        let line = "/r /mnt -o ro,noatime,threads=3,busy_poll_us=0,relatime,x-systemd.automount,nosuid";
+        let mut arguments = parsed(line).unwrap();
         let mut options = MountOptions::default();
+        assert!(!options.busy_poll.is_zero());
         apply(&mut arguments, &mut options).unwrap();
+        assert!(options.busy_poll.is_zero());
         assert_eq!((options.read_only, options.noatime, options.threads, options.suid), (true, true, 3, false));
         let mut arguments = parsed("/r /mnt -o compress").unwrap();
         assert!(apply(&mut arguments, &mut options).unwrap_err().cure().is_some());

@@ -4,6 +4,7 @@ pub(crate) mod abi;
 mod dispatch;
 mod filesystem;
 mod notify;
+mod readers;
 mod reply;
 mod request;
 mod session;

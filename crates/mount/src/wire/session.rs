@@ -4,6 +4,7 @@ use super::abi::{self, DEV_IOC_MAGIC, IN_HEADER_BYTES, WRITE_IN_BYTES, init};
 use super::dispatch::{Outcome, carry_out};
 use super::filesystem::Filesystem;
 use super::notify::{Connection, Threads};
+use super::readers::{Patience, Readers};
 use super::reply::{Reply, Taken};
 use super::request::{Init, Operation, Request, parse};
 use rustix::fs::{Mode, OFlags};
@@ -15,9 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Most that the kernel reads or writes by one request.
 pub(crate) const LARGEST_REQUEST: u32 = 1 << 20;
+
+/// What moves no more bytes than this is answered soon.
+const SOON: usize = 64 << 10;
 
 /// How much the kernel has under way that nobody waits for, such as read-ahead.
 const MAX_BACKGROUND: u16 = 64;
@@ -62,19 +67,30 @@ impl Incoming {
         Incoming { memory, begin: if begin < PAGE { begin } else { 0 } }
     }
 
-    /// The next message; `None` when the connection has ended.
-    fn receive(&mut self, device: &OwnedFd) -> io::Result<Option<&[u8]>> {
-        let memory = &mut self.memory[self.begin..];
+    /// The message in the first bytes.
+    fn message(&self, bytes: usize) -> &[u8] {
+        &self.memory[self.begin..self.begin + bytes]
+    }
+
+    /// Bytes of the next message; `None` when the connection has ended.
+    fn receive(&mut self, device: &OwnedFd) -> io::Result<Option<usize>> {
         loop {
-            match rustix::io::read(device, &mut *memory) {
-                Ok(bytes) => return Ok(Some(&self.memory[self.begin..self.begin + bytes])),
-                // A signal, or a request that was taken back before it came here.
-                Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
-                // A connection that ends while something is on its way through it may say that it was aborted, where
-                // it says otherwise that the device is gone.
-                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
-                Err(error) => return Err(error.into()),
+            if let Some(received) = self.try_receive(device) {
+                return received;
             }
+        }
+    }
+
+    /// As [`Incoming::receive`]; `None` if there is no message just now.
+    fn try_receive(&mut self, device: &OwnedFd) -> Option<io::Result<Option<usize>>> {
+        match rustix::io::read(device, &mut self.memory[self.begin..]) {
+            Ok(bytes) => Some(Ok(Some(bytes))),
+            // A signal, or a request that was taken back before it came here.
+            Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => None,
+            // A connection that ends while something is on its way through it may say that it was aborted, where it
+            // says otherwise that the device is gone.
+            Err(Errno::NODEV | Errno::CONNABORTED) => Some(Ok(None)),
+            Err(error) => Some(Err(error.into())),
         }
     }
 }
@@ -115,8 +131,9 @@ impl Session {
         let mut reply = Reply::new();
         let strange = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         loop {
-            let message = incoming.receive(&device)?.ok_or(Errno::NOTCONN)?;
-            let (request, operation) = parse(message, false).map_err(|_| strange("the kernel's handshake"))?;
+            let bytes = incoming.receive(&device)?.ok_or(Errno::NOTCONN)?;
+            let (request, operation) =
+                parse(incoming.message(bytes), false).map_err(|_| strange("the kernel's handshake"))?;
             let Operation::Init(offer) = operation else {
                 refuse(&device, request.unique, Errno::IO);
                 return Err(strange("the kernel sent a request before the handshake"));
@@ -140,11 +157,13 @@ impl Session {
         }
     }
 
-    /// Starts threads that serve. `ready` gets the connection before the first of them does.
+    /// Starts threads that serve, and look for the next request for up to `busy_poll` after one that came as soon.
+    /// `ready` gets the connection before the first of them does.
     pub fn serve<F: Filesystem>(
         self,
         filesystem: F,
         threads: usize,
+        busy_poll: Duration,
         ready: impl FnOnce(Connection),
     ) -> io::Result<(Serving, Connection)> {
         let turns = (0..threads).map(|_| AtomicU64::new(0)).collect();
@@ -164,15 +183,26 @@ impl Session {
             serving.threads.push(thread);
             waiting = Some(sender);
         }
+        let readers = Arc::new(Readers::default());
+        // On the only processor whoever looks for a message keeps the one away who would send it.
+        let several = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
         for number in 0..threads {
-            let own = if number == 0 { None } else { clone(&self.device).map(Arc::new) };
+            let own = if number == 0 { None } else { clone(&self.device, OFlags::empty()).map(Arc::new) };
+            let looking = if several && !busy_poll.is_zero() {
+                clone(&self.device, OFlags::NONBLOCK).map(Arc::new)
+            } else {
+                None
+            };
             let thread = Thread {
                 filesystem: filesystem.clone(),
                 device: own.unwrap_or_else(|| self.device.clone()),
+                looking,
+                busy_poll,
                 _connection: self.device.clone(),
                 waiting: waiting.clone(),
                 long_xattrs: self.long_xattrs,
                 shared: shared.clone(),
+                readers: readers.clone(),
                 number,
             };
             let started = std::thread::Builder::new().name(format!("fuse-{number}")).spawn(move || thread.serve());
@@ -188,8 +218,8 @@ impl Session {
 }
 
 /// A descriptor with a queue of its own for what was taken from the connection; `None` where the kernel has no such.
-fn clone(device: &OwnedFd) -> Option<OwnedFd> {
-    let own = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
+fn clone(device: &OwnedFd, how: OFlags) -> Option<OwnedFd> {
+    let own = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC | how, Mode::empty()).ok()?;
     let mut number = u32::try_from(device.as_fd().as_raw_fd()).ok()?;
     // SAFETY: FUSE_DEV_IOC_CLONE of /dev/fuse is _IOR(229, 0, uint32_t); it reads a number of that size, which lives
     // until the call returns, and writes nothing.
@@ -238,26 +268,49 @@ fn respond<F: Filesystem>(fs: &F, device: &OwnedFd, request: &Request, operation
     }
 }
 
+/// Whether no other thread has to receive while one does this.
+fn is_answered_soon(operation: &Operation<'_>) -> bool {
+    use Operation::*;
+    match operation {
+        Lookup { .. } | Forget { .. } | BatchForget(_) | Getattr | Statx | Readlink | Symlink { .. } => true,
+        Mknod { .. } | Mkdir { .. } | Unlink { .. } | Rmdir { .. } | Rename { .. } | Link { .. } => true,
+        Open { .. } | Create { .. } | Statfs | Flush { .. } => true,
+        Read(part) => part.size as usize <= SOON,
+        Write(write) => write.data.len() <= SOON,
+        _ => false,
+    }
+}
+
 struct Thread<F> {
     filesystem: Arc<F>,
-    /// Where it takes questions.
+    /// Where it sleeps until there is a question.
     device: Arc<OwnedFd>,
+    /// Where it looks for one without sleeping.
+    looking: Option<Arc<OwnedFd>>,
+    busy_poll: Duration,
     /// As long as a thread serves, the connection is alive.
     _connection: Arc<OwnedFd>,
     waiting: Option<Sender<Asked>>,
     long_xattrs: bool,
     shared: Arc<Threads>,
+    readers: Arc<Readers>,
     number: usize,
 }
 
 impl<F: Filesystem> Thread<F> {
     fn serve(self) -> io::Result<()> {
-        let device = &self.device;
+        let served = self.serve_all();
+        // Nothing comes any more for the others either.
+        self.readers.end();
+        served
+    }
+
+    fn serve_all(&self) -> io::Result<()> {
         let turns = &self.shared.turns[self.number];
-        let (mut incoming, mut reply) = (Incoming::new(), Reply::new());
-        while let Some(message) = incoming.receive(device)? {
+        let (mut incoming, mut reply, mut patience) = (Incoming::new(), Reply::new(), Patience::new(self.busy_poll));
+        while let Some((bytes, device)) = self.receive(&mut incoming, &mut patience)? {
             turns.fetch_add(1, Ordering::AcqRel);
-            let goes_on = self.answer(device, message, &mut reply);
+            let goes_on = self.answer(device, incoming.message(bytes), &mut reply, patience.is_behind());
             turns.fetch_add(1, Ordering::AcqRel);
             if !goes_on {
                 break;
@@ -266,9 +319,30 @@ impl<F: Filesystem> Thread<F> {
         Ok(())
     }
 
-    /// Answers one message; whether another may follow.
-    fn answer(&self, device: &Arc<OwnedFd>, message: &[u8], reply: &mut Reply) -> bool {
-        let (request, operation) = match parse(message, self.long_xattrs) {
+    /// The next message, by its bytes, and where it came from; `None` when the connection has ended. Until
+    /// [`Readers::got`] is told, the thread counts as one that receives.
+    fn receive(&self, incoming: &mut Incoming, patience: &mut Patience) -> io::Result<Option<(usize, &Arc<OwnedFd>)>> {
+        self.readers.begin();
+        let begin = Instant::now();
+        if let Some(looking) = self.looking.as_ref().filter(|_| patience.looks()) {
+            match patience.look(|| incoming.try_receive(looking)) {
+                Some(received) => return received.map(|bytes| Some((bytes?, looking))),
+                None => drop(self.readers.step_back()),
+            }
+        }
+        let received = incoming.receive(&self.device)?;
+        patience.slept(begin.elapsed());
+        Ok(received.map(|bytes| (bytes, &self.device)))
+    }
+
+    /// Answers one message; whether another may follow. `behind`: there are more than this thread can answer.
+    fn answer(&self, device: &Arc<OwnedFd>, message: &[u8], reply: &mut Reply, behind: bool) -> bool {
+        let parsed = parse(message, self.long_xattrs);
+        let soon = parsed.as_ref().is_ok_and(|(request, operation)| {
+            is_answered_soon(operation) && !self.filesystem.waits(request, operation)
+        });
+        self.readers.got(behind || !soon);
+        let (request, operation) = match parsed {
             Ok(parsed) => parsed,
             Err(malformed) => {
                 if let Some(unique) = malformed.0 {
