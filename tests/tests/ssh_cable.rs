@@ -188,8 +188,10 @@ fn the_lab_puts_back_what_a_board_has_set_that_lost_its_journal() {
     fs::write(copy, lines).expect("a copy");
     // Another board at the same address is left alone, and the copy waits for the one that it is of.
     call_it("90127a3e5c5b4b0f8f5d1f0c6f1a2b3c");
+    let before = setting();
+    board.set_governor("powersave");
     connect().ends_with(0);
-    assert_eq!((board.governor().as_str(), copies(&boards).len()), (SET, 1));
+    assert_eq!((board.governor().as_str(), setting(), copies(&boards).len()), ("powersave", before, 1));
     call_it("3d1219c7c4c5404aaa1f6d2a48adfda4");
     connect().ends_with(0);
     assert_eq!((board.governor().as_str(), copies(&boards)), (GOVERNOR, Vec::new()));
