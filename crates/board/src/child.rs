@@ -9,11 +9,24 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
+/// Waits until a child ends; kills it when the user wants to stop. What it measures is not disturbed: this process
+/// sleeps until one or the other happens.
+///
+/// # Errors
+/// `ErrorKind::Interrupted` if the user interrupts; `ErrorKind::Board` if the kernel cannot wait for the child.
+pub(crate) fn wait(child: &mut Child, context: &BoardContext) -> Result<ExitStatus> {
+    let ended = until_it_ends(child, context);
+    if ended.is_err() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    ended
+}
+
 /// Runs a command to its end and returns what it said. A user who can be heard ends it and all that it has started.
 ///
 /// # Errors
-/// `ErrorKind::Interrupted` if the user interrupts; `ErrorKind::Board` if the command cannot be started, or the kernel
-/// cannot wait for it.
+/// As [`wait`]; `ErrorKind::Board` if the command cannot be started.
 pub(crate) fn output(command: &mut Command, context: &BoardContext) -> Result<Output> {
     let failed = format!("cannot run {}", command.get_program().to_string_lossy());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -92,11 +105,11 @@ mod tests {
     fn who_waits_sleeps_once() {
         let mut child = Command::new("sleep").arg("0.5").spawn().unwrap();
         let before = sleeps();
-        assert!(until_it_ends(&mut child, &context()).unwrap().success());
+        assert!(wait(&mut child, &context()).unwrap().success());
         // A look every few milliseconds would be a hundred.
         assert!(sleeps() - before < 10, "woken {} times", sleeps() - before);
         let mut child = Command::new("false").spawn().unwrap();
-        assert_eq!(until_it_ends(&mut child, &context()).unwrap().code(), Some(1));
+        assert_eq!(wait(&mut child, &context()).unwrap().code(), Some(1));
     }
 
     /// A user who wants to stop in a moment.
@@ -131,12 +144,22 @@ mod tests {
         // The grandchild has the pipe, too: who reads to its end would wait for it.
         let error = output(Command::new("sh").args(["-c", "sleep 60 & sleep 60; :"]), &context).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Interrupted);
+        assert!(start.elapsed() < Duration::from_secs(30));
+        drop(user.join().unwrap());
+    }
+
+    #[test]
+    fn the_user_ends_the_wait_and_the_child() {
+        let (context, user) = impatient();
+        let start = Instant::now();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let error = wait(&mut child, &context).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Interrupted);
+        assert!(start.elapsed() < Duration::from_secs(30));
+        assert!(child.try_wait().unwrap().is_some(), "the child lives on");
         // Everybody who waits hears of it, not the first one alone.
         let mut another = Command::new("sleep").arg("60").spawn().unwrap();
-        assert_eq!(until_it_ends(&mut another, &context).unwrap_err().kind(), ErrorKind::Interrupted);
-        another.kill().unwrap();
-        another.wait().unwrap();
-        assert!(start.elapsed() < Duration::from_secs(30));
+        assert!(wait(&mut another, &context).is_err());
         drop(user.join().unwrap());
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::orders::{OURS, introduced, introduction, put, read_response};
 use crate::transport::{Offer, Transport};
-use crate::wire::{Connection, Kept};
-use crate::{BoardContext, Cache, Failed, HostProfile};
-use pocketstone_core::board::{Ability, Board as Description, Capabilities, HERE, Places};
+use crate::{BoardContext, Cache, Failed, HostProfile, child};
+use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Medium, Volume};
@@ -14,16 +13,12 @@ use pocketstone_probe::own_folder;
 use pocketstone_workload::plan::{Plan, Request, Step};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// Where Linux says that the processor has counters.
 const PROCESSOR_COUNTERS: [&str; 2] =
     ["/sys/bus/event_source/devices/cpu", "/sys/bus/event_source/devices/armv8_pmuv3"];
-
-/// How this machine is reached, in words.
-const WAY: &str = "this machine";
 
 /// The way to this machine: a child process.
 pub struct Here {
@@ -31,35 +26,38 @@ pub struct Here {
     directory: Option<PathBuf>,
     runner: PathBuf,
     context: BoardContext,
-    connection: Mutex<Kept>,
-    /// The runner's own folder, which goes after the runner.
-    folder: TempDir,
 }
 
 impl Here {
     /// The way to this machine.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if the runner is not next to the command, or a temporary folder cannot be made.
+    /// `ErrorKind::Board` if the runner is not next to the command.
     pub fn open(profile: &HostProfile, context: &BoardContext) -> Result<Self> {
         let (directory, runner) = (profile.directory.clone(), runner_beside_command()?);
-        let (connection, folder) = (Mutex::default(), temporary()?);
-        Ok(Here { directory, runner, context: context.clone(), connection, folder })
+        Ok(Here { directory, runner, context: context.clone() })
     }
 
-    /// Has the runner carry out the order in a folder.
-    fn run(&self, folder: &Path) -> Result<(), Failed> {
-        let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.order(folder, &self.context, |_| {
-            let mut command = Command::new(&self.runner);
-            command.arg("serve").arg(self.folder.path()).arg(HERE);
-            Connection::open(command, WAY, &self.context)
-        })
+    fn run(&self, folder: &Path) -> Result<()> {
+        let errors = folder.join("errors");
+        let log = File::create(&errors).board(|| format!("cannot create {}", errors.display()))?;
+        let mut command = Command::new(&self.runner);
+        command
+            .arg("order")
+            .args([&folder.join("order.json"), folder])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().board(|| "cannot share a file".into())?)
+            .stderr(log);
+        // A lab that is killed takes its cell along, and a watchdog puts back what the cell had set.
+        pocketstone_engine::end_with_this_process(&mut command);
+        let mut runner = command.spawn().board(|| format!("cannot start {}", self.runner.display()))?;
+        let status = child::wait(&mut runner, &self.context)?;
+        if !status.success() {
+            let said = std::fs::read_to_string(&errors).unwrap_or_default();
+            return Err(Error::board(format!("the runner exited with {status}: {}", said.trim())));
+        }
+        Ok(())
     }
-}
-
-fn temporary() -> Result<TempDir> {
-    tempfile::tempdir().board(|| "cannot create a temporary folder".into())
 }
 
 /// The runner that was built beside this command, or installed with it.
@@ -103,7 +101,7 @@ impl Transport for Here {
         let folder = self.folder()?;
         let order = introduction(folder.path().join("empty"));
         put(&Request { board: self.describe(), order }, folder.path(), self.cache())?;
-        self.run(folder.path()).map_err(Error::from)?;
+        self.run(folder.path())?;
         introduced(read_response(folder.path())?)
     }
 
@@ -120,12 +118,12 @@ impl Transport for Here {
     }
 
     fn folder(&self) -> Result<TempDir> {
-        temporary()
+        tempfile::tempdir().board(|| "cannot create a temporary folder".into())
     }
 
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
         // States are not kept: each cell is prepared right before it is measured.
-        self.run(folder)
+        Ok(self.run(folder)?)
     }
 
     fn alone(&self) -> Result<Option<File>> {

@@ -23,41 +23,6 @@ const GONE: &str = "is not there any more";
 /// Bytes of the client's last words that a message shows at most.
 const SHOWN_BYTES: usize = 1000;
 
-/// The connection that the next order takes.
-#[derive(Default)]
-pub struct Kept {
-    open: Option<Connection>,
-    /// The last one was lost: its runner may be there yet.
-    lost: bool,
-}
-
-impl Kept {
-    /// Has the runner carry out the order in `folder`, over a new connection if there is none: `connect` is told whether
-    /// the last one was lost.
-    ///
-    /// # Errors
-    /// As [`Connection::open`] and [`Connection::order`].
-    pub fn order(
-        &mut self,
-        folder: &Path,
-        context: &BoardContext,
-        connect: impl FnOnce(bool) -> Result<Connection, Failed>,
-    ) -> Result<(), Failed> {
-        context.check()?;
-        let open = self.open.take().map_or_else(|| connect(self.lost), Ok);
-        let done = open.and_then(|mut connection| connection.order(folder, context).map(|()| connection));
-        // Whatever went wrong, nobody knows what the other side still says of it.
-        self.lost = done.as_ref().is_err_and(|failed| failed.lost);
-        self.open = Some(done?);
-        Ok(())
-    }
-
-    /// The serial number of the board that is connected, if it has one.
-    pub fn serial(&self) -> Option<&str> {
-        self.open.as_ref().map(|connection| &*connection.serial).filter(|serial| !serial.is_empty())
-    }
-}
-
 /// A connection to a runner. Dropping it ends the runner's lease.
 pub struct Connection {
     child: Child,
@@ -122,6 +87,11 @@ impl Connection {
             connection.put_back(journal, lines, context)?;
         }
         Ok(connection)
+    }
+
+    /// The board's serial number, if it has one.
+    pub fn serial(&self) -> Option<&str> {
+        Some(&*self.serial).filter(|serial| !serial.is_empty())
     }
 
     /// Has the runner put back what a journal says that the board may have lost.

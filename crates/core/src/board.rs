@@ -89,8 +89,6 @@ impl Ability {
 
 /// The word by which a runner that serves is told to keep what it mounts to itself.
 pub const OWN_MOUNTS: &str = "own-mounts";
-/// The word for a runner that serves a lab on its own machine, which itself keeps other labs away.
-pub const HERE: &str = "here";
 /// The folder in a runner's own on which volumes are mounted that outlive an order, on a board that others use, too.
 pub const MOUNT_FOLDER: &str = "mount";
 

@@ -16,7 +16,7 @@ mod volume;
 
 use measure::informs;
 use pocketstone_core::Error;
-use pocketstone_core::board::{HERE, OWN_MOUNTS};
+use pocketstone_core::board::OWN_MOUNTS;
 use pocketstone_core::error::Context as _;
 use pocketstone_engine::command::{GATE, GUARD, gate, guard};
 use pocketstone_engine::database::serve_informing;
@@ -34,7 +34,6 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER [copied] 
     standard input, a socket, before it is made)
        pocketstone-runner serve FOLDER PATIENCE_S [own-mounts] (takes \
     orders from a lab on another machine, over standard input and output; waits so long for the end of another one)
-       pocketstone-runner serve FOLDER here (the same for a lab on this machine, which keeps others away itself)
        pocketstone-runner serve ACCESS MEDIUM BYTES \
     REGION SETUP DIRECTORY (creates and mounts an SCMFS volume, for its cell)
        pocketstone-runner \
@@ -80,10 +79,10 @@ fn main() -> ExitCode {
             let done = take_input().and_then(|lab| order::carry_out(Path::new(order), Path::new(folder), Some(&lab)));
             exit(done)
         }
-        ["serve", folder, HERE] => served(Path::new(folder), None, false),
         ["serve", folder, patience_s] | ["serve", folder, patience_s, OWN_MOUNTS] => {
             let Ok(patience_s) = patience_s.parse() else { return exit(Err(Error::user("PATIENCE_S is no number"))) };
-            served(Path::new(folder), Some(Duration::from_secs(patience_s)), words.len() > 3)
+            let served = serve::serve(Path::new(folder), Duration::from_secs(patience_s), words.len() > 3);
+            ExitCode::from(served.map_or_else(|e| e.kind().exit_code(), |()| 0))
         }
         ["serve", access, medium, bytes, region, setup, directory] => {
             exit(volume::serve_scmfs([access, medium, bytes, region, setup], Path::new(directory), print))
@@ -131,12 +130,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Why a runner no longer serves is told to the lab, which has standard output.
-fn served(folder: &Path, patience: Option<Duration>, own_mounts: bool) -> ExitCode {
-    let served = serve::serve(folder, patience, own_mounts);
-    ExitCode::from(served.map_or_else(|e| e.kind().exit_code(), |()| 0))
 }
 
 /// Standard input for this process alone: what it starts has none.

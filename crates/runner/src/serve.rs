@@ -1,4 +1,4 @@
-//! Orders from a lab, on this machine or another one, over standard input and output.
+//! Orders from a lab on another machine, over standard input and output.
 //!
 //! Standard input is the lease: its end, or a lab that says nothing for a while, ends the order, and with it whatever
 //! it has set.
@@ -33,13 +33,12 @@ const AGAIN: Duration = Duration::from_millis(200);
 const TOLD_BYTES: usize = 64 << 10;
 
 /// Carries out a lab's orders in a folder, one after the other, until the lab is gone. If another lab is at work on the
-/// board, `patience` is how long its end is waited for; `None`: the lab keeps others away itself. With `own_mounts`,
-/// nobody else sees what is mounted.
+/// board, `patience` is how long its end is waited for. With `own_mounts`, nobody else sees what is mounted.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the folder cannot be used, another lab is at work, or what comes from the lab is damaged.
-pub fn serve(folder: &Path, patience: Option<Duration>, own_mounts: bool) -> Result<()> {
-    let served = patience.map(alone).transpose().and_then(|_lock| {
+pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> {
+    let served = alone(patience).and_then(|_lock| {
         // What a runner that was killed has set is put back before anything else.
         restore_left(&journals()?)?;
         remove_others(folder)?;

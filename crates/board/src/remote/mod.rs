@@ -10,7 +10,7 @@ use crate::here::runner_beside_command;
 use crate::orders::{OURS, introduced, introduction, put, read_response};
 use crate::profile::{AdbProfile, Place, SshProfile};
 use crate::transport::{Offer, Transport, refuse_preload};
-use crate::wire::{Connection, Kept};
+use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
 use client::{Client, ask, cured, pause, quoted};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, MOUNT_FOLDER, OWN_MOUNTS, Places};
@@ -41,6 +41,14 @@ pub struct Remote {
     /// The runner's path there.
     runner: String,
     connection: Mutex<Kept>,
+}
+
+/// The connection that the next order takes.
+#[derive(Default)]
+struct Kept {
+    open: Option<Connection>,
+    /// The last one was lost: its runner may be there yet.
+    lost: bool,
 }
 
 impl Remote {
@@ -213,7 +221,8 @@ impl Transport for Remote {
         let own = [("board.name", &*self.name), ("board.host", self.client.board()), ("board.heartbeat_s", &beat)];
         facts.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        facts.extend(kept.serial().map(|serial| ("board.serial".to_owned(), serial.to_owned())));
+        let serial = kept.open.as_ref().and_then(Connection::serial);
+        facts.extend(serial.map(|serial| ("board.serial".to_owned(), serial.to_owned())));
         drop(kept);
         facts.extend(self.client.facts(&self.context)?);
         Ok(facts)
@@ -239,10 +248,19 @@ impl Transport for Remote {
     }
 
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
+        self.context.check()?;
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         // The runner of a connection that was cut takes this lab for gone by then.
-        let patience = |lost| if lost { SILENCE + BEAT } else { Duration::ZERO };
-        kept.order(folder, &self.context, |lost| self.connect(patience(lost)))
+        let patience = if kept.lost { SILENCE + BEAT } else { Duration::ZERO };
+        let done = match kept.open.take() {
+            Some(connection) => Ok(connection),
+            None => self.connect(patience),
+        }
+        .and_then(|mut connection| connection.order(folder, &self.context).map(|()| connection));
+        // Whatever went wrong, nobody knows what the other side still says of it.
+        kept.lost = done.as_ref().is_err_and(|failed| failed.lost);
+        kept.open = Some(done?);
+        Ok(())
     }
 
     fn await_fitness(&self) -> Result<()> {

@@ -179,15 +179,14 @@ mod tests {
         readers.begin();
         readers.begin();
         let back = Arc::new(AtomicUsize::new(0));
-        let (same, came) = (readers.clone(), back.clone());
-        let thread = std::thread::spawn(move || {
-            while same.step_back() {
+        let wait = || {
+            let (same, came) = (readers.clone(), back.clone());
+            std::thread::spawn(move || {
+                assert!(same.step_back());
                 came.fetch_add(1, Ordering::SeqCst);
-                if came.load(Ordering::SeqCst) == 2 {
-                    return;
-                }
-            }
-        });
+            })
+        };
+        let thread = wait();
         let until = |what: &str, holds: &dyn Fn() -> bool| {
             let begin = Instant::now();
             while !holds() {
@@ -202,11 +201,14 @@ mod tests {
         assert_eq!((readers.state().idle, back.load(Ordering::SeqCst)), (1, 0));
         // And one that takes longer.
         readers.got(true);
-        until("it is called", &|| back.load(Ordering::SeqCst) == 1);
-        until("it receives, alone", &|| readers.state().receiving == 1 && readers.state().idle == 0);
+        thread.join().unwrap();
+        assert_eq!((readers.state().receiving, readers.state().idle), (1, 0), "it receives, alone");
+        // At the end nobody waits.
         readers.begin();
-        thread.join().ok();
-        // With two that receive nobody has to be called, and at the end nobody waits.
+        let thread = wait();
+        until("it steps back", &|| readers.state().idle == 1);
         readers.end();
+        thread.join().unwrap();
+        assert_eq!((readers.state().idle, back.load(Ordering::SeqCst)), (0, 2));
     }
 }

@@ -276,8 +276,23 @@ fn is_answered_soon(operation: &Operation<'_>) -> bool {
         Mknod { .. } | Mkdir { .. } | Unlink { .. } | Rmdir { .. } | Rename { .. } | Link { .. } => true,
         Open { .. } | Create { .. } | Statfs | Flush { .. } => true,
         Read(part) => part.size as usize <= SOON,
-        Write(write) => write.data.len() <= SOON,
+        // What is to be durable takes as long as the medium does.
+        Write(write) => write.data.len() <= SOON && !is_durable(write.flags),
         _ => false,
+    }
+}
+
+/// Whether open(2) was asked for writes that are durable. O_SYNC has the bit of O_DSYNC.
+fn is_durable(flags: u32) -> bool {
+    OFlags::from_bits_retain(flags).contains(OFlags::DSYNC)
+}
+
+/// Nobody waits to be called once this is dropped.
+struct Ending(Arc<Readers>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
@@ -299,13 +314,8 @@ struct Thread<F> {
 
 impl<F: Filesystem> Thread<F> {
     fn serve(self) -> io::Result<()> {
-        let served = self.serve_all();
-        // Nothing comes any more for the others either.
-        self.readers.end();
-        served
-    }
-
-    fn serve_all(&self) -> io::Result<()> {
+        // However this ends: nothing comes any more for the others either, or nobody is left to call them.
+        let _ending = Ending(self.readers.clone());
         let turns = &self.shared.turns[self.number];
         let (mut incoming, mut reply, mut patience) = (Incoming::new(), Reply::new(), Patience::new(self.busy_poll));
         while let Some((bytes, device)) = self.receive(&mut incoming, &mut patience)? {
