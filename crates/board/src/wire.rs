@@ -42,8 +42,8 @@ pub struct Connection {
 
 impl Connection {
     /// Starts a command whose other end is a runner that serves, and waits until it says so; `way` is how its board is
-    /// reached. What a dead run has set is put back then: the runner does so by the board's own journals, and is told of
-    /// those that it may have lost.
+    /// reached. What a dead run has set is put back then: the runner does so by the board's own journals, and is told
+    /// of those that it may have lost.
     ///
     /// # Errors
     /// A failure with `lost` set if there is no answer; `ErrorKind::Board` if the runner says why it does not serve;

@@ -14,9 +14,9 @@ const FIRMWARE: [&str; 4] = [
 /// What some makers leave there for all of their machines.
 const OF_MANY: [&str; 3] = ["0123456789", "123456789", "03000200-0400-0500-0006-000700080009"];
 
-/// The machine's serial number, if it has one: its firmware's, else that of the eMMC soldered to it, else the address of
-/// a network interface that came with it, else the number of the installation (/etc/machine-id), which copies of one
-/// image may share.
+/// The machine's serial number, if it has one: its firmware's, else that of the eMMC soldered to it, else the address
+/// of a network interface that came with it, else the number of the installation (/etc/machine-id), which copies of
+/// one image may share.
 pub fn serial() -> Option<String> {
     below(Path::new("/"))
 }
