@@ -39,7 +39,7 @@ impl Readers {
         self.state().receiving += 1;
     }
 
-    /// A thread has received something, or the end. `more`: another one has to receive meanwhile.
+    /// A thread has received something. `more`: another one has to receive meanwhile.
     pub fn got(&self, more: bool) {
         let mut state = self.state();
         state.receiving -= 1;

@@ -329,12 +329,15 @@ impl<F: Filesystem> Thread<F> {
         Ok(())
     }
 
-    /// The next message, by its bytes, and where it came from; `None` when the connection has ended. Until
-    /// [`Readers::got`] is told, the thread counts as one that receives.
+    /// The next message, by its bytes, and where it came from; `None` when the connection has ended. A thread that may
+    /// look for it counts as one that receives until [`Readers::got`] is told.
     fn receive(&self, incoming: &mut Incoming, patience: &mut Patience) -> io::Result<Option<(usize, &Arc<OwnedFd>)>> {
+        let Some(looking) = &self.looking else {
+            return Ok(incoming.receive(&self.device)?.map(|bytes| (bytes, &self.device)));
+        };
         self.readers.begin();
         let begin = Instant::now();
-        if let Some(looking) = self.looking.as_ref().filter(|_| patience.looks()) {
+        if patience.looks() {
             match patience.look(|| incoming.try_receive(looking)) {
                 Some(received) => return received.map(|bytes| Some((bytes?, looking))),
                 None => drop(self.readers.step_back()),
@@ -347,11 +350,13 @@ impl<F: Filesystem> Thread<F> {
 
     /// Answers one message; whether another may follow. `behind`: there are more than this thread can answer.
     fn answer(&self, device: &Arc<OwnedFd>, message: &[u8], reply: &mut Reply, behind: bool) -> bool {
+        let fs = &*self.filesystem;
         let parsed = parse(message, self.long_xattrs);
-        let soon = parsed.as_ref().is_ok_and(|(request, operation)| {
-            is_answered_soon(operation) && !self.filesystem.waits(request, operation)
-        });
-        self.readers.got(behind || !soon);
+        let waits = parsed.as_ref().is_ok_and(|(request, operation)| fs.waits(request, operation));
+        if self.looking.is_some() {
+            let soon = parsed.as_ref().is_ok_and(|(_, operation)| is_answered_soon(operation)) && !waits;
+            self.readers.got(behind || !soon);
+        }
         let (request, operation) = match parsed {
             Ok(parsed) => parsed,
             Err(malformed) => {
@@ -364,8 +369,7 @@ impl<F: Filesystem> Thread<F> {
         if matches!(&operation, Operation::Write(write) if write.how & abi::write::CACHE != 0) {
             self.shared.write_backs.fetch_add(1, Ordering::AcqRel);
         }
-        let fs = &*self.filesystem;
-        match self.waiting.as_ref().filter(|_| fs.waits(&request, &operation)) {
+        match self.waiting.as_ref().filter(|_| waits) {
             None => respond(fs, device, &request, &operation, reply),
             Some(waiting) => {
                 // Handing it over takes longer than most of these: while another thread is left, this one may wait.
