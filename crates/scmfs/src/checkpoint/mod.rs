@@ -245,13 +245,14 @@ impl Checkpoints {
         let kept = &known[known.len().saturating_sub(self.keep as usize)..];
         let Some(oldest) = kept.first() else { return Ok(()) };
         // One of an earlier series may be damaged, which the ones of this series are not the worse for.
-        let chain = Chain::open(&*self.folder, *oldest)?;
+        let Some(chain) = Chain::open(&*self.folder, *oldest)? else { return Ok(()) };
         if chain.0.len() > 1 {
             self.base_bytes = merge(&*self.folder, &chain)?;
             self.later_bytes = 0;
             self.chain.retain(|link| link.generation >= *oldest);
         }
-        known.iter().filter(|known| *known < oldest).try_for_each(|known| {
+        // What builds on others goes before them: whoever reads meanwhile finds all that there is whole.
+        known.iter().rev().filter(|known| *known < oldest).try_for_each(|known| {
             self.folder.remove(&format::name(*known)).map_err(|error| target::failed("remove an old checkpoint", error))
         })
     }

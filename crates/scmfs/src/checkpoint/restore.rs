@@ -97,7 +97,12 @@ pub fn restore(
     generation: Option<u64>,
     make: impl FnOnce(u64) -> Result<Box<dyn Output>>,
 ) -> Result<Restored> {
-    let chain = Chain::open(folder, chosen(folder, generation)?)?;
+    let chain = loop {
+        // One that is removed meanwhile has a newer one in its place, or is not there.
+        if let Some(chain) = Chain::open(folder, chosen(folder, generation)?)? {
+            break chain;
+        }
+    };
     let header = chain.newest().header;
     let region = make(header.region_bytes)?;
     let cannot = |error: std::io::Error| {
@@ -152,28 +157,37 @@ pub fn restore(
 }
 
 /// Reads all that a target holds. Of each checkpoint, in order: what it is, or what is wrong with it or with one that
-/// it builds on.
+/// it builds on. Checkpoints may be taken there meanwhile: what is removed before it was read is left out.
 ///
 /// # Errors
 /// `Medium` if there is none, or the folder cannot be read.
 pub fn verify(folder: &dyn Folder) -> Result<Vec<(u64, Result<Verified>)>> {
-    chosen(folder, None)?;
-    let verified = |generation| {
-        // Those that it builds on, too.
-        for one in Chain::open(folder, generation)?.0 {
-            let mut content = Vec::new();
-            one.runs(|_| true, PART).try_for_each(|part| one.read(part, &mut content))?;
+    loop {
+        chosen(folder, None)?;
+        let known = generations(folder)?.into_iter();
+        let found: Vec<_> = known.filter_map(|known| Some((known, verified(folder, known).transpose()?))).collect();
+        // Where all of them were removed, there are newer ones.
+        if !found.is_empty() {
+            return Ok(found);
         }
-        let Generation { header, file_bytes, .. } = Generation::open(folder, generation)?;
-        Ok(Verified {
-            generation,
-            taken_ns: header.taken_ns,
-            complete: header.parent == 0,
-            region_bytes: header.region_bytes,
-            uuid: header.uuid,
-            pages: header.stored,
-            bytes: file_bytes,
-        })
-    };
-    Ok(generations(folder)?.into_iter().map(|generation| (generation, verified(generation))).collect())
+    }
+}
+
+/// Reads a generation and those that it builds on; `None` if it is not there any more.
+fn verified(folder: &dyn Folder, generation: u64) -> Result<Option<Verified>> {
+    let Some(chain) = Chain::open(folder, generation)? else { return Ok(None) };
+    let mut content = Vec::new();
+    for one in &chain.0 {
+        one.runs(|_| true, PART).try_for_each(|part| one.read(part, &mut content))?;
+    }
+    let &Generation { header, file_bytes, .. } = chain.newest();
+    Ok(Some(Verified {
+        generation,
+        taken_ns: header.taken_ns,
+        complete: header.parent == 0,
+        region_bytes: header.region_bytes,
+        uuid: header.uuid,
+        pages: header.stored,
+        bytes: file_bytes,
+    }))
 }

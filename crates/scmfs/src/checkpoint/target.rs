@@ -211,8 +211,32 @@ impl Generation {
 pub(super) struct Chain(pub Vec<Generation>);
 
 impl Chain {
-    /// Opens them all.
-    pub fn open(folder: &dyn Folder, generation: u64) -> Result<Chain> {
+    /// Opens them all; `None` if the newest is not there any more. Whoever takes checkpoints puts a generation together
+    /// with those that it builds on, and removes these: then what it is now is opened.
+    pub fn open(folder: &dyn Folder, generation: u64) -> Result<Option<Chain>> {
+        // The newer ones have no part in it.
+        let up_to = || -> Result<Vec<u64>> {
+            Ok(generations(folder)?.into_iter().filter(|known| *known <= generation).collect())
+        };
+        let mut before = up_to()?;
+        loop {
+            let found = Chain::as_it_is(folder, generation);
+            if found.is_ok() {
+                return found.map(Some);
+            }
+            let after = up_to()?;
+            if !after.contains(&generation) {
+                return Ok(None);
+            }
+            if after == before {
+                return found.map(Some);
+            }
+            before = after;
+        }
+    }
+
+    /// Opens them all, if none is removed meanwhile.
+    fn as_it_is(folder: &dyn Folder, generation: u64) -> Result<Chain> {
         let mut all = vec![Generation::open(folder, generation)?];
         loop {
             let last = &all[all.len() - 1];

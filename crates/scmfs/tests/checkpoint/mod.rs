@@ -1,6 +1,7 @@
 //! Checkpoints: what an image holds, what a loss of power leaves, and what damage is found.
 
 mod hostile;
+mod meanwhile;
 mod power;
 mod running;
 

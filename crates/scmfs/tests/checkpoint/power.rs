@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 /// What was asked of a folder.
 #[derive(Clone)]
-enum Step {
+pub(super) enum Step {
     Create(String, usize),
     Write(usize, u64, Vec<u8>),
     SyncFile(usize),
@@ -52,7 +52,7 @@ impl State {
 
 /// A folder in memory that remembers what was asked of it.
 #[derive(Clone, Default)]
-struct Recorded(Arc<Mutex<State>>);
+pub(super) struct Recorded(Arc<Mutex<State>>);
 
 struct Open(Recorded, usize);
 
@@ -84,13 +84,27 @@ impl Recorded {
         Recorded(Arc::new(Mutex::new(left)))
     }
 
-    fn step(&self, step: Step) {
-        let mut state = self.0.lock().unwrap();
-        state.name(&step);
-        state.steps.push(step);
+    /// A folder without names, whose files have what is in this one's.
+    pub(super) fn with_its_contents(&self) -> Recorded {
+        let contents = self.0.lock().unwrap().contents.clone();
+        Recorded(Arc::new(Mutex::new(State { contents, ..State::default() })))
     }
 
-    fn steps(&self) -> usize {
+    /// Does to the names what a step does.
+    pub(super) fn name(&self, step: &Step) {
+        self.0.lock().unwrap().name(step);
+    }
+
+    fn step(&self, step: Step) {
+        self.name(&step);
+        self.0.lock().unwrap().steps.push(step);
+    }
+
+    pub(super) fn steps(&self) -> Vec<Step> {
+        self.0.lock().unwrap().steps.clone()
+    }
+
+    pub(super) fn done(&self) -> usize {
         self.0.lock().unwrap().steps.len()
     }
 }
@@ -164,7 +178,7 @@ impl Input for Open {
 }
 
 /// A few changes, in the volume and in what is known of it.
-fn change(volume: &Volume, files: &mut Files, random: &mut Random) {
+pub(super) fn change(volume: &Volume, files: &mut Files, random: &mut Random) {
     for _ in 0..1 + random.below(6) {
         let name = format!("f{}", random.below(6));
         let open = |name: &str| volume.open(volume.lookup(ROOT, name.as_bytes()).unwrap().ino).unwrap();
@@ -210,11 +224,11 @@ fn a_loss_of_power_leaves_the_last_checkpoint_or_the_one_before() {
     while taken.len() < 40 {
         change(&volume, &mut files, &mut random);
         assert_eq!(volume.checkpoint(&mut series).unwrap().trouble, None);
-        taken.push((folder.steps(), files.clone()));
+        taken.push((folder.done(), files.clone()));
     }
     let mut none = 0;
     for cut in 0..amount(20, 200) {
-        let steps = random.below(folder.steps() as u64 + 1) as usize;
+        let steps = random.below(folder.done() as u64 + 1) as usize;
         let left = folder.lost_after(steps, &mut random);
         // Those that had returned are there.
         let whole = taken.iter().rposition(|(end, _)| *end <= steps).unwrap();
