@@ -51,7 +51,7 @@ torture: setup-torture build licences
 	@scripts/skipped begin
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test package --test scmfs_suites --test scmfs_preload \
 	  --test scmfs_xfstests --test scmfs_cluster --test scmfs_checkpoint --test yaffs2_suites --test readahead_advice \
-	  --test ssh_board --test far_runners \
+	  --test ssh_board --test far_runners --test many_machines --test nand_by_ssh --test shared_boards \
 	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-report --test explorer -- --ignored
@@ -63,7 +63,8 @@ torture: setup-torture build licences
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test first_day quick_with_100_000
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-tests --test readahead_model \
 	  --test determinism --test programs_board --test databases_board --test tlb_board --test ssh_cable \
-	  --test block_device --test power_loss --test worn_chip --test translation_layer --test own_program
+	  --test block_device --test power_loss --test worn_chip --test translation_layer --test own_program \
+	  -- --include-ignored
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs --features defects --test volumes defects:: -- --nocapture
 	@$(RUST) scripts/package
 	@$(RUST) scripts/test-arm all

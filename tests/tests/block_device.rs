@@ -88,16 +88,19 @@ fn requests_to_emmc_take_their_time() {
 }
 
 #[test]
+#[ignore = "boots another board: make torture"]
 fn requests_to_emmc_of_a_64_bit_board_take_their_time() {
     EMMC_ARM64.check();
 }
 
 #[test]
+#[ignore = "boots another board: make torture"]
 fn requests_to_an_sd_card_take_their_time() {
     SD.check();
 }
 
 #[test]
+#[ignore = "boots another board: make torture"]
 fn requests_to_ufs_take_their_time() {
     UFS.check();
 }
@@ -162,6 +165,7 @@ fn repetitions_on_ext4_are_the_same() {
 }
 
 #[test]
+#[ignore = "boots another board: make torture"]
 fn repetitions_on_a_64_bit_board_are_the_same() {
     repeated("virt-emmc-arm64", FileSystem::Ext4, 2);
 }
@@ -172,11 +176,13 @@ fn repetitions_on_f2fs_are_the_same() {
 }
 
 #[test]
+#[ignore = "boots another board: make torture"]
 fn repetitions_on_an_sd_card_are_the_same() {
     repeated("virt-sd", FileSystem::Exfat, 1);
 }
 
 #[test]
+#[ignore = "boots another board: make torture"]
 fn repetitions_on_ufs_are_the_same() {
     repeated("virt-ufs", FileSystem::F2fs, 1);
 }
@@ -229,17 +235,20 @@ fn cold_as_kept(board: &str) {
 }
 
 #[test]
+#[ignore = "boots another board: make torture"]
 fn a_cold_boot_is_the_same() {
     cold_as_kept("virt-emmc");
 }
 
 #[test]
+#[ignore = "boots another board: make torture"]
 fn a_cold_boot_of_a_64_bit_board_is_the_same() {
     cold_as_kept("virt-emmc-arm64");
 }
 
 /// The table of pages that misses are counted with is that of 32-bit kernels.
 #[test]
+#[ignore = "boots another board: make torture"]
 fn tlb_misses_are_not_counted_on_a_64_bit_board() {
     let board = or_skip!(managed_flash_board("virt-emmc-arm64", false));
     let plan = Plan { tlb: Some("cortex-a15".into()), ..reads(FileSystem::Ext4, Pattern::Random, 16, 0) };

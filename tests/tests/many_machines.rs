@@ -236,6 +236,7 @@ fn slurm() -> Result<PathBuf, Skip> {
 }
 
 #[test]
+#[ignore = "takes a minute: make torture"]
 fn two_nodes_of_slurm_give_what_one_process_gives_and_so_they_do_after_one_is_killed() {
     let packages = or_skip!(slurm());
     let python = or_skip!(program("python3", "python3"));

@@ -153,6 +153,7 @@ impl Machine {
 }
 
 #[test]
+#[ignore = "boots Debian on an emulated board: make torture"]
 fn raw_flash_by_ssh_counts_what_the_virtual_board_counts_and_is_nobody_elses() {
     let machine = or_skip!(Machine::new());
     let virtual_board = or_skip!(virtual_board());

@@ -262,6 +262,7 @@ fn the_kernel_says_why_the_file_of_a_torn_inode_cannot_be_read() {
 
 /// What a profile says of a device's sectors is what its kernel addresses, and what a cut of the power does not tear.
 #[test]
+#[ignore = "boots another board: make torture"]
 fn sectors_are_those_of_the_profile() {
     for (name, sector_bytes) in [("virt-emmc-small", 512), ("virt-emmc-small-4k", 4096)] {
         let board = or_skip!(managed_flash_board(name, false));
@@ -302,6 +303,7 @@ power_cuts = 2
 
 /// The whole command: a study with cuts has their metrics, a row for each in the view, and the same ones again.
 #[test]
+#[ignore = "boots another board: make torture"]
 fn a_study_says_what_of_a_database_is_left() {
     or_skip!(pocketstone_tests::qemu());
     let home = tempfile::tempdir().unwrap();

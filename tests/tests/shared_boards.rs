@@ -48,6 +48,7 @@ fn kill_clients(pid: u32) {
 }
 
 #[test]
+#[ignore = "waits for lost boards: make torture"]
 fn boards_of_a_pool_share_the_cells_and_go_on_without_one_that_is_lost() {
     let boards = or_skip!(PoorBoards::new(2));
     write(boards.path(), "pool.toml", "kind = \"pool\"\nboards = [\"board0\", \"board1\"]\n");

@@ -102,6 +102,7 @@ fn a_board_with_a_shell_and_little_else_measures_what_this_machine_does() {
 }
 
 #[test]
+#[ignore = "waits for a lost board: make torture"]
 fn a_pulled_cable_is_noticed_on_both_sides_and_the_cell_is_tried_again() {
     let boards = or_skip!(PoorBoards::new(1));
     let board = boards.board(0);

@@ -39,6 +39,7 @@ fn of(run: &Path, experiment: &str, faults: &str, metric: &str) -> f64 {
 /// The simulator says itself what it broke: each flipped bit of data or its code is one that the kernel's error
 /// correction put right, and each block that could not be erased is marked bad. What was written is there.
 #[test]
+#[ignore = "boots another board: make torture"]
 fn what_the_chip_breaks_is_put_right_or_left_out_and_the_contents_stay() {
     or_skip!(pocketstone_tests::qemu());
     let home = tempfile::tempdir().unwrap();
