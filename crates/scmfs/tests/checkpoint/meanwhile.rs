@@ -101,7 +101,7 @@ fn whoever_reads_a_target_while_checkpoints_are_taken_there_finds_all_of_them_wh
         let anywhere = first + random.below((steps.len() - first) as u64) as usize;
         let begin = if round % 2 == 0 { anywhere } else { removed[random.below(removed.len() as u64) as usize] };
         let pace = [0, 1, 3, 40][random.below(4) as usize];
-        let played = || Played::new(&folder, &steps, begin, pace, Random::new(u64::from(round)));
+        let played = || Played::new(&folder, &steps, begin, pace, Random::new(round));
         let all = verify(&played()).unwrap();
         assert!(!all.is_empty(), "seed {seed}, round {round}");
         for (generation, found) in all {
