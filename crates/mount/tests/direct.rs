@@ -13,7 +13,8 @@ use rustix::fs::{IFlags, ioctl_setflags};
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::time::{Duration, SystemTime};
 
 #[path = "direct/append.rs"]
@@ -117,6 +118,37 @@ fn what_one_way_writes_the_other_reads() {
     both.kernel.set_len(60).unwrap();
     assert_eq!(both.read(100, 40), Ok([vec![1; 10], vec![0; 10]].concat()));
     drop(both);
+    mounted.unmount().unwrap();
+    close(volume);
+}
+
+#[test]
+fn several_that_come_to_a_file_at_once_are_told_the_same() {
+    let ground = or_skip!(storing());
+    let (mounted, volume) = ground.mount(&options(Preload::Write));
+    let paths: Vec<_> = (0..200).map(|number| ground.directory().join(number.to_string())).collect();
+    paths.iter().for_each(|path| fs::write(path, "content").unwrap());
+    let first = open(&paths[0]);
+    let sessions = [(); 4].map(|()| Session::attach(first.as_fd(), Access::Write).unwrap());
+    let ready = Barrier::new(sessions.len());
+    let told = std::thread::scope(|scope| {
+        let asks = sessions.each_ref().map(|session| {
+            scope.spawn(|| {
+                let ask = |path: &PathBuf| {
+                    let file = open(path);
+                    let ino = file.metadata().unwrap().ino();
+                    ready.wait();
+                    session.file(ino, file.as_raw_fd())
+                };
+                paths.iter().map(ask).collect::<Vec<_>>()
+            })
+        });
+        asks.map(|asks| asks.join().unwrap())
+    });
+    assert!(told[0].iter().all(Option::is_some), "nobody is refused");
+    assert!(told.iter().all(|others| *others == told[0]));
+    drop(sessions);
+    drop(first);
     mounted.unmount().unwrap();
     close(volume);
 }

@@ -9,6 +9,7 @@ use pocketstone_scmfs::{
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[path = "outside/append.rs"]
 mod append;
@@ -115,6 +116,27 @@ fn watched(volume: &Volume, name: &[u8]) -> (File, Arc<Seen>) {
     assert!(file.watch(|_| Some(Box::new(Watching(seen.clone())))).unwrap());
     assert!(!file.watch(|_| panic!("it is watched")).unwrap());
     (file, seen)
+}
+
+#[test]
+fn of_two_who_want_to_watch_at_once_one_makes_something() {
+    let (_ground, volume) = Ground::new(false);
+    let file = volume.create_file(ROOT, b"file", &Meta::file(0o644)).unwrap();
+    let (seen, making) = (Arc::new(Seen::default()), AtomicU64::new(0));
+    let make = |_| {
+        making.fetch_add(1, Ordering::SeqCst);
+        // The other one has time to come as far.
+        std::thread::sleep(Duration::from_millis(100));
+        Some(Box::new(Watching(seen.clone())) as Box<dyn Watch>)
+    };
+    let new = std::thread::scope(|scope| {
+        let both = [(); 2].map(|()| scope.spawn(|| file.watch(make).unwrap()));
+        both.map(|one| one.join().unwrap())
+    });
+    assert_eq!((new.iter().filter(|new| **new).count(), making.into_inner()), (1, 1));
+    assert!(!seen.gone.load(Ordering::SeqCst), "what was made is kept");
+    file.write_at(b"data", 0).unwrap();
+    assert_eq!(seen.last().size, 4);
 }
 
 #[test]

@@ -234,19 +234,23 @@ impl Node {
         Some(Exclusive::new(self, state, true))
     }
 
-    pub fn is_watched(&self) -> bool {
-        self.watch.get().is_some()
-    }
-
-    /// Lets somebody watch the inode from now on; false: somebody does.
-    pub fn watch(&self, watch: Box<dyn Watch>) -> bool {
+    /// Lets somebody watch the inode from now on, whom `make` makes for its generation: once, however many ask at once,
+    /// for what is made anew would stand for what others were told of. False: somebody does already, or nobody was
+    /// made.
+    ///
+    /// # Errors
+    /// `NotFound` if the inode is free.
+    pub fn watch(&self, make: impl FnOnce(u32) -> Option<Box<dyn Watch>>) -> Result<bool> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let new = self.watch.set(Box::new(watch)).is_ok();
-        if let Some(watch) = self.watch.get().filter(|_| new) {
-            watch.begin();
-            state.show(&***watch);
+        live(&state.record)?;
+        if self.watch.get().is_some() {
+            return Ok(false);
         }
-        new
+        let Some(watch) = make(state.record.generation) else { return Ok(false) };
+        let watch = self.watch.get_or_init(|| Box::new(watch));
+        watch.begin();
+        state.show(&***watch);
+        Ok(true)
     }
 
     /// The lock for reading, if nobody changes the inode.

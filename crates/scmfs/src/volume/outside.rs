@@ -87,22 +87,17 @@ impl Volume {
 
 impl File {
     /// Has the file's content watched as long as the inode is in memory. `watch` is told its generation, and may make
-    /// nothing. False: somebody watches it already, or nothing was made.
+    /// nothing; it is called with the inode locked. False: somebody watches it already, or nothing was made.
     ///
     /// # Errors
-    /// `NotSupported` if reading needs more than to look where the content lies: with checksums, or of what is no
-    /// regular file.
+    /// `NotFound` if the file is gone; `NotSupported` if reading needs more than to look where the content lies: with
+    /// checksums, or of what is no regular file.
     pub fn watch(&self, watch: impl FnOnce(u32) -> Option<Box<dyn Watch>>) -> Result<bool> {
-        let generation = {
-            let state = self.node.read();
-            live(&state.record)?;
-            if self.parts.store.layout.checks_at.is_some() {
-                return Err(Error::NotSupported);
-            }
-            state.record.generation
-        };
+        if self.parts.store.layout.checks_at.is_some() {
+            return Err(Error::NotSupported);
+        }
         self.check_regular().map_err(|_| Error::NotSupported)?;
-        Ok(!self.node.is_watched() && watch(generation).is_some_and(|watch| self.node.watch(watch)))
+        self.node.watch(watch)
     }
 
     /// Finds space for so many bytes behind the end of the file. Where that space ends, in bytes of the file: with a
