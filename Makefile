@@ -51,7 +51,7 @@ torture: setup-torture build licences
 	@scripts/skipped begin
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test package --test scmfs_suites --test scmfs_preload \
 	  --test scmfs_xfstests --test scmfs_cluster --test scmfs_checkpoint --test yaffs2_suites --test readahead_advice \
-	  --test ssh_board --test far_runners --test many_machines --test nand_by_ssh --test shared_boards \
+	  --test ssh_board --test adb_board --test far_runners --test many_machines --test nand_by_ssh --test shared_boards \
 	  -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-report --test explorer -- --ignored

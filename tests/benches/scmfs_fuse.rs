@@ -162,17 +162,24 @@ fn direct(ground: &Ground) {
     );
 }
 
-/// Reads of what the kernel keeps.
+/// Reads of what the kernel keeps, beside what it keeps for a file system of its own.
 fn cached(ground: &Ground) {
     let fuse = OnFuse::new(ground, "cached", 256 * MIB, &MountOptions::default());
-    let ours = File::open(filled(&fuse.path.join("file"))).expect("a file");
-    let theirs = File::open(filled(&ground.tmpfs.join("cached.file"))).expect("a file");
-    // Once, so that the kernel has them.
-    for file in [&ours, &theirs] {
+    let open = |folder: &Path| {
+        let file = File::open(filled(&folder.join("cached.file"))).expect("a file");
+        // Once, so that the kernel has it.
         file.read_exact_at(&mut vec![0; HOT_BYTES as usize], 0).expect("all of it");
-    }
-    let [ours, theirs] = reads([&ours, &theirs]);
-    say(&format!("  pread of 4 KiB, p50: scmfs {}, tmpfs {}", nanoseconds(ours), nanoseconds(theirs)));
+        file
+    };
+    let (ours, theirs, ext4) = (open(&fuse.path), open(&ground.tmpfs), ground.ext4.as_deref().map(open));
+    let ([ours, theirs], ext4) = match ext4 {
+        Some(ext4) => {
+            let [ours, theirs, ext4] = reads([&ours, &theirs, &ext4]);
+            ([ours, theirs], nanoseconds(ext4))
+        }
+        None => (reads([&ours, &theirs]), "unavailable".to_owned()),
+    };
+    say(&format!("  pread of 4 KiB, p50: scmfs {}, ext4 {ext4}, tmpfs {}", nanoseconds(ours), nanoseconds(theirs)));
     bar("cached 4 KiB read over tmpfs", Some(ours / theirs), Some(1.2), None);
 }
 

@@ -103,6 +103,35 @@ fn pocketdatas_quick_study_runs_on_a_phone_and_every_setting_is_undone() {
     });
 }
 
+/// A third of the phone's matrix, whose lab is killed in the middle: what was measured stays, and the rest is measured.
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn pocketdatas_matrix_runs_on_a_phone_and_goes_on_after_its_lab_was_killed() {
+    let phone = or_skip!(Phone::new());
+    let study = project().join("studies/pocketdata-phone.toml");
+    let words = ["run", study.to_str().expect("a path"), "--board", "./phone.toml", "--only", "seed = 1"];
+    let mut run = phone.begin(&[&words, &["--output", "matrix"][..]].concat());
+    let matrix = phone.path().join("matrix");
+    let of = |sql: &str| results::value::<i64>(&matrix, sql);
+    let done = "SELECT count(*) FROM cell WHERE status = 'done'";
+    let so_far = || results::begun(&matrix)?.query_row(done, [], |row| row.get::<_, i64>(0));
+    until("cells have been measured", || so_far().is_ok_and(|cells| cells >= 5));
+    run.kill().expect("it runs");
+    run.wait().expect("it was killed");
+    until("the phone's runner has ended", || phone.processes().is_empty());
+    let before = of(done);
+    let whole = phone.lab(&[&words, &["--resume", "matrix"][..]].concat());
+    whole.ends_with(0).says(&["measured on the board phone", "left out"]);
+    assert!(before >= 5 && of(done) > 100, "{before} and {}", of(done));
+    assert_eq!(of("SELECT count(*) FROM cell WHERE status <> 'done'"), 0);
+    let combinations = "SELECT count(DISTINCT workload || engine || delay) FROM cell WHERE experiment = 'delays'";
+    assert_eq!(of(combinations), 6 * 3 * 3);
+    let cold = "SELECT count(DISTINCT page_cache || engine) FROM cell WHERE experiment = 'cold'";
+    assert_eq!(of(cold), 2 * 3);
+    let report = fs::read_to_string(matrix.join("report.html")).expect("a report");
+    assert!(report.contains("With lognormal delays the same operations"), "the answer");
+}
+
 /// From Android 12 on the phone drops its whole page cache for anybody.
 #[test]
 fn a_cold_cell_asks_the_phone_to_drop_its_caches_where_it_does_so() {

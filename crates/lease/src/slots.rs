@@ -124,13 +124,15 @@ impl Slots {
         !self.gone.load(Ordering::Acquire) && self.stores_to().next().is_some()
     }
 
+    /// Whether something was stored that [`Slots::noted`] has not said.
+    pub fn is_noted(&self, index: u32) -> bool {
+        self.memory.word(TIMES + index as usize * 8).load(Ordering::Relaxed) != 0
+    }
+
     /// Takes note of a time; `None`: nothing was stored since.
     pub fn noted(&self, index: u32) -> Option<u64> {
         let word = self.memory.word(TIMES + index as usize * 8);
-        if word.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        Some(word.swap(0, Ordering::Relaxed)).filter(|ns| *ns != 0)
+        self.is_noted(index).then(|| word.swap(0, Ordering::Relaxed)).filter(|ns| *ns != 0)
     }
 
     /// Takes no note of a time that was of another file.

@@ -21,7 +21,7 @@ use lease::Appends;
 use mapped::Mappings;
 use pocketstone_lease::message::{self, Answer, Name, Question};
 use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
-use pocketstone_vfs::{Ino, Statfs, TimeNs};
+use pocketstone_vfs::{Ino, Statfs};
 use rustix::io::Errno;
 use server::Server;
 use std::collections::HashMap;
@@ -139,7 +139,10 @@ impl<V: Mountable> Direct<V> {
     pub fn free(&self, ino: Ino, thread: u32) -> bool {
         let files = &self.shared.files;
         let Some(index) = files.take_wanted(ino, thread) else { return false };
-        for _ in 0..ATTEMPTS {
+        // In memory from here on: as long as it is, the entry is not another file's.
+        let open = self.shared.open(ino);
+        let is_its = open.is_ok() && files.entry(ino).is_some_and(|(entry, _)| entry == index);
+        for _ in 0..if is_its { ATTEMPTS } else { 0 } {
             let noted = files.table.kernel(index);
             if !self.forget(ino) || files.table.kernel_went(index, noted) {
                 break;
@@ -184,6 +187,8 @@ impl<V: Mountable> Direct<V> {
         if bytes == 0 || bytes > LEASE_BYTES_MOST {
             return Err(Errno::INVAL);
         }
+        // In memory until the end, so that the entry stays its own. One that is gone the kernel finds out.
+        let Ok(_open) = shared.open(ino) else { return Ok(()) };
         // Another file may have got the number of the descriptor that the process asks by.
         if files.entry(ino).is_none_or(|(entry, _)| entry != index) {
             return Err(Errno::BADF);
@@ -269,11 +274,6 @@ impl<V: Mountable> Direct<V> {
     pub fn is_stored_to(&self, ino: Ino) -> bool {
         self.shared.files.is_stored_to(ino)
     }
-
-    /// Notes when a file was last stored to. Whether it was since this was asked last.
-    pub fn note_times(&self, ino: Ino) -> bool {
-        self.shared.note_times(ino)
-    }
 }
 
 impl<V: Mountable> Drop for Direct<V> {
@@ -321,7 +321,8 @@ impl<V: Mountable> Shared<V> {
             self.files.table.kernel_went(index, self.files.table.kernel(index));
         }
         if stores && self.files.store_to(ino) {
-            self.kept().insert(ino, open);
+            let before = self.kept().insert(ino, open);
+            drop(before);
             if !self.known.knows(ino) {
                 // It was forgotten just now, which nobody will say again.
                 let kept = self.kept().remove(&ino);
@@ -329,11 +330,17 @@ impl<V: Mountable> Shared<V> {
                 return Err(Errno::NOENT);
             }
             // From now on the kernel asks every time.
-            if let Some(connection) = self.connection.get() {
-                let _ = connection.forget_attributes(ino.into());
-            }
+            self.forget_attributes(ino);
+            self.files.asked_for(ino, index);
         }
         Ok(Answer { index: index.into(), key, ..Answer::default() })
+    }
+
+    /// Has the kernel forget a file's attributes. That it has forgotten the inode is fine.
+    fn forget_attributes(&self, ino: Ino) {
+        if let Some(connection) = self.connection.get() {
+            let _ = connection.forget_attributes(ino.into());
+        }
     }
 
     fn open(&self, ino: Ino) -> pocketstone_vfs::Result<Open<V>> {
@@ -385,18 +392,14 @@ impl<V: Mountable> Shared<V> {
         self.files.records.settle(|record| self.volume.clear_size_record(record));
     }
 
-    fn note_times(&self, ino: Ino) -> bool {
-        let Some(at_ns) = self.files.noted(ino).and_then(|ns| TimeNs::try_from(ns).ok()) else { return false };
-        // A clock that is wrong, or a process that lies, reaches no further than now.
-        let at_ns = at_ns.min(crate::convert::now_ns());
-        // A file that is gone has no times.
-        self.open(ino).is_ok_and(|open| self.volume.note_written(&open, at_ns).is_ok())
-    }
-
     fn note_all_times(&self) {
         for ino in self.files.stored_to() {
             // What is stored to stays in memory, with its times; what is not may be closed, so that they are stored.
-            let open = if self.note_times(ino) { self.open(ino).ok() } else { None };
+            let open = if self.files.is_written(ino) { self.open(ino).ok() } else { None };
+            if let Some(open) = &open {
+                // A file that is gone has no times.
+                let _ = self.volume.note_written(open, None);
+            }
             let before = match open {
                 Some(open) => self.kept().insert(ino, open),
                 None => self.kept().remove(&ino),

@@ -268,11 +268,12 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     /// One says nothing any more: what it said is stored, and nobody stores to it.
     fn clear_size_record(&self, _record: u32) {}
 
-    /// Somebody else changed the content of an open file at that time, in ns since 1970.
+    /// Takes over when others stored to an open file, as [`Watch::written`] says; `at_ns`: also that somebody did then,
+    /// in ns since 1970.
     ///
     /// # Errors
     /// As [`Operations::write_at`].
-    fn note_written(&self, _open: &Self::Handle, _at_ns: TimeNs) -> Result<()> {
+    fn note_written(&self, _open: &Self::Handle, _at_ns: Option<TimeNs>) -> Result<()> {
         Err(Error::NotSupported)
     }
 

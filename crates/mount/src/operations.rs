@@ -217,7 +217,6 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn setattr(&self, to: &Request, change: &SetAttributes) -> Answer<Attributes> {
-        self.note_times(to.node);
         let mut change = *change;
         if let Some(size) = change.size.filter(|_| self.atomic.keeps(ino(to.node))) {
             let file = self.file(to.node, NO_HANDLE)?;
@@ -363,7 +362,6 @@ impl<V: Mountable> Filesystem for Served<V> {
         if self.direct.as_ref().is_some_and(|direct| direct.free(ino(to.node), to.pid)) {
             return Ok(());
         }
-        self.note_times(to.node);
         // What is kept back is not durable before it is committed.
         self.must_not_keep(ino(to.node))?;
         if let Some(direct) = &self.direct {

@@ -140,7 +140,7 @@ impl Mountable for Volume {
         Volume::clear_size_record(self, record);
     }
 
-    fn note_written(&self, open: &File, at_ns: TimeNs) -> Result<()> {
+    fn note_written(&self, open: &File, at_ns: Option<TimeNs>) -> Result<()> {
         open.note_written(at_ns)
     }
 

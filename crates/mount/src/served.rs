@@ -137,25 +137,15 @@ impl<V: Mountable> Served<V> {
         let attr = if ahead { self.volume.attributes(attr.ino).unwrap_or(attr) } else { attr };
         let size = self.kept_size(attr.ino).unwrap_or(attr.size);
         let attr = Attr { size, ..attr };
-        let Some(direct) = self.direct.as_ref().filter(|direct| direct.is_stored_to(attr.ino)) else {
-            return convert::attributes(&attr);
-        };
-        let changed = direct.note_times(attr.ino);
-        let now = changed.then(|| self.volume.attributes(attr.ino).ok()).flatten();
-        Attributes { kept: false, ..convert::attributes(&now.unwrap_or(attr)) }
+        let stored_to = self.direct.as_ref().is_some_and(|direct| direct.is_stored_to(attr.ino));
+        let told = convert::attributes(&attr);
+        Attributes { kept: told.kept && !stored_to, ..told }
     }
 
     /// The kernel asks for a file's content (`reads`), or brings some.
     pub fn kernel_came(&self, node: u64, reads: bool) {
         if let Some(direct) = &self.direct {
             direct.kernel_came(convert::ino(node), reads);
-        }
-    }
-
-    /// Notes when a file was last stored to without the kernel: before its times are set or made durable.
-    pub fn note_times(&self, node: u64) {
-        if let Some(direct) = &self.direct {
-            direct.note_times(convert::ino(node));
         }
     }
 

@@ -160,8 +160,7 @@ pub struct Shown<'a> {
     pub size: u64,
     /// What lies there is what reading gives.
     pub readable: bool,
-    /// Storing there, and noting the time ([`Volume::note_written`](crate::Volume::note_written)), is all that writing
-    /// does.
+    /// Storing there, and saying when ([`Watch::written`]), is all that writing does.
     pub writable: bool,
     /// The size is stored: no other one comes back after a crash.
     pub settled: bool,
@@ -180,6 +179,15 @@ pub struct Appended {
     pub running: Option<Running>,
 }
 
+/// That somebody stored to a file without the volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// When, in ns since 1970.
+    pub at_ns: TimeNs,
+    /// What the clock says now that this is of.
+    pub now_ns: TimeNs,
+}
+
 /// Watches an inode, to show it to processes that reach its content without the volume.
 pub trait Watch: Send + Sync {
     /// The inode is about to be changed, by one thread, until [`Watch::end`].
@@ -192,6 +200,16 @@ pub trait Watch: Send + Sync {
 
     /// What it has appended, after [`Watch::begin`]; `None`: it is leased to none. `take`: the lease ends with that.
     fn appended(&self, _take: bool) -> Option<Appended> {
+        None
+    }
+
+    /// Whether somebody has stored to it since [`Watch::written`] was asked last.
+    fn is_written(&self) -> bool {
+        false
+    }
+
+    /// When somebody stored to it last, after [`Watch::begin`]; `None`: nobody has since this was asked last.
+    fn written(&self) -> Option<Written> {
         None
     }
 

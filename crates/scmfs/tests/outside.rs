@@ -3,8 +3,8 @@
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_random::Random;
 use pocketstone_scmfs::{
-    Allocate, CreateOptions, Error, File, Geometry, Meta, OpenOptions, Operations, OutsideStores, Protection, ROOT,
-    Rename, Running, Shown, Threshold, Volume, Watch, check,
+    Allocate, Attr, CreateOptions, Error, File, Geometry, Meta, OpenOptions, Operations, OutsideStores, Protection,
+    ROOT, Rename, Running, SetAttr, Shown, Threshold, Volume, Watch, Written, check,
 };
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,20 +28,42 @@ struct Ground {
 
 impl Ground {
     fn new(checksums: bool) -> (Ground, Volume) {
-        let home = tempfile::tempdir().unwrap();
-        let region = Mapped::create(&home.path().join("region"), BYTES, &MapOptions::default()).unwrap();
         let geometry = Geometry { page_bytes: 256, huge_bytes: 16 << 10 };
         let threshold = Threshold::Bytes(20_000);
         let create = CreateOptions { geometry, threshold, inodes: Some(64), checksums, ..CreateOptions::default() };
-        Volume::create(Box::new(region), &create).unwrap();
-        let bytes = std::fs::File::open(home.path().join("region")).unwrap();
-        let ground = Ground { home, bytes };
-        let volume = Volume::open(Box::new(ground.region()), &OpenOptions::default()).unwrap();
+        let ground = Ground::of(BYTES, &create);
+        let volume = ground.open();
         (ground, volume)
+    }
+
+    fn of(bytes: u64, create: &CreateOptions) -> Ground {
+        let home = tempfile::tempdir().unwrap();
+        let region = Mapped::create(&home.path().join("region"), bytes, &MapOptions::default()).unwrap();
+        Volume::create(Box::new(region), create).unwrap();
+        let bytes = std::fs::File::open(home.path().join("region")).unwrap();
+        Ground { home, bytes }
+    }
+
+    fn open(&self) -> Volume {
+        Volume::open(Box::new(self.region()), &OpenOptions::default()).unwrap()
     }
 
     fn region(&self) -> Mapped {
         Mapped::open(&self.home.path().join("region"), &MapOptions::default()).unwrap()
+    }
+
+    /// What the file is if the process that has the volume dies now.
+    fn after_death(&self) -> Attr {
+        let copy = self.home.path().join("copy");
+        std::fs::copy(self.home.path().join("region"), &copy).unwrap();
+        assert_eq!(std::fs::metadata(&copy).unwrap().len(), BYTES);
+        let open = || Box::new(Mapped::open(&copy, &MapOptions::default()).unwrap());
+        let volume = Volume::open(open(), &OpenOptions::default()).unwrap();
+        let file = volume.lookup(ROOT, b"file").unwrap();
+        volume.close().unwrap();
+        let report = check(open(), false).unwrap();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        file
     }
 }
 
@@ -81,9 +103,15 @@ struct Seen {
     changing: AtomicBool,
     changes: AtomicU64,
     gone: AtomicBool,
+    /// When somebody stored last, as long as nobody has asked.
+    written: Mutex<Option<i64>>,
 }
 
 impl Seen {
+    fn write(&self, at_ns: i64) {
+        *self.written.lock().unwrap() = Some(at_ns);
+    }
+
     fn last(&self) -> Last {
         assert!(!self.changing.load(Ordering::SeqCst));
         self.last.lock().unwrap().clone()
@@ -95,6 +123,15 @@ struct Watching(Arc<Seen>);
 impl Watch for Watching {
     fn begin(&self) {
         assert!(!self.0.changing.swap(true, Ordering::SeqCst), "one change at a time");
+    }
+
+    fn is_written(&self) -> bool {
+        self.0.written.lock().unwrap().is_some()
+    }
+
+    fn written(&self) -> Option<Written> {
+        assert!(self.0.changing.load(Ordering::SeqCst), "asked by whoever may change it");
+        self.0.written.lock().unwrap().take().map(|at_ns| Written { at_ns, now_ns: i64::MAX })
     }
 
     fn end(&self, now: &Shown<'_>) {
@@ -195,7 +232,7 @@ fn where_a_write_does_more_than_storing_stores_are_not_allowed() {
     assert!(seen.last().writable);
     let (ino, locked) = (file.ino(), Protection { append_only: false, immutable: true });
     for (mode, allowed) in [(0o4755, false), (0o2755, false), (0o755, true)] {
-        let change = pocketstone_scmfs::SetAttr { permissions: Some(mode), ..Default::default() };
+        let change = SetAttr { permissions: Some(mode), ..Default::default() };
         volume.set_attributes(ino, &change).unwrap();
         assert_eq!(seen.last().writable, allowed, "{mode:o}");
     }
@@ -217,12 +254,52 @@ fn the_time_of_a_store_is_noted_if_it_is_later() {
     let (_ground, volume) = Ground::new(false);
     let (file, _) = watched(&volume, b"file");
     let before = file.attributes();
-    file.note_written(before.mtime_ns - 1).unwrap();
+    file.note_written(Some(before.mtime_ns - 1)).unwrap();
     assert_eq!(file.attributes(), before);
-    file.note_written(before.mtime_ns + 5).unwrap();
+    file.note_written(Some(before.mtime_ns + 5)).unwrap();
     let after = file.attributes();
     assert_eq!((after.mtime_ns, after.ctime_ns), (before.mtime_ns + 5, before.mtime_ns + 5));
     volume.close().unwrap();
+}
+
+#[test]
+fn the_time_of_a_store_is_there_for_whoever_looks_and_never_comes_after_what_was_set_later() {
+    let (ground, volume) = Ground::new(false);
+    let (file, seen) = watched(&volume, b"file");
+    let (ino, first) = (file.ino(), file.attributes().mtime_ns);
+    seen.write(first + 10);
+    assert_eq!(file.attributes().mtime_ns, first + 10);
+    seen.write(first + 20);
+    assert_eq!(volume.lookup(ROOT, b"file").unwrap().mtime_ns, first + 20);
+    // Nobody has looked at this one when another time is set.
+    seen.write(first + 30);
+    let earlier = SetAttr { mtime_ns: Some(first - 1000), ..SetAttr::default() };
+    volume.set_attributes(ino, &earlier).unwrap();
+    assert_eq!(*seen.written.lock().unwrap(), None);
+    assert_eq!(file.attributes().mtime_ns, first - 1000);
+    // What is synchronised has it, too.
+    seen.write(first + 40);
+    file.sync().unwrap();
+    assert_eq!(ground.after_death().mtime_ns, first + 40);
+    seen.write(first + 50);
+    drop(file);
+    assert_eq!(ground.after_death().mtime_ns, first + 50, "closing a file stores its times");
+}
+
+#[test]
+fn an_inode_that_leaves_memory_takes_the_time_of_a_store_along() {
+    const OTHERS: usize = 40_000;
+    let ground = Ground::of(64 << 20, &CreateOptions { inodes: Some(50_000), ..CreateOptions::default() });
+    let volume = ground.open();
+    let (file, seen) = watched(&volume, b"file");
+    let time = file.attributes().mtime_ns + 1_000_000_000;
+    drop(file);
+    seen.write(time);
+    for number in 0..OTHERS {
+        drop(volume.create_file(ROOT, format!("{number}").as_bytes(), &Meta::file(0o644)).unwrap());
+    }
+    assert!(seen.gone.load(Ordering::SeqCst), "it is still in memory");
+    assert_eq!(volume.lookup(ROOT, b"file").unwrap().mtime_ns, time);
 }
 
 /// Stores that run for as long as they are told to.

@@ -2,19 +2,28 @@
 
 use super::lease::{Found, Lease};
 use super::records::Records;
+use crate::convert::now_ns;
 use pocketstone_lease::{Content, Slots, Stores, Table};
-use pocketstone_scmfs::{Appended, OutsideStores, Running, Shown, Watch};
-use pocketstone_vfs::Ino;
+use pocketstone_scmfs::{Appended, OutsideStores, Running, Shown, Watch, Written};
+use pocketstone_vfs::{Ino, TimeNs};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Whether processes may store to a file, so that its times change without the kernel's knowledge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StoredTo {
+    No,
+    /// They may from now on: the kernel is to keep no attributes of it, and may have some yet.
+    Soon,
+    Yes,
+}
 
 /// A file in the table.
 struct Known {
     index: u32,
     key: u64,
-    /// There are processes that may store: its times change without the kernel's knowledge.
-    stored_to: bool,
+    stored_to: StoredTo,
     /// Calls by these threads are to have the kernel forget the file's pages. It makes them one after the other.
     wanted: Vec<u32>,
     lease: Arc<Lease>,
@@ -38,6 +47,8 @@ pub(crate) struct Files {
     any: AtomicBool,
     /// Files that have grown by leases, and whose sizes may not be stored yet.
     grown: Mutex<HashSet<Ino>>,
+    /// So many want direct stores turned away.
+    pauses: Mutex<u32>,
     pub records: Records,
 }
 
@@ -45,8 +56,9 @@ impl Files {
     /// `records`: of sizes, that the volume has room for.
     pub fn new(records: u32) -> rustix::io::Result<Files> {
         let (table, stores, records) = (Table::new()?, Stores::default(), Records::new(records));
-        let (maps, any, grown) = (RwLock::default(), AtomicBool::new(false), Mutex::default());
-        Ok(Files { table, stores, maps, any, grown, records })
+        let (maps, any) = (RwLock::default(), AtomicBool::new(false));
+        let (grown, pauses) = (Mutex::default(), Mutex::default());
+        Ok(Files { table, stores, maps, any, grown, pauses, records })
     }
 
     fn maps(&self) -> RwLockReadGuard<'_, Maps> {
@@ -84,7 +96,7 @@ impl Files {
         // The time of a store is that of the file that had the entry then.
         self.stores.all().iter().for_each(|slots| slots.forget_time(index));
         let lease = Arc::<Lease>::default();
-        maps.known.insert(ino, Known { index, key, stored_to: false, wanted: Vec::new(), lease: lease.clone() });
+        maps.known.insert(ino, Known { index, key, stored_to: StoredTo::No, wanted: Vec::new(), lease: lease.clone() });
         maps.inos.insert(index, ino);
         // Seen by the kernel's next request, before the entry can be used.
         self.any.store(true, Ordering::SeqCst);
@@ -139,6 +151,10 @@ impl Files {
         self.grown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn pauses(&self) -> MutexGuard<'_, u32> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The kernel is told a file's size. Whether its end is leased, so that the size may be another one.
     pub fn kernel_told(&self, ino: Ino) -> bool {
         if !self.any.load(Ordering::SeqCst) {
@@ -150,28 +166,44 @@ impl Files {
         })
     }
 
-    /// A process that may store knows the file from now on. Whether that is new.
+    /// A process that may store is about to know the file. Whether the kernel may keep attributes of it:
+    /// [`Files::asked_for`] says that it does no more. So does whoever comes at the same time, and waits for nobody.
     pub fn store_to(&self, ino: Ino) -> bool {
         let mut maps = self.maps_mut();
-        maps.known.get_mut(&ino).is_some_and(|known| !std::mem::replace(&mut known.stored_to, true))
+        let Some(known) = maps.known.get_mut(&ino).filter(|known| known.stored_to != StoredTo::Yes) else {
+            return false;
+        };
+        known.stored_to = StoredTo::Soon;
+        true
+    }
+
+    /// The kernel asks for a file's attributes each time.
+    pub fn asked_for(&self, ino: Ino, index: u32) {
+        let mut maps = self.maps_mut();
+        // It may be another process's file by now, or nobody's who stores.
+        let is_that = |known: &&mut Known| known.index == index && known.stored_to == StoredTo::Soon;
+        if let Some(known) = maps.known.get_mut(&ino).filter(is_that) {
+            known.stored_to = StoredTo::Yes;
+        }
     }
 
     pub fn is_stored_to(&self, ino: Ino) -> bool {
-        self.any.load(Ordering::Relaxed) && self.maps().known.get(&ino).is_some_and(|known| known.stored_to)
+        let is = |known: &Known| known.stored_to != StoredTo::No;
+        self.any.load(Ordering::Relaxed) && self.maps().known.get(&ino).is_some_and(is)
     }
 
     /// Files that processes which may store know.
     pub fn stored_to(&self) -> Vec<Ino> {
-        self.maps().known.iter().filter(|(_, known)| known.stored_to).map(|(ino, _)| *ino).collect()
+        self.maps().known.iter().filter(|(_, known)| known.stored_to != StoredTo::No).map(|(ino, _)| *ino).collect()
     }
 
-    /// When a file was stored to last, if that is news.
-    pub fn noted(&self, ino: Ino) -> Option<u64> {
-        if !self.is_stored_to(ino) {
-            return None;
-        }
-        let (index, _) = self.entry(ino)?;
-        self.stores.all().iter().filter_map(|slots| slots.noted(index)).max()
+    /// Whether a file was stored to since its times were noted last.
+    pub fn is_written(&self, ino: Ino) -> bool {
+        self.entry(ino).is_some_and(|(index, _)| self.is_noted(index))
+    }
+
+    fn is_noted(&self, index: u32) -> bool {
+        self.stores.all().iter().any(|slots| slots.is_noted(index))
     }
 
     /// `reads`: what may be beyond an end that is leased.
@@ -208,9 +240,11 @@ impl Files {
         }
     }
 
-    /// No process is left that may store: the kernel need not ask for times any more.
-    pub fn nobody_stores(&self) {
-        self.maps_mut().known.values_mut().for_each(|known| known.stored_to = false);
+    /// No process is left that may store: the kernel need not ask for times any more. The files that it had to ask for.
+    pub fn nobody_stores(&self) -> Vec<Ino> {
+        let stored_to = self.stored_to();
+        self.maps_mut().known.values_mut().for_each(|known| known.stored_to = StoredTo::No);
+        stored_to
     }
 }
 
@@ -232,12 +266,27 @@ impl Watch for Entry {
     }
 
     fn appended(&self, take: bool) -> Option<Appended> {
+        if take && self.lease.is_given() {
+            // Before the lease ends: whoever looks for files that have grown finds it there, or the lease.
+            self.files.grown().insert(self.ino);
+        }
         let Found { size, is_news, is_busy } = self.lease.appended(self.index, take)?;
         if is_news {
             self.files.grown().insert(self.ino);
         }
         let running = if is_busy { self.files.stores.running() } else { None };
         Some(Appended { size, running })
+    }
+
+    fn is_written(&self) -> bool {
+        self.files.is_noted(self.index)
+    }
+
+    fn written(&self) -> Option<Written> {
+        let times = self.files.stores.all().iter().filter_map(|slots| slots.noted(self.index)).max()?;
+        let now_ns = now_ns();
+        // A clock that is wrong, or a process that lies, reaches no further than now.
+        Some(Written { at_ns: TimeNs::try_from(times).map_or(now_ns, |at_ns| at_ns.min(now_ns)), now_ns })
     }
 
     fn end(&self, now: &Shown<'_>) {
@@ -271,11 +320,16 @@ impl OutsideStores for TheirStores {
     }
 
     fn pause(&self) {
+        let mut pauses = self.0.pauses();
+        *pauses += 1;
         self.0.table.pause(true);
     }
 
     fn resume(&self) {
-        self.0.table.pause(false);
+        // Of several that take checkpoints of a volume at once all but one are refused, and end while that one copies.
+        let mut pauses = self.0.pauses();
+        *pauses -= 1;
+        self.0.table.pause(*pauses > 0);
     }
 
     fn stored(&self, note: &mut dyn FnMut(u64, u64)) {
@@ -283,8 +337,10 @@ impl OutsideStores for TheirStores {
     }
 
     fn take_grown(&self) -> Vec<Ino> {
+        // First the leases: one that ends meanwhile is among the others by then.
+        let leased = self.0.leased(None);
         let mut grown = std::mem::take(&mut *self.0.grown());
-        grown.extend(self.0.leased(None));
+        grown.extend(leased);
         grown.into_iter().collect()
     }
 }

@@ -4,6 +4,7 @@ use super::freeing::{Freeing, Job, refuse};
 use super::mapped::{Mapper, Wish};
 use super::{Shared, random};
 use crate::caller;
+use crate::convert::now_ns;
 use crate::mountable::Mountable;
 use crate::wire::Connection;
 use pocketstone_lease::Slots;
@@ -120,7 +121,9 @@ impl<V: Mountable> Server<V> {
             all.is_empty()
         };
         if none_left {
-            self.shared.files.nobody_stores();
+            let changed = self.shared.files.nobody_stores();
+            // From now on the kernel may keep attributes, and who has just looked at some may have missed a time.
+            changed.into_iter().for_each(|ino| self.shared.forget_attributes(ino));
             let kept = std::mem::take(&mut *self.shared.kept());
             // Dropping them may delete files: not with the lock held.
             drop(kept);
@@ -250,10 +253,8 @@ impl<V: Mountable> Server<V> {
             return Err(Errno::NOENT);
         }
         let open = shared.open(ino).map_err(|_| Errno::NOENT)?;
-        shared.volume.note_written(&open, crate::convert::now_ns()).map_err(|_| Errno::IO)?;
-        if let Some(connection) = shared.connection.get() {
-            let _ = connection.forget_attributes(ino.into());
-        }
+        shared.volume.note_written(&open, Some(now_ns())).map_err(|_| Errno::IO)?;
+        shared.forget_attributes(ino);
         Ok(())
     }
 

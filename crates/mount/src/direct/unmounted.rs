@@ -66,9 +66,4 @@ impl<V: Mountable> Unmounted<V> {
         let appends = Appends { bytes, expected: bytes };
         shared.room(ino, &appends).is_some_and(|limit| shared.lease(ino, index, limit, &slots))
     }
-
-    /// Notes when a file was last stored to, as before its times are told or set.
-    pub fn note_times(&self, ino: Ino) {
-        self.direct.note_times(ino);
-    }
 }

@@ -4,7 +4,7 @@ use super::{Body, Index};
 use crate::format::inode::Record;
 use crate::format::layout::{Layout, VERSION_BYTES};
 use crate::store::{self, Store};
-use crate::{Appended, Attr, Error, FileType, Ino, Result, Running, Shown, TimeNs, Watch, defects};
+use crate::{Appended, Attr, Error, FileType, Ino, Result, Running, Shown, TimeNs, Watch, Written, defects};
 use pocketstone_media::Durable;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -115,10 +115,25 @@ impl State {
         self.stale = true;
     }
 
-    /// Tells who watches the inode that a change begins, and takes over what was appended.
+    /// Notes a change of the content by somebody else, if it is later than the last one that is known.
+    pub fn note_written(&mut self, Written { at_ns, now_ns }: Written) {
+        let record = &mut self.record;
+        // As a write does, also to a file whose time was set to one that is still to come.
+        if at_ns > record.mtime_ns || record.mtime_ns > now_ns {
+            record.mtime_ns = at_ns;
+            record.ctime_ns = record.ctime_ns.max(at_ns);
+            self.stale = true;
+        }
+    }
+
+    /// Tells who watches the inode that a change begins, and takes over when others stored and what they appended: by
+    /// this lock, so that a time which is set afterwards stays, and nobody sees the old one meanwhile.
     #[cold]
     fn begin(&mut self, watch: &dyn Watch, take: bool) {
         watch.begin();
+        if let Some(written) = watch.written() {
+            self.note_written(written);
+        }
         if let Some(Appended { size, running }) = watch.appended(take) {
             if size > self.record.size {
                 self.record.size = size;
@@ -227,6 +242,15 @@ impl Node {
         Ok(state)
     }
 
+    /// The lock for reading, for somebody who looks at the times, too.
+    pub fn read_times(&self) -> RwLockReadGuard<'_, State> {
+        if self.watch.get().is_some_and(|watch| watch.is_written()) {
+            let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            drop(Exclusive::new(self, state, false));
+        }
+        self.read()
+    }
+
     /// The lock, if nobody holds it: the collector takes what it can get.
     pub fn try_write(&self) -> Option<Exclusive<'_>> {
         let mut state = self.state.try_write().ok()?;
@@ -287,7 +311,7 @@ impl Node {
 
     /// The attributes as they are now, if the inode is in use.
     pub fn attributes(&self, layout: &Layout) -> Result<Attr> {
-        let state = self.read();
+        let state = self.read_times();
         live(&state.record)?;
         Ok(self.attributes_of(layout, &state))
     }

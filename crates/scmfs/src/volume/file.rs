@@ -170,7 +170,7 @@ impl File {
 
     /// The current attributes.
     pub fn attributes(&self) -> Attr {
-        let state = self.node.read();
+        let state = self.node.read_times();
         self.node.attributes_of(&self.parts.store.layout, &state)
     }
 

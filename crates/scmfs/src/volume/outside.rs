@@ -6,7 +6,7 @@ use crate::contents;
 use crate::format::sizes;
 use crate::inodes::live;
 use crate::operations::{allocate, tail};
-use crate::{Error, OutsideStores, Result, Running, TimeNs, Watch};
+use crate::{Error, OutsideStores, Result, Running, TimeNs, Watch, Written};
 use pocketstone_media::size_record::SIZE_RECORD_BYTES;
 use pocketstone_media::{Durable, Shared};
 use std::sync::Arc;
@@ -174,23 +174,21 @@ impl File {
         Ok(true)
     }
 
-    /// The content was changed by somebody else at that time. It is noted if it is later than the last change that is
-    /// known.
+    /// Takes over when others stored, as [`Watch::written`] says, and stores it if what is stored is too old.
+    /// `at_ns`: somebody did then who cannot say so there.
     ///
     /// # Errors
     /// `NotFound`; `Medium` if the volume is closed or read-only.
-    pub fn note_written(&self, at_ns: TimeNs) -> Result<()> {
-        let _operation = self.parts.store.operation();
-        let mut state = self.node.beside_appends(&self.parts.store)?;
+    pub fn note_written(&self, at_ns: Option<TimeNs>) -> Result<()> {
+        let store = &self.parts.store;
+        let _operation = store.operation();
+        let mut state = self.node.beside_appends(store)?;
         live(&state.record)?;
-        // As a write does, also to a file whose time was set to one that is still to come.
-        if at_ns > state.record.mtime_ns || state.record.mtime_ns > self.parts.store.now() {
-            state.record.mtime_ns = at_ns;
-            state.record.ctime_ns = state.record.ctime_ns.max(at_ns);
-            state.stale = true;
-            if state.is_overdue() {
-                self.parts.store_version(self.node.ino, &mut state, Durable::nothing_new()).done();
-            }
+        if let Some(at_ns) = at_ns {
+            state.note_written(Written { at_ns, now_ns: store.now() });
+        }
+        if state.is_overdue() {
+            self.parts.store_version(self.node.ino, &mut state, Durable::nothing_new()).done();
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Files that grow without the volume, by leases of their ends, and whoever goes on storing when the lease is over.
 
 use super::{BYTES, Ground, Last, ROOT, Slow};
-use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_random::Random;
 use pocketstone_scmfs::{
     Allocate, Appended, Error, File, Ino, Meta, OpenOptions, Operations, OutsideStores, Protection, Rename, Running,
@@ -210,20 +209,6 @@ fn what_is_appended_is_there_and_what_comes_too_late_is_nowhere() {
     }
 }
 
-/// The size that the file would have if the server were killed now; fsck finds nothing in what it would leave.
-fn after_death(ground: &Ground) -> u64 {
-    let copy = ground.home.path().join("copy");
-    std::fs::copy(ground.home.path().join("region"), &copy).unwrap();
-    assert_eq!(std::fs::metadata(&copy).unwrap().len(), BYTES);
-    let open = || Box::new(Mapped::open(&copy, &MapOptions::default()).unwrap());
-    let volume = Volume::open(open(), &OpenOptions::default()).unwrap();
-    let size = volume.lookup(ROOT, b"file").unwrap().size;
-    volume.close().unwrap();
-    let report = check(open(), false).unwrap();
-    assert!(report.findings.is_empty(), "{:?}", report.findings);
-    size
-}
-
 /// Which files have grown, as the server knows it.
 #[derive(Default)]
 struct Grown {
@@ -258,37 +243,37 @@ fn sizes_are_stored_when_they_are_synchronised_and_the_lease_stays() {
     assert!(client.lease(&file, 5000).unwrap().is_some());
     let settled = || client.leased.last.lock().unwrap().settled;
     client.append(100, 2);
-    assert_eq!(after_death(&ground), 300, "nobody asked for more");
+    assert_eq!(ground.after_death().size, 300, "nobody asked for more");
     file.sync().unwrap();
     assert!(client.has_lease() && settled());
-    assert_eq!((client.leased.last.lock().unwrap().size, after_death(&ground)), (400, 400));
+    assert_eq!((client.leased.last.lock().unwrap().size, ground.after_death().size), (400, 400));
     client.append(50, 3);
     volume.sync_inode(file.ino()).unwrap();
     assert!(client.has_lease());
-    assert_eq!(after_death(&ground), 450);
+    assert_eq!(ground.after_death().size, 450);
     client.append(50, 3);
     volume.store_sizes();
-    assert_eq!(after_death(&ground), 450, "the server knows of none that grew");
+    assert_eq!(ground.after_death().size, 450, "the server knows of none that grew");
     grown.files.lock().unwrap().extend([file.ino(), 40]);
     volume.store_sizes();
     assert!(client.has_lease());
-    assert_eq!(after_death(&ground), 500);
-    file.note_written(volume.lookup(ROOT, b"file").unwrap().mtime_ns + 1).unwrap();
+    assert_eq!(ground.after_death().size, 500);
+    file.note_written(Some(volume.lookup(ROOT, b"file").unwrap().mtime_ns + 1)).unwrap();
     // Looking at it takes the lease.
     assert!(!client.has_lease() && client.lease(&file, 100).unwrap().is_some());
     client.append(20, 4);
-    file.note_written(i64::MAX / 2).unwrap();
+    file.note_written(Some(i64::MAX / 2)).unwrap();
     assert!(client.has_lease(), "a time is no size");
     client.append(20, 4);
     assert_eq!(volume.lookup(ROOT, b"file").unwrap().size, 540);
     // The volume knows it, and the medium does not.
-    assert!(!client.has_lease() && !settled() && after_death(&ground) < 540);
+    assert!(!client.has_lease() && !settled() && ground.after_death().size < 540);
     volume.sync_inode(file.ino()).unwrap();
     assert!(settled());
-    assert_eq!(after_death(&ground), 540);
+    assert_eq!(ground.after_death().size, 540);
     file.write_at(&[1], 0).unwrap();
     drop(file);
-    assert_eq!(after_death(&ground), 540, "closing stores what is known");
+    assert_eq!(ground.after_death().size, 540, "closing stores what is known");
     drop(volume);
 }
 
