@@ -128,9 +128,9 @@ fn pocketdatas_matrix_runs_on_a_phone_and_goes_on_after_its_lab_was_killed() {
     whole.ends_with(0).says(&["measured on the board phone", "left out"]);
     assert!(before >= 5 && of(done) > 100, "{before} and {}", of(done));
     assert_eq!(of("SELECT count(*) FROM cell WHERE status <> 'done'"), 0);
-    let combinations = "SELECT count(DISTINCT workload || engine || delay) FROM cell WHERE experiment = 'delays'";
+    let combinations = "SELECT count(DISTINCT workload || engine || delay) FROM summary WHERE experiment = 'delays'";
     assert_eq!(of(combinations), 6 * 3 * 3);
-    let cold = "SELECT count(DISTINCT page_cache || engine) FROM cell WHERE experiment = 'cold'";
+    let cold = "SELECT count(DISTINCT page_cache || engine) FROM summary WHERE experiment = 'cold'";
     assert_eq!(of(cold), 2 * 3);
     let report = fs::read_to_string(matrix.join("report.html")).expect("a report");
     assert!(report.contains("With lognormal delays the same operations"), "the answer");
