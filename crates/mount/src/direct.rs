@@ -142,7 +142,8 @@ impl<V: Mountable> Direct<V> {
         // In memory from here on: as long as it is, the entry is not another file's.
         let open = self.shared.open(ino);
         let is_its = open.is_ok() && files.entry(ino).is_some_and(|(entry, _)| entry == index);
-        for _ in 0..if is_its { ATTEMPTS } else { 0 } {
+        let attempts = if is_its { ATTEMPTS } else { 0 };
+        for _ in 0..attempts {
             let noted = files.table.kernel(index);
             if !self.forget(ino) || files.table.kernel_went(index, noted) {
                 break;
@@ -396,10 +397,8 @@ impl<V: Mountable> Shared<V> {
         for ino in self.files.stored_to() {
             // What is stored to stays in memory, with its times; what is not may be closed, so that they are stored.
             let open = if self.files.is_written(ino) { self.open(ino).ok() } else { None };
-            if let Some(open) = &open {
-                // A file that is gone has no times.
-                let _ = self.volume.note_written(open, None);
-            }
+            // A file that is gone has no times.
+            let open = open.filter(|open| self.volume.note_written(open, None).is_ok());
             let before = match open {
                 Some(open) => self.kept().insert(ino, open),
                 None => self.kept().remove(&ino),

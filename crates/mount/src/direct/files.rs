@@ -242,9 +242,9 @@ impl Files {
 
     /// No process is left that may store: the kernel need not ask for times any more. The files that it had to ask for.
     pub fn nobody_stores(&self) -> Vec<Ino> {
-        let stored_to = self.stored_to();
-        self.maps_mut().known.values_mut().for_each(|known| known.stored_to = StoredTo::No);
-        stored_to
+        let mut maps = self.maps_mut();
+        let was = |known: &mut Known| std::mem::replace(&mut known.stored_to, StoredTo::No) != StoredTo::No;
+        maps.known.iter_mut().filter_map(|(ino, known)| was(known).then_some(*ino)).collect()
     }
 }
 
