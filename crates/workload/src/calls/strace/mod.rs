@@ -67,7 +67,7 @@ impl Reader {
         if let What::Attached(child) = what {
             let starting = self.begun_by().first().map(|(parent, call)| (*parent, (*call).to_owned()));
             if let Some((parent, call)) = starting {
-                self.processes.started(parent, child, &call);
+                self.processes.announced(parent, child, &call);
             }
             return Ok(());
         }

@@ -4,7 +4,7 @@ use super::super::recorded::{AT_END, Act, OpenId, Opening, Recorded, Span};
 use super::super::text::MOST_CALL_BYTES;
 use super::line::{AT_CWD, Call, descriptor, field, number, string};
 use crate::operation::MOST_FILE_BYTES;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Calls that start a thread or a process.
 pub const STARTS: [&str; 5] = ["clone(", "clone3(", "fork(", "vfork(", "__clone2("];
@@ -40,6 +40,8 @@ struct Table {
 struct Process {
     table: usize,
     folder: String,
+    /// The call that started it has not returned: it will name this one yet.
+    expected: bool,
 }
 
 /// All processes of a text.
@@ -51,6 +53,8 @@ pub struct Processes {
     all: HashMap<u32, Process>,
     /// Lines without a number are of the first process, which has one in other lines.
     first: Option<u32>,
+    /// Those that ended before the call that started them returned: a parent may be held up for that long.
+    short_lived: HashSet<u32>,
 }
 
 /// Arguments that a text has not, or in another form.
@@ -80,7 +84,7 @@ impl Processes {
                 self.all.insert(pid, process);
                 self.first = Some(pid);
             }
-            (None, Some((parent, call))) => self.started(*parent, pid, call),
+            (None, Some((parent, call))) => self.announced(*parent, pid, call),
             (None, None) => _ = self.first.get_or_insert(pid),
         }
         pid
@@ -91,8 +95,23 @@ impl Processes {
         self.first == Some(pid)
     }
 
-    /// A thread was started by another's call.
-    pub fn started(&mut self, parent: u32, pid: u32, call: &str) {
+    /// A thread was started by another's call that has not returned.
+    pub fn announced(&mut self, parent: u32, pid: u32, call: &str) {
+        self.started(parent, pid, call, true);
+    }
+
+    /// The call that started a thread has returned.
+    fn returned(&mut self, parent: u32, pid: u32, call: &str) {
+        if self.short_lived.remove(&pid) {
+            return;
+        }
+        match self.all.get_mut(&pid) {
+            Some(process) => process.expected = false,
+            None => self.started(parent, pid, call, false),
+        }
+    }
+
+    fn started(&mut self, parent: u32, pid: u32, call: &str, expected: bool) {
         if self.all.contains_key(&pid) {
             return;
         }
@@ -107,20 +126,23 @@ impl Processes {
             }
         };
         self.tables[table].threads += 1;
-        self.all.insert(pid, Process { table, folder: of.folder });
+        self.all.insert(pid, Process { table, folder: of.folder, expected });
     }
 
     fn process(&mut self, pid: u32) -> &mut Process {
         let tables = &mut self.tables;
         self.all.entry(pid).or_insert_with(|| {
             tables.push(Table { threads: 1, ..Table::default() });
-            Process { table: tables.len() - 1, folder: ".".to_owned() }
+            Process { table: tables.len() - 1, folder: ".".to_owned(), expected: false }
         })
     }
 
     /// A thread has ended: what it alone had open is closed.
     pub fn ended(&mut self, pid: u32) {
         let Some(process) = self.all.remove(&pid) else { return };
+        if process.expected {
+            self.short_lived.insert(pid);
+        }
         self.tables[process.table].threads -= 1;
         if self.tables[process.table].threads == 0 {
             let descriptors = std::mem::take(&mut self.tables[process.table].descriptors);
@@ -340,7 +362,7 @@ impl Processes {
             }
             "clone" | "clone3" | "fork" | "vfork" | "__clone2" => {
                 let child = u32::try_from(result).map_err(|_| UNKNOWN)?;
-                self.started(pid, child, &call.arguments.join(","));
+                self.returned(pid, child, &call.arguments.join(","));
             }
             "execve" | "execveat" => {
                 let gone = self.table(pid).descriptors.iter().filter(|(_, d)| d.closed_by_exec);

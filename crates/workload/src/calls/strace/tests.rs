@@ -91,6 +91,27 @@ fn threads_share_descriptors_and_what_is_relative_has_its_folder() {
 }
 
 #[test]
+fn a_thread_and_a_process_that_end_before_the_call_that_started_them_returns_keep_nothing_open() {
+    for (flags, used) in [("CLONE_VM|CLONE_FILES|CLONE_THREAD", 9), ("SIGCHLD", 8)] {
+        let text = format!(
+            "7 openat(AT_FDCWD, \"/d/f\", O_RDWR) = 5\n\
+             7 clone3({{flags={flags}}} <unfinished ...>\n\
+             8 pwrite64(5, \"x\", 10, 0) = 10\n\
+             8 +++ exited with 0 +++\n\
+             7 <... clone3 resumed>, 88) = 8\n\
+             7 read(5, \"x\", 4) = 4\n\
+             7 clone3({{flags={flags}}}, 88) = {used}\n\
+             {used} pwrite64(5, \"x\", 20, 0) = 20\n\
+             {used} +++ exited with 0 +++\n\
+             7 +++ exited with 0 +++\n"
+        );
+        // The number may be another's later.
+        let expected = "file 0 f; open 0 write; write 0 0 10; read 0 0 4; write 0 0 20; close 0";
+        assert_eq!(replayed(&text), expected, "{flags}");
+    }
+}
+
+#[test]
 fn a_path_without_a_folder_starts_where_other_calls_say_that_the_process_is() {
     let text = "openat(AT_FDCWD</d/in>, \"new\", O_RDWR|O_CREAT, 0600) = 3</d/in/new>\nclose(3</d/in/new>) = 0\n\
                 rename(\"new\", \"../other\") = 0\nunlink(\"/d/other\") = 0\n";
