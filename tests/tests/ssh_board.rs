@@ -234,6 +234,59 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
     resumed.says(&["sleep 1000"]);
 }
 
+/// What a command reaches, and this machine as if it were far away: the same runner over the same frames.
+#[test]
+fn a_board_by_a_command_measures_what_this_machine_does_and_outlives_a_killed_lab() {
+    or_skip!(root());
+    // The board's shell has nothing of this machine's but the kernel and what is below a folder.
+    let network = Network::new();
+    let home = tempfile::tempdir().expect("a folder");
+    let (at, folder) = (home.path(), home.path().join("remote"));
+    let enter: Vec<String> = network.enter().split(' ').map(|word| format!("\"{word}\"")).collect();
+    let profile = |name: &str, words: &str| {
+        write(at, name, &format!("kind = \"command\"\ncommand = [{words}]\nfolder = \"{}\"\n", folder.display()));
+    };
+    profile("box.toml", &enter.join(", "));
+    profile("here.toml", "");
+    let database = Database { engines: &["sqlite"], ..Database::default() };
+    write(at, "study.toml", &study(&[files("tmpfs", "each"), database.experiment()]));
+    lab(at, &["run", "study.toml", "--output", "host"]).ends_with(0);
+    lab(at, &["run", "study.toml", "--board", "./box.toml", "--output", "box"]).ends_with(0);
+    // In a network of its own, so that nobody else's board is this one.
+    let mut inside = network.command(pocketstone(at, &[]).get_program().to_str().expect("a path"));
+    let inside = inside.args(["run", "study.toml", "--board", "./here.toml", "--output", "here"]).current_dir(at);
+    run(inside).ends_with(0);
+    are_alike(at, ["host", "box"]);
+    are_alike(at, ["host", "here"]);
+    let value = |run: &str, name: &str| -> String {
+        results::value(&at.join(run), &format!("SELECT value FROM run WHERE name = 'fact.board.{name}'"))
+    };
+    assert_eq!((value("here", "host"), value("box", "host")), ("this machine".into(), network.enter()));
+
+    // A lab that is killed leaves its runner to put back what it has set.
+    write(at, "set", "as it was");
+    let text = fs::read_to_string(at.join("box.toml")).expect("the profile");
+    let setting = format!("settings = [{{ file = \"{}\", value = \"measured\" }}]\n", at.join("set").display());
+    write(at, "box.toml", &format!("{text}{setting}"));
+    let now = || fs::read_to_string(at.join("set")).expect("what is set").trim_end().to_owned();
+    let arguments = "run --output killed --board ./box.toml --repetitions 1 --set file_system=tmpfs -- sleep 1000";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let mut command = pocketstone(at, &arguments);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    until("it is set", || now() == "measured");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("it is put back", || now() == "as it was");
+
+    // What cannot be reached says how it was tried.
+    profile("none.toml", "\"no-such-program\", \"a b\"");
+    let said = lab(at, &["board", "exec", "./none.toml", "true"]).ends_with(4);
+    said.complains(&["cannot start no-such-program", "`command`"]);
+    profile("false.toml", "\"false\", \"a b\"");
+    let said = lab(at, &["board", "exec", "./false.toml", "true"]).ends_with(4);
+    said.complains(&["cannot reach false 'a b'", "try it by hand: false 'a b' sh -c true"]);
+}
+
 /// The board goes away in the middle of a cell and does not come back: that says nothing about the cell.
 #[test]
 #[ignore = "waits for a lost board: make torture"]
@@ -373,10 +426,12 @@ fn a_board_is_added_by_what_it_can() {
     own(&["board", "list"]).ends_with(0).says(&["virt-nand", "mine", "ssh"]);
     own(&["board", "exec", "mine", "uname"]).ends_with(0).says(&["Linux"]);
     own(&["board", "doctor", "mine"]).ends_with(0).says(&["volumes", "databases"]);
+    let add = ["board", "add", "box", "--command", "env A=b", "--folder", folder.to_str().unwrap()];
+    own(&add).ends_with(0).says(&["env A=b by command", "box.toml"]);
     own(&["board", "add", "virt-nand", "--ssh", "board"]).ends_with(1).complains(&["already"]);
     own(&["board", "add", "a/b", "--ssh", "board"]).ends_with(1).complains(&["no name"]);
     own(&["board", "add", "none", "--ssh", "no-such-host.invalid"]).ends_with(4).complains(&["cannot reach"]);
     let kept: Vec<_> =
         fs::read_dir(config.join("pocketstone/boards")).unwrap().flatten().map(|e| e.file_name()).collect();
-    assert_eq!(kept, ["mine.toml"]);
+    assert!(kept.len() == 2 && ["box.toml", "mine.toml"].iter().all(|name| kept.iter().any(|k| k == name)), "{kept:?}");
 }

@@ -1,5 +1,5 @@
 //! Boards: machines that execute plans. A [`Board`] uses a [`transport`]: to this machine, to one in
-//! QEMU, or to one that ssh or adb reaches.
+//! QEMU, or to one that ssh, adb or another command reaches.
 
 mod board;
 mod cache;
@@ -58,6 +58,7 @@ fn transport(profile: &Profile, cold: bool, context: &BoardContext) -> Result<Bo
         ProfileKind::Host(host) => Box::new(Here::open(host, context)?),
         ProfileKind::Ssh(board) => Box::new(Remote::by_ssh(&profile.name, board, context)?),
         ProfileKind::Adb(phone) => Box::new(Remote::by_adb(&profile.name, phone, context)?),
+        ProfileKind::Command(board) => Box::new(Remote::by_command(&profile.name, board, context)?),
         ProfileKind::Virtual(machine) => Box::new(Qemu::open(&profile.name, machine, cold, context)?),
         ProfileKind::Pool(_) => return Err(Error::bug("a pool in a pool")),
     })

@@ -2,12 +2,13 @@
 
 mod architecture;
 mod nand;
+mod remote;
 
 pub use architecture::Architecture;
 pub use nand::NandProfile;
+pub use remote::{AdbProfile, CommandProfile, Erase, FlashProfile, LabgridProfile, Place, SshProfile};
 
 use pocketstone_core::block::BlockDevice;
-use pocketstone_core::board::Setting;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -37,7 +38,9 @@ pub enum ProfileKind {
     Ssh(SshProfile),
     /// A phone that adb reaches.
     Adb(AdbProfile),
-    /// Several equal boards that ssh or adb reaches, which share the work.
+    /// A machine, or a part of one, that a command reaches.
+    Command(CommandProfile),
+    /// Several equal boards that ssh, adb or a command reaches, which share the work.
     Pool(Vec<Profile>),
     /// A machine in QEMU.
     Virtual(Box<VirtualProfile>),
@@ -73,159 +76,6 @@ pub struct HostProfile {
     /// Directory of target files; `None`: the user's own folder in /var/tmp.
     #[serde(default)]
     pub directory: Option<PathBuf>,
-}
-
-/// Settings of a board that ssh reaches.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SshProfile {
-    #[serde(rename = "kind", skip_serializing)]
-    _kind: String,
-    #[serde(rename = "description", default, skip_serializing)]
-    _description: String,
-    /// The host, as ssh_config has it; `None`: labgrid says where its place is.
-    #[serde(default)]
-    pub host: Option<String>,
-    /// Options for ssh in front of it, such as `["-F", "/home/me/lab.config"]`.
-    #[serde(default)]
-    pub options: Vec<String>,
-    /// The folder on the board for the runner and its files; `None`: one in /var/tmp.
-    #[serde(default)]
-    pub folder: Option<String>,
-    /// What the runner is started with to have more rights, such as `["sudo", "-n"]`.
-    #[serde(default)]
-    pub r#become: Vec<String>,
-    /// Directory on the board of target files; `None`: a folder in `folder`.
-    #[serde(default)]
-    pub directory: Option<PathBuf>,
-    /// Raw flash of the board that may be measured.
-    #[serde(default)]
-    pub flash: Option<FlashProfile>,
-    /// What is set on the board while a cell is measured.
-    #[serde(default)]
-    pub settings: Vec<Setting>,
-    /// A line for the board's shell; cells wait until it succeeds.
-    #[serde(default)]
-    pub ready: Option<String>,
-    /// A command on this machine that turns the board's power off and on again: the last resort when it is lost.
-    #[serde(default)]
-    pub power_cycle: Vec<String>,
-    /// The place in a labgrid lab that is acquired while the board is in use.
-    #[serde(default)]
-    pub labgrid: Option<LabgridProfile>,
-}
-
-/// A place in a labgrid lab.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LabgridProfile {
-    /// Its name; either this or `filter`.
-    #[serde(default)]
-    pub place: Option<String>,
-    /// Tags of the places of which any will do, such as `["board=omap"]`.
-    #[serde(default)]
-    pub filter: Vec<String>,
-    /// The coordinator, as HOST:PORT; `None`: what labgrid-client takes by itself.
-    #[serde(default)]
-    pub coordinator: Option<String>,
-}
-
-/// Raw flash of a board that is not thrown away.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FlashProfile {
-    /// Name of the MTD device that volumes take whole, as /proc/mtd on the board has it.
-    pub partition: String,
-    /// Whether it may be erased. There is no default: what is on it cannot be had back.
-    pub erase: Erase,
-}
-
-impl FlashProfile {
-    /// Whether its partition may be erased.
-    pub fn may_be_erased(&self) -> bool {
-        self.erase == Erase::Allowed
-    }
-}
-
-/// Whether a partition may be erased.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Erase {
-    /// Each cell on raw flash erases it.
-    Allowed,
-    /// It is left alone, and cells on raw flash are left out.
-    Forbidden,
-}
-
-/// Settings of a phone that adb reaches.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AdbProfile {
-    #[serde(rename = "kind", skip_serializing)]
-    _kind: String,
-    #[serde(rename = "description", default, skip_serializing)]
-    _description: String,
-    /// The phone, as `adb devices` has it, or HOST:PORT of one that is reached by the network.
-    pub serial: String,
-    /// The folder on the phone for the runner and its files; `None`: one in /data/local/tmp.
-    #[serde(default)]
-    pub folder: Option<String>,
-    /// What the runner is started with to have more rights, such as `["su", "0"]`.
-    #[serde(default)]
-    pub r#become: Vec<String>,
-    /// Directory on the phone of target files; `None`: a folder in `folder`.
-    #[serde(default)]
-    pub directory: Option<PathBuf>,
-    /// What is set on the phone while a cell is measured.
-    #[serde(default)]
-    pub settings: Vec<Setting>,
-    /// Cells wait until the battery is at least so full.
-    #[serde(default)]
-    pub battery_least_percent: Option<u32>,
-    /// Cells wait until the battery is at most so warm.
-    #[serde(default)]
-    pub temperature_most_c: Option<f64>,
-}
-
-/// Where the files of a board behind ssh or adb are, and with which rights they are used.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Place {
-    /// The folder for the runner and its files; `None`: the usual one.
-    pub folder: Option<String>,
-    /// What the runner is started with to have more rights.
-    pub r#become: Vec<String>,
-    /// Directory of target files; `None`: a folder in that folder.
-    pub directory: Option<PathBuf>,
-    /// Its raw flash.
-    pub flash: Option<FlashProfile>,
-    /// What is set while a cell is measured.
-    pub settings: Vec<Setting>,
-}
-
-impl SshProfile {
-    /// Where its files are.
-    pub fn place(&self) -> Place {
-        Place {
-            folder: self.folder.clone(),
-            r#become: self.r#become.clone(),
-            directory: self.directory.clone(),
-            flash: self.flash.clone(),
-            settings: self.settings.clone(),
-        }
-    }
-}
-
-impl AdbProfile {
-    /// Where its files are.
-    pub fn place(&self) -> Place {
-        Place {
-            folder: self.folder.clone(),
-            r#become: self.r#become.clone(),
-            directory: self.directory.clone(),
-            flash: None,
-            settings: self.settings.clone(),
-        }
-    }
 }
 
 /// Settings of a virtual board.
@@ -303,6 +153,7 @@ impl Profile {
     pub fn flash_may_be_erased(&self) -> bool {
         match &self.kind {
             ProfileKind::Ssh(board) => board.flash.as_ref().is_some_and(FlashProfile::may_be_erased),
+            ProfileKind::Command(board) => board.flash.as_ref().is_some_and(FlashProfile::may_be_erased),
             ProfileKind::Pool(boards) => boards.iter().any(Profile::flash_may_be_erased),
             ProfileKind::Host(_) | ProfileKind::Adb(_) | ProfileKind::Virtual(_) => false,
         }
@@ -313,7 +164,11 @@ impl Profile {
         match self.kind {
             ProfileKind::Virtual(_) => &KINDS[0],
             // What a study says of this machine is right for any other that is no board of ours.
-            ProfileKind::Host(_) | ProfileKind::Ssh(_) | ProfileKind::Adb(_) | ProfileKind::Pool(_) => &KINDS[1],
+            ProfileKind::Host(_)
+            | ProfileKind::Ssh(_)
+            | ProfileKind::Adb(_)
+            | ProfileKind::Command(_)
+            | ProfileKind::Pool(_) => &KINDS[1],
         }
     }
 
@@ -324,6 +179,7 @@ impl Profile {
             ProfileKind::Host(_) => "host",
             ProfileKind::Ssh(_) => "ssh",
             ProfileKind::Adb(_) => "adb",
+            ProfileKind::Command(_) => "command",
             ProfileKind::Pool(_) => "pool",
         }
     }
@@ -341,7 +197,7 @@ impl Profile {
     pub fn chip_bytes(&self) -> Option<u64> {
         match &self.kind {
             ProfileKind::Virtual(machine) => machine.nand.as_ref()?.bytes(),
-            ProfileKind::Host(_) | ProfileKind::Ssh(_) | ProfileKind::Adb(_) | ProfileKind::Pool(_) => None,
+            _ => None,
         }
     }
 
@@ -408,6 +264,7 @@ impl Profile {
             "host" => ProfileKind::Host(toml::from_str(text).map_err(read)?),
             "ssh" => ProfileKind::Ssh(toml::from_str(text).map_err(read)?),
             "adb" => ProfileKind::Adb(toml::from_str(text).map_err(read)?),
+            "command" => ProfileKind::Command(toml::from_str(text).map_err(read)?),
             "pool" => {
                 let pool: Pool = toml::from_str(text).map_err(read)?;
                 let boards = pool.boards.iter().map(|name| member(name)).collect::<Result<Vec<Profile>>>()?;
@@ -425,34 +282,32 @@ impl Profile {
             }
             "model" => {
                 let error = Error::user(format!("`{name}` is a device model, on which nothing runs"));
-                return Err(error.hint(
-                    "use it as the device of a replay; a board has kind `host`, `ssh`, `adb`, `pool` or `virtual`",
-                ));
+                return Err(error.hint(format!("use it as the device of a replay; a board has kind {KIND_WORDS}")));
             }
             "tlb" => {
                 let error = Error::user(format!("`{name}` describes a data TLB, on which nothing runs"));
-                return Err(
-                    error.hint("use it as a --processor; a board has kind `host`, `ssh`, `adb`, `pool` or `virtual`")
-                );
+                return Err(error.hint(format!("use it as a --processor; a board has kind {KIND_WORDS}")));
             }
             other => {
-                return Err(Error::user(format!(
-                    "kind `{other}` is none of `host`, `ssh`, `adb`, `pool` and `virtual`"
-                )));
+                return Err(Error::user(format!("unknown kind `{other}`")).hint(format!("kinds: {KIND_WORDS}")));
             }
         };
         Ok(Profile { name: name.to_owned(), description: head.description, kind, text: whole })
     }
 }
 
+/// Kinds, for messages.
+const KIND_WORDS: &str = "`host`, `ssh`, `adb`, `command`, `pool` or `virtual`";
+
 /// Refuses boards that cannot share work.
 fn check_pool(boards: &[Profile]) -> Result<()> {
-    let refused = |why: String| Err(Error::user(why).hint("name two or more different boards of kind `ssh` or `adb`"));
+    let cure = "name two or more different boards of kind `ssh`, `adb` or `command`";
+    let refused = |why: String| Err(Error::user(why).hint(cure));
     if boards.len() < 2 {
         return refused("`boards` names fewer than two boards".into());
     }
     for (index, board) in boards.iter().enumerate() {
-        if !matches!(board.kind, ProfileKind::Ssh(_) | ProfileKind::Adb(_)) {
+        if !matches!(board.kind, ProfileKind::Ssh(_) | ProfileKind::Adb(_) | ProfileKind::Command(_)) {
             return refused(format!("`{}` in `boards` has kind `{}`", board.name, board.way()));
         }
         if boards[..index].iter().any(|other| other.name == board.name) {
@@ -480,6 +335,7 @@ pub fn list(folder: &Path) -> Result<Vec<Profile>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pocketstone_core::board::Setting;
 
     fn shipped() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../devices")

@@ -31,11 +31,13 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
         return Err(Error::user(format!("there is a board `{name}` already")).hint("choose another name, or --force"));
     }
     let mut profile = toml::Table::new();
-    let (kind, of, key, value) = match (&arguments.adb, &arguments.ssh, &arguments.labgrid) {
+    let BoardAddArguments { adb, command, ssh, labgrid, pool, .. } = arguments;
+    let (kind, of, key, value) = match (adb, command, ssh, labgrid) {
         (Some(serial), ..) => ("adb", serial.clone(), "serial", Some(serial.as_str().into())),
-        (None, Some(host), _) => ("ssh", host.clone(), "host", Some(host.as_str().into())),
-        (None, None, Some(place)) => ("ssh", place.clone(), "host", None),
-        (None, None, None) => ("pool", arguments.pool.join(", "), "boards", Some(arguments.pool.clone().into())),
+        (None, Some(words), ..) => ("command", words.clone(), "command", Some(split(words))),
+        (None, None, Some(host), _) => ("ssh", host.clone(), "host", Some(host.as_str().into())),
+        (None, None, None, Some(place)) => ("ssh", place.clone(), "host", None),
+        (None, None, None, None) => ("pool", pool.join(", "), "boards", Some(pool.clone().into())),
     };
     profile.insert("kind".into(), kind.into());
     profile.insert("description".into(), format!("{of} by {kind}").into());
@@ -50,8 +52,7 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
         profile.insert("directory".into(), directory.to_string_lossy().into_owned().into());
     }
     if let Some(words) = &arguments.r#become {
-        let words: Vec<toml::Value> = words.split_whitespace().map(toml::Value::from).collect();
-        profile.insert("become".into(), words.into());
+        profile.insert("become".into(), split(words));
     }
     if let Some(place) = &arguments.labgrid {
         profile.insert("labgrid".into(), toml::Table::from_iter([("place".into(), place.clone().into())]).into());
@@ -67,6 +68,11 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
     tried.persist(&path).map_err(|e| e.error).user(failed)?;
     say!("\nwritten: {}\nuse it: pocketstone run STUDY.toml --board {name}", path.display());
     Ok(0)
+}
+
+/// The words of a command as a profile has them.
+fn split(command: &str) -> toml::Value {
+    command.split_whitespace().map(toml::Value::from).collect::<Vec<_>>().into()
 }
 
 /// Says what a board can and cannot do.

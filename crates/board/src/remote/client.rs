@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const MARK: &str = "pocketstone-status ";
 /// How long a short command may take.
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long a command may take that turns a board's power off and on.
+const POWER_LIMIT: Duration = Duration::from_secs(120);
 /// The slowest connection that a file is sent over.
 const BYTES_PER_S: u64 = 100_000;
 /// How often a user's Ctrl-C is looked for meanwhile.
@@ -137,6 +139,34 @@ pub fn await_fit(
         }
         (context.progress)(&format!("waiting for {}: {why}", client.board()));
         pause(UNFIT_LOOK, context)?;
+    }
+}
+
+/// Waits until a line succeeds in the board's shell, if there is one.
+///
+/// # Errors
+/// As [`await_fit`].
+pub fn await_ready(client: &dyn Client, line: Option<&str>, context: &BoardContext) -> Result<()> {
+    let Some(line) = line else { return Ok(()) };
+    let asked = format!("if {line}\nthen echo fit; else echo unfit; fi");
+    await_fit(client, context, "see why `ready` of its profile fails there, or change it", || {
+        let said = ask(client, &asked, None, context)?;
+        Ok((said.lines().last() != Some("fit")).then(|| format!("not ready: {line}")))
+    })
+}
+
+/// Runs the command of a profile that turns a board's power off and on again; whether there is one.
+///
+/// # Errors
+/// `ErrorKind::Board` if it fails; `ErrorKind::Interrupted`.
+pub fn power_cycle(words: &[String], context: &BoardContext) -> Result<bool> {
+    let [program, arguments @ ..] = words else { return Ok(false) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let ran = run(command, None, POWER_LIMIT, "correct `power_cycle` in its profile", context)?;
+    match ran.success {
+        true => Ok(true),
+        false => Err(Error::board(format!("{} failed: {}", words.join(" "), ran.errors.trim()))),
     }
 }
 

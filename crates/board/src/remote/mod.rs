@@ -1,14 +1,15 @@
-//! A board behind a program that runs commands there: ssh or adb.
+//! A board behind a program that runs commands there: ssh, adb, or one that its profile names.
 
 mod adb;
 mod client;
+mod command;
 mod flash;
 mod labgrid;
 mod ssh;
 
 use crate::here::runner_beside_command;
 use crate::orders::{OURS, introduced, introduction, put, read_response};
-use crate::profile::{AdbProfile, Place, SshProfile};
+use crate::profile::{AdbProfile, CommandProfile, Place, SshProfile};
 use crate::transport::{Offer, Transport, refuse_preload};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
@@ -66,6 +67,14 @@ impl Remote {
     /// As [`Remote::open`].
     pub fn by_adb(name: &str, profile: &AdbProfile, context: &BoardContext) -> Result<Remote> {
         Remote::open(name, Box::new(adb::Adb::new(name, profile)?), profile.place(), context)
+    }
+
+    /// A machine, or a part of one, that a command reaches.
+    ///
+    /// # Errors
+    /// As [`Remote::open`].
+    pub fn by_command(name: &str, profile: &CommandProfile, context: &BoardContext) -> Result<Remote> {
+        Remote::open(name, Box::new(command::Words::new(profile)), profile.place(), context)
     }
 
     /// The way to a board: puts the runner there, if it is not there yet.
@@ -234,7 +243,7 @@ impl Transport for Remote {
             Medium::Directory => Ok(Offer::Sure),
             _ if volume.volatile() => Ok(Offer::Try),
             _ if volume.on_flash() => flash::check(self.place.flash.as_ref(), volume).map(|()| Offer::Try),
-            _ => Err(Error::board(format!("{} is not measured on boards that ssh or adb reaches", volume.name()))
+            _ => Err(Error::board(format!("{} is not measured on boards of kind ssh, adb or command", volume.name()))
                 .hint("mount it on the board and name its folder in the profile: directory = \"/mnt/flash\"")),
         }
     }

@@ -1,16 +1,12 @@
 //! A Linux board that ssh reaches.
 
-use super::client::{Client, ask, await_fit, run};
+use super::client::{Client, await_ready, power_cycle};
 use super::labgrid::Labgrid;
 use crate::BoardContext;
 use crate::profile::SshProfile;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
 use std::process::Command;
-use std::time::Duration;
-
-/// How long a command may take that turns a board's power off and on.
-const POWER_LIMIT: Duration = Duration::from_secs(120);
 
 /// ssh itself asks nobody anything, notices a board that is gone within 15 s, and has a connection of its own: one
 /// that is shared ends when its owner wants.
@@ -98,28 +94,14 @@ impl Client for Ssh {
     }
 
     fn power_cycle(&self, context: &BoardContext) -> Result<bool> {
-        match (&self.power_cycle[..], &self.labgrid) {
-            ([program, arguments @ ..], _) => {
-                let mut command = Command::new(program);
-                command.args(arguments);
-                let ran = run(command, None, POWER_LIMIT, "correct `power_cycle` in its profile", context)?;
-                match ran.success {
-                    true => Ok(true),
-                    false => Err(Error::board(format!("{} failed: {}", self.power_cycle.join(" "), ran.errors.trim()))),
-                }
-            }
-            ([], Some(labgrid)) => labgrid.power_cycle(context).map(|()| true),
-            ([], None) => Ok(false),
+        match (power_cycle(&self.power_cycle, context)?, &self.labgrid) {
+            (false, Some(labgrid)) => labgrid.power_cycle(context).map(|()| true),
+            (done, _) => Ok(done),
         }
     }
 
     fn await_fitness(&self, context: &BoardContext) -> Result<()> {
-        let Some(line) = &self.ready else { return Ok(()) };
-        let asked = format!("if {line}\nthen echo fit; else echo unfit; fi");
-        await_fit(self, context, "see why `ready` of its profile fails there, or change it", || {
-            let said = ask(self, &asked, None, context)?;
-            Ok((said.lines().last() != Some("fit")).then(|| format!("not ready: {line}")))
-        })
+        await_ready(self, self.ready.as_deref(), context)
     }
 
     fn facts(&self, _context: &BoardContext) -> Result<Facts> {

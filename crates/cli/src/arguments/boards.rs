@@ -68,11 +68,14 @@ pub struct BoardAddArguments {
     /// The name to give to it
     pub name: String,
     /// The host, as ssh and ~/.ssh/config know it, such as root@192.168.1.7
-    #[arg(long, value_name = "HOST", required_unless_present_any = ["adb", "labgrid", "pool"])]
+    #[arg(long, value_name = "HOST", required_unless_present_any = ["adb", "command", "labgrid", "pool"])]
     pub ssh: Option<String>,
     /// The phone, as `adb devices` has it, or HOST:PORT
     #[arg(long, value_name = "SERIAL", conflicts_with_all = ["ssh", "ssh_options"])]
     pub adb: Option<String>,
+    /// The words in front of `sh -c`, such as "docker exec -i box"; "" is this machine
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["ssh", "ssh_options", "adb", "labgrid"])]
+    pub command: Option<String>,
     /// The place in a labgrid lab, which also says where ssh reaches it, unless --ssh does
     #[arg(long, value_name = "PLACE", conflicts_with = "adb")]
     pub labgrid: Option<String>,
@@ -81,7 +84,7 @@ pub struct BoardAddArguments {
         long,
         value_name = "BOARDS",
         value_delimiter = ',',
-        conflicts_with_all = ["adb", "labgrid", "ssh", "ssh_options", "folder", "directory", "become"]
+        conflicts_with_all = ["adb", "command", "labgrid", "ssh", "ssh_options", "folder", "directory", "become"]
     )]
     pub pool: Vec<String>,
     /// An option for ssh, such as -p2222; repeatable

@@ -1,0 +1,204 @@
+//! Profiles of boards behind a program that reaches them.
+
+use pocketstone_core::board::Setting;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Settings of a board that ssh reaches.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SshProfile {
+    #[serde(rename = "kind", skip_serializing)]
+    _kind: String,
+    #[serde(rename = "description", default, skip_serializing)]
+    _description: String,
+    /// The host, as ssh_config has it; `None`: labgrid says where its place is.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Options for ssh in front of it, such as `["-F", "/home/me/lab.config"]`.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// The folder on the board for the runner and its files; `None`: one in /var/tmp.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// What the runner is started with to have more rights, such as `["sudo", "-n"]`.
+    #[serde(default)]
+    pub r#become: Vec<String>,
+    /// Directory on the board of target files; `None`: a folder in `folder`.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// Raw flash of the board that may be measured.
+    #[serde(default)]
+    pub flash: Option<FlashProfile>,
+    /// What is set on the board while a cell is measured.
+    #[serde(default)]
+    pub settings: Vec<Setting>,
+    /// A line for the board's shell; cells wait until it succeeds.
+    #[serde(default)]
+    pub ready: Option<String>,
+    /// A command on this machine that turns the board's power off and on again: the last resort when it is lost.
+    #[serde(default)]
+    pub power_cycle: Vec<String>,
+    /// The place in a labgrid lab that is acquired while the board is in use.
+    #[serde(default)]
+    pub labgrid: Option<LabgridProfile>,
+}
+
+/// Settings of a machine, or a part of one, that a command reaches, such as a container.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandProfile {
+    #[serde(rename = "kind", skip_serializing)]
+    _kind: String,
+    #[serde(rename = "description", default, skip_serializing)]
+    _description: String,
+    /// The words in front of `sh -c LINE`, such as `["docker", "exec", "-i", "box"]`; none: this machine itself.
+    pub command: Vec<String>,
+    /// The folder there for the runner and its files; `None`: one in /var/tmp.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// What the runner is started with to have more rights, such as `["sudo", "-n"]`.
+    #[serde(default)]
+    pub r#become: Vec<String>,
+    /// Directory there of target files; `None`: a folder in `folder`.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// Raw flash there that may be measured.
+    #[serde(default)]
+    pub flash: Option<FlashProfile>,
+    /// What is set there while a cell is measured.
+    #[serde(default)]
+    pub settings: Vec<Setting>,
+    /// A line for the shell there; cells wait until it succeeds.
+    #[serde(default)]
+    pub ready: Option<String>,
+    /// A command on this machine that starts it anew: the last resort when it is lost.
+    #[serde(default)]
+    pub power_cycle: Vec<String>,
+}
+
+/// A place in a labgrid lab.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabgridProfile {
+    /// Its name; either this or `filter`.
+    #[serde(default)]
+    pub place: Option<String>,
+    /// Tags of the places of which any will do, such as `["board=omap"]`.
+    #[serde(default)]
+    pub filter: Vec<String>,
+    /// The coordinator, as HOST:PORT; `None`: what labgrid-client takes by itself.
+    #[serde(default)]
+    pub coordinator: Option<String>,
+}
+
+/// Raw flash of a board that is not thrown away.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashProfile {
+    /// Name of the MTD device that volumes take whole, as /proc/mtd on the board has it.
+    pub partition: String,
+    /// Whether it may be erased. There is no default: what is on it cannot be had back.
+    pub erase: Erase,
+}
+
+impl FlashProfile {
+    /// Whether its partition may be erased.
+    pub fn may_be_erased(&self) -> bool {
+        self.erase == Erase::Allowed
+    }
+}
+
+/// Whether a partition may be erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Erase {
+    /// Each cell on raw flash erases it.
+    Allowed,
+    /// It is left alone, and cells on raw flash are left out.
+    Forbidden,
+}
+
+/// Settings of a phone that adb reaches.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdbProfile {
+    #[serde(rename = "kind", skip_serializing)]
+    _kind: String,
+    #[serde(rename = "description", default, skip_serializing)]
+    _description: String,
+    /// The phone, as `adb devices` has it, or HOST:PORT of one that is reached by the network.
+    pub serial: String,
+    /// The folder on the phone for the runner and its files; `None`: one in /data/local/tmp.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// What the runner is started with to have more rights, such as `["su", "0"]`.
+    #[serde(default)]
+    pub r#become: Vec<String>,
+    /// Directory on the phone of target files; `None`: a folder in `folder`.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// What is set on the phone while a cell is measured.
+    #[serde(default)]
+    pub settings: Vec<Setting>,
+    /// Cells wait until the battery is at least so full.
+    #[serde(default)]
+    pub battery_least_percent: Option<u32>,
+    /// Cells wait until the battery is at most so warm.
+    #[serde(default)]
+    pub temperature_most_c: Option<f64>,
+}
+
+/// Where the files of a board behind a program are that reaches it, and with which rights they are used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Place {
+    /// The folder for the runner and its files; `None`: the usual one.
+    pub folder: Option<String>,
+    /// What the runner is started with to have more rights.
+    pub r#become: Vec<String>,
+    /// Directory of target files; `None`: a folder in that folder.
+    pub directory: Option<PathBuf>,
+    /// Its raw flash.
+    pub flash: Option<FlashProfile>,
+    /// What is set while a cell is measured.
+    pub settings: Vec<Setting>,
+}
+
+impl SshProfile {
+    /// Where its files are.
+    pub fn place(&self) -> Place {
+        Place {
+            folder: self.folder.clone(),
+            r#become: self.r#become.clone(),
+            directory: self.directory.clone(),
+            flash: self.flash.clone(),
+            settings: self.settings.clone(),
+        }
+    }
+}
+
+impl CommandProfile {
+    /// Where its files are.
+    pub fn place(&self) -> Place {
+        Place {
+            folder: self.folder.clone(),
+            r#become: self.r#become.clone(),
+            directory: self.directory.clone(),
+            flash: self.flash.clone(),
+            settings: self.settings.clone(),
+        }
+    }
+}
+
+impl AdbProfile {
+    /// Where its files are.
+    pub fn place(&self) -> Place {
+        Place {
+            folder: self.folder.clone(),
+            r#become: self.r#become.clone(),
+            directory: self.directory.clone(),
+            flash: None,
+            settings: self.settings.clone(),
+        }
+    }
+}

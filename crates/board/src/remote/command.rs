@@ -1,0 +1,63 @@
+//! A machine, or a part of one, that a command reaches: a container, a root folder, this machine itself.
+
+use super::client::{Client, await_ready, power_cycle, quoted};
+use crate::BoardContext;
+use crate::profile::CommandProfile;
+use pocketstone_core::Result;
+use std::process::Command;
+
+/// The words of a profile in front of a shell.
+pub struct Words {
+    /// As a user would type them.
+    shown: String,
+    words: Vec<String>,
+    ready: Option<String>,
+    power_cycle: Vec<String>,
+}
+
+impl Words {
+    /// The way that a profile names.
+    pub fn new(profile: &CommandProfile) -> Words {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:=,".contains(c);
+        let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+            true => word.clone(),
+            false => quoted(word),
+        };
+        let shown = profile.command.iter().map(word).collect::<Vec<_>>().join(" ");
+        let (ready, power_cycle) = (profile.ready.clone(), profile.power_cycle.clone());
+        Words { shown, words: profile.command.clone(), ready, power_cycle }
+    }
+}
+
+impl Client for Words {
+    fn board(&self) -> &str {
+        if self.shown.is_empty() { "this machine" } else { &self.shown }
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut words = self.words.iter().map(String::as_str).chain(["sh", "-c", line]);
+        let mut command = Command::new(words.next().unwrap_or("sh"));
+        command.args(words);
+        command
+    }
+
+    fn cure(&self) -> &'static str {
+        "correct `command` in its profile, or install its program"
+    }
+
+    fn by_hand(&self) -> String {
+        format!("{} sh -c true", self.shown).trim_start().to_owned()
+    }
+
+    fn folder(&self) -> &'static str {
+        "/var/tmp/pocketstone-runner"
+    }
+
+    fn power_cycle(&self, context: &BoardContext) -> Result<bool> {
+        power_cycle(&self.power_cycle, context)
+    }
+
+    fn await_fitness(&self, context: &BoardContext) -> Result<()> {
+        await_ready(self, self.ready.as_deref(), context)
+    }
+}
