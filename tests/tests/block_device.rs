@@ -161,7 +161,7 @@ fn repeated(name: &str, file_system: FileSystem, half: u64) {
 
 #[test]
 fn repetitions_on_ext4_are_the_same() {
-    repeated("virt-emmc", FileSystem::Ext4, 2);
+    repeated("virt-emmc", FileSystem::Ext4, 10);
 }
 
 #[test]

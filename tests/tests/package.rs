@@ -2,7 +2,7 @@
 //! shell completes.
 
 use pocketstone_testing::{Need, Skip, or_skip, program, root};
-use pocketstone_tests::command::{Ran, binary, copy_program, run};
+use pocketstone_tests::command::{self, Ran, binary, copy_program, run};
 use pocketstone_tests::project;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -346,7 +346,7 @@ fn the_recipes_for_ci_do_what_they_say_in_a_fresh_debian() {
 
 #[test]
 #[ignore = "takes minutes: make torture"]
-fn a_container_of_the_static_build_and_nothing_else_measures_this_machine() {
+fn a_container_of_the_static_build_measures_this_machine_and_runs_a_jobs_shard() {
     or_skip!(root());
     or_skip!(program("buildah", "buildah"));
     or_skip!(program("readelf", "binutils"));
@@ -375,6 +375,28 @@ fn a_container_of_the_static_build_and_nothing_else_measures_this_machine() {
     lab(&["/bin/yaffs2", "--version"]).says(&["yaffs2"]);
     lab(&["/bin/pocketstone", "run", "small.toml", "--output", "results"]);
     assert!(work.join("results/report.html").is_file());
+    or_skip!(
+        folder
+            .path()
+            .join("static/bin/sh")
+            .exists()
+            .then_some(())
+            .ok_or_else(|| { Need::Programs.lacks("there is no static busybox: scripts/static with a network") })
+    );
+    // The command of a Job, as the second of its pods gets it.
+    let words = "cluster kubernetes work/small.toml --board host --shards 2 --image i --claim c";
+    let job = command::lab(folder.path(), &words.split(' ').collect::<Vec<_>>());
+    let job: serde_json::Value = serde_json::from_str(&job.ends_with(0).out).expect("a Job");
+    let command: Vec<&str> = job["spec"]["template"]["spec"]["containers"][0]["command"]
+        .as_array()
+        .expect("its command")
+        .iter()
+        .map(|word| word.as_str().expect("a word"))
+        .collect();
+    let shared = format!("{}:/shared", work.display());
+    let pod = ["run", "--isolation", "chroot", "-v", &shared, "-e", "JOB_COMPLETION_INDEX=1", &container, "--"];
+    buildah(&[&pod, &command[..]].concat());
+    assert!(work.join("small.shards/2/results.sqlite").is_file());
     buildah(&["rm", &container]);
     buildah(&["rmi", "pocketstone-test"]);
 }

@@ -120,6 +120,7 @@ fn published(name: &str) -> Result<PathBuf, pocketstone_testing::Skip> {
 
 /// But for their calls, which are events of a kernel of their own, that Perfetto does not know.
 #[test]
+#[ignore = "reads published files, which are not this project's: make torture"]
 fn the_published_logs_are_the_same_in_perfettos_form() {
     for name in ["YCSB_WorkloadC_NoTimingsql.log.gz", "YCSB_WorkloadA_LogTimingsql.log.gz"] {
         let file = or_skip!(published(name));

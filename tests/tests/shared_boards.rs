@@ -101,7 +101,7 @@ impl Labgrid<'_> {
     fn new(boards: &PoorBoards) -> Result<Labgrid<'_>, Skip> {
         let programs = project().join(".cache/labgrid/bin");
         if !programs.join("labgrid-client").exists() {
-            return Err(Need::Programs.lacks("there is no labgrid: scripts/labgrid"));
+            return Err(Need::Programs.lacks("there is no labgrid: scripts/python-modules"));
         }
         let mut labgrid = Labgrid { boards, programs, servers: Vec::new() };
         run(boards.network().command("ip").args(["link", "set", "lo", "up"])).ends_with(0);

@@ -236,17 +236,14 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
 
 /// What a command reaches, and this machine as if it were far away: the same runner over the same frames.
 #[test]
-fn a_board_by_a_command_measures_what_this_machine_does_and_outlives_a_killed_lab() {
+fn a_board_by_a_command_measures_what_this_machine_does_and_puts_back_what_a_killed_lab_has_set() {
     or_skip!(root());
-    // The board's shell has nothing of this machine's but the kernel and what is below a folder.
-    let network = Network::new();
-    let home = tempfile::tempdir().expect("a folder");
-    let (at, folder) = (home.path(), home.path().join("remote"));
-    let enter: Vec<String> = network.enter().split(' ').map(|word| format!("\"{word}\"")).collect();
+    let (network, home) = boxed("");
+    let at = home.path();
     let profile = |name: &str, words: &str| {
+        let folder = at.join("remote");
         write(at, name, &format!("kind = \"command\"\ncommand = [{words}]\nfolder = \"{}\"\n", folder.display()));
     };
-    profile("box.toml", &enter.join(", "));
     profile("here.toml", "");
     let database = Database { engines: &["sqlite"], ..Database::default() };
     write(at, "study.toml", &study(&[files("tmpfs", "each"), database.experiment()]));
@@ -285,6 +282,55 @@ fn a_board_by_a_command_measures_what_this_machine_does_and_outlives_a_killed_la
     profile("false.toml", "\"false\", \"a b\"");
     let said = lab(at, &["board", "exec", "./false.toml", "true"]).ends_with(4);
     said.complains(&["cannot reach false 'a b'", "try it by hand: false 'a b' sh -c true"]);
+}
+
+/// A board by a command that is this machine in a network of its own, with more lines in its profile.
+fn boxed(more: &str) -> (Network, TempDir) {
+    let (network, home) = (Network::new(), tempfile::tempdir().expect("a folder"));
+    let enter: Vec<String> = network.enter().split(' ').map(|word| format!("\"{word}\"")).collect();
+    let (words, folder) = (enter.join(", "), home.path().join("remote"));
+    let more = more.replace("HOME", &home.path().to_string_lossy());
+    let text = format!("kind = \"command\"\ncommand = [{words}]\nfolder = \"{}\"\n{more}\n", folder.display());
+    write(home.path(), "box.toml", &text);
+    (network, home)
+}
+
+const ONE_CELL: &str = "run --output a --board ./box.toml --repetitions 1 --set file_system=tmpfs";
+
+#[test]
+#[ignore = "waits for a board to be ready: make torture"]
+fn a_cell_waits_until_the_board_is_ready() {
+    or_skip!(root());
+    let (_network, home) = boxed("ready = \"test -e HOME/cool\"");
+    let arguments: Vec<&str> = ONE_CELL.split(' ').chain(["--", "touch", "ran"]).collect();
+    let said = home.path().join("said");
+    let mut command = pocketstone(home.path(), &arguments);
+    let mut child = command.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+    until("the lab waits", || fs::read_to_string(&said).unwrap().contains("not ready: test -e "));
+    let done = || results::value::<u32>(&home.path().join("a"), "SELECT count(*) FROM cell WHERE status = 'done'");
+    assert_eq!(done(), 0, "the board is not ready");
+    write(home.path(), "cool", "");
+    assert!(child.wait().unwrap().success());
+    assert_eq!(done(), 2);
+}
+
+#[test]
+#[ignore = "waits for a lost board: make torture"]
+fn a_board_that_is_lost_twice_is_turned_off_and_on_by_the_command_of_its_profile() {
+    or_skip!(root());
+    or_skip!(program("pkill", "procps"));
+    let (_network, home) = boxed("power_cycle = [\"touch\", \"HOME/turned\"]");
+    // The program kills its runner, until the power was turned off and on.
+    let program =
+        "#!/bin/sh\ntest -e HOME/turned && exit 0\necho x >> HOME/lost\npkill -9 -f HOME/remote/runner-\nsleep 100\n";
+    write(home.path(), "program", &program.replace("HOME", &home.path().to_string_lossy()));
+    fs::set_permissions(home.path().join("program"), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = home.path().join("program").to_string_lossy().into_owned();
+    let arguments: Vec<&str> = ONE_CELL.split(' ').chain(["--", &program]).collect();
+    lab(home.path(), &arguments).ends_with(0);
+    assert_eq!(fs::read_to_string(home.path().join("lost")).unwrap(), "x\nx\n");
+    let sql = "SELECT group_concat(coalesce(outcome ->> '$.facts.\"board.attempt\"', '1') || ' ' || status) FROM cell";
+    assert_eq!(results::value::<String>(&home.path().join("a"), sql), "3 done,1 done");
 }
 
 /// The board goes away in the middle of a cell and does not come back: that says nothing about the cell.
@@ -426,8 +472,12 @@ fn a_board_is_added_by_what_it_can() {
     own(&["board", "list"]).ends_with(0).says(&["virt-nand", "mine", "ssh"]);
     own(&["board", "exec", "mine", "uname"]).ends_with(0).says(&["Linux"]);
     own(&["board", "doctor", "mine"]).ends_with(0).says(&["volumes", "databases"]);
-    let add = ["board", "add", "box", "--command", "env A=b", "--folder", folder.to_str().unwrap()];
-    own(&add).ends_with(0).says(&["env A=b by command", "box.toml"]);
+    own(&["board", "add", "box", "--command", " "]).ends_with(1).complains(&["--command is \" \""]);
+    let add = ["board", "add", "box", "--command", "docker exec 'a b'"];
+    own(&add).ends_with(1).complains(&["written into the profile"]);
+    let (network, home) = (Network::new(), far.path().join("box"));
+    let add = ["board", "add", "box", "--command", &network.enter(), "--folder", home.to_str().unwrap()];
+    own(&add).ends_with(0).says(&["by command", "box.toml"]);
     own(&["board", "add", "virt-nand", "--ssh", "board"]).ends_with(1).complains(&["already"]);
     own(&["board", "add", "a/b", "--ssh", "board"]).ends_with(1).complains(&["no name"]);
     own(&["board", "add", "none", "--ssh", "no-such-host.invalid"]).ends_with(4).complains(&["cannot reach"]);

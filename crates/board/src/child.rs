@@ -8,6 +8,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Waits until a child ends; kills it when the user wants to stop. What it measures is not disturbed: this process
 /// sleeps until one or the other happens.
@@ -50,6 +51,28 @@ pub(crate) fn output(command: &mut Command, context: &BoardContext) -> Result<Ou
         let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
         Ok(Output { status: ended?, stdout, stderr })
     })
+}
+
+/// Ends a child that leads a process group of its own: waits as long as `patience` until it does so by itself, then kills
+/// the group. One that belongs to somebody else cannot be killed, and is not waited for much longer.
+pub(crate) fn end_group(child: &mut Child, patience: Duration) {
+    let ends_within = |child: &mut Child, limit: Duration| {
+        let until = Instant::now() + limit;
+        loop {
+            match child.try_wait() {
+                Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
+                Ok(None) => return false,
+                Ok(Some(_)) | Err(_) => return true,
+            }
+        }
+    };
+    if ends_within(child, patience) {
+        return;
+    }
+    // It has not been waited for, so the number is still its own.
+    let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
+    let _ = child.kill();
+    ends_within(child, Duration::from_secs(2));
 }
 
 /// What comes out of a pipe, to its end.

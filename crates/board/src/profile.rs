@@ -197,7 +197,11 @@ impl Profile {
     pub fn chip_bytes(&self) -> Option<u64> {
         match &self.kind {
             ProfileKind::Virtual(machine) => machine.nand.as_ref()?.bytes(),
-            _ => None,
+            ProfileKind::Host(_)
+            | ProfileKind::Ssh(_)
+            | ProfileKind::Adb(_)
+            | ProfileKind::Command(_)
+            | ProfileKind::Pool(_) => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! A runner on another machine, behind a child process with pipes.
 
+use crate::child::end_group;
 use crate::copies::Copies;
 use crate::{BoardContext, Failed};
 use pocketstone_core::error::Context;
@@ -12,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,13 +21,16 @@ use std::time::{Duration, Instant};
 const HELLO_LIMIT: Duration = Duration::from_secs(60);
 /// What became of a board that was there.
 const GONE: &str = "is not there any more";
+/// How long a runner may take to put things in order when its input has ended.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of the client's last words that a message shows at most.
 const SHOWN_BYTES: usize = 1000;
 
 /// A connection to a runner. Dropping it ends the runner's lease.
 pub struct Connection {
     child: Child,
-    to: Arc<Mutex<ChildStdin>>,
+    /// `None`: it is closed.
+    to: Arc<Mutex<Option<ChildStdin>>>,
     from: ChildStdout,
     frames: Frames,
     heard: Instant,
@@ -61,7 +65,7 @@ impl Connection {
             return Err(Error::bug("a child has no pipes").into());
         };
         let begin = Instant::now();
-        let (to, frames) = (Arc::new(Mutex::new(to)), Frames::default());
+        let (to, frames) = (Arc::new(Mutex::new(Some(to))), Frames::default());
         let (serial, copies) = (String::new(), Copies::of(&context.cache, way, "")?);
         let mut connection = Connection { child, to, from, frames, heard: begin, beats: None, errors, serial, copies };
         loop {
@@ -165,7 +169,7 @@ impl Connection {
     }
 
     fn tell(&mut self, frame: &Frame) -> Result<(), Failed> {
-        let sent = frame.send(&mut *own(&self.to));
+        let sent = send(frame, &self.to);
         sent.map_err(|_| self.refused())
     }
 
@@ -217,17 +221,24 @@ impl Connection {
     }
 }
 
-fn own(to: &Mutex<ChildStdin>) -> MutexGuard<'_, ChildStdin> {
-    to.lock().unwrap_or_else(PoisonError::into_inner)
+/// Sends a frame, as long as the connection is open.
+///
+/// # Errors
+/// `ErrorKind::Board` if it is closed, or the client takes nothing more.
+fn send(frame: &Frame, to: &Mutex<Option<ChildStdin>>) -> Result<()> {
+    match to.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        Some(to) => frame.send(to),
+        None => Err(Error::board("the connection is closed")),
+    }
 }
 
 /// Beats from a thread of its own: the lab may be busy with other things for long.
-fn beats(to: &Arc<Mutex<ChildStdin>>) -> (Sender<()>, JoinHandle<()>) {
+fn beats(to: &Arc<Mutex<Option<ChildStdin>>>) -> (Sender<()>, JoinHandle<()>) {
     let ((end, ends), to) = (channel(), to.clone());
     let thread = std::thread::spawn(move || {
         while let Err(RecvTimeoutError::Timeout) = ends.recv_timeout(BEAT) {
             // That there is nobody to hear it is noticed by who waits for a reply.
-            if Frame::Beat.send(&mut *own(&to)).is_err() {
+            if send(&Frame::Beat, &to).is_err() {
                 return;
             }
         }
@@ -237,11 +248,15 @@ fn beats(to: &Arc<Mutex<ChildStdin>>) -> (Sender<()>, JoinHandle<()>) {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // The end of its input would do; a client that hangs does not hear of it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if let Some((end, thread)) = self.beats.take() {
+        let beats = self.beats.take().map(|(end, thread)| {
             drop(end);
+            thread
+        });
+        // The end of its input tells the runner to put everything in order; a client that hangs does not hear of it.
+        let closed = self.to.try_lock().map(|mut to| to.take()).is_ok();
+        end_group(&mut self.child, if closed { PATIENCE } else { Duration::ZERO });
+        // Where a client that cannot be killed takes nothing more, it ends with this process.
+        if let Some(thread) = beats.filter(|_| closed) {
             let _ = thread.join();
         }
     }

@@ -34,7 +34,7 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
     let BoardAddArguments { adb, command, ssh, labgrid, pool, .. } = arguments;
     let (kind, of, key, value) = match (adb, command, ssh, labgrid) {
         (Some(serial), ..) => ("adb", serial.clone(), "serial", Some(serial.as_str().into())),
-        (None, Some(words), ..) => ("command", words.clone(), "command", Some(split(words))),
+        (None, Some(words), ..) => ("command", words.clone(), "command", Some(split("command", words)?)),
         (None, None, Some(host), _) => ("ssh", host.clone(), "host", Some(host.as_str().into())),
         (None, None, None, Some(place)) => ("ssh", place.clone(), "host", None),
         (None, None, None, None) => ("pool", pool.join(", "), "boards", Some(pool.clone().into())),
@@ -52,7 +52,7 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
         profile.insert("directory".into(), directory.to_string_lossy().into_owned().into());
     }
     if let Some(words) = &arguments.r#become {
-        profile.insert("become".into(), split(words));
+        profile.insert("become".into(), split("become", words)?);
     }
     if let Some(place) = &arguments.labgrid {
         profile.insert("labgrid".into(), toml::Table::from_iter([("place".into(), place.clone().into())]).into());
@@ -70,9 +70,14 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
     Ok(0)
 }
 
-/// The words of a command as a profile has them.
-fn split(command: &str) -> toml::Value {
-    command.split_whitespace().map(toml::Value::from).collect::<Vec<_>>().into()
+/// The words of an option as a profile has them.
+fn split(option: &str, command: &str) -> Result<toml::Value> {
+    if command.trim().is_empty() || command.contains(['"', '\'', '\\', '$', '~', '`']) {
+        let hint =
+            format!("name words that no shell has to look at; others can be written into the profile: {option} = []");
+        return Err(Error::user(format!("--{option} is {command:?}")).hint(hint));
+    }
+    Ok(command.split_whitespace().map(toml::Value::from).collect::<Vec<_>>().into())
 }
 
 /// Says what a board can and cannot do.

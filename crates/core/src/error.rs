@@ -138,8 +138,14 @@ impl From<pocketstone_vfs::Error> for Error {
 /// Converts any error into an [`Error`] with a message that says what was being done.
 pub trait Context<T> {
     /// Wraps an error as the cause of a user error.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` where there was an error.
     fn user(self, message: impl FnOnce() -> String) -> Result<T>;
     /// Wraps an error as the cause of a board error.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` where there was an error.
     fn board(self, message: impl FnOnce() -> String) -> Result<T>;
 }
 

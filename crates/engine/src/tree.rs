@@ -7,8 +7,8 @@ use std::ffi::CStr;
 /// The files below one folder of a volume. Each method is one file system call, if the file system has such a call.
 /// Paths are relative to the folder.
 ///
-/// All methods fail if the file system refuses; unsupported ones return an error that says so.
-#[expect(clippy::missing_errors_doc, reason = "all of them: when the file system refuses")]
+/// All methods fail with `ErrorKind::Board` if the file system refuses, or lacks the call.
+#[expect(clippy::missing_errors_doc, reason = "all of them alike: the trait says so once")]
 pub trait Tree: Send + Sync {
     /// An open file. Closing it is dropping it.
     type File<'t>: Send

@@ -150,7 +150,7 @@ impl Drop for PcmRegion {
 }
 
 impl Memory {
-    fn soil(&self, at: u64, bytes: u64) {
+    fn mark_dirty(&self, at: u64, bytes: u64) {
         for line in lines(at, bytes) {
             self.dirty[line / 64].fetch_or(1 << (line % 64), Ordering::Relaxed);
         }
@@ -213,13 +213,13 @@ unsafe impl Region for PcmRegion {
     unsafe fn write(&self, at: u64, from: &[u8]) {
         // SAFETY: the caller's promise, handed on.
         unsafe { self.0.heap.write(at, from) };
-        self.0.soil(at, from.len() as u64);
+        self.0.mark_dirty(at, from.len() as u64);
     }
 
     unsafe fn store_u64(&self, at: u64, value: u64) {
         // SAFETY: the caller's promise, handed on.
         unsafe { self.0.heap.store_u64(at, value) };
-        self.0.soil(at, 8);
+        self.0.mark_dirty(at, 8);
     }
 
     unsafe fn stream(&self, at: u64, from: &[u8]) {

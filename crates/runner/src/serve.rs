@@ -38,7 +38,7 @@ const TOLD_BYTES: usize = 64 << 10;
 /// # Errors
 /// `ErrorKind::Board` if the folder cannot be used, another lab is at work, or what comes from the lab is damaged.
 pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> {
-    // A lab on this machine may have started it, with whose end it would die before it has put anything back.
+    // A lab on this machine may have started it: it would be killed with the lab, before it has put things in order.
     let kept = || "cannot outlive the lab".to_owned();
     rustix::process::set_parent_process_death_signal(None).board(kept)?;
     let served = alone(patience).and_then(|_lock| {

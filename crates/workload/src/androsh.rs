@@ -145,6 +145,7 @@ const OF_SCRIPTS: [(AnyFactor, &[Script]); 4] = [
 impl Defined for AndroshSpec {
     const NAME: &'static str = "androsh";
     const ABOUT: &'static str = "AndroSH's scripts, as operations of one process";
+    const MAY_BE_COLD: bool = false;
     const FACTORS: &'static [AnyFactor] = &[
         DATA.any(),
         SCRIPT.any(),

@@ -27,6 +27,7 @@ pub struct CapacitySpec {
 impl Defined for CapacitySpec {
     const NAME: &'static str = "capacity";
     const ABOUT: &'static str = "files of one size, as many as fit the volume";
+    const MAY_BE_COLD: bool = false;
     const FACTORS: &'static [AnyFactor] = &[DATA.any(), FILES.any(), FILE_BYTES.any(), REQUEST_BYTES.any()];
 
     fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {

@@ -16,6 +16,11 @@ pub trait Defined: Sized {
     const FACTORS: &'static [AnyFactor];
     /// The factors that decide whether a combination exists.
     const DECIDING: &'static [&'static str] = &[];
+    /// What one of its measured calls is, in figures.
+    const REQUEST: &'static str = "a request";
+    /// Whether the page cache may have nothing of its files before the first operation: not where the operations use
+    /// what they have just written.
+    const MAY_BE_COLD: bool = true;
 
     /// Converts a point of a study; what has to be made or read for it, `prepares` does.
     ///

@@ -92,6 +92,7 @@ const PICKS: Factor<Picks> =
 impl Defined for FilebenchSpec {
     const NAME: &'static str = "filebench";
     const ABOUT: &'static str = "Filebench's varmail, fileserver, webproxy and webserver";
+    const MAY_BE_COLD: bool = false;
     const FACTORS: &'static [AnyFactor] = &[
         DATA.any(),
         FILES.any(),

@@ -96,6 +96,8 @@ const SYNC: Factor<Sync> =
 impl Defined for FilesSpec {
     const NAME: &'static str = "files";
     const ABOUT: &'static str = "operations on files with warm caches";
+    // It is for what is not of the medium.
+    const MAY_BE_COLD: bool = false;
     const FACTORS: &'static [AnyFactor] = &[
         DATA.any(),
         OPERATION.any(),

@@ -107,6 +107,7 @@ const TIMED_CLOSE: Factor<Flag> =
 impl Defined for IozoneSpec {
     const NAME: &'static str = "iozone";
     const ABOUT: &'static str = "IOZONE's passes over one file";
+    const MAY_BE_COLD: bool = false;
     const FACTORS: &'static [AnyFactor] =
         &[DATA.any(), FILE_BYTES.any(), REQUEST_BYTES.any(), PASS.any(), TIMED_FSYNC.any(), TIMED_CLOSE.any()];
 

@@ -26,6 +26,8 @@ pub struct Definition {
     pub deciding: &'static [&'static str],
     /// Whether a combination of values is one at all.
     pub exists: fn(&Point) -> bool,
+    request: &'static str,
+    may_be_cold: bool,
     of_point: fn(&Point, &mut dyn Prepares) -> Result<Workload, Impossible>,
 }
 
@@ -59,6 +61,8 @@ macro_rules! workloads {
             factors: <$spec as Defined>::FACTORS,
             deciding: <$spec as Defined>::DECIDING,
             exists: <$spec as Defined>::exists,
+            request: <$spec as Defined>::REQUEST,
+            may_be_cold: <$spec as Defined>::MAY_BE_COLD,
             of_point: |point, prepares| <$spec as Defined>::of_point(point, prepares).map(Workload::$variant),
         },)*];
     };
@@ -164,9 +168,18 @@ impl Name {
 
     /// Whether the page cache may have nothing of its files before the first operation.
     pub fn may_be_cold(self) -> bool {
-        // `files` is always warm: it is for what is not of the medium. The others use what was just written.
-        let warm = [FilesSpec::NAME, IozoneSpec::NAME, AndroshSpec::NAME, FilebenchSpec::NAME, CapacitySpec::NAME];
-        !warm.contains(&self.word())
+        match self {
+            Name::OnFiles(number) => ON_FILES[number].may_be_cold,
+            Name::Command | Name::Database(_) => true,
+        }
+    }
+
+    /// What one of its measured calls is, in figures.
+    pub fn request(self) -> &'static str {
+        match self {
+            Name::OnFiles(number) => ON_FILES[number].request,
+            Name::Command | Name::Database(_) => "an operation",
+        }
     }
 }
 

@@ -147,9 +147,62 @@ pub struct AdbProfile {
     /// Cells wait until the battery is at most so warm.
     #[serde(default)]
     pub temperature_most_c: Option<f64>,
+    /// Cells wait until the phone is throttled at most so much: its thermal status, 0 to 6.
+    #[serde(default)]
+    pub thermal_status_most: Option<u32>,
+    /// What its screen does while a cell is measured; `None`: what it does.
+    #[serde(default)]
+    pub screen: Option<Screen>,
+    /// What its charger does while a cell is measured; `None`: what it does.
+    #[serde(default)]
+    pub charging: Option<Charging>,
 }
 
-/// Where the files of a board behind a program are that reaches it, and with which rights they are used.
+/// What a phone's screen does while a cell is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Screen {
+    /// It is woken and stays on.
+    On,
+    /// It is put to sleep, and woken afterwards.
+    Off,
+}
+
+impl Screen {
+    /// How that is set and undone. Source: the commands `svc` and `input` of AOSP.
+    fn setting(self) -> Setting {
+        match self {
+            Screen::On => command("input keyevent KEYCODE_WAKEUP && svc power stayon true", "svc power stayon false"),
+            Screen::Off => command("input keyevent KEYCODE_SLEEP", "input keyevent KEYCODE_WAKEUP"),
+        }
+    }
+}
+
+/// What a phone's charger does while a cell is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Charging {
+    /// It is kept from charging, so that the battery's counters say what the phone takes, on phones that allow that.
+    Suspended,
+}
+
+impl Charging {
+    /// How that is set and undone. Source: PowerMetric of androidx.benchmark.
+    fn setting(self) -> Setting {
+        let set = |value| format!("setprop power.battery_input.suspended {value}");
+        match self {
+            Charging::Suspended => command(&set(true), &set(false)),
+        }
+    }
+}
+
+/// Lines for the phone's shell as a setting.
+fn command(set: &str, undo: &str) -> Setting {
+    let words = |line: &str| ["sh", "-c", line].map(str::to_owned).to_vec();
+    Setting::Command { set: words(set), undo: words(undo) }
+}
+
+/// Where the files are on a board that a program reaches, and with which rights they are used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Place {
     /// The folder for the runner and its files; `None`: the usual one.
@@ -193,12 +246,37 @@ impl CommandProfile {
 impl AdbProfile {
     /// Where its files are.
     pub fn place(&self) -> Place {
+        let of_its_own = [self.screen.map(Screen::setting), self.charging.map(Charging::setting)];
+        let settings = of_its_own.into_iter().flatten().chain(self.settings.iter().cloned()).collect();
         Place {
             folder: self.folder.clone(),
             r#become: self.r#become.clone(),
             directory: self.directory.clone(),
             flash: None,
-            settings: self.settings.clone(),
+            settings,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phones_screen_and_charger_are_settings_before_others() {
+        let text = "kind = \"adb\"\nserial = \"x\"\nscreen = \"off\"\ncharging = \"suspended\"\n\
+                    settings = [{ file = \"/x\", value = \"1\" }]\n";
+        let settings = toml::from_str::<AdbProfile>(text).unwrap().place().settings;
+        let lines = |setting: &Setting| match setting {
+            Setting::Command { set, undo } => [set[2].clone(), undo[2].clone()],
+            Setting::File { file, value } => [file.display().to_string(), value.clone()],
+        };
+        let expected = [
+            ["input keyevent KEYCODE_SLEEP", "input keyevent KEYCODE_WAKEUP"],
+            ["setprop power.battery_input.suspended true", "setprop power.battery_input.suspended false"],
+            ["/x", "1"],
+        ];
+        assert_eq!(settings.iter().map(lines).collect::<Vec<_>>(), expected);
+        assert!(toml::from_str::<AdbProfile>(&text.replace("suspended", "off")).is_err());
     }
 }

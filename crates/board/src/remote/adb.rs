@@ -44,9 +44,23 @@ impl Adb {
         ask(self, "dumpsys battery 2>/dev/null || true", None, context).map(|text| Battery::parse(&text))
     }
 
+    /// How much the phone is throttled, as it says: 0 not at all.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not answer.
+    fn thermal_status(&self, context: &BoardContext) -> Result<Option<u32>> {
+        let said = ask(self, "dumpsys thermalservice 2>/dev/null || true", None, context)?;
+        Ok(value(&said, "Thermal Status").and_then(|status| status.parse().ok()))
+    }
+
     /// Why the phone is not fit to be measured now, if it is not.
-    fn unfit(&self, battery: &Battery) -> Option<String> {
+    fn unfit(&self, battery: &Battery, thermal: Option<u32>) -> Option<String> {
         let (least, most) = (self.profile.battery_least_percent, self.profile.temperature_most_c);
+        match (self.profile.thermal_status_most, thermal) {
+            (Some(most), Some(now)) if now > most => return Some(format!("its thermal status is {now}")),
+            (Some(_), None) => return Some("it does not tell whether it is throttled".into()),
+            _ => {}
+        }
         match (battery.level_percent, battery.temperature_c) {
             (Some(level), _) if least.is_some_and(|least| level < least) => {
                 Some(format!("its battery is at {level} %"))
@@ -100,11 +114,16 @@ impl Client for Adb {
     }
 
     fn await_fitness(&self, context: &BoardContext) -> Result<()> {
-        if self.profile.battery_least_percent.is_none() && self.profile.temperature_most_c.is_none() {
+        let AdbProfile { battery_least_percent, temperature_most_c, thermal_status_most, .. } = &self.profile;
+        if battery_least_percent.is_none() && temperature_most_c.is_none() && thermal_status_most.is_none() {
             return Ok(());
         }
-        let cure = "charge it, let it cool, or change `battery_least_percent` and `temperature_most_c` in its profile";
-        await_fit(self, context, cure, || Ok(self.unfit(&self.battery(context)?)))
+        let cure = "charge it, let it cool, or change `battery_least_percent`, `temperature_most_c` and \
+                    `thermal_status_most` in its profile";
+        await_fit(self, context, cure, || {
+            let thermal = thermal_status_most.map(|_| self.thermal_status(context)).transpose()?.flatten();
+            Ok(self.unfit(&self.battery(context)?, thermal))
+        })
     }
 
     fn facts(&self, context: &BoardContext) -> Result<Facts> {
@@ -116,12 +135,11 @@ impl Client for Adb {
 
     fn conditions(&self, context: &BoardContext) -> Result<Facts> {
         let battery = self.battery(context)?;
-        let thermal = ask(self, "dumpsys thermalservice 2>/dev/null || true", None, context)?;
         let values = [
             ("battery.level_percent", battery.level_percent.map(|percent| percent.to_string())),
             ("battery.temperature_c", battery.temperature_c.map(|c| c.to_string())),
             ("battery.charging", battery.charging.map(|charging| charging.to_string())),
-            ("thermal.status", value(&thermal, "Thermal Status").map(str::to_owned)),
+            ("thermal.status", self.thermal_status(context)?.map(|status| status.to_string())),
         ];
         Ok(values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
     }
@@ -177,12 +195,15 @@ mod tests {
         let adb = Adb::new("x", &toml::from_str(text).unwrap()).unwrap();
         let fit = |level_percent, temperature_c| {
             let battery = Battery { level_percent, temperature_c, charging: None };
-            adb.unfit(&battery).is_none()
+            adb.unfit(&battery, None).is_none()
         };
         assert!(fit(Some(30), Some(30.0)));
         assert!(!fit(Some(29), Some(25.0)) && !fit(Some(80), Some(30.1)));
         assert!(!fit(None, Some(25.0)) && !fit(Some(80), None));
         let free = Adb::new("x", &toml::from_str("kind = \"adb\"\nserial = \"x\"\n").unwrap()).unwrap();
-        assert_eq!(free.unfit(&Battery::default()), None);
+        assert_eq!(free.unfit(&Battery::default(), Some(3)), None);
+        let cool = Adb::new("x", &toml::from_str("kind = \"adb\"\nserial = \"x\"\nthermal_status_most = 1\n").unwrap());
+        let fit = |status| cool.as_ref().unwrap().unfit(&Battery::default(), status).is_none();
+        assert!(fit(Some(0)) && fit(Some(1)) && !fit(Some(2)) && !fit(None));
     }
 }

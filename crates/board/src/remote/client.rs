@@ -1,6 +1,7 @@
 //! Programs that reach another machine.
 
 use crate::BoardContext;
+use crate::child::end_group;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
@@ -231,11 +232,11 @@ pub fn run(
             break Err(interrupted);
         }
     };
-    if waited.is_err() {
-        let _ = child.kill();
+    if let Err(error) = waited {
+        end_group(&mut child, Duration::ZERO);
+        return Err(error);
     }
     let status = child.wait();
-    waited?;
     let text = |mut file: File| -> Result<String> {
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).board(failed)?;

@@ -3,7 +3,7 @@
 use super::client::{Client, await_ready, power_cycle, quoted};
 use crate::BoardContext;
 use crate::profile::CommandProfile;
-use pocketstone_core::Result;
+use pocketstone_core::{Error, Result};
 use std::process::Command;
 
 /// The words of a profile in front of a shell.
@@ -16,8 +16,15 @@ pub struct Words {
 }
 
 impl Words {
-    /// The way that a profile names.
-    pub fn new(profile: &CommandProfile) -> Words {
+    /// The way to the board `name`.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` for a profile that cannot be.
+    pub fn new(name: &str, profile: &CommandProfile) -> Result<Words> {
+        if profile.command.iter().any(|word| word.trim().is_empty()) {
+            let error = Error::user(format!("`command` of {name} is {:?}", profile.command));
+            return Err(error.hint("name a program and its words; [] is this machine"));
+        }
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:=,".contains(c);
         let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
             true => word.clone(),
@@ -25,7 +32,7 @@ impl Words {
         };
         let shown = profile.command.iter().map(word).collect::<Vec<_>>().join(" ");
         let (ready, power_cycle) = (profile.ready.clone(), profile.power_cycle.clone());
-        Words { shown, words: profile.command.clone(), ready, power_cycle }
+        Ok(Words { shown, words: profile.command.clone(), ready, power_cycle })
     }
 }
 
@@ -42,7 +49,7 @@ impl Client for Words {
     }
 
     fn cure(&self) -> &'static str {
-        "correct `command` in its profile, or install its program"
+        "correct `command` in its profile: it has to pass its words and its input on as they are, without a terminal"
     }
 
     fn by_hand(&self) -> String {

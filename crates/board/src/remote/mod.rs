@@ -74,7 +74,7 @@ impl Remote {
     /// # Errors
     /// As [`Remote::open`].
     pub fn by_command(name: &str, profile: &CommandProfile, context: &BoardContext) -> Result<Remote> {
-        Remote::open(name, Box::new(command::Words::new(profile)), profile.place(), context)
+        Remote::open(name, Box::new(command::Words::new(name, profile)?), profile.place(), context)
     }
 
     /// The way to a board: puts the runner there, if it is not there yet.

@@ -73,7 +73,7 @@ pub struct BoardAddArguments {
     /// The phone, as `adb devices` has it, or HOST:PORT
     #[arg(long, value_name = "SERIAL", conflicts_with_all = ["ssh", "ssh_options"])]
     pub adb: Option<String>,
-    /// The words in front of `sh -c`, such as "docker exec -i box"; "" is this machine
+    /// The words in front of `sh -c`, such as "docker exec -i box"
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["ssh", "ssh_options", "adb", "labgrid"])]
     pub command: Option<String>,
     /// The place in a labgrid lab, which also says where ssh reaches it, unless --ssh does

@@ -147,13 +147,17 @@ impl Connection {
         Ok(statements)
     }
 
-    /// Binds the first values that there are to a statement; they outlive its execution.
+    /// Binds the first values that there are to a statement.
+    ///
+    /// # Safety
+    /// Nothing executes the statement when the values are gone, unless it is bound anew.
     #[inline]
-    fn bind<'v>(&self, statement: &Statement, values: &mut impl Iterator<Item = Value<'v>>) -> Result<()> {
+    unsafe fn bind<'v>(&self, statement: &Statement, values: &mut impl Iterator<Item = Value<'v>>) -> Result<()> {
         for n in 1..=statement.parameters as c_int {
             let value = values.next().ok_or_else(too_few)?;
             let (api, at) = (self.api, statement.handle);
-            // SAFETY: the statement is reset; texts lie in the workload, which lives longer than it.
+            // SAFETY: the statement is this connection's. SQLite looks at texts when it is executed, and until then the
+            // caller vouches for them; those that are bound already it leaves as they are.
             let code = unsafe {
                 match value {
                     Value::Null => (api.bind_null)(at, n),
@@ -170,10 +174,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes a statement to its end and gives every value of every row to the digest. Returns whether
-    /// it is one that has rows.
+    /// Executes a statement with the first values that there are to its end, and gives every value of every row to the
+    /// digest. Returns whether it is one that has rows.
     #[inline]
-    fn run(&self, statement: &Statement, digest: &mut ResultDigest) -> Result<bool> {
+    fn run<'v>(
+        &self,
+        statement: &Statement,
+        values: &mut impl Iterator<Item = Value<'v>>,
+        digest: &mut ResultDigest,
+    ) -> Result<bool> {
+        // SAFETY: the values live longer than this call, and nothing else executes a statement that has any.
+        unsafe { self.bind(statement, values)? };
         let (api, at) = (self.api, statement.handle);
         // SAFETY: the statement belongs to this connection; columns are below their number.
         let columns = unsafe { (api.column_count)(at) };
@@ -204,8 +215,7 @@ impl Connection {
     ) -> Result<bool> {
         let mut rows = false;
         for statement in statements {
-            self.bind(statement, &mut values)?;
-            rows |= self.run(statement, digest)?;
+            rows |= self.run(statement, &mut values, digest)?;
         }
         Ok(rows)
     }
@@ -228,8 +238,7 @@ impl Connection {
     ) -> Result<bool> {
         let (mut rows, mut rest) = (false, text);
         while let Some((statement, behind)) = self.prepare(rest)? {
-            self.bind(&statement, &mut values)?;
-            rows |= self.run(&statement, digest)?;
+            rows |= self.run(&statement, &mut values, digest)?;
             rest = behind;
         }
         Ok(rows)

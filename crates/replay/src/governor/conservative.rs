@@ -58,8 +58,10 @@ pub struct Conservative {
 }
 
 impl Conservative {
-    /// The governor of a cluster with these tunables; `legacy` is its old revision. A user error if one is out of
-    /// its range.
+    /// The governor of a cluster with these tunables; `legacy` is its old revision.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if one is out of its range.
     pub fn new(tunables: &Tunables, cluster: &Cluster, legacy: bool) -> Result<Self> {
         let up_threshold = tunables.number("up_threshold", 80, 1, 100)?;
         let down_threshold = tunables.number("down_threshold", 20, 1, 100)?;

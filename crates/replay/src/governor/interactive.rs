@@ -145,7 +145,10 @@ impl Core {
 }
 
 impl Interactive {
-    /// The governor with these tunables. A user error if one is out of its range.
+    /// The governor with these tunables.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if one is out of its range.
     pub fn new(tunables: &Tunables) -> Result<Self> {
         let slack_ns = match tunables.text("timer_slack") {
             Some("-1") => None,

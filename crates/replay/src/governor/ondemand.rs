@@ -40,7 +40,10 @@ pub struct Ondemand {
 }
 
 impl Ondemand {
-    /// The governor of a cluster with these tunables. A user error if one is out of its range.
+    /// The governor of a cluster with these tunables.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if one is out of its range.
     pub fn new(tunables: &Tunables, cluster: &Cluster) -> Result<Self> {
         let sampling_ns = sampling_ns(tunables, cluster)?;
         let io_is_busy = tunables.switch("io_is_busy", false)?;

@@ -87,7 +87,10 @@ pub struct OndemandLegacy {
 }
 
 impl OndemandLegacy {
-    /// The governor of a cluster with these tunables. A user error if one is out of its range.
+    /// The governor of a cluster with these tunables.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if one is out of its range.
     pub fn new(tunables: &Tunables, cluster: &Cluster) -> Result<Self> {
         let up_threshold = tunables.number("up_threshold", 80, 1, 100)?;
         let differential = tunables.number("down_differential", 10, 0, 99)?;

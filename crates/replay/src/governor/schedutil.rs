@@ -124,7 +124,10 @@ impl Core {
 }
 
 impl Schedutil {
-    /// The governor of a cluster with these tunables. A user error if one is out of its range.
+    /// The governor of a cluster with these tunables.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if one is out of its range.
     pub fn new(tunables: &Tunables, cluster: &Cluster) -> Result<Self> {
         let version = Version::of(tunables)?;
         let limit_us = between_changes_us(cluster.transition_latency_ns, version).min(3_600_000_000);

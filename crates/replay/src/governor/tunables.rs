@@ -32,7 +32,10 @@ impl Tunables {
         self.values.get(name).map(|v| v.trim())
     }
 
-    /// A whole number between two bounds, which are allowed. A user error if it is something else.
+    /// A whole number between two bounds, which are allowed.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if it is something else.
     pub fn number(&self, name: &str, default: u64, least: u64, most: u64) -> Result<u64> {
         let Some(text) = self.text(name) else { return Ok(default) };
         match text.parse::<u64>() {
@@ -41,25 +44,36 @@ impl Tunables {
         }
     }
 
-    /// A time in microseconds, as nanoseconds; at most an hour. A user error if it is something else.
+    /// A time in microseconds, as nanoseconds; at most an hour.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if it is something else.
     pub fn time_ns(&self, name: &str, default_us: u64, least_us: u64) -> Result<u64> {
         Ok(self.number(name, default_us, least_us, 3_600_000_000)? * 1000)
     }
 
-    /// A switch, 0 or 1. A user error if it is something else.
+    /// A switch, 0 or 1.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if it is something else.
     pub fn switch(&self, name: &str, default: bool) -> Result<bool> {
         Ok(self.number(name, u64::from(default), 0, 1)? == 1)
     }
 
-    /// Whole numbers separated by spaces. A user error if one is something else.
+    /// Whole numbers separated by spaces.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if one is something else.
     pub fn list(&self, name: &str) -> Result<Vec<u64>> {
         let text = self.text(name).unwrap_or_default();
         let numbers = text.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
         numbers.map_err(|e| self.wrong(name, "give whole numbers separated by spaces").because(e))
     }
 
-    /// A list of a value and pairs `frequency:value`, each of at least `least`. A user error if it is something
-    /// else or its frequencies do not ascend.
+    /// A list of a value and pairs `frequency:value`, each of at least `least`.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if it is something else or its frequencies do not ascend.
     pub fn steps(&self, name: &str, default: u64, least: u64) -> Result<Steps> {
         let Some(text) = self.text(name) else { return Ok(Steps { first: default, from: Vec::new() }) };
         Steps::parse(text).filter(|s| s.values().all(|v| (least..=3_600_000_000).contains(&v))).ok_or_else(|| {

@@ -218,8 +218,8 @@ pub static METRICS: [Metric; 131] = [
     metric("iozone_random_read_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's random read"),
     metric("iozone_random_write_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's random write"),
     metric("moved_bytes_per_s", BytesPerSecond, More, Calls, "bytes moved per second"),
-    metric("filled_bytes", Bytes, Neither, Calls, "bytes that fit the volume"),
-    metric("filled_files", Count, Neither, Calls, "whole files that fit the volume"),
+    metric("filled_bytes", Bytes, More, Calls, "bytes that fit the volume"),
+    metric("filled_files", Count, More, Calls, "whole files that fit the volume"),
     // What files take of a volume that was made for them, and what they did to it.
     metric("used_bytes", Bytes, Less, Calls, "space that the files take"),
     metric("stored_bytes", Bytes, Neither, Calls, "bytes in the files"),
@@ -358,7 +358,14 @@ mod tests {
             };
             assert!(metric.name.ends_with(unit), "{}", metric.name);
             let rate = matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond);
-            assert_eq!(rate, metric.better == Better::More, "{}: only rates are better when larger", metric.name);
+            // And what fits a volume.
+            let more = rate || metric.name.starts_with("filled_");
+            assert_eq!(
+                more,
+                metric.better == Better::More,
+                "{}: only rates and what fits are better when larger",
+                metric.name
+            );
             let modelled = metric.name.starts_with("modelled_") || metric.name.starts_with("tlb_");
             assert_eq!(modelled, metric.origin() == Origin::Modelled, "{}", metric.name);
         }

@@ -8,7 +8,9 @@ use crate::specification::points::shown;
 use crate::specification::study::{FigureSpec, Show, Study, TableSpec};
 use crate::views::model::*;
 use crate::views::rows::rows;
+use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
+use pocketstone_workload::table::{Name, WORKLOAD};
 use std::collections::BTreeMap;
 
 /// The definition of a metric that a study names; its names are checked when it is parsed.
@@ -82,8 +84,9 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
         (_, true) => metric + metrics[0].unit.suffix(),
         (_, false) => "time".to_owned(),
     };
-    let modelled = metrics.iter().map(|m| m.origin()).find(|origin| *origin != Origin::Measured);
-    let origin = modelled.unwrap_or_default();
+    let origins: Vec<Origin> = metrics.iter().map(|m| m.origin()).collect();
+    let alike = origins.iter().all(|origin| *origin == origins[0]);
+    let origin = if alike { origins[0] } else { Origin::Both };
     let caption = match spec.stack.is_empty() || spec.show == Show::Runs {
         true => spec.caption.clone(),
         false => format!("{} A bar shows one repetition, the one with the median total.", spec.caption.trim_end()),
@@ -121,14 +124,7 @@ fn gained(better: Better) -> &'static str {
 fn label(study: &Study, spec: &FigureSpec, metric: &Metric) -> String {
     let experiment = study.experiments.iter().find(|e| e.name == *spec.experiment.get_ref());
     let workload = experiment.and_then(|e| e.factors.get("workload")).and_then(|w| w.first()).and_then(|w| w.as_str());
-    let calls = match workload {
-        None | Some("read") => "read()",
-        Some(
-            "files" | "postmark" | "app-start" | "iozone" | "lookup" | "androsh" | "filebench" | "capacity" | "calls"
-            | "fio",
-        ) => "a request",
-        Some(_) => "an operation",
-    };
+    let calls = workload.or(WORKLOAD.any().default).and_then(Name::of_word).map_or("a request", Name::request);
     metric.label.replace("in read()", &format!("in {calls}")).replace("read()", calls)
 }
 

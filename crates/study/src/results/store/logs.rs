@@ -77,3 +77,20 @@ fn call_at(calls: &[Call], time_ns: u64) -> Option<i64> {
     let number = begun.checked_sub(1)?;
     (time_ns <= calls[number].start_ns + calls[number].latency_ns).then_some(number as i64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_belongs_to_the_call_that_is_made_at_its_time() {
+        let call = |start_ns, latency_ns| Call { start_ns, latency_ns, intended_ns: start_ns };
+        let calls = [call(10_000, 5_000), call(20_400, 3_000)];
+        let number = |time_ns| call_at(&calls, time_ns);
+        assert_eq!([number(9_000), number(10_000), number(15_000)], [None, Some(0), Some(0)]);
+        assert_eq!([number(16_000), number(23_000), number(24_000)], [None, Some(1), None]);
+        // 20.4 us is 20 for the tracer.
+        assert_eq!(number(20_000), Some(1));
+        assert_eq!(call_at(&[], 5), None);
+    }
+}

@@ -260,7 +260,7 @@ fn source(at: &Locator<'_>, raw: &RawReplay, experiments: &[Experiment]) -> Resu
         (experiment, log) => {
             let span = experiment.as_ref().or(log).map_or_else(|| raw.name.span(), Spanned::span);
             let hint = "specify `experiment`, whose cells are replayed, or `logs`, a list of phones' logs";
-            return wrong(span, format!("replay `{name}` has not one source of runs"), hint);
+            return wrong(span, format!("replay `{name}` needs exactly one source of runs"), hint);
         }
     }
     match &raw.recorded_khz {

@@ -9,7 +9,7 @@ use super::recorded::Span;
 use super::{Calls, Selection};
 use crate::operation::MOST_PAUSE_NS;
 use pocketstone_core::{Error, Result};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What makes a text that has all that a replay needs.
 const CURE: &str = "record it with `strace -f -T -ttt -y -o FILE PROGRAM`";
@@ -51,7 +51,8 @@ struct Begun {
 #[derive(Default)]
 struct Reader {
     processes: Processes,
-    begun: HashMap<u32, Begun>,
+    /// In the order of their numbers: the same text is always read in the same way.
+    begun: BTreeMap<u32, Begun>,
     understood: u64,
     last_ns: u64,
     days: u64,

@@ -40,7 +40,7 @@ struct Table {
 struct Process {
     table: usize,
     folder: String,
-    /// The call that started it has not returned: it will name this one yet.
+    /// The call that started it has not returned: it will still name this one.
     expected: bool,
 }
 
@@ -97,6 +97,7 @@ impl Processes {
 
     /// A thread was started by another's call that has not returned.
     pub fn announced(&mut self, parent: u32, pid: u32, call: &str) {
+        self.short_lived.remove(&pid);
         self.started(parent, pid, call, true);
     }
 
