@@ -74,9 +74,7 @@ fn pocketdatas_quick_study_runs_on_a_phone_and_every_setting_is_undone() {
     phone.program("cmd", &format!("echo \"$*\" >> {LOCAL}/commands"));
     let mode = |on: bool| format!("[\"cmd\", \"power\", \"set-fixed-performance-mode-enabled\", \"{on}\"]");
     // As the phone of the tests has no such programs by itself.
-    ["input", "svc", "setprop"]
-        .iter()
-        .for_each(|name| phone.program(name, &format!("echo \"{name} $*\" >> {LOCAL}/others")));
+    ["svc", "setprop"].iter().for_each(|name| phone.program(name, &format!("echo \"{name} $*\" >> {LOCAL}/others")));
     let own = "screen = \"on\"\ncharging = \"suspended\"\nthermal_status_most = 1";
     phone.profile("fixed.toml", &format!("{own}\nsettings = [{{ set = {}, undo = {} }}]", mode(true), mode(false)));
     let study = project().join("studies/pocketdata-quick.toml");
@@ -105,7 +103,7 @@ fn pocketdatas_quick_study_runs_on_a_phone_and_every_setting_is_undone() {
     // The screen is woken and stays on, and the charger stops, in each of them.
     let others = fs::read_to_string(phone.local().join("others")).unwrap();
     let times = |line: &str| others.lines().filter(|said| *said == line).count();
-    let set = ["input keyevent KEYCODE_WAKEUP", "svc power stayon true", "setprop power.battery_input.suspended true"];
+    let set = ["svc power stayon true", "setprop power.battery_input.suspended true"];
     let undone = ["svc power stayon false", "setprop power.battery_input.suspended false"];
     assert!(set.iter().chain(&undone).all(|line| times(line) == on.len()), "{others}");
     until("nothing is noted on the phone", || {

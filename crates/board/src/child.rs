@@ -53,8 +53,8 @@ pub(crate) fn output(command: &mut Command, context: &BoardContext) -> Result<Ou
     })
 }
 
-/// Ends a child that leads a process group of its own: waits as long as `patience` until it does so by itself, then kills
-/// the group. One that belongs to somebody else cannot be killed, and is not waited for much longer.
+/// Ends a child that leads a process group of its own: waits as long as `patience` until it does so by itself, then
+/// kills the group. One that belongs to somebody else cannot be killed, and is not waited for much longer.
 pub(crate) fn end_group(child: &mut Child, patience: Duration) {
     let ends_within = |child: &mut Child, limit: Duration| {
         let until = Instant::now() + limit;

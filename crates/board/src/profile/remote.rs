@@ -162,7 +162,7 @@ pub struct AdbProfile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Screen {
-    /// It is woken and stays on.
+    /// It is woken and stays on, as long as there is a cable.
     On,
     /// It is put to sleep, and woken afterwards.
     Off,
@@ -172,7 +172,7 @@ impl Screen {
     /// How that is set and undone. Source: the commands `svc` and `input` of AOSP.
     fn setting(self) -> Setting {
         match self {
-            Screen::On => command("input keyevent KEYCODE_WAKEUP && svc power stayon true", "svc power stayon false"),
+            Screen::On => command("svc power stayon true", "svc power stayon false"),
             Screen::Off => command("input keyevent KEYCODE_SLEEP", "input keyevent KEYCODE_WAKEUP"),
         }
     }
@@ -196,9 +196,9 @@ impl Charging {
     }
 }
 
-/// Lines for the phone's shell as a setting.
+/// Commands of words without spaces as a setting.
 fn command(set: &str, undo: &str) -> Setting {
-    let words = |line: &str| ["sh", "-c", line].map(str::to_owned).to_vec();
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect();
     Setting::Command { set: words(set), undo: words(undo) }
 }
 
@@ -268,7 +268,7 @@ mod tests {
                     settings = [{ file = \"/x\", value = \"1\" }]\n";
         let settings = toml::from_str::<AdbProfile>(text).unwrap().place().settings;
         let lines = |setting: &Setting| match setting {
-            Setting::Command { set, undo } => [set[2].clone(), undo[2].clone()],
+            Setting::Command { set, undo } => [set.join(" "), undo.join(" ")],
             Setting::File { file, value } => [file.display().to_string(), value.clone()],
         };
         let expected = [
