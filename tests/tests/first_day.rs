@@ -296,8 +296,7 @@ print('equal')
 #[test]
 fn tables_are_exported_as_parquet() {
     let fetched = project().join(".cache/duckdb");
-    let whole = fs::read_dir(&fetched).into_iter().flatten().flatten();
-    let whole = whole.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("complete-"));
+    let whole = fetched.join("complete").exists();
     or_skip!(whole.then_some(()).ok_or_else(|| Need::Programs.lacks("there is no DuckDB: scripts/python-modules")));
     let python = fetched.join("bin/python");
     let folder = folder();

@@ -375,14 +375,9 @@ fn a_container_of_the_static_build_measures_this_machine_and_runs_a_jobs_shard()
     lab(&["/bin/yaffs2", "--version"]).says(&["yaffs2"]);
     lab(&["/bin/pocketstone", "run", "small.toml", "--output", "results"]);
     assert!(work.join("results/report.html").is_file());
-    or_skip!(
-        folder
-            .path()
-            .join("static/bin/sh")
-            .exists()
-            .then_some(())
-            .ok_or_else(|| { Need::Programs.lacks("there is no static busybox: scripts/static with a network") })
-    );
+    let shell = folder.path().join("static/bin/sh").exists();
+    let lacks = || Need::Programs.lacks("there is no static busybox: scripts/static with a network");
+    or_skip!(shell.then_some(()).ok_or_else(lacks));
     // The command of a Job, as the second of its pods gets it.
     let words = "cluster kubernetes work/small.toml --board host --shards 2 --image i --claim c";
     let job = command::lab(folder.path(), &words.split(' ').collect::<Vec<_>>());

@@ -137,6 +137,10 @@ fn signal(process: &Process, signal: Signal) {
     let _ = rustix::process::kill_process(pid, signal);
 }
 
+/// Which attempt at each cell counts, and what came of it.
+const ATTEMPTS: &str =
+    "SELECT group_concat(coalesce(outcome ->> '$.facts.\"board.attempt\"', '1') || ' ' || status) FROM cell";
+
 #[test]
 fn a_board_by_ssh_measures_what_this_machine_does() {
     let far = or_skip!(Far::new());
@@ -173,11 +177,7 @@ fn a_board_by_ssh_measures_what_this_machine_does() {
 #[test]
 fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
     let far = or_skip!(Far::new());
-    let attempts = |run: &str| -> String {
-        let sql =
-            "SELECT group_concat(coalesce(outcome ->> '$.facts.\"board.attempt\"', '1') || ' ' || status) FROM cell";
-        results::value(&far.path().join(run), sql)
-    };
+    let attempts = |run: &str| results::value::<String>(&far.path().join(run), ATTEMPTS);
     let command = ["--board", "./far.toml", "--repetitions", "1", "--set", "file_system=tmpfs", "--"];
     let begun = |output: &str, seconds: &str| {
         far.begin(&[&["run", "--output", output], &command[..], &["sleep", seconds]].concat())
@@ -266,8 +266,7 @@ fn a_board_by_a_command_measures_what_this_machine_does_and_puts_back_what_a_kil
     let setting = format!("settings = [{{ file = \"{}\", value = \"measured\" }}]\n", at.join("set").display());
     write(at, "box.toml", &format!("{text}{setting}"));
     let now = || fs::read_to_string(at.join("set")).expect("what is set").trim_end().to_owned();
-    let arguments = "run --output killed --board ./box.toml --repetitions 1 --set file_system=tmpfs -- sleep 1000";
-    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let arguments: Vec<&str> = ONE_CELL.split(' ').chain(["--", "sleep", "1000"]).collect();
     let mut command = pocketstone(at, &arguments);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
     until("it is set", || now() == "measured");
@@ -329,8 +328,7 @@ fn a_board_that_is_lost_twice_is_turned_off_and_on_by_the_command_of_its_profile
     let arguments: Vec<&str> = ONE_CELL.split(' ').chain(["--", &program]).collect();
     lab(home.path(), &arguments).ends_with(0);
     assert_eq!(fs::read_to_string(home.path().join("lost")).unwrap(), "x\nx\n");
-    let sql = "SELECT group_concat(coalesce(outcome ->> '$.facts.\"board.attempt\"', '1') || ' ' || status) FROM cell";
-    assert_eq!(results::value::<String>(&home.path().join("a"), sql), "3 done,1 done");
+    assert_eq!(results::value::<String>(&home.path().join("a"), ATTEMPTS), "3 done,1 done");
 }
 
 /// The board goes away in the middle of a cell and does not come back: that says nothing about the cell.

@@ -71,7 +71,6 @@ pub(crate) fn end_group(child: &mut Child, patience: Duration) {
     }
     // It has not been waited for, so the number is still its own.
     let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
-    let _ = child.kill();
     ends_within(child, Duration::from_secs(2));
 }
 

@@ -152,8 +152,9 @@ impl Profile {
     /// Whether it names raw flash of a board that is not thrown away, and lets it be erased.
     pub fn flash_may_be_erased(&self) -> bool {
         match &self.kind {
-            ProfileKind::Ssh(board) => board.flash.as_ref().is_some_and(FlashProfile::may_be_erased),
-            ProfileKind::Command(board) => board.flash.as_ref().is_some_and(FlashProfile::may_be_erased),
+            ProfileKind::Ssh(SshProfile { flash, .. }) | ProfileKind::Command(CommandProfile { flash, .. }) => {
+                flash.as_ref().is_some_and(FlashProfile::may_be_erased)
+            }
             ProfileKind::Pool(boards) => boards.iter().any(Profile::flash_may_be_erased),
             ProfileKind::Host(_) | ProfileKind::Adb(_) | ProfileKind::Virtual(_) => false,
         }

@@ -206,11 +206,7 @@ impl Connection {
     /// The failure of a board that is gone, with what its client says of that.
     fn lost(&mut self, how: &str) -> Failed {
         // It may be about to say why.
-        let until = Instant::now() + Duration::from_secs(1);
-        while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let _ = self.child.kill();
+        end_group(&mut self.child, Duration::from_secs(1));
         let mut said = Vec::new();
         let _ = self.errors.seek(SeekFrom::Start(0)).and_then(|_| (&self.errors).take(1 << 20).read_to_end(&mut said));
         let said = String::from_utf8_lossy(&said);

@@ -26,7 +26,7 @@ impl Words {
             return Err(error.hint("name a program and its words; [] is this machine"));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:=,".contains(c);
-        let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        let word = |word: &String| match word.chars().all(plain) {
             true => word.clone(),
             false => quoted(word),
         };
