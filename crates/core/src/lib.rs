@@ -21,6 +21,8 @@ pub mod faults;
 pub mod frame;
 pub mod hint;
 pub mod log;
+pub mod metric;
+pub mod origin;
 pub mod outcome;
 pub mod pattern;
 pub mod run_marks;

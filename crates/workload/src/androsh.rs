@@ -5,10 +5,12 @@ use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Bytes, Count, Factor, Impossible, OrDefault, Point, blame, wrong};
 use crate::factors::{DATA, REQUEST_BYTES};
 use crate::lookup::{NAMES_ARE, NamesAre};
+use crate::metrics::{MOVED, Ran, Values, per_s};
 use crate::population::{Caches, Population, Sizes, file_name};
 use crate::postmark::blocks;
 use crate::tree::{LEAVES, Tree};
 use crate::{Data, Operation, Purpose};
+use pocketstone_core::metric::Metric;
 use pocketstone_core::random::Random;
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result, words};
@@ -146,6 +148,7 @@ impl Defined for AndroshSpec {
     const NAME: &'static str = "androsh";
     const ABOUT: &'static str = "AndroSH's scripts, as operations of one process";
     const MAY_BE_COLD: bool = false;
+    const METRICS: &'static [Metric] = &[MOVED];
     const FACTORS: &'static [AnyFactor] = &[
         DATA.any(),
         SCRIPT.any(),
@@ -264,6 +267,15 @@ impl FileWorkload for AndroshSpec {
         !matches!(self.script, Script::SequentialRead | Script::RandomRead | Script::ReadTree)
     }
 
+    /// Bytes that a script moves over the time in its calls; the deletion of what an earlier round left is not part of
+    /// it.
+    fn metrics(&self, ran: &Ran<'_>) -> Values {
+        let operations = self.operations(ran.seed).filter(Operation::is_logged).zip(ran.calls);
+        let of_data = operations.filter(|(operation, _)| !matches!(operation, Operation::Delete { .. }));
+        let ns = of_data.map(|(_, call)| call.latency_ns as f64).sum();
+        vec![(MOVED.name, self.throughput_bytes(ran.seed).and_then(|bytes| per_s(bytes, ns)))]
+    }
+
     fn names(&self, seed: u64) -> Vec<String> {
         let archive = |number: u64| (0..number).map(|n| file_name(n as u32)).chain(["archive.tar.gz".to_owned()]);
         match self.script {
@@ -277,7 +289,7 @@ impl FileWorkload for AndroshSpec {
 
 impl AndroshSpec {
     /// Bytes that the script's calls read and write; `None` for scripts whose result is a time.
-    pub fn throughput_bytes(&self, seed: u64) -> Option<u64> {
+    fn throughput_bytes(&self, seed: u64) -> Option<u64> {
         use Script::{ApplicationCache, CompressMany, CompressOne, ReadTree};
         match self.script {
             CompressOne | CompressMany | ApplicationCache => None,

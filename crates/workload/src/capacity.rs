@@ -4,9 +4,11 @@ use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Impossible, Point, wrong};
 use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES};
+use crate::metrics::{Ran, Values};
 use crate::population::{Caches, Population, Sizes};
 use crate::{Data, Operation, Purpose};
 use pocketstone_core::Result;
+use pocketstone_core::metric::{Better, Metric, Source, Unit, metric};
 use serde::{Deserialize, Serialize};
 
 /// The `capacity` workload: fills a volume with files of one size, until it has no room or all files have theirs. They
@@ -24,10 +26,16 @@ pub struct CapacitySpec {
     pub data: Data,
 }
 
+const FILLED_BYTES: Metric =
+    metric("filled_bytes", Unit::Bytes, Better::More, Source::Calls, "bytes that fit the volume");
+const FILLED_FILES: Metric =
+    metric("filled_files", Unit::Count, Better::More, Source::Calls, "whole files that fit the volume");
+
 impl Defined for CapacitySpec {
     const NAME: &'static str = "capacity";
     const ABOUT: &'static str = "files of one size, as many as fit the volume";
     const MAY_BE_COLD: bool = false;
+    const METRICS: &'static [Metric] = &[FILLED_BYTES, FILLED_FILES];
     const FACTORS: &'static [AnyFactor] = &[DATA.any(), FILES.any(), FILE_BYTES.any(), REQUEST_BYTES.any()];
 
     fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
@@ -72,6 +80,13 @@ impl FileWorkload for CapacitySpec {
     fn request_bytes(&self) -> u64 {
         self.request_bytes
     }
+
+    /// Bytes that fitted, and the whole files they are: the last file may have a part of its size.
+    fn metrics(&self, ran: &Ran<'_>) -> Values {
+        let Some(bytes) = ran.filled_bytes else { return Values::new() };
+        let files = bytes / self.file_bytes;
+        vec![(FILLED_BYTES.name, Some(bytes as f64)), (FILLED_FILES.name, Some(files as f64))]
+    }
 }
 
 #[cfg(test)]
@@ -90,5 +105,13 @@ mod tests {
         let cure = |spec: CapacitySpec| spec.check().unwrap_err().cure().unwrap().to_owned();
         assert!(cure(CapacitySpec { file_bytes: 0, ..spec.clone() }).contains("1 or more"));
         assert!(cure(CapacitySpec { files: 10_000_001, ..spec }).contains("from 1 to 10000000"));
+    }
+
+    #[test]
+    fn what_fits_is_counted_in_whole_files() {
+        let spec = CapacitySpec { files: 9, file_bytes: 1000, request_bytes: 100, data: Data::Random };
+        let found = |filled_bytes| spec.metrics(&Ran { seed: 1, calls: &[], filled_bytes });
+        assert_eq!(found(Some(3999)), [("filled_bytes", Some(3999.0)), ("filled_files", Some(3.0))]);
+        assert!(found(None).is_empty());
     }
 }

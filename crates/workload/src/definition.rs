@@ -3,8 +3,10 @@
 use crate::Operation;
 use crate::database::Prepares;
 use crate::factor::{AnyFactor, Impossible, Point};
+use crate::metrics::{Ran, Values};
 use crate::population::{Population, file_name};
 use pocketstone_core::Result;
+use pocketstone_core::metric::Metric;
 
 /// A workload as studies know it.
 pub trait Defined: Sized {
@@ -21,6 +23,8 @@ pub trait Defined: Sized {
     /// Whether the page cache may have nothing of its files before the first operation: not where the operations use
     /// what they have just written.
     const MAY_BE_COLD: bool = true;
+    /// The metrics that not every workload has.
+    const METRICS: &'static [Metric] = &[];
 
     /// Converts a point of a study; what has to be made or read for it, `prepares` does.
     ///
@@ -93,6 +97,12 @@ pub trait FileWorkload {
     /// Threads that share the operations: thread `t` of `n` has the operations `t`, `t + n`, ...
     fn threads(&self) -> u32 {
         1
+    }
+
+    /// Values of its metrics: those of [`Defined::METRICS`] that it has with these factors.
+    fn metrics(&self, ran: &Ran<'_>) -> Values {
+        let _ = ran;
+        Values::new()
     }
 
     /// The names of all files, by their numbers.

@@ -250,6 +250,12 @@ impl<M: Meaning> Factor<M> {
         self
     }
 
+    /// In the words of a workload to which it is something more.
+    pub const fn about(mut self, about: &'static str) -> Factor<M> {
+        self.any.about = about;
+        self
+    }
+
     /// In a point only where it is not the default.
     pub const fn quiet(mut self) -> Factor<M> {
         self.any.quiet = true;

@@ -12,7 +12,7 @@ pub const DATA: Factor<Data> = Factor::new("data", "file content").default("rand
 pub const FILES: Factor<Count> = Factor::new("files", "number of files").default("1");
 
 /// Size of a file.
-pub const FILE_BYTES: Factor<Bytes> = Factor::new("file_bytes", "size of a file; with PostMark, of the largest");
+pub const FILE_BYTES: Factor<Bytes> = Factor::new("file_bytes", "size of a file");
 
 /// The order of requests.
 pub const PATTERN: Factor<Pattern> = Factor::new("pattern", "order of offsets").default("sequential");
@@ -25,7 +25,7 @@ pub const REQUEST_BYTES: Factor<Bytes> =
     });
 
 /// How many requests.
-pub const REQUESTS: Factor<Count> = Factor::new("requests", "number of requests; with PostMark, of transactions");
+pub const REQUESTS: Factor<Count> = Factor::new("requests", "number of requests");
 
 /// The pause between two requests.
 pub const INTER_ARRIVAL_NS: Factor<Nanoseconds> =

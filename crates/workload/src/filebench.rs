@@ -8,8 +8,10 @@ use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Count, Factor, Impossible, Point, blame, wrong};
 use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES, REQUESTS, THREADS};
 use crate::fileset::{Distribution, FileSet, Made};
+use crate::metrics::{MOVED, Ran, Values, per_s};
 use crate::population::{Caches, Population, Sizes};
 use crate::{Data, Operation, Purpose};
+use pocketstone_core::metric::Metric;
 use pocketstone_core::{Error, Result, words};
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +95,7 @@ impl Defined for FilebenchSpec {
     const NAME: &'static str = "filebench";
     const ABOUT: &'static str = "Filebench's varmail, fileserver, webproxy and webserver";
     const MAY_BE_COLD: bool = false;
+    const METRICS: &'static [Metric] = &[MOVED];
     const FACTORS: &'static [AnyFactor] = &[
         DATA.any(),
         FILES.any(),
@@ -169,6 +172,15 @@ impl FileWorkload for FilebenchSpec {
 
     fn threads(&self) -> u32 {
         self.threads
+    }
+
+    /// Bytes that the threads read and write over the run's time, as Filebench reports them.
+    fn metrics(&self, ran: &Ran<'_>) -> Values {
+        let start_ns = ran.calls.iter().map(|call| call.start_ns).min();
+        let end_ns = ran.calls.iter().map(|call| call.start_ns + call.latency_ns).max();
+        let Totals { read_bytes, written_bytes, .. } = self.totals(ran.seed);
+        let run_ns = start_ns.zip(end_ns).map(|(start, end)| (end - start) as f64);
+        vec![(MOVED.name, run_ns.and_then(|ns| per_s(read_bytes + written_bytes, ns)))]
     }
 
     fn names(&self, seed: u64) -> Vec<String> {

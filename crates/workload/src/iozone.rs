@@ -4,8 +4,10 @@ use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
 use crate::factor::{AnyFactor, Factor, Flag, Impossible, Point, wrong};
 use crate::factors::{DATA, FILE_BYTES, REQUEST_BYTES};
+use crate::metrics::{Ran, Values, per_s, rate_in_bytes, total_ns};
 use crate::population::{Caches, Population, Sizes};
 use crate::{Data, Operation, Purpose};
+use pocketstone_core::metric::Metric;
 use pocketstone_core::random::Twister;
 use pocketstone_core::words::Word;
 use pocketstone_core::{Result, words};
@@ -94,6 +96,16 @@ impl Pass {
     fn is_random(self) -> bool {
         matches!(self, Pass::RandomRead | Pass::RandomWrite)
     }
+
+    /// Bytes of each pass over its time, as IOZONE reports them, but in bytes for KiB.
+    const RATES: [Metric; 6] = [
+        rate_in_bytes("iozone_write_bytes_per_s", "throughput of IOZONE's write of a new file"),
+        rate_in_bytes("iozone_rewrite_bytes_per_s", "throughput of IOZONE's rewrite"),
+        rate_in_bytes("iozone_read_bytes_per_s", "throughput of IOZONE's read"),
+        rate_in_bytes("iozone_reread_bytes_per_s", "throughput of IOZONE's reread"),
+        rate_in_bytes("iozone_random_read_bytes_per_s", "throughput of IOZONE's random read"),
+        rate_in_bytes("iozone_random_write_bytes_per_s", "throughput of IOZONE's random write"),
+    ];
 }
 
 const PASS: Factor<Passes> =
@@ -108,6 +120,7 @@ impl Defined for IozoneSpec {
     const NAME: &'static str = "iozone";
     const ABOUT: &'static str = "IOZONE's passes over one file";
     const MAY_BE_COLD: bool = false;
+    const METRICS: &'static [Metric] = &Pass::RATES;
     const FACTORS: &'static [AnyFactor] =
         &[DATA.any(), FILE_BYTES.any(), REQUEST_BYTES.any(), PASS.any(), TIMED_FSYNC.any(), TIMED_CLOSE.any()];
 
@@ -174,6 +187,14 @@ impl FileWorkload for IozoneSpec {
     fn request_bytes(&self) -> u64 {
         self.record_bytes
     }
+
+    fn metrics(&self, ran: &Ran<'_>) -> Values {
+        let rate = |(pass, timed): (Pass, Range<usize>)| {
+            let ns = ran.calls.get(timed).map(total_ns);
+            (Pass::RATES[pass as usize].name, ns.and_then(|ns| per_s(self.pass_bytes(), ns)))
+        };
+        self.timed_operations().into_iter().map(rate).collect()
+    }
 }
 
 impl IozoneSpec {
@@ -183,12 +204,12 @@ impl IozoneSpec {
     }
 
     /// Bytes that a pass moves.
-    pub fn pass_bytes(&self) -> u64 {
+    fn pass_bytes(&self) -> u64 {
         self.records() * self.record_bytes
     }
 
     /// The passes that are measured, each with the numbers of those operations that are in its time.
-    pub fn timed_operations(&self) -> Vec<(Pass, Range<usize>)> {
+    fn timed_operations(&self) -> Vec<(Pass, Range<usize>)> {
         if let Some(pass) = self.pass.one() {
             return vec![(pass, 0..self.timed_len())];
         }

@@ -6,9 +6,11 @@ use self::program::ProgramSpec;
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload, usual_names};
 use crate::factor::{AnyFactor, Bytes, Count, Factor, Flag, Impossible, OrDefault, Point, TenthsOrNone, blame, wrong};
-use crate::factors::{DATA, FILE_BYTES, FILES, REQUEST_BYTES, REQUESTS};
+use crate::factors::{self, DATA, FILES, REQUEST_BYTES};
+use crate::metrics::{Ran, Values, per_s, rate_in_bytes, total_ns};
 use crate::population::{Caches, Population, Sizes, directory_name};
 use crate::{Data, Operation, Purpose};
+use pocketstone_core::metric::{Better, Metric, Source, Unit, metric};
 use pocketstone_core::random::Random;
 use pocketstone_core::{Error, Result, words};
 use serde::{Deserialize, Serialize};
@@ -47,6 +49,8 @@ words! {
     }
 }
 
+const FILE_BYTES: Factor<Bytes> = factors::FILE_BYTES.about("size of the largest file");
+const REQUESTS: Factor<Count> = factors::REQUESTS.about("number of transactions");
 const PHASES: Factor<Phases> = Factor::new(
     "phases",
     "of PostMark, the transactions alone, or all with the program's own random choices: pool, transactions, deletion",
@@ -82,9 +86,18 @@ const OF_PROGRAM: [AnyFactor; 5] =
 
 const LEAST_FILE_BYTES: Factor<Bytes> = Factor::new("least_file_bytes", "size of the smallest file").default("500");
 
+const READ_25: Metric = rate_in_bytes("read_25_bytes_per_s", "throughput of read() until 25% of a file is read");
+const READ_50: Metric = rate_in_bytes("read_50_bytes_per_s", "throughput of read() until 50% of a file is read");
+const READ_100: Metric = rate_in_bytes("read_100_bytes_per_s", "throughput of read() until a file is read");
+const TRANSACTIONS: Metric =
+    metric("transactions_per_s", Unit::PerSecond, Better::More, Source::Calls, "transactions per second");
+const RUN_READ: Metric = rate_in_bytes("run_read_bytes_per_s", "bytes read over the whole run's time");
+const RUN_WRITTEN: Metric = rate_in_bytes("run_written_bytes_per_s", "bytes written over the whole run's time");
+
 impl Defined for PostmarkSpec {
     const NAME: &'static str = "postmark";
     const ABOUT: &'static str = "PostMark's transactions";
+    const METRICS: &'static [Metric] = &[READ_25, READ_50, READ_100, TRANSACTIONS, RUN_READ, RUN_WRITTEN];
     const FACTORS: &'static [AnyFactor] = &[
         DATA.any(),
         FILES.any(),
@@ -189,6 +202,34 @@ impl FileWorkload for PostmarkSpec {
         }
     }
 
+    /// Mean throughput of read() over all files that were read, when a share of each has been read: bytes over time in
+    /// the calls up to the first one that reaches it, as the read-ahead paper's table 1 has it; and transactions over
+    /// the time in all calls. Of a whole run, transactions over the time in theirs, and bytes over the time in all, as
+    /// the program reports them.
+    fn metrics(&self, ran: &Ran<'_>) -> Values {
+        let files = self.requests_by_file(ran);
+        let until = |share: f64| {
+            let rates: Vec<f64> = files.iter().filter_map(|requests| throughput(requests, share)).collect();
+            (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+        };
+        let all_ns = total_ns(ran.calls);
+        let mut values = vec![(READ_25.name, until(0.25)), (READ_50.name, until(0.5)), (READ_100.name, until(1.0))];
+        match &self.program {
+            None => values.push((TRANSACTIONS.name, per_s(self.transactions, all_ns))),
+            Some(program) => {
+                let of_run = program::totals(self, program, ran.seed);
+                let first = of_run.pool_operations as usize;
+                let theirs = ran.calls.get(first..first + of_run.transaction_operations as usize);
+                values.extend([
+                    (TRANSACTIONS.name, theirs.and_then(|theirs| per_s(of_run.transactions, total_ns(theirs)))),
+                    (RUN_READ.name, per_s(of_run.read_bytes, all_ns)),
+                    (RUN_WRITTEN.name, per_s(of_run.written_bytes, all_ns)),
+                ]);
+            }
+        }
+        values
+    }
+
     /// PostMark counts its files from 1.
     fn names(&self, seed: u64) -> Vec<String> {
         let Some(program) = &self.program else { return usual_names(self, seed) };
@@ -199,6 +240,38 @@ impl FileWorkload for PostmarkSpec {
         };
         (1..).zip(folders).map(named).collect()
     }
+}
+
+impl PostmarkSpec {
+    /// Bytes and time in nanoseconds of each request, by the file that is read.
+    fn requests_by_file(&self, ran: &Ran<'_>) -> Vec<Vec<(u64, u64)>> {
+        let mut files: Vec<Vec<(u64, u64)>> = Vec::new();
+        for (operation, call) in self.operations(ran.seed).filter(Operation::is_logged).zip(ran.calls) {
+            match operation {
+                Operation::Open { purpose: Purpose::Read, .. } => files.push(Vec::new()),
+                Operation::Read { bytes, .. } => {
+                    if let Some(requests) = files.last_mut() {
+                        requests.push((bytes, call.latency_ns));
+                    }
+                }
+                _ => {}
+            }
+        }
+        files
+    }
+}
+
+/// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
+fn throughput(requests: &[(u64, u64)], share: f64) -> Option<f64> {
+    let wanted = share * requests.iter().map(|(bytes, _)| *bytes as f64).sum::<f64>();
+    let (mut read, mut ns) = (0, 0);
+    for (bytes, latency_ns) in requests {
+        (read, ns) = (read + bytes, ns + latency_ns);
+        if read as f64 >= wanted {
+            break;
+        }
+    }
+    per_s(read, ns as f64)
 }
 
 /// Operations of a `postmark` workload.
@@ -303,6 +376,7 @@ pub(crate) fn blocks(bytes: u64, block: u64) -> impl Iterator<Item = (u64, u64)>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::took;
     use std::collections::BTreeMap;
 
     fn spec(files: u64, transactions: u64) -> PostmarkSpec {
@@ -403,5 +477,26 @@ mod tests {
         assert_eq!(blocks(1100, 512).collect::<Vec<_>>(), [(0, 512), (512, 512), (1024, 76)]);
         assert_eq!(blocks(1024, 512).collect::<Vec<_>>(), [(0, 512), (512, 512)]);
         assert_eq!(blocks(0, 512).count(), 0);
+    }
+
+    #[test]
+    fn throughput_counts_up_to_the_request_that_reaches_the_share() {
+        // Four blocks of 1000 bytes and one of 500: a quarter is 1125 bytes, a half 2250. 2000 bytes in 4 us are
+        // 5e8 per second, 3000 in 6 us, all 4500 in 12 us 3.75e8.
+        let requests = [(1000, 3000), (1000, 1000), (1000, 2000), (1000, 2000), (500, 4000)];
+        assert_eq!([0.25, 0.5, 1.0].map(|share| throughput(&requests, share)), [5e8, 5e8, 3.75e8].map(Some));
+        assert_eq!(throughput(&[], 0.5), None);
+    }
+
+    #[test]
+    fn every_file_read_counts_as_much_as_any_other() {
+        let spec = PostmarkSpec { least_file_bytes: 1000, file_bytes: 2000, request_bytes: 1000, ..spec(9, 40) };
+        // A byte takes a nanosecond in read(), any other call a microsecond: each file has 1e9 bytes per second.
+        let operations = spec.operations(1).filter(Operation::is_logged);
+        let calls = took(operations.map(|o| if let Operation::Read { bytes, .. } = o { bytes } else { 1000 }));
+        let found = spec.metrics(&Ran { seed: 1, calls: &calls, filled_bytes: None });
+        assert!(found[..3].iter().all(|(_, value)| *value == Some(1e9)), "{found:?}");
+        let total: u64 = calls.iter().map(|c| c.latency_ns).sum();
+        assert_eq!(found[3], ("transactions_per_s", Some(40e9 / total as f64)));
     }
 }

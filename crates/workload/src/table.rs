@@ -9,6 +9,7 @@ use crate::{
     LookupSpec, PostmarkSpec, ReadSpec,
 };
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload};
+use pocketstone_core::metric::Metric;
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub struct Definition {
     pub deciding: &'static [&'static str],
     /// Whether a combination of values is one at all.
     pub exists: fn(&Point) -> bool,
+    /// The metrics that not every workload has.
+    pub metrics: &'static [Metric],
     request: &'static str,
     may_be_cold: bool,
     of_point: fn(&Point, &mut dyn Prepares) -> Result<Workload, Impossible>,
@@ -61,6 +64,7 @@ macro_rules! workloads {
             factors: <$spec as Defined>::FACTORS,
             deciding: <$spec as Defined>::DECIDING,
             exists: <$spec as Defined>::exists,
+            metrics: <$spec as Defined>::METRICS,
             request: <$spec as Defined>::REQUEST,
             may_be_cold: <$spec as Defined>::MAY_BE_COLD,
             of_point: |point, prepares| <$spec as Defined>::of_point(point, prepares).map(Workload::$variant),
@@ -92,6 +96,14 @@ workloads! {
     Calls(CallsSpec) = "calls",
     /// The jobs of a job file of fio.
     Fio(FioSpec) = "fio",
+}
+
+/// The metrics that not every workload has, each once.
+pub fn metrics() -> impl Iterator<Item = &'static Metric> {
+    let of = |number: usize| ON_FILES[number].metrics.iter();
+    let again = move |number: usize, name: &str| (0..number).flat_map(of).any(|earlier| earlier.name == name);
+    let of_one = move |number: usize| of(number).filter(move |metric| !again(number, metric.name));
+    (0..ON_FILES.len()).flat_map(of_one)
 }
 
 /// The factor that says which workload it is.
@@ -247,6 +259,7 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Ran;
     use std::collections::BTreeSet;
 
     #[test]
@@ -265,7 +278,19 @@ mod tests {
     }
 
     #[test]
-    fn a_default_is_a_value_of_its_factor() {
+    fn metrics_have_one_definition_each() {
+        let mut known: Vec<&Metric> = Vec::new();
+        for metric in ON_FILES.iter().flat_map(|definition| definition.metrics) {
+            match known.iter().find(|other| other.name == metric.name) {
+                Some(same) => assert_eq!(*same, metric),
+                None => known.push(metric),
+            }
+        }
+        assert_eq!(metrics().collect::<Vec<_>>(), known);
+    }
+
+    #[test]
+    fn a_default_is_a_value_of_its_factor_and_a_value_one_of_a_metric() {
         for name in NAMES {
             let mut point = Point::default();
             point.insert("workload".into(), name.into());
@@ -283,7 +308,18 @@ mod tests {
             }
             // Nothing but defaults: a workload from a file needs one.
             let made = Workload::of_point(&point, 1, &mut crate::testing::Unprepared);
-            assert!(made.is_ok() || name == "prepared", "{name}: {:?}", made.err().map(|i| i.error.chain()));
+            let made = match made {
+                Ok(workload) => workload,
+                Err(_) if name == "prepared" => continue,
+                Err(impossible) => panic!("{name}: {}", impossible.error.chain()),
+            };
+            // And it has values of no metrics but those that it names.
+            let (Some(workload), Some(Name::OnFiles(number))) = (made.on_files(), Name::of_word(name)) else {
+                continue;
+            };
+            let values = workload.metrics(&Ran { seed: 1, calls: &[], filled_bytes: Some(1) });
+            let named = |metric: &str| ON_FILES[number].metrics.iter().any(|own| own.name == metric);
+            assert!(values.iter().all(|(metric, _)| named(metric)), "{name}: {values:?}");
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::database::Prepares;
 use crate::{Operation, Purpose};
 use pocketstone_core::Result;
 use pocketstone_core::database::Recipe;
+use pocketstone_core::log::Call;
 
 /// An operation as text, in the form that the digests of streams were taken of.
 pub fn text(operation: &Operation) -> String {
@@ -15,6 +16,11 @@ pub fn text(operation: &Operation) -> String {
         Operation::CreateFile { file } => format!("Create {{ file: {file} }};"),
         other => format!("{other:?};"),
     }
+}
+
+/// A run whose operations took these times in nanoseconds, one after the other.
+pub fn took(latencies_ns: impl IntoIterator<Item = u64>) -> Vec<Call> {
+    latencies_ns.into_iter().map(|latency_ns| Call { start_ns: 0, latency_ns, intended_ns: 0 }).collect()
 }
 
 /// Prepares nothing.

@@ -2,7 +2,7 @@
 
 mod layers;
 
-use pocketstone_study::specification::origin::Origin;
+use pocketstone_core::origin::Origin;
 use pocketstone_study::views::model::*;
 
 fn strings(texts: &[&str]) -> Vec<String> {

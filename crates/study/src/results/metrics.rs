@@ -10,12 +10,10 @@ use pocketstone_core::outcome::{
     BlockCounts, BlockTotals, EnergyReading, FlashCounts, Outcome, Prefetched, Quantity, Translated, widest,
 };
 use pocketstone_probe::analysis::{Analysis, OperationCost, analyse};
+use pocketstone_workload::metrics::{Ran, Values};
 use pocketstone_workload::plan::Plan;
-use pocketstone_workload::postmark::program::totals;
-use pocketstone_workload::{FileWorkload, Operation, Pass, Purpose, Workload};
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 /// Stores a cell's metrics. Those that could not be had have no row.
 pub(crate) fn put_metrics(
@@ -29,11 +27,10 @@ pub(crate) fn put_metrics(
     let mut metrics = match traced {
         true => of_traced(measured, analysis),
         false => {
-            let programs =
-                [of_postmark, of_iozone, of_androsh, of_filebench].into_iter().flat_map(|of| of(plan, &measured.calls));
-            let filled = of_capacity(plan, &measured.outcome);
-            let worn = measured.outcome.worn.iter().flat_map(of_worn);
-            of_plain(measured).into_iter().chain(programs).chain(filled).chain(worn).collect()
+            let Measured { calls, outcome, .. } = measured;
+            let ran = Ran { seed: plan.seed, calls, filled_bytes: outcome.filled_bytes };
+            let own = plan.workload.on_files().map(|workload| workload.metrics(&ran)).unwrap_or_default();
+            of_plain(measured).into_iter().chain(own).chain(outcome.worn.iter().flat_map(of_worn)).collect()
         }
     };
     metrics.extend(of_tlb(measured));
@@ -48,14 +45,12 @@ pub(crate) fn put_metrics(
     Ok(())
 }
 
-type Metrics = Vec<(&'static str, Option<f64>)>;
-
 fn total(calls: &[Call]) -> f64 {
     calls.iter().map(|c| c.latency_ns as f64).sum()
 }
 
-fn of_plain(measured: &Measured) -> Metrics {
-    let mut metrics = Metrics::new();
+fn of_plain(measured: &Measured) -> Values {
+    let mut metrics = Values::new();
     let calls = &measured.calls;
     if let (Some(first), Some(last)) = (calls.first(), calls.iter().map(|c| c.start_ns + c.latency_ns).max()) {
         let sorted = |value: fn(&Call) -> u64| {
@@ -92,7 +87,7 @@ fn of_plain(measured: &Measured) -> Metrics {
 }
 
 /// What a volume that was made for the cell is like after it.
-fn of_volume(outcome: &Outcome) -> Metrics {
+fn of_volume(outcome: &Outcome) -> Values {
     let fact = |name: &str| outcome.facts.get(name).and_then(|text| text.parse::<f64>().ok());
     let space = outcome.space;
     vec![
@@ -106,10 +101,10 @@ fn of_volume(outcome: &Outcome) -> Metrics {
 }
 
 /// Energy by the machine's own meters of the widest scope.
-fn of_energy(outcome: &Outcome) -> Metrics {
+fn of_energy(outcome: &Outcome) -> Values {
     let readings = widest(&outcome.energy);
     if readings.is_empty() {
-        return Metrics::new();
+        return Values::new();
     }
     let sum = |value: fn(&EnergyReading) -> Option<f64>| readings.iter().map(|r| value(r)).sum::<Option<f64>>();
     vec![
@@ -119,8 +114,8 @@ fn of_energy(outcome: &Outcome) -> Metrics {
     ]
 }
 
-fn of_process(outcome: &Outcome) -> Metrics {
-    let Some(process) = outcome.process() else { return Metrics::new() };
+fn of_process(outcome: &Outcome) -> Values {
+    let Some(process) = outcome.process() else { return Values::new() };
     let number = |n: Option<u64>| n.map(|n| n as f64);
     let used = process.usage;
     // Of several threads, the run's time less that of all of them says nothing.
@@ -147,112 +142,7 @@ fn of_process(outcome: &Outcome) -> Metrics {
     metrics
 }
 
-/// Mean throughput of read() over all files that were read, when a share of each has been read: bytes over time in the
-/// calls up to the first one that reaches it, as the read-ahead paper's table 1 has it; and transactions over the time
-/// in all calls. Of a whole run, transactions over the time in theirs, and bytes over the time in all, as the program
-/// reports them.
-fn of_postmark(plan: &Plan, calls: &[Call]) -> Metrics {
-    let Workload::Postmark(spec) = &plan.workload else { return Metrics::new() };
-    let operations = spec.operations(plan.seed).filter(Operation::is_logged);
-    // The requests of each file that is read: bytes, and time.
-    let mut files: Vec<Vec<(u64, u64)>> = Vec::new();
-    for (operation, call) in operations.zip(calls) {
-        match operation {
-            Operation::Open { purpose: Purpose::Read, .. } => files.push(Vec::new()),
-            Operation::Read { bytes, .. } => {
-                if let Some(requests) = files.last_mut() {
-                    requests.push((bytes, call.latency_ns));
-                }
-            }
-            _ => {}
-        }
-    }
-    let until = |share: f64| {
-        let throughputs: Vec<f64> = files.iter().filter_map(|requests| throughput(requests, share)).collect();
-        (!throughputs.is_empty()).then(|| throughputs.iter().sum::<f64>() / throughputs.len() as f64)
-    };
-    let per_s = |number: u64, calls: &[Call]| Some(number as f64 * 1e9 / total(calls)).filter(|rate| rate.is_finite());
-    let mut metrics = vec![
-        ("read_25_bytes_per_s", until(0.25)),
-        ("read_50_bytes_per_s", until(0.5)),
-        ("read_100_bytes_per_s", until(1.0)),
-    ];
-    match &spec.program {
-        None => metrics.push(("transactions_per_s", per_s(spec.transactions, calls))),
-        Some(program) => {
-            let of_run = totals(spec, program, plan.seed);
-            let first = of_run.pool_operations as usize;
-            let theirs = calls.get(first..first + of_run.transaction_operations as usize);
-            metrics.extend([
-                ("transactions_per_s", theirs.and_then(|theirs| per_s(of_run.transactions, theirs))),
-                ("run_read_bytes_per_s", per_s(of_run.read_bytes, calls)),
-                ("run_written_bytes_per_s", per_s(of_run.written_bytes, calls)),
-            ]);
-        }
-    }
-    metrics
-}
-
-/// Bytes of each measured pass over the time of its calls, as IOZONE reports them, but in bytes for KiB.
-fn of_iozone(plan: &Plan, calls: &[Call]) -> Metrics {
-    let Workload::Iozone(spec) = &plan.workload else { return Metrics::new() };
-    let rate = |(pass, timed): (Pass, Range<usize>)| {
-        let name = match pass {
-            Pass::Write => "iozone_write_bytes_per_s",
-            Pass::Rewrite => "iozone_rewrite_bytes_per_s",
-            Pass::Read => "iozone_read_bytes_per_s",
-            Pass::Reread => "iozone_reread_bytes_per_s",
-            Pass::RandomRead => "iozone_random_read_bytes_per_s",
-            Pass::RandomWrite => "iozone_random_write_bytes_per_s",
-        };
-        let ns = calls.get(timed).map(total).filter(|ns| *ns > 0.0);
-        (name, ns.map(|ns| spec.pass_bytes() as f64 * 1e9 / ns))
-    };
-    spec.timed_operations().into_iter().map(rate).collect()
-}
-
-/// Bytes that a script moves over the time in its calls; the deletion of what an earlier round left is not part of it.
-fn of_androsh(plan: &Plan, calls: &[Call]) -> Metrics {
-    let Workload::Androsh(spec) = &plan.workload else { return Metrics::new() };
-    let operations = spec.operations(plan.seed).filter(Operation::is_logged);
-    let of_data = operations.zip(calls).filter(|(operation, _)| !matches!(operation, Operation::Delete { .. }));
-    let ns: f64 = of_data.map(|(_, call)| call.latency_ns as f64).sum();
-    let bytes = spec.throughput_bytes(plan.seed).filter(|_| ns > 0.0);
-    vec![("moved_bytes_per_s", bytes.map(|bytes| bytes as f64 * 1e9 / ns))]
-}
-
-/// Bytes that a server's threads read and write over the run's time, as Filebench reports them.
-fn of_filebench(plan: &Plan, calls: &[Call]) -> Metrics {
-    let Workload::Filebench(spec) = &plan.workload else { return Metrics::new() };
-    let start_ns = calls.iter().map(|call| call.start_ns).min();
-    let end_ns = calls.iter().map(|call| call.start_ns + call.latency_ns).max();
-    let run_ns = start_ns.zip(end_ns).map(|(start, end)| end - start).filter(|ns| *ns > 0);
-    let totals = spec.totals(plan.seed);
-    let bytes = (totals.read_bytes + totals.written_bytes) as f64;
-    vec![("moved_bytes_per_s", run_ns.map(|ns| bytes * 1e9 / ns as f64))]
-}
-
-/// Bytes that fitted, and the whole files they are: the last file may have a part of its size.
-fn of_capacity(plan: &Plan, outcome: &Outcome) -> Metrics {
-    let (Workload::Capacity(spec), Some(bytes)) = (&plan.workload, outcome.filled_bytes) else { return Metrics::new() };
-    let files = bytes / spec.file_bytes;
-    vec![("filled_bytes", Some(bytes as f64)), ("filled_files", Some(files as f64))]
-}
-
-/// Bytes per second of a file's requests (bytes, ns) up to the one that reaches a share of all bytes.
-fn throughput(requests: &[(u64, u64)], share: f64) -> Option<f64> {
-    let wanted = share * requests.iter().map(|(bytes, _)| *bytes as f64).sum::<f64>();
-    let (mut read, mut ns) = (0, 0);
-    for (bytes, latency_ns) in requests {
-        (read, ns) = (read + bytes, ns + latency_ns);
-        if read as f64 >= wanted {
-            break;
-        }
-    }
-    (ns > 0).then(|| read as f64 * 1e9 / ns as f64)
-}
-
-fn of_traced(measured: &Measured, analysis: Option<&Analysis>) -> Metrics {
+fn of_traced(measured: &Measured, analysis: Option<&Analysis>) -> Values {
     let mut metrics = vec![("traced_total_ns", Some(total(&measured.calls)))];
     metrics.extend(measured.outcome.flash.iter().flat_map(of_flash));
     metrics.extend(measured.outcome.block.iter().flat_map(of_block));
@@ -272,7 +162,7 @@ pub(crate) fn analysis(measured: &Measured) -> Option<Analysis> {
     Some(analyse(events, window, &threads, &measured.calls, workers))
 }
 
-fn of_events(outcome: &Outcome, total: &OperationCost) -> Metrics {
+fn of_events(outcome: &Outcome, total: &OperationCost) -> Values {
     use Quantity::{BlockRequests, ContextSwitches, IdleStates, PageCacheMisses, SystemCalls};
     let [switches, calls, misses] = [ContextSwitches, SystemCalls, PageCacheMisses].map(|q| outcome.has(&q));
     let [blocks, idle] = [BlockRequests, IdleStates].map(|q| outcome.has(&q));
@@ -303,7 +193,7 @@ fn of_events(outcome: &Outcome, total: &OperationCost) -> Metrics {
 }
 
 /// Of everybody's requests: those of others do what the workload left to them, and the device is theirs alone.
-fn of_block(counts: &BlockCounts) -> Metrics {
+fn of_block(counts: &BlockCounts) -> Values {
     let BlockCounts { workload, background } = counts;
     let both = |of: fn(&BlockTotals) -> u64| Some((of(workload) + of(background)) as f64);
     vec![
@@ -318,7 +208,7 @@ fn of_block(counts: &BlockCounts) -> Metrics {
 }
 
 /// What the device's own chip had to do for all of them.
-fn of_translation(translated: &Translated) -> Metrics {
+fn of_translation(translated: &Translated) -> Values {
     let Translated { page_bytes, counts } = translated;
     let number = |n: u64| Some(n as f64);
     vec![
@@ -331,7 +221,7 @@ fn of_translation(translated: &Translated) -> Metrics {
     ]
 }
 
-fn of_flash(flash: &FlashCounts) -> Metrics {
+fn of_flash(flash: &FlashCounts) -> Values {
     let number = |n: u64| Some(n as f64);
     let of_workload = &flash.workload;
     vec![

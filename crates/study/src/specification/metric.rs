@@ -1,199 +1,33 @@
-//! The metrics: each one's name, unit, direction, source and label, once.
+//! The metrics: those of every workload here, those of one in its own file.
 
-use super::origin::Origin;
 use pocketstone_core::Error;
-use serde::Serialize;
+use pocketstone_core::metric::metric;
+use pocketstone_workload::table;
 
-/// The unit of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// Time.
-    Nanoseconds,
-    /// A number of events or things; the label says of which.
-    Count,
-    /// Bytes.
-    Bytes,
-    /// Throughput.
-    BytesPerSecond,
-    /// Operations, transactions and the like in a second.
-    PerSecond,
-    /// A fraction, 1 being the whole.
-    Share,
-    /// Energy by meters.
-    Microjoules,
-    /// Energy by models.
-    Millijoules,
-    /// Power.
-    Milliwatts,
-}
+pub use pocketstone_core::metric::{Better, Metric, Source, Unit};
 
-impl Unit {
-    /// The unit as it stands behind a label; nothing where values are written with theirs, or have none.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Unit::Nanoseconds | Unit::Count | Unit::Bytes | Unit::PerSecond | Unit::Share => "",
-            Unit::BytesPerSecond => " (bytes per second)",
-            Unit::Microjoules => " (uJ)",
-            Unit::Millijoules => " (mJ)",
-            Unit::Milliwatts => " (mW)",
-        }
-    }
-
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::Nanoseconds => "ns",
-            Unit::Count => "count",
-            Unit::Bytes => "bytes",
-            Unit::BytesPerSecond => "bytes/s",
-            Unit::PerSecond => "1/s",
-            Unit::Share => "share",
-            Unit::Microjoules => "uJ",
-            Unit::Millijoules => "mJ",
-            Unit::Milliwatts => "mW",
-        }
-    }
-}
-
-/// Which of two values of a metric is the better one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Better {
-    /// The smaller one.
-    Less,
-    /// The larger one.
-    More,
-    /// None: the metric describes.
-    Neither,
-}
-
-impl Better {
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Better::Less => "less",
-            Better::More => "more",
-            Better::Neither => "neither",
-        }
-    }
-
-    /// By which fraction of a baseline a value is better than it; below 0 it is worse. `None` without a direction, or
-    /// where the baseline is 0.
-    pub fn improvement(self, value: f64, baseline: f64) -> Option<f64> {
-        match self {
-            _ if baseline == 0.0 => None,
-            Better::Less => Some(1.0 - value / baseline),
-            Better::More => Some(value / baseline - 1.0),
-            Better::Neither => None,
-        }
-    }
-}
-
-/// The source of a metric's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Source {
-    /// The clock around each operation of an untraced run.
-    Calls,
-    /// The kernel's account of the database's process, in an untraced run.
-    Process,
-    /// Counters of the processor and the kernel, in an untraced run.
-    Counters,
-    /// The machine's own meters, in an untraced run.
-    Meter,
-    /// A meter beside the machine.
-    BenchMeter,
-    /// The clock around each operation of a traced twin.
-    TracedCalls,
-    /// The flash operations of a traced twin.
-    Flash,
-    /// The kernel's events in a traced twin.
-    Events,
-    /// What a fresh board finds after the power of a traced twin was cut.
-    Cuts,
-    /// What the simulator and the kernel say of an untraced run on a chip with faults, and what was on the volume then.
-    Faults,
-    /// Several runs: no single one has it.
-    Runs,
-    /// A model, computed from what was measured.
-    Model,
-    /// The model of a data TLB, from every access of a run.
-    Tlb,
-}
-
-impl Source {
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Source::Calls => "calls",
-            Source::Process => "process",
-            Source::Counters => "counters",
-            Source::Meter => "meter",
-            Source::BenchMeter => "bench-meter",
-            Source::TracedCalls => "traced-calls",
-            Source::Flash => "flash",
-            Source::Events => "events",
-            Source::Cuts => "power-cuts",
-            Source::Faults => "faults",
-            Source::Runs => "runs",
-            Source::Model => "model",
-            Source::Tlb => "tlb-model",
-        }
-    }
-}
-
-/// The one definition of a metric.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Metric {
-    /// Its name in studies and results; a unit of time, energy or rate stands last.
-    pub name: &'static str,
-    /// Its unit.
-    pub unit: Unit,
-    /// Which direction is better.
-    pub better: Better,
-    /// The source of its values.
-    pub source: Source,
-    /// Its name for people, without the unit; `read()` stands for what the workload's operations are.
-    pub label: &'static str,
-}
-
-impl Metric {
-    /// Whether its values are measured or a model's.
-    pub fn origin(&self) -> Origin {
-        match self.source {
-            Source::Model | Source::Tlb => Origin::Modelled,
-            _ => Origin::Measured,
-        }
-    }
-
-    /// Its label with the unit.
-    pub fn label_with_unit(&self) -> String {
-        format!("{}{}", self.label, self.unit.suffix())
-    }
+/// Every metric.
+pub fn all() -> impl Iterator<Item = &'static Metric> {
+    OF_ALL.iter().chain(table::metrics())
 }
 
 /// The metric of a name, if there is one.
 pub fn named(name: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|metric| metric.name == name)
+    all().find(|metric| metric.name == name)
 }
 
 /// The error of a name that no metric has.
 pub fn unknown(name: &str) -> Error {
-    let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    let names: Vec<&str> = all().map(|metric| metric.name).collect();
     Error::user(format!("unknown metric `{name}`")).hint(format!("metrics: {}", names.join(", ")))
-}
-
-const fn metric(name: &'static str, unit: Unit, better: Better, source: Source, label: &'static str) -> Metric {
-    Metric { name, unit, better, source, label }
 }
 
 use Better::{Less, More, Neither};
 use Source::{BenchMeter, Calls, Counters, Cuts, Events, Faults, Flash, Meter, Model, Process, Runs, Tlb, TracedCalls};
-use Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
+use Unit::{Bytes, Count, Microjoules, Millijoules, Milliwatts, Nanoseconds, PerSecond, Share};
 
-/// Every metric.
-pub static METRICS: [Metric; 131] = [
+/// Those that do not depend on the workload.
+static OF_ALL: [Metric; 116] = [
     metric("total_ns", Nanoseconds, Less, Calls, "total time in read()"),
     metric("mean_ns", Nanoseconds, Less, Calls, "mean latency of read()"),
     metric("median_ns", Nanoseconds, Less, Calls, "median latency of read()"),
@@ -204,22 +38,6 @@ pub static METRICS: [Metric; 131] = [
     metric("late_p99_ns", Nanoseconds, Less, Calls, "99th percentile of start lateness"),
     metric("run_ns", Nanoseconds, Less, Calls, "time of the run"),
     metric("operations_per_s", PerSecond, More, Calls, "operations per second"),
-    // Of files read whole, and of calls that prefetch.
-    metric("read_25_bytes_per_s", BytesPerSecond, More, Calls, "throughput of read() until 25% of a file is read"),
-    metric("read_50_bytes_per_s", BytesPerSecond, More, Calls, "throughput of read() until 50% of a file is read"),
-    metric("read_100_bytes_per_s", BytesPerSecond, More, Calls, "throughput of read() until a file is read"),
-    metric("transactions_per_s", PerSecond, More, Calls, "transactions per second"),
-    metric("run_read_bytes_per_s", BytesPerSecond, More, Calls, "bytes read over the whole run's time"),
-    metric("run_written_bytes_per_s", BytesPerSecond, More, Calls, "bytes written over the whole run's time"),
-    metric("iozone_write_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's write of a new file"),
-    metric("iozone_rewrite_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's rewrite"),
-    metric("iozone_read_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's read"),
-    metric("iozone_reread_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's reread"),
-    metric("iozone_random_read_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's random read"),
-    metric("iozone_random_write_bytes_per_s", BytesPerSecond, More, Calls, "throughput of IOZONE's random write"),
-    metric("moved_bytes_per_s", BytesPerSecond, More, Calls, "bytes moved per second"),
-    metric("filled_bytes", Bytes, More, Calls, "bytes that fit the volume"),
-    metric("filled_files", Count, More, Calls, "whole files that fit the volume"),
     // What files take of a volume that was made for them, and what they did to it.
     metric("used_bytes", Bytes, Less, Calls, "space that the files take"),
     metric("stored_bytes", Bytes, Neither, Calls, "bytes in the files"),
@@ -340,12 +158,13 @@ pub static METRICS: [Metric; 131] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pocketstone_core::origin::Origin;
     use std::collections::BTreeSet;
 
     #[test]
     fn names_end_in_their_unit_and_are_defined_once() {
-        assert_eq!(METRICS.iter().map(|metric| metric.name).collect::<BTreeSet<_>>().len(), METRICS.len());
-        for metric in &METRICS {
+        assert_eq!(all().map(|metric| metric.name).collect::<BTreeSet<_>>().len(), all().count());
+        for metric in all() {
             let unit = match metric.unit {
                 Unit::Nanoseconds => "_ns",
                 Unit::BytesPerSecond => "_bytes_per_s",

@@ -5,7 +5,6 @@ pub mod cell;
 pub mod factor;
 pub(crate) mod guess;
 pub mod metric;
-pub mod origin;
 pub mod phone_logs;
 pub(crate) mod points;
 pub mod recordings;

@@ -3,11 +3,11 @@
 use crate::models::replay::{fact, profile_digest, recorded};
 use crate::results::store::Store;
 use crate::specification::factor::{Point as Factors, describe};
-use crate::specification::origin::Origin;
 use crate::specification::points::varying;
 use crate::specification::setting::{LEVERS, Setting};
 use crate::specification::study::{ChartKind, ChartSpec, FrequencySpec, ReplaySpec, Study};
 use crate::views::model::*;
+use pocketstone_core::origin::Origin;
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;

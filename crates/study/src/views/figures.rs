@@ -1,13 +1,13 @@
 //! Figures and tables of a study, from the results.
 
 use crate::results::store::Store;
-use crate::specification::factor::{self, Kind, Point as Factors};
+use crate::specification::factor::{self, AnyFactor, Kind, Point as Factors};
 use crate::specification::metric::{self, Better, Metric, Unit};
-use crate::specification::origin::Origin;
 use crate::specification::points::shown;
 use crate::specification::study::{FigureSpec, Show, Study, TableSpec};
 use crate::views::model::*;
 use crate::views::rows::rows;
+use pocketstone_core::origin::Origin;
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::table::{Name, WORKLOAD};
@@ -74,7 +74,8 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
                 _ => Scale::Linear,
             };
             // What stands below bars says what they are; a long description would not fit.
-            let label = if names.is_empty() { about(study, spec, factor.about) } else { factor.name.replace('_', " ") };
+            let label =
+                if names.is_empty() { about(study, spec, factor).to_owned() } else { factor.name.replace('_', " ") };
             Axis { label, scale }
         }
     };
@@ -104,11 +105,13 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
     })
 }
 
-/// What a factor is in a figure: what is said of PostMark alone is left out where it does not run.
-fn about(study: &Study, spec: &FigureSpec, about: &str) -> String {
-    let postmark = words_of(study, spec.experiment.get_ref(), "workload").iter().any(|w| w == "postmark");
-    let end = about.find("; with PostMark").filter(|_| !postmark).unwrap_or(about.len());
-    about[..end].to_owned()
+/// What a factor is in a figure: in the words of the workload, where there is one alone.
+fn about(study: &Study, spec: &FigureSpec, factor: &'static AnyFactor) -> &'static str {
+    let own = match &words_of(study, spec.experiment.get_ref(), WORKLOAD.name())[..] {
+        [workload] => Name::of_word(workload).and_then(|name| name.factors().find(|own| own.name == factor.name)),
+        _ => None,
+    };
+    own.unwrap_or(factor).about
 }
 
 /// What an improvement of a metric is, before its name.

@@ -9,7 +9,7 @@ pub use layers::{
     Timeline,
 };
 
-use crate::specification::origin::Origin;
+use pocketstone_core::origin::Origin;
 use serde::Serialize;
 
 use crate::results::stats::Spread;

@@ -2,13 +2,13 @@
 
 use crate::results::store::Store;
 use crate::specification::factor::{Point as Factors, on_database};
-use crate::specification::origin::Origin;
 use crate::specification::points::shown;
 use crate::specification::points::varying;
 use crate::specification::study::Experiment;
 use crate::views::model::Table;
 use crate::views::rows::{Row, SpreadColumn, TracingCost, rows, sort_key};
 use pocketstone_core::Result;
+use pocketstone_core::origin::Origin;
 use pocketstone_core::units::{format_bytes, format_ns};
 use std::collections::BTreeMap;
 

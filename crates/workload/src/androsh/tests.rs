@@ -186,3 +186,17 @@ fn what_makes_no_sense_is_refused_with_the_fix() {
     assert!(of(&[("script", "copy"), ("media", "video")]).is_ok());
     assert_eq!(of(&[("media", "video")]).unwrap_err().factor, "media");
 }
+
+#[test]
+fn a_script_has_the_rate_of_all_calls_but_deletions() {
+    let found = |script| {
+        let spec = AndroshSpec { rounds: Some(2), scale: 100, request_bytes: 1 << 20, ..spec(script, Media::Video) };
+        let ns = |operation| if matches!(operation, Operation::Delete { .. }) { 1_000_000 } else { 250 };
+        let calls = crate::testing::took(spec.operations(1).map(ns));
+        spec.metrics(&Ran { seed: 1, calls: &calls, filled_bytes: None })
+    };
+    // Twice 1 MiB: creating, opening (a copy is open from its creation), a call and closing, 250 ns each.
+    assert_eq!(found(Script::SequentialWrite), [("moved_bytes_per_s", Some(2_097_152.0 * 1e9 / 2000.0))]);
+    assert_eq!(found(Script::Copy), [("moved_bytes_per_s", Some(2_097_152.0 * 1e9 / 1500.0))]);
+    assert_eq!(found(Script::CompressOne), [("moved_bytes_per_s", None)], "its result is a time");
+}

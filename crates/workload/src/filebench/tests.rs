@@ -215,3 +215,22 @@ fn what_makes_no_sense_is_refused_with_the_fix() {
     assert!(cure(FilebenchSpec { directory_width: 1, ..usual() }).contains("2 or more"));
     assert!(cure(FilebenchSpec { loops: 10_000_001, ..usual() }).contains("at most 10000000"));
 }
+
+#[test]
+fn a_server_has_the_rate_of_its_run() {
+    let spec = FilebenchSpec { files: 10, file_bytes: 1000, directory_width: 20, ..spec(Personality::Webserver, 2, 1) };
+    let operations: Vec<Operation> = spec.operations(1).collect();
+    // A file has the same size whenever it is read; the log's appends are in the operations. The second thread may
+    // not have finished its loop.
+    let numbers: Vec<u64> = spec.population(1).list().iter().map(|file| file.bytes).collect();
+    let bytes = |operation: &Operation| match operation {
+        Operation::ReadOpen { file } => numbers[*file as usize],
+        other => other.bytes(),
+    };
+    let moved: u64 = operations.iter().map(bytes).sum();
+    let call = |start_ns, latency_ns| pocketstone_core::log::Call { start_ns, latency_ns, intended_ns: start_ns };
+    // Two threads at once: the run takes 3 us.
+    let calls = [call(1000, 2500), call(1200, 10), call(2000, 2000)];
+    let found = spec.metrics(&Ran { seed: 1, calls: &calls, filled_bytes: None });
+    assert_eq!(found, [("moved_bytes_per_s", Some(moved as f64 * 1e9 / 3000.0))]);
+}

@@ -153,3 +153,24 @@ fn the_longest_file_has_its_lengths_without_its_operations() {
         Some(Operation::Write { file: 0, offset: (64 << 30) - 4096, bytes: 4096 })
     );
 }
+
+#[test]
+fn a_pass_has_the_rate_of_its_own_calls() {
+    let spec = |pass, timed_close| IozoneSpec { timed_close, ..spec(pass, 40_960, 4096) };
+    let found = |spec: IozoneSpec| {
+        // Reads take 1 us, writes 2 us, all else 10 us.
+        let latency_ns = |operation: &Operation| match operation {
+            Operation::Read { .. } => 1000,
+            Operation::Write { .. } => 2000,
+            _ => 10_000,
+        };
+        let calls = crate::testing::took(spec.operations(1).map(|operation| latency_ns(&operation)));
+        spec.metrics(&Ran { seed: 1, calls: &calls, filled_bytes: None })
+    };
+    // 40,960 bytes in 10 us and 20 us; with a close in 20 us and 30 us.
+    let [read, written, closed] = [10e3, 20e3, 30e3].map(|ns| Some(40_960.0 * 1e9 / ns));
+    let values = |spec| found(spec).into_iter().map(|(_, value)| value).collect::<Vec<_>>();
+    assert_eq!(values(spec(Passes::All, false)), [written, written, read, read, read, written]);
+    assert_eq!(values(spec(Passes::All, true)), [closed, closed, written, written, written, closed]);
+    assert_eq!(found(spec(Passes::RandomRead, false)), [("iozone_random_read_bytes_per_s", read)]);
+}

@@ -328,7 +328,7 @@ fn charts_show_what_replays_give_and_say_that_it_is_modelled() {
     let plane = charts::chart(&store, &study, &study.charts[0]).unwrap();
     let places: Vec<(&str, f64)> = plane.series.iter().map(|s| (s.name.as_str(), s.points[0].x)).collect();
     assert_eq!(places, [("performance", 2e6), ("powersave", 3e6)]);
-    assert!(plane.joined == Joined::Not && plane.caption.ends_with(crate::specification::origin::MODELLED));
+    assert!(plane.joined == Joined::Not && plane.caption.ends_with(pocketstone_core::origin::MODELLED));
     assert_eq!((plane.beside[1].x_low, plane.beside[1].label.as_str()), (Some(3e6), "here"));
     let profile = |_: &str| Ok(device());
     let steps = charts::frequency(&store, &study, &study.frequencies[0], &profile).unwrap().unwrap();
@@ -339,7 +339,7 @@ fn charts_show_what_replays_give_and_say_that_it_is_modelled() {
     // What it was recorded with, and what the replay had instead.
     let words = ["Recorded: workload=pocketdata-c", "Replayed: delay=none device=small, profile "];
     assert!(words.iter().all(|w| steps.caption.contains(w)), "{}", steps.caption);
-    assert!(steps.caption.ends_with(crate::specification::origin::MODELLED));
+    assert!(steps.caption.ends_with(pocketstone_core::origin::MODELLED));
     let table = charts::replay_table(&store, &study.replays[0]).unwrap().unwrap();
     assert_eq!((table.rows.len(), &table.rows[0][..3]), (4, &["small", "performance", "none"].map(String::from)[..]));
     assert!(charts::caveat(&store, &study).unwrap().unwrap().contains("small (profile "));

@@ -1,14 +1,14 @@
 //! The numbers of what stands beside a run: a model of its accesses, cuts of the power.
 
-use super::Metrics;
 use crate::results::stats::median;
 use pocketstone_board::Measured;
 use pocketstone_core::chip::{Cut, Verdict};
 use pocketstone_core::faults::{FaultCounts, Worn};
+use pocketstone_workload::metrics::Values;
 
 /// Misses of the modelled data TLB from the first call's start to the last one's end.
-pub(super) fn of_tlb(measured: &Measured) -> Metrics {
-    let Some(tlb) = &measured.tlb else { return Metrics::new() };
+pub(super) fn of_tlb(measured: &Measured) -> Values {
+    let Some(tlb) = &measured.tlb else { return Values::new() };
     let run = tlb.run;
     // Where the events are not the switches of the machine, only what all did is known.
     let own = measured.events.as_ref().zip(measured.outcome.process()).and_then(|(events, process)| {
@@ -25,9 +25,9 @@ pub(super) fn of_tlb(measured: &Measured) -> Metrics {
 }
 
 /// What cuts of the power left, over all cuts of a cell.
-pub(super) fn of_cuts(cuts: &[Cut]) -> Metrics {
+pub(super) fn of_cuts(cuts: &[Cut]) -> Values {
     if cuts.is_empty() {
-        return Metrics::new();
+        return Values::new();
     }
     let count = |of: &dyn Fn(&Cut) -> bool| Some(cuts.iter().filter(|cut| of(cut)).count() as f64);
     let sum = |of: &dyn Fn(&Cut) -> u64| Some(cuts.iter().map(of).sum::<u64>() as f64);
@@ -48,7 +48,7 @@ pub(super) fn of_cuts(cuts: &[Cut]) -> Metrics {
 }
 
 /// What a chip with faults did to a run and to what it left: both are read from it.
-pub(super) fn of_worn(worn: &Worn) -> Metrics {
+pub(super) fn of_worn(worn: &Worn) -> Values {
     let sum = |of: fn(&FaultCounts) -> u64| Some((of(&worn.run) + of(&worn.look)) as f64);
     let once = |whether: bool| Some(f64::from(u8::from(whether)));
     let wrong =

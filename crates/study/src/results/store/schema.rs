@@ -3,7 +3,7 @@
 
 use crate::results::{replay_statistics, statistics};
 use crate::specification::factor::FACTORS;
-use crate::specification::metric::{METRICS, Metric};
+use crate::specification::metric::{self, Metric};
 use crate::specification::study::Study;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -60,7 +60,7 @@ fn definitions() -> String {
         let texts = [m.name, m.unit.name(), m.better.name(), m.source.name(), m.origin().name(), m.label];
         format!("({})", texts.map(|text| format!("'{}'", text.replace('\'', "''"))).join(", "))
     };
-    format!("INSERT INTO metric_definition VALUES {};", METRICS.iter().map(row).collect::<Vec<_>>().join(", "))
+    format!("INSERT INTO metric_definition VALUES {};", metric::all().map(row).collect::<Vec<_>>().join(", "))
 }
 
 /// Brings the definitions of the metrics up to date.

@@ -180,3 +180,21 @@ fn what_the_program_cannot_is_refused_with_what_it_can() {
     assert!(cure(&PostmarkSpec { file_bytes: 1 << 30, ..good.clone() }).contains("file_bytes"));
     assert!(cure(&PostmarkSpec { files: 1 << 25, ..good }).contains("files"));
 }
+
+#[test]
+fn a_whole_run_has_the_rates_that_the_program_reports() {
+    let spec = with(&spec(6, 12, (10, 30)), |program| program.buffered = true);
+    let operations: Vec<crate::Operation> = spec.operations(42).collect();
+    // A millisecond for each call of the six files of the pool, and of the deletion; 10 ms for the others.
+    let pool = operations.iter().position(|o| matches!(o, crate::Operation::Open { .. })).unwrap();
+    let left = operations.len() - 2;
+    let ms = |n: usize| if (pool..left).contains(&n) { 10 } else { 1 };
+    let calls = crate::testing::took((0..operations.len()).map(|n| ms(n) * 1_000_000));
+    let found = spec.metrics(&crate::metrics::Ran { seed: 42, calls: &calls, filled_bytes: None });
+    let (theirs_s, all_s) = ((left - pool) as f64 * 0.01, (left - pool) as f64 * 0.01 + (pool + 2) as f64 * 0.001);
+    // PostMark 1.51 reports 12 transactions, and 180 and 256 bytes.
+    for (number, expected) in [12.0 / theirs_s, 180.0 / all_s, 256.0 / all_s].into_iter().enumerate() {
+        let (name, value) = found[3 + number];
+        assert!((value.unwrap() / expected - 1.0).abs() < 1e-9, "{name}: {value:?} is not {expected}");
+    }
+}

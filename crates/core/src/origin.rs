@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// What stands behind every number of a model.
-pub(crate) const MODELLED: &str = "Modelled, not measured.";
+pub const MODELLED: &str = "Modelled, not measured.";
 
 /// Where a number comes from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -1,0 +1,178 @@
+//! What a metric is: its name, unit, direction, source and label.
+
+use crate::origin::Origin;
+use serde::Serialize;
+
+/// The unit of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Time.
+    Nanoseconds,
+    /// A number of events or things; the label says of which.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Throughput.
+    BytesPerSecond,
+    /// Operations, transactions and the like in a second.
+    PerSecond,
+    /// A fraction, 1 being the whole.
+    Share,
+    /// Energy by meters.
+    Microjoules,
+    /// Energy by models.
+    Millijoules,
+    /// Power.
+    Milliwatts,
+}
+
+impl Unit {
+    /// The unit as it stands behind a label; nothing where values are written with theirs, or have none.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds | Unit::Count | Unit::Bytes | Unit::PerSecond | Unit::Share => "",
+            Unit::BytesPerSecond => " (bytes per second)",
+            Unit::Microjoules => " (uJ)",
+            Unit::Millijoules => " (mJ)",
+            Unit::Milliwatts => " (mW)",
+        }
+    }
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns",
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::BytesPerSecond => "bytes/s",
+            Unit::PerSecond => "1/s",
+            Unit::Share => "share",
+            Unit::Microjoules => "uJ",
+            Unit::Millijoules => "mJ",
+            Unit::Milliwatts => "mW",
+        }
+    }
+}
+
+/// Which of two values of a metric is the better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// The smaller one.
+    Less,
+    /// The larger one.
+    More,
+    /// None: the metric describes.
+    Neither,
+}
+
+impl Better {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Better::Less => "less",
+            Better::More => "more",
+            Better::Neither => "neither",
+        }
+    }
+
+    /// By which fraction of a baseline a value is better than it; below 0 it is worse. `None` without a direction, or
+    /// where the baseline is 0.
+    pub fn improvement(self, value: f64, baseline: f64) -> Option<f64> {
+        match self {
+            _ if baseline == 0.0 => None,
+            Better::Less => Some(1.0 - value / baseline),
+            Better::More => Some(value / baseline - 1.0),
+            Better::Neither => None,
+        }
+    }
+}
+
+/// The source of a metric's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The clock around each operation of an untraced run.
+    Calls,
+    /// The kernel's account of the database's process, in an untraced run.
+    Process,
+    /// Counters of the processor and the kernel, in an untraced run.
+    Counters,
+    /// The machine's own meters, in an untraced run.
+    Meter,
+    /// A meter beside the machine.
+    BenchMeter,
+    /// The clock around each operation of a traced twin.
+    TracedCalls,
+    /// The flash operations of a traced twin.
+    Flash,
+    /// The kernel's events in a traced twin.
+    Events,
+    /// What a fresh board finds after the power of a traced twin was cut.
+    Cuts,
+    /// What the simulator and the kernel say of an untraced run on a chip with faults, and what was on the volume then.
+    Faults,
+    /// Several runs: no single one has it.
+    Runs,
+    /// A model, computed from what was measured.
+    Model,
+    /// The model of a data TLB, from every access of a run.
+    Tlb,
+}
+
+impl Source {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Calls => "calls",
+            Source::Process => "process",
+            Source::Counters => "counters",
+            Source::Meter => "meter",
+            Source::BenchMeter => "bench-meter",
+            Source::TracedCalls => "traced-calls",
+            Source::Flash => "flash",
+            Source::Events => "events",
+            Source::Cuts => "power-cuts",
+            Source::Faults => "faults",
+            Source::Runs => "runs",
+            Source::Model => "model",
+            Source::Tlb => "tlb-model",
+        }
+    }
+}
+
+/// The one definition of a metric.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Metric {
+    /// Its name in studies and results; a unit of time, energy or rate stands last.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which direction is better.
+    pub better: Better,
+    /// The source of its values.
+    pub source: Source,
+    /// Its name for people, without the unit; `read()` stands for what the workload's operations are.
+    pub label: &'static str,
+}
+
+impl Metric {
+    /// Whether its values are measured or a model's.
+    pub fn origin(&self) -> Origin {
+        match self.source {
+            Source::Model | Source::Tlb => Origin::Modelled,
+            _ => Origin::Measured,
+        }
+    }
+
+    /// Its label with the unit.
+    pub fn label_with_unit(&self) -> String {
+        format!("{}{}", self.label, self.unit.suffix())
+    }
+}
+
+/// A metric with these properties.
+pub const fn metric(name: &'static str, unit: Unit, better: Better, source: Source, label: &'static str) -> Metric {
+    Metric { name, unit, better, source, label }
+}
