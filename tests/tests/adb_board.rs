@@ -190,9 +190,18 @@ fn a_phone_that_is_not_rooted_traces_by_perfetto() {
     }
     phone.program("perfetto", "exec python3 /said/perfetto.py \"$@\"");
     let traced = Database { operations: 300, traced: "each", more: &[("delay", "1ms")], ..Database::default() };
-    write(phone.path(), "study.toml", &study(&[traced.experiment()]));
+    let energy = "energy = true\n";
+    write(phone.path(), "study.toml", &(study(&[traced.experiment()]) + energy));
     phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "traced"]).ends_with(0);
     let results = phone.path().join("traced");
+    // The rails' 1.75 W, from the engine's start to its exit, and as much at rest.
+    let of_rails = "SELECT group_concat(round((r.value ->> 'energy_uj') * 1e6 / (r.value ->> 'duration_ns')) || ' ' || \
+                    round(r.value ->> 'idle_mw') || ' mW of ' || (r.value ->> 'meter'), '; ' ORDER BY r.key) \
+                    FROM cell, json_each(outcome -> '$.energy') r WHERE traced = 0";
+    let of_rails: String = results::value(&results, of_rails);
+    assert_eq!(of_rails, "1500.0 1500.0 mW of odpm:CPU(BIG):S2M_VDD_CPUCL2; 250.0 250.0 mW of odpm:DDR:S10M_VDD2L");
+    let config = fs::read_to_string(phone.local().join("power.config")).unwrap();
+    assert!(config.contains("collect_power_rails: true") && config.contains("write_into_file: true"), "{config}");
     let window = "SELECT min(start_ns) || ' ' || max(start_ns + latency_ns) FROM call JOIN cell ON cell.id = call.cell \
                   WHERE traced = 1";
     let window: String = results::value(&results, window);
@@ -240,4 +249,6 @@ fn a_phone_that_is_not_rooted_traces_by_perfetto() {
     let why = "SELECT group_concat(why || ' ' || cure, '; ') FROM left_out WHERE what LIKE '%context switches%'";
     let why: String = results::value(&refused, why);
     assert!(why.contains("Could not connect to the traced socket") && why.contains("persist.traced.enable"), "{why}");
+    let why: String = results::value(&refused, "SELECT group_concat(why) FROM left_out WHERE what = 'energy'");
+    assert!(why.contains("Could not connect to the traced socket"), "{why}");
 }

@@ -1,6 +1,7 @@
 # What a phone's `perfetto` does, as far as the lab asks it to: a session that is told by standard input what to record,
 # has written something once it records, ends with Ctrl-C, and leaves a trace on CLOCK_BOOTTIME. What it recorded is made
-# up: the lab's engine is on processor 3 for 0.6 of each millisecond, first at 300 MHz and in the second half at 900 MHz.
+# up: the lab's engine is on processor 3 for 0.6 of each millisecond, first at 300 MHz and in the second half at 900 MHz;
+# and of two power rails one takes 1.5 W and the other one 0.25 W, all the time, read ten times a second.
 import os, signal, subprocess, sys, time
 
 here, words = os.path.dirname(os.path.abspath(__file__)), sys.argv[1:]
@@ -8,8 +9,10 @@ refused = os.path.join(here, "perfetto.refused")
 if os.path.exists(refused):
     sys.exit(open(refused).read())
 assert words[:3] == ["--txt", "-c", "-"] and words[3] == "-o" and len(words) == 5, words
-with open("/data/local/tmp/perfetto.config", "w") as config:
-    config.write(sys.stdin.read())
+asked = sys.stdin.read()
+is_power = "android.power" in asked
+with open(f"/data/local/tmp/{'power' if is_power else 'perfetto'}.config", "w") as config:
+    config.write(asked)
 
 
 def now_us():
@@ -27,12 +30,38 @@ def engine():
             return int(pid)
 
 
+def number(value):
+    """A number as protobuf has it."""
+    low, rest = value & 0x7F, value >> 7
+    return bytes([low | 0x80]) + number(rest) if rest else bytes([low])
+
+
+def part(field, content):
+    """A field of a message: a number, or what has a length."""
+    if isinstance(content, int):
+        return number(field << 3) + number(content)
+    return number(field << 3 | 2) + number(len(content)) + content
+
+
+def power_rails(start_us, end_us):
+    """The packets of `android.power`: names first, then every 100 ms the energy in uWs of both rails."""
+    rails = {0: (b"S2M_VDD_CPUCL2", b"CPU(BIG)", 1500), 7: (b"S10M_VDD2L", b"DDR", 250)}
+    named = [part(1, part(1, n) + part(2, name) + part(3, feeds)) for n, (name, feeds, _) in rails.items()]
+    yield part(1, part(40, b"".join(named)))
+    for us in range(start_us, end_us + 1, 100_000):
+        read = [part(2, part(1, n) + part(2, us // 1000) + part(3, mw * (us // 1000))) for n, (*_, mw) in rails.items()]
+        yield part(1, part(8, us * 1000) + part(40, b"".join(read)))
+
+
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 start = now_us()
 with open(words[4], "wb") as trace:
     trace.write(b"\x0a\x02\x50\x01")
     trace.flush()
     signal.sigwait([signal.SIGINT])
+    if is_power:
+        trace.writelines(power_rails(start, now_us()))
+        sys.exit()
     end, pid = now_us(), engine()
 
     def line(us, cpu, thread, event):

@@ -1,17 +1,18 @@
 //! Power meters that a machine has itself: RAPL (powercap), hwmon and IIO sensors, the rails of Pixel phones
-//! (ODPM), the battery.
+//! (ODPM), by the kernel's files or by Perfetto, the battery.
 //!
 //! Some count energy and are read at start and end; others tell power, which a thread samples and integrates.
 
 mod battery;
 mod hwmon;
 mod iio;
+mod rails;
 mod rapl;
 mod run;
 #[cfg(test)]
 mod tests;
 
-pub use run::{Metered, PERIOD, REST, Resting};
+pub use run::{Ended, Metered, PERIOD, REST, Resting};
 
 use pocketstone_core::outcome::{Quantity, Scope, Unavailable};
 use pocketstone_core::{Error, Result};
@@ -56,6 +57,8 @@ pub struct Found {
     pub meters: Vec<Meter>,
     /// Why each other kind of meter cannot be had.
     pub missing: Vec<Missing>,
+    /// Whether a phone's power rails may be had by Perfetto.
+    rails: bool,
 }
 
 /// A kind of meter that cannot be had.
@@ -83,6 +86,7 @@ impl Found {
         hwmon::find(root, &mut found);
         iio::find(root, &mut found);
         battery::find(root, &mut found);
+        found.rails = !found.meters.iter().any(|meter| meter.name.starts_with("odpm:")) && rails::may_be_had(root);
         found
     }
 
@@ -116,7 +120,7 @@ impl Found {
     /// Why energy is unavailable, in one entry. Where there is a meter, only what has a cure is said: no machine
     /// has meters of every kind. `None` where nothing is to be said.
     pub fn unavailable(&self) -> Option<Unavailable> {
-        let none = self.meters.is_empty();
+        let none = self.meters.is_empty() && !self.rails;
         let those = || self.missing.iter().filter(|m| none || !m.cure.is_empty());
         let why = joined(those().map(|m| m.why.as_str()), "; ");
         if !none {

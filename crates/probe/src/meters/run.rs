@@ -1,5 +1,6 @@
 //! Meters over the time of a run: at rest before it, and while it lasts.
 
+use super::rails::Rails;
 use super::{Found, Meter, Missing, Reading, joined};
 use pocketstone_core::Result;
 use pocketstone_core::outcome::{EnergyReading, Quantity, Unavailable};
@@ -59,6 +60,14 @@ impl Account {
 struct Book {
     pages: Vec<Page>,
     begin: Instant,
+    /// A phone's power rails, where they are tried; they are read by themselves.
+    rails: Option<Result<Rails>>,
+}
+
+impl Book {
+    fn of(pages: Vec<Page>, rails: Option<Result<Rails>>) -> Book {
+        Book { pages, begin: Instant::now(), rails }
+    }
 }
 
 struct Page {
@@ -97,11 +106,15 @@ impl Resting {
         let found = Found::on(root);
         unavailable.extend(found.unavailable());
         let page = |meter| Page { meter, account: Ok(Account::default()), counts: false, idle_mw: None };
-        let book = Book { pages: found.meters.into_iter().map(page).collect(), begin: Instant::now() };
+        let rails = found.rails.then(Rails::start);
+        let book = Book::of(found.meters.into_iter().map(page).collect(), rails);
         let metered = Metered::begin(book);
         std::thread::sleep(rest);
         // A sampler that ended by a fault of its own leaves no meter.
-        let mut book = metered.end().unwrap_or_else(|| Book { pages: Vec::new(), begin: Instant::now() });
+        let mut book = metered.end().0.unwrap_or_else(|| Book::of(Vec::new(), None));
+        if let Some(Ok(rails)) = &mut book.rails {
+            rails.rested();
+        }
         for page in &mut book.pages {
             page.idle_mw = page.account.as_ref().ok().and_then(Account::mean_mw);
         }
@@ -123,6 +136,9 @@ pub struct Metered {
 impl Metered {
     fn begin(mut book: Book) -> Metered {
         book.begin = Instant::now();
+        if let Some(Ok(rails)) = &mut book.rails {
+            rails.begin();
+        }
         for page in &mut book.pages {
             // One that failed before fails again.
             if page.account.is_ok() {
@@ -150,21 +166,30 @@ impl Metered {
         Metered { book: None, sampler: Some((stop, std::thread::spawn(sample))) }
     }
 
-    /// Ends the sampling; `None` is a sampler that ended by a fault of its own.
-    fn end(self) -> Option<Book> {
-        match self.sampler {
+    /// The run has ended.
+    pub fn end(self) -> Ended {
+        let mut book = match self.sampler {
             None => self.book,
             Some((stop, thread)) => {
                 drop(stop);
                 thread.join().ok()
             }
+        };
+        if let Some(Ok(rails)) = book.as_mut().and_then(|book| book.rails.as_mut()) {
+            rails.end();
         }
+        Ended(book)
     }
+}
 
-    /// The run has ended. Meters that failed, or whose counters did not move, say so in one entry.
+/// A run that was measured; without a book, its sampler ended by a fault of its own.
+pub struct Ended(Option<Book>);
+
+impl Ended {
+    /// What was measured. Meters that failed, or whose counters did not move, say so in one entry.
     pub fn finish(self, unavailable: &mut Vec<Unavailable>) -> Vec<EnergyReading> {
         let (mut readings, mut missing) = (Vec::new(), Vec::new());
-        let Some(book) = self.end() else {
+        let Some(book) = self.0 else {
             missing.push(Missing { why: "the meter thread exited".into(), cure: String::new() });
             return said(missing, unavailable, readings);
         };
@@ -189,6 +214,13 @@ impl Metered {
                 }
             };
             missing.push(Missing { why: why.0, cure: why.1 });
+        }
+        match book.rails.map(|rails| rails.and_then(Rails::finish)) {
+            None => {}
+            Some(Ok(of_rails)) => readings.extend(of_rails),
+            Some(Err(error)) => {
+                missing.push(Missing { why: error.chain(), cure: error.cure().unwrap_or_default().to_owned() });
+            }
         }
         said(missing, unavailable, readings)
     }

@@ -192,7 +192,7 @@ fn a_charger_that_is_plugged_in_ends_a_batterys_measurement() {
     let mut unavailable = Vec::new();
     let metered = Resting::begin(tree.path(), Duration::from_millis(5), &mut unavailable).run();
     put(tree.path(), &format!("{folder}/status"), "Charging");
-    assert!(metered.finish(&mut unavailable).is_empty());
+    assert!(metered.end().finish(&mut unavailable).is_empty());
     assert_eq!(unavailable.len(), 1);
     assert!(unavailable[0].what.words() == "energy" && unavailable[0].why.contains("`Charging`"), "{unavailable:?}");
     assert_eq!(unavailable[0].cure, "unplug the charger");
@@ -246,7 +246,7 @@ fn run_of_every_meter() -> u64 {
     let metered = resting.run();
     std::thread::sleep(Duration::from_millis(300));
     put(tree.path(), &format!("{PACKAGE}/energy_uj"), "900");
-    let readings = metered.finish(&mut unavailable);
+    let readings = metered.end().finish(&mut unavailable);
     let ran_ns = begin.elapsed().as_nanos() as u64;
     let named = |name: &str| readings.iter().find(|r| r.meter == name);
     // From 1000 to the end of its range and 900 beyond.
@@ -271,7 +271,7 @@ fn a_meter_that_goes_away_is_missing_and_not_0() {
     let mut unavailable = Vec::new();
     let metered = Resting::begin(tree.path(), Duration::from_millis(5), &mut unavailable).run();
     fs::remove_file(tree.path().join("sys/class/hwmon/hwmon0/power1_input")).unwrap();
-    assert!(metered.finish(&mut unavailable).is_empty());
+    assert!(metered.end().finish(&mut unavailable).is_empty());
     assert!(unavailable[0].what.words() == "energy" && unavailable[0].why.contains("power1_input"), "{unavailable:?}");
 }
 
@@ -282,7 +282,7 @@ fn a_machine_without_meters_says_so_once_with_the_cure() {
     let begin = Instant::now();
     let metered = Resting::begin(bare.path(), Duration::from_millis(20), &mut unavailable).run();
     assert!(begin.elapsed() >= Duration::from_millis(20), "a bench meter needs the rest");
-    assert!(metered.finish(&mut unavailable).is_empty());
+    assert!(metered.end().finish(&mut unavailable).is_empty());
     assert_eq!(unavailable.len(), 1);
     for word in ["sys/class/powercap", "sys/class/hwmon", "sys/bus/iio/devices", "sys/class/power_supply"] {
         assert!(unavailable[0].why.contains(word), "{unavailable:?}");

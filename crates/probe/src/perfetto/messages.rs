@@ -49,6 +49,36 @@ pub struct TracePacket {
     pub track_descriptor: Option<TrackDescriptor>,
 }
 
+/// Energy of a phone's power rails, as its power statistics have it.
+#[derive(Clone, PartialEq, Message)]
+pub struct PowerRails {
+    #[prost(message, repeated, tag = "1")]
+    pub rail_descriptor: Vec<RailDescriptor>,
+    #[prost(message, repeated, tag = "2")]
+    pub energy_data: Vec<EnergyData>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RailDescriptor {
+    #[prost(uint32, optional, tag = "1")]
+    pub index: Option<u32>,
+    #[prost(string, optional, tag = "2")]
+    pub rail_name: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub subsys_name: Option<String>,
+}
+
+/// `timestamp_ms` is on CLOCK_BOOTTIME, `energy` in uWs since boot.
+#[derive(Clone, PartialEq, Message)]
+pub struct EnergyData {
+    #[prost(uint32, optional, tag = "1")]
+    pub index: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    pub timestamp_ms: Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub energy: Option<u64>,
+}
+
 /// `ProcessTree.Thread`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TreeThread {

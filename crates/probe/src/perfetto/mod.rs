@@ -7,7 +7,10 @@ mod bundle;
 pub mod messages;
 mod names;
 mod order;
+mod rails;
 mod wire;
+
+pub use rails::{Rail, rails};
 
 use crate::ftrace::{Clocks, Context, Files, Form, Reading, Sink, Threads, collect};
 use flate2::bufread::ZlibDecoder;

@@ -17,6 +17,7 @@ pub(super) mod field {
     pub const PACKET_PROCESS_TREE: u32 = 2;
     pub const PACKET_CLOCK_SNAPSHOT: u32 = 6;
     pub const PACKET_SEQUENCE: u32 = 10;
+    pub const PACKET_POWER_RAILS: u32 = 40;
     pub const PACKET_PREVIOUS_DROPPED: u32 = 42;
     pub const PACKET_SYSTEM_INFO: u32 = 45;
     pub const PACKET_COMPRESSED: u32 = 50;

@@ -43,6 +43,9 @@ pub fn ftrace_text(data: &[u8]) -> bool {
 /// times whoever takes them. Whether it was read.
 pub fn perfetto_trace(data: &[u8]) -> bool {
     let context = Context::default();
+    if let Err(error) = perfetto::rails(data) {
+        assert!(error.message().contains("at byte ") && error.cure().is_some(), "{error}");
+    }
     let mut runs = PhoneRuns::default();
     let bit_by_bit = match perfetto::read_from(data, &context, &mut runs) {
         Ok(reading) => reading,

@@ -4,9 +4,9 @@ use super::{Gathered, Probe, Program};
 use crate::context::Context;
 use pocketstone_core::Result;
 use pocketstone_core::board::Ability;
-use pocketstone_core::outcome::{EnergyReading, Quantity, Unavailable};
+use pocketstone_core::outcome::{Quantity, Unavailable};
 use pocketstone_probe::mark::Mark;
-use pocketstone_probe::meters::{Metered, REST, Resting};
+use pocketstone_probe::meters::{Ended, Metered, REST, Resting};
 use std::path::Path;
 
 /// The machine's own meters, and the mark.
@@ -17,9 +17,8 @@ pub struct Energy {
     meters: Ability,
     resting: Option<Resting>,
     metered: Option<Metered>,
+    ended: Option<Ended>,
     mark: Mark,
-    readings: Vec<EnergyReading>,
-    unavailable: Vec<Unavailable>,
 }
 
 impl Energy {
@@ -35,9 +34,8 @@ impl Energy {
             meters: context.board.capabilities.power_meters.clone(),
             resting: None,
             metered: None,
+            ended: None,
             mark: Mark::from_environment()?,
-            readings: Vec::new(),
-            unavailable: Vec::new(),
         })
     }
 }
@@ -80,17 +78,15 @@ impl Probe for Energy {
     fn end(&mut self) -> Result<()> {
         self.mark.lower()?;
         if !self.whole_program {
-            self.readings = self.metered.take().map(|m| m.finish(&mut self.unavailable)).unwrap_or_default();
+            self.ended = self.metered.take().map(Metered::end);
         }
         Ok(())
     }
 
-    fn collect(mut self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
-        if let Some(metered) = self.metered.take() {
-            self.readings = metered.finish(&mut self.unavailable);
+    fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
+        if let Some(ended) = self.metered.map(Metered::end).or(self.ended) {
+            gathered.outcome.energy = ended.finish(&mut gathered.outcome.unavailable);
         }
-        gathered.outcome.energy = self.readings;
-        gathered.outcome.unavailable.append(&mut self.unavailable);
         Ok(())
     }
 }

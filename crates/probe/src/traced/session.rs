@@ -1,0 +1,145 @@
+//! A session of Android's program `perfetto`, which records for as long as it lasts.
+
+use pocketstone_core::error::Context as _;
+use pocketstone_core::{Error, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where Android lets `perfetto` write.
+const TRACES: &str = "/data/misc/perfetto-traces";
+
+/// Of every session: whatever becomes of this process, it ends after an hour. `traced` writes what it has into the file
+/// four times a second, so that a run may be as long as that, and its start shows that it records.
+const LASTING: &str = "duration_ms: 3600000\nwrite_into_file: true\nfile_write_period_ms: 250\n";
+
+/// How long a session may take to record its first event, and to end.
+const LIMIT: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The program `perfetto`.
+///
+/// # Errors
+/// `ErrorKind::Board` if there is none.
+pub(crate) fn program() -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("perfetto")).find(|file| file.is_file());
+    found.ok_or_else(|| Error::board("there is no program perfetto").hint("use Android 10 or newer, or a rooted phone"))
+}
+
+/// A session of `perfetto`, which ends with this.
+pub(crate) struct Session {
+    child: Child,
+    trace: PathBuf,
+    is_over: bool,
+}
+
+impl Session {
+    /// Starts one that records this, and waits until it does; `name` tells it from others of this process.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it does not record, with the fix as its hint.
+    pub fn start(program: &Path, name: &str, config: &str) -> Result<Session> {
+        let folder = match Path::new(TRACES).is_dir() {
+            true => PathBuf::from(TRACES),
+            false => std::env::temp_dir(),
+        };
+        let trace = folder.join(format!("pocketstone-{}-{name}.pftrace", std::process::id()));
+        // One that a killed runner has left; another process that is alive has another number.
+        let _ = fs::remove_file(&trace);
+        let mut command = Command::new(program);
+        // Its config by standard input: until Android 12 it may not read a file's.
+        command.args(["--txt", "-c", "-", "-o"]).arg(&trace).stdin(Stdio::piped());
+        // What it says by a pipe: Android lets it write to few files.
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().board(|| format!("cannot start {}", program.display()))?;
+        let input = child.stdin.take();
+        let mut session = Session { child, trace, is_over: false };
+        if let Some(mut input) = input {
+            // One that ends at once says why by itself.
+            let _ = input.write_all([LASTING, config].concat().as_bytes());
+        }
+        let records = session.comes_to(|session| {
+            if fs::metadata(&session.trace).is_ok_and(|file| file.len() > 0) {
+                return Ok(true);
+            }
+            let Some(why) = session.ended()? else { return Ok(false) };
+            Err(Error::board(format!("perfetto ended before it recorded anything: {why}")).hint(
+                "Android 9 and 10 need `adb shell setprop persist.traced.enable 1`, and Android 9 cannot be told by \
+                 text what to record",
+            ))
+        })?;
+        if !records {
+            return Err(Error::board(format!("perfetto recorded nothing within {} s", LIMIT.as_secs()))
+                .hint("end other sessions of perfetto on the phone, or restart it"));
+        }
+        Ok(session)
+    }
+
+    /// Whether it comes to this in time.
+    fn comes_to(&mut self, mut is_there: impl FnMut(&mut Session) -> Result<bool>) -> Result<bool> {
+        let begin = Instant::now();
+        while !is_there(self)? {
+            if begin.elapsed() > LIMIT {
+                return Ok(false);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(true)
+    }
+
+    /// As Ctrl-C, which does not reach it without a terminal: it writes what it has. Whether it then ends in time.
+    fn interrupt(&mut self) -> Result<bool> {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::INT);
+        }
+        self.comes_to(|session| Ok(session.ended()?.is_some()))
+    }
+
+    /// What it said, if it has ended.
+    fn ended(&mut self) -> Result<Option<String>> {
+        if self.child.try_wait().board(|| "cannot wait for perfetto".into())?.is_none() {
+            return Ok(None);
+        }
+        self.is_over = true;
+        let mut said = [0; 4096];
+        let length = self.child.stderr.as_mut().map_or(0, |pipe| {
+            // A process that it has left would keep the pipe open.
+            let _ = rustix::fs::fcntl_setfl(&*pipe, rustix::fs::OFlags::NONBLOCK);
+            pipe.read(&mut said).unwrap_or(0)
+        });
+        let said = String::from_utf8_lossy(&said[..length]);
+        Ok(Some(said.lines().last().unwrap_or("it did not say why").trim().to_owned()))
+    }
+
+    /// Ends it; its trace.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if it had ended before, or does not end.
+    pub fn stop(&mut self) -> Result<File> {
+        if let Some(why) = self.ended()? {
+            return Err(Error::board(format!("perfetto ended before the run did: {why}"))
+                .hint("a session lasts an hour at most, and another one may have ended it"));
+        }
+        if !self.interrupt()? {
+            return Err(
+                Error::board(format!("perfetto did not end within {} s", LIMIT.as_secs())).hint("restart the phone")
+            );
+        }
+        File::open(&self.trace).board(|| format!("cannot read {}", self.trace.display()))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let _ = self.interrupt();
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        let _ = fs::remove_file(&self.trace);
+    }
+}
