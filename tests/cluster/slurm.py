@@ -188,7 +188,7 @@ def main():
     until("a shard runs on the node", measuring)
     kill("n1")
     check(nodes["n1"].process.wait() == -signal.SIGKILL, "the node was not killed")
-    said = command.communicate(timeout=180)[0].decode()
+    said = command.communicate(timeout=1800)[0].decode()
     check(command.returncode == 0, f"`{' '.join(slurm)}` ended with {command.returncode}:\n{said}")
     check("missing: attempt 2" in said, f"nothing was missing after the kill:\n{said}")
     equal(pocketstone, "one", "killed")

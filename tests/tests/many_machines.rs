@@ -235,16 +235,15 @@ fn slurm() -> Result<PathBuf, Skip> {
     packages()
 }
 
-#[test]
-#[ignore = "takes a minute: make torture"]
-fn two_nodes_of_slurm_give_what_one_process_gives_and_so_they_do_after_one_is_killed() {
+/// Runs a study in three shards on two nodes of Slurm, twice: the second time one of them is killed.
+#[track_caller]
+fn two_nodes_of_slurm_give_what_one_process_gives(study: &Path) {
     let packages = or_skip!(slurm());
     let python = or_skip!(program("python3", "python3"));
-    let home = home();
     let cache = context().cache.folder("").expect("the cache");
     let mut script = command(python);
     script.arg(project().join("tests/cluster/slurm.py")).arg(packages).arg(binary()).arg(project()).arg(cache);
-    let ran = run(script.arg(home.path().join("study.toml")));
+    let ran = run(script.arg(study));
     if ran.status == Some(77) {
         let why = ran.out.lines().find_map(|line| line.strip_prefix("skip: kernel: "));
         or_skip!(Err::<(), _>(
@@ -252,6 +251,18 @@ fn two_nodes_of_slurm_give_what_one_process_gives_and_so_they_do_after_one_is_ki
         ));
     }
     tell(ran.ends_with(0).out.trim_end());
+}
+
+#[test]
+#[ignore = "takes a minute: make torture"]
+fn nodes_of_slurm_give_what_one_process_gives_and_so_they_do_after_one_is_killed() {
+    two_nodes_of_slurm_give_what_one_process_gives(&home().path().join("study.toml"));
+}
+
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn nodes_of_slurm_give_the_quick_study_as_one_process_does() {
+    two_nodes_of_slurm_give_what_one_process_gives(&project().join("studies/readahead-quick.toml"));
 }
 
 #[test]
