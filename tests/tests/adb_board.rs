@@ -17,8 +17,12 @@ fn a_phone_measures_what_this_machine_does_and_says_what_it_is() {
     let phone = or_skip!(Phone::new());
     let database = Database { engines: &["sqlite", "lmdb", "redb"], ..Database::default() };
     write(phone.path(), "study.toml", &study(&[files("directory", "none"), database.experiment()]));
-    phone.lab(&["run", "study.toml", "--output", "here"]).ends_with(0);
-    phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "there"]).ends_with(0);
+    let throttled = "cells the board was throttled (thermal status up to 1)";
+    let here = phone.lab(&["run", "study.toml", "--output", "here"]).ends_with(0);
+    assert!(!here.out.contains("throttled"), "{here}");
+    let there = phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", "there"]).ends_with(0);
+    // Lines are broken where the screen ends.
+    assert!(there.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(throttled), "{there}");
     are_alike(phone.path(), ["here", "there"]);
     let value = |run: &str, sql: &str| results::value::<String>(&phone.path().join(run), sql);
     let fact = |name: &str| value("there", &format!("SELECT value FROM run WHERE name = 'fact.{name}'"));

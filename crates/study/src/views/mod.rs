@@ -11,4 +11,5 @@ pub mod model;
 mod report_files;
 pub mod report_model;
 mod rows;
+mod throttled;
 pub mod traces;

@@ -84,6 +84,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
         model.caveats.push(ICOUNT_CAVEAT.to_owned());
     }
     model.caveats.extend(charts::caveat(store, study)?);
+    model.caveats.extend(crate::views::throttled::caveat(store)?);
     for detail in &study.details {
         add_detail(store, study, detail, &mut model)?;
     }
