@@ -25,16 +25,25 @@ pub struct Capabilities {
     pub power_meters: Ability,
     /// Counters of the processor (a PMU).
     pub processor_counters: Ability,
+    /// Cuts of its power, with a fresh machine that finds what the flash of the other one held.
+    pub power_cuts: Ability,
+    /// Faults of its raw NAND, which must be simulated for that.
+    pub chip_faults: Ability,
+    /// Every data access that it makes, for a model of its TLB.
+    pub accesses: Ability,
 }
 
 impl Capabilities {
     /// Everything that it may be able to measure, by name.
-    pub fn abilities(&self) -> [(&'static str, &Ability); 4] {
+    pub fn abilities(&self) -> [(&'static str, &Ability); 7] {
         [
             ("flash operations", &self.flash_counters),
             ("kernel tracing", &self.tracing),
             ("power meters", &self.power_meters),
             ("processor counters", &self.processor_counters),
+            ("cuts of the power", &self.power_cuts),
+            ("faults of the chip", &self.chip_faults),
+            ("accesses for a modelled TLB", &self.accesses),
         ]
     }
 }
