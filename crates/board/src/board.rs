@@ -28,6 +28,9 @@ use tempfile::TempDir;
 /// Facts in which two runs must agree to be of the same machine.
 pub const SAME_MACHINE: [&str; 5] = ["image.digest", "kernel.release", "machine", "qemu.version", "qemu.arguments"];
 
+/// Facts in which runs must agree whose numbers are compared, whatever made them: a lab or an image may be newer.
+pub const COMPARABLE: [&str; 3] = ["kernel.release", "machine", "qemu.arguments"];
+
 /// How often a cell or a question is tried whose board is lost meanwhile.
 const ATTEMPTS: u32 = 3;
 
