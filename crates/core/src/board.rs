@@ -111,13 +111,17 @@ pub struct Places {
     /// number up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtd_name: Option<String>,
+    /// The block device that volumes on managed flash take whole.
+    pub block: PathBuf,
     /// The mount point of volumes that outlive an order.
     pub mount_point: PathBuf,
+    /// The folder in which whoever serves such a volume leaves who it is, and how the volume was closed.
+    pub notes: PathBuf,
 }
 
 impl Default for Places {
     fn default() -> Places {
-        Places { mtd: 0, mtd_name: None, mount_point: "/mnt".into() }
+        Places { mtd: 0, mtd_name: None, block: "/dev/nbd0".into(), mount_point: "/mnt".into(), notes: "/run".into() }
     }
 }
 

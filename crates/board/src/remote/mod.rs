@@ -210,7 +210,7 @@ impl Transport for Remote {
         let allowed = self.place.flash.as_ref().filter(|flash| flash.may_be_erased());
         let mount_point = Path::new(&self.folder).join(MOUNT_FOLDER);
         let mtd_name = allowed.map(|flash| flash.partition.clone());
-        let places = Places { mtd_name, mount_point, ..Places::default() };
+        let places = Places { mtd_name, mount_point, notes: self.folder.clone().into(), ..Places::default() };
         Description { capabilities: of_a_real_machine(), places, settings: self.place.settings.clone() }
     }
 
