@@ -17,7 +17,7 @@ export POCKETSTONE_BIN := $(CURDIR)/$(BINARY)
 # Where tests and scripts count what they skip.
 export POCKETSTONE_SKIPPED := $(CURDIR)/target/skipped.tsv
 
-.PHONY: help run test bench torture build deb static container checked clean setup-run setup-test setup-torture format lint licences unit
+.PHONY: help run counted test bench torture build deb static container checked clean setup-run setup-test setup-torture format lint licences unit
 .NOTPARALLEL: # prerequisites are made in the order in which they are written
 
 help:
@@ -38,7 +38,7 @@ run: setup-run build
 	@$(RUST) scripts/studies $(BINARY) $(BOARD)
 
 test: export POCKETSTONE_BIN := $(CURDIR)/$(CHECKED)
-test: setup-test format lint checked unit
+test: counted setup-test format lint checked unit
 
 bench: setup-run build
 	@$(RUST) cargo bench $(LOCKED) -p pocketstone-media -p pocketstone-scmfs -p pocketstone-scmfs-c -p pocketstone-sqlite \
@@ -46,9 +46,8 @@ bench: setup-run build
 	  -p pocketstone-engine -p pocketstone-report -p pocketstone-replay -p pocketstone-tests \
 	  $(foreach bench,$(BENCHES),--bench $(bench))
 
-torture: setup-torture build licences
+torture: counted setup-torture build licences
 	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-sqlite-extension
-	@scripts/skipped begin
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test package --test scmfs_suites --test scmfs_preload \
 	  --test scmfs_xfstests --test scmfs_cluster --test scmfs_checkpoint --test yaffs2_suites --test readahead_advice \
 	  --test ssh_board --test adb_board --test far_runners --test many_machines --test nand_by_ssh --test shared_boards \
@@ -71,6 +70,10 @@ torture: setup-torture build licences
 	@$(RUST) scripts/package
 	@$(RUST) scripts/test-arm all
 	@scripts/skipped sum
+
+# Before anything can be left out.
+counted:
+	@scripts/skipped begin
 
 setup-run:
 	@scripts/setup run
@@ -107,8 +110,8 @@ container: static
 format:
 	@$(RUST) if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && \
 	  cargo fmt --manifest-path fuzz/Cargo.toml --check; else \
-	  echo 'left out: the format check; why: this Rust has no rustfmt;' \
-	    'fix: sudo apt-get install rustfmt-web, or rustup component add rustfmt'; fi
+	  scripts/skipped add setup 'the format check' 'this Rust has no rustfmt' \
+	    'sudo apt-get install rustfmt-web, or rustup component add rustfmt'; fi
 
 # With the features that the tests need: the commands alone would have others, and all would be compiled twice.
 checked:
@@ -120,15 +123,14 @@ lint:
 	  cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings && \
 	  CUSTOM_LIBFUZZER_PATH=/unused/libfuzzer.a cargo clippy $(LOCKED) --manifest-path fuzz/Cargo.toml \
 	    --target-dir target -- -D warnings; else \
-	  echo 'left out: the lint check; why: this Rust has no clippy;' \
-	    'fix: sudo apt-get install rust-web-clippy, or rustup component add clippy'; fi
+	  scripts/skipped add setup 'the lint check' 'this Rust has no clippy' \
+	    'sudo apt-get install rust-web-clippy, or rustup component add clippy'; fi
 
 licences:
 	@$(RUST) scripts/deny
 
 # Whatever fails, what was skipped is summed up.
-unit:
-	@scripts/skipped begin
+unit: counted
 	@status=0; $(RUST) scripts/java test || status=1; \
 	  cargo test $(LOCKED) --workspace --no-fail-fast || status=1; \
 	  scripts/skipped sum; exit $$status

@@ -28,6 +28,9 @@ use tempfile::TempDir;
 /// Facts in which two runs must agree to be of the same machine.
 pub const SAME_MACHINE: [&str; 5] = ["image.digest", "kernel.release", "machine", "qemu.version", "qemu.arguments"];
 
+/// Facts in which runs must agree whose numbers are compared, whatever made them: a lab or an image may be newer.
+pub const COMPARABLE: [&str; 3] = ["kernel.release", "machine", "qemu.arguments"];
+
 /// How often a cell or a question is tried whose board is lost meanwhile.
 const ATTEMPTS: u32 = 3;
 
@@ -107,7 +110,7 @@ impl Board {
         }
     }
 
-    /// What can be measured on the board, and what not and why, by name: found by attempts there.
+    /// What can be measured on the board, and what not and why, by name: found by attempts there, or as it says.
     ///
     /// # Errors
     /// `ErrorKind::Board` if it does not answer.
@@ -116,7 +119,10 @@ impl Board {
         match tried(first, || ordered(first, &[], Order::Abilities, |_, reply| Ok(reply)))?.0 {
             Response::Abilities { found } => {
                 let ability = |why: Option<_>| why.map_or(Ability::Yes, Ability::No);
-                Ok(found.into_iter().map(|(what, why)| (what, ability(why))).collect())
+                let found = found.into_iter().map(|(what, why)| (what, ability(why)));
+                let said = self.capabilities.abilities().into_iter().filter(|(_, said)| **said != Ability::Unknown);
+                // An attempt is surer.
+                Ok(said.map(|(what, said)| (what.to_owned(), said.clone())).chain(found).collect())
             }
             other => Err(Error::bug(format!("the board's reply is not what it can do: {other:?}"))),
         }
@@ -192,15 +198,16 @@ impl Board {
         };
         // The board is told the plan without it: the machine must not do anything else than without.
         let order = Order::Measure { plan: Box::new(Plan { tlb: None, ..plan.clone() }) };
-        let watched = member.transport.watches(processor);
-        if watched.is_err() && modelled::followed(plan).is_some() {
+        let seen = self.capabilities.accesses.refuse();
+        if seen.is_err() && modelled::followed(plan).is_some() {
             let mut measured = ordered(member, after, order, read_measured)?;
             modelled::count(&self.context.devices, processor, plan, &mut measured)?;
             return Ok(measured);
         }
-        let processor = watched?;
+        seen?;
+        let mut processor = Processor::load(&self.context.devices, processor)?;
         let folder = put_order(member, order)?;
-        let clock = member.transport.carry_out_watched(after, folder.path(), &processor)?;
+        let clock = member.transport.carry_out_watched(after, folder.path(), &mut processor)?;
         let read = |reply| {
             let mut measured = read_measured(folder.path(), reply)?;
             measured.tlb = Some(read_watched(folder.path(), &measured, clock)?);
@@ -215,29 +222,25 @@ impl Board {
     /// # Errors
     /// `ErrorKind::Board` with the reason, and the fix as its hint.
     pub fn cuts_power(&self, volume: &Volume) -> Result<()> {
-        let refuse = |why: String| Err(Error::board(why).hint("use a virtual board, such as virt-nand or virt-emmc"));
-        match self.members.first().transport.keeps_states() {
-            false => refuse(format!("the board {} goes on after a power cut as another machine", self.name)),
-            true if volume.medium == Medium::Block => Ok(()),
-            true if !volume.on_flash() || volume.read_only() => {
-                refuse(format!("{} writes nothing to the board's flash", volume.name()))
-            }
-            true => self.capabilities.flash_counters.refuse(),
+        self.capabilities.power_cuts.refuse()?;
+        match volume.medium {
+            Medium::Block => Ok(()),
+            _ if volume.on_flash() && !volume.read_only() => Ok(()),
+            _ => Err(Error::board(format!("{} writes nothing to the board's flash", volume.name()))
+                .hint("choose a file system on flash, such as jffs2 or ext4")),
         }
     }
 
-    /// Refuses faults of the chip where no machine of ours simulates it.
+    /// Refuses faults of the chip where none is simulated, and of other media.
     ///
     /// # Errors
     /// `ErrorKind::Board` with the reason, and the fix as its hint.
     pub fn wears(&self, volume: &Volume) -> Result<()> {
-        let refuse = |why: String| Err(Error::board(why).hint("use a virtual board with nandsim, such as virt-nand"));
+        self.capabilities.chip_faults.refuse()?;
         match volume.medium {
-            _ if !self.members.first().transport.keeps_states() => {
-                refuse(format!("the chip of the board {} is not simulated", self.name))
-            }
             Medium::Mtd | Medium::Ubi => Ok(()),
-            _ => refuse(format!("{} is not on raw NAND", volume.name())),
+            _ => Err(Error::board(format!("{} is not on raw NAND", volume.name()))
+                .hint("choose a file system on raw NAND, such as jffs2, ubifs or yaffs2")),
         }
     }
 
@@ -312,12 +315,10 @@ impl Board {
     /// `ErrorKind::Board` with the reason, and the fix as its hint; `ErrorKind::User` if the profile is unknown.
     pub fn models(&self, plan: &Plan) -> Result<()> {
         let Some(processor) = &plan.tlb else { return Ok(()) };
-        match self.members.first().transport.watches(processor) {
-            Err(_) if modelled::followed(plan).is_some() => {
-                Processor::load(&self.context.devices, processor).map(|_| ())
-            }
-            watched => watched.map(|_| ()),
+        if modelled::followed(plan).is_none() {
+            self.capabilities.accesses.refuse()?;
         }
+        Processor::load(&self.context.devices, processor).map(|_| ())
     }
 
     /// Runs a command on the board; returns its output and exit status. If states are saved, its changes are discarded.
@@ -443,4 +444,65 @@ fn trace_of(member: &Member, plan: &Plan) -> Result<Option<Arc<Trace>>> {
     let path = trace_file(&member.transport.cache().folder(TRACES)?, &spec.trace);
     let file = std::fs::read(&path).board(|| format!("cannot read {}", path.display()))?;
     Ok(Some(Arc::new(Trace::decode(&file)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cache;
+    use crate::transport::of_a_real_machine;
+    use pocketstone_core::board::{Board as Description, Places};
+    use pocketstone_core::volume::FileSystem;
+
+    /// A machine of which nothing is known but what it says.
+    struct Said(Capabilities, Cache);
+
+    impl Transport for Said {
+        fn describe(&self) -> Description {
+            Description { capabilities: self.0.clone(), places: Places::default(), settings: Vec::new() }
+        }
+
+        fn facts(&self) -> Result<Facts> {
+            Ok(Facts::new())
+        }
+
+        fn offers(&self, _: &Volume) -> Result<Offer> {
+            Ok(Offer::Sure)
+        }
+
+        fn cache(&self) -> &Cache {
+            &self.1
+        }
+
+        fn folder(&self) -> Result<TempDir> {
+            Err(Error::bug("no order is carried out"))
+        }
+
+        fn carry_out(&self, _: &[Step], _: &Path) -> Result<(), Failed> {
+            Err(Error::bug("no order is carried out").into())
+        }
+    }
+
+    #[test]
+    fn what_a_board_can_do_is_what_it_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let board = |capabilities| {
+            let cache = Cache::at(folder.path()).unwrap();
+            let context = BoardContext::uninterrupted(cache.clone(), folder.path().to_owned(), Arc::new(|_| {}));
+            Board::new("b", vec![Box::new(Said(capabilities, cache))], &context).unwrap()
+        };
+        let (jffs2, ext4, tmpfs) = (FileSystem::Jffs2, FileSystem::Ext4, FileSystem::Tmpfs);
+        let [jffs2, ext4, tmpfs] = [jffs2, ext4, tmpfs].map(Volume::usual);
+        let real = board(of_a_real_machine());
+        for refused in [real.cuts_power(&jffs2), real.wears(&jffs2)] {
+            assert!(refused.unwrap_err().cure().is_some_and(|cure| cure.contains("virt-nand")));
+        }
+        let able = board(Capabilities { power_cuts: Ability::Yes, chip_faults: Ability::Yes, ..of_a_real_machine() });
+        for volume in [&jffs2, &ext4] {
+            able.cuts_power(volume).unwrap();
+        }
+        able.wears(&jffs2).unwrap();
+        assert!(able.cuts_power(&tmpfs).unwrap_err().message().contains("writes nothing to the board's flash"));
+        assert!(able.wears(&ext4).unwrap_err().message().contains("is not on raw NAND"));
+    }
 }

@@ -1,7 +1,7 @@
 //! This machine.
 
 use crate::orders::{OURS, introduced, introduction, put, read_response};
-use crate::transport::{Offer, Transport};
+use crate::transport::{Offer, Transport, of_a_real_machine};
 use crate::{BoardContext, Cache, Failed, HostProfile, child};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
 use pocketstone_core::error::Context;
@@ -83,15 +83,10 @@ impl Transport for Here {
             ),
         };
         let capabilities = Capabilities {
-            disposable: false,
-            deterministic: false,
-            // Two cells at once would measure each other.
-            parallel: 1,
             // Asked again, and answered in full, when a cell is traced; this is what nearly always lacks.
             flash_counters: Ability::found(&pocketstone_probe::flashmon::first_nand()),
-            tracing: Ability::Unknown,
-            power_meters: Ability::Unknown,
             processor_counters: counters,
+            ..of_a_real_machine()
         };
         Description { capabilities, places: Places::default(), settings: Vec::new() }
     }

@@ -21,7 +21,7 @@ mod squashfs;
 pub mod transport;
 mod wire;
 
-pub use board::{Board, SAME_MACHINE};
+pub use board::{Board, COMPARABLE, SAME_MACHINE};
 pub use cache::Cache;
 pub use compiled::{Compiled, compiler_for};
 pub use context::BoardContext;

@@ -2,7 +2,7 @@
 
 use crate::{Cache, Console, Failed};
 use pocketstone_core::block::SECTOR_SIZES;
-use pocketstone_core::board::Board as Description;
+use pocketstone_core::board::{Ability, Board as Description, Capabilities};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, Volume};
@@ -34,6 +34,29 @@ pub(crate) fn refuse_preload(volume: &Volume) -> Result<()> {
     }
     let why = "a library cannot be loaded before the board's runner, which is static";
     Err(Error::board(why).hint("--board host"))
+}
+
+/// What a machine can do that others use, too, and that only tells what it can measure when it is tried.
+pub(crate) fn of_a_real_machine() -> Capabilities {
+    let cuts = Error::board("the board goes on after a power cut as another machine")
+        .hint("use a virtual board, such as virt-nand or virt-emmc");
+    let faults =
+        Error::board("the board's chip is not simulated").hint("use a virtual board with nandsim, such as virt-nand");
+    let accesses = Error::board("the accesses of this board are not seen, so not those of its TLB")
+        .hint("choose a virtual board (pocketstone board list), or scmfs in process with one thread");
+    Capabilities {
+        disposable: false,
+        deterministic: false,
+        // Two cells at once would measure each other.
+        parallel: 1,
+        flash_counters: Ability::Unknown,
+        tracing: Ability::Unknown,
+        power_meters: Ability::Unknown,
+        processor_counters: Ability::Unknown,
+        power_cuts: Ability::no(&cuts),
+        chip_faults: Ability::no(&faults),
+        accesses: Ability::no(&accesses),
+    }
 }
 
 /// A transport to a machine: places an order's files, has the runner execute the order, and collects its output. If
@@ -80,25 +103,16 @@ pub trait Transport: Send + Sync {
     /// `ErrorKind::User` if the cache cannot be used; `ErrorKind::Interrupted`. A failed order is a reply.
     fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed>;
 
-    /// Refuses to watch orders with the model of a processor's data TLB, by its profile's name.
-    ///
-    /// # Errors
-    /// `ErrorKind::Board` with the reason, and the fix as its hint; `ErrorKind::User` if the profile is unknown.
-    fn watches(&self, processor: &str) -> Result<Processor> {
-        let error = Error::board(format!("the accesses of this board are not seen, so not those of {processor}'s TLB"));
-        Err(error.hint("choose a virtual board (pocketstone board list), or scmfs in process with one thread"))
-    }
-
     /// As [`Transport::carry_out`], with every data access of the machine going through the model of a data TLB;
-    /// [`pocketstone_tlb::MARKS_FILE`] is in the folder then. Returns the machine's clock.
+    /// [`pocketstone_tlb::MARKS_FILE`] is in the folder then. Returns the machine's clock, and sets what of the processor
+    /// its kernel decides.
     ///
     /// # Errors
-    /// As [`Transport::watches`] and [`Transport::carry_out`]; `ErrorKind::Board` also if the model cannot be made, and
-    /// `ErrorKind::Bug` of a machine that watches and does not do this. A failed order is a reply.
-    fn carry_out_watched(&self, after: &[Step], folder: &Path, processor: &Processor) -> Result<Clock, Failed> {
+    /// As [`Transport::carry_out`]; `ErrorKind::Board` also if the model cannot be made, and `ErrorKind::Bug` of a machine
+    /// whose accesses are not seen. A failed order is a reply.
+    fn carry_out_watched(&self, after: &[Step], folder: &Path, processor: &mut Processor) -> Result<Clock, Failed> {
         let _ = (after, folder);
-        self.watches(&processor.name)?;
-        Err(Error::bug("a board that watches does not do it").into())
+        Err(Error::bug(format!("accesses are not seen, but should be for {}", processor.name)).into())
     }
 
     /// What the machine's block device writes as a whole when its power is cut.

@@ -25,16 +25,25 @@ pub struct Capabilities {
     pub power_meters: Ability,
     /// Counters of the processor (a PMU).
     pub processor_counters: Ability,
+    /// Cuts of its power, with a fresh machine that finds what the flash of the other one held.
+    pub power_cuts: Ability,
+    /// Faults of its raw NAND, which must be simulated for that.
+    pub chip_faults: Ability,
+    /// Every data access that it makes, for a model of its TLB.
+    pub accesses: Ability,
 }
 
 impl Capabilities {
     /// Everything that it may be able to measure, by name.
-    pub fn abilities(&self) -> [(&'static str, &Ability); 4] {
+    pub fn abilities(&self) -> [(&'static str, &Ability); 7] {
         [
             ("flash operations", &self.flash_counters),
             ("kernel tracing", &self.tracing),
             ("power meters", &self.power_meters),
             ("processor counters", &self.processor_counters),
+            ("cuts of the power", &self.power_cuts),
+            ("faults of the chip", &self.chip_faults),
+            ("accesses for a modelled TLB", &self.accesses),
         ]
     }
 }
@@ -102,13 +111,17 @@ pub struct Places {
     /// number up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtd_name: Option<String>,
+    /// The block device that volumes on managed flash take whole.
+    pub block: PathBuf,
     /// The mount point of volumes that outlive an order.
     pub mount_point: PathBuf,
+    /// The folder in which whoever serves such a volume leaves who it is, and how the volume was closed.
+    pub notes: PathBuf,
 }
 
 impl Default for Places {
     fn default() -> Places {
-        Places { mtd: 0, mtd_name: None, mount_point: "/mnt".into() }
+        Places { mtd: 0, mtd_name: None, block: "/dev/nbd0".into(), mount_point: "/mnt".into(), notes: "/run".into() }
     }
 }
 

@@ -117,7 +117,7 @@ impl std::error::Error for Error {
 impl From<MediumError> for Error {
     fn from(error: MediumError) -> Error {
         let kind = match error.kind() {
-            MediumErrorKind::Refused => ErrorKind::User,
+            MediumErrorKind::Refused | MediumErrorKind::InUse | MediumErrorKind::UnknownLayout => ErrorKind::User,
             MediumErrorKind::Bug => ErrorKind::Bug,
             _ => ErrorKind::Board,
         };

@@ -57,7 +57,7 @@ impl Mapped {
     /// Maps an existing file or memory device.
     ///
     /// # Errors
-    /// `Refused` if it does not exist, is in use, is neither a file nor a memory device, or does not fit the address
+    /// `InUse`; `Refused` if it does not exist, is neither a file nor a memory device, or does not fit the address
     /// space.
     pub fn open(path: &Path, options: &MapOptions) -> Result<Mapped> {
         Mapped::map(open::open(path, options)?, options)

@@ -294,7 +294,7 @@ pub(crate) fn allocate_if_possible(file: &File, from: u64, to: u64) -> Result<()
 fn lock(file: File, path: &Path, writable: bool) -> Result<LockedFile> {
     let file = LockedFile::new(file);
     file.lock(writable).map_err(|error| match error {
-        Errno::WOULDBLOCK => Error::refused(format!("{} is in use (is it mounted?)", path.display()))
+        Errno::WOULDBLOCK => Error::in_use(format!("{} is in use (is it mounted?)", path.display()))
             .hint(format!("unmount it, or stop the process shown by `fuser -v {}`", path.display())),
         error => Error::failed(format!("cannot lock {}", path.display())).because(error),
     })?;

@@ -134,10 +134,10 @@ impl Pcm {
     /// The memory as a region.
     ///
     /// # Errors
-    /// `Refused` if the region handed out before still exists.
+    /// `InUse` if the region handed out before still exists.
     pub fn region(&self) -> Result<PcmRegion> {
         if self.0.lent.swap(true, Ordering::Acquire) {
-            return Err(Error::refused("this phase change memory is in use").hint("close the volume on it first"));
+            return Err(Error::in_use("this phase change memory is in use").hint("close the volume on it first"));
         }
         Ok(PcmRegion(self.0.clone()))
     }

@@ -16,7 +16,7 @@ impl Unmapped {
     /// A file of `bytes` bytes, in place of what it held.
     ///
     /// # Errors
-    /// `Refused` if it is in use, on hugetlbfs, or a device, where write(2) does not store; `Failed` if its file system
+    /// `InUse`; `Refused` if it is on hugetlbfs, or a device, where write(2) does not store; `Failed` if its file system
     /// has less room than that.
     pub fn create(path: &Path, bytes: u64) -> Result<Unmapped> {
         Ok(Unmapped(open::create_empty(path, bytes)?))
@@ -64,7 +64,7 @@ mod tests {
         let region = Unmapped::create(&path, 1 << 20).unwrap();
         region.write_all_at(&[7; 8192], 4096).unwrap();
         let taken = Mapped::open(&path, &MapOptions::default()).map(drop).unwrap_err();
-        assert!(taken.message().contains("is in use"), "{}", taken.message());
+        assert_eq!(taken.kind(), pocketstone_vfs::MediumErrorKind::InUse, "{}", taken.message());
         assert!(std::fs::metadata(&path).unwrap().blocks() * 512 < 1 << 20);
         let held = || std::fs::metadata(&path).unwrap().blocks() * 512;
         let before = held();

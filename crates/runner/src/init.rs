@@ -3,6 +3,7 @@
 use crate::say::print;
 use crate::{block, hosted, modules, stop::StopRegister};
 use pocketstone_core::block::BLOCK_FILE;
+use pocketstone_core::board::Places;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Failure, Response};
 use pocketstone_core::{Error, Result};
@@ -69,7 +70,7 @@ fn console() -> Result<()> {
 /// Brings the block device up that the initramfs describes, if it does.
 fn serve_block_device() -> Result<()> {
     let description = Path::new("/").join(BLOCK_FILE);
-    if description.exists() { block::start(&description) } else { Ok(()) }
+    if description.exists() { block::start(&description, &Places::default().block) } else { Ok(()) }
 }
 
 /// Takes the host's order, has a child process carry it out, and hands its files to the host.

@@ -41,11 +41,11 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER [copied] 
        pocketstone-runner \
     serve-null-anonymous DIRECTORY (the same with names and sizes alone)
        pocketstone-runner \
-    serve-yaffs2 DEVICE DIRECTORY (mounts the YAFFS2 volume of an MTD device, for the board)
+    serve-yaffs2 DEVICE NOTE DIRECTORY (mounts the YAFFS2 volume of an MTD device, for the board)
        \
-    pocketstone-runner serve-null FILE BYTES DIRECTORY (mounts a file of zeros, for the board)
+    pocketstone-runner serve-null FILE BYTES NOTE DIRECTORY (mounts a file of zeros, for the board)
        \
-    pocketstone-runner serve-block DEVICE.json (is the block device of a virtual board)
+    pocketstone-runner serve-block DEVICE.json DEVICE (is the block device of a virtual board)
        \
     pocketstone-runner block-times DEVICE COUNT (measures the times of a block device, whose content is lost)
        \
@@ -91,11 +91,13 @@ fn main() -> ExitCode {
             exit(volume::serve_yaffs2_anonymous(bytes, Path::new(directory), print))
         }
         ["serve-null-anonymous", directory] => exit(volume::serve_null_anonymous(Path::new(directory), print)),
-        ["serve-yaffs2", device, directory] => exit(volume::served::serve_yaffs2(device, Path::new(directory), print)),
-        ["serve-null", file, bytes, directory] => {
-            exit(volume::served::serve_null(file, bytes, Path::new(directory), print))
+        ["serve-yaffs2", device, note, directory] => {
+            exit(volume::served::serve_yaffs2(device, Path::new(note), Path::new(directory), print))
         }
-        [block::SERVE, description] => exit(block::serve(Path::new(description), print)),
+        ["serve-null", file, bytes, note, directory] => {
+            exit(volume::served::serve_null(file, bytes, Path::new(note), Path::new(directory), print))
+        }
+        [block::SERVE, description, at] => exit(block::serve(Path::new(description), Path::new(at), print)),
         ["block-times", device, count] => exit(block::times(device, count, print)),
         [volume::recovered::INSPECT, engine, folder] => {
             exit(volume::recovered::inspect(engine, Path::new(folder), print))

@@ -51,9 +51,9 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
         // What is mounted is gone with this process then, however it ends, and nobody else sees it meanwhile.
         unshare_mounts()?;
         let mount_point = folder.join(MOUNT_FOLDER);
-        release(&mount_point)?;
+        release(&mount_point, folder)?;
         let served = Lab::greet().and_then(|mut lab| orders(&mut lab, folder));
-        served.and(release(&mount_point))
+        served.and(release(&mount_point, folder))
     });
     if let Err(error) = &served {
         let hint = error.cure().map(|cure| format!("; {cure}")).unwrap_or_default();

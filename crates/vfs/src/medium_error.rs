@@ -8,6 +8,10 @@ use std::fmt;
 pub enum MediumErrorKind {
     /// The request is invalid: a wrong path, length or option, or a medium with other contents.
     Refused,
+    /// Somebody else has the medium.
+    InUse,
+    /// How a medium's contents are laid out cannot be told, and must be said.
+    UnknownLayout,
     /// The device failed, or the machine lacks something required.
     Failed,
     /// The caller violated the interface, for example the order of page programs.
@@ -34,6 +38,16 @@ impl MediumError {
     /// An error of the kind [`MediumErrorKind::Refused`].
     pub fn refused(message: impl Into<String>) -> MediumError {
         Self::new(MediumErrorKind::Refused, message)
+    }
+
+    /// An error of the kind [`MediumErrorKind::InUse`].
+    pub fn in_use(message: impl Into<String>) -> MediumError {
+        Self::new(MediumErrorKind::InUse, message)
+    }
+
+    /// An error of the kind [`MediumErrorKind::UnknownLayout`].
+    pub fn unknown_layout(message: impl Into<String>) -> MediumError {
+        Self::new(MediumErrorKind::UnknownLayout, message)
     }
 
     /// An error of the kind [`MediumErrorKind::Failed`].

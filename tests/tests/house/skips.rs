@@ -1,8 +1,9 @@
 //! A test that is skipped is counted: it ends early by way of `crates/testing`, and says so by no way of its own.
 
-use super::{assert_kept, extension, files, text};
+use super::{assert_kept, extension, files, root, text};
 use pocketstone_testing::or_skip;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::process::Command;
 
 /// The file that counts skips, and says so.
 const COUNTER: &str = "crates/testing/src/needs.rs";
@@ -109,4 +110,38 @@ fn ways_around_the_count_are_found() {
     assert_eq!(uncounted("t.rs", told), ["t.rs:1: a skip is told, not counted"]);
     assert_eq!(uncounted(COUNTER, told), [""; 0]);
     assert_eq!(uncounted("t.rs", "fn f() { say(\"left out: x\"); assert!(x.contains(\"skipped\")) }"), [""; 0]);
+}
+
+#[test]
+fn what_could_not_be_made_ready_is_in_the_sum_once_and_with_its_own_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    let skipped = |arguments: &[&str], require: &str| {
+        let mut command = Command::new(root().join("scripts/skipped"));
+        command.args(arguments).env("REQUIRE", require).env("POCKETSTONE_SKIPPED", folder.path().join("new/list"));
+        command.output().expect("bash")
+    };
+    let add = |what: &str, cure: &str| skipped(&["add", "setup", what, "not there", cure], "root");
+    for (what, cure) in [("fio", "get fio"), ("zsh", "get zsh"), ("fio", "get fio")] {
+        let added = add(what, cure);
+        let told = format!("left out: {what}; why: not there; fix: {cure}\n");
+        assert!(added.status.success() && added.stderr == told.as_bytes(), "{added:?}");
+    }
+    let sum = String::from_utf8(skipped(&["sum"], "").stdout).unwrap();
+    let lines = "  2 lacking setup; fix: get fio\n      fio: not there\n      zsh: not there; fix: get zsh\n";
+    assert_eq!(sum, format!("skipped: 2 tests and preparations\n{lines}"));
+    assert!(!skipped(&["add", "setup", "zsh", "not there", "get zsh"], "all").status.success());
+}
+
+/// Scripts say that something is left out by way of the one that counts it.
+#[test]
+fn what_scripts_that_prepare_tests_leave_out_is_counted() {
+    let scripts =
+        ["setup", "suites", "phone", "ssh-servers", "python-modules", "cluster", "deny", "miri", "oldest-rust"];
+    let faults: Vec<String> = scripts
+        .into_iter()
+        .chain(["sqlite-suite"])
+        .map(|name| format!("scripts/{name}"))
+        .filter(|path| text(path).lines().any(|line| !line.starts_with('#') && line.contains("left out: ")))
+        .collect();
+    assert_kept("Scripts leave out by `scripts/skipped add`.", &faults);
 }

@@ -154,7 +154,11 @@ fn version(emulator: &str) -> Result<String> {
 
 impl Transport for Qemu {
     fn describe(&self) -> Description {
-        let no_chip = Error::board(format!("the board {} has neither raw NAND nor managed flash", self.name));
+        let no_flash = Error::board(format!("the board {} has neither raw NAND nor managed flash", self.name))
+            .hint("add a [nand] or [block] section to its profile");
+        let flash = self.profile.nand.as_ref().map(drop).or(self.profile.block.as_ref().map(drop)).ok_or(no_flash);
+        let no_chip = Error::board(format!("the board {} has no raw NAND", self.name))
+            .hint("use a virtual board with nandsim, such as virt-nand");
         let no_meter = Error::board("a virtual board has no power meter")
             .hint("use --board host on a machine that has one, or a device model");
         let no_counters =
@@ -165,13 +169,13 @@ impl Transport for Qemu {
             // Each machine is one busy thread, and nothing that the host does changes its results.
             parallel: std::thread::available_parallelism().map_or(1, usize::from),
             // Those of managed flash are the requests that it gets.
-            flash_counters: match self.profile.nand.is_some() || self.profile.block.is_some() {
-                true => Ability::Yes,
-                false => Ability::no(&no_chip.hint("add a [nand] or [block] section to its profile")),
-            },
+            flash_counters: Ability::found(&flash),
             tracing: Ability::Unknown,
             power_meters: Ability::no(&no_meter),
             processor_counters: Ability::no(&no_counters),
+            power_cuts: Ability::found(&flash),
+            chip_faults: Ability::found(&self.profile.nand.as_ref().ok_or(no_chip)),
+            accesses: Ability::found(&self.sees_accesses()),
         };
         Description { capabilities, places: Places::default(), settings: Vec::new() }
     }
@@ -242,11 +246,7 @@ impl Transport for Qemu {
         run().map_err(|failed| with_console(failed, folder))
     }
 
-    fn watches(&self, processor: &str) -> Result<Processor> {
-        self.processor(processor)
-    }
-
-    fn carry_out_watched(&self, after: &[Step], folder: &Path, processor: &Processor) -> Result<Clock, Failed> {
+    fn carry_out_watched(&self, after: &[Step], folder: &Path, processor: &mut Processor) -> Result<Clock, Failed> {
         self.carry_out_with_plugin(after, folder, processor).map_err(|failed| with_console(failed, folder))
     }
 

@@ -53,30 +53,28 @@ pub fn plugin(context: &BoardContext) -> Result<PathBuf> {
 }
 
 impl Qemu {
-    /// The processor of that name, as the board's kernel has its page tables.
-    pub(super) fn processor(&self, name: &str) -> Result<Processor> {
+    /// Refuses page tables that the model does not walk.
+    pub(super) fn sees_accesses(&self) -> Result<()> {
         let machine = &self.profile.machine;
         let why = match machine.architecture {
             Architecture::Aarch64 => Some("is a 64-bit one"),
             Architecture::Armv7 if machine.model.contains("highmem=on") => Some("has memory above 4 GiB"),
             Architecture::Armv7 => None,
         };
-        if let Some(why) = why {
+        why.map_or(Ok(()), |why| {
             let error = Error::board(format!("the board {} {why}", self.name));
-            return Err(error.hint("TLB misses are counted on 32-bit boards without LPAE, such as virt-nand"));
-        }
-        let mut processor = Processor::load(&self.context.devices, name)?;
-        processor.table_bits = SHORT_TABLE_BITS.to_vec();
-        Ok(processor)
+            Err(error.hint("TLB misses are counted on 32-bit boards without LPAE, such as virt-nand"))
+        })
     }
 
-    /// Carries out an order in `folder` with the plugin.
+    /// Carries out an order in `folder` with the plugin, for the processor with the page tables of the board's kernel.
     pub(super) fn carry_out_with_plugin(
         &self,
         after: &[Step],
         folder: &Path,
-        processor: &Processor,
+        processor: &mut Processor,
     ) -> Result<Clock, Failed> {
+        processor.table_bits = SHORT_TABLE_BITS.to_vec();
         let mut machine = self.machine_after(after, folder, Some(&plugin(&self.context)?))?;
         leave_for_plugin(&mut machine, folder, processor)?;
         // The model takes most of the time then.

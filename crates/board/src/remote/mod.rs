@@ -10,11 +10,11 @@ mod ssh;
 use crate::here::runner_beside_command;
 use crate::orders::{OURS, introduced, introduction, put, read_response};
 use crate::profile::{AdbProfile, CommandProfile, Place, SshProfile};
-use crate::transport::{Offer, Transport, refuse_preload};
+use crate::transport::{Offer, Transport, of_a_real_machine, refuse_preload};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
 use client::{Client, ask, cured, pause, quoted};
-use pocketstone_core::board::{Ability, Board as Description, Capabilities, MOUNT_FOLDER, OWN_MOUNTS, Places};
+use pocketstone_core::board::{Board as Description, MOUNT_FOLDER, OWN_MOUNTS, Places};
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, SILENCE};
 use pocketstone_core::outcome::{Facts, Response};
@@ -207,21 +207,11 @@ impl Remote {
 
 impl Transport for Remote {
     fn describe(&self) -> Description {
-        let capabilities = Capabilities {
-            disposable: false,
-            deterministic: false,
-            // Two cells at once would measure each other.
-            parallel: 1,
-            flash_counters: Ability::Unknown,
-            tracing: Ability::Unknown,
-            power_meters: Ability::Unknown,
-            processor_counters: Ability::Unknown,
-        };
         let allowed = self.place.flash.as_ref().filter(|flash| flash.may_be_erased());
         let mount_point = Path::new(&self.folder).join(MOUNT_FOLDER);
         let mtd_name = allowed.map(|flash| flash.partition.clone());
-        let places = Places { mtd_name, mount_point, ..Places::default() };
-        Description { capabilities, places, settings: self.place.settings.clone() }
+        let places = Places { mtd_name, mount_point, notes: self.folder.clone().into(), ..Places::default() };
+        Description { capabilities: of_a_real_machine(), places, settings: self.place.settings.clone() }
     }
 
     fn facts(&self) -> Result<Facts> {

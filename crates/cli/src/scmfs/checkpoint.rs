@@ -11,6 +11,7 @@ use pocketstone_mount::daemon::Log;
 use pocketstone_mount::{CHECKPOINT, Target as Mount};
 use pocketstone_scmfs::Volume;
 use pocketstone_scmfs::checkpoint::{self, Checkpoints, Directory, Output, Restored, Schedule};
+use pocketstone_vfs::causes;
 use rustix::io::Errno;
 use serde_json::Value;
 use std::cell::Cell;
@@ -105,7 +106,7 @@ fn ask_server(directory: &Path, target: &Path, keep: Option<u32>) -> Result<Valu
     let word = format!("{}-{now}", std::process::id());
     let question = serde_json::json!({ "target": region::text(target)?, "keep": keep, "word": word });
     tell(directory, CHECKPOINT, &question.to_string(), "take a checkpoint of").map_err(|error| {
-        let is = |errno: Errno| error.chain().contains(&std::io::Error::from(errno).to_string());
+        let is = |errno: Errno| causes(&error).any(|cause| cause.downcast_ref() == Some(&errno));
         if is(Errno::BUSY) {
             return error.hint(
                 "another checkpoint is being taken: try again later; or the mount has a target of its own: scmfs \

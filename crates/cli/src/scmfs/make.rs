@@ -7,6 +7,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_scmfs::{CreateOptions, Operations, ROOT, SetAttr, Threshold, Volume};
+use pocketstone_vfs::MediumErrorKind;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
@@ -69,9 +70,9 @@ fn fill(arguments: &MkfsArguments, there: Option<&Metadata>, bytes: u64, mut cre
     let region = Mapped::create(path, bytes, &options)
         .map_err(|error| if holds { error.hint("--force destroys its contents") } else { error });
     // The file may be in use instead; the advice to force would be wrong then.
-    let region = region.map_err(|error| match error.message().contains("in use") {
-        true => error.hint("unmount it first: scmfs umount DIR"),
-        false => error,
+    let region = region.map_err(|error| match error.kind() {
+        MediumErrorKind::InUse => error.hint("unmount it first: scmfs umount DIR"),
+        _ => error,
     })?;
     create.zeroed = region.zeroed();
     refuse_small_pages_only(&region.describe(), region.map_bytes(), &create)?;

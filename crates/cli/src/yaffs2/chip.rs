@@ -5,6 +5,7 @@ use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand, yaffs1};
+use pocketstone_vfs::{MediumError, MediumErrorKind};
 use pocketstone_yaffs2::{Missing, Options, Volume, byte_order};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -70,7 +71,7 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
     if given.spare.is_some() || given.spare_offset.is_some() {
         return Err(Error::user("--spare is given without --page").hint("pass --page, too"));
     }
-    let nand = ImageNand::open(path, read_only, None).map_err(|error| with_options(error.into()))?;
+    let nand = ImageNand::open(path, read_only, None).map_err(with_options)?;
     let seen = nand.inband_tags().zip(nand.tags_ecc());
     match given.pages_per_block {
         Some(pages_per_block) => {
@@ -114,9 +115,9 @@ fn by_checkpoint(path: &Path, layout: &ImageLayout, seen: Option<(bool, bool)>) 
 }
 
 /// What is to be given when a layout cannot be told, by the names that it has here.
-fn with_options(error: Error) -> Error {
-    match error.cure() {
-        Some(cure) if cure.contains("pages per block") => error.hint(
+fn with_options(error: MediumError) -> MediumError {
+    match error.kind() {
+        MediumErrorKind::UnknownLayout => error.hint(
             "if it is a YAFFS2 image, specify its layout, such as --page 2048 --spare 64 --spare-offset 2 \
                 --pages-per-block 64, and --inband-tags if tags are in the pages",
         ),

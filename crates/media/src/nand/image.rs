@@ -260,7 +260,7 @@ fn lock(file: File, read_only: bool, name: &str) -> Result<LockedFile> {
         // Not every file system has locks: then there is none.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(file),
         Err(Errno::WOULDBLOCK) => {
-            Err(Error::refused(format!("{name} is in use")).hint("unmount it, or stop the command that uses it"))
+            Err(Error::in_use(format!("{name} is in use")).hint("unmount it, or stop the command that uses it"))
         }
         Err(e) => Err(Error::failed(format!("cannot lock {name}")).because(e)),
     }

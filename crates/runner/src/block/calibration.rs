@@ -56,8 +56,7 @@ fn between(values: &[u64; SIZES.len()], bytes: u64) -> u64 {
 ///
 /// # Errors
 /// `ErrorKind::Board` if requests fail, or take longer without any waiting.
-pub fn calibrate(device: &BlockDevice, corrections: &Corrections) -> Result<()> {
-    let path = Path::new(super::DEVICE);
+pub fn calibrate(device: &BlockDevice, at: &Path, corrections: &Corrections) -> Result<()> {
     for op in BlockOp::ALL {
         let sizes: &[u64] = if op == BlockOp::Flush { &SIZES[..1] } else { &SIZES };
         for (size, bytes) in sizes.iter().copied().enumerate().filter(|(_, bytes)| *bytes <= largest(device)) {
@@ -66,7 +65,7 @@ pub fn calibrate(device: &BlockDevice, corrections: &Corrections) -> Result<()> 
             let mut taken = 0;
             for _ in 0..ROUNDS {
                 // What the kernel does beside it falls on some of them.
-                let mut times = durations(path, op, bytes, count)?;
+                let mut times = durations(at, op, bytes, count)?;
                 times.sort_unstable();
                 taken = times[times.len() / 2];
                 corrections.change(op, size, |now| (now + taken).saturating_sub(wanted));

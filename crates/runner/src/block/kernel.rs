@@ -9,12 +9,8 @@ use rustix::net::sockopt;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// The device.
-pub const DEVICE: &str = "/dev/nbd0";
-/// Its settings.
-pub const QUEUE: &str = "/sys/block/nbd0/queue";
 
 // include/uapi/linux/nbd.h: all of these take a number.
 const SET_SOCKET: u32 = 0xab00;
@@ -27,19 +23,30 @@ const FLAGS: usize = 1 | 1 << 2 | 1 << 5;
 /// Room for several of the largest requests, so that neither side waits for the other in the middle of one.
 const SOCKET_BYTES: usize = 4 << 20;
 
-/// Makes the device one that is served at the other end of the returned socket. A thread stays in the kernel for it.
+/// What the kernel says of a block device.
+fn block(at: &Path) -> PathBuf {
+    Path::new("/sys/block").join(at.file_name().unwrap_or_default())
+}
+
+/// The settings of a block device.
+pub fn queue(at: &Path) -> PathBuf {
+    block(at).join("queue")
+}
+
+/// Makes the device `at` one that is served at the other end of the returned socket. A thread stays in the kernel for it.
 ///
 /// # Errors
 /// `ErrorKind::Board` if there is no such device, or the kernel refuses.
-pub fn attach(device: &BlockDevice) -> Result<UnixStream> {
+pub fn attach(device: &BlockDevice, at: &Path) -> Result<UnixStream> {
     let (kernels, ours) = UnixStream::pair().board(|| "cannot create a socket pair".into())?;
     for end in [&kernels, &ours] {
         sockopt::set_socket_send_buffer_size_force(end, SOCKET_BYTES).board(|| "cannot enlarge a socket".into())?;
     }
-    let file = File::options().read(true).write(true).open(DEVICE).map_err(|e| {
-        Error::board(format!("cannot open {DEVICE}")).because(e).hint("load the module `nbd` in the board's profile")
+    let name = at.display();
+    let file = File::options().read(true).write(true).open(at).map_err(|e| {
+        Error::board(format!("cannot open {name}")).because(e).hint("load the module `nbd` in the board's profile")
     })?;
-    let failed = || format!("the kernel does not take {DEVICE} on");
+    let failed = || format!("the kernel does not take {name} on");
     let blocks = usize::try_from(device.bytes() / u64::from(device.sector_bytes)).board(failed)?;
     let socket = usize::try_from(kernels.as_raw_fd()).board(failed)?;
     // SAFETY: these ioctls take a number, and no pointer.
@@ -58,13 +65,14 @@ pub fn attach(device: &BlockDevice) -> Result<UnixStream> {
     Ok(ours)
 }
 
-/// Waits until the kernel has the device, and makes its queue that of such a device.
+/// Waits until the kernel has the device `at`, and makes its queue that of such a device.
 ///
 /// # Errors
 /// `ErrorKind::Board` if it does not come, or a setting is refused.
-pub fn configure(device: &BlockDevice) -> Result<()> {
+pub fn configure(device: &BlockDevice, at: &Path) -> Result<()> {
+    let (name, queue) = (at.display(), queue(at));
     let sectors = (device.bytes() / 512).to_string();
-    let there = || fs::read_to_string("/sys/block/nbd0/size").is_ok_and(|size| size.trim() == sectors);
+    let there = || fs::read_to_string(block(at).join("size")).is_ok_and(|size| size.trim() == sectors);
     for _ in 0..1000 {
         if there() {
             break;
@@ -72,12 +80,12 @@ pub fn configure(device: &BlockDevice) -> Result<()> {
         std::thread::sleep(Duration::from_millis(1));
     }
     if !there() {
-        return Err(Error::board(format!("the kernel did not bring {DEVICE} up")).because(Errno::NODEV));
+        return Err(Error::board(format!("the kernel did not bring {name} up")).because(Errno::NODEV));
     }
-    let set = |name: &str, value: &str| {
-        fs::write(format!("{QUEUE}/{name}"), value).board(|| format!("cannot set {name} of {DEVICE} to {value}"))
+    let set = |what: &str, value: &str| {
+        fs::write(queue.join(what), value).board(|| format!("cannot set {what} of {name} to {value}"))
     };
-    let usual = scheduler()?;
+    let usual = scheduler(at)?;
     // Without a scheduler, this is the number of requests that the driver has at once; with one, the number that the
     // scheduler has, and the driver keeps the number it was given.
     set("scheduler", "none")?;
@@ -89,8 +97,9 @@ pub fn configure(device: &BlockDevice) -> Result<()> {
 }
 
 /// The I/O scheduler in force.
-fn scheduler() -> Result<String> {
-    let text = fs::read_to_string(format!("{QUEUE}/scheduler")).board(|| format!("{DEVICE} has no scheduler"))?;
+fn scheduler(at: &Path) -> Result<String> {
+    let name = at.display();
+    let text = fs::read_to_string(queue(at).join("scheduler")).board(|| format!("{name} has no scheduler"))?;
     let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-    chosen.map(str::to_owned).ok_or_else(|| Error::board(format!("no scheduler of {DEVICE} is in force: {text}")))
+    chosen.map(str::to_owned).ok_or_else(|| Error::board(format!("no scheduler of {name} is in force: {text}")))
 }

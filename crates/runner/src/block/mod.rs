@@ -6,7 +6,7 @@ mod calibration;
 mod kernel;
 mod server;
 
-pub use kernel::{DEVICE, QUEUE};
+pub use kernel::queue;
 
 use calibration::{Corrections, calibrate, mean};
 use pocketstone_core::block::{BLOCK_FILE, BlockDevice, BlockOp, SIZES};
@@ -29,15 +29,15 @@ const READY: &str = "ready";
 /// The program's word for the server, in front of the device's description.
 pub const SERVE: &str = "serve-block";
 
-/// Starts this program again as the server of the device that `description` describes, and waits until it is ready. It
+/// Starts this program again as the server of the device `at` that `description` describes, and waits until it is ready. It
 /// outlives the caller.
 ///
 /// # Errors
 /// `ErrorKind::Board` if it cannot be started or served; the message includes what the server said.
-pub fn start(description: &Path) -> Result<()> {
+pub fn start(description: &Path, at: &Path) -> Result<()> {
     let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
     let mut command = Command::new(program);
-    command.arg(SERVE).arg(description).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.arg(SERVE).args([description, at]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().board(|| "cannot start the block device's server".into())?;
     let Some(output) = child.stdout.take() else { return Err(Error::bug("the server has no output")) };
     let (mut output, mut said) = (BufReader::new(output), String::new());
@@ -65,21 +65,21 @@ fn read(description: &Path) -> Result<BlockDevice> {
     serde_json::from_slice(&text).user(|| format!("{} describes no block device", description.display()))
 }
 
-/// Serves the device that the file `description` describes, for as long as the board runs.
+/// Serves the device `at` that the file `description` describes, for as long as the board runs.
 ///
 /// # Errors
 /// `ErrorKind::User` if the file cannot be read or describes no device; `ErrorKind::Board` if the kernel refuses, or
 /// requests take longer on this board than they should in all.
-pub fn serve(description: &Path, say: impl Fn(&str)) -> Result<()> {
+pub fn serve(description: &Path, at: &Path, say: impl Fn(&str)) -> Result<()> {
     let device = read(description)?;
     device.check()?;
     let corrections = Arc::new(Corrections::default());
-    let stream = kernel::attach(&device)?;
+    let stream = kernel::attach(&device, at)?;
     let listener = asked::listen()?;
     let server = Server::new(device.clone(), Arc::clone(&corrections), stream, listener);
     let serving = std::thread::spawn(move || server.serve());
-    kernel::configure(&device)?;
-    calibrate(&device, &corrections)?;
+    kernel::configure(&device, at)?;
+    calibrate(&device, at, &corrections)?;
     if device.translation.is_some() {
         asked::translate()?;
     }
@@ -87,17 +87,18 @@ pub fn serve(description: &Path, say: impl Fn(&str)) -> Result<()> {
     serving.join().unwrap_or_else(|_| Err(Error::bug("the block device's server panicked")))
 }
 
-/// Gives the device, which nobody has mounted, the contents of an image, past the kernel's page cache.
+/// Gives the device `at`, which nobody has mounted, the contents of an image, past the kernel's page cache.
 ///
 /// # Errors
 /// `ErrorKind::Board` if it has another size, or a write fails.
-pub fn load(image: &BlockImage) -> Result<()> {
-    let failed = || format!("cannot write the contents of {DEVICE}");
+pub fn load(image: &BlockImage, at: &Path) -> Result<()> {
+    let failed = || format!("cannot write the contents of {}", at.display());
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(DEVICE, flags, Mode::empty()).board(failed)?);
+    let file = fs::File::from(rustix::fs::open(at, flags, Mode::empty()).board(failed)?);
     let size = rustix::fs::seek(&file, SeekFrom::End(0)).board(failed)?;
     if size != image.size() {
-        return Err(Error::board(format!("{DEVICE} has {size} bytes, the contents are of {}", image.size())));
+        let (name, wanted) = (at.display(), image.size());
+        return Err(Error::board(format!("{name} has {size} bytes, the contents are of {wanted}")));
     }
     let mut memory = vec![0; LOADED_PAGES * PAGE_BYTES + PAGE_BYTES];
     let start = memory.as_ptr().align_offset(PAGE_BYTES);

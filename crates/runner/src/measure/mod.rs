@@ -61,7 +61,7 @@ pub fn measure(context: &Context<'_>) -> Result<Outcome> {
     }
     let for_engine = plan.workload.database().is_some();
     if let Some(scheduler) = plan.io_scheduler {
-        volume::set_scheduler(scheduler)?;
+        volume::set_scheduler(scheduler, &context.board.places.block)?;
     }
     let watch = plan.faults.map(|_| worn::Watch::begin(context.board)).transpose()?;
     let opened = volume::open(&plan.volume, context.board, context.folder, for_engine)?;

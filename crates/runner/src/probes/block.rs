@@ -1,18 +1,17 @@
 //! Requests to the board's block device, by blkmon.
 
 use super::{Gathered, Probe, Program};
-use crate::block::DEVICE;
 use crate::context::Context;
 use pocketstone_core::Result;
 use pocketstone_core::block_log::{BlockLog, encode_block};
 use pocketstone_core::outcome::{BlockCounts, Quantity, Unavailable};
 use pocketstone_core::volume::Medium;
 use pocketstone_probe::blkmon::Blkmon;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Requests of a traced cell on a block device.
-#[derive(Default)]
 pub struct Block {
+    device: PathBuf,
     monitor: Option<Blkmon>,
     log: Option<BlockLog>,
 }
@@ -21,13 +20,18 @@ impl Block {
     /// Of traced cells on block devices.
     pub fn of(context: &Context<'_>) -> Option<Block> {
         let plan = context.plan;
-        (plan.trace && plan.volume.medium == Medium::Block).then(Block::default)
+        let device = || context.board.places.block.clone();
+        (plan.trace && plan.volume.medium == Medium::Block).then(|| Block {
+            device: device(),
+            monitor: None,
+            log: None,
+        })
     }
 }
 
 impl Probe for Block {
     fn arm(&mut self, _program: &Program, unavailable: &mut Vec<Unavailable>) -> Result<()> {
-        match Blkmon::new(Path::new(DEVICE)).and_then(|monitor| monitor.start().map(|()| monitor)) {
+        match Blkmon::new(&self.device).and_then(|monitor| monitor.start().map(|()| monitor)) {
             Ok(monitor) => self.monitor = Some(monitor),
             Err(error) => {
                 let cure = error.cure().unwrap_or_default().to_owned();

@@ -4,6 +4,7 @@ use super::{Gathered, Probe, Program};
 use crate::context::Context;
 use crate::volume;
 use pocketstone_core::Result;
+use pocketstone_core::board::Places;
 use pocketstone_core::log::{FlashLog, FlashOp, encode_flash};
 use pocketstone_core::outcome::{FlashCounts, Geometry, Quantity, Unavailable};
 use pocketstone_core::volume::{Medium, Volume};
@@ -12,6 +13,7 @@ use pocketstone_probe::flashmon::{Flashmon, totals};
 /// Flash operations of a traced cell.
 pub struct Flash {
     volume: Volume,
+    places: Places,
     /// A program's system calls are traced on machines without flash, too: there, nobody misses it.
     may_lack_chip: bool,
     chip: Option<Result<Geometry>>,
@@ -25,6 +27,7 @@ impl Flash {
     pub fn of(context: &Context<'_>) -> Option<Flash> {
         context.plan.trace.then(|| Flash {
             volume: context.plan.volume.clone(),
+            places: context.board.places.clone(),
             may_lack_chip: context.plan.workload.on_files().is_none() || context.plan.volume.medium == Medium::Block,
             chip: Some(context.chip()),
             monitor: None,
@@ -71,7 +74,7 @@ impl Probe for Flash {
         gathered.keep("flash.bin", &encode_flash(log))?;
         // Kernel threads do a block device's reads, and on a read-only volume nobody else has any.
         let all = self.volume.read_only();
-        let servers = volume::serving_threads(&self.volume);
+        let servers = volume::serving_threads(&self.volume, &self.places);
         let mine = |op: &FlashOp| all || gathered.threads.contains(&op.pid) || servers.contains(&op.pid);
         gathered.outcome.flash = Some(FlashCounts {
             workload: totals(log, self.page_reads, mine),

@@ -1,11 +1,12 @@
 //! File systems on the board's block device: making them, and the device's settings.
 
-use crate::block::{DEVICE, QUEUE};
+use crate::block::queue;
 use pocketstone_core::error::Context;
 use pocketstone_core::volume::FileSystem;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::IoScheduler;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// The program that makes a file system on managed flash, and its options: quiet, over whatever is there, and without
@@ -24,14 +25,14 @@ fn maker(file_system: FileSystem) -> Option<(&'static str, &'static [&'static st
     }
 }
 
-/// Makes an empty file system on the board's block device.
+/// Makes an empty file system on a block device.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the device, the program or room is missing; `ErrorKind::Bug` for a file system of other media.
-pub fn make(file_system: FileSystem) -> Result<()> {
+pub fn make(file_system: FileSystem, device: &Path) -> Result<()> {
     let name = file_system.name();
     let (program, options) = maker(file_system).ok_or_else(|| Error::bug(format!("{name} is on no block device")))?;
-    let output = Command::new(format!("/sbin/{program}")).args(options).arg(DEVICE).output();
+    let output = Command::new(format!("/sbin/{program}")).args(options).arg(device).output();
     let output = output.board(|| format!("cannot run {program} on the board"))?;
     match output.status.success() {
         true => Ok(()),
@@ -48,14 +49,14 @@ pub fn bdi_of_btrfs() -> Option<String> {
     names.filter_map(|entry| entry.file_name().into_string().ok()).find(|name| name.starts_with("btrfs-"))
 }
 
-/// Sets the I/O scheduler of the board's block device.
+/// Sets the I/O scheduler of a block device.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the kernel does not have it.
-pub fn set_scheduler(scheduler: IoScheduler) -> Result<()> {
+pub fn set_scheduler(scheduler: IoScheduler, device: &Path) -> Result<()> {
     let name = scheduler.name();
-    fs::write(format!("{QUEUE}/scheduler"), name)
-        .board(|| format!("cannot set the I/O scheduler {name} of {DEVICE}"))
+    fs::write(queue(device).join("scheduler"), name)
+        .board(|| format!("cannot set the I/O scheduler {name} of {}", device.display()))
         .map_err(|e| e.hint("load its module in the board's profile: bfq, kyber-iosched"))
 }
 

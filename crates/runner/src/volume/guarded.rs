@@ -89,7 +89,7 @@ fn numbered(class: &Path, partition: &str) -> Result<u32> {
 /// # Errors
 /// `ErrorKind::Board` if it is in use.
 pub fn take(board: &Board) -> Result<()> {
-    release(&board.places.mount_point)?;
+    release(&board.places.mount_point, &board.places.notes)?;
     let mtd = board.places.mtd;
     match user(mtd)? {
         Some(user) => Err(Error::board(format!("mtd{mtd} is in use: {user}")).hint(FREE_IT)),
@@ -97,12 +97,12 @@ pub fn take(board: &Board) -> Result<()> {
     }
 }
 
-/// Unmounts what a cell left mounted, and detaches UBI from its partition.
+/// Unmounts what a cell left mounted, whose server has its notes there, and detaches UBI from its partition.
 ///
 /// # Errors
 /// `ErrorKind::Board` if a file on it is open yet.
-pub fn release(mount_point: &Path) -> Result<()> {
-    served::end_left();
+pub fn release(mount_point: &Path, notes: &Path) -> Result<()> {
+    served::end_left(notes);
     // There may be a read-only image on a block device on UBI, and more than one mount after a lab that was killed.
     let begin = Instant::now();
     loop {

@@ -1,7 +1,6 @@
 //! Volumes that outlive an order: on a board's flash, or in a directory that is there.
 
 use super::{Home, block, guarded, mtd, served, ubi};
-use crate::block::DEVICE;
 use pocketstone_core::board::Board;
 use pocketstone_core::error::Context;
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
@@ -61,7 +60,7 @@ pub fn format(volume: &Volume, board: &Board) -> Result<()> {
             mtd::erase(mtd)?;
             ubi::attach_and_make_volume(mtd)?;
         }
-        Medium::Block => block::make(volume.file_system)?,
+        Medium::Block => block::make(volume.file_system, &board.places.block)?,
         Medium::RamDisk
         | Medium::Tmpfs
         | Medium::SmallPages
@@ -95,7 +94,7 @@ pub fn quiet(board: &Board) -> Result<()> {
 /// Writes the files of a population and leaves the volume as the population wants to find it.
 pub fn fill(volume: &Volume, board: &Board, population: &Population) -> Result<()> {
     if volume.file_system == FileSystem::Null {
-        return fill_null(volume, board, population);
+        return fill_null(board, population);
     }
     if volume.access == Access::InProcess {
         let tree = open_yaffs2(board)?;
@@ -138,11 +137,11 @@ fn refuse_what_does_not_fit(folder: &Path, population: &Population) -> Result<()
     Ok(())
 }
 
-fn fill_null(volume: &Volume, board: &Board, population: &Population) -> Result<()> {
+fn fill_null(board: &Board, population: &Population) -> Result<()> {
     if population.sizes != Sizes::Target {
         return Err(Error::user("null supports only reading its one file"));
     }
-    served::attach(&["serve-null", TARGET_FILE, &population.file_bytes.to_string()], &folder(volume, board)?)?;
+    served::attach(&["serve-null", TARGET_FILE, &population.file_bytes.to_string()], &board.places)?;
     quiet(board)
 }
 
@@ -166,10 +165,9 @@ fn remount(volume: &Volume, board: &Board) -> Result<()> {
 /// # Errors
 /// `ErrorKind::Board` if it is in use, or its server cannot close it.
 pub fn unmount(volume: &Volume, board: &Board) -> Result<()> {
-    let mount_point = &board.places.mount_point;
     match volume.access {
-        Access::Fuse => served::detach(mount_point),
-        _ => rustix::mount::unmount(mount_point, UnmountFlags::empty()).board(|| "cannot unmount".into()),
+        Access::Fuse => served::detach(&board.places),
+        _ => rustix::mount::unmount(&board.places.mount_point, UnmountFlags::empty()).board(|| "cannot unmount".into()),
     }
 }
 
@@ -196,9 +194,9 @@ pub fn attach(volume: &Volume, board: &Board) -> Result<()> {
         (FileSystem::Jffs2, _) => (format!("mtd{mtd}"), "jffs2"),
         (FileSystem::Ubifs, _) => (ubi::volume(mtd)?, "ubifs"),
         (FileSystem::Yaffs2, Access::Fuse) => {
-            return served::attach(&["serve-yaffs2", &mtd::device_path(mtd)], mount_point);
+            return served::attach(&["serve-yaffs2", &mtd::device_path(mtd)], &board.places);
         }
-        (other, _) if volume.medium == Medium::Block => (DEVICE.to_owned(), other.name()),
+        (other, _) if volume.medium == Medium::Block => (board.places.block.display().to_string(), other.name()),
         _ => return Ok(()),
     };
     fs::create_dir_all(mount_point).board(|| format!("cannot create {}", mount_point.display()))?;

@@ -15,7 +15,7 @@ mod ubi;
 mod volatile;
 pub mod worn;
 
-use pocketstone_core::board::Board;
+use pocketstone_core::board::{Board, Places};
 use pocketstone_core::database::DATABASE_FOLDER;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
@@ -300,9 +300,9 @@ pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
 
 /// The threads of the process that serves a volume of the board; none where the kernel does itself. What they do to
 /// the flash they do for the workload.
-pub fn serving_threads(volume: &Volume) -> Vec<u32> {
+pub fn serving_threads(volume: &Volume, places: &Places) -> Vec<u32> {
     match (volume.access, volume.medium) {
-        (Access::Fuse, Medium::Mtd | Medium::Ubi | Medium::None) => served::threads(),
+        (Access::Fuse, Medium::Mtd | Medium::Ubi | Medium::None) => served::threads(&places.notes),
         _ => Vec::new(),
     }
 }

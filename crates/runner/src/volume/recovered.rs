@@ -72,7 +72,7 @@ pub fn recover(
         fs::read(&path).board(|| format!("cannot read {}", path.display()))
     };
     match volume.medium {
-        Medium::Block => block::load(&BlockImage::decode(&contents(BLOCK_IMAGE_FILE)?)?)?,
+        Medium::Block => block::load(&BlockImage::decode(&contents(BLOCK_IMAGE_FILE)?)?, &board.places.block)?,
         _ => load(&RawChip::decode(&contents(CHIP_FILE)?).board(|| format!("{CHIP_FILE} holds no chip"))?, board)?,
     }
     mount_and_look(volume, engine, board, folder)

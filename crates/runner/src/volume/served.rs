@@ -1,6 +1,7 @@
 //! File systems that a process of ours serves by FUSE. On a board it lives from one order to the next, as the first
-//! process's child; whoever carries out the next order finds it by what it left in /run.
+//! process's child; whoever carries out the next order finds it by the notes that it left.
 
+use pocketstone_core::board::Places;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::MtdNand;
@@ -19,10 +20,10 @@ use std::time::Duration;
 const RUNNER: [&str; 2] = ["runner", "pocketstone-runner"];
 /// What a server says when its volume is mounted.
 pub const READY: &str = "mounted";
-/// Its process id.
-const PID: &str = "/run/volume.pid";
-/// What became of a volume when it was closed: nothing, or what went wrong.
-const CLOSED: &str = "/run/volume.closed";
+/// The note of its process id.
+const PID: &str = "volume.pid";
+/// The note of what became of a volume when it was closed: nothing, or what went wrong.
+const CLOSED: &str = "volume.closed";
 /// Longest time that closing may take: a checkpoint of a large chip is seconds of its time.
 const CLOSING_LIMIT: Duration = Duration::from_secs(300);
 
@@ -64,28 +65,30 @@ fn no_fuse(error: std::io::Error) -> Error {
     Error::board("FUSE is unavailable: cannot open /dev/fuse").because(error).hint(hint)
 }
 
-/// Has a server that outlives this order mount a volume of a board.
+/// Has a server that outlives this order mount a volume of a board; it leaves its notes where the board has them.
 ///
 /// # Errors
 /// `ErrorKind::Board`, as [`spawn`], or if the server's process id cannot be written.
-pub fn attach(words: &[&str], at: &Path) -> Result<()> {
-    let _ = fs::remove_file(CLOSED);
-    let child = spawn(words, at, |_| {})?;
-    fs::write(PID, child.id().to_string()).board(|| format!("cannot write {PID}"))
+pub fn attach(words: &[&str], places: &Places) -> Result<()> {
+    let (pid, closed) = (places.notes.join(PID), places.notes.join(CLOSED));
+    let _ = fs::remove_file(&closed);
+    let note = closed.to_string_lossy();
+    let child = spawn(&[words, &[&note]].concat(), &places.mount_point, |_| {})?;
+    fs::write(&pid, child.id().to_string()).board(|| format!("cannot write {}", pid.display()))
 }
 
 /// Unmounts it and waits until the server has closed the volume: until all of it is on the medium.
 ///
 /// # Errors
 /// `ErrorKind::Board` if it is in use, or could not be closed.
-pub fn detach(at: &Path) -> Result<()> {
-    rustix::mount::unmount(at, UnmountFlags::empty()).board(|| "cannot unmount".into())?;
+pub fn detach(places: &Places) -> Result<()> {
+    rustix::mount::unmount(&places.mount_point, UnmountFlags::empty()).board(|| "cannot unmount".into())?;
     const STEP: Duration = Duration::from_millis(10);
     for _ in 0..CLOSING_LIMIT.as_millis() / STEP.as_millis() {
-        match fs::read_to_string(CLOSED) {
+        match fs::read_to_string(places.notes.join(CLOSED)) {
             Ok(said) if said.is_empty() => return Ok(()),
             Ok(said) => return Err(Error::board("cannot close the volume").because(said)),
-            Err(_) if threads().is_empty() => break,
+            Err(_) if threads(&places.notes).is_empty() => break,
             Err(_) => std::thread::sleep(STEP),
         }
     }
@@ -93,9 +96,9 @@ pub fn detach(at: &Path) -> Result<()> {
         .hint("see the console's last lines"))
 }
 
-/// Ends a server that an earlier lab's runner has left.
-pub fn end_left() {
-    let Some(server) = fs::read_to_string(PID).ok().and_then(|pid| pid.trim().parse().ok()) else { return };
+/// Ends a server that an earlier lab's runner has left, by its notes.
+pub fn end_left(notes: &Path) {
+    let Some(server) = fs::read_to_string(notes.join(PID)).ok().and_then(|pid| pid.trim().parse().ok()) else { return };
     let ours = |process: Process| {
         let exe = process.exe().unwrap_or_default();
         let name = exe.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -112,29 +115,29 @@ pub fn end_left() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-    let _ = fs::remove_file(PID);
+    let _ = fs::remove_file(notes.join(PID));
 }
 
 /// The threads of the process that serves a board's volume; none where there is no such process.
-pub fn threads() -> Vec<u32> {
-    let pid = fs::read_to_string(PID).ok().and_then(|pid| pid.trim().parse().ok());
+pub fn threads(notes: &Path) -> Vec<u32> {
+    let pid = fs::read_to_string(notes.join(PID)).ok().and_then(|pid| pid.trim().parse().ok());
     // A board's first process does not take note of those who died.
     let lives = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.state != 'Z');
     let threads = |pid: i32| pocketstone_probe::usage::threads(u32::try_from(pid).ok()?).ok();
     pid.filter(lives).and_then(threads).unwrap_or_default()
 }
 
-/// Serves the YAFFS2 volume of an MTD device until it is unmounted.
+/// Serves the YAFFS2 volume of an MTD device until it is unmounted, and notes in the file `closed` how that went.
 ///
 /// # Errors
 /// `ErrorKind::User` if the device is not raw NAND; `ErrorKind::Board` if the volume cannot be opened, served or
 /// closed; otherwise as [`mount_yaffs2`].
-pub fn serve_yaffs2(device: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
+pub fn serve_yaffs2(device: &str, closed: &Path, at: &Path, say: impl Fn(&str)) -> Result<()> {
     let chip = MtdNand::open(Path::new(device), false)?;
     let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::Options::default());
     let volume = volume.board(|| format!("cannot open the volume on {device}"))?;
     let (mounted, volume) = mount_yaffs2(volume, at, &options(device))?;
-    serve(mounted, say, || volume.close())
+    serve(mounted, closed, say, || volume.close())
 }
 
 /// As the kernel's file systems are mounted on boards, and as raw NAND is.
@@ -142,30 +145,43 @@ fn options(source: &str) -> MountOptions {
     MountOptions { noatime: true, ..MountOptions::raw_nand(source) }
 }
 
-/// Serves the null file system with a file of so many bytes until it is unmounted.
+/// As [`serve_yaffs2`], the null file system with a file of so many bytes.
 ///
 /// # Errors
 /// `ErrorKind::User` if `bytes` is not a number; `ErrorKind::Board` if serving fails; otherwise as [`mount_null`].
-pub fn serve_null(file: &str, bytes: &str, at: &Path, say: impl Fn(&str)) -> Result<()> {
+pub fn serve_null(file: &str, bytes: &str, closed: &Path, at: &Path, say: impl Fn(&str)) -> Result<()> {
     let bytes = bytes.parse().user(|| format!("`{bytes}` is not a number of bytes"))?;
     let mounted = mount_null(at, file, bytes, &options("null"))?;
-    serve(mounted, say, || Ok(()))
+    serve(mounted, closed, say, || Ok(()))
 }
 
-/// Serves a mount until it is unmounted, then closes it, and leaves in /run how that went.
-fn serve(mounted: Mounted, say: impl Fn(&str), close: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Serves a mount until it is unmounted, then closes it, and notes how that went.
+fn serve(mounted: Mounted, closed: &Path, say: impl Fn(&str), close: impl FnOnce() -> Result<()>) -> Result<()> {
     say(&format!("{READY}\n"));
     let outcome = mounted.wait().and_then(|()| close());
     let text = outcome.as_ref().err().map(Error::chain).unwrap_or_default();
     // Whoever waits must not see half of it.
-    let new = format!("{CLOSED}.new");
-    fs::write(&new, text).and_then(|()| fs::rename(&new, CLOSED)).board(|| format!("cannot write {CLOSED}"))?;
+    let new = closed.with_extension("new");
+    let failed = || format!("cannot write {}", closed.display());
+    fs::write(&new, text).and_then(|()| fs::rename(&new, closed)).board(failed)?;
     outcome
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_are_known_by_the_notes_of_their_own_board() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(one.path().join(PID), std::process::id().to_string()).unwrap();
+        assert!(threads(one.path()).contains(&std::process::id()) && threads(other.path()).is_empty());
+        end_left(other.path());
+        assert!(one.path().join(PID).exists());
+        // A number that is another program's by now, such as these tests', is no server's.
+        end_left(one.path());
+        assert!(!one.path().join(PID).exists());
+    }
 
     #[test]
     fn a_device_that_is_not_there_and_one_that_is_closed_have_cures_of_their_own() {

@@ -61,7 +61,8 @@ fn let_go(volume: &Volume, board: &Board) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel says of faults from a moment on.
+/// What the kernel says of faults from a moment on. It is no probe, and watches for longer: the directories that are
+/// looked up before probes begin are read from the chip, and what a server writes as the last file is closed is put there.
 pub struct Watch {
     messages: OwnedFd,
     statistics: [u64; 3],

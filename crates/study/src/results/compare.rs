@@ -6,6 +6,7 @@ use crate::specification::factor::{Point, describe};
 use crate::specification::metric::{self, Better, Metric};
 use crate::specification::points::varying;
 use crate::specification::study::{JUDGED, Study};
+use pocketstone_board::COMPARABLE;
 use pocketstone_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,16 +101,14 @@ impl ComparedPoint {
     }
 }
 
-/// Facts that must agree for a comparison to mean anything.
-const MUST_AGREE: [&str; 5] = ["study.name", "board", "fact.kernel.release", "fact.machine", "fact.qemu.arguments"];
-
-/// The facts that must agree and do not: name, first value, second value.
+/// The facts that must agree for a comparison to mean anything, and do not: name, first value, second value.
 ///
 /// # Errors
 /// `ErrorKind::User` if the results cannot be read.
 pub fn differing_facts(a: &Store, b: &Store) -> Result<Vec<(String, String, String)>> {
     let mut differing = Vec::new();
-    for name in MUST_AGREE {
+    let of_board = COMPARABLE.map(|name| format!("fact.{name}"));
+    for name in ["study.name", "board"].into_iter().chain(of_board.iter().map(String::as_str)) {
         let value = |store: &Store| Ok::<_, Error>(store.fact(name)?.unwrap_or_else(|| "unavailable".into()));
         let (a, b) = (value(a)?, value(b)?);
         if a != b {
@@ -225,6 +224,20 @@ mod tests {
             (Verdict::NoClearDifference, Verdict::Same)
         );
         assert_eq!(point("total_ns", &[f64::INFINITY], true).verdict(), Verdict::Larger);
+    }
+
+    #[test]
+    fn runs_are_compared_whose_boards_differ_in_nothing_that_the_board_says_must_agree() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = |name: &str| Store::create(&folder.path().join(name), [("board", "b")]).unwrap();
+        let (a, b) = (store("a"), store("b"));
+        assert_eq!(differing_facts(&a, &b).unwrap(), []);
+        b.set_facts([("fact.image.digest", "another")]).unwrap();
+        assert_eq!(differing_facts(&a, &b).unwrap(), []);
+        for name in COMPARABLE.map(|name| format!("fact.{name}")) {
+            b.set_facts([(name.as_str(), "another")]).unwrap();
+            assert!(differing_facts(&a, &b).unwrap().contains(&(name, "unavailable".into(), "another".into())));
+        }
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub(super) fn faults_of(point: &Point, volume: &Volume, workload: &Workload) -> 
     let refuse = |why: String, cure: &str| Err(blame(FAULTS.name())(Error::user(why).hint(cure)));
     let faults = text.parse().map_err(blame(FAULTS.name()))?;
     if !matches!(volume.medium, Medium::Mtd | Medium::Ubi) {
-        let why = format!("{} is not on raw NAND, and faults are of a chip that nandsim simulates", volume.name());
+        let why = format!("{} is not on raw NAND, and faults are of a chip that is simulated", volume.name());
         return refuse(why, "omit faults for it, or set file_system = \"jffs2\", \"ubifs\" or \"yaffs2\"");
     }
     if volume.read_only() {

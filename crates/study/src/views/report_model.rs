@@ -23,7 +23,7 @@ use pocketstone_replay::device::Device;
 use std::collections::BTreeMap;
 
 /// What every number from a virtual board carries with it.
-const ICOUNT_CAVEAT: &str = "Times are virtual: the board charges a fixed time for every instruction and the chip's \
+const VIRTUAL_TIME: &str = "Times are virtual: the board charges a fixed time for every instruction and the chip's \
     data-sheet times for every flash operation. It models no caches, no branch misses and no bus contention, so \
     compare settings with each other rather than with a stopwatch. The same seed gives a bit-identical log.";
 
@@ -81,7 +81,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
         cure: String::new(),
     }));
     if store.fact("board.kind")?.as_deref() == Some("virtual") {
-        model.caveats.push(ICOUNT_CAVEAT.to_owned());
+        model.caveats.push(VIRTUAL_TIME.to_owned());
     }
     model.caveats.extend(charts::caveat(store, study)?);
     model.caveats.extend(crate::views::throttled::caveat(store)?);

@@ -1,5 +1,6 @@
 //! Converts a point of a study to a database workload.
 
+use super::recipe::out_of_range;
 use crate::conditions::{self, CORES, FREQUENCY, GOVERNOR, POWER};
 use crate::factor::{AnyFactor, Bytes, Count, DelayOrOwn, Factor, Impossible, OrDefault, Point, Text, blame};
 use crate::factors::PATTERN;
@@ -190,10 +191,8 @@ pub(crate) fn of_point(
         delay,
     };
     let (trace, loading_trace) = prepares.digests(&recipe, seed).map_err(|error| {
-        // A recipe's error names the number that is wrong, as `records = 0`.
-        let named = [RECORDS, OPERATIONS, FIELDS, FIELD_BYTES, SCAN_RECORDS].map(|factor| factor.name());
-        let factor = named.into_iter().find(|n| error.message().contains(&format!(" {n} = ")));
-        Impossible { factor: factor.unwrap_or(WORKLOAD_FILE.name()), error }
+        let factor = out_of_range(&recipe).map_or(WORKLOAD_FILE.name(), |(name, ..)| name);
+        Impossible { factor, error }
     })?;
     let engine: DatabaseEngine = point.of(&ENGINE)?;
     Ok(DatabaseSpec {

@@ -107,19 +107,21 @@ fn needs(recipe: &Recipe) -> Needs {
     Needs { counts, text_bytes }
 }
 
+/// The first number of a recipe that is out of range: its name, which is its factor's, its value, and the largest one.
+pub(super) fn out_of_range(recipe: &Recipe) -> Option<(&'static str, u64, u64)> {
+    needs(recipe).counts.into_iter().find(|(_, value, most)| *value == 0 || value > most)
+}
+
 /// Validates a recipe like [`prepare`], without preparing it.
 ///
 /// # Errors
 /// `ErrorKind::User` if a number in the recipe is out of range.
 pub fn check(recipe: &Recipe) -> Result<()> {
-    let needs = needs(recipe);
-    for (name, value, most) in needs.counts {
-        if value == 0 || value > most {
-            return Err(Error::user(format!("the workload {} cannot have {name} = {value}", name_of(recipe)))
-                .hint(format!("`{name}` must be from 1 to {most}")));
-        }
+    if let Some((name, value, most)) = out_of_range(recipe) {
+        return Err(Error::user(format!("the workload {} cannot have {name} = {value}", name_of(recipe)))
+            .hint(format!("`{name}` must be from 1 to {most}")));
     }
-    let (record, operation) = needs.text_bytes;
+    let (record, operation) = needs(recipe).text_bytes;
     let bytes = recipe.records.saturating_mul(record).saturating_add(recipe.operations.saturating_mul(operation));
     if bytes > MOST_TEXT_BYTES {
         return Err(Error::user(format!("the workload {} would contain {bytes} bytes of text", name_of(recipe)))

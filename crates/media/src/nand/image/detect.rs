@@ -224,7 +224,7 @@ fn unknown(bytes: u64, erased: bool) -> Error {
         (_, true) => "the image is erased, so its layout cannot be detected".to_owned(),
         _ => format!("no YAFFS2 tags found in the image of {bytes} bytes, in any layout that divides it"),
     };
-    Error::refused(what).hint(
+    Error::unknown_layout(what).hint(
         "specify the layout: page size, spare area size (0 if the image has none), offset of its free bytes (2 for \
             nanddump and yaffs2utils, 0 for mkyaffs2image), how many are free, and pages per block",
     )

@@ -2,6 +2,7 @@ use super::tags::{Order, TagsParity, parity_holds, sequence};
 use super::yaffs1::{Yaffs1Found, Yaffs1Tags};
 use super::*;
 use crate::nand::{SimulatedNand, SimulatedOptions};
+use pocketstone_vfs::MediumErrorKind;
 use proptest::prelude::*;
 use std::fs;
 
@@ -246,6 +247,7 @@ fn what_cannot_be_told_is_refused_with_what_to_give() {
         let error = Scratch::new().open(&image).err().expect("refused");
         assert!(error.chain().contains(what), "{}", error.chain());
         assert!(error.cure().is_some_and(|cure| cure.contains("page size") && cure.contains("pages per block")));
+        assert_eq!(error.kind(), MediumErrorKind::UnknownLayout);
     }
 }
 
@@ -336,7 +338,7 @@ fn nobody_writes_an_image_that_is_in_use() {
     let layout = ImageLayout::linux(2048, 16).expect("there is room");
     let writer = ImageNand::create(&scratch.path(), &layout, 1).expect("created");
     let error = ImageNand::open(&scratch.path(), true, Some(&layout)).err().expect("locked");
-    assert!(error.message().ends_with("is in use") && error.cure().is_some());
+    assert!(error.kind() == MediumErrorKind::InUse && error.cure().is_some());
     drop(writer);
     let mut reader = ImageNand::open(&scratch.path(), true, Some(&layout)).expect("free");
     assert!(ImageNand::open(&scratch.path(), true, Some(&layout)).is_ok(), "readers are many");

@@ -192,7 +192,7 @@ fn a_cost_of_tracing_that_is_not_above_zero_is_noise() {
     assert_eq!(tracing.text(&row(1, 0.12, 0.12, 0.12), Some(&untraced)), "+12.0 %, one pair");
     assert_eq!(tracing.text(&row(3, 0.08, 0.05, 0.09), Some(&untraced)), "+8.0 %");
     // Where times repeat to the bit nothing is noise.
-    store.set_facts([("board.kind", "virtual")]).unwrap();
+    store.set_facts([("board.repeats_to_the_bit", "yes")]).unwrap();
     assert_eq!(costs(&store).0, ["-17.80 %", "+4.00 %"]);
 }
 

@@ -249,6 +249,8 @@ fn numbers_without_sense_are_refused() {
         let error = prepare(&recipe, 1).unwrap_err();
         assert_eq!(error.message(), expected);
         assert!(error.cure().is_some());
+        let named = out_of_range(&recipe).is_some_and(|(name, ..)| expected.contains(&format!(" {name} = ")));
+        assert_eq!(named, expected.contains(" = "), "{expected}");
     }
     assert!(prepare(&Recipe { fields: 62, scan_records: 0, ..recipe(W::YcsbA) }, 1).is_ok());
     assert!(prepare(&Recipe { records: 0, operations: 0, ..recipe(W::Null) }, 1).is_ok());
