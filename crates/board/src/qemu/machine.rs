@@ -3,7 +3,7 @@
 use super::idle;
 use super::qmp::{Qmp, Waited};
 use crate::profile::Architecture;
-use crate::{BoardContext, VirtualProfile};
+use crate::{BoardContext, Failed, VirtualProfile};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
     path_beneath_rules,
@@ -127,7 +127,12 @@ impl Machine {
     ///
     /// # Errors
     /// `ErrorKind::Board` if it cannot be started or confined, or its state cannot be loaded.
-    pub fn start(profile: &VirtualProfile, start: &Start<'_>, folder: &Path, context: &BoardContext) -> Result<Self> {
+    pub fn start(
+        profile: &VirtualProfile,
+        start: &Start<'_>,
+        folder: &Path,
+        context: &BoardContext,
+    ) -> Result<Self, Failed> {
         let (ours, theirs) = UnixStream::pair().board(|| "cannot create a socket pair".into())?;
         let errors = File::create(folder.join(LOG_FILE)).board(|| "cannot create QEMU's log".into())?;
         let emulator = profile.machine.architecture.emulator();
@@ -177,13 +182,15 @@ impl Machine {
                 let (folder, context) = (folder.to_path_buf(), context.clone());
                 Ok(Machine { emulator, process, qmp, folder, context, _keeper: keeper })
             }
-            Err(error) => {
+            Err(failed) => {
                 if let Some(mut process) = process {
                     let _ = process.kill();
                     let _ = process.wait();
                 }
                 let said = said(folder);
-                Err(Error::board(format!("{emulator} did not start: {}", said.trim())).because(error))
+                let separator = if said.trim().is_empty() { "" } else { ": " };
+                let error = Error::board(format!("{emulator} did not start{separator}{}", said.trim()));
+                Err(Failed { error: error.because(failed.error), ..failed })
             }
         }
     }
@@ -192,8 +199,12 @@ impl Machine {
     ///
     /// # Errors
     /// `ErrorKind::Board` if it dies or exceeds `limit`; `ErrorKind::Interrupted` if the user interrupts.
-    pub fn run(&mut self, limit: Duration) -> Result<()> {
+    pub fn run(&mut self, limit: Duration) -> Result<(), Failed> {
         self.qmp.ask("cont", json!({}), None)?;
+        Ok(self.wait(limit)?)
+    }
+
+    fn wait(&mut self, limit: Duration) -> Result<()> {
         let context = self.context.clone();
         match self.qmp.wait_for_stop(limit, || context.check())? {
             Waited::Stopped => Ok(()),
@@ -235,7 +246,8 @@ impl Machine {
     /// # Errors
     /// `ErrorKind::Board` if QEMU cannot do it.
     pub fn dump_memory(&mut self, at: u32, bytes: usize, file: &str) -> Result<()> {
-        self.qmp.ask("pmemsave", json!({ "val": at, "size": bytes, "filename": file }), None).map(|_| ())
+        self.qmp.ask("pmemsave", json!({ "val": at, "size": bytes, "filename": file }), None)?;
+        Ok(())
     }
 
     /// Ends QEMU in order, so that a plugin completes what it writes.
@@ -325,7 +337,7 @@ fn died(emulator: &str, status: Option<ExitStatus>) -> String {
     }
 }
 
-fn wait_until_loaded(qmp: &mut Qmp) -> Result<()> {
+fn wait_until_loaded(qmp: &mut Qmp) -> Result<(), Failed> {
     loop {
         let status = qmp.ask("query-status", json!({}), None)?;
         if status["status"].as_str() != Some("inmigrate") {

@@ -107,14 +107,14 @@ impl Qemu {
     }
 
     /// Boots a machine and returns it stopped, ready for its first order, with what it is.
-    fn boot(&self, folder: &Path) -> Result<(Machine, Facts)> {
+    fn boot(&self, folder: &Path) -> Result<(Machine, Facts), Failed> {
         let start = self.start(None, machine::Console::File);
         let mut machine = Machine::start(&self.profile, &start, folder, &self.context)?;
         machine.favour_processor();
         machine.run(self.boot_limit())?;
         match read_response(folder)? {
             Response::Ready { facts } => Ok((machine, facts)),
-            other => Err(Error::bug(format!("the board's first reply is {other:?}"))),
+            other => Err(Error::bug(format!("the board's first reply is {other:?}")).into()),
         }
     }
 
@@ -123,7 +123,7 @@ impl Qemu {
         let kept = self.context.cache.folder("states")?;
         let state = self.state_in(if self.cold { folder } else { &kept }, steps)?;
         let start = Start { plugin, ..self.start(Some(&state.path), machine::Console::File) };
-        Ok(Machine::start(&self.profile, &start, folder, &self.context)?)
+        Machine::start(&self.profile, &start, folder, &self.context)
     }
 
     /// Puts an order where a machine that was started in `folder` finds it.
@@ -241,7 +241,7 @@ impl Transport for Qemu {
     fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed> {
         let run = || -> Result<(), Failed> {
             let mut machine = self.machine_after(after, folder, None)?;
-            Ok(machine.run(self.cell_limit())?)
+            machine.run(self.cell_limit())
         };
         run().map_err(|failed| with_console(failed, folder))
     }
@@ -256,6 +256,11 @@ impl Transport for Qemu {
 
     fn keeps_states(&self) -> bool {
         true
+    }
+
+    fn lost(&self, attempt: u32, error: &Error) -> Result<()> {
+        (self.context.progress)(&format!("a machine was lost ({attempt}): {}; trying again", error.chain()));
+        self.context.check()
     }
 
     fn keep(&self, steps: &[Step]) -> Result<(), Failed> {

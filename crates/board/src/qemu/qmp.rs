@@ -1,5 +1,6 @@
 //! Talking to QEMU through its machine protocol (QMP), on a socket that only the two of us have.
 
+use crate::Failed;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -13,10 +14,14 @@ use std::time::{Duration, Instant};
 /// How often a wait looks up to see whether it should end.
 const TICK: Duration = Duration::from_millis(50);
 
+/// How long QEMU may take to answer.
+const ANSWER: Duration = Duration::from_secs(30);
+
 /// A QMP connection.
 pub struct Qmp {
     socket: UnixStream,
     received: Vec<u8>,
+    answer: Duration,
     /// The machine has stopped and nobody has asked yet.
     stopped: bool,
 }
@@ -45,10 +50,14 @@ impl Qmp {
     /// Greets QEMU on its socket.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if it does not answer.
-    pub fn new(socket: UnixStream) -> Result<Self> {
+    /// `ErrorKind::Board`, with `lost` set if it does not answer in time.
+    pub fn new(socket: UnixStream) -> Result<Self, Failed> {
+        Qmp::within(socket, ANSWER)
+    }
+
+    fn within(socket: UnixStream, answer: Duration) -> Result<Self, Failed> {
         socket.set_read_timeout(Some(TICK)).board(|| "cannot set up the QMP socket".into())?;
-        let mut qmp = Qmp { socket, received: Vec::new(), stopped: false };
+        let mut qmp = Qmp { socket, received: Vec::new(), answer, stopped: false };
         qmp.ask("qmp_capabilities", json!({}), None)?;
         Ok(qmp)
     }
@@ -56,8 +65,9 @@ impl Qmp {
     /// Executes a command, passing a file along with it where one is given, and returns its result.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if QEMU refuses or has exited.
-    pub fn ask(&mut self, command: &str, arguments: Value, file: Option<&dyn AsFd>) -> Result<Value> {
+    /// `ErrorKind::Board` if QEMU refuses or has exited, with `lost` set if it does not answer in time: of a machine that
+    /// got no time to answer, this says nothing.
+    pub fn ask(&mut self, command: &str, arguments: Value, file: Option<&dyn AsFd>) -> Result<Value, Failed> {
         let mut text = json!({ "execute": command, "arguments": arguments }).to_string();
         text.push('\n');
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -68,18 +78,22 @@ impl Qmp {
         }
         rustix::net::sendmsg(&self.socket, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL)
             .board(|| format!("QEMU does not accept the command {command}"))?;
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + self.answer;
         loop {
             match self.message(deadline)? {
-                Received::Ended => return Err(Error::board(format!("QEMU exited instead of answering {command}"))),
+                Received::Ended => {
+                    return Err(Error::board(format!("QEMU exited instead of answering {command}")).into());
+                }
                 Received::Nothing if Instant::now() >= deadline => {
-                    return Err(Error::board(format!("QEMU did not answer {command} within 30 s")));
+                    let why = format!("QEMU did not answer {command} within {} s", self.answer.as_secs());
+                    let error = Error::board(why).hint("run fewer boards or other programs at once, then --resume");
+                    return Err(Failed { lost: true, ..error.into() });
                 }
                 Received::Nothing => {}
                 Received::Message(message) => {
                     if let Some(error) = message.get("error") {
                         let why = error["desc"].as_str().unwrap_or("no reason given");
-                        return Err(Error::board(format!("QEMU refused {command}: {why}")));
+                        return Err(Error::board(format!("QEMU refused {command}: {why}")).into());
                     }
                     if let Some(result) = message.get("return") {
                         return Ok(result.clone());
@@ -151,7 +165,7 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(TICK)).unwrap();
         theirs.write_all(text).unwrap();
-        Qmp { socket: ours, received: Vec::new(), stopped: false }
+        Qmp { socket: ours, received: Vec::new(), answer: ANSWER, stopped: false }
     }
 
     #[test]
@@ -161,5 +175,25 @@ mod tests {
         assert_eq!(wait(b"{\"event\": \"RESUME\"}\n").unwrap(), Waited::Ended);
         let damaged = wait(b"{\"event\": \n").unwrap_err();
         assert!(damaged.chain().contains("not valid JSON"), "{}", damaged.chain());
+    }
+
+    #[test]
+    fn a_machine_that_does_not_answer_is_lost_and_one_that_refuses_or_ends_is_not() {
+        let greeted = |text: &[u8], keep: bool| {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(text).unwrap();
+            let _open = keep.then(|| theirs.try_clone().unwrap());
+            drop(theirs);
+            Qmp::within(ours, Duration::from_millis(80))
+                .map(|_| ())
+                .map_err(|failed| (failed.lost, failed.error.chain()))
+        };
+        assert!(greeted(b"{\"return\": {}}\n", true).is_ok());
+        let (lost, why) = greeted(b"{\"QMP\": {}}\n", true).unwrap_err();
+        assert!(lost && why.contains("did not answer qmp_capabilities"), "{why}");
+        let (lost, why) = greeted(b"{\"error\": {\"desc\": \"busy\"}}\n", true).unwrap_err();
+        assert!(!lost && why.contains("busy"), "{why}");
+        let (lost, why) = greeted(b"{\"QMP\": {}}\n", false).unwrap_err();
+        assert!(!lost && why.contains("QEMU"), "{why}");
     }
 }
