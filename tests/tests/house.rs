@@ -16,6 +16,8 @@ mod dependencies;
 mod libraries;
 #[path = "house/skips.rs"]
 mod skips;
+#[path = "house/twins.rs"]
+mod twins;
 
 /// The rooms, from the bottom up: each may use only those before it.
 const ROOMS: [&str; 26] = [
