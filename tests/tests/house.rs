@@ -18,6 +18,8 @@ mod libraries;
 mod skips;
 #[path = "house/transports.rs"]
 mod transports;
+#[path = "house/twins.rs"]
+mod twins;
 
 /// The rooms, from the bottom up: each may use only those before it.
 const ROOMS: [&str; 26] = [

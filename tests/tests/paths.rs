@@ -305,17 +305,17 @@ fn yaffs2_has_the_paths_of_the_standard_library() {
     let geometry = Geometry { page_bytes: 2048, spare_bytes: 64, pages_per_block: 64, blocks: 128 };
     let mut chip = SimulatedNand::new(geometry, SimulatedOptions::default());
     yaffs2::Volume::create(&mut chip).expect("a volume");
-    let options = yaffs2::Options::default();
+    let options = yaffs2::OpenOptions::default();
     let fs = yaffs2::Volume::open(Box::new(chip.clone()), &options).expect("it opens").into_file_system();
     compare("YAFFS2", &fs);
-    let objects = || fs.volume().lock().expect("nobody panicked").usage().objects;
+    let objects = || fs.volume().usage().objects;
     let before = objects();
     let held = fs.open("/many/name 1").expect("opened");
     fs.remove_file("/many/name 1").expect("removed");
     assert_eq!(objects(), before);
     drop(held);
     assert_eq!(objects(), before - 1, "the file goes with its last handle");
-    fs.into_volume().into_volume().expect("nobody panicked").close().expect("closed");
+    fs.into_volume().close().expect("closed");
     // What was written is on the chip.
     let fs = yaffs2::Volume::open(Box::new(chip), &options).expect("it opens again").into_file_system();
     assert_eq!(fs.read("/many/name 2").expect("read"), b"name 2");

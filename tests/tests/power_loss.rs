@@ -14,7 +14,7 @@ use pocketstone_tests::results::{repeats_with, value};
 use pocketstone_tests::{HostLoad, managed_flash_board, measure, plan, virtual_board_with};
 use pocketstone_workload::plan::Plan;
 use pocketstone_workload::{Data, FileOperation, FilesSpec, Sync, Workload};
-use pocketstone_yaffs2::{Options, Volume as Yaffs2};
+use pocketstone_yaffs2::{OpenOptions, Volume as Yaffs2};
 use std::path::Path;
 
 /// A board with 16 MiB of flash, which is read whole in no time.
@@ -131,7 +131,7 @@ fn by_library(image: Vec<u8>) -> Vec<Survivor> {
     std::fs::write(&path, image).expect("the image is written");
     let layout = ImageLayout::linux(2048, 64).expect("a layout");
     let nand = ImageNand::open(&path, true, Some(&layout)).expect("an image");
-    let options = Options { read_only: true, ..Options::default() };
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
     let volume = Yaffs2::open(Box::new(nand), &options).expect("a volume").into_file_system();
     (0..4u32)
         .map(|n| {

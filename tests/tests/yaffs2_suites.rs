@@ -6,7 +6,7 @@ use pocketstone_mount::{MountOptions, mount_yaffs2};
 use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::mounted::Place;
 use pocketstone_tests::suites::{self, built, cases, fio, postmark, settings, tell};
-use pocketstone_yaffs2::{Options, Volume, check};
+use pocketstone_yaffs2::{OpenOptions, Volume, check};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ impl Mounted {
     fn new(at: &Path) -> Mounted {
         let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 64, blocks: 1024 };
         let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
-        let volume = Volume::open(Box::new(chip.clone()), &Options::default()).expect("an empty volume");
+        let volume = Volume::open(Box::new(chip.clone()), &OpenOptions::default()).expect("an empty volume");
         let (mounted, volume) = mount_yaffs2(volume, at, &MountOptions::raw_nand("chip")).expect("a mount");
         Mounted { chip, mounted, volume }
     }
@@ -30,7 +30,7 @@ impl Mounted {
     fn end(self) {
         self.mounted.unmount().expect("nobody uses it");
         self.volume.close().expect("the volume is closed");
-        let report = check(Box::new(self.chip), &Options::default()).expect("a chip that can be read");
+        let report = check(Box::new(self.chip), &OpenOptions::default()).expect("a chip that can be read");
         assert_eq!(report.errors, 0, "{:#?}", report.findings);
     }
 }

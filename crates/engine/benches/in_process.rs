@@ -50,8 +50,8 @@ fn new_scmfs() -> ScmfsTree {
 fn new_yaffs2() -> Yaffs2Tree {
     let geometry = Geometry { page_bytes: 2048, spare_bytes: 64, pages_per_block: 64, blocks: 1024 };
     let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
-    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::Options::default()).expect("it opens");
-    Yaffs2Tree::new(yaffs2::SharedVolume::new(volume))
+    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::OpenOptions::default()).expect("it opens");
+    Yaffs2Tree::new(volume)
 }
 
 /// Nanoseconds per operation.

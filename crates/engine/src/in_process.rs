@@ -13,7 +13,7 @@ use std::path::Path;
 /// The files of an SCMFS volume.
 pub type ScmfsTree = VolumeTree<pocketstone_scmfs::Volume>;
 /// The files of a YAFFS2 volume. One call at a time goes to it.
-pub type Yaffs2Tree = VolumeTree<pocketstone_yaffs2::SharedVolume>;
+pub type Yaffs2Tree = VolumeTree<pocketstone_yaffs2::Volume>;
 
 /// A file of such a volume: while it is open its inode stays, even without a name.
 pub type VolumeFile<'v, V> = Held<&'v V>;
@@ -218,7 +218,7 @@ impl Touch for ScmfsMap<'_> {
     }
 }
 
-impl InProcess for pocketstone_yaffs2::SharedVolume {
+impl InProcess for pocketstone_yaffs2::Volume {
     type Map<'v> = NoMap;
 
     fn map(_: VolumeFile<'_, Self>) -> Result<NoMap> {

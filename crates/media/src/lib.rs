@@ -77,9 +77,9 @@ pub struct Piece {
 
 /// A region as other processes can map it.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Shared<'a> {
-    /// The file, from its first byte on. Its open file description holds the lock that keeps a second owner away.
-    pub file: BorrowedFd<'a>,
+    file: BorrowedFd<'a>,
     /// Length of the region in bytes.
     pub bytes: u64,
     /// Stores are flushed and fenced.
@@ -88,6 +88,18 @@ pub struct Shared<'a> {
     pub writable: bool,
     /// What was stored and fenced has nothing to wait for any more: [`Region::sync`] does nothing.
     pub settled: bool,
+}
+
+impl<'a> Shared<'a> {
+    /// The file, from its first byte on. Its open file description holds the lock that keeps a second owner away.
+    ///
+    /// # Safety
+    /// Its bytes are the region's. Whoever stores to them by this descriptor, or by what is made of it (a copy, a
+    /// mapping, what is sent to another process), keeps to what [`Region::write`] asks for; the file is not truncated
+    /// by it, and the lock is not released.
+    pub unsafe fn file(&self) -> BorrowedFd<'a> {
+        self.file
+    }
 }
 
 /// Scattered parts of a region at consecutive addresses. Unmapped when dropped.

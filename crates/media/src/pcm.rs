@@ -66,6 +66,7 @@ pub struct Hot {
 }
 
 /// The wear of a whole region.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WearSummary {
     /// Lines of the region.

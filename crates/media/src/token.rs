@@ -56,6 +56,9 @@ impl MediumId {
 }
 
 /// Bytes that were stored through the cache: they may reach the medium at any time, or never.
+///
+/// That a token speaks of this medium, and of these bytes, is checked in debug builds alone, as for [`Flushed`] and
+/// [`Durable`]: in release builds a token is empty, or its range. The order is a matter of types in all builds.
 #[must_use = "stored bytes are not durable before they are flushed and fenced"]
 #[derive(Debug)]
 pub struct Dirty(Stored);

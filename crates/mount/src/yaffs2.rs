@@ -6,7 +6,7 @@ use crate::mountable::Mountable;
 use crate::{MountOptions, Mounted, Reporter};
 use pocketstone_core::error::Context;
 use pocketstone_vfs::{Error, FileType, Ino, Operations, ROOT, Result, SetXattr};
-use pocketstone_yaffs2::{Handle, SharedVolume, Volume};
+use pocketstone_yaffs2::{File, Volume};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub fn mount_yaffs2(
     mountpoint: &Path,
     options: &MountOptions,
 ) -> pocketstone_core::Result<(Mounted, Yaffs2)> {
-    let volume = Arc::new(SharedVolume::new(volume));
+    let volume = Arc::new(volume);
     let mounted = crate::mount(volume.clone(), mountpoint, options)?;
     let background = if options.read_only { None } else { Some(background(&volume, options.reporter.clone())?) };
     Ok((mounted, Yaffs2 { volume, background }))
@@ -35,7 +35,7 @@ pub fn mount_yaffs2(
 
 /// A volume that is, or was, mounted. Dropping it leaves the chip as a loss of power would.
 pub struct Yaffs2 {
-    volume: Arc<SharedVolume>,
+    volume: Arc<Volume>,
     background: Option<Background>,
 }
 
@@ -49,15 +49,15 @@ impl Yaffs2 {
         drop(self.background);
         let volume = Arc::into_inner(self.volume);
         let volume = volume.ok_or_else(|| pocketstone_core::Error::bug("the volume is being closed while in use"))?;
-        Ok(volume.into_volume()?.close()?)
+        Ok(volume.close()?)
     }
 }
 
 /// Takes a step of background work every [`PERIOD`].
-fn background(volume: &Arc<SharedVolume>, reporter: Option<Reporter>) -> pocketstone_core::Result<Background> {
+fn background(volume: &Arc<Volume>, reporter: Option<Reporter>) -> pocketstone_core::Result<Background> {
     let volume = volume.clone();
     let step = move || {
-        let outcome = volume.lock().and_then(|mut volume| volume.background());
+        let outcome = volume.background();
         if let (Err(error), Some(report)) = (outcome, &reporter) {
             report(&error.to_string());
         }
@@ -65,33 +65,31 @@ fn background(volume: &Arc<SharedVolume>, reporter: Option<Reporter>) -> pockets
     Background::start(PERIOD, step).board(|| "cannot start a thread".into())
 }
 
-impl Mountable for SharedVolume {
+impl Mountable for Volume {
     const SUBTYPE: &'static str = "yaffs2";
     const ASKS_AT_CLOSE: bool = true;
     // A header not yet loaded is a page sense.
     const LISTS_ATTRIBUTES: bool = false;
 
     /// YAFFS2 writes out what it holds of a file when it is closed.
-    fn closing(&self, open: &Handle) -> Result<()> {
-        let (ino, mut volume) = (self.ino(open), self.lock()?);
-        match volume.attributes(ino)?.kind {
-            FileType::Regular => volume.sync_inode(ino),
+    fn closing(&self, open: &File) -> Result<()> {
+        match open.attributes()?.kind {
+            FileType::Regular => open.sync(),
             _ => Ok(()),
         }
     }
 
     /// The kernel does not pass syncfs(2) on: the root's fsync stands for it.
     fn sync_directory(&self, ino: Ino) -> Result<()> {
-        let mut volume = self.lock()?;
-        if ino == ROOT { volume.sync() } else { volume.sync_inode(ino) }
+        if ino == ROOT { self.sync_all() } else { self.sync_inode(ino) }
     }
 
     fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.lock()?.get_xattr(ino, name)
+        Volume::get_xattr(self, ino, name)
     }
 
     fn list_xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.lock()?.list_xattrs(ino)
+        Volume::list_xattrs(self, ino)
     }
 
     fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
@@ -99,10 +97,10 @@ impl Mountable for SharedVolume {
         if name.starts_with(b"system.") {
             return Err(Error::NotSupported);
         }
-        self.lock()?.set_xattr(ino, name, value, how)
+        Volume::set_xattr(self, ino, name, value, how)
     }
 
     fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.lock()?.remove_xattr(ino, name)
+        Volume::remove_xattr(self, ino, name)
     }
 }

@@ -149,8 +149,9 @@ pub unsafe extern "C" fn scmfs_append(
         let mut ignored = 0;
         // SAFETY: the header asks callers for a variable.
         let offset = if offset.is_null() { &mut ignored } else { unsafe { place(offset, "") }? };
-        *offset = file.to_write()?.append(from)?;
-        Ok(length as u64)
+        let (bytes, end) = file.to_write()?.append(from)?;
+        *offset = end - bytes as u64;
+        Ok(bytes as u64)
     })
 }
 

@@ -36,7 +36,7 @@ pub fn opened(path: &Path) -> FileSystem<Volume> {
 /// That a volume is in order: it is recovered, closed and checked.
 pub fn assert_clean(path: &Path) {
     opened(path).into_volume().close().expect("it closes");
-    let findings = check(region(path), false).expect("it can be checked").findings;
+    let findings = check(region(path)).expect("it can be checked").findings;
     assert!(findings.is_empty(), "{findings:?}");
 }
 

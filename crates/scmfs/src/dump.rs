@@ -14,6 +14,7 @@ use pocketstone_media::{Medium, Region};
 use std::fmt::Write;
 
 /// What to dump.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dump {
     /// The current superblock.

@@ -26,7 +26,7 @@
 //! volume.open(volume.resolve("/d/f")?)?.read_at(&mut bytes, 0)?;
 //! assert_eq!(&bytes, b"durable");
 //! volume.close()?;
-//! assert!(check(Box::new(memory.region()?), false)?.findings.is_empty());
+//! assert!(check(Box::new(memory.region()?))?.findings.is_empty());
 //! # Ok(())
 //! # }
 //! ```
@@ -77,11 +77,11 @@ mod types;
 mod upgrade;
 mod volume;
 
-pub use check::{Finding, Report, volume_bytes};
+pub use check::{Finding, Report, check, volume_bytes};
 pub use dump::{Dump, dump};
 pub use pocketstone_vfs as vfs;
 pub use pocketstone_vfs::{Damage, Error, FileSystem, Operations, Result};
-pub use repair::check;
+pub use repair::repair;
 
 pub use format::superblock::FORMAT_VERSION;
 pub use scrub::{DamageOf, ScrubDamage, ScrubProgress, ScrubReport, ScrubState};

@@ -13,22 +13,16 @@ use pocketstone_media::{Durable, Flushed, Medium, Region};
 /// Each round should be the last but one; a fault of this program must not make it repair for ever.
 const ROUNDS: usize = 4;
 
-/// Checks a volume; with `repair`, repairs it and checks again. An unclean volume is checked as it would be after
-/// recovery; `repair` recovers it, and extends a truncated region.
+/// Checks a volume, repairs it and checks again: recovers an unclean one, and extends a truncated region.
 ///
 /// # Errors
-/// `Medium` if the region is not a volume, or one of an unsupported format; also if it is truncated, unless it is to be
-/// repaired and can grow.
-pub fn check(region: Box<dyn Region>, repair: bool) -> Result<Report> {
-    let medium = Medium::new(region);
-    let (medium, report) =
-        if repair { self::repair(medium)? } else { look(medium, None).map(|s| (s.image.medium, s.report))? };
-    drop(medium);
-    Ok(report)
+/// `Medium` if the region is not a volume, or one of an unsupported format; also if it is truncated and cannot grow.
+pub fn repair(region: Box<dyn Region>) -> Result<Report> {
+    mended(Medium::new(region)).map(|(_, report)| report)
 }
 
 /// Mends a volume; gives the medium back, and what was found, with what is mended.
-fn repair(mut medium: Medium) -> Result<(Medium, Report)> {
+fn mended(mut medium: Medium) -> Result<(Medium, Report)> {
     let (superblock, _) = Superblock::find(&medium)?;
     superblock.check_writable()?;
     let mut cut_from = lengthen(&medium, &superblock)?;

@@ -44,6 +44,19 @@ impl Default for Geometry {
 }
 
 /// What to make of a region.
+///
+/// ```
+/// use pocketstone_media::{Pcm, PcmOptions};
+/// use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+///
+/// # fn main() -> pocketstone_scmfs::Result<()> {
+/// let (memory, _) = Pcm::new(16 << 20, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
+/// let options = CreateOptions { checksums: true, label: "mail".into(), ..CreateOptions::default() };
+/// Volume::create(Box::new(memory.region()?), &options)?;
+/// assert!(Volume::open(Box::new(memory.region()?), &OpenOptions::default())?.usage().checksums);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateOptions {
     /// Size of the volume in bytes; `None`: the whole region.
@@ -87,6 +100,19 @@ impl Default for CreateOptions {
 }
 
 /// How to open a volume.
+///
+/// ```
+/// use pocketstone_scmfs::{CreateOptions, Error, Meta, OpenOptions, Operations, ROOT, Volume};
+///
+/// # fn main() -> pocketstone_scmfs::Result<()> {
+/// # let (memory, _) = pocketstone_media::Pcm::new(16 << 20, &Default::default());
+/// # Volume::create(Box::new(memory.region()?), &CreateOptions::default())?;
+/// let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+/// let volume = Volume::open(Box::new(memory.region()?), &options)?;
+/// assert!(matches!(volume.create_file(ROOT, b"file", &Meta::file(0o644)), Err(Error::ReadOnly)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Change nothing. A volume that was not closed cleanly is refused.
@@ -154,6 +180,7 @@ pub struct Usage {
 }
 
 /// What the content of an inode is, for who watches it.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
     /// The size in bytes.

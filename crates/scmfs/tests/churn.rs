@@ -32,7 +32,7 @@ fn churn(background: bool, seed: u64) {
         if round == 5 {
             // Once in between, a clean stop and start.
             volume.close().expect("a clean close");
-            let report = check(map(), false).expect("fsck reads the volume");
+            let report = check(map()).expect("fsck reads the volume");
             assert!(report.findings.is_empty(), "seed {seed}: {report:#?}");
             volume = Volume::open(map(), &options).expect("the volume opens");
         }
@@ -46,7 +46,7 @@ fn churn(background: bool, seed: u64) {
     assert_eq!(free(&volume), fresh, "seed {seed}: not all is free again (blocks, inodes)");
     let usage = volume.usage();
     volume.close().expect("a clean close");
-    let report = check(map(), false).expect("fsck reads the volume");
+    let report = check(map()).expect("fsck reads the volume");
     assert!(report.findings.is_empty(), "seed {seed}: {report:#?}");
     assert_eq!((report.inodes_used, report.files), (1, 0), "seed {seed}: {usage:?}");
 }

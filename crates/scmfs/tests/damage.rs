@@ -7,7 +7,7 @@ use crate::support::subject::walk;
 use crate::support::{amount, fuzz, say, seed, starts};
 use pocketstone_fstest::Tree;
 use pocketstone_random::Random;
-use pocketstone_scmfs::{Error, FileType, Ino, Operations, ROOT, Rename, Result, Volume, check};
+use pocketstone_scmfs::{Error, FileType, Ino, Operations, ROOT, Rename, Result, Volume, check, repair};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn differs_in_one_byte(got: &Tree, want: &Tree, mask: u8) -> bool {
 
 /// `Err` for damage that was served.
 fn judge(image: &[u8], start: &Start, want: &Tree, mask: u8) -> Result<Verdict, String> {
-    let findings = match check(Shared::from_image(image).region(), false) {
+    let findings = match check(Shared::from_image(image).region()) {
         Ok(report) => report.findings,
         Err(_) => return expect_no_panic(image, start),
     };
@@ -119,8 +119,7 @@ fn truncated_images() {
         let image = &start.image[..bytes];
         let opened = Volume::open(Shared::from_image(image).region(), &start.shape.open);
         assert!(opened.is_err(), "a volume of {} bytes opened on {bytes}", start.image.len());
-        let refused =
-            check(Shared::from_image(image).region(), false).map_or(true, |report| !report.findings.is_empty());
+        let refused = check(Shared::from_image(image).region()).map_or(true, |report| !report.findings.is_empty());
         assert!(refused, "fsck found nothing wrong with {bytes} bytes of {}", start.image.len());
     }
 }
@@ -136,7 +135,7 @@ fn foreign_content() {
         [("zeros", vec![0; 64 << 10]), ("ones", vec![0xff; 64 << 10]), ("noise", noise), ("text", text)]
     {
         assert!(Volume::open(Shared::from_image(&image).region(), &start.shape.open).is_err(), "{what} opened");
-        assert!(check(Shared::from_image(&image).region(), false).is_err(), "fsck took {what} for a volume");
+        assert!(check(Shared::from_image(&image).region()).is_err(), "fsck took {what} for a volume");
         fuzz::examine(&image);
     }
 }
@@ -205,7 +204,7 @@ fn a_free_map_that_frees_what_does_not_exist() {
     let (from, inodes) = seal.inode_bits();
     image[from..from + (inodes + 1).div_ceil(64) * 8].fill(0);
     seal.free_map(&mut image);
-    let report = check(Shared::from_image(&image).region(), false).expect("fsck reads the volume");
+    let report = check(Shared::from_image(&image).region()).expect("fsck reads the volume");
     assert!(report.findings.iter().any(|finding| finding.kind == "free-map"), "{report:#?}");
     let volume = Volume::open(Shared::from_image(&image).region(), &start.shape.open).expect("the volume opens");
     // Beside these, 8 can be made of each huge page of 2048 bytes that is free.
@@ -234,7 +233,7 @@ fn a_damaged_list_of_extents_is_never_believed() {
     for at in list..list + 8 + 12 * extents {
         let mut image = start.image.clone();
         image[at] ^= 0x10;
-        let report = check(Shared::from_image(&image).region(), false).expect("fsck reads the volume");
+        let report = check(Shared::from_image(&image).region()).expect("fsck reads the volume");
         assert!(report.findings.iter().any(|finding| finding.kind == "list"), "byte {at}: {report:#?}");
         let volume = Volume::open(Shared::from_image(&image).region(), &start.shape.open).expect("it opens");
         assert!(matches!(volume.open(ino).map(drop), Err(Error::Damaged(_))), "byte {at}");
@@ -338,10 +337,10 @@ fn an_entry_that_leads_to_its_own_directory_or_to_another_kind_is_damage_and_not
 /// fsck finds the entry and clears it; the file that lost its name is in lost+found.
 fn expect_entry_mended(image: &[u8], start: &Start, what: &str) {
     let shared = Shared::from_image(image);
-    let report = check(shared.region(), true).expect("fsck reads the volume");
+    let report = repair(shared.region()).expect("fsck reads the volume");
     assert!(report.findings.iter().any(|finding| finding.kind == "entry"), "{what}: {report:#?}");
     assert!(report.findings.iter().all(|finding| finding.repaired), "{what}: {report:#?}");
-    assert!(check(shared.region(), false).expect("fsck reads the volume").findings.is_empty(), "{what}");
+    assert!(check(shared.region()).expect("fsck reads the volume").findings.is_empty(), "{what}");
     let volume = Volume::open(shared.region(), &start.shape.open).expect("it opens");
     let tree = walk(&volume).unwrap_or_else(|broken| panic!("{what}: {broken:?}"));
     volume.abandon();

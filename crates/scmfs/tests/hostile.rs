@@ -6,7 +6,7 @@ use crate::support::region::Shared;
 use crate::support::{say, seed};
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_random::Random;
-use pocketstone_scmfs::{Ino, Report, Volume, check};
+use pocketstone_scmfs::{Ino, Report, Volume, check, repair};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -34,8 +34,8 @@ fn memory() -> PathBuf {
 }
 
 fn repaired(region: impl Fn() -> Box<dyn Region>) -> Result<(Report, Held), String> {
-    let report = check(region(), true).map_err(|error| format!("repair: {error}"))?;
-    let again = check(region(), false).map_err(|error| format!("fsck after repair: {error}"))?;
+    let report = repair(region()).map_err(|error| format!("repair: {error}"))?;
+    let again = check(region()).map_err(|error| format!("fsck after repair: {error}"))?;
     if !again.clean || !again.findings.is_empty() {
         return Err(format!("fsck after repair found {:#?}\nafter {:#?}", again.findings, report.findings));
     }
@@ -47,7 +47,7 @@ fn repaired(region: impl Fn() -> Box<dyn Region>) -> Result<(Report, Held), Stri
 
 fn judge(base: &Base, hostile: &Hostile, how: Damage) -> Outcome {
     // These may fail; they must not panic.
-    drop(check(Shared::from_image(&hostile.image).region(), false));
+    drop(check(Shared::from_image(&hostile.image).region()));
     if let Ok(volume) = Volume::open(Shared::from_image(&hostile.image).region(), &options()) {
         drop(Held::of(&volume));
         volume.abandon();

@@ -75,7 +75,7 @@ fn list(ino: Ino, extents: &[[u32; 3]]) -> Vec<u8> {
 }
 
 fn look(shared: &Shared) -> Report {
-    check(shared.region(), false).expect("a volume")
+    check(shared.region()).expect("a volume")
 }
 
 fn kinds(report: &Report) -> Vec<&str> {

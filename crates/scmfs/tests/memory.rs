@@ -53,6 +53,6 @@ fn what_a_volume_in_memory_is_given_it_has_when_it_is_opened_again() {
         // As a process that is killed: the next opening recovers it.
         volume.abandon();
         drop(Volume::open(shared.region(), &options).expect("it is recovered"));
-        assert!(check(shared.region(), false).expect("a volume").findings.is_empty());
+        assert!(check(shared.region()).expect("a volume").findings.is_empty());
     }
 }

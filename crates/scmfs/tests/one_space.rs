@@ -106,7 +106,7 @@ fn take_all(
         pieces(&volume.usage())
     ));
     volume.close().expect("a clean close");
-    let report = check(region(), false).expect("fsck reads the volume");
+    let report = check(region()).expect("fsck reads the volume");
     assert!(report.findings.is_empty(), "{what}: {report:#?}");
     one
 }

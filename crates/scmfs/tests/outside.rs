@@ -61,7 +61,7 @@ impl Ground {
         let volume = Volume::open(open(), &OpenOptions::default()).unwrap();
         let file = volume.lookup(ROOT, b"file").unwrap();
         volume.close().unwrap();
-        let report = check(open(), false).unwrap();
+        let report = check(open()).unwrap();
         assert!(report.findings.is_empty(), "{:?}", report.findings);
         file
     }
@@ -80,7 +80,7 @@ struct Last {
 
 impl Last {
     fn of(now: &Shown<'_>) -> Last {
-        let Shown { size, readable, writable, settled, sequence, pieces } = *now;
+        let Shown { size, readable, writable, settled, sequence, pieces, .. } = *now;
         Last { size, readable, writable, settled, sequence, pieces: pieces.to_vec() }
     }
 
@@ -393,7 +393,7 @@ fn what_a_store_may_reach_is_given_to_nobody_else() {
         assert!(volume.statfs().unwrap().free_blocks < free, "it is kept");
         // Whoever stores keeps others from opening the volume; for this one it is free.
         volume.close().unwrap();
-        let report = check(Box::new(ground.region()), false).unwrap();
+        let report = check(Box::new(ground.region())).unwrap();
         assert!(report.findings.is_empty(), "{:?}", report.findings);
         let volume = Volume::open(Box::new(ground.region()), &open).unwrap();
         assert_eq!(volume.statfs().unwrap().free_blocks, free);

@@ -24,8 +24,7 @@ struct Seen {
 
 fn judge(image: &[u8], options: &pocketstone_scmfs::OpenOptions, seen: &mut Seen) -> Result<(), String> {
     // On a copy, and before recovery has changed anything.
-    let has_findings =
-        check(Shared::from_image(image).region(), false).map_or(true, |report| !report.findings.is_empty());
+    let has_findings = check(Shared::from_image(image).region()).map_or(true, |report| !report.findings.is_empty());
     let shared = Shared::from_image(image);
     let Ok(volume) = Volume::open(shared.region(), options) else {
         seen.refused += 1;

@@ -5,7 +5,7 @@ use crate::support::explore::Start;
 use crate::support::region::Shared;
 use crate::support::seal::Seal;
 use crate::support::starts;
-use pocketstone_scmfs::{Error, OpenOptions, Volume, check};
+use pocketstone_scmfs::{Error, OpenOptions, Volume, check, repair};
 
 fn start() -> Start {
     starts::all().into_iter().find(|start| start.name == "files").expect("there is such a start")
@@ -18,8 +18,8 @@ fn refusals(image: &[u8], options: &OpenOptions) -> Vec<(String, String)> {
     let errors = [
         Volume::open(shared.region(), options).map(Volume::abandon).err(),
         Volume::open(shared.region(), &read_only).map(Volume::abandon).err(),
-        check(shared.region(), false).err(),
-        check(shared.region(), true).err(),
+        check(shared.region()).err(),
+        repair(shared.region()).err(),
     ];
     assert!(shared.image() == image, "a volume that was refused was changed");
     let texts = errors.into_iter().enumerate().map(|(way, error)| match error {

@@ -5,7 +5,7 @@ use crate::support::subject::walk;
 use pocketstone_media::Region;
 use pocketstone_scmfs::{
     CreateOptions, Dump, Error, Geometry, Ino, Meta, OpenOptions, Operations, ROOT, Report, Threshold, Volume, check,
-    dump,
+    dump, repair,
 };
 
 const GEOMETRY: Geometry = Geometry { page_bytes: 256, huge_bytes: 4096 };
@@ -41,10 +41,10 @@ fn flip(shared: &Shared, at: u64) {
 }
 
 fn mended(shared: &Shared) -> Report {
-    let report = check(shared.region(), true).expect("a volume");
+    let report = repair(shared.region()).expect("a volume");
     assert!(!report.findings.is_empty(), "nothing was found");
     assert!(report.findings.iter().all(|finding| finding.repaired), "{report:#?}");
-    let again = check(shared.region(), false).expect("a volume");
+    let again = check(shared.region()).expect("a volume");
     assert!(again.clean && again.findings.is_empty(), "{again:#?}");
     report
 }
@@ -230,16 +230,16 @@ fn a_torn_half_is_told_apart_from_a_clean_volume() {
     some_tree(&v);
     let file = v.resolve("/a/b/c/file").expect("there");
     v.abandon();
-    let sound = check(shared.region(), false).expect("a volume");
+    let sound = check(shared.region()).expect("a volume");
     assert!(!sound.clean && sound.torn_versions == 0 && sound.findings.is_empty(), "{sound:#?}");
     let at = inode_at(&shared, file);
     let mut halves = [0; 256];
     shared.read(at, &mut halves);
     let sequence = |half: usize| u32::from_le_bytes(halves[half * 128..half * 128 + 4].try_into().expect("four"));
     flip(&shared, at + if sequence(0) < sequence(1) { 0 } else { 128 } + 30);
-    let torn = check(shared.region(), false).expect("a volume");
+    let torn = check(shared.region()).expect("a volume");
     assert!(torn.torn_versions == 1 && torn.findings.is_empty(), "{torn:#?}");
     open(&shared).close().expect("closed");
-    let after = check(shared.region(), false).expect("a volume");
+    let after = check(shared.region()).expect("a volume");
     assert!(after.clean && after.torn_versions == 0 && after.findings.is_empty(), "{after:#?}");
 }

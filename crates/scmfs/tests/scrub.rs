@@ -67,7 +67,7 @@ fn damaged_contents_are_named_and_fsck_says_nothing_of_them() {
     for (content, path, size) in [(&[b'1'; 600], "/one", 1000), (&[b'2'; 600], "/in/two", 5000)] {
         // In the third page of the file.
         let shared = flipped(&image, content, 2 * PAGE as usize + 9);
-        let report = check(shared.region(), false).expect("fsck reads it");
+        let report = check(shared.region()).expect("fsck reads it");
         assert!(report.findings.is_empty(), "{:?}", report.findings);
         let volume = shape().open(&shared);
         let report = scrub(&volume);

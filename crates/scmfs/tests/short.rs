@@ -6,7 +6,8 @@ use crate::support::seal::Seal;
 use crate::support::subject::walk;
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{
-    CreateOptions, Dump, Error, Geometry, Meta, OpenOptions, Operations, ROOT, Threshold, Volume, check, dump, upgrade,
+    CreateOptions, Dump, Error, Geometry, Meta, OpenOptions, Operations, ROOT, Threshold, Volume, check, dump, repair,
+    upgrade,
 };
 use std::path::{Path, PathBuf};
 
@@ -43,8 +44,8 @@ fn expect_errors(image: &[u8]) {
     let errors = [
         Volume::open(region(), &options()).err(),
         Volume::open(region(), &read_only).err(),
-        check(region(), false).err(),
-        check(region(), true).err(),
+        check(region()).err(),
+        repair(region()).err(),
         dump(region(), &Dump::Superblock).err(),
         upgrade(region()).err(),
     ];
@@ -71,7 +72,7 @@ fn no_length_makes_anything_panic() {
     }
     for bytes in 0..5000 {
         let old = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/closed.v1")).expect("there");
-        assert!(check(Shared::from_image(&old[..bytes]).region(), true).is_err());
+        assert!(repair(Shared::from_image(&old[..bytes]).region()).is_err());
         assert!(upgrade(Shared::from_image(&old[..bytes]).region()).is_err());
     }
 }
@@ -89,11 +90,11 @@ fn a_file_that_was_cut_short_is_lengthened_and_what_it_lost_is_named() {
         let kept = image.len() - short;
         std::fs::write(file.path(), &image[..kept]).expect("it can be written");
         let open = || Box::new(Mapped::open(file.path(), &MapOptions::default()).expect("it can be mapped"));
-        let Err(Error::Medium(error)) = check(open(), false) else { panic!("{short} bytes less were not missed") };
+        let Err(Error::Medium(error)) = check(open()) else { panic!("{short} bytes less were not missed") };
         assert!(error.cure().is_some_and(|cure| cure.contains("fsck --repair")), "{}", error.message());
-        let report = check(open(), true).expect("it is repaired");
+        let report = repair(open()).expect("it is repaired");
         assert!(report.findings.iter().all(|finding| finding.repaired), "{report:#?}");
-        assert!(check(open(), false).is_ok_and(|report| report.clean && report.findings.is_empty()));
+        assert!(check(open()).is_ok_and(|report| report.clean && report.findings.is_empty()));
         assert_eq!(std::fs::metadata(file.path()).expect("it is there").len(), image.len() as u64);
         let volume = Volume::open(open(), &options()).expect("it opens");
         let tree = walk(&volume).expect("it is sound");

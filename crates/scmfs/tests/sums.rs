@@ -70,7 +70,7 @@ fn every_flipped_byte_fails_the_reads_of_its_page_and_no_others() {
         let stride = amount(97, 1) as usize;
         for at in (0..bytes).step_by(stride) {
             let shared = damaged(&content, at);
-            let report = check(shared.region(), false).expect("fsck reads it");
+            let report = check(shared.region()).expect("fsck reads it");
             assert!(report.findings.is_empty(), "metadata is sound: {:?}", report.findings);
             let volume = shape().open(&shared);
             let file = open(&volume, b"a");
@@ -277,7 +277,7 @@ fn no_flipped_bit_of_a_content_is_served() {
         let mut image = start.image.clone();
         image[at] ^= 1 << random.below(8);
         let Ok(volume) = Volume::open(Shared::from_image(&image).region(), &start.shape.open) else { continue };
-        let findings = check(Shared::from_image(&image).region(), false).map_or(1, |report| report.findings.len());
+        let findings = check(Shared::from_image(&image).region()).map_or(1, |report| report.findings.len());
         match crate::support::subject::walk(&volume) {
             Err(_) => refused += 1,
             Ok(tree) if tree == want => unused += 1,

@@ -81,7 +81,8 @@ fn appends_of_several_threads_stay_whole() {
             let file = file.clone();
             scope.spawn(move || {
                 for number in 0..each {
-                    let at = file.append(&record(who, number)).expect("an append");
+                    let (_, end) = file.append(&record(who, number)).expect("an append");
+                    let at = end - RECORD_BYTES as u64;
                     let mut back = [0; RECORD_BYTES];
                     file.read_at(&mut back, at).expect("a read");
                     assert_eq!(back, record(who, number), "thread {who}: not where append said, {at}");

@@ -7,7 +7,7 @@ use crate::support::{say, seed};
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_random::Random;
 use pocketstone_scmfs::{
-    CreateOptions, Error, Geometry, Meta, Operations, ROOT, Rename, SetXattr, Threshold, Volume, check,
+    CreateOptions, Error, Geometry, Meta, Operations, ROOT, Rename, SetXattr, Threshold, Volume, check, repair,
 };
 use pocketstone_testing::wait::until;
 use std::fs::File;
@@ -71,8 +71,8 @@ fn torn_copy(file: &File, random: &mut Random) -> Vec<u8> {
 
 fn expect_mended(image: &[u8], what: &str) -> (bool, usize) {
     let shared = Shared::from_image(image);
-    let report = check(shared.region(), true).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let again = check(shared.region(), false).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let report = repair(shared.region()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let again = check(shared.region()).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(again.clean && again.findings.is_empty(), "{what}: {:#?}\nafter {:#?}", again.findings, report.findings);
     let volume = Volume::open(shared.region(), &options()).unwrap_or_else(|error| panic!("{what}: {error}"));
     let held = Held::of(&volume).unwrap_or_else(|error| panic!("{what}: {error}"));

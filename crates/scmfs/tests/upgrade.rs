@@ -5,7 +5,7 @@ use crate::support::seal::Seal;
 use crate::support::{amount, say};
 use pocketstone_fstest::list;
 use pocketstone_media::crash::{Limits, Recorder};
-use pocketstone_scmfs::{Error, FileType, Ino, OpenOptions, Operations, ROOT, Volume, check, upgrade};
+use pocketstone_scmfs::{Error, FileType, Ino, OpenOptions, Operations, ROOT, Volume, check, repair, upgrade};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ fn options() -> OpenOptions {
 }
 
 fn expect_listing(shared: &Shared, name: &str) {
-    let report = check(shared.region(), false).expect("fsck reads it");
+    let report = check(shared.region()).expect("fsck reads it");
     assert!(report.clean && report.findings.is_empty(), "{report:#?}");
     let volume = Volume::open(shared.region(), &options()).expect("it opens");
     assert_eq!(listing(&volume), String::from_utf8_lossy(&data(&format!("{name}.list"))), "{name}");
@@ -72,7 +72,7 @@ fn what_the_old_program_made_is_all_there() {
     for name in ["closed", "in-use"] {
         let old = image(name);
         let shared = Shared::from_image(&old);
-        for refused in [Volume::open(shared.region(), &options()).err(), check(shared.region(), true).err()] {
+        for refused in [Volume::open(shared.region(), &options()).err(), repair(shared.region()).err()] {
             let Some(Error::Medium(error)) = refused else { panic!("{refused:?}") };
             assert!(error.message().contains("format 1"), "{}", error.message());
             assert!(error.cure().is_some_and(|cure| cure.contains("scmfs fsck --upgrade")));
@@ -95,7 +95,7 @@ fn the_copy_of_the_superblock_that_is_left_is_enough() {
         let mut old = image("closed");
         old[damaged..damaged + 256].fill(0x55);
         let shared = Shared::from_image(&old);
-        let Err(Error::Medium(error)) = check(shared.region(), false) else { panic!("format 1 was taken for 2") };
+        let Err(Error::Medium(error)) = check(shared.region()) else { panic!("format 1 was taken for 2") };
         assert!(error.cure().is_some_and(|cure| cure.contains("scmfs fsck --upgrade")), "{}", error.message());
         upgrade(shared.region()).expect("it is converted");
         expect_listing(&shared, "closed");

@@ -23,7 +23,7 @@ fn names(path: &Path) -> Vec<String> {
     let open = || Box::new(Mapped::open(path, &MapOptions::default()).unwrap());
     // Recovers it, if nobody closed it.
     Volume::open(open(), &OpenOptions::default()).unwrap().close().unwrap();
-    let report = check(open(), false).unwrap();
+    let report = check(open()).unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     let volume = Volume::open(open(), &OpenOptions::default()).unwrap();
     let mut names = Vec::new();

@@ -174,6 +174,6 @@ fn ten_thousand_transactions_each_cut_at_one_random_store() {
 #[test]
 fn a_volume_with_databases_is_sound() {
     let image = start("sound", "delete");
-    let report = check(Box::new(Heap::from_image(&image)), false).unwrap();
+    let report = check(Box::new(Heap::from_image(&image))).unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }

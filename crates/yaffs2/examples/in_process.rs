@@ -1,7 +1,7 @@
 //! Files of a volume without a mount, on a simulated chip: `cargo run --example in_process`.
 
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
-use pocketstone_yaffs2::{Options, Volume};
+use pocketstone_yaffs2::{OpenOptions, Volume};
 use std::io::{Read, Seek, SeekFrom, Write};
 
 /// Makes a volume on a chip, and files in that.
@@ -9,7 +9,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let geometry = Geometry { page_bytes: 2048, spare_bytes: 64, pages_per_block: 64, blocks: 64 };
     let mut chip = SimulatedNand::new(geometry, SimulatedOptions::default());
     Volume::create(&mut chip)?;
-    let fs = Volume::open(Box::new(chip), &Options::default())?.into_file_system();
+    let fs = Volume::open(Box::new(chip), &OpenOptions::default())?.into_file_system();
 
     fs.create_dir("/logs")?;
     writeln!(fs.create("/logs/today")?, "it works")?;
@@ -20,5 +20,5 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     file.read_to_string(&mut text)?;
     assert_eq!(text, "works\n");
     drop(file);
-    Ok(fs.into_volume().into_volume()?.close()?)
+    Ok(fs.into_volume().close()?)
 }

@@ -6,7 +6,7 @@ use crate::log::chip::{Block, Chip, Chunk};
 use crate::log::summary::SUMMARY_OBJECT;
 use crate::log::tags::{Content, Extra, Found, Kind, Tags};
 use crate::log::{BAD_SEQUENCE, CHECKPOINT_SEQUENCE, FIRST_SEQUENCE, First, LAST_SEQUENCE, Log};
-use crate::options::Options;
+use crate::options::OpenOptions;
 use crate::tree::header::{HEADER_BYTES, Header};
 use crate::tree::{width_of, xattrs};
 use pocketstone_media::nand::{Nand, Verdict};
@@ -28,11 +28,11 @@ pub struct DumpOptions {
 /// `Medium` if the chip cannot be read, or its geometry is unsupported.
 pub fn dump(
     nand: Box<dyn Nand>,
-    options: &Options,
+    options: &OpenOptions,
     what: &DumpOptions,
     line: &mut dyn FnMut(&str) -> bool,
 ) -> Result<()> {
-    let options = Options { read_only: true, ..options.clone() };
+    let options = OpenOptions { read_only: true, ..options.clone() };
     let mut log = open(nand, &options)?;
     let blocks = match what.block {
         Some(block) if block >= log.chip.blocks() => {
@@ -66,7 +66,7 @@ pub fn dump(
 }
 
 /// A log of which nothing but its chip is known.
-fn open(nand: Box<dyn Nand>, options: &Options) -> Result<Log> {
+fn open(nand: Box<dyn Nand>, options: &OpenOptions) -> Result<Log> {
     let chip = Chip::new(nand, options)?;
     Ok(Log::new(chip, options.summary, options.read_only))
 }
@@ -221,7 +221,7 @@ fn shown(name: &[u8]) -> String {
 ///
 /// # Errors
 /// `Medium` if the chip cannot be read, or its geometry is unsupported.
-pub fn has_checkpoint(nand: Box<dyn Nand>, options: &Options) -> Result<bool> {
+pub fn has_checkpoint(nand: Box<dyn Nand>, options: &OpenOptions) -> Result<bool> {
     let mut log = open(nand, options)?;
     Ok(find_checkpoint(&mut log)?.is_some_and(|state| state.is_some()))
 }

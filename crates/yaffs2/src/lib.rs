@@ -18,9 +18,9 @@ mod files;
 mod image;
 mod log;
 mod mount;
+mod mounted;
 mod operations;
 mod options;
-mod shared;
 mod tree;
 mod volume;
 
@@ -28,9 +28,12 @@ pub use check::{Finding, Kinds, Report, Severity, check};
 pub use dump::{DumpOptions, dump, has_checkpoint};
 pub use image::{ImageForm, ImageMeta, ImageWriter};
 pub use mount::{MountedBy, byte_order};
-pub use options::{ByteOrder, Options};
+pub use mounted::{Missing, Usage};
+pub use options::{ByteOrder, OpenOptions};
 pub use pocketstone_vfs as vfs;
-pub use pocketstone_vfs::{Error, FileSystem, Result};
-pub use shared::{Handle, SharedVolume};
+pub use pocketstone_vfs::{
+    Attr, Damage, Entry, Error, FileSystem, FileType, Ino, Meta, NAME_MAX, Operations, ROOT, Rename, Result, SetAttr,
+    SetXattr, Statfs, TimeNs,
+};
 pub use tree::objects::LARGEST_OBJECT;
-pub use volume::{Missing, Usage, Volume};
+pub use volume::{File, Volume};

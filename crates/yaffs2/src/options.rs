@@ -1,8 +1,24 @@
-//! How to mount.
+//! How to open a volume.
 
-/// How to mount a volume. The defaults are those that Linux devices have.
+use pocketstone_vfs::TimeNs;
+
+/// How to open a volume. The defaults are those that Linux devices have.
+///
+/// ```
+/// use pocketstone_yaffs2::{Error, Meta, OpenOptions, Operations, ROOT, Volume};
+///
+/// # fn main() -> pocketstone_yaffs2::Result<()> {
+/// # use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
+/// # let geometry = Geometry { page_bytes: 2048, spare_bytes: 64, pages_per_block: 64, blocks: 64 };
+/// # let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
+/// let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+/// let volume = Volume::open(Box::new(chip), &options)?;
+/// assert!(matches!(volume.create_file(ROOT, b"file", &Meta::file(0o644)), Err(Error::ReadOnly)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct OpenOptions {
     /// Change nothing on the chip.
     pub read_only: bool,
     /// Tags are at the end of every page, not in its spare area.
@@ -32,12 +48,12 @@ pub struct Options {
     /// After so many collections the oldest block is renewed; 0: never.
     pub refresh_period: u32,
     /// The time is always this one, in nanoseconds since 1970.
-    pub fixed_clock_ns: Option<i64>,
+    pub fixed_clock_ns: Option<TimeNs>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions {
             read_only: false,
             inband_tags: false,
             tags_ecc: true,

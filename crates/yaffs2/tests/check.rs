@@ -3,8 +3,8 @@
 use crate::support::writer::{DIRECTORY, FILE, HARD_LINK, PAGE, SYMLINK, Writer, geometry, header};
 use pocketstone_media::Result;
 use pocketstone_media::nand::{Fault, Geometry, Nand, SimulatedNand, SimulatedOptions, Verdict};
-use pocketstone_vfs::{Meta, ROOT};
-use pocketstone_yaffs2::{DumpOptions, Options, Report, Severity, Volume, check, dump, has_checkpoint};
+use pocketstone_vfs::{Meta, Operations, ROOT};
+use pocketstone_yaffs2::{DumpOptions, OpenOptions, Report, Severity, Volume, check, dump, has_checkpoint};
 use std::collections::BTreeSet;
 
 /// What was found of a kind, without the bad block that every chip here has.
@@ -187,7 +187,7 @@ fn data_that_cannot_be_corrected_is_found_and_a_torn_page_is_no_error() {
         let mut writer = Writer::new();
         writer.header(257, FILE, 1, b"a", 4096).data(257, 1, 2048).data(257, 2, 2048);
         let report =
-            check(Box::new(Worn { inner: Box::new(writer.nand), page }), &Options::default()).expect("checked");
+            check(Box::new(Worn { inner: Box::new(writer.nand), page }), &OpenOptions::default()).expect("checked");
         assert_eq!(found(&report), BTreeSet::from([(expected, "data not readable")]), "{:?}", report.findings);
     }
 }
@@ -195,19 +195,20 @@ fn data_that_cannot_be_corrected_is_found_and_a_torn_page_is_no_error() {
 /// A chip with a checkpoint: its unmounted volume has one file, and the last page that was written.
 fn with_checkpoint() -> Box<dyn Nand> {
     let nand = SimulatedNand::new(geometry(64), SimulatedOptions::default());
-    let options = Options { fixed_clock_ns: Some(0), ..Options::default() };
-    let mut volume = Volume::open(Box::new(nand.clone()), &options).expect("mounted");
+    let options = OpenOptions { fixed_clock_ns: Some(0), ..OpenOptions::default() };
+    let volume = Volume::open(Box::new(nand.clone()), &options).expect("mounted");
     let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).expect("created");
-    volume.write_at(file.ino, &[7; 5000], 0).expect("written");
+    file.write_at(&[7; 5000], 0).expect("written");
+    drop(file);
     volume.close().expect("unmounted");
     Box::new(nand)
 }
 
 #[test]
 fn a_checkpoint_is_held_against_a_scan() {
-    let whole = check(with_checkpoint(), &Options::default()).expect("checked");
+    let whole = check(with_checkpoint(), &OpenOptions::default()).expect("checked");
     assert_eq!((whole.errors, whole.checkpoint, whole.checkpoint_blocks), (0, true, 1), "{:?}", whole.findings);
-    assert!(has_checkpoint(with_checkpoint(), &Options::default()).expect("read"));
+    assert!(has_checkpoint(with_checkpoint(), &OpenOptions::default()).expect("read"));
     // Somebody wrote, and left the checkpoint where it was.
     let mut chip = with_checkpoint();
     let erased = |chip: &mut Box<dyn Nand>, page: u32| {
@@ -221,13 +222,13 @@ fn a_checkpoint_is_held_against_a_scan() {
     let (mut data, mut spare) = (vec![0; PAGE], [0; 28]);
     writer.nand.read(0, &mut data, &mut spare).expect("read");
     chip.program(page, &data, &spare).expect("programmed");
-    let report = check(chip, &Options::default()).expect("checked");
+    let report = check(chip, &OpenOptions::default()).expect("checked");
     assert!(report.findings.iter().any(|f| f.kind == "checkpoint disagrees with scan" && f.object == Some(300)));
     assert!(report.errors > 0);
     // One that cannot be read is none.
     let mut chip = with_checkpoint();
     let first = (1..64).map(|block| block * 64).find(|&page| !erased(&mut chip, page)).expect("the checkpoint");
-    let report = check(Box::new(Worn { inner: chip, page: first }), &Options::default()).expect("checked");
+    let report = check(Box::new(Worn { inner: chip, page: first }), &OpenOptions::default()).expect("checked");
     assert_eq!((report.errors, report.checkpoint), (0, false));
     assert_eq!(found(&report), BTreeSet::from([(Severity::Tidy, "checkpoint not valid")]));
 }
@@ -239,7 +240,7 @@ fn a_dump_tells_every_page_and_the_checkpoint() {
         lines.push(text.to_owned());
         true
     };
-    dump(with_checkpoint(), &Options::default(), &DumpOptions::default(), &mut line).expect("dumped");
+    dump(with_checkpoint(), &OpenOptions::default(), &DumpOptions::default(), &mut line).expect("dumped");
     let text = lines.join("\n");
     for part in [
         "block 0: sequence 0x1001",
@@ -257,5 +258,5 @@ fn a_dump_tells_every_page_and_the_checkpoint() {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     let one = DumpOptions { block: Some(64), summary: true };
-    assert!(dump(with_checkpoint(), &Options::default(), &one, &mut |_| true).is_err());
+    assert!(dump(with_checkpoint(), &OpenOptions::default(), &one, &mut |_| true).is_err());
 }

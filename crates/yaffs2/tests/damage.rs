@@ -2,8 +2,8 @@
 
 use crate::support::writer::{DIRECTORY, FILE, Writer, header};
 use pocketstone_media::nand::{Geometry, Nand, SimulatedNand, SimulatedOptions};
-use pocketstone_vfs::{Error, Meta, ROOT, SetAttr, SetXattr};
-use pocketstone_yaffs2::{Options, Volume};
+use pocketstone_vfs::{Error, Meta, Operations, ROOT, SetAttr, SetXattr};
+use pocketstone_yaffs2::{OpenOptions, Volume};
 
 const LOST_AND_FOUND: u32 = 2;
 const GEOMETRY: Geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 16, blocks: 64 };
@@ -12,19 +12,19 @@ fn chip() -> SimulatedNand {
     SimulatedNand::new(GEOMETRY, SimulatedOptions::default())
 }
 
-fn mount(chip: &SimulatedNand, options: &Options) -> Result<Volume, Error> {
+fn mount(chip: &SimulatedNand, options: &OpenOptions) -> Result<Volume, Error> {
     Volume::open(Box::new(chip.clone()), options)
 }
 
-fn by_scan() -> Options {
-    Options { checkpoint_read: false, checkpoint_write: false, ..Options::default() }
+fn by_scan() -> OpenOptions {
+    OpenOptions { checkpoint_read: false, checkpoint_write: false, ..OpenOptions::default() }
 }
 
 #[track_caller]
-fn assert_refused(chip: &SimulatedNand, options: &Options) {
+fn assert_refused(chip: &SimulatedNand, options: &OpenOptions) {
     let before = chip.image();
     for read_only in [true, false] {
-        let said = mount(chip, &Options { read_only, ..options.clone() }).err().expect("refused").to_string();
+        let said = mount(chip, &OpenOptions { read_only, ..options.clone() }).err().expect("refused").to_string();
         assert!(said.contains("not a YAFFS2 volume"), "{said}");
     }
     assert!(chip.image() == before, "something was changed");
@@ -36,15 +36,15 @@ fn what_has_nothing_in_its_spare_areas_is_no_empty_volume() {
     for page in 0..8 * GEOMETRY.pages_per_block {
         other.program(page, &[0x5A; 2048], &[]).expect("programmed");
     }
-    assert_refused(&other, &Options::default());
+    assert_refused(&other, &OpenOptions::default());
     // A volume whose tags are in its pages.
-    let inband = Options { inband_tags: true, ..by_scan() };
+    let inband = OpenOptions { inband_tags: true, ..by_scan() };
     let chip = chip();
-    let mut volume = mount(&chip, &inband).unwrap();
-    let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap().ino;
-    volume.write_at(file, &[1; 200_000], 0).unwrap();
+    let volume = mount(&chip, &inband).unwrap();
+    let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap().ino();
+    volume.open(file).unwrap().write_at(&[1; 200_000], 0).unwrap();
     volume.close().unwrap();
-    assert_refused(&chip, &Options::default());
+    assert_refused(&chip, &OpenOptions::default());
     assert_eq!(mount(&chip, &inband).unwrap().lookup(ROOT, b"file").unwrap().size, 200_000);
 }
 
@@ -54,7 +54,7 @@ fn bits_that_flipped_in_an_erased_chip_are_no_file_system() {
     for block in 0..10 {
         chip.flip_data(block * GEOMETRY.pages_per_block, 12, u64::from(block));
     }
-    let mut volume = mount(&chip, &Options::default()).unwrap();
+    let volume = mount(&chip, &OpenOptions::default()).unwrap();
     volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap();
 }
 
@@ -67,11 +67,11 @@ fn what_lay_in_a_directory_that_cannot_be_read_is_kept() {
     let chip = writer.nand;
     chip.flip_data(0, 500, 1);
     for _ in 0..2 {
-        let mut volume = mount(&chip, &Options::default()).unwrap();
+        let volume = mount(&chip, &OpenOptions::default()).unwrap();
         let directory = volume.lookup(LOST_AND_FOUND, b"obj257").unwrap().ino;
         let file = volume.lookup(directory, b"file").unwrap();
         let mut data = [0; 2048];
-        assert_eq!((volume.read_at(file.ino, &mut data, 0).unwrap(), data), (2048, [7; 2048]));
+        assert_eq!((volume.open(file.ino).unwrap().read_at(&mut data, 0).unwrap(), data), (2048, [7; 2048]));
         volume.close().unwrap();
     }
 }
@@ -79,22 +79,22 @@ fn what_lay_in_a_directory_that_cannot_be_read_is_kept() {
 #[test]
 fn one_object_that_cannot_be_written_keeps_no_other_from_it() {
     let chip = chip();
-    let mut volume = mount(&chip, &by_scan()).unwrap();
+    let volume = mount(&chip, &by_scan()).unwrap();
     // The first two pages that are written. Attributes are read from the second one whenever there is a new header.
     let directory = volume.create_directory(ROOT, b"directory", &Meta::directory(0o700)).unwrap().ino;
     volume.set_xattr(directory, b"user.a", b"b", SetXattr::Any).unwrap();
-    let other = volume.create_file(ROOT, b"other", &Meta::file(0o600)).unwrap().ino;
+    let other = volume.create_file(ROOT, b"other", &Meta::file(0o600)).unwrap().ino();
     volume.close().unwrap();
-    let mut volume = mount(&chip, &by_scan()).unwrap();
+    let volume = mount(&chip, &by_scan()).unwrap();
     volume.attributes(directory).unwrap();
     chip.flip_data(1, 500, 1);
     let _ = volume.create_file(directory, b"inside", &Meta::file(0o600));
-    volume.write_at(other, b"must be there", 0).unwrap();
-    assert!(matches!(volume.sync(), Err(Error::Damaged(_))));
+    volume.open(other).unwrap().write_at(b"must be there", 0).unwrap();
+    assert!(matches!(volume.sync_all(), Err(Error::Damaged(_))));
     volume.abandon();
-    let mut volume = mount(&chip, &Options { lazy_loading: false, ..by_scan() }).unwrap();
+    let volume = mount(&chip, &OpenOptions { lazy_loading: false, ..by_scan() }).unwrap();
     let mut data = [0; 13];
-    assert_eq!((volume.read_at(other, &mut data, 0).unwrap(), &data), (13, b"must be there"));
+    assert_eq!((volume.open(other).unwrap().read_at(&mut data, 0).unwrap(), &data), (13, b"must be there"));
 }
 
 #[test]
@@ -102,20 +102,20 @@ fn a_hole_behind_two_gigabytes_stays_one() {
     const FAR: u64 = 1 << 31;
     for inband_tags in [false, true] {
         let chip = chip();
-        let options = Options { inband_tags, ..by_scan() };
+        let options = OpenOptions { inband_tags, ..by_scan() };
         let chunk = 2048 - 16 * u64::from(inband_tags);
-        let mut volume = mount(&chip, &options).unwrap();
-        let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap().ino;
-        volume.write_at(file, &[9; 4000], FAR + 10 * chunk).unwrap();
+        let volume = mount(&chip, &options).unwrap();
+        let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap().ino();
+        volume.open(file).unwrap().write_at(&[9; 4000], FAR + 10 * chunk).unwrap();
         for size in [FAR + chunk, FAR + 100 * chunk] {
             volume.set_attributes(file, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
         }
-        volume.sync().unwrap();
+        volume.sync_all().unwrap();
         volume.abandon();
-        let mut volume = mount(&chip, &options).unwrap();
+        let volume = mount(&chip, &options).unwrap();
         assert_eq!(volume.attributes(file).unwrap().size, FAR + 100 * chunk);
         let mut data = vec![1; 6000];
-        assert_eq!(volume.read_at(file, &mut data, FAR + 10 * chunk).unwrap(), 6000);
+        assert_eq!(volume.open(file).unwrap().read_at(&mut data, FAR + 10 * chunk).unwrap(), 6000);
         assert!(data.iter().all(|&byte| byte == 0), "inband: {inband_tags}");
     }
 }

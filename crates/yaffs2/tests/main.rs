@@ -4,6 +4,7 @@ mod check;
 mod corpus;
 mod damage;
 mod example;
+mod handles;
 mod model;
 mod power;
 mod reader;

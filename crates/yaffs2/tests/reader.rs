@@ -9,7 +9,7 @@ use pocketstone_fstest::{Op, Pair};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_random::Random;
 use pocketstone_testing::{or_skip, program};
-use pocketstone_yaffs2::{MountedBy, Options, SharedVolume, Volume};
+use pocketstone_yaffs2::{MountedBy, OpenOptions, Volume};
 use serde_json::Value;
 use std::process::Command;
 
@@ -45,10 +45,10 @@ fn sequence(reader: &mut Reader, shape: &Shape, seed: u64) -> Result<bool, Strin
         abandon(volume);
     }
     let document = reader.read(&recorder.chip, &shape.options, true);
-    let options = Options { read_only: true, ..shape.options.clone() };
+    let options = OpenOptions { read_only: true, ..shape.options.clone() };
     let volume = shape.mount_with(Box::new(recorder.chip.clone()), &options).map_err(|error| error.to_string())?;
     let lines = differences(&rows(&volume)?, &of_document(&document));
-    let by_checkpoint = volume.lock().expect("nobody panics with it").usage().mounted_by == MountedBy::Checkpoint;
+    let by_checkpoint = volume.usage().mounted_by == MountedBy::Checkpoint;
     let checkpoint = &document["checkpoint"];
     let expected = unmounts && shape.geometry.blocks >= 60 && shape.options.checkpoint_write;
     let right = match by_checkpoint {
@@ -152,19 +152,18 @@ fn images_of_an_independent_writer_are_mounted() {
                 written(&arguments, geometry(if variant[0] == "plain" { 64 } else { 32 }, inband_tags));
             let expected = of_document(&expected);
             let tags_ecc = !variant.contains(&"--no-tags-ecc");
-            let options = Options { inband_tags, tags_ecc, ..Options::default() };
+            let options = OpenOptions { inband_tags, tags_ecc, ..OpenOptions::default() };
             // Read-only; for writing, which deletes what was unlinked and writes a checkpoint; after that.
             for (number, read_only) in [true, false, true].into_iter().enumerate() {
-                let options = Options { read_only, ..options.clone() };
+                let options = OpenOptions { read_only, ..options.clone() };
                 let fail = |what: &dyn std::fmt::Debug| -> ! { panic!("{arguments:?}, mount {number}: {what:#?}") };
                 let volume = Volume::open(Box::new(chip.clone()), &options).unwrap_or_else(|error| fail(&error));
-                let volume = SharedVolume::new(volume);
                 let found = rows(&volume).unwrap_or_else(|what| fail(&what));
                 let lines = differences(&found, &expected);
                 if !lines.is_empty() {
                     fail(&lines);
                 }
-                let by = volume.lock().expect("nobody panics with it").usage().mounted_by;
+                let by = volume.usage().mounted_by;
                 if number == 0 && variant.contains(&"--checkpoint") != (by == MountedBy::Checkpoint) {
                     fail(&by);
                 }
@@ -179,7 +178,7 @@ fn an_image_of_a_big_endian_machine_is_refused_and_says_why() {
     or_skip!(program("python3", "python3"));
     let (chip, _) = written(&["plain", "--big-endian"], geometry(64, false));
     let before = chip.image();
-    match Volume::open(Box::new(chip.clone()), &Options::default()) {
+    match Volume::open(Box::new(chip.clone()), &OpenOptions::default()) {
         Err(error) => assert!(error.to_string().contains("big-endian"), "{error}"),
         Ok(_) => panic!("it was mounted"),
     }

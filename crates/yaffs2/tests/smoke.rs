@@ -1,15 +1,15 @@
 //! A volume from making to remounting, step by step.
 
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
-use pocketstone_vfs::{Error, FileType, Meta, ROOT, Rename, SetAttr, SetXattr};
-use pocketstone_yaffs2::{MountedBy, Options, Volume};
+use pocketstone_vfs::{Error, FileType, Meta, Operations, ROOT, Rename, SetAttr, SetXattr};
+use pocketstone_yaffs2::{MountedBy, OpenOptions, Volume};
 
 fn chip(blocks: u32) -> SimulatedNand {
     let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 16, blocks };
     SimulatedNand::new(geometry, SimulatedOptions::default())
 }
 
-fn mount(chip: &SimulatedNand, options: &Options) -> Volume {
+fn mount(chip: &SimulatedNand, options: &OpenOptions) -> Volume {
     Volume::open(Box::new(chip.clone()), options).unwrap()
 }
 
@@ -17,10 +17,10 @@ fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
     (0..bytes).map(|at| (at as u8).wrapping_mul(31).wrapping_add((at / 251) as u8) ^ seed).collect()
 }
 
-fn read(volume: &mut Volume, ino: u32) -> Vec<u8> {
+fn read(volume: &Volume, ino: u32) -> Vec<u8> {
     let size = volume.attributes(ino).unwrap().size as usize;
     let mut bytes = vec![0; size + 10];
-    let got = volume.read_at(ino, &mut bytes, 0).unwrap();
+    let got = volume.open(ino).unwrap().read_at(&mut bytes, 0).unwrap();
     bytes.truncate(got);
     bytes
 }
@@ -29,12 +29,12 @@ fn read(volume: &mut Volume, ino: u32) -> Vec<u8> {
 fn what_was_written_is_there_after_a_checkpoint_and_after_a_scan() {
     for inband_tags in [false, true] {
         let chip = chip(64);
-        let options = Options { inband_tags, ..Options::default() };
-        let mut volume = mount(&chip, &options);
+        let options = OpenOptions { inband_tags, ..OpenOptions::default() };
+        let volume = mount(&chip, &options);
         let directory = volume.create_directory(ROOT, b"folder", &Meta::directory(0o750)).unwrap().ino;
-        let file = volume.create_file(directory, b"file", &Meta::file(0o644)).unwrap().ino;
+        let file = volume.create_file(directory, b"file", &Meta::file(0o644)).unwrap().ino();
         let content = pattern(100_000, 1);
-        assert_eq!(volume.write_at(file, &content, 0).unwrap(), content.len());
+        assert_eq!(volume.open(file).unwrap().write_at(&content, 0).unwrap(), content.len());
         volume.create_symlink(ROOT, b"link", b"folder/file", 1, 2).unwrap();
         volume.link(file, ROOT, b"second name").unwrap();
         volume.set_xattr(file, b"user.key", b"value", SetXattr::Create).unwrap();
@@ -42,11 +42,11 @@ fn what_was_written_is_there_after_a_checkpoint_and_after_a_scan() {
         volume.close().unwrap();
         for by in [MountedBy::Checkpoint, MountedBy::Scan] {
             let checkpoint_read = by == MountedBy::Checkpoint;
-            let mut volume = mount(&chip, &Options { read_only: true, checkpoint_read, ..options.clone() });
+            let volume = mount(&chip, &OpenOptions { read_only: true, checkpoint_read, ..options.clone() });
             assert_eq!(volume.usage().mounted_by, by);
             let found = volume.lookup(directory, b"file").unwrap();
             assert_eq!((found.ino, found.links, found.size), (file, 2, 100_000));
-            assert_eq!(read(&mut volume, file), content);
+            assert_eq!(read(&volume, file), content);
             assert_eq!(volume.lookup(ROOT, b"second name").unwrap().ino, file);
             assert_eq!(volume.get_xattr(file, b"user.key").unwrap(), b"value");
             let link = volume.lookup(ROOT, b"link").unwrap().ino;
@@ -69,27 +69,27 @@ fn what_was_written_is_there_after_a_checkpoint_and_after_a_scan() {
 #[test]
 fn overwriting_for_long_collects_garbage_and_keeps_the_files() {
     let chip = chip(64);
-    let mut volume = mount(&chip, &Options::default());
+    let volume = mount(&chip, &OpenOptions::default());
     let mut contents = Vec::new();
     for number in 0..12u8 {
-        let file = volume.create_file(ROOT, format!("file {number}").as_bytes(), &Meta::file(0o644)).unwrap().ino;
+        let file = volume.create_file(ROOT, format!("file {number}").as_bytes(), &Meta::file(0o644)).unwrap().ino();
         let content = pattern(90_000, number);
-        volume.write_at(file, &content, 0).unwrap();
+        volume.open(file).unwrap().write_at(&content, 0).unwrap();
         contents.push((file, content));
     }
     for round in 0..4_000usize {
         let (file, content) = &mut contents[round * 7 % 12];
         let at = round * 4099 % 85_000;
         let new = pattern(4096, round as u8);
-        volume.write_at(*file, &new, at as u64).unwrap();
+        volume.open(*file).unwrap().write_at(&new, at as u64).unwrap();
         content[at..at + 4096].copy_from_slice(&new);
     }
-    volume.sync().unwrap();
+    volume.sync_all().unwrap();
     assert!(volume.usage().moved_chunks > 0);
     volume.abandon();
-    let mut volume = mount(&chip, &Options::default());
+    let volume = mount(&chip, &OpenOptions::default());
     for (file, content) in &contents {
-        assert!(read(&mut volume, *file) == *content);
+        assert!(read(&volume, *file) == *content);
     }
     let (file, content) = &mut contents[0];
     volume.set_attributes(*file, &SetAttr { size: Some(1000), ..SetAttr::default() }).unwrap();
@@ -98,8 +98,8 @@ fn overwriting_for_long_collects_garbage_and_keeps_the_files() {
     content.truncate(50_000);
     volume.rename(ROOT, b"file 0", ROOT, b"file 1", Rename::Replace).unwrap();
     volume.abandon();
-    let mut volume = mount(&chip, &Options::default());
-    assert!(read(&mut volume, contents[0].0) == contents[0].1);
+    let volume = mount(&chip, &OpenOptions::default());
+    assert!(read(&volume, contents[0].0) == contents[0].1);
     assert!(matches!(volume.lookup(ROOT, b"file 0"), Err(Error::NotFound)));
     assert_eq!(volume.lookup(ROOT, b"file 1").unwrap().ino, contents[0].0);
 }

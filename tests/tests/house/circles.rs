@@ -44,8 +44,8 @@ const LAYERS: [(&str, &[&str]); 3] = [
             "files",
             "operations",
             "mount",
+            "mounted",
             "volume",
-            "shared",
             "check",
             "dump",
             "image",
@@ -78,7 +78,7 @@ thread_local! {
 }
 
 /// A source file's tokens; comments are none.
-fn tokens(path: &str, source: &str) -> Vec<TokenTree> {
+pub(super) fn tokens(path: &str, source: &str) -> Vec<TokenTree> {
     if let Some(tokens) = READ.with_borrow(|read| read.get(source).cloned()) {
         return tokens;
     }

@@ -12,8 +12,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 pub fn fsck(path: &Path, repair: bool, json: bool) -> Result<u8> {
-    let region = if repair { region::open_to_repair(path)? } else { region::open(path, false)? };
-    let report = pocketstone_scmfs::check(region, repair).user(|| format!("cannot check {}", path.display()))?;
+    let report = match repair {
+        true => pocketstone_scmfs::repair(region::open_to_repair(path)?),
+        false => pocketstone_scmfs::check(region::open(path, false)?),
+    };
+    let report = report.user(|| format!("cannot check {}", path.display()))?;
     if json {
         print_json(&report)?;
     } else {

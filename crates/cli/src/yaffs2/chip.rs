@@ -6,7 +6,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand, yaffs1};
 use pocketstone_vfs::{MediumError, MediumErrorKind};
-use pocketstone_yaffs2::{Missing, Options, Volume, byte_order};
+use pocketstone_yaffs2::{Missing, OpenOptions, Volume, byte_order};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
@@ -20,7 +20,7 @@ const PAGES_PER_BLOCK: u32 = 64;
 /// A chip, what is known of how its tags are stored, and the lock on a device.
 pub struct Opened {
     pub nand: Box<dyn Nand>,
-    pub options: Options,
+    pub options: OpenOptions,
     /// Keeps others from working on the device; an image file has its own.
     pub lock: Option<File>,
 }
@@ -102,7 +102,7 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
 /// How many pages a block has, by the checkpoint that a volume of few files was closed with.
 fn by_checkpoint(path: &Path, layout: &ImageLayout, seen: Option<(bool, bool)>) -> Result<Option<ImageLayout>> {
     let (inband_tags, tags_ecc) = seen.unwrap_or((false, true));
-    let options = Options { inband_tags, tags_ecc, read_only: true, ..Options::default() };
+    let options = OpenOptions { inband_tags, tags_ecc, read_only: true, ..OpenOptions::default() };
     for pages_per_block in [64, 32, 128, 256, 512, 16] {
         let layout = ImageLayout { pages_per_block, ..*layout };
         let nand = ImageNand::open(path, true, Some(&layout))?;
@@ -131,7 +131,7 @@ const SCANNED_HEADERS: u32 = 100_000;
 /// Opens a chip, and says how its tags are stored.
 pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
     let mut options =
-        Options { read_only, inband_tags: chip.inband_tags, tags_ecc: !chip.no_tags_ecc, ..Options::default() };
+        OpenOptions { read_only, inband_tags: chip.inband_tags, tags_ecc: !chip.no_tags_ecc, ..OpenOptions::default() };
     if is_device(&chip.path) {
         let (mut nand, lock) = device(&chip.path, read_only)?;
         // For writing it is this machine's; the mount looks whether it can be.
@@ -160,9 +160,10 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
 /// A volume that is not mounted, to be looked at. Nothing is deleted from its lost+found.
 pub fn volume(given: &ChipArguments) -> Result<Volume> {
     let Opened { nand, options, .. } = open(given, true)?;
-    let options = Options { empty_lost_and_found: false, scanned_headers: SCANNED_HEADERS, cache_chunks: 0, ..options };
+    let options =
+        OpenOptions { empty_lost_and_found: false, scanned_headers: SCANNED_HEADERS, cache_chunks: 0, ..options };
     let volume = Volume::open(nand, &options).map_err(Error::from);
-    let mut volume = volume.user(|| format!("cannot read {}", given.path.display()))?;
+    let volume = volume.user(|| format!("cannot read {}", given.path.display()))?;
     let usage = volume.usage();
     if usage.used_chunks == 0 && usage.erased_blocks + usage.bad_blocks < usage.blocks {
         note("warning", "no written page can be decoded: check the layout; yaffs2 fsck gives details");

@@ -9,7 +9,7 @@ use crate::paths::{list, show};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
-use pocketstone_vfs::{Attr, FileType, Ino, ROOT};
+use pocketstone_vfs::{Attr, FileType, Ino, Operations, ROOT};
 use pocketstone_yaffs2::Volume;
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
@@ -29,11 +29,11 @@ const TOLD: u64 = 50;
 const PIECE: usize = 1 << 20;
 
 pub fn extract(given: &ChipArguments, folder: &Path) -> Result<u8> {
-    let mut volume = chip::volume(given)?;
+    let volume = chip::volume(given)?;
     let top = prepare(folder)?;
     let root = rustix::process::geteuid().is_root();
     let mut extractor = Extractor {
-        volume: &mut volume,
+        volume: &volume,
         top: top.try_clone().board(|| "cannot continue in the folder".to_owned())?,
         root,
         own: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
@@ -76,7 +76,7 @@ fn prepare(folder: &Path) -> Result<OwnedFd> {
 }
 
 struct Extractor<'a> {
-    volume: &'a mut Volume,
+    volume: &'a Volume,
     top: OwnedFd,
     root: bool,
     /// User and group of this command.
@@ -177,7 +177,7 @@ impl Extractor<'_> {
             }
         };
         // What a mount puts there is nobody's file; if there is something in it, it is.
-        let is_bare = |volume: &mut Volume, ino| list(volume, ino).is_ok_and(|entries| entries.is_empty());
+        let is_bare = |volume: &Volume, ino| list(volume, ino).is_ok_and(|entries| entries.is_empty());
         if attr.ino == ROOT {
             left.retain(|(name, ino)| name != b"lost+found" || *ino != LOST_AND_FOUND || !is_bare(self.volume, *ino));
         }
@@ -276,11 +276,12 @@ impl Extractor<'_> {
     /// Copies a file's bytes; holes stay holes, so that an image cannot fill the disk with nothing.
     fn content(&mut self, file: &File, attr: &Attr) -> Result<(), Miss> {
         let mut end = 0;
-        for (from, to) in self.volume.extents(attr.ino)? {
+        let held = self.volume.open(attr.ino)?;
+        for (from, to) in self.volume.data_ranges(attr.ino)? {
             let mut at = from;
             while at < to {
                 // With room for the last chunk as a whole, it need not be read elsewhere first.
-                let got = self.volume.read_at(attr.ino, &mut self.piece, at)?;
+                let got = held.read_at(&mut self.piece, at)?;
                 let got = (to - at).min(got as u64) as usize;
                 if got == 0 {
                     return Err(Miss::Object(format!("its contents end at byte {at}")));

@@ -7,7 +7,7 @@ use pocketstone_cli::{print_json, show_bytes};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_vfs::{Attr, FileType};
-use pocketstone_yaffs2::{DumpOptions, Severity, Volume};
+use pocketstone_yaffs2::{DumpOptions, Operations, Severity, Volume};
 use std::io::Write;
 use std::path::Path;
 
@@ -63,27 +63,27 @@ pub fn fsck(given: &ChipArguments, json: bool) -> Result<u8> {
 }
 
 /// What a path leads to.
-fn find(volume: &mut Volume, given: &ChipArguments, path: &Path) -> Result<Attr> {
+fn find(volume: &Volume, given: &ChipArguments, path: &Path) -> Result<Attr> {
     let found = paths::resolve(volume, path).map_err(Error::from);
     found.user(|| format!("cannot find {} in {}", path.display(), given.path.display()))
 }
 
 pub fn ls(given: &ChipArguments, long: bool, path: &Path) -> Result<u8> {
-    let mut volume = chip::volume(given)?;
-    let attr = find(&mut volume, given, path)?;
+    let volume = chip::volume(given)?;
+    let attr = find(&volume, given, path)?;
     if attr.kind != FileType::Directory {
         let name = path.file_name().map_or(Vec::new(), |name| name.as_encoded_bytes().to_vec());
-        print_entry(&mut volume, long, &name, Ok(attr));
+        print_entry(&volume, long, &name, Ok(attr));
         return Ok(0);
     }
-    for (name, ino) in paths::list(&mut volume, attr.ino).map_err(Error::from)? {
+    for (name, ino) in paths::list(&volume, attr.ino).map_err(Error::from)? {
         let attr = if long { volume.attributes(ino).map_err(Error::from) } else { Ok(attr) };
-        print_entry(&mut volume, long, &name, attr);
+        print_entry(&volume, long, &name, attr);
     }
     Ok(0)
 }
 
-fn print_entry(volume: &mut Volume, long: bool, name: &[u8], attr: Result<Attr>) {
+fn print_entry(volume: &Volume, long: bool, name: &[u8], attr: Result<Attr>) {
     let name = paths::show(name);
     match attr {
         _ if !long => say!("{name}"),
@@ -105,7 +105,7 @@ fn print_entry(volume: &mut Volume, long: bool, name: &[u8], attr: Result<Attr>)
 }
 
 pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8> {
-    let mut volume = chip::volume(given)?;
+    let volume = chip::volume(given)?;
     let row = |name: &str, value: String| say!("{name:<24}{value}");
     let Some(path) = path else {
         let usage = volume.usage();
@@ -131,9 +131,9 @@ pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8
         row("memory of a mount", show_bytes(usage.memory_bytes));
         return Ok(0);
     };
-    let attr = find(&mut volume, given, path)?;
+    let attr = find(&volume, given, path)?;
     let extents = match attr.kind {
-        FileType::Regular => volume.extents(attr.ino).map_err(Error::from)?,
+        FileType::Regular => volume.data_ranges(attr.ino).map_err(Error::from)?,
         _ => Vec::new(),
     };
     let target = match attr.kind {

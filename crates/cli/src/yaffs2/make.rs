@@ -7,7 +7,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{Geometry, ImageLayout, ImageNand, Nand};
 use pocketstone_vfs::{ROOT, SetAttr};
-use pocketstone_yaffs2::{Options, Volume};
+use pocketstone_yaffs2::{OpenOptions, Operations, Volume};
 use std::path::Path;
 
 /// Fewer blocks leave no room beside those that are kept free.
@@ -107,8 +107,8 @@ fn one_byte() -> ImageLayout {
 /// alone could not be told from anything else; this one says what its pages are, and how many a block has.
 fn fill(path: &Path, layout: &ImageLayout, blocks: u32, inband_tags: bool) -> Result<()> {
     let nand = ImageNand::create(path, layout, blocks)?;
-    let options = Options { inband_tags, ..Options::default() };
-    let mut volume = Volume::open(Box::new(nand), &options)?;
+    let options = OpenOptions { inband_tags, ..OpenOptions::default() };
+    let volume = Volume::open(Box::new(nand), &options)?;
     let user = rustix::process::geteuid();
     // A user could not do anything in a directory of root's.
     let owner = SetAttr {
@@ -118,7 +118,7 @@ fn fill(path: &Path, layout: &ImageLayout, blocks: u32, inband_tags: bool) -> Re
         ..SetAttr::default()
     };
     // Pages of a block beside those of its summary.
-    for _ in 0..volume.statfs().blocks / u64::from(blocks) {
+    for _ in 0..volume.statfs()?.blocks / u64::from(blocks) {
         volume.set_attributes(ROOT, &owner)?;
     }
     Ok(volume.close()?)

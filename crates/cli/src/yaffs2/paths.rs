@@ -1,12 +1,12 @@
 //! Paths in a volume, and how objects are shown.
 
-use pocketstone_vfs::{Attr, FileType, Ino, ROOT, Result};
+use pocketstone_vfs::{Attr, FileType, Ino, Operations, ROOT, Result};
 use pocketstone_yaffs2::Volume;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// What a path leads to, from the volume's root, whether it begins with `/` or not. Symbolic links are not followed.
-pub fn resolve(volume: &mut Volume, path: &Path) -> Result<Attr> {
+pub fn resolve(volume: &Volume, path: &Path) -> Result<Attr> {
     let mut at = ROOT;
     let mut above: Vec<Ino> = Vec::new();
     let parts =
@@ -23,7 +23,7 @@ pub fn resolve(volume: &mut Volume, path: &Path) -> Result<Attr> {
 }
 
 /// Names and inodes of a directory, sorted by name.
-pub fn list(volume: &mut Volume, directory: Ino) -> Result<Vec<(Vec<u8>, Ino)>> {
+pub fn list(volume: &Volume, directory: Ino) -> Result<Vec<(Vec<u8>, Ino)>> {
     let mut entries = Vec::new();
     volume.read_directory(directory, 0, &mut |entry| {
         entries.push((entry.name.clone(), entry.ino));

@@ -8,11 +8,11 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::daemon::{self, Log};
 use pocketstone_mount::{Before, MountOptions, YAFFS2_KIND};
-use pocketstone_yaffs2::{Options, Volume};
+use pocketstone_yaffs2::{OpenOptions, Volume};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Options of the kernel's YAFFS2.
+/// OpenOptions of the kernel's YAFFS2.
 const KNOWN: &str = "ro, noatime, nodev, nosuid, noexec, allow_other, log=FILE, inband-tags, tags-ecc-on, \
     tags-ecc-off, no-checkpoint, no-checkpoint-read, no-checkpoint-write, disable-summary, no-cache, lazy-loading-on, \
     lazy-loading-off, empty-lost-and-found-on, empty-lost-and-found-off";
@@ -26,7 +26,7 @@ pub fn parse(given: impl Iterator<Item = OsString>) -> Result<MountArguments> {
 }
 
 /// Changes to how the volume is opened, in the order in which they are given.
-type Changes = Vec<fn(&mut Options)>;
+type Changes = Vec<fn(&mut OpenOptions)>;
 
 /// Applies the mount options among the arguments; those of YAFFS2 itself are given back.
 fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<Changes> {
@@ -111,9 +111,9 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
 mod tests {
     use super::*;
 
-    fn applied(options: &str) -> Result<(MountArguments, MountOptions, Options)> {
+    fn applied(options: &str) -> Result<(MountArguments, MountOptions, OpenOptions)> {
         let mut arguments = MountArguments { options: vec![options.to_owned()], ..MountArguments::default() };
-        let (mut mount, mut open) = (MountOptions::raw_nand(""), Options::default());
+        let (mut mount, mut open) = (MountOptions::raw_nand(""), OpenOptions::default());
         apply(&mut arguments, &mut mount)?.into_iter().for_each(|change| change(&mut open));
         Ok((arguments, mount, open))
     }

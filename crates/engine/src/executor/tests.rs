@@ -14,7 +14,6 @@ use pocketstone_workload::{
     AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, Data, FileOperation, FilebenchSpec, FilesSpec, IozoneSpec,
     LookupSpec, NamesAre, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
 };
-use pocketstone_yaffs2::SharedVolume;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -76,8 +75,8 @@ fn scmfs() -> ScmfsTree {
 fn yaffs2() -> Yaffs2Tree {
     let geometry = Geometry { page_bytes: 2048, spare_bytes: 64, pages_per_block: 64, blocks: 256 };
     let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
-    let volume = pocketstone_yaffs2::Volume::open(Box::new(chip), &pocketstone_yaffs2::Options::default());
-    Yaffs2Tree::new(SharedVolume::new(volume.unwrap()))
+    let volume = pocketstone_yaffs2::Volume::open(Box::new(chip), &pocketstone_yaffs2::OpenOptions::default());
+    Yaffs2Tree::new(volume.unwrap())
 }
 
 fn on_kernel(workload: &dyn FileWorkload) -> (u64, u64) {

@@ -26,6 +26,7 @@ impl Default for Limits {
 }
 
 /// How much was explored.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Explored {
     /// Moments at which the power was cut: fences, and the end.
@@ -37,6 +38,7 @@ pub struct Explored {
 }
 
 /// What a crash leaves.
+#[non_exhaustive]
 #[derive(Debug)]
 pub struct CrashState<'a> {
     /// The contents of the medium.

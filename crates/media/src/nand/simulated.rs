@@ -63,6 +63,7 @@ impl Default for Timing {
 }
 
 /// Operation counts of a chip since its creation.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Reads of data, with or without the spare area.

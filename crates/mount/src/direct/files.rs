@@ -290,7 +290,7 @@ impl Watch for Entry {
     }
 
     fn end(&self, now: &Shown<'_>) {
-        let Shown { size, readable, writable, settled, sequence, pieces } = *now;
+        let Shown { size, readable, writable, settled, sequence, pieces, .. } = *now;
         let mut record = self.lease.record();
         let shown = record.shown().filter(|_| self.lease.is_given());
         let unused = if settled { record.take_retired() } else { None };

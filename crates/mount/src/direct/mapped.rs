@@ -36,11 +36,13 @@ impl<Open> Mappings<Open> {
     /// Of a region. `None`: fences, or nothing at all, would not make durable what is stored there; or the kernel
     /// refuses.
     pub fn of(region: &pocketstone_media::Shared<'_>) -> Option<Mappings<Open>> {
-        let in_memory = || rustix::fs::fstatfs(region.file).is_ok_and(|found| found.f_type as u64 == TMPFS);
+        // SAFETY: by it nothing is stored here; whoever it is sent to stores where the volume lets others store.
+        let file = unsafe { region.file() };
+        let in_memory = || rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type as u64 == TMPFS);
         if !region.flushed && !in_memory() {
             return None;
         }
-        let own = pocketstone_lease::reopen(region.file).ok()?;
+        let own = pocketstone_lease::reopen(file).ok()?;
         // Refused where such locks do not exist.
         marked::is_marked(own.as_fd(), None).ok()?;
         Some(Mappings { region: Arc::new(own), files: Mutex::default(), sending: Arc::default() })

@@ -213,8 +213,10 @@ impl<V: Mountable> Server<V> {
         let write = write && self.shared.stores;
         let made = if write { Some(Slots::new(shared.bytes)?) } else { None };
         // Who may store shares the lock that keeps a second server away; who reads cannot store.
-        let own = if write { None } else { Some(pocketstone_lease::reopen(shared.file)?) };
-        let region = own.as_ref().map_or(shared.file, AsFd::as_fd);
+        // SAFETY: by it nothing is stored here; whoever it is sent to stores where the volume lets others store.
+        let shared_file = unsafe { shared.file() };
+        let own = if write { None } else { Some(pocketstone_lease::reopen(shared_file)?) };
+        let region = own.as_ref().map_or(shared_file, AsFd::as_fd);
         let (token, region_bytes) = (random(), shared.bytes);
         let append = write && self.shared.appends;
         let map = self.shared.mappings.is_some();

@@ -86,7 +86,7 @@ pub fn run(data: &[u8]) {
     ending.join().expect("no panic");
     drop((attached, silent));
     Arc::into_inner(volume).expect("nobody else has the volume").close().expect("a volume that can be closed");
-    let report = check(Box::new(Mapped::open(&path, &map).expect("the region")), false).expect("a check");
+    let report = check(Box::new(Mapped::open(&path, &map).expect("the region"))).expect("a check");
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 

@@ -66,6 +66,6 @@ fn a_store_never_reaches_another_file() {
     mounted.unmount().unwrap();
     close(volume);
     let region = Mapped::open(&ground.region(), &MapOptions::default()).unwrap();
-    let report = check(Box::new(region), false).unwrap();
+    let report = check(Box::new(region)).unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }

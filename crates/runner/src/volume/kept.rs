@@ -99,8 +99,7 @@ pub fn fill(volume: &Volume, board: &Board, population: &Population) -> Result<(
     if volume.access == Access::InProcess {
         let tree = open_yaffs2(board)?;
         populate(&tree, population)?;
-        let volume = tree.into_volume().into_volume();
-        volume.and_then(yaffs2::Volume::close).board(|| "cannot close the volume".into())?;
+        tree.into_volume().close().board(|| "cannot close the volume".into())?;
         return quiet(board);
     }
     let folder = folder(volume, board)?;
@@ -148,8 +147,7 @@ fn fill_null(board: &Board, population: &Population) -> Result<()> {
 /// Opens the YAFFS2 volume of the board's chip in this process.
 pub fn open_yaffs2(board: &Board) -> Result<Yaffs2Tree> {
     let chip = mtd::chip(board.places.mtd)?;
-    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::Options::default());
-    let volume = volume.map(yaffs2::SharedVolume::new);
+    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::OpenOptions::default());
     volume.map(Yaffs2Tree::new).board(|| format!("cannot open the volume on mtd{}", board.places.mtd))
 }
 

@@ -134,7 +134,7 @@ pub fn threads(notes: &Path) -> Vec<u32> {
 /// closed; otherwise as [`mount_yaffs2`].
 pub fn serve_yaffs2(device: &str, closed: &Path, at: &Path, say: impl Fn(&str)) -> Result<()> {
     let chip = MtdNand::open(Path::new(device), false)?;
-    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::Options::default());
+    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::OpenOptions::default());
     let volume = volume.board(|| format!("cannot open the volume on {device}"))?;
     let (mounted, volume) = mount_yaffs2(volume, at, &options(device))?;
     serve(mounted, closed, say, || volume.close())

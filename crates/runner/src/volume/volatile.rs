@@ -188,7 +188,7 @@ impl Made {
             self._server = Some(Server(server));
             return Ok(Home::Kernel(mounted));
         }
-        Ok(Home::Yaffs2(Box::new(Yaffs2Tree::new(yaffs2::SharedVolume::new(anonymous_yaffs2(bytes)?)))))
+        Ok(Home::Yaffs2(Box::new(Yaffs2Tree::new(anonymous_yaffs2(bytes)?))))
     }
 }
 
@@ -198,7 +198,7 @@ fn anonymous_yaffs2(bytes: u64) -> Result<yaffs2::Volume> {
     let blocks = u32::try_from(bytes >> 17).board(|| "the chip is too large".into())?;
     let geometry = Geometry { page_bytes: 2048, spare_bytes: 64, pages_per_block: 64, blocks };
     let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
-    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::Options::default());
+    let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::OpenOptions::default());
     volume.board(|| "cannot open a volume on a simulated chip".into())
 }
 

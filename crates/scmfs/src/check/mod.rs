@@ -120,6 +120,27 @@ pub fn volume_bytes(region: Box<dyn Region>) -> Result<u64> {
     Superblock::find(&Medium::new(region)).map(|(found, _)| found.bytes)
 }
 
+/// Checks a volume without changing it. An unclean one is checked as it would be after recovery.
+///
+/// ```
+/// use pocketstone_scmfs::{CreateOptions, Volume, check};
+///
+/// # fn main() -> pocketstone_scmfs::Result<()> {
+/// # let (memory, _) = pocketstone_media::Pcm::new(16 << 20, &Default::default());
+/// Volume::create(Box::new(memory.region()?), &CreateOptions::default())?;
+/// let report = check(Box::new(memory.region()?))?;
+/// assert!(report.clean && report.findings.is_empty());
+/// assert_eq!((report.directories, report.files), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// `Medium` if the region is not a volume, or one of an unsupported format; also if it is truncated.
+pub fn check(region: Box<dyn Region>) -> Result<Report> {
+    look(Medium::new(region), None).map(|survey| survey.report)
+}
+
 /// Looks at a volume without changing it. What lies beyond `cut_from` was lost with the region's end.
 pub(crate) fn look(medium: Medium, cut_from: Option<u64>) -> Result<Survey> {
     let (superblock, faults) = Superblock::read(&medium)?;

@@ -16,6 +16,24 @@ const SEEK_STEP: u64 = 8 << 20;
 
 /// An open file, or any other open inode. The inode outlives its last name while one exists. Clones refer to the same
 /// open file; there is no position.
+///
+/// ```
+/// use pocketstone_scmfs::{CreateOptions, Meta, OpenOptions, Operations, ROOT, Volume};
+///
+/// # fn main() -> pocketstone_scmfs::Result<()> {
+/// # let (memory, _) = pocketstone_media::Pcm::new(16 << 20, &Default::default());
+/// # Volume::create(Box::new(memory.region()?), &CreateOptions::default())?;
+/// # let volume = Volume::open(Box::new(memory.region()?), &OpenOptions::default())?;
+/// let file = volume.create_file(ROOT, b"log", &Meta::file(0o600))?;
+/// assert_eq!(file.write_at(b"one", 0)?, 3);
+/// assert_eq!(file.append(b" two")?, (4, 7));
+/// volume.unlink(ROOT, b"log")?;
+/// let mut content = [0; 7];
+/// file.read_at(&mut content, 0)?;
+/// assert_eq!(&content, b"one two");
+/// # Ok(())
+/// # }
+/// ```
 pub struct File {
     pub(super) parts: Arc<Parts>,
     pub(super) node: Arc<Node>,
@@ -227,21 +245,21 @@ impl File {
         write::write(&self.parts, &self.node, &mut *self.node.exclusive(&self.parts.store)?, from, offset)
     }
 
-    /// Appends to the file; returns the offset written at.
+    /// Appends all of `from` to the file; returns the bytes written and the resulting file size.
     ///
     /// # Errors
     /// As [`File::write_at`].
-    pub fn append(&self, from: &[u8]) -> Result<u64> {
+    pub fn append(&self, from: &[u8]) -> Result<(usize, u64)> {
         let _operation = self.parts.store.operation();
         let mut state = self.node.exclusive(&self.parts.store)?;
         if state.record.mode & 0o170_000 != 0o100_000 {
             drop(state);
-            return self.check_regular().map(|()| 0);
+            return self.check_regular().map(|()| (0, 0));
         }
         state.record.must_take_more()?;
         let offset = state.record.size;
         write::write(&self.parts, &self.node, &mut state, from, offset)?;
-        Ok(offset)
+        Ok((from.len(), offset + from.len() as u64))
     }
 
     /// Writes all of `from` or nothing, even after a crash. At most [`File::atomic_max`] bytes.

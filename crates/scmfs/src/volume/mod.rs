@@ -28,6 +28,22 @@ use std::sync::{Arc, Mutex};
 /// An open volume. It can be shared among threads; all calls take `&self`. Permissions are not checked: a process that
 /// has the volume has full access. Its operations by inode number are those of the trait
 /// [`Operations`](crate::Operations), which must be in scope.
+///
+/// ```
+/// use pocketstone_scmfs::{CreateOptions, Meta, OpenOptions, Operations, ROOT, SetXattr, Volume};
+///
+/// # fn main() -> pocketstone_scmfs::Result<()> {
+/// # let (memory, _) = pocketstone_media::Pcm::new(16 << 20, &Default::default());
+/// Volume::create(Box::new(memory.region()?), &CreateOptions::default())?;
+/// let volume = Volume::open(Box::new(memory.region()?), &OpenOptions::default())?;
+/// let directory = volume.create_directory(ROOT, b"mail", &Meta::directory(0o700))?;
+/// volume.set_xattr(directory.ino, b"user.owner", b"alice", SetXattr::Create)?;
+/// assert_eq!(volume.lookup(ROOT, b"mail")?.ino, directory.ino);
+/// assert_eq!(volume.get_xattr(directory.ino, b"user.owner")?, b"alice");
+/// volume.close()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Volume {
     pub(crate) parts: Arc<Parts>,
     collector: Option<Collector>,

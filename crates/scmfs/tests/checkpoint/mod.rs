@@ -43,7 +43,7 @@ fn restored(folder: &dyn Folder, generation: Option<u64>) -> Result<(u64, Files)
     });
     let done = done.map_err(|error| pocketstone_scmfs::vfs::chain(&error))?;
     let image = image.unwrap();
-    let report = check(image.region(), false).unwrap();
+    let report = check(image.region()).unwrap();
     assert_eq!(report.findings, [], "generation {}", done.generation);
     let volume = Volume::open(image.region(), &OpenOptions::default()).unwrap();
     let mut names = Vec::new();

@@ -6,6 +6,7 @@ use crate::support::region::Shared;
 use pocketstone_media::Region;
 use pocketstone_media::crash::{CrashState, Limits, Log, Recorder};
 use pocketstone_media::size_record::{self, Line, Version};
+use pocketstone_scmfs::repair;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -136,7 +137,7 @@ fn features(image: &[u8]) -> u32 {
 fn size_in(image: &[u8]) -> Result<u64, String> {
     let shared = Shared::from_image(image);
     let said = |error: Error| error.to_string();
-    let sound = |when: &str| match check(shared.region(), false).map_err(said)?.findings {
+    let sound = |when: &str| match check(shared.region()).map_err(said)?.findings {
         findings if findings.is_empty() => Ok(()),
         findings => Err(format!("fsck {when}: {findings:?}")),
     };
@@ -288,14 +289,14 @@ fn repair_keeps(place: &Place, copy: usize) {
     image[at + 20] ^= 1;
     let (recorder, log) = Recorder::new(&image);
     let medium = Shared::of(recorder);
-    let report = check(medium.region(), true).unwrap();
+    let report = repair(medium.region()).unwrap();
     assert!(!report.findings.is_empty(), "there was something to repair");
     assert_eq!(size_in(&medium.image()), Ok(1234));
     // Nor does it lose that when it is interrupted.
     let mut states = 0;
     log.trace().crash_states(&Limits { max_states_per_fence: Some(20), ..Limits::default() }, &mut |state| {
         let shared = Shared::from_image(state.image);
-        check(shared.region(), true).unwrap();
+        repair(shared.region()).unwrap();
         assert_eq!(size_in(&shared.image()), Ok(1234), "{}", state.describe());
         states += 1;
         ControlFlow::Continue(())

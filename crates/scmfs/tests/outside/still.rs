@@ -124,7 +124,7 @@ fn what_is_mapped_stays_where_it_is_whatever_others_do() {
         }
         assert!(refused > 20 && grown > 100, "{refused} refused, {grown} grown");
         volume.close().unwrap();
-        let report = check(Box::new(ground.region()), false).unwrap();
+        let report = check(Box::new(ground.region())).unwrap();
         assert!(report.findings.is_empty(), "{:?}", report.findings);
     }
 }

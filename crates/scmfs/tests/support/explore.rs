@@ -212,7 +212,7 @@ fn overwrite_and_crash(volume: Volume, shared: &Shared, options: &OpenOptions, t
 }
 
 fn expect_no_findings(shared: &Shared, when: &str) -> Result<(), String> {
-    let report = check(shared.region(), false).map_err(|error| format!("fsck {when}: {error}"))?;
+    let report = check(shared.region()).map_err(|error| format!("fsck {when}: {error}"))?;
     if report.findings.is_empty() { Ok(()) } else { Err(format!("fsck {when} found {:#?}", report.findings)) }
 }
 

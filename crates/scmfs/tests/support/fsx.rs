@@ -111,9 +111,9 @@ impl Fsx {
                 let mut data = vec![0; bytes as usize];
                 random.fill(&mut data);
                 good.extend_from_slice(&data);
-                let result = file.append(&data).map(|at| {
-                    if at != size {
-                        self.fail(number, &text("append"), &format!("it says it was at {at}"));
+                let result = file.append(&data).map(|done| {
+                    if done != (data.len(), size + bytes) {
+                        self.fail(number, &text("append"), &format!("it says {done:?}"));
                     }
                 });
                 (format!("append {bytes} to {size}"), result)

@@ -8,7 +8,7 @@ use super::starts;
 use super::subject::{OpenFiles, walk};
 use pocketstone_fstest::{Model, Op, apply, drive};
 use pocketstone_random::Random;
-use pocketstone_scmfs::{Error, Volume, check};
+use pocketstone_scmfs::{Error, Volume, check, repair};
 use std::sync::{Mutex, OnceLock};
 
 /// Operations are executed on volume and model; the first byte chooses the shape of the volume.
@@ -87,15 +87,15 @@ fn edited(data: &[u8]) -> Vec<u8> {
 pub fn examine(image: &[u8]) {
     let shape = Shape::tiny(48 << 10);
     // It may fail; it must not panic, and must end.
-    drop(check(Shared::from_image(image).region(), false));
+    drop(check(Shared::from_image(image).region()));
     if let Ok(volume) = Volume::open(Shared::from_image(image).region(), &shape.open) {
         use_it(&volume, &shape);
         volume.abandon();
     }
     let shared = Shared::from_image(image);
-    if let Ok(report) = check(shared.region(), true) {
+    if let Ok(report) = repair(shared.region()) {
         if report.findings.iter().all(|finding| finding.repaired) {
-            let again = check(shared.region(), false).expect("fsck reads what it has repaired");
+            let again = check(shared.region()).expect("fsck reads what it has repaired");
             assert!(again.findings.is_empty(), "after repair of {:#?}\nfound {:#?}", report.findings, again.findings);
             let volume = match Volume::open(shared.region(), &shape.open) {
                 // A feature that this program may read and not change: nothing that fsck could mend.

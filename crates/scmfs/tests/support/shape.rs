@@ -108,7 +108,7 @@ impl Shape {
 
 /// fsck, which must be able to read the volume and find nothing.
 pub fn expect_sound(shared: &Shared) -> Report {
-    let report = check(shared.region(), false).expect("fsck reads the volume");
+    let report = check(shared.region()).expect("fsck reads the volume");
     assert!(report.findings.is_empty(), "fsck found {:#?}", report.findings);
     report
 }

@@ -10,7 +10,7 @@ mod tree;
 use crate::log::Log;
 use crate::log::chip::{Chip, Chunk};
 use crate::mount::{MountedBy, mount};
-use crate::options::{ByteOrder, Options};
+use crate::options::{ByteOrder, OpenOptions};
 use crate::tree::Tree;
 use crate::tree::objects::{DELETED_ID, Objects};
 use pocketstone_media::nand::Nand;
@@ -140,12 +140,29 @@ impl Report {
     }
 }
 
-/// Checks a volume. Of `options`, those count that say how tags and summaries are stored.
+/// Checks a volume without changing it. Of `options`, those count that say how tags and summaries are stored.
+///
+/// ```
+/// use pocketstone_yaffs2::{Meta, OpenOptions, Operations, ROOT, Volume, check};
+///
+/// # fn main() -> pocketstone_yaffs2::Result<()> {
+/// # use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
+/// # let geometry = Geometry { page_bytes: 2048, spare_bytes: 64, pages_per_block: 64, blocks: 64 };
+/// # let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
+/// // Clones are handles of the same chip.
+/// let volume = Volume::open(Box::new(chip.clone()), &OpenOptions::default())?;
+/// volume.create_file(ROOT, b"file", &Meta::file(0o644))?;
+/// volume.close()?;
+/// let report = check(Box::new(chip), &OpenOptions::default())?;
+/// assert_eq!((report.errors, report.objects.files, report.checkpoint), (0, 1, true));
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// `Medium` if the chip cannot be read, or is not a YAFFS2 volume.
-pub fn check(nand: Box<dyn Nand>, options: &Options) -> Result<Report> {
-    let looking = Options { read_only: true, checkpoint_read: false, lazy_loading: true, ..options.clone() };
+pub fn check(nand: Box<dyn Nand>, options: &OpenOptions) -> Result<Report> {
+    let looking = OpenOptions { read_only: true, checkpoint_read: false, lazy_loading: true, ..options.clone() };
     let mut scanned = mount(nand, &looking)?.0.tree;
     forget_deleted(&mut scanned);
     let mut report = Report::new(&scanned.log.chip);
@@ -154,7 +171,7 @@ pub fn check(nand: Box<dyn Nand>, options: &Options) -> Result<Report> {
     let Tree { log, objects, .. } = scanned;
     let Log { chip, blocks, head, checkpoint, .. } = log;
     if !checkpoint.is_empty() && chip.order == ByteOrder::Little {
-        let looking = Options { checkpoint_read: true, ..looking };
+        let looking = OpenOptions { checkpoint_read: true, ..looking };
         let (said, mounted_by) = mount(chip.into_nand(), &looking)?;
         if mounted_by == MountedBy::Checkpoint {
             report.checkpoint = true;

@@ -11,7 +11,7 @@ mod mend;
 use crate::checkpoint;
 use crate::log::Log;
 use crate::log::tags::Kind;
-use crate::options::Options;
+use crate::options::OpenOptions;
 use crate::tree::Tree;
 use crate::tree::objects::{DELETED_ID, UNLINKED_ID};
 use cache::Cache;
@@ -36,12 +36,12 @@ pub struct Files {
     pub collector: Collector,
     /// Files of which a loss of power took chunks, with the sizes of their headers.
     pub unfilled: HashMap<u32, u64>,
-    pub options: Options,
+    pub options: OpenOptions,
 }
 
 impl Files {
     /// Nothing is known yet of what is on the chip.
-    pub fn new(log: Log, options: &Options) -> Files {
+    pub fn new(log: Log, options: &OpenOptions) -> Files {
         Files {
             cache: Cache::new(options.cache_chunks.min(MOST_LOST as u32), log.chip.data_bytes()),
             collector: Collector::default(),

@@ -5,7 +5,7 @@
 
 use super::tags::{Content, ECC_BYTES, Found, INBAND_BYTES, PLAIN_BYTES, Tags};
 use super::turned::turn_header;
-use crate::options::{ByteOrder, Options};
+use crate::options::{ByteOrder, OpenOptions};
 use pocketstone_media::nand::yaffs1::{self, Yaffs1Found, Yaffs1Tags};
 use pocketstone_media::nand::{Fault, Geometry, Nand, Verdict};
 use pocketstone_vfs::{Error, MediumError, Result};
@@ -40,8 +40,8 @@ pub struct Whole {
 
 impl Chip {
     /// The chip, with tags stored as `options` say.
-    pub fn new(nand: Box<dyn Nand>, options: &Options) -> Result<Chip> {
-        let Options { inband_tags: inband, tags_ecc: ecc, byte_order: order, .. } = *options;
+    pub fn new(nand: Box<dyn Nand>, options: &OpenOptions) -> Result<Chip> {
+        let OpenOptions { inband_tags: inband, tags_ecc: ecc, byte_order: order, .. } = *options;
         let geometry = nand.geometry();
         let Geometry { page_bytes, spare_bytes, pages_per_block, blocks } = geometry;
         let refuse = |why: String| {

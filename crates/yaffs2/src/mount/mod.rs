@@ -10,7 +10,7 @@ use crate::files::Files;
 use crate::log::blocks::State;
 use crate::log::chip::{Block, Chip};
 use crate::log::{First, Log};
-use crate::options::{ByteOrder, Options};
+use crate::options::{ByteOrder, OpenOptions};
 use crate::tree::objects::Objects;
 pub use order::byte_order;
 use pocketstone_media::nand::Nand;
@@ -30,7 +30,7 @@ pub enum MountedBy {
 }
 
 /// Opens the volume on a chip. An erased chip is an empty volume.
-pub fn mount(nand: Box<dyn Nand>, options: &Options) -> Result<(Files, MountedBy)> {
+pub fn mount(nand: Box<dyn Nand>, options: &OpenOptions) -> Result<(Files, MountedBy)> {
     if options.byte_order != ByteOrder::Little && !options.read_only {
         let error = MediumError::refused(format!("{} was written for a big-endian machine", nand.describe()))
             .hint("such volumes can be read only: extract them, or mount them read-only");

@@ -3,7 +3,7 @@
 use crate::log::chip::is_yaffs1;
 use crate::log::tags::{Content, ECC_BYTES, Found, INBAND_BYTES, PLAIN_BYTES, Tags};
 use crate::log::{FIRST_SEQUENCE, LAST_SEQUENCE};
-use crate::options::{ByteOrder, Options};
+use crate::options::{ByteOrder, OpenOptions};
 use crate::tree::header::{HEADER_BYTES, Header};
 use crate::tree::objects::LARGEST_OBJECT;
 use pocketstone_media::nand::Nand;
@@ -15,7 +15,7 @@ use pocketstone_vfs::Result;
 ///
 /// # Errors
 /// `Medium` if the chip cannot be read.
-pub fn byte_order(nand: &mut dyn Nand, options: &Options) -> Result<ByteOrder> {
+pub fn byte_order(nand: &mut dyn Nand, options: &OpenOptions) -> Result<ByteOrder> {
     let geometry = nand.geometry();
     let mut page = vec![0xFF; geometry.page_bytes as usize];
     if is_yaffs1(&geometry, options.inband_tags) {

@@ -199,7 +199,7 @@ fn grow(files: &mut Files, ino: Ino, size: u64, whole: bool) -> Result<()> {
 }
 
 /// The parts of a file that are not holes: start and end in bytes, in order, clipped to its size.
-pub fn extents(files: &mut Files, ino: Ino) -> Result<Vec<(u64, u64)>> {
+pub fn data_ranges(files: &mut Files, ino: Ino) -> Result<Vec<(u64, u64)>> {
     files.flush(ino)?;
     let file = match files.tree.objects.get(ino) {
         None => return Err(Error::NotFound),
@@ -207,15 +207,15 @@ pub fn extents(files: &mut Files, ino: Ino) -> Result<Vec<(u64, u64)>> {
         Some(object) => object,
     };
     let bytes = files.tree.log.chip.data_bytes() as u64;
-    let mut extents: Vec<(u64, u64)> = Vec::new();
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
     for (slot, _) in file.map.chunks(files.tree.width) {
         let start = u64::from(slot) * bytes;
         let end = (start + bytes).min(file.value);
-        match extents.last_mut() {
+        match ranges.last_mut() {
             _ if start >= end => break,
             Some(last) if last.1 == start => last.1 = end,
-            _ => extents.push((start, end)),
+            _ => ranges.push((start, end)),
         }
     }
-    Ok(extents)
+    Ok(ranges)
 }

@@ -11,7 +11,7 @@ pub mod xattrs;
 use crate::log::Log;
 use crate::log::chip::Chunk;
 use crate::log::tags::Kind;
-use crate::options::Options;
+use crate::options::OpenOptions;
 use details::Details;
 use map::Width;
 use objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Mark, Object, Objects, UNLINKED_ID, is_fixed};
@@ -47,7 +47,7 @@ pub fn width_of(log: &Log) -> Width {
 
 impl Tree {
     /// No objects yet.
-    pub fn new(log: Log, options: &Options) -> Tree {
+    pub fn new(log: Log, options: &OpenOptions) -> Tree {
         Tree {
             width: width_of(&log),
             objects: Objects::default(),

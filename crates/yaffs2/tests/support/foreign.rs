@@ -4,7 +4,7 @@
 use super::subject::walk;
 use super::writer::header;
 use pocketstone_media::nand::{Geometry, ImageLayout, ImageNand, Nand, tags::TagsParity};
-use pocketstone_yaffs2::{ByteOrder, DumpOptions, Options, SharedVolume, Volume, byte_order, check, dump};
+use pocketstone_yaffs2::{ByteOrder, DumpOptions, OpenOptions, Volume, byte_order, check, dump};
 use std::path::Path;
 
 const PAGES_PER_BLOCK: u32 = 32;
@@ -58,18 +58,18 @@ fn examine(path: &Path, layout: Option<&ImageLayout>, inband_tags: bool, order: 
     let inband_tags = inband_tags || nand.inband_tags() == Some(true);
     let tags_ecc = nand.tags_ecc() != Some(false);
     let mut options =
-        Options { read_only: true, inband_tags, tags_ecc, empty_lost_and_found: false, ..Options::default() };
+        OpenOptions { read_only: true, inband_tags, tags_ecc, empty_lost_and_found: false, ..OpenOptions::default() };
     let found = byte_order(&mut nand, &options).expect("a file is read");
     options.byte_order = order.unwrap_or(found);
     assert!(page_bytes >= 512);
     if let Ok(volume) = Volume::open(Box::new(nand), &options) {
         volume.missing();
-        drop(walk(&SharedVolume::new(volume)));
+        drop(walk(&volume));
     }
     drop(open().map(|nand| check(Box::new(nand), &options)));
     let what = DumpOptions { summary: true, ..DumpOptions::default() };
     drop(open().map(|nand| dump(Box::new(nand), &options, &what, &mut |_| true)));
-    let writing = Options { read_only: false, ..options };
+    let writing = OpenOptions { read_only: false, ..options };
     if writing.byte_order != ByteOrder::Little || page_bytes == 512 {
         let nand = open().expect("it was opened before");
         assert!(Volume::open(Box::new(nand), &writing).is_err(), "it would be written");

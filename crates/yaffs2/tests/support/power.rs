@@ -9,7 +9,7 @@ use pocketstone_fstest::{Op, Outcome, Walked, apply, differences, pattern};
 use pocketstone_media::nand::{SimulatedNand, Tear};
 use pocketstone_random::Random;
 use pocketstone_vfs::{Error, FileType, Meta, Operations, ROOT};
-use pocketstone_yaffs2::{Severity, SharedVolume, check};
+use pocketstone_yaffs2::{Severity, Volume, check};
 
 /// Every kind of interruption.
 pub const TEARS: [Tear; 6] =
@@ -38,7 +38,7 @@ pub fn candidates(before: &Durable, op: &Op) -> Vec<Durable> {
 
 /// A volume after a loss of power.
 pub struct Recovered {
-    pub volume: SharedVolume,
+    pub volume: Volume,
     pub walked: Walked,
     /// Which of the candidates it is.
     pub model: Durable,
@@ -136,7 +136,7 @@ pub fn use_a_little(recovered: Recovered, chip: &SimulatedNand, shape: &Shape) -
 ///
 /// # Errors
 /// A `String` with what fails or differs.
-pub fn use_it_all(volume: SharedVolume, chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
+pub fn use_it_all(volume: Volume, chip: &SimulatedNand, shape: &Shape) -> Result<(), String> {
     let said = |what: &'static str| move |error: Error| format!("{what}: {error}");
     fill(&volume, shape, "first")?;
     volume.sync_all().map_err(said("sync of a full volume"))?;
@@ -157,7 +157,7 @@ pub fn use_it_all(volume: SharedVolume, chip: &SimulatedNand, shape: &Shape) -> 
 }
 
 /// How many chunks of data fitted.
-fn fill(volume: &SharedVolume, shape: &Shape, prefix: &str) -> Result<u64, String> {
+fn fill(volume: &Volume, shape: &Shape, prefix: &str) -> Result<u64, String> {
     let chunk = shape.chunk_bytes();
     let mut written = 0;
     for number in 0..10_000u32 {
@@ -178,7 +178,7 @@ fn fill(volume: &SharedVolume, shape: &Shape, prefix: &str) -> Result<u64, Strin
     Err("a volume without end".into())
 }
 
-fn empty(volume: &SharedVolume, directory: u32) -> Result<(), String> {
+fn empty(volume: &Volume, directory: u32) -> Result<(), String> {
     let mut entries = Vec::new();
     let failed = |error: Error| format!("deleting everything: {error}");
     volume

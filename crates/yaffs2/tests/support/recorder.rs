@@ -4,7 +4,7 @@ use super::power::TEARS;
 use super::shape::Shape;
 use pocketstone_media::Result;
 use pocketstone_media::nand::{Fault, Geometry, Nand, SimulatedNand, Tear, Verdict};
-use pocketstone_yaffs2::SharedVolume;
+use pocketstone_yaffs2::Volume;
 use std::sync::{Arc, Mutex};
 
 /// A chip after a loss of power.
@@ -28,7 +28,7 @@ impl Recorder {
         Recorder { chip, torn: Arc::default() }
     }
 
-    pub fn mount(&self, shape: &Shape) -> pocketstone_vfs::Result<SharedVolume> {
+    pub fn mount(&self, shape: &Shape) -> pocketstone_vfs::Result<Volume> {
         shape.mount_with(Box::new(self.clone()), &shape.options)
     }
 

@@ -4,7 +4,7 @@ use super::subject::walk;
 use pocketstone_fstest::Walked;
 use pocketstone_media::nand::{Nand, SimulatedNand};
 use pocketstone_vfs::FileType;
-use pocketstone_yaffs2::SharedVolume;
+use pocketstone_yaffs2::Volume;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn escaped(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// The `String` of [`walk`].
-pub fn rows(volume: &SharedVolume) -> Result<Rows, String> {
+pub fn rows(volume: &Volume) -> Result<Rows, String> {
     Ok(of_walked(&walk(volume)?))
 }
 
@@ -155,7 +155,7 @@ impl Reader {
     }
 
     /// The document of a chip.
-    pub fn read(&mut self, chip: &SimulatedNand, options: &pocketstone_yaffs2::Options, checkpoint: bool) -> Value {
+    pub fn read(&mut self, chip: &SimulatedNand, options: &pocketstone_yaffs2::OpenOptions, checkpoint: bool) -> Value {
         std::fs::write(self.dump.path(), chip.image()).expect("an image is written");
         let (geometry, layout) = (chip.geometry(), chip.layout());
         let asked = json!({

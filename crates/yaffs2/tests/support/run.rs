@@ -9,12 +9,12 @@ use pocketstone_fstest::volume::inode_of;
 use pocketstone_fstest::{Op, Outcome, Pair, Subject, Target, apply};
 use pocketstone_media::nand::SimulatedNand;
 use pocketstone_vfs::Operations;
-use pocketstone_yaffs2::SharedVolume;
+use pocketstone_yaffs2::Volume;
 
 pub struct Run {
     pub shape: Shape,
     pub recorder: Recorder,
-    pub volume: SharedVolume,
+    pub volume: Volume,
     pub files: OpenFiles,
     pub model: Durable,
     /// Operations that found no space.

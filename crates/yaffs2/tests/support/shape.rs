@@ -2,7 +2,7 @@
 
 use pocketstone_fstest::{Decoder, Has};
 use pocketstone_media::nand::{Geometry, Nand, SimulatedNand, SimulatedOptions};
-use pocketstone_yaffs2::{Options, SharedVolume, Volume};
+use pocketstone_yaffs2::{OpenOptions, Volume};
 
 /// The time that it always is: a day of 2023.
 pub const NOW_S: i64 = 1_700_000_000;
@@ -11,7 +11,7 @@ pub const NOW_S: i64 = 1_700_000_000;
 pub struct Shape {
     pub geometry: Geometry,
     pub chip: SimulatedOptions,
-    pub options: Options,
+    pub options: OpenOptions,
 }
 
 impl Shape {
@@ -19,11 +19,11 @@ impl Shape {
     pub fn new(blocks: u32, pages_per_block: u32, page_bytes: u32) -> Shape {
         let inband_tags = page_bytes == 528;
         let spare_bytes = if inband_tags { 0 } else { 28 };
-        let options = Options {
+        let options = OpenOptions {
             inband_tags,
             fixed_clock_ns: Some(NOW_S * 1_000_000_000),
             empty_lost_and_found: false,
-            ..Options::default()
+            ..OpenOptions::default()
         };
         let geometry = Geometry { page_bytes, spare_bytes, pages_per_block, blocks };
         Shape { geometry, chip: SimulatedOptions::default(), options }
@@ -96,17 +96,17 @@ impl Shape {
         Decoder { xattr_bytes: vec![0, 5, 40, 200, chunk], ..decoder }
     }
 
-    pub fn mount(&self, chip: &SimulatedNand) -> pocketstone_vfs::Result<SharedVolume> {
+    pub fn mount(&self, chip: &SimulatedNand) -> pocketstone_vfs::Result<Volume> {
         self.mount_with(Box::new(chip.clone()), &self.options)
     }
 
-    pub fn mount_with(&self, chip: Box<dyn Nand>, options: &Options) -> pocketstone_vfs::Result<SharedVolume> {
-        Volume::open(chip, options).map(SharedVolume::new)
+    pub fn mount_with(&self, chip: Box<dyn Nand>, options: &OpenOptions) -> pocketstone_vfs::Result<Volume> {
+        Volume::open(chip, options)
     }
 
     /// As [`Shape::mount`], by a scan whether there is a checkpoint or not.
-    pub fn mount_by_scan(&self, chip: &SimulatedNand) -> pocketstone_vfs::Result<SharedVolume> {
-        self.mount_with(Box::new(chip.clone()), &Options { checkpoint_read: false, ..self.options.clone() })
+    pub fn mount_by_scan(&self, chip: &SimulatedNand) -> pocketstone_vfs::Result<Volume> {
+        self.mount_with(Box::new(chip.clone()), &OpenOptions { checkpoint_read: false, ..self.options.clone() })
     }
 
     /// Programs and erases that a chip has seen.

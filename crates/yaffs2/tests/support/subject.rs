@@ -1,8 +1,8 @@
 //! YAFFS2 as what the shared tests know.
 
 use pocketstone_fstest::{Handle, Subject, Walked};
-use pocketstone_vfs::{Ino, Operations, Result, SetXattr};
-use pocketstone_yaffs2::SharedVolume;
+use pocketstone_vfs::{Ino, Result, SetXattr};
+use pocketstone_yaffs2::Volume;
 
 #[derive(Debug)]
 pub struct Yaffs2;
@@ -13,7 +13,7 @@ pub type OpenFiles = pocketstone_fstest::OpenFiles<Yaffs2>;
 ///
 /// # Errors
 /// A `String` that says what contradicts itself, or cannot be read.
-pub fn walk(volume: &SharedVolume) -> Result<Walked, String> {
+pub fn walk(volume: &Volume) -> Result<Walked, String> {
     pocketstone_fstest::walk::<Yaffs2>(volume).map_err(|broken| format!("{broken:?}"))
 }
 
@@ -21,41 +21,41 @@ pub fn walk(volume: &SharedVolume) -> Result<Walked, String> {
 ///
 /// # Errors
 /// `Medium` if something cannot be written.
-pub fn close(volume: SharedVolume) -> Result<()> {
-    volume.into_volume()?.close()
+pub fn close(volume: Volume) -> Result<()> {
+    volume.close()
 }
 
 /// Drops a volume as it is.
-pub fn abandon(volume: SharedVolume) {
-    volume.into_volume().expect("nobody panics with it").abandon();
+pub fn abandon(volume: Volume) {
+    volume.abandon();
 }
 
 impl Subject for Yaffs2 {
-    type Volume = SharedVolume;
+    type Volume = Volume;
     const TIMES: bool = true;
 
-    fn set_xattr(volume: &SharedVolume, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
-        volume.lock()?.set_xattr(ino, name, value, how)
+    fn set_xattr(volume: &Volume, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        volume.set_xattr(ino, name, value, how)
     }
 
-    fn get_xattr(volume: &SharedVolume, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        volume.lock()?.get_xattr(ino, name)
+    fn get_xattr(volume: &Volume, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        volume.get_xattr(ino, name)
     }
 
-    fn list_xattrs(volume: &SharedVolume, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        volume.lock()?.list_xattrs(ino)
+    fn list_xattrs(volume: &Volume, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        volume.list_xattrs(ino)
     }
 
-    fn remove_xattr(volume: &SharedVolume, ino: Ino, name: &[u8]) -> Result<()> {
-        volume.lock()?.remove_xattr(ino, name)
+    fn remove_xattr(volume: &Volume, ino: Ino, name: &[u8]) -> Result<()> {
+        volume.remove_xattr(ino, name)
     }
 
-    fn background(volume: &SharedVolume) -> Result<()> {
-        volume.lock()?.background()
+    fn background(volume: &Volume) -> Result<()> {
+        volume.background()
     }
 
-    fn close(volume: &SharedVolume, handle: Handle<Yaffs2>) -> Result<()> {
-        // The shared volume would not say what goes wrong.
-        volume.lock()?.release(volume.ino(&handle))
+    fn close(_: &Volume, handle: Handle<Yaffs2>) -> Result<()> {
+        // Dropping it would not say what goes wrong.
+        handle.close()
     }
 }

@@ -1,7 +1,7 @@
 //! Chips that are written by hand, page by page, from the description of the format.
 
 use pocketstone_media::nand::{Geometry, Nand, SimulatedNand, SimulatedOptions, tags::TagsParity};
-use pocketstone_yaffs2::{Options, Report, check};
+use pocketstone_yaffs2::{OpenOptions, Report, check};
 
 pub const PAGE: usize = 2048;
 pub const FILE: u32 = 1;
@@ -58,7 +58,7 @@ impl Writer {
 
     pub fn check(&mut self) -> Report {
         let nand = std::mem::replace(&mut self.nand, SimulatedNand::new(geometry(8), SimulatedOptions::default()));
-        check(Box::new(nand), &Options::default()).expect("checked")
+        check(Box::new(nand), &OpenOptions::default()).expect("checked")
     }
 }
 

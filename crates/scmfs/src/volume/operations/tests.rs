@@ -23,6 +23,6 @@ fn what_is_removed_before_its_maker_lets_go_of_it_leaves_nothing() {
         assert!(matches!(volume.attributes(ino), Err(Error::NotFound)));
     }
     volume.close().unwrap();
-    let report = check(Box::new(memory.region().unwrap()), false).unwrap();
+    let report = check(Box::new(memory.region().unwrap())).unwrap();
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
 }
