@@ -1,5 +1,6 @@
 //! Programs of the user's under test: `pocketstone run -- PROGRAM`, and the workload `command`.
 
+use pocketstone_random::Random;
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::command::{Process, board, changed, lab, pocketstone, run, write};
@@ -333,7 +334,8 @@ fn a_dynamic_program_finds_its_libraries_and_pays_for_read_ahead() {
         fs::copy(Path::new("/usr/arm-linux-gnueabihf/lib").join(library), app.join("lib").join(library)).unwrap();
     }
     // Nothing that compression makes smaller.
-    let noise = (0..1u32 << 18).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect::<Vec<_>>();
+    let mut noise = vec![0; 1 << 18];
+    Random::new(1).fill(&mut noise);
     fs::write(app.join("lib/data"), noise).unwrap();
     let words = ["run", "--board", "virt-nand", "--repetitions", "1", "--output", "out", "--files", "app", "--set"];
     let sets = ["page_cache=cold", "--set", "read_ahead_bytes=128KiB,0"];

@@ -2,14 +2,12 @@
 
 use crate::arguments::CompareArguments;
 use pocketstone_cli::print_json;
-use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::results::compare::{
     ComparedPoint, Comparison, Verdict, compare as compare_runs, differing_facts,
 };
 use pocketstone_study::results::stats::Spread;
 use pocketstone_study::results::store::Store;
-use pocketstone_study::specification::metric::Unit;
 use serde_json::Value;
 
 /// Compares two runs.
@@ -64,8 +62,8 @@ fn print(comparison: &Comparison) {
             "{} {}: {} -> {} (pairs {:+.1} %{}), {}",
             row.point,
             row.metric.name,
-            shown(row, row.a),
-            shown(row, row.b),
+            row.metric.unit.write(row.a),
+            row.metric.unit.write(row.b),
             100.0 * row.change(),
             spread(row),
             row.verdict().words()
@@ -80,10 +78,6 @@ fn print(comparison: &Comparison) {
 /// Why nothing can be said of some medians.
 const CANNOT_TELL: &str = "medians cannot be distinguished from noise: runs on this machine are not bit-identical, and \
     a median\nof fewer than 5 cells has no 90 % interval; use more `repetitions`";
-
-fn shown(row: &ComparedPoint, value: f64) -> String {
-    if row.metric.unit == Unit::Nanoseconds { format_ns(value) } else { format!("{value:.0}") }
-}
 
 /// The whole comparison, for programs. A change and its ends are fractions of the first run.
 fn json(arguments: &CompareArguments, comparison: &Comparison, faults: &[String]) -> Value {
@@ -129,7 +123,7 @@ fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[Str
     }
     for row in &changed {
         let words = [row.point.as_str(), row.metric.name].map(|word| word.replace('|', "\\|"));
-        let (a, b, change) = (shown(row, row.a), shown(row, row.b), 100.0 * row.change());
+        let (a, b, change) = (row.metric.unit.write(row.a), row.metric.unit.write(row.b), 100.0 * row.change());
         text += &format!(
             "| {} | {} | {a} | {b} | {change:+.1} %{} | {} |\n",
             words[0],

@@ -48,8 +48,7 @@ fn print(history: &History) {
         say!("\n{}", if history.can_tell() { "Without a change" } else { "Values" });
     }
     for series in steady {
-        let last =
-            series.values.iter().flatten().next_back().map_or(String::new(), |v| words::value(series.metric, *v));
+        let last = series.values.iter().flatten().next_back().map_or(String::new(), |v| series.metric.unit.write(*v));
         say!("{}", lines(&format!("  {} {}  {}  {last}", series.point, series.metric.name, curve(&series.values)), 4));
     }
     say!("\nRuns");

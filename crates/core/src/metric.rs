@@ -1,6 +1,7 @@
 //! What a metric is: its name, unit, direction, source and label.
 
 use crate::origin::Origin;
+use crate::units::{format_bytes, format_ns};
 use serde::Serialize;
 
 /// The unit of a metric.
@@ -36,6 +37,18 @@ impl Unit {
             Unit::Microjoules => " (uJ)",
             Unit::Millijoules => " (mJ)",
             Unit::Milliwatts => " (mW)",
+        }
+    }
+
+    /// A value with its unit, as tables have it.
+    pub fn write(self, value: f64) -> String {
+        let number = || if value == value.trunc() { format!("{value:.0}") } else { format!("{value:.3}") };
+        match self {
+            Unit::Nanoseconds => format_ns(value),
+            Unit::Bytes if value >= 0.0 && value == value.trunc() => format_bytes(value as u64),
+            Unit::Share => format!("{:.1} %", 100.0 * value),
+            Unit::Count => number(),
+            _ => format!("{} {}", number(), self.name()),
         }
     }
 
@@ -175,4 +188,26 @@ impl Metric {
 /// A metric with these properties.
 pub const fn metric(name: &'static str, unit: Unit, better: Better, source: Source, label: &'static str) -> Metric {
     Metric { name, unit, better, source, label }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Unit::{Bytes, BytesPerSecond, Count, Microjoules, Nanoseconds, Share};
+
+    #[test]
+    fn values_are_written_in_their_unit() {
+        let written = [
+            (Nanoseconds, 1_534_000.0, "1.53 ms"),
+            (Count, 3.0, "3"),
+            (Count, 12.5, "12.500"),
+            (Bytes, 131_072.0, "128 KiB"),
+            (Bytes, 0.5, "0.500 bytes"),
+            (BytesPerSecond, 1e6, "1000000 bytes/s"),
+            (Share, 0.0123, "1.2 %"),
+            (Microjoules, 7.25, "7.250 uJ"),
+        ];
+        for (unit, value, text) in written {
+            assert_eq!(unit.write(value), text);
+        }
+    }
 }

@@ -19,6 +19,12 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Of values together.
+    pub fn of_all(origins: impl IntoIterator<Item = Origin>) -> Origin {
+        let both = |one, other| if one == other { one } else { Origin::Both };
+        origins.into_iter().reduce(both).unwrap_or_default()
+    }
+
     /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@ mod ground;
 use ground::{Ground, close};
 use pocketstone_lease::batch::{BYTES_MAX, Change, NAME, Offer, What};
 use pocketstone_mount::MountOptions;
+use pocketstone_random::Random;
 use pocketstone_scmfs::Operations;
 use pocketstone_testing::Skip;
 use rustix::fs::{AtFlags, StatxFlags, XattrFlags};
@@ -61,11 +62,8 @@ fn what_is_written_at_once_is_seen_by_all_that_read() -> Result<(), Skip> {
         let at = mmap(std::ptr::null_mut(), MAPPED, read, shared, &file, 0).unwrap();
         std::slice::from_raw_parts(at.cast::<std::sync::atomic::AtomicU8>(), MAPPED)
     };
-    let mut seed = 1_u64;
-    let mut random = |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % below
-    };
+    let mut numbers = Random::new(1);
+    let mut random = |below: u64| numbers.below(below);
     for round in 0..300_u64 {
         // The kernel holds all of it.
         assert!(fs::read(&path).unwrap() == expected, "round {round}");

@@ -6,6 +6,7 @@ use chromium::{WIDTHS, browser, console, layout_faults, screenshot, visit};
 use pocketstone_board::{BoardContext, Cache};
 use pocketstone_core::Error;
 use pocketstone_core::error::ErrorKind;
+use pocketstone_core::random::Random;
 use pocketstone_replay::activity::{Activity, IoKind, Operation, Segment, Thread};
 use pocketstone_replay::bound::front;
 use pocketstone_replay::browser::{Answer, Held, base64, levers, pack};
@@ -44,8 +45,9 @@ fn device(name: &str) -> Device {
 
 /// Operations of a few milliseconds that differ, some with I/O.
 fn activity(operations: u64, seed: u64) -> Activity {
-    let operation = |n: u64| {
-        let number = (n + seed) * 48_271 % 0x7fff_ffff;
+    let mut random = Random::new(seed);
+    let operation = |_| {
+        let number = random.next_u64();
         let mut segments = vec![Segment::Compute { cycles: 400_000 + number % 3_000_000 }];
         if number % 3 == 0 {
             segments.push(Segment::Io { ns: 300_000 + number % 900_000, kind: IoKind::Sync });

@@ -1,4 +1,7 @@
 //! Random operations, and models that know what must be there.
+//!
+//! Not those of `fstest`: its operations say for certain what they give, and here one may be refused for want of space
+//! at any step, by what others do; and it has neither shared mappings nor O_DIRECT.
 
 use crate::cases;
 use crate::ground::*;

@@ -1,5 +1,7 @@
 //! What the page of a program's own run shows: its sentence, its figures and its tables, as parts of a study.
 
+use pocketstone_study::specification::factor::{self, Kind};
+
 /// A file's name as the program knows it: from its folder on, and what its output is written to.
 const FILE: &str = "CASE WHEN file IS NULL THEN 'unnamed' WHEN file LIKE '%/command-output' THEN 'its output' \
     WHEN instr(file, '/pocketstone-files/') > 0 THEN substr(file, instr(file, '/pocketstone-files/') + 19) \
@@ -84,7 +86,8 @@ fn columns(varied: &[&str], of: &str) -> [String; 2] {
 
 /// The name of a point in a figure: the values of the factors that vary, or the volume.
 fn place(varied: &[&str]) -> String {
-    let value = |name: &&str| match name.ends_with("_bytes") {
+    let in_bytes = |name: &str| factor::named(name).is_ok_and(|factor| matches!(factor.kind, Kind::Bytes));
+    let value = |name: &&str| match in_bytes(name) {
         true => format!("iif(s.{name} >= 1024 AND s.{name} % 1024 = 0, (s.{name} / 1024) || ' KiB', s.{name})"),
         false => format!("s.{name}"),
     };

@@ -1,4 +1,5 @@
 use super::*;
+use pocketstone_core::random::Random;
 
 /// A Monsoon's file at 1 kHz: 100 mW, and in each cell 600 mW, at 4 V. Cells are in s of the board's clock; the
 /// meter's clock is `offset_s` ahead at 0 and faster by `ppm`. What a cell takes is 0.6 J a second, known without
@@ -12,13 +13,12 @@ fn sampled(hertz: f64, cells: &[(f64, f64)], offset_s: f64, ppm: f64, total_s: f
     let mut text = String::from("# a comment\nTime (s),Main(mA),USB(mA),Main Voltage(V)");
     text += if trigger { ",Trigger (V)\n" } else { "\n" };
     let on_meter = |s: f64| offset_s + s * (1.0 + ppm / 1e6);
-    let mut noise = 1u32;
+    let mut random = Random::new(1);
     for n in 0..(total_s * hertz) as u32 {
         let time = f64::from(n) / hertz;
         let busy = cells.iter().any(|(from, to)| (on_meter(*from)..on_meter(*to)).contains(&time));
-        // A linear congruence makes noise of up to 10 mW whose mean is 0.
-        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let mw = if busy { 600.0 } else { 100.0 } + (f64::from(noise >> 16) / 65536.0 - 0.5) * 20.0;
+        // Noise of up to 10 mW whose mean is 0.
+        let mw = if busy { 600.0 } else { 100.0 } + (random.unit() - 0.5) * 20.0;
         text += &format!("{:.3},{:.4},0.0,4.0", 1000.0 + time, mw / 4.0);
         if trigger {
             text += if busy { ",3.3" } else { ",0.1" };

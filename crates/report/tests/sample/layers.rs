@@ -1,22 +1,13 @@
 //! A database run, layer by layer, with numbers that look like one.
 
 use super::line;
+use pocketstone_core::random::Random;
 use pocketstone_study::views::model::*;
 
-/// A generator of numbers from 0 to 1 (the "minimal standard" of Park and Miller).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0 * 48_271 % 0x7fff_ffff;
-        self.0 as f64 / f64::from(0x7fff_ffffu32)
-    }
-
-    /// A latency with a long tail.
-    fn latency(&mut self, median_ns: f64) -> u64 {
-        let tail = if self.next() < 0.02 { 8.0 } else { 1.0 };
-        (median_ns * (0.6 + 0.8 * self.next()) * tail / (1.0 - 0.9 * self.next()).powf(0.35)) as u64
-    }
+/// A latency with a long tail.
+fn latency(random: &mut Random, median_ns: f64) -> u64 {
+    let tail = if random.unit() < 0.02 { 8.0 } else { 1.0 };
+    (median_ns * (0.6 + 0.8 * random.unit()) * tail / (1.0 - 0.9 * random.unit()).powf(0.35)) as u64
 }
 
 fn axis(label: &str, scale: Scale) -> Axis {
@@ -36,9 +27,9 @@ pub fn figures() -> Vec<Figure> {
         delays.iter().zip(ys).map(point).collect()
     };
     let runs: Vec<f64> = (1..=60).map(f64::from).collect();
-    let mut numbers = Numbers(5);
-    let io: Vec<f64> = runs.iter().map(|_| 1.2e9 + 0.5e9 * numbers.next()).collect();
-    let rest: Vec<f64> = runs.iter().map(|_| 2.0e9 + 0.2e9 * numbers.next()).collect();
+    let mut random = Random::new(5);
+    let io: Vec<f64> = runs.iter().map(|_| 1.2e9 + 0.5e9 * random.unit()).collect();
+    let rest: Vec<f64> = runs.iter().map(|_| 2.0e9 + 0.2e9 * random.unit()).collect();
     vec![
         Figure {
             id: "parts".into(),
@@ -92,8 +83,8 @@ pub fn figures() -> Vec<Figure> {
 }
 
 pub fn distributions() -> Vec<Distribution> {
-    let mut numbers = Numbers(7);
-    let service: Vec<u64> = (0..20_000).map(|_| numbers.latency(420_000.0)).collect();
+    let mut random = Random::new(7);
+    let service: Vec<u64> = (0..20_000).map(|_| latency(&mut random, 420_000.0)).collect();
     let mut behind = 0;
     let response: Vec<u64> = service
         .iter()
@@ -111,7 +102,7 @@ pub fn distributions() -> Vec<Distribution> {
 }
 
 pub fn timelines() -> Vec<Timeline> {
-    let mut numbers = Numbers(11);
+    let mut random = Random::new(11);
     let (start_ns, end_ns) = (5_000_000_000, 7_000_000_000);
     let (mut queries, mut cores, mut io, mut flash) = (vec![], vec![], vec![], vec![]);
     let span = |start_ns: u64, ns: f64, kind: usize, label: &str| Span {
@@ -122,16 +113,16 @@ pub fn timelines() -> Vec<Timeline> {
     };
     let mut at = start_ns;
     while at < end_ns {
-        let ns = numbers.latency(1_400_000.0) as f64;
+        let ns = latency(&mut random, 1_400_000.0) as f64;
         queries.push(span(at, ns, 0, "SELECT field3 FROM usertable WHERE ycsb_key = 'user71'"));
         cores.push(span(at, ns * 0.35, 1, ""));
-        let call = if numbers.next() < 0.6 { 2 } else { 3 };
+        let call = if random.unit() < 0.6 { 2 } else { 3 };
         io.push(span(at + (ns * 0.4) as u64, ns * 0.3, call, "usertable.db, 4 KiB"));
         flash.push(span(at + (ns * 0.5) as u64, 0.0, 5, "page 8123"));
         if call == 3 {
             io.push(span(at + (ns * 0.72) as u64, ns * 0.2, 4, "usertable.db-wal"));
         }
-        let pause = if numbers.next() < 0.03 { 40e6 } else { 6e6 * numbers.next() };
+        let pause = if random.unit() < 0.03 { 40e6 } else { 6e6 * random.unit() };
         at += ns as u64 + pause as u64;
     }
     let mut steps: Vec<(u64, Option<f64>)> = vec![(start_ns + 90_000_000, Some(300.0))];

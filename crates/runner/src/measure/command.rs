@@ -1,6 +1,6 @@
 //! A command of the user's: a process below the cell's, in a folder of the volume.
 
-use super::{Work, chill_folder, programs_read_ahead, sequence, settings, speed};
+use super::{Work, drop_caches_of, programs_read_ahead, sequence, settings, speed};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
 use crate::volume::{Home, Opened, empty_folder};
@@ -86,8 +86,8 @@ impl Work for OnCommand<'_> {
         Ok(Program { pid, folder: Some(self.folder.clone()), own_events: None })
     }
 
-    fn chill(&mut self) -> Result<()> {
-        if self.spec.cold { chill_folder(self.context, &self.folder) } else { Ok(()) }
+    fn drop_caches(&mut self) -> Result<()> {
+        if self.spec.cold { drop_caches_of(&self.folder, self.context) } else { Ok(()) }
     }
 
     fn go(&mut self) -> Result<()> {

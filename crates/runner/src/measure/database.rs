@@ -1,6 +1,6 @@
 //! Work on databases: the engine runs in processes of its own, one that loads and one that is measured.
 
-use super::{Work, chill_folder, programs_read_ahead, sequence, settings, speed};
+use super::{Work, drop_caches_of, programs_read_ahead, sequence, settings, speed};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
 use crate::volume::{Home, Opened, empty_folder};
@@ -134,10 +134,10 @@ impl Work for OnDatabase<'_> {
         Ok(Program { pid, folder: Some(self.directory.clone()), own_events })
     }
 
-    fn chill(&mut self) -> Result<()> {
+    fn drop_caches(&mut self) -> Result<()> {
         // The kernel caches nothing of a volume in process.
         match self.spec.cold && !self.directory.is_file() {
-            true => chill_folder(self.context, &self.directory),
+            true => drop_caches_of(&self.directory, self.context),
             false => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use super::{Work, read_ahead, sequence, settings};
 use crate::context::Context;
 use crate::probes::{Gathered, Program};
-use crate::volume::{Home, OnTree, Opened, chill};
+use crate::volume::{Home, OnTree, Opened, drop_caches_of};
 use pocketstone_core::database::Conditions;
 use pocketstone_core::log::encode_calls;
 use pocketstone_core::outcome::{Outcome, ReadAheadInForce, Space, Unavailable};
@@ -105,9 +105,9 @@ impl<T: Tree> Work for OnFiles<'_, T> {
         Ok(Program { pid: std::process::id(), folder: None, own_events: None })
     }
 
-    fn chill(&mut self) -> Result<()> {
+    fn drop_caches(&mut self) -> Result<()> {
         if self.context.plan.volume.page_cached() {
-            chill(&self.opened.home, self.population, self.context.board)?;
+            drop_caches_of(&self.opened.home, self.population, self.context.board)?;
         }
         if let (Caches::ColdPages, Home::Kernel(root), [target]) =
             (self.population.caches, &self.opened.home, &self.population.list()[..])

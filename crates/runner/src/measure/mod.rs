@@ -39,7 +39,7 @@ trait Work {
     fn start(&mut self) -> Result<Program>;
 
     /// Makes caches cold, where the work wants them so.
-    fn chill(&mut self) -> Result<()>;
+    fn drop_caches(&mut self) -> Result<()>;
 
     /// Does the work.
     fn go(&mut self) -> Result<()>;
@@ -96,7 +96,7 @@ fn sequence(
     let mut probes = probes::all(context)?;
     probes.iter_mut().try_for_each(|probe| probe.before_start(&mut unavailable))?;
     let program = work.start()?;
-    work.chill()?;
+    work.drop_caches()?;
     for probe in &mut probes {
         probe.arm(&program, &mut unavailable)?;
     }
@@ -178,16 +178,9 @@ fn programs_read_ahead(
     Ok(in_force)
 }
 
-/// Makes the files of a program under test leave the page cache, all of it on a board that is thrown away and on a
-/// phone that does so for anybody.
-fn chill_folder(context: &Context<'_>, folder: &Path) -> Result<()> {
-    match context.board.capabilities.disposable {
-        true => volume::drop_caches("1"),
-        false => {
-            volume::android::drop_caches("1");
-            evict(folder)
-        }
-    }
+/// Makes the files of a program under test leave the page cache.
+fn drop_caches_of(folder: &Path, context: &Context<'_>) -> Result<()> {
+    volume::drop_caches("1", context.board, || evict(folder))
 }
 
 /// Makes the files of a folder, and of those in it, leave the page cache.

@@ -1,6 +1,6 @@
 //! The volume under test: making it, filling it, and where its files are.
 
-pub mod android;
+mod android;
 mod block;
 pub mod guarded;
 mod kept;
@@ -269,28 +269,27 @@ pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
 ///
 /// # Errors
 /// `ErrorKind::Board` if the kernel refuses.
-pub fn chill(home: &Home, population: &Population, board: &Board) -> Result<()> {
+pub fn drop_caches_of(home: &Home, population: &Population, board: &Board) -> Result<()> {
     let level = match population.caches {
         Caches::Warm => return Ok(()),
         Caches::ColdPages => "1",
         Caches::Cold => "3",
     };
-    match board.capabilities.disposable {
-        true => drop_caches(level),
-        false => {
-            // What is the cell's own is evicted in any case.
-            android::drop_caches(level);
-            home.with(population, EvictAll(population))
-        }
-    }
+    drop_caches(level, board, || home.with(population, EvictAll(population)))
 }
 
-/// Empties the kernel's caches: pages (1), or names and inodes, too (3).
+/// Empties caches of the kernel, pages (1) or names and inodes, too (3): all of them on a board that is thrown away and
+/// on a phone that does so for anybody; elsewhere what `evict` evicts.
 ///
 /// # Errors
-/// `ErrorKind::Board` if the kernel refuses.
-pub fn drop_caches(level: &str) -> Result<()> {
-    fs::write("/proc/sys/vm/drop_caches", level).board(|| "cannot drop the kernel's caches".into())
+/// `ErrorKind::Board` if the kernel refuses; the `Error` of `evict`.
+pub fn drop_caches(level: &str, board: &Board, evict: impl FnOnce() -> Result<()>) -> Result<()> {
+    if board.capabilities.disposable {
+        return fs::write("/proc/sys/vm/drop_caches", level).board(|| "cannot drop the kernel's caches".into());
+    }
+    // What is the cell's own is evicted in any case.
+    android::drop_caches(level);
+    evict()
 }
 
 /// Name of the backing device, for file systems that have one by a name of their own; others have that of the mount.

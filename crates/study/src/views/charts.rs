@@ -301,23 +301,25 @@ fn select(store: &Store, study: &Study, spec: &FrequencySpec) -> Result<Vec<Show
 
 /// The results of a replay as a table.
 pub(crate) fn replay_table(store: &Store, replay: &ReplaySpec) -> Result<Option<Table>> {
-    const METRICS: [(&str, &str); 8] = [
-        ("mean_latency_ns", "mean latency"),
-        ("p99_latency_ns", "99th percentile"),
-        ("run_ns", "run"),
-        ("busy_ns", "on core"),
-        ("energy_mj", "energy (mJ)"),
-        ("mean_khz", "mean MHz"),
-        ("transitions", "changes"),
-        ("regret", "over the bound"),
+    // With the head of its column, and how its values are written there.
+    const METRICS: [(&str, &str, fn(f64) -> String); 8] = [
+        ("mean_latency_ns", "mean latency", format_ns),
+        ("p99_latency_ns", "99th percentile", format_ns),
+        ("run_ns", "run", format_ns),
+        ("busy_ns", "on core", format_ns),
+        ("energy_mj", "energy (mJ)", |mj| format!("{mj:.1}")),
+        ("mean_khz", "mean MHz", |khz| format!("{:.0}", khz / 1000.0)),
+        ("transitions", "changes", |count| format!("{count:.0}")),
+        ("regret", "over the bound", |share| format!("{:+.1} %", 100.0 * share)),
     ];
     let own: Vec<&str> = ["device", "governor"].into_iter().chain(LEVERS.iter().map(|l| l.name)).collect();
     let columns = own.iter().map(|c| format!("CAST({c} AS TEXT)")).collect::<Vec<_>>().join(", ");
     let sql = format!("SELECT point, metric, n, median, {columns} FROM replay_statistic WHERE name = ?1");
-    let rows = store.rows(&sql, [&replay.name], |r| {
+    let row = |r: &rusqlite::Row<'_>| {
         let own = (0..own.len()).map(|n| r.get(4 + n)).collect::<rusqlite::Result<Vec<String>>>()?;
         Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?, r.get::<_, i64>(2)?, r.get::<_, f64>(3)?, own))
-    })?;
+    };
+    let (rows, origin) = store.with_origin(|store| store.rows(&sql, [&replay.name], row))?;
     type Key = (String, Vec<String>);
     let mut table: BTreeMap<Key, (Factors, i64, BTreeMap<String, f64>)> = BTreeMap::new();
     for (point, metric, n, median, own) in rows {
@@ -340,27 +342,20 @@ pub(crate) fn replay_table(store: &Store, replay: &ReplaySpec) -> Result<Option<
     let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
     columns.extend(changing.iter().map(head));
     columns.push("trials".into());
-    columns.extend(METRICS.map(|(_, label)| label.to_owned()));
-    let value = |metric: &str, v: f64| match metric {
-        "energy_mj" => format!("{v:.1}"),
-        "mean_khz" => format!("{:.0}", v / 1000.0),
-        "transitions" => format!("{v:.0}"),
-        "regret" => format!("{:+.1} %", 100.0 * v),
-        _ => format_ns(v),
-    };
+    columns.extend(METRICS.map(|(_, head, _)| head.to_owned()));
     let rows = table.iter().map(|((_, own), (point, n, metrics))| {
         let mut cells: Vec<String> = names.iter().map(|f| crate::specification::points::shown(point, f)).collect();
         cells.extend(changing.iter().map(|n| own[*n].clone()));
         cells.push(n.to_string());
         let missing = || "unavailable".to_owned();
-        cells.extend(METRICS.map(|(m, _)| metrics.get(m).map_or_else(missing, |v| value(m, *v))));
+        cells.extend(METRICS.map(|(m, _, write)| metrics.get(m).map_or_else(missing, |v| write(*v))));
         cells
     });
     Ok(Some(Table {
-        origin: Origin::Modelled,
+        origin,
         id: format!("replay-{}", replay.name),
         title: format!("Replays: {}", replay.name),
-        caption: Origin::Modelled.caption(
+        caption: origin.caption(
             "Medians over the trials. \"Over the bound\" is the extra energy a governor uses compared with the least \
                 at its own mean latency; the bound's row has the least at any latency.",
         ),

@@ -2,28 +2,16 @@
 
 use crate::results::change_points::{ENOUGH, LEVEL};
 use crate::results::history::{Change, Direction, FactChange, History, Run, Series};
-use crate::specification::metric::{Metric, Unit};
+use crate::specification::metric::Metric;
 use crate::specification::study::Show;
 use crate::views::figures::scale_of;
 use crate::views::model;
 use crate::views::model::{Answer, Axis, Explanation, Figure, Joined, Model, Point, Scale, Table};
-use pocketstone_core::units::{format_bytes, format_ns};
+use pocketstone_core::origin::Origin;
 use std::collections::BTreeSet;
 
 /// Figures of a page; the other series are in its tables.
 const FIGURES: usize = 40;
-
-/// A value of a metric with its unit.
-pub fn value(metric: &Metric, v: f64) -> String {
-    let number = |v: f64| if v == v.trunc() { format!("{v:.0}") } else { format!("{v:.3}") };
-    match metric.unit {
-        Unit::Nanoseconds => format_ns(v),
-        Unit::Bytes if v >= 0.0 && v == v.trunc() => format_bytes(v as u64),
-        Unit::Share => format!("{:.1} %", 100.0 * v),
-        Unit::Count => number(v),
-        _ => format!("{} {}", number(v), metric.unit.name()),
-    }
-}
 
 /// A change in words: `12.3 ms -> 13.1 ms (+6.5 %, worse)`.
 pub fn change(metric: &Metric, change: &Change) -> String {
@@ -34,7 +22,8 @@ pub fn change(metric: &Metric, change: &Change) -> String {
         Some(by) => format!("{:+.1} %, {word}", 100.0 * by),
         None => word.to_owned(),
     };
-    format!("{} -> {} ({by})", value(metric, change.before), value(metric, change.after))
+    let [before, after] = [change.before, change.after].map(|value| metric.unit.write(value));
+    format!("{before} -> {after} ({by})")
 }
 
 /// A fact's change in a line; of texts of several lines, that they changed.
@@ -147,22 +136,21 @@ fn figure(history: &History, number: usize, series: &Series) -> Figure {
     };
     let mut all = vec![measured];
     all.extend((!series.changes.is_empty()).then(|| levels(series)));
+    let origin = series.metric.origin();
     Figure {
         id: format!("series-{}", number + 1),
         title: format!("{}, {}", series.metric.label, series.point),
-        caption: match &series.changes[..] {
+        caption: origin.caption(&match &series.changes[..] {
             [] if history.can_tell() => "No change.".to_owned(),
             [] => "Too few runs to tell whether it changed.".to_owned(),
             changes => {
                 let line = |c: &Change| format!("Run {}: {}.", c.run + 1, change(series.metric, c));
                 changes.iter().map(line).collect::<Vec<_>>().join(" ")
             }
-        },
+        }),
+        origin,
         x: Axis { label: "run".into(), scale: Scale::Linear },
-        y: Axis {
-            label: format!("{}{}", series.metric.label, series.metric.unit.suffix()),
-            scale: scale_of(series.metric, Show::Value),
-        },
+        y: Axis { label: series.metric.label_with_unit(), scale: scale_of(series.metric, Show::Value) },
         series: all,
         joined: Joined::Lines,
         ..Figure::default()
@@ -199,19 +187,20 @@ fn changes_table(history: &History, changed: &[&Series]) -> Option<Table> {
     };
     let rows: Vec<_> = changed.iter().flat_map(|series| series.changes.iter().map(|c| row(series, c))).collect();
     let caption = "Each change, the first run that shows it, and which facts were others there.";
-    table("changes", "Changes", caption, &["what", "metric", "run", "change", "changed with it"], rows)
+    let columns = ["what", "metric", "run", "change", "changed with it"];
+    table("changes", "Changes", caption, origin(changed), &columns, rows)
 }
 
 fn steady_table(history: &History, steady: &[&Series]) -> Option<Table> {
     let row = |series: &&Series| {
         let ends = [series.values.iter().flatten().next(), series.values.iter().flatten().next_back()];
-        let ends = ends.map(|end| end.map_or("unavailable".into(), |v| value(series.metric, *v)));
+        let ends = ends.map(|end| end.map_or("unavailable".into(), |v| series.metric.unit.write(*v)));
         let [first, last] = ends;
         vec![series.point.clone(), series.metric.label.to_owned(), first, last]
     };
     let rows = steady.iter().map(row).collect();
     let title = if history.can_tell() { "Series without a change" } else { "Values" };
-    table("steady", title, "", &["what", "metric", "first run", "last run"], rows)
+    table("steady", title, "", origin(steady), &["what", "metric", "first run", "last run"], rows)
 }
 
 fn runs_table(runs: &[Run]) -> Option<Table> {
@@ -219,7 +208,7 @@ fn runs_table(runs: &[Run]) -> Option<Table> {
         vec![(number + 1).to_string(), run.started.clone(), run.folder.display().to_string(), run.revision().to_owned()]
     };
     let rows = runs.iter().enumerate().map(row).collect();
-    table("runs", "Runs", "", &["run", "began (UTC)", "folder", "revision of pocketstone"], rows)
+    table("runs", "Runs", "", Origin::Measured, &["run", "began (UTC)", "folder", "revision of pocketstone"], rows)
 }
 
 fn facts_table(history: &History) -> Option<Table> {
@@ -232,15 +221,27 @@ fn facts_table(history: &History) -> Option<Table> {
     };
     let rows = history.facts.iter().map(row).collect();
     let caption = "Facts that were others than in the run before; of longer texts, the lines that are.";
-    table("facts", "What else changed", caption, &["run", "fact", "before", "from this run on"], rows)
+    table("facts", "What else changed", caption, Origin::Measured, &["run", "fact", "before", "from this run on"], rows)
 }
 
-fn table(id: &str, title: &str, caption: &str, columns: &[&str], rows: Vec<Vec<String>>) -> Option<Table> {
+/// Where the values of these series come from.
+fn origin(series: &[&Series]) -> Origin {
+    Origin::of_all(series.iter().map(|series| series.metric.origin()))
+}
+
+fn table(
+    id: &str,
+    title: &str,
+    caption: &str,
+    origin: Origin,
+    columns: &[&str],
+    rows: Vec<Vec<String>>,
+) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         id: id.into(),
         title: title.into(),
-        caption: caption.into(),
-        origin: Default::default(),
+        caption: origin.caption(caption),
+        origin,
         columns: columns.iter().map(|&column| column.to_owned()).collect(),
         rows,
     })
@@ -299,6 +300,24 @@ mod tests {
         assert!(answer.text.starts_with("2 runs of s on the board host"), "{}", answer.text);
         assert_eq!(answer.figure.as_deref(), Some("series-1"));
         assert_eq!(model.figures[0].caption, "Too few runs to tell whether it changed.");
+    }
+
+    #[test]
+    fn what_a_model_gave_is_not_shown_as_measured() {
+        let series = |name: &str| Series {
+            point: "e".into(),
+            metric: metric::named(name).unwrap(),
+            values: vec![Some(1.0), Some(1.0)],
+            changes: Vec::new(),
+        };
+        let shown = |names: &[&str]| {
+            let series = names.iter().map(|name| series(name)).collect();
+            let model = model(&History { series, ..History::default() });
+            (model.figures[0].origin, model.tables.iter().find(|t| t.id == "steady").unwrap().origin)
+        };
+        assert_eq!(shown(&["total_ns"]), (Origin::Measured, Origin::Measured));
+        assert_eq!(shown(&["modelled_energy_mj"]), (Origin::Modelled, Origin::Modelled));
+        assert_eq!(shown(&["modelled_energy_mj", "total_ns"]), (Origin::Modelled, Origin::Both));
     }
 
     #[test]

@@ -283,7 +283,7 @@ pub struct Table {
     pub caption: String,
     /// The origin of its numbers.
     pub origin: Origin,
-    /// Column heads; columns whose head ends in a unit or count are right-aligned by the drawer when numeric.
+    /// Column heads.
     pub columns: Vec<String>,
     /// Rows of cells.
     pub rows: Vec<Vec<String>>,

@@ -6,11 +6,9 @@ use crate::specification::points::shown;
 use crate::specification::points::varying;
 use crate::specification::study::Experiment;
 use crate::views::model::Table;
-use crate::views::rows::{Row, SpreadColumn, TracingCost, rows, sort_key};
+use crate::views::rows::{Row, SpreadColumn, TracingCost, by_point};
 use pocketstone_core::Result;
-use pocketstone_core::origin::Origin;
-use pocketstone_core::units::{format_bytes, format_ns};
-use std::collections::BTreeMap;
+use pocketstone_core::units::format_bytes;
 
 /// Whether an experiment has a workload on a number of files.
 pub(crate) fn on_files(experiment: &Experiment) -> bool {
@@ -40,48 +38,41 @@ pub(crate) fn databases_table(store: &Store, experiment: &str) -> Result<Option<
         ("page_senses", "page senses"),
         ("tracing_cost", "cost of tracing"),
     ];
-    let mut table: BTreeMap<String, (Factors, BTreeMap<&str, Row>)> = BTreeMap::new();
-    for (metric, _) in shown_metrics {
-        for row in rows(store, "statistic", experiment, metric, None)? {
-            let entry = table.entry(sort_key(&row.point)).or_insert_with(|| (row.point.clone(), BTreeMap::new()));
-            entry.1.insert(metric, row);
-        }
-    }
+    let (table, origin) = by_point(store, "statistic", experiment, &shown_metrics.map(|(metric, _)| metric))?;
     // A metric that no point has, such as flash operations where there is no flash, is no column.
     let there: Vec<(&str, &str)> =
-        shown_metrics.into_iter().filter(|(m, _)| table.values().any(|(_, found)| found.contains_key(m))).collect();
+        shown_metrics.into_iter().filter(|(m, _)| table.iter().any(|(_, found)| found.contains_key(m))).collect();
     if there.is_empty() {
         return Ok(None);
     }
-    let points: Vec<&Factors> = table.values().map(|(p, _)| p).collect();
+    let points: Vec<&Factors> = table.iter().map(|(p, _)| p).collect();
     let names = varying(&points);
     let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
     columns.push("seeds".into());
     columns.extend(there.iter().map(|(_, label)| (*label).to_owned()));
     let tracing = TracingCost::of(store, 1)?;
-    let value = |metric: &str, row: &Row, found: &BTreeMap<&str, Row>| match metric {
-        "tracing_cost" => tracing.text(row, found.get("mean_ns")),
-        _ if metric.ends_with("_ns") => format_ns(row.median),
-        _ => format!("{:.0}", row.median),
-    };
-    let rows = table.values().map(|(point, found)| {
+    let rows = table.iter().map(|(point, found)| {
+        let value = |metric: &str, row: &Row| match metric {
+            "tracing_cost" => tracing.text(row, found.get("mean_ns")),
+            _ => row.text(),
+        };
         let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
         cells.push(found.values().map(|r| r.n).max().unwrap_or(0).to_string());
-        let cell = |metric: &str| found.get(metric).map_or_else(|| "unavailable".into(), |r| value(metric, r, found));
+        let cell = |metric: &str| found.get(metric).map_or_else(|| "unavailable".into(), |r| value(metric, r));
         cells.extend(there.iter().map(|(metric, _)| cell(metric)));
         cells
     });
     Ok(Some(Table {
-        origin: Origin::Measured,
+        origin,
         id: format!("results-{experiment}"),
         title: format!("Results: {experiment}"),
-        caption: format!(
+        caption: origin.caption(&format!(
             "Medians over the repetitions. Counts are from traced twins, everything else from untraced runs. Start-up \
                 is from the start of the process to the first result, without loading the workload; the cost of \
                 tracing is the extra time of the twin's operations. Time on core counts from the process's start \
                 signal: for a very short run it may exceed the run itself.{}",
             tracing.caption()
-        ),
+        )),
         columns,
         rows: rows.collect(),
     }))
@@ -90,40 +81,35 @@ pub(crate) fn databases_table(store: &Store, experiment: &str) -> Result<Option<
 /// The latencies of an experiment's points.
 pub(crate) fn latencies_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
     let metrics = ["median_ns", "mean_ns", "p99_ns", "max_ns", "total_ns"];
-    let mut table: BTreeMap<String, (Factors, BTreeMap<&str, Row>)> = BTreeMap::new();
-    for metric in metrics {
-        for row in rows(store, "statistic", experiment, metric, None)? {
-            let entry = table.entry(sort_key(&row.point)).or_insert_with(|| (row.point.clone(), BTreeMap::new()));
-            entry.1.insert(metric, row);
-        }
-    }
+    let (table, origin) = by_point(store, "statistic", experiment, &metrics)?;
     if table.is_empty() {
         return Ok(None);
     }
-    let points: Vec<&Factors> = table.values().map(|(p, _)| p).collect();
+    let points: Vec<&Factors> = table.iter().map(|(p, _)| p).collect();
     let names = varying(&points);
     let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
-    let spread = SpreadColumn::of(table.values().map(|(_, found)| found.get("median_ns")));
+    let spread = SpreadColumn::of(table.iter().map(|(_, found)| found.get("median_ns")));
     let measured = ["seeds", "median latency", &spread.head(), "mean", "99th percentile", "longest", "total time"];
     columns.extend(measured.map(str::to_owned));
-    let rows = table.values().map(|(point, by_metric)| {
+    let rows = table.iter().map(|(point, by_metric)| {
         let missing = || "unavailable".to_owned();
-        let time = |metric: &str| by_metric.get(metric).map_or_else(missing, |r| format_ns(r.median));
+        let value = |metric: &str| by_metric.get(metric).map_or_else(missing, Row::text);
         let median = by_metric.get("median_ns");
         let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
         cells.push(median.map_or_else(|| "0".into(), |r| r.n.to_string()));
-        cells.push(time("median_ns"));
-        cells.push(median.map_or_else(missing, |r| spread.cell(r, &format_ns)));
-        cells.extend(metrics[1..].iter().map(|metric| time(metric)));
+        cells.push(value("median_ns"));
+        cells.push(median.map_or_else(missing, |r| spread.cell(r)));
+        cells.extend(metrics[1..].iter().map(|metric| value(metric)));
         cells
     });
     Ok(Some(Table {
-        origin: Origin::Measured,
+        origin,
         id: format!("results-{experiment}"),
         title: format!("Results: {experiment}"),
-        caption: "Median, mean and so on are computed per repetition; shown are their medians over the repetitions, \
-            which alternate between the file systems. The spread is that of the median latency."
-            .into(),
+        caption: origin.caption(
+            "Median, mean and so on are computed per repetition; shown are their medians over the repetitions, \
+                which alternate between the file systems. The spread is that of the median latency.",
+        ),
         columns,
         rows: rows.collect(),
     }))
@@ -146,14 +132,15 @@ pub(crate) fn volumes_table(store: &Store) -> Result<Option<Table>> {
     let text = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let row =
         |r: &rusqlite::Row<'_>| Ok(vec![r.get(0)?, size(r.get(1)?), text(r.get(2)?), size(r.get(3)?), text(r.get(4)?)]);
-    let rows = store.rows(&sql, [], row)?;
+    let (rows, origin) = store.with_origin(|store| store.rows(&sql, [], row))?;
     Ok((!rows.is_empty()).then(|| Table {
-        origin: Origin::Measured,
+        origin,
         id: "volumes".into(),
         title: "File systems in memory".into(),
-        caption: "Each was created for one cell, on its own tmpfs. SCMFS and ext4 use a file there, fully allocated \
-            before the first request; SCMFS's is fully mapped. ext4 uses its file through a loop device."
-            .into(),
+        caption: origin.caption(
+            "Each was created for one cell, on its own tmpfs. SCMFS and ext4 use a file there, fully allocated \
+                before the first request; SCMFS's is fully mapped. ext4 uses its file through a loop device.",
+        ),
         columns: ["file system", "size", "tmpfs huge pages", "mapped with huge pages", "caches"]
             .map(str::to_owned)
             .to_vec(),

@@ -13,14 +13,11 @@ use crate::views::figures::{figure, phrase, study_table};
 use crate::views::layers::{distribution, views};
 use crate::views::model::*;
 use crate::views::report_files::{databases_table, latencies_table, on_databases, on_files, volumes_table};
-use crate::views::rows::{Row, SpreadColumn, TracingCost, rows, sort_key};
+use crate::views::rows::{Found, Row, SpreadColumn, TracingCost, by_point};
 use pocketstone_core::error::Context;
-use pocketstone_core::origin::Origin;
 use pocketstone_core::outcome::Outcome;
-use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
-use std::collections::BTreeMap;
 
 /// What every number from a virtual board carries with it.
 const VIRTUAL_TIME: &str = "Times are virtual: the board charges a fixed time for every instruction and the chip's \
@@ -259,18 +256,20 @@ fn read_ahead_table(store: &Store) -> Result<Option<Table>> {
                outcome ->> '$.read_ahead.advice'
                FROM cell WHERE status = 'done' AND json_extract(plan, '$.workload.kind') = 'read' ORDER BY 1, 4";
     let text = |v: Option<i64>| v.map_or("unavailable".into(), |b| pocketstone_core::units::format_bytes(b as u64));
-    let rows = store.rows(sql, [], |r| {
+    let row = |r: &rusqlite::Row<'_>| {
         let bdi: Option<String> = r.get(1)?;
         Ok(vec![r.get(0)?, bdi.unwrap_or("unavailable".into()), text(r.get(2)?), text(r.get(3)?), r.get(4)?])
-    })?;
+    };
+    let (rows, origin) = store.with_origin(|store| store.rows(sql, [], row))?;
     Ok((!rows.is_empty()).then(|| Table {
-        origin: Origin::Measured,
+        origin,
         id: "read-ahead-in-force".into(),
         title: "Read-ahead in force".into(),
-        caption: "The kernel's setting when the file was opened. The rule since Linux 3.13: a read at the file's \
-            start, or right after the previous one, opens or grows a window up to this size; any other read fetches \
-            only what was requested unless the pages before it are cached."
-            .into(),
+        caption: origin.caption(
+            "The kernel's setting when the file was opened. The rule since Linux 3.13: a read at the file's \
+                start, or right after the previous one, opens or grows a window up to this size; any other read \
+                fetches only what was requested unless the pages before it are cached.",
+        ),
         columns: ["file system", "backing device", "kernel's default", "in force", "advice by file"]
             .map(str::to_owned)
             .to_vec(),
@@ -286,19 +285,20 @@ fn engines_table(store: &Store) -> Result<Option<Table>> {
                 FROM json_each(coalesce(outcome -> '$.database.conditions', outcome -> '$.command.conditions')) c)
                FROM cell WHERE status = 'done' AND (outcome ->> '$.database.engine' IS NOT NULL
                    OR outcome -> '$.command.conditions' IS NOT NULL) ORDER BY 1, 3";
-    let rows = store.rows(sql, [], |r| {
+    let row = |r: &rusqlite::Row<'_>| {
         let conditions: Option<String> = r.get(2)?;
         Ok(vec![
             r.get(0)?,
             r.get::<_, Option<String>>(1)?.unwrap_or_default(),
             conditions.unwrap_or_else(|| "the machine's defaults".into()),
         ])
-    })?;
+    };
+    let (rows, origin) = store.with_origin(|store| store.rows(sql, [], row))?;
     Ok((!rows.is_empty()).then(|| Table {
-        origin: Origin::Measured,
+        origin,
         id: "engines".into(),
         title: "Engines and conditions".into(),
-        caption: "What executed the operations, and the requested conditions.".into(),
+        caption: origin.caption("What executed the operations, and the requested conditions."),
         columns: ["engine", "version", "conditions"].map(str::to_owned).to_vec(),
         rows,
     }))
@@ -308,49 +308,39 @@ fn engines_table(store: &Store) -> Result<Option<Table>> {
 fn results_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
     let metrics = ["total_ns", "mean_ns", "page_senses", "page_reads", "tracing_cost"];
     let tracing = TracingCost::of(store, 2)?;
-    let mut table: BTreeMap<String, (Factors, BTreeMap<&str, Row>)> = BTreeMap::new();
-    for metric in metrics {
-        for row in rows(store, "statistic", experiment, metric, None)? {
-            let key = sort_key(&row.point);
-            table.entry(key).or_insert_with(|| (row.point.clone(), BTreeMap::new())).1.insert(metric, row);
-        }
-    }
+    let (table, origin) = by_point(store, "statistic", experiment, &metrics)?;
     if table.is_empty() {
         return Ok(None);
     }
-    let points: Vec<&Factors> = table.values().map(|(p, _)| p).collect();
+    let points: Vec<&Factors> = table.iter().map(|(p, _)| p).collect();
     let names = varying(&points);
     let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
-    let spread = SpreadColumn::of(table.values().map(|(_, found)| found.get("total_ns")));
+    let spread = SpreadColumn::of(table.iter().map(|(_, found)| found.get("total_ns")));
     columns.extend(
         ["seeds", "total time", &spread.head(), "mean latency", "page senses", "page reads", "cost of tracing"]
             .map(str::to_owned),
     );
-    let rows = table.values().map(|(point, by_metric)| {
-        let number = |metric: &str, write: &dyn Fn(f64) -> String| {
-            by_metric.get(metric).map_or("unavailable".to_owned(), |r| write(r.median))
-        };
+    let rows = table.iter().map(|(point, by_metric)| {
+        let value = |metric: &str| by_metric.get(metric).map_or("unavailable".to_owned(), Row::text);
         let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
         let total = by_metric.get("total_ns");
         cells.push(total.map_or("0".into(), |r| r.n.to_string()));
-        cells.push(number("total_ns", &format_ns));
-        cells.push(total.map_or("unavailable".into(), |r| spread.cell(r, &format_ns)));
-        cells.push(number("mean_ns", &format_ns));
-        cells.push(number("page_senses", &|v| format!("{v:.0}")));
-        cells.push(number("page_reads", &|v| format!("{v:.0}")));
+        cells.push(value("total_ns"));
+        cells.push(total.map_or("unavailable".into(), |r| spread.cell(r)));
+        cells.extend(["mean_ns", "page_senses", "page_reads"].map(value));
         let cost = by_metric.get("tracing_cost");
         cells.push(cost.map_or("unavailable".into(), |cost| tracing.text(cost, total)));
         cells
     });
     Ok(Some(Table {
-        origin: Origin::Measured,
+        origin,
         id: format!("results-{experiment}"),
         title: format!("Results: {experiment}"),
-        caption: format!(
+        caption: origin.caption(&format!(
             "Medians over the seeds. Latencies are from untraced runs, counts from their traced twins; the cost of \
                 tracing is the extra time of the twin's calls.{}",
             tracing.caption()
-        ),
+        )),
         columns,
         rows: rows.collect(),
     }))
@@ -360,15 +350,17 @@ fn results_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
 fn tasks_table(store: &Store) -> Result<Option<Table>> {
     let sql = "SELECT c.point ->> '$.file_system', f.task, sum(f.kind = 'sense'), sum(f.kind = 'program'),
                sum(f.kind = 'erase') FROM flash_op f JOIN cell c ON c.id = f.cell GROUP BY 1, 2 ORDER BY 1, 3 DESC";
-    let rows = store.rows(sql, [], |r| {
+    let row = |r: &rusqlite::Row<'_>| {
         let count = |n: usize| -> rusqlite::Result<String> { Ok(r.get::<_, i64>(n)?.to_string()) };
         Ok(vec![r.get(0)?, r.get(1)?, count(2)?, count(3)?, count(4)?])
-    })?;
+    };
+    let (rows, origin) = store.with_origin(|store| store.rows(sql, [], row))?;
     Ok((!rows.is_empty()).then(|| Table {
-        origin: Origin::Measured,
+        origin,
         id: "tasks".into(),
         title: "Flash operations by task".into(),
-        caption: "All traced runs together. The figures count only operations of the workload's own task.".into(),
+        caption: origin
+            .caption("All traced runs together. The figures count only operations of the workload's own task."),
         columns: ["file system", "task", "page senses", "programs", "erases"].map(str::to_owned).to_vec(),
         rows,
     }))
@@ -382,27 +374,20 @@ pub fn improvements(store: &Store, study: &Study) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for experiment in &study.experiments {
         let Some(compare) = &experiment.compare else { continue };
-        let mut table: BTreeMap<String, (Factors, BTreeMap<&str, Row>)> = BTreeMap::new();
-        for metric in ["total_ns", "page_senses"] {
-            for row in rows(store, "comparison", &experiment.name, metric, None)? {
-                let entry = table.entry(sort_key(&row.point));
-                entry.or_insert_with(|| (row.point.clone(), BTreeMap::new())).1.insert(metric, row);
-            }
-        }
+        let (table, origin) = by_point(store, "comparison", &experiment.name, &["total_ns", "page_senses"])?;
         if table.is_empty() {
             continue;
         }
-        let points: Vec<&Factors> = table.values().map(|(p, _)| p).collect();
+        let points: Vec<&Factors> = table.iter().map(|(p, _)| p).collect();
         let names = varying(&points);
-        let percent = |v: f64| format!("{:.1} %", 100.0 * v);
-        let spread = SpreadColumn::of(table.values().map(|(_, found)| found.get("total_ns")));
-        let cells = |(point, metrics): &(Factors, BTreeMap<&str, Row>)| {
+        let spread = SpreadColumn::of(table.iter().map(|(_, found)| found.get("total_ns")));
+        let cells = |(point, metrics): &Found| {
             let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
             let missing = || "unavailable".to_owned();
             let time = metrics.get("total_ns");
-            cells.push(time.map_or_else(missing, |r| percent(r.median)));
-            cells.push(time.map_or_else(missing, |r| spread.cell(r, &percent)));
-            cells.push(metrics.get("page_senses").map_or_else(missing, |r| percent(r.median)));
+            cells.push(time.map_or_else(missing, Row::text));
+            cells.push(time.map_or_else(missing, |r| spread.cell(r)));
+            cells.push(metrics.get("page_senses").map_or_else(missing, Row::text));
             cells
         };
         let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
@@ -411,12 +396,12 @@ pub fn improvements(store: &Store, study: &Study) -> Result<Vec<Table>> {
             phrase(compare.factor, &factor::named(compare.factor).map_or(v.to_string(), |f| factor::show(f, v)))
         };
         tables.push(Table {
-            origin: Origin::Measured,
+            origin,
             id: experiment.name.clone(),
             title: format!("{}: {} against {}", experiment.name, value(&compare.candidate), value(&compare.baseline)),
-            caption: String::new(),
+            caption: origin.caption(""),
             columns,
-            rows: table.values().map(cells).collect(),
+            rows: table.iter().map(cells).collect(),
         });
     }
     Ok(tables)

@@ -3,16 +3,27 @@
 use crate::results::stats::Spread;
 use crate::results::store::Store;
 use crate::specification::factor::{self, Point as Factors};
+use crate::specification::metric::{self, Unit};
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
-use std::collections::BTreeSet;
+use pocketstone_core::origin::Origin;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A row of `statistic` or `comparison`.
 pub(crate) struct Row {
     pub point: Factors,
     pub n: i64,
+    /// Of the median and the spread.
+    pub unit: Unit,
     pub median: f64,
     pub spread: Spread,
+}
+
+impl Row {
+    /// The median as tables have it.
+    pub fn text(&self) -> String {
+        self.unit.write(self.median)
+    }
 }
 
 /// A column of tables for the spread of a median: its head says what the two ends are, or each cell does.
@@ -34,9 +45,9 @@ impl SpreadColumn {
     }
 
     /// A row's cell; one value has no spread.
-    pub fn cell(&self, row: &Row, write: &dyn Fn(f64) -> String) -> String {
+    pub fn cell(&self, row: &Row) -> String {
         let Some(name) = row.spread.name() else { return "none".to_owned() };
-        let ends = format!("{} to {}", write(row.spread.low()), write(row.spread.high()));
+        let ends = format!("{} to {}", row.unit.write(row.spread.low()), row.unit.write(row.spread.high()));
         if self.common.is_some() { ends } else { format!("{ends} ({name})") }
     }
 }
@@ -85,7 +96,9 @@ impl TracingCost {
 
 /// The rows of one metric in an experiment.
 pub(crate) fn rows(store: &Store, table: &str, experiment: &str, metric: &str, only: Option<&str>) -> Result<Vec<Row>> {
-    let view = if table == "comparison" { "improvement" } else { "summary" };
+    let metric = metric::named(metric).ok_or_else(|| metric::unknown(metric))?;
+    // How much better a value is than another one is a share, whatever their unit.
+    let (view, unit) = if table == "comparison" { ("improvement", Unit::Share) } else { ("summary", metric.unit) };
     let condition = only.map_or(String::new(), |o| format!("AND ({o})"));
     // The views have a column for each factor, for conditions; the tables have the point.
     let sql = format!(
@@ -96,15 +109,37 @@ pub(crate) fn rows(store: &Store, table: &str, experiment: &str, metric: &str, o
     );
     let read = |r: &rusqlite::Row<'_>| Ok((r.get::<_, String>(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?));
     let rows = match only {
-        Some(only) => store.asked(only, &sql, [experiment, metric], read)?,
-        None => store.rows(&sql, [experiment, metric], read)?,
+        Some(only) => store.asked(only, &sql, [experiment, metric.name], read)?,
+        None => store.rows(&sql, [experiment, metric.name], read)?,
     };
     rows.into_iter()
         .map(|(point, n, median, low, high)| {
             let point = serde_json::from_str(&point).user(|| "a point is not valid JSON".into())?;
-            Ok(Row { point, n, median, spread: Spread::known(n as usize, low, high) })
+            Ok(Row { point, n, unit, median, spread: Spread::known(n as usize, low, high) })
         })
         .collect()
+}
+
+/// A point and its rows by metric.
+pub(crate) type Found = (Factors, BTreeMap<&'static str, Row>);
+
+/// The points of an experiment that have some of these metrics, in order, and where the values come from.
+pub(crate) fn by_point(
+    store: &Store,
+    table: &str,
+    experiment: &str,
+    metrics: &[&'static str],
+) -> Result<(Vec<Found>, Origin)> {
+    store.with_origin(|store| {
+        let mut points: BTreeMap<String, Found> = BTreeMap::new();
+        for metric in metrics {
+            for row in rows(store, table, experiment, metric, None)? {
+                let found = points.entry(sort_key(&row.point)).or_insert_with(|| (row.point.clone(), BTreeMap::new()));
+                found.1.insert(metric, row);
+            }
+        }
+        Ok(points.into_values().collect())
+    })
 }
 
 /// Sorts points by their factors in the order of the table of factors, numbers as numbers.

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::results::stats::Spread;
+use crate::specification::metric::Unit;
+use pocketstone_core::origin::Origin;
 use rusqlite::params;
 
 const STUDY: &str = r#"
@@ -182,6 +184,7 @@ fn a_cost_of_tracing_that_is_not_above_zero_is_noise() {
     let row = |n: i64, median: f64, low, high| Row {
         point: Factors::default(),
         n,
+        unit: Unit::Nanoseconds,
         median,
         spread: Spread::known(n as usize, low, high),
     };
@@ -207,13 +210,40 @@ fn a_share_of_an_energy_has_no_unit_of_energy() {
 }
 
 #[test]
+fn values_of_a_table_have_the_unit_and_the_origin_of_their_metric() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let sql = "INSERT INTO main.statistic VALUES ('e', '{}', ?1, 1, ?2, ?2, ?2, ?2, NULL)";
+    for (metric, value) in [("used_bytes", 8192.0), ("modelled_energy_mj", 1.5), ("write_amplification", 1.25)] {
+        store.db.execute(sql, params![metric, value]).unwrap();
+    }
+    let of = |table, metrics: &[&'static str]| {
+        let (points, origin) = by_point(&store, table, "e", metrics).unwrap();
+        let texts = points.iter().flat_map(|(_, found)| found.values().map(Row::text)).collect::<Vec<_>>();
+        (texts.join(", "), origin)
+    };
+    assert_eq!(of("statistic", &["total_ns"]), ("2 ms, 8 ms".into(), Origin::Measured));
+    assert_eq!(of("statistic", &["used_bytes", "write_amplification"]), ("8 KiB, 1.250".into(), Origin::Measured));
+    assert_eq!(of("statistic", &["modelled_energy_mj"]), ("1.500 mJ".into(), Origin::Modelled));
+    assert_eq!(of("statistic", &["used_bytes", "modelled_energy_mj"]).1, Origin::Both);
+    // An improvement is a share, whatever it is of.
+    assert_eq!(of("comparison", &["total_ns"]), ("61.3 %".into(), Origin::Measured));
+    assert_eq!(of("comparison", &["modelled_energy_mj"]), ("60.0 %".into(), Origin::Modelled));
+}
+
+#[test]
 fn a_column_says_what_its_ends_are_once_or_in_each_cell() {
-    let row =
-        |n: usize| Row { point: Factors::default(), n: n as i64, median: 2.0, spread: Spread::known(n, 1.0, 3.0) };
+    let row = |n: usize| Row {
+        point: Factors::default(),
+        n: n as i64,
+        unit: Unit::Count,
+        median: 2.0,
+        spread: Spread::known(n, 1.0, 3.0),
+    };
     let column = |numbers: &[usize]| {
         let rows: Vec<Row> = numbers.iter().map(|n| row(*n)).collect();
         let column = SpreadColumn::of(rows.iter().map(Some).chain([None]));
-        let cells: Vec<String> = rows.iter().map(|row| column.cell(row, &|v| v.to_string())).collect();
+        let cells: Vec<String> = rows.iter().map(|row| column.cell(row)).collect();
         (column.head(), cells.join(", "))
     };
     assert_eq!(column(&[3, 3]), ("range of 3".into(), "1 to 3, 1 to 3".into()));
