@@ -109,9 +109,10 @@ def equal(pocketstone, one, other):
     found, expected = tables(pocketstone, other), tables(pocketstone, one)
     check(found.keys() == expected.keys() and len(expected["cells.csv"]) > 1, f"the tables of {one} and {other}")
     for name, rows in expected.items():
-        for row in [row for row in rows if row not in found[name]][:1]:
-            check(False, f"{name} of {other} lacks {row}")
-        check(found[name] == rows, f"{name} of {one} and {other} differ")
+        if found[name] != rows:
+            there = set(map(tuple, found[name]))
+            lacking = next((row for row in rows if tuple(row) not in there), "no row, but has more, or another order")
+            check(False, f"{name} of {other} lacks {lacking}")
 
 
 def of_node(name):
