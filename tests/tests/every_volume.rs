@@ -77,7 +77,8 @@ fn every_workload_on(board: &str, volumes: &[Volume]) {
     }
     // As many measured calls of a point, whatever it is on.
     let differ = "SELECT count(*) FROM (SELECT json_remove(point, '$.file_system') AS rest FROM cell \
-                  GROUP BY experiment, rest HAVING count(DISTINCT (SELECT count(*) FROM call WHERE cell = cell.id)) > 1)";
+                  GROUP BY experiment, rest \
+                  HAVING count(DISTINCT (SELECT count(*) FROM call WHERE cell = cell.id)) > 1)";
     assert_eq!(count(differ), 0, "{}", differing(&out));
 }
 
@@ -85,8 +86,8 @@ fn every_workload_on(board: &str, volumes: &[Volume]) {
 fn differing(out: &Path) -> String {
     results::value(
         out,
-        "SELECT group_concat(line, char(10)) FROM (SELECT experiment || ' on ' || (point ->> '$.file_system') || ': ' || \
-         (SELECT count(*) FROM call WHERE cell = cell.id) AS line FROM cell ORDER BY 1)",
+        "SELECT group_concat(line, char(10)) FROM (SELECT experiment || ' on ' || (point ->> '$.file_system') || \
+         ': ' || (SELECT count(*) FROM call WHERE cell = cell.id) AS line FROM cell ORDER BY 1)",
     )
 }
 

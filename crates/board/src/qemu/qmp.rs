@@ -65,8 +65,8 @@ impl Qmp {
     /// Executes a command, passing a file along with it where one is given, and returns its result.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if QEMU refuses or has exited, with `lost` set if it does not answer in time: of a machine that
-    /// got no time to answer, this says nothing.
+    /// `ErrorKind::Board` if QEMU refuses or has exited, with `lost` set if it does not answer in time: this
+    /// says nothing of a machine that got no time to.
     pub fn ask(&mut self, command: &str, arguments: Value, file: Option<&dyn AsFd>) -> Result<Value, Failed> {
         let mut text = json!({ "execute": command, "arguments": arguments }).to_string();
         text.push('\n');
