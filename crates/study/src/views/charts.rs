@@ -301,8 +301,9 @@ fn select(store: &Store, study: &Study, spec: &FrequencySpec) -> Result<Vec<Show
 
 /// The results of a replay as a table.
 pub(crate) fn replay_table(store: &Store, replay: &ReplaySpec) -> Result<Option<Table>> {
+    type Write = fn(f64) -> String;
     // With the head of its column, and how its values are written there.
-    const METRICS: [(&str, &str, fn(f64) -> String); 8] = [
+    const METRICS: [(&str, &str, Write); 8] = [
         ("mean_latency_ns", "mean latency", format_ns),
         ("p99_latency_ns", "99th percentile", format_ns),
         ("run_ns", "run", format_ns),
