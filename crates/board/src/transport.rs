@@ -104,12 +104,12 @@ pub trait Transport: Send + Sync {
     fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed>;
 
     /// As [`Transport::carry_out`], with every data access of the machine going through the model of a data TLB;
-    /// [`pocketstone_tlb::MARKS_FILE`] is in the folder then. Returns the machine's clock, and sets what of the processor
-    /// its kernel decides.
+    /// [`pocketstone_tlb::MARKS_FILE`] is in the folder then. Returns the machine's clock, and sets what of the
+    /// processor its kernel decides.
     ///
     /// # Errors
-    /// As [`Transport::carry_out`]; `ErrorKind::Board` also if the model cannot be made, and `ErrorKind::Bug` of a machine
-    /// whose accesses are not seen. A failed order is a reply.
+    /// As [`Transport::carry_out`]; `ErrorKind::Board` also if the model cannot be made, and `ErrorKind::Bug` of a
+    /// machine whose accesses are not seen. A failed order is a reply.
     fn carry_out_watched(&self, after: &[Step], folder: &Path, processor: &mut Processor) -> Result<Clock, Failed> {
         let _ = (after, folder);
         Err(Error::bug(format!("accesses are not seen, but should be for {}", processor.name)).into())

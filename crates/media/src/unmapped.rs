@@ -16,8 +16,8 @@ impl Unmapped {
     /// A file of `bytes` bytes, in place of what it held.
     ///
     /// # Errors
-    /// `InUse`; `Refused` if it is on hugetlbfs, or a device, where write(2) does not store; `Failed` if its file system
-    /// has less room than that.
+    /// `InUse`; `Refused` if it is on hugetlbfs, or a device, where write(2) does not store; `Failed` if its file
+    /// system has less room than that.
     pub fn create(path: &Path, bytes: u64) -> Result<Unmapped> {
         Ok(Unmapped(open::create_empty(path, bytes)?))
     }

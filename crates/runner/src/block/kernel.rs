@@ -33,7 +33,8 @@ pub fn queue(at: &Path) -> PathBuf {
     block(at).join("queue")
 }
 
-/// Makes the device `at` one that is served at the other end of the returned socket. A thread stays in the kernel for it.
+/// Makes the device `at` one that is served at the other end of the returned socket. A thread stays in the kernel for
+/// it.
 ///
 /// # Errors
 /// `ErrorKind::Board` if there is no such device, or the kernel refuses.

@@ -29,8 +29,8 @@ const READY: &str = "ready";
 /// The program's word for the server, in front of the device's description.
 pub const SERVE: &str = "serve-block";
 
-/// Starts this program again as the server of the device `at` that `description` describes, and waits until it is ready. It
-/// outlives the caller.
+/// Starts this program again as the server of the device `at` that `description` describes, and waits until it is
+/// ready. It outlives the caller.
 ///
 /// # Errors
 /// `ErrorKind::Board` if it cannot be started or served; the message includes what the server said.

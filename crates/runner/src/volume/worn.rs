@@ -61,8 +61,8 @@ fn let_go(volume: &Volume, board: &Board) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel says of faults from a moment on. It is no probe, and watches for longer: the directories that are
-/// looked up before probes begin are read from the chip, and what a server writes as the last file is closed is put there.
+/// What the kernel says of faults from a moment on. It is no probe, for it watches for longer: directories that are
+/// looked up before probes begin are read from the chip, and what a server writes at the last close goes there.
 pub struct Watch {
     messages: OwnedFd,
     statistics: [u64; 3],
