@@ -227,7 +227,7 @@ impl Board {
             Medium::Block => Ok(()),
             _ if volume.on_flash() && !volume.read_only() => Ok(()),
             _ => Err(Error::board(format!("{} writes nothing to the board's flash", volume.name()))
-                .hint("choose a file system on flash, such as jffs2 or ext4")),
+                .hint("choose a file system on flash, such as jffs2 or f2fs")),
         }
     }
 
@@ -491,18 +491,18 @@ mod tests {
             let context = BoardContext::uninterrupted(cache.clone(), folder.path().to_owned(), Arc::new(|_| {}));
             Board::new("b", vec![Box::new(Said(capabilities, cache))], &context).unwrap()
         };
-        let (jffs2, ext4, tmpfs) = (FileSystem::Jffs2, FileSystem::Ext4, FileSystem::Tmpfs);
-        let [jffs2, ext4, tmpfs] = [jffs2, ext4, tmpfs].map(Volume::usual);
+        let (jffs2, f2fs, tmpfs) = (FileSystem::Jffs2, FileSystem::F2fs, FileSystem::Tmpfs);
+        let [jffs2, f2fs, tmpfs] = [jffs2, f2fs, tmpfs].map(Volume::usual);
         let real = board(of_a_real_machine());
         for refused in [real.cuts_power(&jffs2), real.wears(&jffs2)] {
             assert!(refused.unwrap_err().cure().is_some_and(|cure| cure.contains("virt-nand")));
         }
         let able = board(Capabilities { power_cuts: Ability::Yes, chip_faults: Ability::Yes, ..of_a_real_machine() });
-        for volume in [&jffs2, &ext4] {
+        for volume in [&jffs2, &f2fs] {
             able.cuts_power(volume).unwrap();
         }
         able.wears(&jffs2).unwrap();
         assert!(able.cuts_power(&tmpfs).unwrap_err().message().contains("writes nothing to the board's flash"));
-        assert!(able.wears(&ext4).unwrap_err().message().contains("is not on raw NAND"));
+        assert!(able.wears(&f2fs).unwrap_err().message().contains("is not on raw NAND"));
     }
 }
