@@ -390,7 +390,9 @@ impl<V: Mountable> Shared<V> {
                 let _ = self.volume.sync(&open);
             }
         }
-        self.files.records.settle(|record| self.volume.clear_size_record(record));
+        // SAFETY: no file has it any more, the stores of those who knew it have ended, and no file gets it before it is
+        // cleared.
+        self.files.records.settle(|record| unsafe { self.volume.clear_size_record(record) });
     }
 
     fn note_all_times(&self) {

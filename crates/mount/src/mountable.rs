@@ -265,8 +265,11 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
         Err(Error::NotSupported)
     }
 
-    /// One says nothing any more: what it said is stored, and nobody stores to it.
-    fn clear_size_record(&self, _record: u32) {}
+    /// One says nothing any more: what it said is stored.
+    ///
+    /// # Safety
+    /// Nobody else loads or stores it meanwhile.
+    unsafe fn clear_size_record(&self, _record: u32) {}
 
     /// Takes over when others stored to an open file, as [`Watch::written`] says; `at_ns`: also that somebody did then,
     /// in ns since 1970.

@@ -136,8 +136,9 @@ impl Mountable for Volume {
         Volume::use_size_records(self)
     }
 
-    fn clear_size_record(&self, record: u32) {
-        Volume::clear_size_record(self, record);
+    unsafe fn clear_size_record(&self, record: u32) {
+        // SAFETY: the caller's promise, handed on.
+        unsafe { Volume::clear_size_record(self, record) };
     }
 
     fn note_written(&self, open: &File, at_ns: Option<TimeNs>) -> Result<()> {

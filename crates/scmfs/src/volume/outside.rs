@@ -58,9 +58,11 @@ impl Volume {
         Ok(())
     }
 
-    /// A record says nothing any more. What it said has to be stored ([`Shown::settled`](crate::Shown::settled)), and
-    /// nobody may store to it.
-    pub fn clear_size_record(&self, record: u32) {
+    /// A record says nothing any more. What it said has to be stored ([`Shown::settled`](crate::Shown::settled)).
+    ///
+    /// # Safety
+    /// Nobody else loads or stores it meanwhile.
+    pub unsafe fn clear_size_record(&self, record: u32) {
         let store = &self.parts.store;
         let at = store.layout.size_records_at() + u64::from(record) * SIZE_RECORD_BYTES;
         let _operation = store.operation();
