@@ -1,9 +1,9 @@
 //! The example runs.
 
-#[path = "../examples/in_process.rs"]
-mod in_process;
+#[path = "../examples/simulated_chip.rs"]
+mod simulated_chip;
 
 #[test]
 fn the_example_runs() {
-    in_process::main().expect("it works");
+    simulated_chip::main().expect("it works");
 }

@@ -1,4 +1,4 @@
-//! Files of a volume without a mount, on a simulated chip: `cargo run --example in_process`.
+//! Files of a volume without a mount, on a simulated chip: `cargo run --example simulated_chip`.
 
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_yaffs2::{OpenOptions, Volume};
