@@ -72,6 +72,12 @@ impl MediumError {
         self
     }
 
+    /// As the cause of an error of its kind, whose message says what was being done.
+    #[must_use]
+    pub fn within(self, message: impl Into<String>) -> MediumError {
+        Self::new(self.kind, message).because(self)
+    }
+
     /// The message, the cure and the cause.
     pub fn into_parts(self) -> (String, Option<String>, Option<Source>) {
         (self.message, self.hint, self.source)

@@ -123,7 +123,7 @@ impl ImageNand {
             Some(layout) => (*layout, None),
             None => {
                 let found = detect::detect(&file, bytes, read_only)
-                    .refused(|| format!("cannot detect the layout of {name}"))?;
+                    .map_err(|e| e.within(format!("cannot detect the layout of {name}")))?;
                 (found.layout, Some(found))
             }
         };
