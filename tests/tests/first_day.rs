@@ -372,8 +372,8 @@ fn a_regression_is_judged_by_the_studys_metrics_and_told_apart_from_noise() {
     }
     // Fewer operations in a second are worse, more are not; time is not what this study judges.
     let slower = compare("five-1000", "five-500").ends_with(3).complains(&["4 medians are worse by more than 20 %"]);
-    slower.says(&["operations_per_s: 1000 -> 500 (pairs -50.0 %; 93.7% interval: -50.0 to -50.0), smaller"]);
-    let faster = compare("five-500", "five-1000").ends_with(0).says(&["operations_per_s: 500 -> 1000"]);
+    slower.says(&["operations_per_s: 1000/s -> 500/s (pairs -50.0 %; 93.7% interval: -50.0 to -50.0), smaller"]);
+    let faster = compare("five-500", "five-1000").ends_with(0).says(&["operations_per_s: 500/s -> 1000/s"]);
     assert!(!faster.out.contains("total_ns"), "{faster}");
     // The same for programs, and for the summary of a CI job.
     let told = |form: &str| {
@@ -387,12 +387,12 @@ fn a_regression_is_judged_by_the_studys_metrics_and_told_apart_from_noise() {
     let page = told("--markdown");
     assert!(page.contains("**Failed**: 4 medians are worse by more than 20 %."), "{page}");
     let line = page.lines().find(|line| line.contains("operations_per_s")).expect("a row");
-    assert!(line.ends_with("| smaller |") && line.contains("| 1000 | 500 | -50.0 %"), "{line}");
+    assert!(line.ends_with("| smaller |") && line.contains("| 1000/s | 500/s | -50.0 %"), "{line}");
     assert_eq!(line.matches('|').count(), 7, "{line}");
     // One run each of a machine that does not repeat to the bit says nothing.
     let one = compare("one-1000", "one-500").ends_with(0);
     one.says(&[
-        "operations_per_s: 1000 -> 500 (pairs -50.0 %), cannot tell",
+        "operations_per_s: 1000/s -> 500/s (pairs -50.0 %), cannot tell",
         "4 medians cannot be distinguished from noise",
     ]);
 }

@@ -48,6 +48,7 @@ impl Unit {
             Unit::Bytes if value >= 0.0 && value == value.trunc() => format_bytes(value as u64),
             Unit::Share => format!("{:.1} %", 100.0 * value),
             Unit::Count => number(),
+            Unit::PerSecond => format!("{}/s", number()),
             _ => format!("{} {}", number(), self.name()),
         }
     }
@@ -192,7 +193,7 @@ pub const fn metric(name: &'static str, unit: Unit, better: Better, source: Sour
 
 #[cfg(test)]
 mod tests {
-    use super::Unit::{Bytes, BytesPerSecond, Count, Microjoules, Nanoseconds, Share};
+    use super::Unit::{Bytes, BytesPerSecond, Count, Microjoules, Nanoseconds, PerSecond, Share};
 
     #[test]
     fn values_are_written_in_their_unit() {
@@ -203,6 +204,7 @@ mod tests {
             (Bytes, 131_072.0, "128 KiB"),
             (Bytes, 0.5, "0.500 bytes"),
             (BytesPerSecond, 1e6, "1000000 bytes/s"),
+            (PerSecond, 0.25, "0.250/s"),
             (Share, 0.0123, "1.2 %"),
             (Microjoules, 7.25, "7.250 uJ"),
         ];
