@@ -70,6 +70,12 @@ pub struct Missing {
     pub cure: String,
 }
 
+impl Missing {
+    fn of(error: &Error) -> Missing {
+        Missing { why: error.chain(), cure: error.cure().unwrap_or_default().to_owned() }
+    }
+}
+
 /// How good a sensor is that tells power.
 const SAMPLED_POWER: &str = "sampled power, integrated";
 /// How good one is that tells voltage and current.
@@ -114,7 +120,7 @@ impl Found {
 
     /// Notes why a meter cannot be had.
     fn failed(&mut self, error: &Error) {
-        self.missing.push(Missing { why: error.chain(), cure: error.cure().unwrap_or_default().to_owned() });
+        self.missing.push(Missing::of(error));
     }
 
     /// Why energy is unavailable, in one entry. Where there is a meter, only what has a cure is said: no machine

@@ -67,11 +67,9 @@ impl Rails {
         std::thread::sleep(3 * PERIOD);
         let trace = self.session.stop()?;
         let found = rails(BufReader::with_capacity(1 << 16, trace))?;
-        let none = || Error::board("this phone has no power rails that Perfetto reads");
         if found.is_empty() {
-            return Err(
-                none().hint("use a Pixel 6 or newer, or unplug the charger: a battery that feeds the phone counts")
-            );
+            return Err(Error::board("this phone has no power rails that Perfetto reads")
+                .hint("use a Pixel 6 or newer, or unplug the charger: a battery that feeds the phone counts"));
         }
         let used: Vec<EnergyReading> = found.values().filter_map(|rail| of_run(rail, self.rest, self.window)).collect();
         match used.is_empty() {

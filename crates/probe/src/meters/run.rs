@@ -195,10 +195,11 @@ impl Ended {
         };
         for page in book.pages {
             let name = page.meter.name;
-            let why = match page.account {
-                Err(error) => (error.chain(), error.cure().unwrap_or_default().to_owned()),
+            missing.push(match page.account {
+                Err(error) => Missing::of(&error),
                 Ok(sums) if sums.energy_uj <= 0.0 => {
-                    (format!("{name} did not move in {} ms", sums.duration_ns() / 1_000_000), "a longer run".to_owned())
+                    let why = format!("{name} did not move in {} ms", sums.duration_ns() / 1_000_000);
+                    Missing { why, cure: "a longer run".to_owned() }
                 }
                 Ok(sums) => {
                     readings.push(EnergyReading {
@@ -212,15 +213,12 @@ impl Ended {
                     });
                     continue;
                 }
-            };
-            missing.push(Missing { why: why.0, cure: why.1 });
+            });
         }
         match book.rails.map(|rails| rails.and_then(Rails::finish)) {
             None => {}
             Some(Ok(of_rails)) => readings.extend(of_rails),
-            Some(Err(error)) => {
-                missing.push(Missing { why: error.chain(), cure: error.cure().unwrap_or_default().to_owned() });
-            }
+            Some(Err(error)) => missing.push(Missing::of(&error)),
         }
         said(missing, unavailable, readings)
     }

@@ -136,12 +136,7 @@ impl Reader<'_> {
         may_be_compressed: bool,
     ) -> Result<()> {
         let start = stream.position();
-        let length = match stream.field()? {
-            (field::TRACE_PACKET, Coming::Bytes(length)) => length,
-            (_, Coming::Bytes(length)) => return stream.skip(length),
-            (_, Coming::Number(_)) => return Ok(()),
-        };
-        let end = stream.position().checked_add(length).ok_or_else(|| Error::board("a packet has no end"))?;
+        let Some(end) = stream.packet()? else { return Ok(()) };
         let mut packet = Packet { is_understood: true, ..Packet::default() };
         while stream.position() < end {
             let (number, coming) = stream.field()?;

@@ -41,12 +41,7 @@ pub fn rails(trace: impl BufRead) -> Result<BTreeMap<u32, Rail>> {
 }
 
 fn packet<R: BufRead>(stream: &mut Stream<R>, found: &mut BTreeMap<u32, Rail>) -> Result<()> {
-    let length = match stream.field()? {
-        (field::TRACE_PACKET, Coming::Bytes(length)) => length,
-        (_, Coming::Bytes(length)) => return stream.skip(length),
-        (_, Coming::Number(_)) => return Ok(()),
-    };
-    let end = stream.position().checked_add(length).ok_or_else(|| Error::board("a packet has no end"))?;
+    let Some(end) = stream.packet()? else { return Ok(()) };
     while stream.position() < end {
         match stream.field()? {
             (field::PACKET_POWER_RAILS, Coming::Bytes(length)) => {

@@ -225,6 +225,19 @@ impl<R: BufRead> Stream<R> {
         if bytes.len() as u64 == length { Ok(bytes) } else { Err(cut_off()) }
     }
 
+    /// Goes into the next packet of a trace; where it ends. `None`: what came was no packet, and is passed over.
+    ///
+    /// # Errors
+    /// As [`Stream::field`] and [`Stream::skip`]; `ErrorKind::Board` if it has no end.
+    pub fn packet(&mut self) -> Result<Option<u64>> {
+        let length = match self.field()? {
+            (field::TRACE_PACKET, Coming::Bytes(length)) => length,
+            (_, Coming::Bytes(length)) => return self.skip(length).map(|()| None),
+            (_, Coming::Number(_)) => return Ok(None),
+        };
+        self.position().checked_add(length).map(Some).ok_or_else(|| Error::board("a packet has no end"))
+    }
+
     /// Passes over the next bytes.
     ///
     /// # Errors

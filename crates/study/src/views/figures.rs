@@ -85,8 +85,7 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
         (_, true) => metric + metrics[0].unit.suffix(),
         (_, false) => "time".to_owned(),
     };
-    let origins = metrics.iter().map(|m| m.origin());
-    let origin = origins.reduce(|one, other| if one == other { one } else { Origin::Both }).unwrap_or_default();
+    let origin = Origin::of_all(metrics.iter().map(|metric| metric.origin()));
     let caption = match spec.stack.is_empty() || spec.show == Show::Runs {
         true => spec.caption.clone(),
         false => format!("{} A bar shows one repetition, the one with the median total.", spec.caption.trim_end()),
