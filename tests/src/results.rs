@@ -5,6 +5,7 @@ use crate::command::lab;
 use pocketstone_testing::{amount, say};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 fn open(results: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
@@ -34,6 +35,18 @@ pub fn read(results: &Path) -> Connection {
 #[track_caller]
 pub fn change(results: &Path) -> Connection {
     open(results, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap_or_else(|e| panic!("{}: {e}", results.display()))
+}
+
+/// What is stored of the finished cells, by their number: how long each took, and its outcome.
+pub fn finished(results: &Path) -> BTreeMap<u32, (f64, String)> {
+    // Where a run has just begun there is nothing to read.
+    let Ok(db) = begun(results) else { return BTreeMap::new() };
+    let Ok(mut query) = db.prepare("SELECT id, host_ms, outcome FROM cell WHERE status = 'done'") else {
+        return BTreeMap::new();
+    };
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)));
+    let rows = query.query_map([], row).expect("the cells");
+    rows.map(|row| row.expect("a cell")).collect()
 }
 
 /// One value of a run's results.

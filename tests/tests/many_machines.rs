@@ -1,10 +1,12 @@
 //! A study on several machines: what its shards give together is what one process gives, or nothing.
 
+use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, amount, or_skip, program};
 use pocketstone_tests::command::{Ran, binary, lab, pocketstone, run, write};
-use pocketstone_tests::results::{change, value};
+use pocketstone_tests::results::{change, finished, value};
 use pocketstone_tests::suites::{command, tell};
 use pocketstone_tests::{context, project, qemu};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -296,6 +298,41 @@ fn scripts_for_other_engines_run_the_same_shards() {
     lab(home, &["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "3", "--board", "host"])
         .ends_with(1)
         .complains(&["merged.shards has shards of another plan"]);
+}
+
+/// What a shard has measured is kept when it is told to end, as by an engine whose time for it is up; and the next
+/// attempt goes on with that.
+#[test]
+fn a_shard_that_is_told_to_end_keeps_what_it_has_and_is_gone_on_with() {
+    let home = home();
+    let home = home.path();
+    write(home, "study.toml", &STUDY.replace("repetitions = 3", "repetitions = 20"));
+    let words = ["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "1", "--board", "host"];
+    let lines = lab(home, &words).ends_with(0).out;
+    let shard = || {
+        let mut shard = command(home.join("merged.shards/shard.sh"));
+        shard.arg("1").env("TMPDIR", home);
+        shard
+    };
+    let scratch = || {
+        let entries = fs::read_dir(home).expect("the folder").flatten().map(|entry| entry.path());
+        entries.map(|entry| entry.join("results")).find(|results| results.join("results.sqlite").exists())
+    };
+    let mut told = shard().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the shard begins");
+    until("cells are measured", || scratch().is_some_and(|results| finished(&results).len() > 2));
+    kill_process(Pid::from_child(&told), Signal::TERM).expect("the shard is told to end");
+    assert!(!told.wait().expect("it ends").success());
+    assert_eq!(scratch(), None, "nothing is left where it worked");
+    let results = home.join("merged.shards/1");
+    let kept = finished(&results);
+    assert!((3..40).contains(&kept.len()), "{} of 40 cells", kept.len());
+
+    run(&mut shard()).ends_with(0);
+    let all = finished(&results);
+    assert_eq!(all.len(), 40);
+    assert!(kept.iter().all(|(id, cell)| all.get(id) == Some(cell)), "a finished cell was measured again");
+    let merge = lines.lines().last().expect("the merge");
+    run(command("sh").current_dir(home).args(["-c", merge])).ends_with(0).says(&["40 cells measured"]);
 }
 
 #[test]

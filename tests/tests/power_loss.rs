@@ -332,3 +332,38 @@ fn a_study_says_what_of_a_database_is_left() {
     let expected = cuts(&home.path().join("a"));
     repeats_with(home.path(), "traced AND journal_mode = 'delete'", |run| assert_eq!(cuts(run), expected));
 }
+
+const COLLECTED: &str = r#"title = "t"
+board = "virt-nand-small"
+[[experiment]]
+name = "collected"
+[experiment.factors]
+file_system = ["jffs2", "ubifs", "yaffs2"]
+workload = "files"
+operation = "write"
+sync = "each"
+pattern = "random"
+files = 128
+file_bytes = "64KiB"
+request_bytes = 4096
+requests = 1500
+power_cuts = 4
+"#;
+
+/// Where most of a volume is written anew, blocks are erased while the run goes on, and one of four cuts is of such an
+/// erase. What it leaves harms no promise.
+#[test]
+#[ignore = "takes minutes: make torture"]
+fn erases_of_a_run_are_cut_as_well() {
+    or_skip!(pocketstone_tests::qemu());
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "study.toml", COLLECTED);
+    lab(home.path(), &["run", "study.toml", "--output", "a"]).ends_with(0);
+    let rows = |only: &str| {
+        let sql = format!("SELECT group_concat(file_system) FROM (SELECT * FROM power_cut ORDER BY cell) WHERE {only}");
+        value::<String>(&home.path().join("a"), &sql)
+    };
+    assert_eq!(rows("kind = 'erase'"), "jffs2,ubifs,yaffs2");
+    let kept = "refused IS NULL AND unwritable IS NULL AND lost_promises = 0 AND damaged = 0 AND promised > 0";
+    assert_eq!(rows(kept).split(',').count(), 12, "{}", rows(&format!("NOT ({kept})")));
+}

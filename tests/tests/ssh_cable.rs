@@ -7,10 +7,9 @@ use pocketstone_testing::{amount, or_skip, say, seed};
 use pocketstone_tests::command::{Process, lab, run, write};
 use pocketstone_tests::context;
 use pocketstone_tests::poor_board::{GOVERNOR, PoorBoards};
-use pocketstone_tests::results;
+use pocketstone_tests::results::{finished, value};
 use pocketstone_tests::small_study::{Database, are_alike, files, study};
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -28,18 +27,6 @@ fn study_with_settings(repetitions: u32, operations: u32) -> String {
     let more = [("delay", &*format!("{}ms", DELAY.as_millis())), ("governor", SET)];
     let database = Database { operations, repetitions, more: &more, ..Database::default() };
     study(&[files("directory", "none"), database.experiment()])
-}
-
-/// What is stored of the finished cells, by their number.
-fn finished(results: &Path) -> BTreeMap<u32, (f64, String)> {
-    // Where a run has just begun there is nothing to read.
-    let Ok(db) = results::begun(results) else { return BTreeMap::new() };
-    let Ok(mut query) = db.prepare("SELECT id, host_ms, outcome FROM cell WHERE status = 'done'") else {
-        return BTreeMap::new();
-    };
-    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)));
-    let rows = query.query_map([], row).expect("the cells");
-    rows.map(|row| row.expect("a cell")).collect()
 }
 
 /// Where runners note what is to be put back.
@@ -136,7 +123,7 @@ fn a_pulled_cable_is_noticed_on_both_sides_and_the_cell_is_tried_again() {
     let mut said = String::new();
     lab.stderr.take().expect("its errors").read_to_string(&mut said).expect("text");
     assert!(status.success(), "{said}");
-    let attempts: String = results::value(
+    let attempts: String = value(
         &results,
         "SELECT group_concat(outcome ->> '$.facts.\"board.attempt\"') FROM cell WHERE experiment = 'database'",
     );
@@ -222,7 +209,8 @@ fn whoever_is_killed_at_any_moment_no_finished_cell_is_lost_and_the_board_is_as_
     let setting = || fs::read_to_string(board.root().join("setting")).unwrap_or_default();
     let seed = seed(19);
     let mut random = Random::labelled(seed, "moments");
-    for moment in 0..amount(3, 20) {
+    // Of each kind.
+    for moment in 0..3 * amount(1, 20) {
         let name = format!("moment{moment}");
         let (results, new) = (boards.path().join(&name), ["--board", "./board0.toml", "--output", &name]);
         let mut lab = boards.begin(&[&["run", "study.toml"], &new[..]].concat());

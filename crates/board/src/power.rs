@@ -20,6 +20,7 @@ use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{RawChip, Tear};
 use pocketstone_workload::plan::{Order, Plan};
 use pocketstone_workload::{Workload, database::Trace};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The tracer rounds times to microseconds: what returned so close before an operation may be later than that.
@@ -58,6 +59,9 @@ pub trait Record: Sized {
 
     /// When each change began.
     fn times_ns(&self) -> Vec<u64>;
+
+    /// Indices of changes of a kind that is rare among the others and that cuts are to meet as well, ascending.
+    fn rare(&self) -> Vec<usize>;
 
     /// The contents after a cut at a time, when the first `at` changes had begun before, and the next one was
     /// `interrupted` or not; what kind that one is of; and what is left of what was not certain.
@@ -159,6 +163,12 @@ impl Record for Recorded {
         self.changes.iter().map(|changed| changed.time_ns).collect()
     }
 
+    /// Erases: a block has many pages, and each is programmed for itself.
+    fn rare(&self) -> Vec<usize> {
+        let erase = |at: &usize| matches!(self.changes[*at].change, Change::Erase { .. });
+        (0..self.changes.len()).filter(erase).collect()
+    }
+
     fn cut(&self, at: usize, _: u64, interrupted: bool, seed: u64) -> Result<(RawChip, &'static str, &'static str)> {
         match interrupted {
             true => self.chip_cut(at, seed),
@@ -175,20 +185,27 @@ fn apply(chip: &mut RawChip, change: &Change) -> Result<()> {
     applied.board(|| "a recorded change does not fit the chip".into())
 }
 
-/// Where to cut: `cuts` changes of `first..end`, one from each of as many equal parts, by the seed. Where there are
-/// fewer changes, all of them, and the run's end.
-fn places(first: usize, end: usize, cuts: u32, seed: u64) -> Vec<usize> {
+/// Where to cut: `cuts` changes of `first..end`, one from each of as many equal parts, by the seed. A quarter of them
+/// are `rare` ones, of equal parts of those in turn, where there are so many. Where there are fewer changes than cuts,
+/// all of them, and the run's end.
+fn places(first: usize, end: usize, cuts: u32, rare: &[usize], seed: u64) -> Vec<usize> {
     let (changes, cuts) = (end - first, cuts as usize);
     if changes < cuts {
         return (first..=end).take(cuts).collect();
     }
+    let parts = |of: usize, parts: usize| (0..parts).map(move |n| n * of / parts..(n + 1) * of / parts);
+    let one = |part: Range<usize>, random: &mut Random| part.start + random.below(part.len() as u64) as usize;
     let mut random = Random::labelled(seed, "power cuts");
-    (0..cuts)
-        .map(|n| {
-            let (from, to) = (n * changes / cuts, (n + 1) * changes / cuts);
-            first + from + random.below((to - from) as u64) as usize
-        })
-        .collect()
+    let mut places: Vec<usize> = parts(changes, cuts).map(|part| first + one(part, &mut random)).collect();
+    let rare: Vec<usize> = rare.iter().copied().filter(|at| (first..end).contains(at)).collect();
+    let mut random = Random::labelled(seed, "power cuts of rare changes");
+    for part in parts(rare.len(), rare.len().min(cuts / 4)) {
+        let at = rare[one(part, &mut random)];
+        if let Some(n) = parts(changes, cuts).position(|part| part.contains(&(at - first))) {
+            places[n] = at;
+        }
+    }
+    places
 }
 
 /// Cuts the power of a recorded run; `recover` has a fresh board look at what the flash then holds.
@@ -210,7 +227,7 @@ pub(crate) fn cut<R: Record, E: From<Error>>(
     let before = |ns: u64| times_ns.partition_point(|time_ns| *time_ns < ns);
     let (first, end) = (before(outcome.start_ns), before(outcome.end_ns));
     let mut cuts = Vec::new();
-    for at in places(first, end, plan.power_cuts, plan.seed) {
+    for at in places(first, end, plan.power_cuts, &recorded.rare(), plan.seed) {
         let time_ns = if at == end { outcome.end_ns } else { times_ns[at] };
         let seed = Random::labelled(plan.seed, "interrupted operations").next_u64() ^ at as u64;
         let (contents, kind, left) = recorded.cut(at, time_ns, at != end, seed)?;
@@ -298,13 +315,27 @@ mod tests {
 
     #[test]
     fn places_are_one_of_each_part_and_the_end_is_one_where_there_are_few() {
-        let found = places(100, 200, 10, 7);
+        let found = places(100, 200, 10, &[], 7);
         assert!(found.iter().zip(0..).all(|(place, n)| (100 + 10 * n..110 + 10 * n).contains(place)), "{found:?}");
-        assert_eq!(found, places(100, 200, 10, 7));
-        assert_ne!(found, places(100, 200, 10, 8));
-        assert_eq!(places(5, 7, 10, 1), [5, 6, 7]);
-        assert_eq!(places(5, 5, 3, 1), [5]);
-        assert_eq!(places(5, 8, 3, 1), [5, 6, 7]);
+        assert_eq!(found, places(100, 200, 10, &[], 7));
+        assert_ne!(found, places(100, 200, 10, &[], 8));
+        assert_eq!(places(5, 7, 10, &[6], 1), [5, 6, 7]);
+        assert_eq!(places(5, 5, 3, &[], 1), [5]);
+        assert_eq!(places(5, 8, 3, &[], 1), [5, 6, 7]);
+    }
+
+    #[test]
+    fn a_quarter_of_the_cuts_are_of_rare_changes_where_there_are_so_many() {
+        let without = places(100, 200, 8, &[], 7);
+        // 3 and 200 are not of the run.
+        let rare = [3, 110, 140, 171, 200];
+        let found = places(100, 200, 8, &rare, 7);
+        assert!(found.is_sorted() && found.len() == 8, "{found:?}");
+        assert!(found.contains(&110) && (found.contains(&140) || found.contains(&171)), "{found:?}");
+        assert_eq!(found.iter().filter(|at| rare.contains(at)).count(), 2, "{found:?}");
+        assert_eq!(found.iter().filter(|at| without.contains(at)).count(), 6, "{found:?} {without:?}");
+        assert!(places(100, 200, 8, &[150], 7).contains(&150));
+        assert_eq!(places(100, 200, 3, &rare, 7), places(100, 200, 3, &[], 7));
     }
 
     #[test]

@@ -125,6 +125,10 @@ impl Record for BlockRecorded {
         self.changes.iter().map(|change| change.begin_ns).collect()
     }
 
+    fn rare(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
     fn cut(
         &self,
         at: usize,
