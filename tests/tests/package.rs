@@ -42,7 +42,7 @@ fn an_installed_command_reads_what_is_installed_and_not_its_checkout() {
     let prefix = Prefix::new();
     prefix.lab(&["board", "list"]).ends_with(0).says(&["virt-nand", "host"]);
     prefix.lab(&["study", "list"]).ends_with(0).says(&["readahead-quick", "governors"]);
-    prefix.lab(&["run", "readahead-quick", "--dry-run"]).ends_with(0).says(&["104 cells on the board virt-nand"]);
+    prefix.lab(&["run", "readahead-quick", "--dry-run"]).ends_with(0).says(&["168 cells on the board virt-nand"]);
     prefix.lab(&["study", "check", "scmfs-quick.toml"]).ends_with(0);
     prefix.lab(&["run", "no-such-study", "--dry-run"]).ends_with(1).complains(&["no-such-study", "readahead-quick"]);
     // What is only in the checkout is not used.

@@ -29,6 +29,19 @@ requests = 800
 request_bytes = 4096
 sync = "each"
 faults = "weakblocks=20%:0"
+[[experiment]]
+name = "yaffs2"
+traced = "none"
+[experiment.factors]
+file_system = "yaffs2"
+workload = "files"
+operation = "write"
+pattern = "random"
+file_bytes = "6MiB"
+requests = 3000
+request_bytes = 4096
+sync = "each"
+faults = ["weakblocks=20%:0", "weakpages=1%:1"]
 "#;
 
 /// A metric of an experiment's cell.
@@ -63,6 +76,15 @@ fn what_the_chip_breaks_is_put_right_or_left_out_and_the_contents_stay() {
     assert!((1.0..=26.0).contains(&bad) && bad <= unerased, "{bad} bad, {unerased} erases failed");
     assert_eq!([failed, wrong], [0.0; 2]);
     assert_eq!(of(&run, "write", weak, "worn_read_only_mounts"), 0.0);
+
+    // YAFFS2 marks a block whose erase failed twice, and writes elsewhere what a page does not take.
+    for (faults, broken) in [(weak, "unerased_blocks"), ("weakpages=1%:1", "unprogrammed_pages")] {
+        let [_, _, failed, bad, wrong] = all.map(|metric| of(&run, "yaffs2", faults, metric));
+        let broken = of(&run, "yaffs2", faults, broken);
+        assert!(broken >= 1.0 && bad <= broken, "{faults}: {bad} bad, {broken} failed");
+        assert_eq!([failed, wrong], [0.0; 2], "{faults}");
+        assert_eq!(of(&run, "yaffs2", faults, "worn_refused_mounts"), 0.0, "{faults}");
+    }
     let worn = |run: &Path| -> String {
         results::value(run, "SELECT outcome ->> '$.worn' FROM cell WHERE point ->> '$.faults' = 'bitflips=1'")
     };
