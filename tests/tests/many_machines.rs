@@ -6,8 +6,9 @@ use pocketstone_tests::command::{Ran, binary, lab, pocketstone, run, write};
 use pocketstone_tests::results::{change, finished, value};
 use pocketstone_tests::suites::{command, tell};
 use pocketstone_tests::{context, project, qemu};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -300,39 +301,58 @@ fn scripts_for_other_engines_run_the_same_shards() {
         .complains(&["merged.shards has shards of another plan"]);
 }
 
-/// What a shard has measured is kept when it is told to end, as by an engine whose time for it is up; and the next
-/// attempt goes on with that.
-#[test]
-fn a_shard_that_is_told_to_end_keeps_what_it_has_and_is_gone_on_with() {
+/// A shard that ends early: it is told to, as by an engine whose time for it is up, or its machine dies, and what was on
+/// that with it. The next attempt goes on with what it had kept.
+fn a_shard_is_gone_on_with(machine_dies: bool) {
     let home = home();
     let home = home.path();
     write(home, "study.toml", &STUDY.replace("repetitions = 3", "repetitions = 20"));
     let words = ["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "1", "--board", "host"];
     let lines = lab(home, &words).ends_with(0).out;
+    let machine = home.join("machine");
     let shard = || {
+        fs::create_dir(&machine).expect("a folder");
         let mut shard = command(home.join("merged.shards/shard.sh"));
-        shard.arg("1").env("TMPDIR", home);
+        shard.arg("1").env("TMPDIR", &machine).env("POCKETSTONE_KEEP_S", if machine_dies { "0.1" } else { "60" });
+        shard.process_group(0);
         shard
     };
-    let scratch = || {
-        let entries = fs::read_dir(home).expect("the folder").flatten().map(|entry| entry.path());
-        entries.map(|entry| entry.join("results")).find(|results| results.join("results.sqlite").exists())
+    let on_machine = || {
+        let mut folders = fs::read_dir(&machine).expect("the folder").flatten();
+        folders.find_map(|folder| folder.path().join("results/results.sqlite").exists().then(|| folder.path()))
     };
-    let mut told = shard().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the shard begins");
-    until("cells are measured", || scratch().is_some_and(|results| finished(&results).len() > 2));
-    kill_process(Pid::from_child(&told), Signal::TERM).expect("the shard is told to end");
-    assert!(!told.wait().expect("it ends").success());
-    assert_eq!(scratch(), None, "nothing is left where it worked");
-    let results = home.join("merged.shards/1");
-    let kept = finished(&results);
+    let shared = home.join("merged.shards/1");
+    let mut first = shard().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the shard begins");
+    let pid = Pid::from_child(&first);
+    if machine_dies {
+        until("cells are kept", || finished(&shared).len() > 2);
+        kill_process_group(pid, Signal::KILL).expect("everything is killed");
+    } else {
+        until("cells are measured", || on_machine().is_some_and(|of| finished(&of.join("results")).len() > 2));
+        kill_process(pid, Signal::TERM).expect("the shard is told to end");
+    }
+    assert!(!first.wait().expect("it ends").success());
+    assert_eq!(on_machine().is_some(), machine_dies, "what is told to end leaves nothing");
+    fs::remove_dir_all(&machine).expect("the machine's disk is gone");
+    let kept = finished(&shared);
     assert!((3..40).contains(&kept.len()), "{} of 40 cells", kept.len());
 
     run(&mut shard()).ends_with(0);
-    let all = finished(&results);
+    let all = finished(&shared);
     assert_eq!(all.len(), 40);
     assert!(kept.iter().all(|(id, cell)| all.get(id) == Some(cell)), "a finished cell was measured again");
     let merge = lines.lines().last().expect("the merge");
     run(command("sh").current_dir(home).args(["-c", merge])).ends_with(0).says(&["40 cells measured"]);
+}
+
+#[test]
+fn a_shard_that_is_told_to_end_keeps_what_it_has_and_is_gone_on_with() {
+    a_shard_is_gone_on_with(false);
+}
+
+#[test]
+fn a_shard_whose_machine_died_is_gone_on_with() {
+    a_shard_is_gone_on_with(true);
 }
 
 #[test]

@@ -47,21 +47,26 @@ trap 'rm -rf "$scratch"' EXIT
 # What is told to end, ends its run first, which keeps what it has measured.
 trap '[ -z "$run" ] || kill -TERM "$run"' TERM INT
 {import}
-# Copies the results to the folder that all machines see: the database last, by a rename.
+results=$scratch/results
+# Which state the database is in; fails while it is being changed, when the journal is there.
+state() {{
+    [ ! -e "$results/results.sqlite-journal" ] && head -c 100 "$results/results.sqlite" | cksum &&
+        [ ! -e "$results/results.sqlite-journal" ]
+}}
+# Copies the results to the folder that all machines see: the database as it is now, what belongs to it, and then the
+# database gets its name.
 keep() {{
-    results=$scratch/results
     [ -e "$results/results.sqlite" ] || return 0
-    # Half of a change is in it: the next attempt begins where this one did.
-    [ ! -e "$results/results.sqlite-journal" ] || return 1
     mkdir -p "$shards/$index" || return 1
     new=$shards/$index/.new-$(uname -n)-$$
+    before=$(state) && cp "$results/results.sqlite" "$new" && after=$(state) && [ "$after" = "$before" ] || return 1
     for file in "$results"/*; do
         case ${{file##*/}} in
-            results.sqlite | in-use) ;;
+            results.sqlite* | in-use) ;;
             *) cp -r "$file" "$shards/$index/" || return 1 ;;
         esac
     done
-    cp "$results/results.sqlite" "$new" && mv "$new" "$shards/$index/results.sqlite"
+    mv "$new" "$shards/$index/results.sqlite"
 }}
 
 if [ -e "$shards/$index/results.sqlite" ]; then
@@ -71,6 +76,17 @@ else
     {program} {words} --shard "$index/{of}" --output "$scratch/results" &
 fi
 run=$!
+# A machine that dies loses what it has measured since it last kept something.
+(
+    trap 'kill "$nap"; exit' TERM INT
+    while :; do
+        sleep "${{POCKETSTONE_KEEP_S:-60}}" &
+        nap=$!
+        wait "$nap"
+        keep
+    done
+) </dev/null >/dev/null 2>&1 &
+keeper=$!
 wait "$run"
 status=$?
 # A signal ends the first wait.
@@ -78,6 +94,8 @@ while kill -0 "$run" 2>/dev/null; do
     wait "$run"
     status=$?
 done
+kill "$keeper" 2>/dev/null
+wait "$keeper"
 keep || exit 1
 exit "$status"
 "#
