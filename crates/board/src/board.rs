@@ -132,9 +132,10 @@ impl Board {
     ///
     /// # Errors
     /// `ErrorKind::Board` if the machine fails, or a step there; `ErrorKind::User` if the cache cannot be used;
-    /// `ErrorKind::Interrupted`.
+    /// `ErrorKind::Interrupted`. With `lost` set if the board was lost as often as it was tried.
     pub fn prepare(&self, steps: &[Step]) -> Result<(), Failed> {
-        self.members.first().transport.keep(steps)
+        let first = self.members.first();
+        tried(first, || first.transport.keep(steps)).map(|((), _)| ())
     }
 
     /// Measures one cell from the state its plan starts from. A board that is lost meanwhile is tried again, and after

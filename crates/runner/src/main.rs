@@ -91,7 +91,7 @@ fn main() -> ExitCode {
             exit(volume::serve_yaffs2_anonymous(bytes, Path::new(directory), print))
         }
         ["serve-null-anonymous", directory] => exit(volume::serve_null_anonymous(Path::new(directory), print)),
-        ["serve-yaffs2", device, note, directory] => {
+        [volume::served::SERVE_YAFFS2, device, note, directory] => {
             exit(volume::served::serve_yaffs2(device, Path::new(note), Path::new(directory), print))
         }
         ["serve-null", file, bytes, note, directory] => {

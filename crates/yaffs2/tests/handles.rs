@@ -1,6 +1,6 @@
 //! Files that are open: what they keep, and for how long.
 
-use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
+use pocketstone_media::nand::{Geometry, ImageLayout, ImageNand, SimulatedNand, SimulatedOptions};
 use pocketstone_vfs::{Error, Meta, Operations, ROOT};
 use pocketstone_yaffs2::{OpenOptions, Volume};
 
@@ -34,5 +34,37 @@ fn files_of_a_volume_that_is_closed_cannot_be_used() {
     volume.close().expect("closed");
     let said = file.write_at(b"content", 0).expect_err("it is closed");
     assert!(matches!(&said, Error::Medium(_)) && said.to_string().contains("closed"), "{said}");
-    drop((file.clone(), file));
+    drop(file.clone());
+    file.close().expect("nothing is left to do");
+}
+
+/// Whoever writes while a volume is closed is either in time, or is told.
+#[test]
+fn what_is_written_while_the_volume_is_closed_is_there_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, layout) = (folder.path().join("image"), ImageLayout::linux(2048, 64).expect("a layout"));
+    for round in 0..50 {
+        ImageNand::create(&path, &layout, 16).expect("an image");
+        let open = || {
+            let chip = ImageNand::open(&path, false, Some(&layout)).expect("the image");
+            Volume::open(Box::new(chip), &OpenOptions::default()).expect("a volume")
+        };
+        let volume = open();
+        let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).expect("created");
+        let begun = std::sync::Barrier::new(2);
+        let written = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                begun.wait();
+                (0..).take_while(|at| file.write_at(b"x", *at).is_ok()).count() as u64
+            });
+            begun.wait();
+            volume.close().expect("closed");
+            writer.join().expect("the writer ends")
+        });
+        let volume = open();
+        let size = volume.lookup(ROOT, b"file").expect("the file").size;
+        assert_eq!(size, written, "round {round}");
+        volume.close().expect("closed");
+        std::fs::remove_file(&path).expect("removed");
+    }
 }

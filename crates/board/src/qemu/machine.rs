@@ -244,8 +244,8 @@ impl Machine {
     /// Dumps a part of the stopped machine's memory into a file of its folder.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if QEMU cannot do it.
-    pub fn dump_memory(&mut self, at: u32, bytes: usize, file: &str) -> Result<()> {
+    /// `ErrorKind::Board` if QEMU cannot do it; with `lost` set if it does not answer.
+    pub fn dump_memory(&mut self, at: u32, bytes: usize, file: &str) -> Result<(), Failed> {
         self.qmp.ask("pmemsave", json!({ "val": at, "size": bytes, "filename": file }), None)?;
         Ok(())
     }
@@ -276,8 +276,8 @@ impl Machine {
     /// ([`super::clock`]). The machine cannot run on afterwards.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if QEMU cannot save it.
-    pub fn save(mut self, path: &Path) -> Result<u64> {
+    /// `ErrorKind::Board` if QEMU cannot save it; with `lost` set if it does not answer.
+    pub fn save(mut self, path: &Path) -> Result<u64, Failed> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(true);
         let file = options.open(path).board(|| format!("cannot create {}", path.display()))?;
@@ -289,10 +289,11 @@ impl Machine {
             self.context.check()?;
             let progress = self.qmp.ask("query-migrate", json!({}), None)?;
             match progress["status"].as_str() {
-                Some("completed") => return super::clock::moved_on_ns(&file),
+                Some("completed") => return Ok(super::clock::moved_on_ns(&file)?),
                 Some("failed" | "cancelled") => {
                     return Err(Error::board(format!("QEMU cannot save the board's state: {progress}"))
-                        .hint("is the disk full?"));
+                        .hint("is the disk full?")
+                        .into());
                 }
                 _ => std::thread::sleep(Duration::from_millis(10)),
             }

@@ -85,7 +85,7 @@ impl Qemu {
 }
 
 /// Leaves the processor and the kernel's page table where the plugin looks for them.
-fn leave_for_plugin(machine: &mut Machine, folder: &Path, processor: &Processor) -> Result<()> {
+fn leave_for_plugin(machine: &mut Machine, folder: &Path, processor: &Processor) -> Result<(), Failed> {
     machine.dump_memory(MEMORY_AT, SEARCHED_BYTES, DUMP_FILE)?;
     let dump = folder.join(DUMP_FILE);
     let memory = fs::read(&dump).board(|| "QEMU dumped no memory".into())?;

@@ -96,6 +96,14 @@ impl Found {
         found
     }
 
+    /// Tries the power rails that may be had: from then on it is known whether they can, and if not why.
+    pub fn try_rails(&mut self) {
+        if let Some(Err(error)) = self.rails.then(rails::Rails::attempt) {
+            self.rails = false;
+            self.failed(&error);
+        }
+    }
+
     /// Adds a meter that can be read now, or why it cannot.
     fn try_add(
         &mut self,

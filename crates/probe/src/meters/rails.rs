@@ -5,6 +5,7 @@ use crate::perfetto::{Rail, rails};
 use crate::traced::{Session, boot_ns, program};
 use pocketstone_core::outcome::{EnergyReading, Scope};
 use pocketstone_core::{Error, Result};
+use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
@@ -61,16 +62,26 @@ impl Rails {
         self.rest = Some(self.window);
     }
 
+    /// Whether there are any.
+    pub fn attempt() -> Result<()> {
+        Rails::start()?.read().map(drop)
+    }
+
+    fn read(&mut self) -> Result<BTreeMap<u32, Rail>> {
+        let trace = self.session.stop()?;
+        let found = rails(BufReader::with_capacity(1 << 16, trace))?;
+        match found.is_empty() {
+            true => Err(Error::board("this phone has no power rails that Perfetto reads")
+                .hint("use a Pixel 6 or newer, or unplug the charger: a battery that feeds the phone counts")),
+            false => Ok(found),
+        }
+    }
+
     /// What has ended was the run: energy of the rails that used any.
     pub fn finish(mut self) -> Result<Vec<EnergyReading>> {
         // Until they have been read after it.
         std::thread::sleep(3 * PERIOD);
-        let trace = self.session.stop()?;
-        let found = rails(BufReader::with_capacity(1 << 16, trace))?;
-        if found.is_empty() {
-            return Err(Error::board("this phone has no power rails that Perfetto reads")
-                .hint("use a Pixel 6 or newer, or unplug the charger: a battery that feeds the phone counts"));
-        }
+        let found = self.read()?;
         let used: Vec<EnergyReading> = found.values().filter_map(|rail| of_run(rail, self.rest, self.window)).collect();
         match used.is_empty() {
             true => {

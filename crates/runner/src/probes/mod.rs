@@ -101,7 +101,9 @@ pub fn abilities() -> BTreeMap<String, Option<Failure>> {
         true => Err(Error::board("/sys/devices/system/cpu/cpu0/cpufreq is missing")
             .hint("use a kernel with cpufreq on a machine that is not virtual")),
     };
-    let meters = match Found::on(Path::new("/")).unavailable() {
+    let mut found = Found::on(Path::new("/"));
+    found.try_rails();
+    let meters = match found.unavailable() {
         Some(Unavailable { what: Quantity::Energy, why, cure }) => Err(Error::board(why).hint(cure)),
         _ => Ok(()),
     };

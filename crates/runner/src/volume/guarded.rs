@@ -4,6 +4,7 @@
 //! one that anybody uses is refused: mounted, in any mount namespace; open in a process; attached to UBI by others;
 //! a swap area; part of another block device; or a place on the chip that another partition has as well.
 
+use super::mtd::device_path;
 use super::{served, ubi};
 use pocketstone_core::board::{Board, Places};
 use pocketstone_core::error::Context;
@@ -91,6 +92,7 @@ fn numbered(class: &Path, partition: &str) -> Result<u32> {
 pub fn take(board: &Board) -> Result<()> {
     release(&board.places.mount_point, &board.places.notes)?;
     let mtd = board.places.mtd;
+    served::end_left_on(&device_path(mtd));
     match user(mtd)? {
         Some(user) => Err(Error::board(format!("mtd{mtd} is in use: {user}")).hint(FREE_IT)),
         None => Ok(()),

@@ -192,7 +192,7 @@ pub fn attach(volume: &Volume, board: &Board) -> Result<()> {
         (FileSystem::Jffs2, _) => (format!("mtd{mtd}"), "jffs2"),
         (FileSystem::Ubifs, _) => (ubi::volume(mtd)?, "ubifs"),
         (FileSystem::Yaffs2, Access::Fuse) => {
-            return served::attach(&["serve-yaffs2", &mtd::device_path(mtd)], &board.places);
+            return served::attach(&[served::SERVE_YAFFS2, &mtd::device_path(mtd)], &board.places);
         }
         (other, _) if volume.medium == Medium::Block => (board.places.block.display().to_string(), other.name()),
         _ => return Ok(()),

@@ -7,7 +7,7 @@ use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::MtdNand;
 use pocketstone_mount::{MountOptions, Mounted, mount_null, mount_yaffs2};
 use pocketstone_yaffs2 as yaffs2;
-use procfs::process::Process;
+use procfs::process::{Process, all_processes};
 use rustix::mount::UnmountFlags;
 use rustix::process::{Signal, kill_process};
 use std::fs;
@@ -18,9 +18,11 @@ use std::time::Duration;
 
 /// How the name of this program's file begins: on boards that are not thrown away, and elsewhere.
 const RUNNER: [&str; 2] = ["runner", "pocketstone-runner"];
+/// The word of this program's command line that has it serve an MTD device.
+pub const SERVE_YAFFS2: &str = "serve-yaffs2";
 /// What a server says when its volume is mounted.
 pub const READY: &str = "mounted";
-/// The note of its process id.
+/// The note of which process it is: its number, and when it began, as numbers are given again.
 const PID: &str = "volume.pid";
 /// The note of what became of a volume when it was closed: nothing, or what went wrong.
 const CLOSED: &str = "volume.closed";
@@ -74,7 +76,19 @@ pub fn attach(words: &[&str], places: &Places) -> Result<()> {
     let _ = fs::remove_file(&closed);
     let note = closed.to_string_lossy();
     let child = spawn(&[words, &[&note]].concat(), &places.mount_point, |_| {})?;
-    fs::write(&pid, child.id().to_string()).board(|| format!("cannot write {}", pid.display()))
+    let began = Process::new(child.id() as i32).and_then(|server| server.stat()).map(|stat| stat.starttime);
+    let began = began.board(|| "the volume's server is gone".into())?;
+    fs::write(&pid, format!("{} {began}", child.id())).board(|| format!("cannot write {}", pid.display()))
+}
+
+/// The process that a board's notes name, if it is still there.
+fn noted(notes: &Path) -> Option<Process> {
+    let note = fs::read_to_string(notes.join(PID)).ok()?;
+    let (pid, began) = note.trim().split_once(' ')?;
+    let process = Process::new(pid.parse().ok()?).ok()?;
+    // A board's first process does not take note of those who died.
+    let is_it = process.stat().is_ok_and(|stat| stat.state != 'Z' && began.parse() == Ok(stat.starttime));
+    is_it.then_some(process)
 }
 
 /// Unmounts it and waits until the server has closed the volume: until all of it is on the medium.
@@ -86,8 +100,13 @@ pub fn detach(places: &Places) -> Result<()> {
     const STEP: Duration = Duration::from_millis(10);
     for _ in 0..CLOSING_LIMIT.as_millis() / STEP.as_millis() {
         match fs::read_to_string(places.notes.join(CLOSED)) {
-            Ok(said) if said.is_empty() => return Ok(()),
-            Ok(said) => return Err(Error::board("cannot close the volume").because(said)),
+            Ok(said) => {
+                forget(&places.notes);
+                return match said.is_empty() {
+                    true => Ok(()),
+                    false => Err(Error::board("cannot close the volume").because(said)),
+                };
+            }
             Err(_) if threads(&places.notes).is_empty() => break,
             Err(_) => std::thread::sleep(STEP),
         }
@@ -98,33 +117,47 @@ pub fn detach(places: &Places) -> Result<()> {
 
 /// Ends a server that an earlier lab's runner has left, by its notes.
 pub fn end_left(notes: &Path) {
-    let Some(server) = fs::read_to_string(notes.join(PID)).ok().and_then(|pid| pid.trim().parse().ok()) else { return };
-    let ours = |process: Process| {
-        let exe = process.exe().unwrap_or_default();
-        let name = exe.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        RUNNER.iter().any(|runner| name.starts_with(runner))
+    noted(notes).into_iter().filter(is_a_runner).for_each(|server| end(&server));
+    forget(notes);
+}
+
+/// Ends the servers of a device that earlier labs' runners have left, wherever their notes were: no other lab is at work.
+pub fn end_left_on(device: &str) {
+    let serves = |process: &Process| {
+        let words = process.cmdline().unwrap_or_default();
+        words.get(1).is_some_and(|word| word == SERVE_YAFFS2) && words.get(2).is_some_and(|of| of == device)
     };
-    if Process::new(server).is_ok_and(ours) {
-        // What it serves is about to be erased.
-        let _ = rustix::process::Pid::from_raw(server).map(|pid| kill_process(pid, Signal::KILL));
-        let ended = || !Path::new(&format!("/proc/{server}")).exists();
-        for _ in 0..100 {
-            if ended() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+    let all = all_processes().into_iter().flatten().flatten();
+    all.filter(|process| serves(process) && is_a_runner(process)).for_each(|server| end(&server));
+}
+
+fn forget(notes: &Path) {
+    for note in [PID, CLOSED] {
+        let _ = fs::remove_file(notes.join(note));
     }
-    let _ = fs::remove_file(notes.join(PID));
+}
+
+fn is_a_runner(process: &Process) -> bool {
+    let exe = process.exe().unwrap_or_default();
+    let name = exe.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    RUNNER.iter().any(|runner| name.starts_with(runner))
+}
+
+/// Ends a server whose volume is about to be erased.
+fn end(server: &Process) {
+    let _ = rustix::process::Pid::from_raw(server.pid).map(|pid| kill_process(pid, Signal::KILL));
+    for _ in 0..100 {
+        if !server.is_alive() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The threads of the process that serves a board's volume; none where there is no such process.
 pub fn threads(notes: &Path) -> Vec<u32> {
-    let pid = fs::read_to_string(notes.join(PID)).ok().and_then(|pid| pid.trim().parse().ok());
-    // A board's first process does not take note of those who died.
-    let lives = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.state != 'Z');
-    let threads = |pid: i32| pocketstone_probe::usage::threads(u32::try_from(pid).ok()?).ok();
-    pid.filter(lives).and_then(threads).unwrap_or_default()
+    let threads = |process: Process| pocketstone_probe::usage::threads(u32::try_from(process.pid).ok()?).ok();
+    noted(notes).and_then(threads).unwrap_or_default()
 }
 
 /// Serves the YAFFS2 volume of an MTD device until it is unmounted, and notes in the file `closed` how that went.
@@ -174,13 +207,18 @@ mod tests {
     #[test]
     fn servers_are_known_by_the_notes_of_their_own_board() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(one.path().join(PID), std::process::id().to_string()).unwrap();
+        let (own, note) = (Process::myself().unwrap(), one.path().join(PID));
+        let began = own.stat().unwrap().starttime;
+        fs::write(&note, format!("{} {began}", own.pid)).unwrap();
         assert!(threads(one.path()).contains(&std::process::id()) && threads(other.path()).is_empty());
         end_left(other.path());
-        assert!(one.path().join(PID).exists());
-        // A number that is another program's by now, such as these tests', is no server's.
+        assert!(note.exists());
+        // A process that is another program, such as these tests, is no server.
         end_left(one.path());
-        assert!(!one.path().join(PID).exists());
+        assert!(!note.exists());
+        // Nor is one with the number of a server that has ended.
+        fs::write(&note, format!("{} {}", own.pid, began + 1)).unwrap();
+        assert!(threads(one.path()).is_empty());
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl File {
         self.shared.with(|mounted| mounted.sync_inode(self.ino))
     }
 
-    /// Closes the file, as dropping it does, and says what could not be done.
+    /// Closes the file, as dropping it does, and says what could not be done. The volume's end has closed it already.
     ///
     /// # Errors
     /// `Medium` if it has no name and cannot be deleted.
@@ -106,10 +106,10 @@ impl File {
     }
 
     fn let_go(&mut self) -> Result<()> {
-        match std::mem::take(&mut self.held) {
-            true => self.shared.with(|mounted| unlink::release(&mut mounted.files, self.ino)),
-            false => Ok(()),
+        if !std::mem::take(&mut self.held) {
+            return Ok(());
         }
+        self.shared.lock()?.as_mut().map_or(Ok(()), |mounted| unlink::release(&mut mounted.files, self.ino))
     }
 }
 

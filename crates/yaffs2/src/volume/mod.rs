@@ -44,9 +44,14 @@ pub struct Volume {
 struct Shared(Mutex<Option<Mounted>>);
 
 impl Shared {
+    /// The volume, which nobody else has meanwhile.
+    fn lock(&self) -> Result<MutexGuard<'_, Option<Mounted>>> {
+        Ok(self.0.lock().map_err(|_| MediumError::bug("an operation was interrupted"))?)
+    }
+
     /// Does something with the volume while nobody else does.
     fn with<T>(&self, act: impl FnOnce(&mut Mounted) -> Result<T>) -> Result<T> {
-        let mut held = self.0.lock().map_err(|_| MediumError::bug("an operation was interrupted"))?;
+        let mut held = self.lock()?;
         act(held.as_mut().ok_or_else(|| MediumError::refused("the volume is closed"))?)
     }
 
@@ -91,7 +96,9 @@ impl Volume {
     /// `Medium` if something could not be written; everything else was. Also if a thread panicked during an operation:
     /// then nothing is.
     pub fn close(self) -> Result<()> {
-        self.shared.with(Mounted::close)
+        // Taken by who closes it, so that nobody can write in between what would then be lost.
+        let mut held = self.shared.lock()?;
+        held.take().map_or(Ok(()), |mut mounted| mounted.close())
     }
 
     /// Abandons the volume like a killed process: nothing more is stored.
