@@ -301,8 +301,8 @@ fn scripts_for_other_engines_run_the_same_shards() {
         .complains(&["merged.shards has shards of another plan"]);
 }
 
-/// A shard that ends early: it is told to, as by an engine whose time for it is up, or its machine dies, and what was on
-/// that with it. The next attempt goes on with what it had kept.
+/// A shard that ends early: it is told to, as by an engine whose time limit is over, or its machine dies, and with it
+/// what was on its disk. The next attempt goes on with what had been kept.
 fn a_shard_is_gone_on_with(machine_dies: bool) {
     let home = home();
     let home = home.path();

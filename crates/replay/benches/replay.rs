@@ -132,8 +132,8 @@ fn main() {
         let word = if threads == 1 || steps <= STEPS { "met" } else { "NOT met" };
         writeln!(
             out,
-            "7 governors x 4 workloads x 3 delays, {threads} threads: {seconds:.3} s, {steps:.0} steps of {step_ns:.2} ns \
-             each of {operations} operations; bar {STEPS} on two threads: {word}"
+            "7 governors x 4 workloads x 3 delays, {threads} threads: {seconds:.3} s, {steps:.0} steps of {step_ns:.2} \
+             ns for each of {operations} operations; bar {STEPS} on two threads: {word}"
         )
         .expect("output");
     }

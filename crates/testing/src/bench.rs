@@ -20,10 +20,10 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-/// How long this processor takes for one step of SplitMix64 whose next step needs it, in nanoseconds (the least of a few
-/// attempts): some ten instructions, two multiplications among them, without memory. Bars in such steps mean about the
-/// same on any processor. Source of the constants: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
-/// Generators" (OOPSLA 2014).
+/// How long this processor takes for one step of SplitMix64 that the next step depends on, in nanoseconds (the least of
+/// a few attempts): some ten instructions, two multiplications among them, none on memory. A bar in such steps means
+/// about the same on any processor. Source of the constants: Steele, Lea and Flood, "Fast Splittable Pseudorandom
+/// Number Generators" (OOPSLA 2014).
 pub fn step_ns() -> f64 {
     const STEPS: u32 = 2_000_000;
     let attempt = || {

@@ -121,7 +121,8 @@ pub fn end_left(notes: &Path) {
     forget(notes);
 }
 
-/// Ends the servers of a device that earlier labs' runners have left, wherever their notes were: no other lab is at work.
+/// Ends the servers of a device that earlier labs' runners have left, wherever their notes are: no other lab is at
+/// work.
 pub fn end_left_on(device: &str) {
     let serves = |process: &Process| {
         let words = process.cmdline().unwrap_or_default();
