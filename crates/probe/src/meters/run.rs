@@ -62,11 +62,13 @@ struct Book {
     begin: Instant,
     /// A phone's power rails, where they are tried; they are read by themselves.
     rails: Option<Result<Rails>>,
+    /// Why other meters cannot be had, where the rails decide whether that is to be said.
+    held: Vec<Missing>,
 }
 
 impl Book {
-    fn of(pages: Vec<Page>, rails: Option<Result<Rails>>) -> Book {
-        Book { pages, begin: Instant::now(), rails }
+    fn of(pages: Vec<Page>, rails: Option<Result<Rails>>, held: Vec<Missing>) -> Book {
+        Book { pages, begin: Instant::now(), rails, held }
     }
 }
 
@@ -103,15 +105,16 @@ impl Resting {
     /// Finds the meters of the machine whose `sys` is in `root` and rests for a time, [`REST`] in earnest. It rests
     /// without a meter, too: a bench meter sees it. What is missing is said in one entry.
     pub fn begin(root: &Path, rest: Duration, unavailable: &mut Vec<Unavailable>) -> Resting {
-        let found = Found::on(root);
+        let mut found = Found::on(root);
+        let held = if found.rails { std::mem::take(&mut found.missing) } else { Vec::new() };
         unavailable.extend(found.unavailable());
         let page = |meter| Page { meter, account: Ok(Account::default()), counts: false, idle_mw: None };
         let rails = found.rails.then(Rails::start);
-        let book = Book::of(found.meters.into_iter().map(page).collect(), rails);
+        let book = Book::of(found.meters.into_iter().map(page).collect(), rails, held);
         let metered = Metered::begin(book);
         std::thread::sleep(rest);
         // A sampler that ended by a fault of its own leaves no meter.
-        let mut book = metered.end().0.unwrap_or_else(|| Book::of(Vec::new(), None));
+        let mut book = metered.end().0.unwrap_or_else(|| Book::of(Vec::new(), None, Vec::new()));
         if let Some(Ok(rails)) = &mut book.rails {
             rails.rested();
         }
@@ -220,6 +223,8 @@ impl Ended {
             Some(Ok(of_rails)) => readings.extend(of_rails),
             Some(Err(error)) => missing.push(Missing::of(&error)),
         }
+        let none = readings.is_empty();
+        missing.extend(book.held.into_iter().filter(|m| none || !m.cure.is_empty()));
         said(missing, unavailable, readings)
     }
 }
