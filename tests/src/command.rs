@@ -4,6 +4,7 @@ use crate::project;
 use pocketstone_board::Board;
 use pocketstone_testing::Skip;
 pub use pocketstone_testing::wait::poll;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -163,6 +164,17 @@ impl Process {
             ended: matches!(fields.first(), Some(&"Z" | &"X")),
             started: fields.get(19)?.parse().ok()?,
         })
+    }
+
+    /// Sends it a signal, if it is still there.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid as i32).expect("a number");
+        let _ = kill_process(pid, signal);
+    }
+
+    /// Kills it.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
     }
 
     /// Every process that comes from process `pid`, itself not counted.

@@ -78,8 +78,8 @@ fn pocketdatas_quick_study_runs_on_a_phone_and_every_setting_is_undone() {
     phone.program("cmd", &format!("echo \"$*\" >> {LOCAL}/commands"));
     let mode = |on: bool| format!("[\"cmd\", \"power\", \"set-fixed-performance-mode-enabled\", \"{on}\"]");
     // As the phone of the tests has no such programs by itself.
-    ["svc", "setprop"].iter().for_each(|name| phone.program(name, &format!("echo \"{name} $*\" >> {LOCAL}/others")));
-    let own = "screen = \"on\"\ncharging = \"suspended\"\nthermal_status_most = 1";
+    ["input", "setprop"].iter().for_each(|name| phone.program(name, &format!("echo \"{name} $*\" >> {LOCAL}/others")));
+    let own = "screen = \"off\"\ncharging = \"suspended\"\nthermal_status_most = 1";
     phone.profile("fixed.toml", &format!("{own}\nsettings = [{{ set = {}, undo = {} }}]", mode(true), mode(false)));
     let study = project().join("studies/pocketdata-quick.toml");
     let some = ["--only", "seed = 1 AND workload = 'pocketdata-c'"];
@@ -104,11 +104,11 @@ fn pocketdatas_quick_study_runs_on_a_phone_and_every_setting_is_undone() {
     let (on, off): (Vec<_>, Vec<_>) = said().lines().map(str::to_owned).enumerate().partition(|(n, _)| n % 2 == 0);
     assert!(on.iter().all(|(_, line)| line.ends_with("true")) && off.iter().all(|(_, line)| line.ends_with("false")));
     assert_eq!([on.len(), off.len()], [cells as usize + 1; 2]);
-    // The screen is woken and stays on, and the charger stops, in each of them.
+    // The screen sleeps and the charger stops, in each of them.
     let others = fs::read_to_string(phone.local().join("others")).unwrap();
     let times = |line: &str| others.lines().filter(|said| *said == line).count();
-    let set = ["svc power stayon true", "setprop power.battery_input.suspended true"];
-    let undone = ["svc power stayon false", "setprop power.battery_input.suspended false"];
+    let set = ["input keyevent KEYCODE_SLEEP", "setprop power.battery_input.suspended true"];
+    let undone = ["input keyevent KEYCODE_WAKEUP", "setprop power.battery_input.suspended false"];
     assert!(set.iter().chain(&undone).all(|line| times(line) == on.len()), "{others}");
     until("nothing is noted on the phone", || {
         let notes = phone.local().join(format!("pocketstone-settings-{SHELL}"));
@@ -158,7 +158,7 @@ fn a_cold_cell_asks_the_phone_to_drop_its_caches_where_it_does_so() {
     let cold = Database { more: &[("page_cache", "cold")], ..Database::default() };
     write(phone.path(), "study.toml", &study(&[cold.experiment()]));
     let properties = fs::read_to_string(phone.root().join("said/properties")).unwrap();
-    for (api, asked) in [("30", None), ("31", Some("perf.drop_caches=1"))] {
+    for (api, asked) in [("30", None), ("31", Some("perf.drop_caches=3"))] {
         let now = properties.replace("sdk=30", &format!("sdk={api}"));
         phone.says("properties", &format!("{now}perf.drop_caches=0\n"));
         phone.lab(&["run", "study.toml", "--board", "./phone.toml", "--output", api]).ends_with(0);
@@ -238,7 +238,7 @@ fn a_phone_that_is_not_rooted_traces_by_perfetto() {
     }
     assert!(!left_out.contains("context switches") && !left_out.contains("frequency changes"), "{left_out}");
     let config = fs::read_to_string(phone.local().join("perfetto.config")).unwrap();
-    assert!(config.contains("sched/sched_switch") && config.contains("compact_sched { enabled: true }"), "{config}");
+    assert!(config.contains("sched/sched_switch") && config.contains("flush_period_ms: 250"), "{config}");
     let left = |folder: &Path| {
         let names = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
         names.filter(|name| name.ends_with(".pftrace")).count()

@@ -2,13 +2,12 @@
 
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, amount, or_skip, program};
-use pocketstone_tests::command::{Ran, binary, lab, pocketstone, run, write};
+use pocketstone_tests::command::{Process, Ran, binary, lab, pocketstone, run, write};
 use pocketstone_tests::results::{change, finished, value};
 use pocketstone_tests::suites::{command, tell};
 use pocketstone_tests::{context, project, qemu};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -314,7 +313,6 @@ fn a_shard_is_gone_on_with(machine_dies: bool) {
         fs::create_dir(&machine).expect("a folder");
         let mut shard = command(home.join("merged.shards/shard.sh"));
         shard.arg("1").env("TMPDIR", &machine).env("POCKETSTONE_KEEP_S", if machine_dies { "0.1" } else { "60" });
-        shard.process_group(0);
         shard
     };
     let on_machine = || {
@@ -326,7 +324,9 @@ fn a_shard_is_gone_on_with(machine_dies: bool) {
     let pid = Pid::from_child(&first);
     if machine_dies {
         until("cells are kept", || finished(&shared).len() > 2);
-        kill_process_group(pid, Signal::KILL).expect("everything is killed");
+        let with_it = Process::descendants(first.id());
+        kill_process(pid, Signal::KILL).expect("it is killed");
+        with_it.iter().for_each(Process::kill);
     } else {
         until("cells are measured", || on_machine().is_some_and(|of| finished(&of.join("results")).len() > 2));
         kill_process(pid, Signal::TERM).expect("the shard is told to end");

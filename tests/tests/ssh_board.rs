@@ -132,11 +132,6 @@ impl Far {
     }
 }
 
-fn signal(process: &Process, signal: Signal) {
-    let pid = rustix::process::Pid::from_raw(process.pid as i32).expect("a number");
-    let _ = rustix::process::kill_process(pid, signal);
-}
-
 /// Which attempt at each cell counts, and what came of it.
 const ATTEMPTS: &str =
     "SELECT group_concat(coalesce(outcome ->> '$.facts.\"board.attempt\"', '1') || ' ' || status) FROM cell";
@@ -198,7 +193,7 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
         let victims: Vec<Process> = all.into_iter().filter(of).collect();
         assert!(!victims.is_empty());
         for process in &victims {
-            signal(process, Signal::KILL);
+            process.signal(Signal::KILL);
         }
         until("the program of the lost attempt has ended", || !program.runs());
         assert!(child.wait().unwrap().success(), "{output}");
@@ -210,13 +205,13 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
     let mut child = begun("stopped", "3");
     until("the program runs", || far.sleeping().is_some());
     let runners: Vec<Process> = far.processes().into_iter().filter(|p| p.name.starts_with("runner-")).collect();
-    runners.iter().for_each(|runner| signal(runner, Signal::STOP));
+    runners.iter().for_each(|runner| runner.signal(Signal::STOP));
     let clients = |pid: u32| Process::descendants(pid).into_iter().filter(|p| p.name == "ssh").collect::<Vec<_>>();
-    clients(child.id()).iter().for_each(|client| signal(client, Signal::KILL));
+    clients(child.id()).iter().for_each(|client| client.signal(Signal::KILL));
     let all = || far.processes().iter().filter(|p| p.name.starts_with("runner-")).count();
     until("the next runner waits", || all() > runners.len());
     std::thread::sleep(std::time::Duration::from_secs(1));
-    runners.iter().for_each(|runner| signal(runner, Signal::CONT));
+    runners.iter().for_each(|runner| runner.signal(Signal::CONT));
     assert!(child.wait().unwrap().success());
     assert_eq!(attempts("stopped"), "2 done,1 done");
 
@@ -342,7 +337,7 @@ fn a_board_that_is_lost_for_good_ends_the_run_which_goes_on_when_it_is_back() {
     until("the program runs", || far.sleeping().is_some());
     fs::rename(far.path().join("host_key"), far.path().join("hidden")).unwrap();
     let clients = Process::descendants(child.id());
-    clients.iter().filter(|p| p.name == "ssh").for_each(|client| signal(client, Signal::KILL));
+    clients.iter().filter(|p| p.name == "ssh").for_each(|client| client.signal(Signal::KILL));
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");

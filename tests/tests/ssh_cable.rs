@@ -9,7 +9,7 @@ use pocketstone_tests::context;
 use pocketstone_tests::poor_board::{GOVERNOR, PoorBoards};
 use pocketstone_tests::results::{finished, value};
 use pocketstone_tests::small_study::{Database, are_alike, files, study};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -58,15 +58,6 @@ fn set_by_command(boards: &PoorBoards) {
     let profile = fs::read_to_string(boards.path().join("board0.toml")).expect("the profile");
     let settings = format!("settings = [{{ set = {}, undo = {} }}]\n", by_command("set"), by_command("undone"));
     write(boards.path(), "board0.toml", &(profile + &settings));
-}
-
-fn signal(process: &Process, signal: Signal) {
-    let pid = Pid::from_raw(process.pid as i32).expect("a number");
-    let _ = kill_process(pid, signal);
-}
-
-fn kill(process: &Process) {
-    signal(process, Signal::KILL);
 }
 
 fn name_of(path: &Path) -> String {
@@ -157,7 +148,7 @@ fn the_lab_puts_back_what_a_board_has_set_that_lost_its_journal() {
     // The board's processes end all at once, its watchdog too, and what it had on its disk is gone.
     let mut lab = begin("lost");
     let all = board.processes();
-    [Signal::STOP, Signal::KILL].iter().for_each(|what| all.iter().for_each(|process| signal(process, *what)));
+    [Signal::STOP, Signal::KILL].iter().for_each(|what| all.iter().for_each(|process| process.signal(*what)));
     lab.kill().expect("the lab is killed");
     lab.wait().expect("the lab ends");
     until("the board is quiet", || board.processes().is_empty());
@@ -220,8 +211,8 @@ fn whoever_is_killed_at_any_moment_no_finished_cell_is_lost_and_the_board_is_as_
         let of_lab = moment % 3 == 0;
         match moment % 3 {
             0 => lab.kill().expect("the lab is killed"),
-            1 => clients(lab.id()).iter().for_each(kill),
-            _ => board.serving().iter().for_each(kill),
+            1 => clients(lab.id()).iter().for_each(Process::kill),
+            _ => board.serving().iter().for_each(Process::kill),
         }
         let done = lab.wait().expect("the lab ends").success();
         let what = format!("seed {seed}, {name}");

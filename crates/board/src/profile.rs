@@ -6,7 +6,9 @@ mod remote;
 
 pub use architecture::Architecture;
 pub use nand::NandProfile;
-pub use remote::{AdbProfile, CommandProfile, Erase, FlashProfile, LabgridProfile, Place, SshProfile};
+pub use remote::{
+    AdbProfile, Charging, CommandProfile, Erase, FlashProfile, LabgridProfile, Place, Screen, SshProfile,
+};
 
 use pocketstone_core::block::BlockDevice;
 use pocketstone_core::error::Context;

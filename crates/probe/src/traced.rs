@@ -4,6 +4,7 @@
 
 mod session;
 
+pub use session::end_left;
 pub(crate) use session::{Session, program};
 
 use crate::conditions::Machine;
@@ -29,7 +30,6 @@ data_sources { config { name: "linux.ftrace" ftrace_config {
   ftrace_events: "power/cpu_idle"
   buffer_size_kb: 16384
   drain_period_ms: 250
-  compact_sched { enabled: true }
 } } }
 "#;
 
@@ -41,6 +41,8 @@ pub struct Traced {
     pid: u32,
     children: bool,
     session: Session,
+    /// CLOCK_BOOTTIME when it was found to record.
+    begun_ns: u64,
     /// How much CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, at the start.
     ahead_ns: i128,
     frequencies_khz: Vec<(u16, u32)>,
@@ -54,12 +56,14 @@ impl Traced {
     /// `ErrorKind::Board` if there is no `perfetto` here, or it does not record, with the fix as its hint.
     pub fn start(pid: u32, children: bool) -> Result<Traced> {
         let program = program()?;
-        let session = Session::start(&program, "events", CONFIG)?;
+        let session = Session::start(&program, "events", CONFIG, |trace| perfetto::has_events(trace))?;
+        let begun_ns = boot_ns();
         let threads = threads_of(pid);
         Ok(Traced {
             pid,
             children,
             session,
+            begun_ns,
             ahead_ns: ahead_ns(),
             frequencies_khz: Machine::default().frequencies_khz(),
             threads,
@@ -85,6 +89,11 @@ impl Traced {
         if reading.has_other_clock {
             return Err(Error::board("the kernel's trace is not on CLOCK_BOOTTIME")
                 .hint("use a phone whose kernel traces by that clock: Linux 4.10 or newer"));
+        }
+        let first_ns = reading.log.events.first().map(|event| event.time_ns);
+        if first_ns.is_some_and(|first_ns| first_ns > self.begun_ns) {
+            return Err(Error::board("the trace begins after the run did")
+                .hint("end other sessions of perfetto on the phone: they share its buffers"));
         }
         if self.children {
             // In the order of their starts: whoever starts one has been started before.

@@ -56,7 +56,14 @@ def power_rails(start_us, end_us):
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 start = now_us()
 with open(words[4], "wb") as trace:
+    # What `traced` says of itself, and a little later the first of what it is told: of processor 1, or of both rails.
     trace.write(b"\x0a\x02\x50\x01")
+    trace.flush()
+    time.sleep(0.3)
+    switch_ns, to_idle = start * 1000, part(2, 1) + part(7, 0)
+    event = part(1, switch_ns) + part(2, 1) + part(4, to_idle)
+    first = [part(1, part(10, 1) + part(1, part(1, 1) + part(2, event)))]
+    trace.writelines(power_rails(start, start) if is_power else first)
     trace.flush()
     signal.sigwait([signal.SIGINT])
     if is_power:

@@ -132,7 +132,8 @@ pub struct AdbProfile {
     /// The folder on the phone for the runner and its files; `None`: one in /data/local/tmp.
     #[serde(default)]
     pub folder: Option<String>,
-    /// What the runner is started with to have more rights, such as `["su", "0"]`.
+    /// What the runner is started with to have more rights: `["su", "-c"]` for Magisk and KernelSU, `["su", "0"]` for
+    /// AOSP's own.
     #[serde(default)]
     pub r#become: Vec<String>,
     /// Directory on the phone of target files; `None`: a folder in `folder`.
@@ -162,7 +163,7 @@ pub struct AdbProfile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Screen {
-    /// It is woken and stays on, as long as there is a cable.
+    /// It is woken and stays on, as long as a cable feeds the phone.
     On,
     /// It is put to sleep, and woken afterwards.
     Off,
@@ -187,11 +188,17 @@ pub enum Charging {
 }
 
 impl Charging {
-    /// How that is set and undone. Source: PowerMetric of androidx.benchmark.
+    /// How that is set and undone. Source of the property: PowerMetric of androidx.benchmark. It is set before the
+    /// charger has heard of it, and on phones that do not know it, too: so its end is waited for, for 10 s.
     fn setting(self) -> Setting {
-        let set = |value| format!("setprop power.battery_input.suspended {value}");
+        const SET: &str = "setprop power.battery_input.suspended true || exit 1; n=0
+            while grep -qE '^(Charging|Full)' /sys/class/power_supply/battery/status 2>/dev/null; do
+                n=$((n + 1)); sleep 0.1
+                [ $n -lt 100 ] || { echo 'it goes on charging: suspend that by a file of its own' >&2; exit 1; }
+            done";
+        let undo = ["setprop", "power.battery_input.suspended", "false"].map(str::to_owned).into();
         match self {
-            Charging::Suspended => command(&set(true), &set(false)),
+            Charging::Suspended => Setting::Command { set: ["sh", "-c", SET].map(str::to_owned).into(), undo },
         }
     }
 }
@@ -273,10 +280,14 @@ mod tests {
         };
         let expected = [
             ["input keyevent KEYCODE_SLEEP", "input keyevent KEYCODE_WAKEUP"],
-            ["setprop power.battery_input.suspended true", "setprop power.battery_input.suspended false"],
+            ["sh -c setprop power.battery_input.suspended true", "setprop power.battery_input.suspended false"],
             ["/x", "1"],
         ];
-        assert_eq!(settings.iter().map(lines).collect::<Vec<_>>(), expected);
+        let found: Vec<[String; 2]> = settings.iter().map(lines).collect();
+        assert_eq!(found.len(), expected.len());
+        for (found, [set, undo]) in found.iter().zip(expected) {
+            assert!(found[0].starts_with(set) && found[1] == undo, "{found:?}");
+        }
         assert!(toml::from_str::<AdbProfile>(&text.replace("suspended", "off")).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::client::{Client, ask, await_fit, run};
 use crate::BoardContext;
-use crate::profile::AdbProfile;
+use crate::profile::{AdbProfile, Charging, Screen};
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
 use std::process::Command;
@@ -35,6 +35,10 @@ impl Adb {
         if profile.serial.is_empty() || profile.serial.starts_with('-') {
             let error = Error::user(format!("`serial` of {name} is {:?}", profile.serial));
             return Err(error.hint("name the phone as `adb devices` does"));
+        }
+        if (profile.screen, profile.charging) == (Some(Screen::On), Some(Charging::Suspended)) {
+            let error = Error::user(format!("the screen of {name} does not stay on where its charging is suspended"));
+            return Err(error.hint("Android keeps it on by a cable that feeds the phone: set screen = \"off\""));
         }
         Ok(Adb { profile: profile.clone() })
     }
@@ -200,6 +204,8 @@ mod tests {
         assert!(fit(Some(30), Some(30.0)));
         assert!(!fit(Some(29), Some(25.0)) && !fit(Some(80), Some(30.1)));
         assert!(!fit(None, Some(25.0)) && !fit(Some(80), None));
+        let both = format!("{text}screen = \"on\"\ncharging = \"suspended\"\n");
+        assert!(Adb::new("x", &toml::from_str(&both).unwrap()).is_err());
         let free = Adb::new("x", &toml::from_str("kind = \"adb\"\nserial = \"x\"\n").unwrap()).unwrap();
         assert_eq!(free.unfit(&Battery::default(), Some(3)), None);
         let cool = Adb::new("x", &toml::from_str("kind = \"adb\"\nserial = \"x\"\nthermal_status_most = 1\n").unwrap());

@@ -117,17 +117,42 @@ impl Remote {
         // The one beside this command saves a compilation, where it runs.
         if machine == std::env::consts::ARCH {
             let path = self.push(&runner_beside_command()?)?;
-            if self.runs(&path).is_ok() {
-                return Ok(path);
+            if let Ok(version) = self.runs(&path) {
+                return self.becomes(&path, &version).map(|()| path);
             }
         }
         let path = self.push(&qemu::static_runner(&machine, &self.context)?)?;
-        self.runs(&path).map(|()| path)
+        let version = self.runs(&path)?;
+        self.becomes(&path, &version).map(|()| path)
     }
 
-    fn runs(&self, path: &str) -> Result<()> {
+    /// Refuses what has not run the program that it is to give more rights, but a shell, which would obey what is sent
+    /// to the runner. What cannot run at all says why by itself later.
+    fn becomes(&self, path: &str, version: &str) -> Result<()> {
+        if self.place.r#become.is_empty() {
+            return Ok(());
+        }
+        let words: Vec<String> = self.place.r#become.iter().map(|word| quoted(word)).collect();
+        match self.ask(&format!("{} {path} version </dev/null", words.join(" ")), None) {
+            Ok(said) if said.trim() != version.trim() => {
+                let error = Error::board(format!(
+                    "`{}` does not run the program that follows it on {}",
+                    words.join(" "),
+                    self.client.board()
+                ));
+                Err(error.hint(
+                    "set `become` in its profile: of phones with Magisk or KernelSU [\"su\", \"-c\"], with AOSP's su \
+                     [\"su\", \"0\"]",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What it says of its version.
+    fn runs(&self, path: &str) -> Result<String> {
         let folder = &self.folder;
-        self.ask(&format!("{path} version"), None).map(drop).map_err(|e| {
+        self.ask(&format!("{path} version"), None).map_err(|e| {
             let e = cured(e, || "the folder's file system may be mounted noexec: set `folder` in its profile".into());
             Error::board(format!("the runner does not run in {folder} on {}", self.client.board())).because(e)
         })

@@ -10,6 +10,11 @@ use std::path::{Path, PathBuf};
 /// uJ of a uWh.
 const UJ_PER_UWH: f64 = 3600.0;
 
+/// What Android calls a phone's battery.
+const PHONES: &str = "battery";
+/// What a phone that is awake may take.
+const PHONE_UW: std::ops::RangeInclusive<f64> = 5e3..=50e6;
+
 struct Gauge {
     folder: PathBuf,
     way: Way,
@@ -28,7 +33,12 @@ pub(super) fn find(root: &Path, found: &mut Found) {
     let class = root.join("sys/class/power_supply");
     let attribute = |folder: &Path, name: &str| text(&folder.join(name)).unwrap_or_default();
     let is_battery = |f: &PathBuf| attribute(f, "type") == "Battery" && attribute(f, "scope") != "Device";
-    let batteries: Vec<PathBuf> = folders(&class, "").into_iter().filter(is_battery).collect();
+    let mut batteries: Vec<PathBuf> = folders(&class, "").into_iter().filter(is_battery).collect();
+    let is_phone = root.join("system/bin").is_dir();
+    // The gauges that a phone's battery is made of are batteries of this class, too (Pixel's maxfg).
+    if is_phone && batteries.iter().any(|folder| last(folder) == PHONES) {
+        batteries.retain(|folder| last(folder) == PHONES);
+    }
     if batteries.is_empty() {
         found.lacks(&class, format!("no battery in {}", class.display()));
     }
@@ -36,6 +46,10 @@ pub(super) fn find(root: &Path, found: &mut Found) {
         match discharging(&folder).and_then(|()| way(&folder)) {
             Ok(way) => {
                 let (name, gauge) = (format!("battery:{}", last(&folder)), Gauge { folder, way });
+                if let Err(error) = gauge.is_plausible(is_phone) {
+                    found.failed(&error);
+                    continue;
+                }
                 found.try_add(name, Scope::Machine, way.note(), move || gauge.read());
             }
             Err(error) => found.failed(&error),
@@ -89,6 +103,19 @@ impl Way {
 }
 
 impl Gauge {
+    /// Whether the power that it tells can be a phone's: some makers have units of their own (Samsung's `current_now`
+    /// is in mA, and its `power_now` may be a current).
+    fn is_plausible(&self, is_phone: bool) -> Result<()> {
+        match self.read() {
+            Ok(Reading::PowerUw(power_uw)) if is_phone && !PHONE_UW.contains(&power_uw) => {
+                let name = last(&self.folder);
+                let why = format!("the battery {name} tells {:.2} mW, which no phone takes", power_uw / 1e3);
+                Err(Error::board(why).hint("its units are not the kernel's: use power rails or a bench meter"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn read(&self) -> Result<Reading> {
         // Who plugs the charger in ends the measurement.
         discharging(&self.folder)?;

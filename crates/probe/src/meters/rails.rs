@@ -1,17 +1,20 @@
 //! The power rails of a phone whose kernel's files its user may not read: Android's power statistics, by a session of
 //! Perfetto from the rest before a run to its end.
 
-use crate::perfetto::{Rail, rails};
+use crate::perfetto::{Rail, has_rails, rails};
 use crate::traced::{Session, boot_ns, program};
 use pocketstone_core::outcome::{EnergyReading, Scope};
 use pocketstone_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often they are read: the least that `traced` takes.
 const PERIOD: Duration = Duration::from_millis(100);
+
+/// How long the first reading may take.
+const FIRST: Duration = Duration::from_secs(3);
 
 /// What is recorded.
 const CONFIG: &str = r#"buffers { size_kb: 4096 fill_policy: RING_BUFFER }
@@ -42,7 +45,10 @@ pub(super) struct Rails {
 impl Rails {
     /// Starts a session that has read them at least once.
     pub fn start() -> Result<Rails> {
-        let session = Session::start(&program()?, "rails", CONFIG)?;
+        let begin = Instant::now();
+        // Where there are none, nothing says so.
+        let is_read = |trace| has_rails(trace) || begin.elapsed() > FIRST;
+        let session = Session::start(&program()?, "rails", CONFIG, is_read)?;
         std::thread::sleep(2 * PERIOD);
         Ok(Rails { session, window: (boot_ns(), 0), rest: None })
     }

@@ -186,6 +186,25 @@ fn a_battery_tells_the_same_power_whichever_sign_its_driver_gives_what_flows_out
     }
 }
 
+/// Gauges of Pixels are batteries as well, and Samsung's `current_now` is in mA.
+#[test]
+fn of_a_phones_batteries_one_is_read_and_what_no_phone_takes_is_refused() {
+    let phone = |microamperes: &str| {
+        let tree = tree(&[]);
+        fs::create_dir_all(tree.path().join("system/bin")).unwrap();
+        for name in ["battery", "maxfg"] {
+            let files = [("type", "Battery"), ("status", "Discharging"), ("voltage_now", "4000000")];
+            for (file, text) in files.iter().chain(&[("current_now", microamperes)]) {
+                put(tree.path(), &format!("class/power_supply/{name}/{file}"), text);
+            }
+        }
+        tree
+    };
+    assert_eq!(found(&phone("350000")), [("battery:battery".into(), Scope::Machine, Reading::PowerUw(1.4e6))]);
+    let in_milliamperes = Found::on(phone("350").path()).unavailable().unwrap();
+    assert!(in_milliamperes.why.contains("1.40 mW, which no phone takes"), "{in_milliamperes:?}");
+}
+
 #[test]
 fn a_charger_that_is_plugged_in_ends_a_batterys_measurement() {
     let (folder, tree) = battery(&[("power_now", "950000")]);

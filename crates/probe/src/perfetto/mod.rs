@@ -8,9 +8,11 @@ pub mod messages;
 mod names;
 mod order;
 mod rails;
+mod started;
 mod wire;
 
 pub use rails::{Rail, rails};
+pub use started::{has_events, has_rails};
 
 use crate::ftrace::{Clocks, Context, Files, Form, Reading, Sink, Threads, collect};
 use flate2::bufread::ZlibDecoder;

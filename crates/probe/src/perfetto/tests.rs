@@ -354,3 +354,18 @@ fn what_is_kept_of_threads_and_names_is_bounded() {
     let reading = reads(&[tree(1), tree(50_001), tree(100_001), names].concat());
     assert_eq!((reading.log.tasks.len(), reading.processes.len()), (1 << 17, 1 << 17));
 }
+
+#[test]
+fn a_trace_that_is_being_written_has_begun_with_its_first_whole_event() {
+    let of_itself = bytes(1, number(10, 1));
+    let empty = bundle(0, &[]);
+    let switch = bundle(0, &[event(1, 2, 4, &[number(2, 2), number(7, 3)])]);
+    let all = [of_itself, empty, switch.clone(), switch].concat();
+    let second = all.len() - bundle(0, &[event(1, 2, 4, &[number(2, 2), number(7, 3)])]).len();
+    let begun: Vec<bool> = (0..=all.len()).map(|length| has_events(&all[..length])).collect();
+    assert!(begun[..second].iter().all(|begun| !begun) && begun[second..].iter().all(|begun| *begun), "{begun:?}");
+    assert!(!has_rails(&all[..]));
+    let named = bytes(1, bytes(40, bytes(1, number(1, 0))));
+    let read = bytes(1, bytes(40, bytes(2, [number(1, 0), number(2, 5), number(3, 6)].concat())));
+    assert!(!has_rails(&named[..]) && has_rails(&[named, read].concat()[..]));
+}

@@ -4,7 +4,7 @@ use pocketstone_core::error::Context as _;
 use pocketstone_core::{Error, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,9 +12,13 @@ use std::time::{Duration, Instant};
 /// Where Android lets `perfetto` write.
 const TRACES: &str = "/data/misc/perfetto-traces";
 
-/// Of every session: whatever becomes of this process, it ends after an hour. `traced` writes what it has into the file
-/// four times a second, so that a run may be as long as that, and its start shows that it records.
-const LASTING: &str = "duration_ms: 3600000\nwrite_into_file: true\nfile_write_period_ms: 250\n";
+/// Of every session: whatever becomes of this process, it ends after an hour, and with a file of 2 GiB. Who has events
+/// gives them to `traced` four times a second, and `traced` writes them into the file: so a run may be as long as that,
+/// and its first ones show that they are recorded.
+const LASTING: &str = "duration_ms: 3600000\nwrite_into_file: true\nfile_write_period_ms: 250\nflush_period_ms: 250\n\
+                       max_file_size_bytes: 2147483648\n";
+/// How the names of their files begin and end.
+const NAMED: [&str; 2] = ["pocketstone-", ".pftrace"];
 
 /// How long a session may take to record its first event, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -30,6 +34,35 @@ pub(crate) fn program() -> Result<PathBuf> {
     found.ok_or_else(|| Error::board("there is no program perfetto").hint("use Android 10 or newer, or a rooted phone"))
 }
 
+fn folder() -> PathBuf {
+    let androids = Path::new(TRACES);
+    if androids.is_dir() { androids.into() } else { std::env::temp_dir() }
+}
+
+/// Ends the sessions that killed runners have left, and removes their files. Nobody else may be at work.
+pub fn end_left() {
+    if program().is_err() {
+        return;
+    }
+    let [begin, end] = NAMED;
+    let is_trace = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with(begin) && name.ends_with(end)
+    };
+    for process in procfs::process::all_processes().into_iter().flatten().flatten() {
+        let words = process.cmdline().unwrap_or_default();
+        let is_perfetto = words.first().is_some_and(|program| Path::new(program).ends_with("perfetto"));
+        if is_perfetto && words.iter().any(|word| is_trace(Path::new(word))) {
+            let _ = Pid::from_raw(process.pid).map(|pid| kill_process(pid, Signal::INT));
+        }
+    }
+    for entry in fs::read_dir(folder()).into_iter().flatten().flatten() {
+        if is_trace(&entry.path()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// A session of `perfetto`, which ends with this.
 pub(crate) struct Session {
     child: Child,
@@ -38,16 +71,20 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Starts one that records this, and waits until it does; `name` tells it from others of this process.
+    /// Starts one that records this, and waits until `records` finds in its file, which may be written to meanwhile,
+    /// that it does: before anybody has told `traced` of an event, it writes of itself. `name` tells it from others of
+    /// this process.
     ///
     /// # Errors
     /// `ErrorKind::Board` if it does not record, with the fix as its hint.
-    pub fn start(program: &Path, name: &str, config: &str) -> Result<Session> {
-        let folder = match Path::new(TRACES).is_dir() {
-            true => PathBuf::from(TRACES),
-            false => std::env::temp_dir(),
-        };
-        let trace = folder.join(format!("pocketstone-{}-{name}.pftrace", std::process::id()));
+    pub fn start(
+        program: &Path,
+        name: &str,
+        config: &str,
+        records: impl Fn(BufReader<File>) -> bool,
+    ) -> Result<Session> {
+        let [begin, end] = NAMED;
+        let trace = folder().join(format!("{begin}{}-{name}{end}", std::process::id()));
         // One that a killed runner has left; another process that is alive has another number.
         let _ = fs::remove_file(&trace);
         let mut command = Command::new(program);
@@ -63,7 +100,7 @@ impl Session {
             let _ = input.write_all([LASTING, config].concat().as_bytes());
         }
         let records = session.comes_to(|session| {
-            if fs::metadata(&session.trace).is_ok_and(|file| file.len() > 0) {
+            if File::open(&session.trace).is_ok_and(|file| records(BufReader::new(file))) {
                 return Ok(true);
             }
             let Some(why) = session.ended()? else { return Ok(false) };
@@ -135,10 +172,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.is_over {
-            let _ = self.interrupt();
+        // One that does not end is not waited for: Android does not let its shell kill it, and it ends by itself.
+        if !self.is_over && !self.interrupt().unwrap_or(false) {
             let _ = self.child.kill();
-            let _ = self.child.wait();
+            let _ = self.child.try_wait();
         }
         let _ = fs::remove_file(&self.trace);
     }

@@ -5,20 +5,22 @@ use std::time::{Duration, Instant};
 
 /// The first API level with the property.
 const FIRST_API: u32 = 31;
-/// Set to what is to be dropped, as /proc/sys/vm/drop_caches has it; Android sets it to 0 when that is done.
+/// Android sets it to 0 when that is done.
 const DROP_CACHES: &str = "perf.drop_caches";
+/// What it is set to: pages, names and inodes. AOSP's init.rc heeds no other value (`on property:perf.drop_caches=3`).
+const EVERYTHING: &str = "3";
 /// How long Android may take: a Pixel 4 needs 0.15 s.
 const LIMIT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Has Android drop the kernel's caches. Whether it says that it has: other systems, older phones and those of some
 /// makers do not.
-pub fn drop_caches(level: &str) -> bool {
+pub fn drop_caches() -> bool {
     if property("ro.build.version.sdk").and_then(|api| api.parse().ok()).is_none_or(|api: u32| api < FIRST_API) {
         return false;
     }
     let mut set = Command::new("setprop");
-    set.args([DROP_CACHES, level]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    set.args([DROP_CACHES, EVERYTHING]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if !set.status().is_ok_and(|status| status.success()) {
         return false;
     }

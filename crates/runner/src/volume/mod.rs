@@ -288,7 +288,7 @@ pub fn drop_caches(level: &str, board: &Board, evict: impl FnOnce() -> Result<()
         return fs::write("/proc/sys/vm/drop_caches", level).board(|| "cannot drop the kernel's caches".into());
     }
     // What is the cell's own is evicted in any case.
-    android::drop_caches(level);
+    android::drop_caches();
     evict()
 }
 

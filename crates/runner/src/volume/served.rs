@@ -99,6 +99,8 @@ pub fn detach(places: &Places) -> Result<()> {
     rustix::mount::unmount(&places.mount_point, UnmountFlags::empty()).board(|| "cannot unmount".into())?;
     const STEP: Duration = Duration::from_millis(10);
     for _ in 0..CLOSING_LIMIT.as_millis() / STEP.as_millis() {
+        // In this order: one that has noted how it went may end right after that.
+        let is_there = !threads(&places.notes).is_empty();
         match fs::read_to_string(places.notes.join(CLOSED)) {
             Ok(said) => {
                 forget(&places.notes);
@@ -107,8 +109,8 @@ pub fn detach(places: &Places) -> Result<()> {
                     false => Err(Error::board("cannot close the volume").because(said)),
                 };
             }
-            Err(_) if threads(&places.notes).is_empty() => break,
-            Err(_) => std::thread::sleep(STEP),
+            Err(_) if is_there => std::thread::sleep(STEP),
+            Err(_) => break,
         }
     }
     Err(Error::board("the volume's server exited or hangs without closing the volume")

@@ -230,10 +230,12 @@ impl Store {
     /// # Errors
     /// `ErrorKind::User` if they cannot be written.
     pub fn set_facts<'a>(&self, facts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<()> {
+        // All or none: who goes on with a run compares them.
+        let together = self.db.unchecked_transaction().map_err(self.failed())?;
         for (name, value) in facts {
-            self.db.execute("INSERT OR REPLACE INTO run VALUES (?1, ?2)", [name, value]).map_err(self.failed())?;
+            together.execute("INSERT OR REPLACE INTO run VALUES (?1, ?2)", [name, value]).map_err(self.failed())?;
         }
-        Ok(())
+        together.commit().map_err(self.failed())
     }
 
     /// A fact of the run.
