@@ -56,7 +56,7 @@ impl Traced {
     /// `ErrorKind::Board` if there is no `perfetto` here, or it does not record, with the fix as its hint.
     pub fn start(pid: u32, children: bool) -> Result<Traced> {
         let program = program()?;
-        let session = Session::start(&program, "events", CONFIG, |trace| perfetto::has_events(trace))?;
+        let session = Session::start(&program, "events", CONFIG, perfetto::has_events)?;
         let begun_ns = boot_ns();
         let threads = threads_of(pid);
         Ok(Traced {
