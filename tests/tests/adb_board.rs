@@ -93,7 +93,7 @@ fn pocketdatas_quick_study_runs_on_a_phone_and_every_setting_is_undone() {
     done.ends_with(0).says(&["measured on the board fixed", "left out: cells with h2", "claims hold"]);
     let quick = phone.path().join("quick");
     let of = |sql: &str| results::value::<i64>(&quick, sql);
-    let cells = if amount(0, 1) == 1 { 2 * 3 * 2 * (3 + 1) } else { 3 * 2 * 2 };
+    let cells = if amount(0, 1) == 1 { 2 * 3 * 2 * (5 + 1) } else { 3 * 2 * 2 };
     assert_eq!(
         (of("SELECT count(*) FROM cell"), of("SELECT count(*) FROM cell WHERE status = 'done'")),
         (cells, cells)

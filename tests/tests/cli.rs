@@ -160,11 +160,11 @@ fn a_dry_run_lists_cells_and_boots_nothing() {
     let all = dry(&[]).ends_with(0).says(&["requests: ", "inter-arrival: ", "traced", "cells on the board virt-nand"]);
     let filtered = dry(&["--only", "requests = 16 AND traced = 0"]).ends_with(0);
     let cells: Vec<&str> = filtered.out.lines().filter(|l| l.contains("file_system=")).collect();
-    // Two patterns, two settings of read-ahead, three seeds.
-    assert_eq!(cells.len(), 12, "the cells of {filtered}");
+    // Two patterns, two settings of read-ahead, five seeds.
+    assert_eq!(cells.len(), 20, "the cells of {filtered}");
     assert!(cells.iter().all(|c| c.contains("requests=16 ") && !c.ends_with("traced")), "the cells of {filtered}");
     assert!(cells.iter().all(|c| all.out.contains(c)), "the filtered cells are among all cells");
-    assert!(filtered.out.contains("12 cells on the board virt-nand"), "the count of {filtered}");
+    assert!(filtered.out.contains("20 cells on the board virt-nand"), "the count of {filtered}");
     let left: Vec<_> = fs::read_dir(folder.path()).expect("the folder").flatten().map(|e| e.path()).collect();
     assert!(left.is_empty(), "a dry run left {left:?}");
 }
