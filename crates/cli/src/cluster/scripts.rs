@@ -55,7 +55,7 @@ echo "$owner" >"$shards/.owner-$index" || exit 1
 
 # Which state the database is in; fails while it is being changed, when the journal is there.
 state() {{
-    [ ! -e "$results/results.sqlite-journal" ] && head -c 100 "$results/results.sqlite" | cksum &&
+    [ ! -e "$results/results.sqlite-journal" ] && head -c 100 "$results/results.sqlite" | sha256sum &&
         [ ! -e "$results/results.sqlite-journal" ]
 }}
 # A copy of the database as it is at some moment, on this machine.
