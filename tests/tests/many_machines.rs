@@ -6,7 +6,7 @@ use pocketstone_tests::command::{Process, Ran, binary, lab, pocketstone, run, wr
 use pocketstone_tests::results::{change, finished, value};
 use pocketstone_tests::suites::{command, tell};
 use pocketstone_tests::{context, project, qemu};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -321,15 +321,15 @@ fn a_shard_is_gone_on_with(machine_dies: bool) {
     };
     let shared = home.join("merged.shards/1");
     let mut first = shard().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the shard begins");
-    let pid = Pid::from_child(&first);
+    let script = Process::of(first.id()).expect("the script");
     if machine_dies {
         until("cells are kept", || finished(&shared).len() > 2);
         let with_it = Process::descendants(first.id());
-        kill_process(pid, Signal::KILL).expect("it is killed");
+        script.kill();
         with_it.iter().for_each(Process::kill);
     } else {
         until("cells are measured", || on_machine().is_some_and(|of| finished(&of.join("results")).len() > 2));
-        kill_process(pid, Signal::TERM).expect("the shard is told to end");
+        script.signal(Signal::TERM);
     }
     assert!(!first.wait().expect("it ends").success());
     assert_eq!(on_machine().is_some(), machine_dies, "what is told to end leaves nothing");

@@ -61,7 +61,9 @@ pub trait Record: Sized {
     fn times_ns(&self) -> Vec<u64>;
 
     /// Indices of changes of a kind that is rare among the others and that cuts are to meet as well, ascending.
-    fn rare(&self) -> Vec<usize>;
+    fn rare(&self) -> Vec<usize> {
+        Vec::new()
+    }
 
     /// The contents after a cut at a time, when the first `at` changes had begun before, and the next one was
     /// `interrupted` or not; what kind that one is of; and what is left of what was not certain.

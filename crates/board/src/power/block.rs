@@ -125,10 +125,6 @@ impl Record for BlockRecorded {
         self.changes.iter().map(|change| change.begin_ns).collect()
     }
 
-    fn rare(&self) -> Vec<usize> {
-        Vec::new()
-    }
-
     fn cut(
         &self,
         at: usize,

@@ -187,18 +187,19 @@ pub enum Charging {
     Suspended,
 }
 
+const SUSPEND: &str = "setprop power.battery_input.suspended true || exit 1; n=0
+    while grep -qE '^(Charging|Full)' /sys/class/power_supply/battery/status 2>/dev/null; do
+        n=$((n + 1)); sleep 0.1
+        [ $n -lt 100 ] || { echo 'it goes on charging: suspend that by a file of its own' >&2; exit 1; }
+    done";
+
 impl Charging {
     /// How that is set and undone. Source of the property: PowerMetric of androidx.benchmark. It is set before the
     /// charger has heard of it, and on phones that do not know it, too: so its end is waited for, for 10 s.
     fn setting(self) -> Setting {
-        const SET: &str = "setprop power.battery_input.suspended true || exit 1; n=0
-            while grep -qE '^(Charging|Full)' /sys/class/power_supply/battery/status 2>/dev/null; do
-                n=$((n + 1)); sleep 0.1
-                [ $n -lt 100 ] || { echo 'it goes on charging: suspend that by a file of its own' >&2; exit 1; }
-            done";
         let undo = ["setprop", "power.battery_input.suspended", "false"].map(str::to_owned).into();
         match self {
-            Charging::Suspended => Setting::Command { set: ["sh", "-c", SET].map(str::to_owned).into(), undo },
+            Charging::Suspended => Setting::Command { set: ["sh", "-c", SUSPEND].map(str::to_owned).into(), undo },
         }
     }
 }
@@ -280,14 +281,12 @@ mod tests {
         };
         let expected = [
             ["input keyevent KEYCODE_SLEEP", "input keyevent KEYCODE_WAKEUP"],
-            ["sh -c setprop power.battery_input.suspended true", "setprop power.battery_input.suspended false"],
+            [&format!("sh -c {SUSPEND}"), "setprop power.battery_input.suspended false"],
             ["/x", "1"],
         ];
-        let found: Vec<[String; 2]> = settings.iter().map(lines).collect();
-        assert_eq!(found.len(), expected.len());
-        for (found, [set, undo]) in found.iter().zip(expected) {
-            assert!(found[0].starts_with(set) && found[1] == undo, "{found:?}");
-        }
+        assert_eq!(settings.iter().map(lines).collect::<Vec<_>>(), expected);
+        assert!(SUSPEND.starts_with("setprop power.battery_input.suspended true || exit 1;"));
+        assert_eq!(lines(&Screen::On.setting()), ["svc power stayon true", "svc power stayon false"]);
         assert!(toml::from_str::<AdbProfile>(&text.replace("suspended", "off")).is_err());
     }
 }

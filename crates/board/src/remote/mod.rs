@@ -129,17 +129,14 @@ impl Remote {
     /// Refuses what has not run the program that it is to give more rights, but a shell, which would obey what is sent
     /// to the runner. What cannot run at all says why by itself later.
     fn becomes(&self, path: &str, version: &str) -> Result<()> {
-        if self.place.r#become.is_empty() {
+        let words = self.r#become();
+        if words.is_empty() {
             return Ok(());
         }
-        let words: Vec<String> = self.place.r#become.iter().map(|word| quoted(word)).collect();
-        match self.ask(&format!("{} {path} version </dev/null", words.join(" ")), None) {
+        match self.ask(&format!("{words} {path} version </dev/null"), None) {
             Ok(said) if said.trim() != version.trim() => {
-                let error = Error::board(format!(
-                    "`{}` does not run the program that follows it on {}",
-                    words.join(" "),
-                    self.client.board()
-                ));
+                let board = self.client.board();
+                let error = Error::board(format!("`{words}` does not run the program that follows it on {board}"));
                 Err(error.hint(
                     "set `become` in its profile: of phones with Magisk or KernelSU [\"su\", \"-c\"], with AOSP's su \
                      [\"su\", \"0\"]",
@@ -147,6 +144,12 @@ impl Remote {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What the runner is started with to have more rights, as a shell takes it.
+    fn r#become(&self) -> String {
+        let words: Vec<String> = self.place.r#become.iter().map(|word| quoted(word)).collect();
+        words.join(" ")
     }
 
     /// What it says of its version.
@@ -210,14 +213,13 @@ impl Remote {
         if patience > Duration::ZERO {
             self.client.prepare(&self.context)?;
         }
-        let words: Vec<String> = self.place.r#become.iter().map(|word| quoted(word)).collect();
         // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found,
         // also after a reboot.
         let beside = Path::new(&self.folder).parent().unwrap_or(Path::new("/")).display();
         let own_mounts = if self.place.flash.is_some() { OWN_MOUNTS } else { "" };
         let serve =
             format!("env TMPDIR={beside} {} serve {} {} {own_mounts}", self.runner, self.folder, patience.as_secs());
-        let line = format!("exec {} {serve}", words.join(" "));
+        let line = format!("exec {} {serve}", self.r#become());
         Connection::open(self.client.command(&line), &self.client.by_hand(), &self.context)
     }
 

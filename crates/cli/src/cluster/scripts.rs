@@ -74,16 +74,17 @@ place() {{
     rm -f "$new"
     return 1
 }}
-# Copies the results to the folder that all machines see: a moment's database, after the files that belong to it.
+# Copies the results to the folder that all machines see: a moment's database, after the files that belong to it. With
+# `all` also those that are there and differ, which they do at the end alone.
 keep() {{
     [ -e "$results/results.sqlite" ] || return 0
     [ "$(cat "$shards/.owner-$index")" = "$owner" ] || return 1
-    mkdir -p "$shards/$index" && snapshot || return 1
+    snapshot || return 1
     find "$results" -type f ! -name 'results.sqlite*' ! -name in-use ! -name '*.new' ! -name '.*' \
         >"$scratch/files" || return 1
     while read -r file; do
         kept=$shards/$index/${{file#"$results/"}}
-        cmp -s "$file" "$kept" || place "$file" "$kept" || return 1
+        [ -z "$1" ] && [ -e "$kept" ] || cmp -s "$file" "$kept" || place "$file" "$kept" || return 1
     done <"$scratch/files"
     place "$scratch/snapshot" "$shards/$index/results.sqlite"
 }}
@@ -122,7 +123,7 @@ done
 trap '' TERM INT
 kill "$keeper" 2>/dev/null
 wait "$keeper"
-if ! keep; then
+if ! keep all; then
     left=1
     echo "cannot copy the results to $shards/$index: they are in $results on $(uname -n)" >&2
     exit 1

@@ -1,7 +1,7 @@
 //! The energy of a phone's power rails in a trace.
 
 use super::messages::PowerRails;
-use super::wire::{Coming, Stream, field};
+use super::wire::{Stream, field};
 use super::{MOST_CONTENT_BYTES, NOT_UNDERSTOOD, decoded};
 use pocketstone_core::{Error, Result};
 use std::collections::BTreeMap;
@@ -32,29 +32,14 @@ pub fn rails(trace: impl BufRead) -> Result<BTreeMap<u32, Rail>> {
     let (mut stream, mut found) = (Stream::new(trace), BTreeMap::new());
     while !stream.is_at_end()? {
         let start = stream.position();
-        packet(&mut stream, &mut found).map_err(|e| {
+        let named = stream
+            .packet_with(field::PACKET_POWER_RAILS, MOST_CONTENT_BYTES, |content| add(decoded(content)?, &mut found));
+        named.map_err(|e| {
             let error = Error::board(format!("{NOT_UNDERSTOOD} at byte {start}")).because(e);
             error.hint("it may be cut off or damaged; measure again")
         })?;
     }
     Ok(found)
-}
-
-fn packet<R: BufRead>(stream: &mut Stream<R>, found: &mut BTreeMap<u32, Rail>) -> Result<()> {
-    let Some(end) = stream.packet()? else { return Ok(()) };
-    while stream.position() < end {
-        match stream.field()? {
-            (field::PACKET_POWER_RAILS, Coming::Bytes(length)) => {
-                add(decoded(&stream.take(length, MOST_CONTENT_BYTES)?)?, found)?;
-            }
-            (_, Coming::Bytes(length)) => stream.skip(length)?,
-            (_, Coming::Number(_)) => {}
-        }
-    }
-    match stream.position() == end {
-        true => Ok(()),
-        false => Err(Error::board("a field is longer than its packet")),
-    }
 }
 
 fn add(rails: PowerRails, found: &mut BTreeMap<u32, Rail>) -> Result<()> {

@@ -238,6 +238,27 @@ impl<R: BufRead> Stream<R> {
         self.position().checked_add(length).map(Some).ok_or_else(|| Error::board("a packet has no end"))
     }
 
+    /// Goes through the next packet of a trace; `act` gets the contents of its fields of this number, each of at most
+    /// `most` bytes.
+    ///
+    /// # Errors
+    /// As [`Stream::packet`] and [`Stream::take`]; `ErrorKind::Board` if a field is longer than the packet; that of
+    /// `act`.
+    pub fn packet_with(&mut self, wanted: u32, most: u64, mut act: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let Some(end) = self.packet()? else { return Ok(()) };
+        while self.position() < end {
+            match self.field()? {
+                (number, Coming::Bytes(length)) if number == wanted => act(&self.take(length, most)?)?,
+                (_, Coming::Bytes(length)) => self.skip(length)?,
+                (_, Coming::Number(_)) => {}
+            }
+        }
+        match self.position() == end {
+            true => Ok(()),
+            false => Err(Error::board("a field is longer than its packet")),
+        }
+    }
+
     /// Passes over the next bytes.
     ///
     /// # Errors

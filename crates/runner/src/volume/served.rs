@@ -100,7 +100,7 @@ pub fn detach(places: &Places) -> Result<()> {
     const STEP: Duration = Duration::from_millis(10);
     for _ in 0..CLOSING_LIMIT.as_millis() / STEP.as_millis() {
         // In this order: one that has noted how it went may end right after that.
-        let is_there = !threads(&places.notes).is_empty();
+        let is_there = noted(&places.notes).is_some();
         match fs::read_to_string(places.notes.join(CLOSED)) {
             Ok(said) => {
                 forget(&places.notes);
