@@ -131,7 +131,7 @@ fn by_library(image: Vec<u8>) -> Vec<Survivor> {
     std::fs::write(&path, image).expect("the image is written");
     let layout = ImageLayout::linux(2048, 64).expect("a layout");
     let nand = ImageNand::open(&path, true, Some(&layout)).expect("an image");
-    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let options = OpenOptions::default().read_only(true);
     let volume = Yaffs2::open(Box::new(nand), &options).expect("a volume").into_file_system();
     (0..4u32)
         .map(|n| {

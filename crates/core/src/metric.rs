@@ -92,10 +92,11 @@ impl Better {
     }
 
     /// By which fraction of a baseline a value is better than it; below 0 it is worse. `None` without a direction, or
-    /// where the baseline is 0.
+    /// where the baseline is not above 0: what is a difference of two measurements may be below, and is no fraction of
+    /// that.
     pub fn improvement(self, value: f64, baseline: f64) -> Option<f64> {
         match self {
-            _ if baseline == 0.0 => None,
+            _ if baseline <= 0.0 => None,
             Better::Less => Some(1.0 - value / baseline),
             Better::More => Some(value / baseline - 1.0),
             Better::Neither => None,

@@ -19,6 +19,8 @@ pub struct Recording {
     pub start_ns: u64,
     /// Time of its end.
     pub end_ns: u64,
+    /// The threads that did it, as the kernel numbers them.
+    pub threads: Vec<u32>,
 }
 
 /// Executes all operations and times every one that is logged ([`Operation::is_logged`]). Of several engines each has
@@ -97,7 +99,8 @@ fn of_one(engine: &mut impl Engine, operations: &[Operation], order: &impl Order
         calls.push(Call { start_ns: start, latency_ns: last_ns - start, intended_ns });
         intended_ns = last_ns;
     }
-    Ok(Recording { calls, start_ns, end_ns: last_ns })
+    let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+    Ok(Recording { calls, start_ns, end_ns: last_ns, threads: vec![thread] })
 }
 
 fn of_many<E: Engine + Send>(engines: &mut [E], operations: &[Operation]) -> Result<Recording> {
@@ -127,7 +130,8 @@ fn of_many<E: Engine + Send>(engines: &mut [E], operations: &[Operation]) -> Res
     let calls = shares.owners.iter().filter_map(|owner| calls[*owner as usize].next().copied()).collect();
     let start_ns = recordings.iter().map(|r| r.start_ns).min().unwrap_or(0);
     let end_ns = recordings.iter().map(|r| r.end_ns).max().unwrap_or(0);
-    Ok(Recording { calls, start_ns, end_ns })
+    let threads = recordings.iter().flat_map(|r| r.threads.iter().copied()).collect();
+    Ok(Recording { calls, start_ns, end_ns, threads })
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ fn main() {
     let mut out = std::io::stdout().lock();
     let directory = if std::path::Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
     let home = tempfile::tempdir_in(directory).expect("a directory for the region");
-    let options = MapOptions { persistent: persist::available(), ..MapOptions::default() };
+    let options = MapOptions::default().persistent(persist::available());
     let region = Mapped::create(&home.path().join("region"), REGION, &options).expect("a region");
     region.touch(0, REGION);
     let Page(page) = &Page([7; PAGE as usize]);

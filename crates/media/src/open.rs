@@ -2,7 +2,7 @@
 
 use crate::locked::LockedFile;
 use crate::{Error, Result};
-use pocketstone_vfs::Context;
+use pocketstone_vfs::{Context, setters};
 use rustix::fs::{FallocateFlags, fallocate, fstatfs, fstatvfs, statfs};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// How a file is to be mapped.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapOptions {
     /// Whether to store to it, too. A file that is only read can be open in several processes.
@@ -30,6 +31,16 @@ pub struct MapOptions {
 impl Default for MapOptions {
     fn default() -> Self {
         MapOptions { writable: true, persistent: false, flushed: false, overwrite: false, reserve_bytes: None }
+    }
+}
+
+impl MapOptions {
+    setters! {
+        writable: bool,
+        persistent: bool,
+        flushed: bool,
+        overwrite: bool,
+        reserve_bytes: impl Into<Option<u64>>,
     }
 }
 

@@ -6,12 +6,14 @@
 //! too long is set off against the next debt. Waits of single lines would mostly be waits for the clock.
 
 use crate::{Error, Heap, LINE_BYTES, Persistence, Region, Result};
+use pocketstone_vfs::setters;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How slow and how durable the memory is.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PcmOptions {
     /// Nanoseconds to read a line. Published figures for PCM lie around 50 to 100.
@@ -27,6 +29,10 @@ impl Default for PcmOptions {
     fn default() -> Self {
         PcmOptions { read_ns: 75, write_ns: 300, endurance: 100_000_000 }
     }
+}
+
+impl PcmOptions {
+    setters! { read_ns: u64, write_ns: u64, endurance: u64 }
 }
 
 /// Simulated phase change memory in this process's memory. It is used by one [`PcmRegion`] at a time: what one volume

@@ -91,7 +91,7 @@ fn a_volume_on_huge_pages() {
     drop(region);
     // Addresses for more than all huge pages of this machine, however many it has.
     let reserve_bytes = Some((with_free_pages(|free| free) + 64) * HUGE);
-    let region = Mapped::open(&path, &MapOptions { reserve_bytes, ..MapOptions::default() }).unwrap();
+    let region = Mapped::open(&path, &MapOptions::default().reserve_bytes(reserve_bytes)).unwrap();
     let mut found = [0; 100];
     region.read(HUGE, &mut found);
     assert_eq!(found, [5; 100]);

@@ -31,7 +31,7 @@ fn stores_of_every_kind_are_whole_and_touch_nothing_else() {
     let bytes = 3 << 20;
     for flushed in [false, persist::available()] {
         let home = tempfile::tempdir_in(&memory).unwrap();
-        let region = Mapped::create(&home.path().join("volume"), bytes, &MapOptions { flushed, ..options() }).unwrap();
+        let region = Mapped::create(&home.path().join("volume"), bytes, &options().flushed(flushed)).unwrap();
         // On both sides of the lengths at which another kind begins, and over the end of a part that is made present.
         for (at, length) in [(0, 100), (PAGE + 3, 2047), (2 * PAGE, 4096), (512 * 1024 - 7, 70_001), (1 << 20, 1 << 20)]
         {
@@ -79,7 +79,7 @@ fn a_file_keeps_what_was_stored() {
     }
     let facts = std::fs::metadata(&path).unwrap();
     assert_eq!((facts.len(), facts.permissions().mode() & 0o777), (3 * PAGE, 0o600));
-    let region = Mapped::open(&path, &MapOptions { writable: false, ..options() }).unwrap();
+    let region = Mapped::open(&path, &options().writable(false)).unwrap();
     assert!(!region.zeroed() && !region.writable());
     region.touch(0, region.bytes());
     let mut found = [0; 5];
@@ -102,7 +102,7 @@ fn storing_to_what_is_only_read_panics() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("volume");
     drop(Mapped::create(&path, PAGE, &options()).unwrap());
-    let region = Mapped::open(&path, &MapOptions { writable: false, ..options() }).unwrap();
+    let region = Mapped::open(&path, &options().writable(false)).unwrap();
     // SAFETY: nobody else uses these bytes.
     unsafe { region.write(0, b"x") };
 }
@@ -119,14 +119,14 @@ fn storing_past_the_end_panics() {
 fn a_volume_is_open_once_or_read_by_many() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("volume");
-    let reading = MapOptions { writable: false, ..options() };
+    let reading = options().writable(false);
     let first = Mapped::create(&path, PAGE, &options()).unwrap();
     for again in [Mapped::open(&path, &options()), Mapped::open(&path, &reading)] {
         let (message, cure) = refusal(again);
         assert_eq!(message, format!("{} is in use (is it mounted?)", path.display()));
         assert!(cure.contains("unmount"), "{cure}");
     }
-    let (message, _) = refusal(Mapped::create(&path, PAGE, &MapOptions { overwrite: true, ..options() }));
+    let (message, _) = refusal(Mapped::create(&path, PAGE, &options().overwrite(true)));
     assert!(message.contains("in use"), "{message}");
     // SAFETY: nobody else uses these bytes.
     unsafe { first.write(0, b"still here") };
@@ -147,9 +147,9 @@ fn nothing_is_destroyed_unasked() {
     assert!(message.contains("precious already exists and holds 8 bytes"), "{message}");
     assert!(cure.contains("overwriting"), "{cure}");
     assert_eq!(std::fs::read(&path).unwrap(), b"a letter");
-    refusal(Mapped::create(&path, 1 << 60, &MapOptions { overwrite: true, ..options() }));
+    refusal(Mapped::create(&path, 1 << 60, &options().overwrite(true)));
     assert_eq!(std::fs::read(&path).unwrap(), b"a letter", "there was no room anyway");
-    let region = Mapped::create(&path, PAGE, &MapOptions { overwrite: true, ..options() }).unwrap();
+    let region = Mapped::create(&path, PAGE, &options().overwrite(true)).unwrap();
     let mut found = [1; 8];
     region.read(0, &mut found);
     assert!(region.zeroed());
@@ -176,7 +176,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
     assert!(message.contains("cannot allocate"), "{message}");
     assert!(!other.exists(), "what could not be created is not left behind");
     let reserve_bytes = Some(1 << 60);
-    let (message, _) = refusal(Mapped::create(&other, PAGE, &MapOptions { reserve_bytes, ..options() }));
+    let (message, _) = refusal(Mapped::create(&other, PAGE, &options().reserve_bytes(reserve_bytes)));
     assert!(message.contains("do not fit this process's address space (largest free range about"), "{message}");
 }
 
@@ -189,7 +189,7 @@ fn descriptions_say_what_is_safe() {
     let text = region.describe();
     assert!(text.starts_with(&format!("file {} on ", path.display())) && text.ends_with(safe), "{text}");
     drop(region);
-    let declared = Mapped::open(&path, &MapOptions { persistent: true, ..options() });
+    let declared = Mapped::open(&path, &options().persistent(true));
     if persist::available() {
         let declared = declared.unwrap();
         assert_eq!(declared.persistence(), Persistence::PowerSafe);
@@ -198,7 +198,7 @@ fn descriptions_say_what_is_safe() {
         assert!(refusal(declared).0.contains("cannot write back cache lines"));
     }
     // Flushing by itself declares nothing.
-    let flushed = Mapped::open(&path, &MapOptions { flushed: true, ..options() }).unwrap();
+    let flushed = Mapped::open(&path, &options().flushed(true)).unwrap();
     assert_eq!(flushed.persistence(), Persistence::ProcessSafe);
     assert!(flushed.describe().ends_with(safe), "{}", flushed.describe());
     // SAFETY: nobody else uses these bytes.
@@ -222,7 +222,7 @@ fn regions_grow_in_place_as_far_as_was_reserved() {
     let path = home.path().join("volume");
     // A length that is no whole number of pages: the tail's page is mapped already.
     std::fs::write(&path, [9; 5000]).unwrap();
-    let options = MapOptions { reserve_bytes: Some(4 << 20), ..options() };
+    let options = options().reserve_bytes(4 << 20);
     for region in [Mapped::open(&path, &options).unwrap(), {
         let region = Mapped::anonymous(1 << 20).unwrap();
         // SAFETY: nobody else uses these bytes.
@@ -254,7 +254,7 @@ fn regions_grow_in_place_as_far_as_was_reserved() {
         assert_eq!(region.bytes(), limit);
     }
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 4 << 20);
-    let reading = Mapped::open(&path, &MapOptions { writable: false, ..options }).unwrap();
+    let reading = Mapped::open(&path, &options.writable(false)).unwrap();
     assert!(reading.grow(8 << 20).unwrap_err().message().contains("read-only"));
 }
 
@@ -293,7 +293,7 @@ fn a_window_of_half_a_page_panics() {
 #[test]
 fn threads_store_and_grow_at_once() {
     let home = tempfile::tempdir().unwrap();
-    let options = MapOptions { reserve_bytes: Some(1024 * PAGE), ..options() };
+    let options = options().reserve_bytes(1024 * PAGE);
     let region = Mapped::create(&home.path().join("volume"), 64 * PAGE, &options).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {

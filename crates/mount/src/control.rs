@@ -7,7 +7,6 @@ use pocketstone_scmfs::checkpoint::Schedule;
 use pocketstone_scmfs::{Error, Operations, ROOT, Result, ScrubState, Statfs, Usage, Volume};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Reading it gives [`State`] as JSON.
 pub const USAGE: &str = "user.scmfs.usage";
@@ -101,14 +100,9 @@ fn ask_for_checkpoint(volume: &Volume, value: &[u8], arrived: Waits) -> Result<(
         Some(known) if same && (known.every_s.is_some() || known.keep == question.keep) => {}
         // Those of the mount itself go on, and so does one that is being taken.
         Some(known) if known.every_s.is_some() || known.waiting > 0 => return Err(Error::Busy),
-        _ => volume.schedule_checkpoints(&Schedule {
-            target: question.target,
-            keep: question.keep,
-            every: None,
-            // Who asks has had the kernel write back what it held, and is told.
-            before: arrived,
-            report: Arc::new(|_| ()),
-        })?,
+        // Who asks has had the kernel write back what it held, and is told.
+        _ => volume
+            .schedule_checkpoints(&Schedule::new(question.target).keep(question.keep).before(move || arrived()))?,
     }
     volume.ask_for_checkpoint(&question.word)
 }

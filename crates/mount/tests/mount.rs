@@ -99,9 +99,9 @@ fn the_kernel_does_on_a_mount_what_the_model_does() {
 fn fresh_region() -> Box<dyn Region> {
     // Deleted at the end of this function; what is mapped stays.
     let file = tempfile::NamedTempFile::new().unwrap();
-    let options = MapOptions { overwrite: true, ..MapOptions::default() };
+    let options = MapOptions::default().overwrite(true);
     let region = Mapped::create(file.path(), VOLUME_BYTES, &options).unwrap();
-    Volume::create(Box::new(region), &CreateOptions { zeroed: true, ..CreateOptions::default() }).unwrap();
+    Volume::create(Box::new(region), &CreateOptions::default().zeroed(true)).unwrap();
     Box::new(Mapped::open(file.path(), &options).unwrap())
 }
 

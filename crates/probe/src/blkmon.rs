@@ -49,12 +49,19 @@ impl Blkmon {
         self.instance.start()
     }
 
-    /// Stops recording and returns every request since the start.
+    /// Stops recording.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if tracefs refuses.
+    pub fn stop(&self) -> Result<()> {
+        self.instance.stop()
+    }
+
+    /// Every request from the start to [`Blkmon::stop`].
     ///
     /// # Errors
     /// `ErrorKind::Board` if the kernel lost events (the log would be wrong), or its text cannot be read or understood.
-    pub fn stop(self) -> Result<BlockLog> {
-        self.instance.stop()?;
+    pub fn read(self) -> Result<BlockLog> {
         let lost = self.instance.lost()?;
         if lost > 0 {
             return Err(Error::board(format!("the kernel lost {lost} block events, so the counts would be wrong"))

@@ -62,7 +62,8 @@ pub fn run(options: &Options) -> Result<(String, u8)> {
     let no_reads = monitor.page_reads_unavailable();
     monitor.start()?;
     let status = Command::new(program).args(arguments).status();
-    let log = monitor.stop()?;
+    monitor.stop()?;
+    let log = monitor.read()?;
     let status = status.user(|| format!("cannot run `{program}`"))?;
     let keep = |file: &Option<PathBuf>, text: String| match file {
         Some(path) => std::fs::write(path, text).user(|| format!("cannot write {}", path.display())),

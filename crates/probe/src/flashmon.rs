@@ -106,12 +106,19 @@ impl Flashmon {
         self.instance.start()
     }
 
-    /// Stops recording and returns every operation since the start.
+    /// Stops recording.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if tracefs refuses.
+    pub fn stop(&self) -> Result<()> {
+        self.instance.stop()
+    }
+
+    /// Every operation from the start to [`Flashmon::stop`].
     ///
     /// # Errors
     /// `ErrorKind::Board` if the kernel lost events (the log would be wrong), or its text cannot be read or understood.
-    pub fn stop(self) -> Result<FlashLog> {
-        self.instance.stop()?;
+    pub fn read(self) -> Result<FlashLog> {
         let lost = self.instance.lost()?;
         if lost > 0 {
             return Err(Error::board(format!("the kernel lost {lost} flash events, so the counts would be wrong"))

@@ -127,6 +127,8 @@ pub struct Recorder {
     frequencies_khz: Vec<(u16, u32)>,
     /// Whether processes that the measured one starts count as it does.
     children: bool,
+    /// Threads of the process when the recording was stopped.
+    threads: Vec<u32>,
     unavailable: Vec<Unavailable>,
 }
 
@@ -177,6 +179,7 @@ impl Recorder {
             numbers: BTreeMap::new(),
             frequencies_khz: Vec::new(),
             children,
+            threads: Vec::new(),
             unavailable: Vec::new(),
         };
         for kind in wanted(system_calls) {
@@ -246,14 +249,23 @@ impl Recorder {
         self.process.start()
     }
 
-    /// Stops recording and reads what was recorded. The process must still be there: its files are asked for.
+    /// Stops recording. The process must still be there: its files and threads are asked for.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if events were lost, or the kernel's text cannot be read or understood.
-    pub fn stop(mut self) -> Result<Recording> {
+    /// `ErrorKind::Board` if tracefs refuses.
+    pub fn stop(&mut self) -> Result<()> {
         self.process.stop()?;
         self.machine.stop()?;
         self.look_at_files(false);
+        self.threads = threads_of(self.pid).unwrap_or_default();
+        Ok(())
+    }
+
+    /// Reads what was recorded, after [`Recorder::stop`]: that takes a while, and memory.
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if events were lost, or the kernel's text cannot be read or understood.
+    pub fn read(mut self) -> Result<Recording> {
         let lost = self.process.lost()? + self.machine.lost()?;
         if lost > 0 {
             return Err(Error::board(format!("the kernel lost {lost} events, so every count would be wrong"))
@@ -287,8 +299,7 @@ impl Recorder {
             log.events.splice(0..0, self.frequencies_khz.iter().map(event));
         }
         let of_process = reading.processes.iter().filter(|(_, p)| **p == self.pid).map(|(t, _)| *t);
-        let mut threads: BTreeSet<u32> =
-            of_process.chain(threads_of(self.pid).unwrap_or_default()).chain([self.pid]).collect();
+        let mut threads: BTreeSet<u32> = of_process.chain(self.threads.iter().copied()).chain([self.pid]).collect();
         if self.children {
             // In the order of their starts: whoever starts one has been started before.
             for (parent, child) in &reading.started {

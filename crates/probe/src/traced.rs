@@ -17,6 +17,7 @@ use pocketstone_core::outcome::{Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::BufReader;
 
 /// What is recorded. A buffer of the kernel is drained four times a second and holds 16 MiB for each processor.
@@ -45,6 +46,10 @@ pub struct Traced {
     begun_ns: u64,
     /// How much CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, at the start.
     ahead_ns: i128,
+    /// The same at the end.
+    ended_ahead_ns: i128,
+    /// What was recorded, once it is stopped.
+    trace: Option<File>,
     frequencies_khz: Vec<(u16, u32)>,
     threads: BTreeSet<u32>,
 }
@@ -65,21 +70,33 @@ impl Traced {
             session,
             begun_ns,
             ahead_ns: ahead_ns(),
+            ended_ahead_ns: 0,
+            trace: None,
             frequencies_khz: Machine::default().frequencies_khz(),
             threads,
         })
     }
 
-    /// Stops recording and reads what was recorded. The process must still be there.
+    /// Stops recording. The process must still be there.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if the session had ended before, events were lost, the machine was suspended meanwhile, or
-    /// the trace cannot be read.
-    pub fn stop(mut self) -> Result<Recording> {
-        let ahead_ns = ahead_ns();
+    /// `ErrorKind::Board` if the session had ended before, or its trace cannot be had.
+    pub fn stop(&mut self) -> Result<()> {
+        self.ended_ahead_ns = ahead_ns();
         self.threads.extend(threads_of(self.pid));
         self.threads.insert(self.pid);
-        let trace = self.session.stop()?;
+        self.trace = Some(self.session.stop()?);
+        Ok(())
+    }
+
+    /// Reads what was recorded, after [`Traced::stop`].
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if events were lost, the machine was suspended meanwhile, or the trace cannot be read;
+    /// `ErrorKind::Bug` if it was not stopped.
+    pub fn read(mut self) -> Result<Recording> {
+        let trace = self.trace.take().ok_or_else(|| Error::bug("a trace is read before it is stopped"))?;
+        let ahead_ns = self.ended_ahead_ns;
         let suspended_ns = (ahead_ns - self.ahead_ns).unsigned_abs();
         if suspended_ns > u128::from(SUSPENDED_NS) {
             let why = format!("the machine was suspended for {} ms of the run", suspended_ns / 1_000_000);

@@ -314,7 +314,8 @@ fn known_calls_are_counted_exactly() -> Result<(), Skip> {
     recorder.start().unwrap();
     go(&mut child);
     done(&mut child);
-    let recording = recorder.stop().unwrap();
+    recorder.stop().unwrap();
+    let recording = recorder.read().unwrap();
     go(&mut child);
     child.wait().unwrap();
     let (first, last) = (recording.log.events.first().unwrap(), recording.log.events.last().unwrap());
@@ -358,7 +359,8 @@ fn measure_cost() {
     go(&mut child);
     let with_ns = done(&mut child);
     let start = Instant::now();
-    let recording = recorder.stop().unwrap();
+    recorder.stop().unwrap();
+    let recording = recorder.read().unwrap();
     let read_ns = start.elapsed().as_nanos() as u64;
     go(&mut child);
     child.wait().unwrap();
@@ -382,7 +384,8 @@ fn a_buffer_too_small_is_an_error() -> Result<(), Skip> {
     recorder.start().unwrap();
     go(&mut child);
     done(&mut child);
-    let error = recorder.stop().unwrap_err();
+    recorder.stop().unwrap();
+    let error = recorder.read().unwrap_err();
     go(&mut child);
     child.wait().unwrap();
     assert!(error.message().contains("lost"), "{}", error.chain());

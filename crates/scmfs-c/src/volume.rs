@@ -51,7 +51,7 @@ struct Wanted {
 /// As [`reference`]; the label as [`name`].
 unsafe fn wanted(options: *const CreateOptions) -> Result<Wanted> {
     // Stores are flushed whatever the memory is: a new volume is written once.
-    let mut map = MapOptions { flushed: true, ..MapOptions::default() };
+    let mut map = MapOptions::default().flushed(true);
     let mut create = scmfs::CreateOptions::default();
     if options.is_null() {
         return Ok(Wanted { map, create });
@@ -90,10 +90,10 @@ fn create(region: &Path, bytes: u64, wanted: &mut Wanted) -> Result<()> {
 fn open(region: &Path, flags: u32) -> Result<*mut OpenVolume> {
     let read_only = flags & SCMFS_READ_ONLY != 0;
     let persistent = flags & SCMFS_PERSISTENT != 0;
-    let map = MapOptions { writable: !read_only, persistent, ..MapOptions::default() };
+    let map = MapOptions::default().writable(!read_only).persistent(persistent);
     let region = Mapped::open(region, &map).map_err(scmfs::Error::from)?;
     let background = flags & SCMFS_BACKGROUND != 0;
-    let options = scmfs::OpenOptions { read_only, background, ..scmfs::OpenOptions::default() };
+    let options = scmfs::OpenOptions::default().read_only(read_only).background(background);
     let fs = Volume::open(Box::new(region), &options)?.into_file_system();
     Ok(Box::into_raw(Box::new(OpenVolume { fs, health: Health::default() })))
 }

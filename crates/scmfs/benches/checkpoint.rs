@@ -36,7 +36,7 @@ fn opened(path: &Path, bytes: u64, tracked: bool) -> Volume {
 /// A new volume with a file.
 fn filled(path: &Path, bytes: u64, tracked: bool, file_bytes: u64) -> (Volume, File) {
     let region = Mapped::create(path, bytes, &MapOptions::default()).expect("a region");
-    let create = CreateOptions { zeroed: true, ..CreateOptions::default() };
+    let create = CreateOptions::default().zeroed(true);
     Volume::create(Box::new(region), &create).expect("a volume");
     let volume = opened(path, bytes, tracked);
     let file = volume.create_file(ROOT, b"file", &Meta::file(0o644)).expect("a new file");

@@ -70,12 +70,12 @@ fn main() {
     assert!(bytes >= 64 * MIB, "{} has no room for a volume", directory.display());
     let home = tempfile::tempdir_in(&directory).expect("a directory for the volume");
     let path = home.path().join("volume");
-    let options = MapOptions { reserve_bytes: Some(bytes), ..MapOptions::default() };
+    let options = MapOptions::default().reserve_bytes(bytes);
     let region = Mapped::create(&path, bytes, &options).expect("a region");
     // Otherwise the fresh volume would pay for the kernel's first touch of every page.
     region.touch(0, region.bytes());
     let what = region.describe();
-    let create = CreateOptions { zeroed: true, ..CreateOptions::default() };
+    let create = CreateOptions::default().zeroed(true);
     Volume::create(Box::new(region), &create).expect("a volume");
     let region = Mapped::open(&path, &options).expect("the region opens");
     region.touch(0, region.bytes());

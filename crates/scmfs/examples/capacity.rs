@@ -56,13 +56,7 @@ fn with_volume(
     small_bytes: Option<u64>,
     work: impl FnOnce(&Volume) -> Result<u64, Error>,
 ) -> Result<u64, Error> {
-    let options = CreateOptions {
-        zeroed: true,
-        inodes: Some(16_384),
-        small_bytes,
-        max_bytes: Some(volume_bytes),
-        ..CreateOptions::default()
-    };
+    let options = CreateOptions::default().zeroed(true).inodes(16_384).small_bytes(small_bytes).max_bytes(volume_bytes);
     let file = tempfile::Builder::new().prefix("scmfs-capacity").tempfile().expect("a file for the volume");
     file.as_file().set_len(volume_bytes).expect("a length for the volume");
     let map = || Mapped::open(file.path(), &MapOptions::default());

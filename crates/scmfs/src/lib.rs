@@ -11,7 +11,7 @@
 //!
 //! # fn main() -> pocketstone_scmfs::Result<()> {
 //! // Any region does: a file in /dev/shm, a DAX device, or simulated memory that takes no time.
-//! let (memory, _) = Pcm::new(64 << 20, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
+//! let (memory, _) = Pcm::new(64 << 20, &PcmOptions::default().read_ns(0).write_ns(0));
 //! Volume::create(Box::new(memory.region()?), &CreateOptions::default())?;
 //! let volume = Volume::open(Box::new(memory.region()?), &OpenOptions::default())?;
 //! let directory = volume.create_directory(ROOT, b"d", &Meta::directory(0o755))?;

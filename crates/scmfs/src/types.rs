@@ -1,5 +1,6 @@
 //! The plain data that a volume takes and gives.
 
+use pocketstone_vfs::setters;
 pub use pocketstone_vfs::{
     ACL_ACCESS, ACL_DEFAULT, Allocate, Attr, Entry, FileType, Ino, Meta, NAME_MAX, Protection, ROOT, Rename, SetAttr,
     SetXattr, Statfs, TimeNs,
@@ -50,13 +51,14 @@ impl Default for Geometry {
 /// use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 ///
 /// # fn main() -> pocketstone_scmfs::Result<()> {
-/// let (memory, _) = Pcm::new(16 << 20, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
-/// let options = CreateOptions { checksums: true, label: "mail".into(), ..CreateOptions::default() };
+/// let (memory, _) = Pcm::new(16 << 20, &PcmOptions::default().read_ns(0).write_ns(0));
+/// let options = CreateOptions::default().checksums(true).label("mail");
 /// Volume::create(Box::new(memory.region()?), &options)?;
 /// assert!(Volume::open(Box::new(memory.region()?), &OpenOptions::default())?.usage().checksums);
 /// # Ok(())
 /// # }
 /// ```
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateOptions {
     /// Size of the volume in bytes; `None`: the whole region.
@@ -99,6 +101,21 @@ impl Default for CreateOptions {
     }
 }
 
+impl CreateOptions {
+    setters! {
+        bytes: impl Into<Option<u64>>,
+        max_bytes: impl Into<Option<u64>>,
+        inodes: impl Into<Option<u32>>,
+        small_bytes: impl Into<Option<u64>>,
+        threshold: Threshold,
+        geometry: Geometry,
+        label: impl Into<String>,
+        uuid: impl Into<Option<[u8; 16]>>,
+        zeroed: bool,
+        checksums: bool,
+    }
+}
+
 /// How to open a volume.
 ///
 /// ```
@@ -107,12 +124,13 @@ impl Default for CreateOptions {
 /// # fn main() -> pocketstone_scmfs::Result<()> {
 /// # let (memory, _) = pocketstone_media::Pcm::new(16 << 20, &Default::default());
 /// # Volume::create(Box::new(memory.region()?), &CreateOptions::default())?;
-/// let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+/// let options = OpenOptions::default().read_only(true);
 /// let volume = Volume::open(Box::new(memory.region()?), &options)?;
 /// assert!(matches!(volume.create_file(ROOT, b"file", &Meta::file(0o644)), Err(Error::ReadOnly)));
 /// # Ok(())
 /// # }
 /// ```
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Change nothing. A volume that was not closed cleanly is refused.
@@ -130,6 +148,16 @@ pub struct OpenOptions {
 impl Default for OpenOptions {
     fn default() -> OpenOptions {
         OpenOptions { read_only: false, null_files: 64, low_water_percent: 5, background: false, fixed_clock_ns: None }
+    }
+}
+
+impl OpenOptions {
+    setters! {
+        read_only: bool,
+        null_files: u32,
+        low_water_percent: u8,
+        background: bool,
+        fixed_clock_ns: impl Into<Option<TimeNs>>,
     }
 }
 

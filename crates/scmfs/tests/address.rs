@@ -26,7 +26,7 @@ fn a_volume_larger_than_the_address_space() {
     let file = std::fs::File::create(&path).expect("a file");
     // Sparse. Where files cannot be as long, address space is asked for instead.
     let (bytes, options) = if cfg!(target_pointer_width = "64") {
-        (1 << 20, MapOptions { reserve_bytes: Some(TOO_MUCH), ..MapOptions::default() })
+        (1 << 20, MapOptions::default().reserve_bytes(TOO_MUCH))
     } else {
         (TOO_MUCH, MapOptions::default())
     };
@@ -41,10 +41,10 @@ fn a_volume_that_would_grow_larger_than_the_address_space() {
     let home = tempfile::tempdir().expect("a directory");
     let path = home.path().join("volume");
     let bytes = 4 << 20;
-    let options = MapOptions { reserve_bytes: Some(2 * bytes), ..MapOptions::default() };
-    let create = CreateOptions { max_bytes: Some(3 * bytes), inodes: Some(16), ..CreateOptions::default() };
+    let options = MapOptions::default().reserve_bytes(2 * bytes);
+    let create = CreateOptions::default().max_bytes(3 * bytes).inodes(16);
     let geometry = pocketstone_scmfs::Geometry { page_bytes: 4096, huge_bytes: 64 << 10 };
-    let create = CreateOptions { geometry, ..create };
+    let create = create.geometry(geometry);
     let region = Mapped::create(&path, bytes, &options).expect("a region");
     Volume::create(Box::new(region), &create).expect("a volume");
     let region = Mapped::open(&path, &options).expect("the region opens");

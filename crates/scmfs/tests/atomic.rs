@@ -154,7 +154,7 @@ fn a_batch_leaves_what_its_writes_say_in_their_order() {
 
 #[test]
 fn a_batch_wears_the_medium_by_what_it_changes() {
-    let (memory, wear) = Pcm::new(64 * MIB, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
+    let (memory, wear) = Pcm::new(64 * MIB, &PcmOptions::default().read_ns(0).write_ns(0));
     Volume::create(Box::new(memory.region().expect("a region")), &CreateOptions::default()).expect("a volume");
     let volume = Volume::open(Box::new(memory.region().expect("a region")), &OpenOptions::default()).expect("a volume");
     let file = volume.create_file(ROOT, b"a", &Meta::file(0o600)).expect("a file");

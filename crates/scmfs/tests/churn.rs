@@ -12,10 +12,10 @@ fn churn(background: bool, seed: u64) {
     let home = tempfile::tempdir().expect("a directory for the volume");
     let path = home.path().join("volume");
     let region = Mapped::create(&path, bytes, &Default::default()).expect("a region");
-    let create = CreateOptions { zeroed: true, ..CreateOptions::default() };
+    let create = CreateOptions::default().zeroed(true);
     Volume::create(Box::new(region), &create).expect("a volume");
     let map = || Box::new(Mapped::open(&path, &Default::default()).expect("the region opens"));
-    let options = OpenOptions { background, ..OpenOptions::default() };
+    let options = OpenOptions::default().background(background);
     let mut volume = Volume::open(map(), &options).expect("the volume opens");
     // The root keeps the page that its first name takes.
     Churn::new(&volume, (4096, 8 * MIB), seed).clear(&volume);

@@ -57,7 +57,7 @@ fn judge(base: &Base, hostile: &Hostile, how: Damage) -> Outcome {
         let file = tempfile::NamedTempFile::new_in(memory()).expect("a file");
         std::fs::write(file.path(), &hostile.image).expect("the file can be written");
         // So short, it would not reserve addresses for all of the volume.
-        let map = MapOptions { reserve_bytes: Some(base.image.len() as u64), ..MapOptions::default() };
+        let map = MapOptions::default().reserve_bytes(base.image.len() as u64);
         let open = || Mapped::open(file.path(), &map).expect("the file can be mapped");
         repaired(|| Box::new(open()))
     } else {

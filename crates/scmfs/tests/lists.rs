@@ -16,16 +16,14 @@ fn volume() -> (Shared, Ino) {
     let shared = Shared::new(96 << 10);
     let geometry = Geometry { page_bytes: PAGE as u32, huge_bytes: HUGE as u32 };
     let threshold = Threshold::Bytes(2048);
-    let create = CreateOptions {
-        inodes: Some(INODES),
-        geometry,
-        threshold,
-        small_bytes: Some(2 * HUGE),
-        max_bytes: Some(96 << 10),
-        ..CreateOptions::default()
-    };
+    let create = CreateOptions::default()
+        .inodes(INODES)
+        .geometry(geometry)
+        .threshold(threshold)
+        .small_bytes(2 * HUGE)
+        .max_bytes(96 << 10);
     Volume::create(shared.region(), &create).expect("a volume");
-    let options = OpenOptions { null_files: 0, ..OpenOptions::default() };
+    let options = OpenOptions::default().null_files(0);
     let volume = Volume::open(shared.region(), &options).expect("it opens");
     let file = volume.create_file(ROOT, b"file", &Meta::file(0o644)).expect("new");
     file.write_at(&[1; 600], 0).expect("space");

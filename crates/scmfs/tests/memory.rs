@@ -14,9 +14,9 @@ fn what_a_volume_in_memory_is_given_it_has_when_it_is_opened_again() {
     for checksums in [false, true] {
         let shared = Shared::new(64 << 10);
         let geometry = Geometry { page_bytes: PAGE, huge_bytes: HUGE };
-        let create = CreateOptions { geometry, checksums, inodes: Some(16), ..CreateOptions::default() };
+        let create = CreateOptions::default().geometry(geometry).checksums(checksums).inodes(16);
         Volume::create(shared.region(), &create).expect("a volume");
-        let options = OpenOptions { null_files: 2, fixed_clock_ns: Some(1), ..OpenOptions::default() };
+        let options = OpenOptions::default().null_files(2).fixed_clock_ns(1);
         let volume = Volume::open(shared.region(), &options).expect("it opens");
         let directory = volume.create_directory(ROOT, b"d", &Meta::directory(0o755)).expect("a directory").ino;
         let file = volume.create_file(directory, b"a", &Meta::file(0o644)).expect("a file");

@@ -128,7 +128,7 @@ fn take_all_of_default(mib: u64, seeds: u64, turns: u64) {
         let path = home.path().join("volume");
         drop(Mapped::create(&path, mib * MIB, &Default::default()).expect("a region"));
         let map = || -> Box<dyn Region> { Box::new(Mapped::open(&path, &Default::default()).expect("it opens")) };
-        let create = CreateOptions { zeroed: true, ..CreateOptions::default() };
+        let create = CreateOptions::default().zeroed(true);
         let taken = take_all(&map, &create, (4096, 8 * MIB), seed, turns);
         assert!(taken > mib * MIB / 400, "only {taken} bytes of {mib} MiB were available");
     }
@@ -150,7 +150,7 @@ fn with_default_pages(mib: u64) -> (tempfile::TempDir, Volume) {
     let home = tempfile::tempdir().expect("a directory for the volume");
     let path = home.path().join("volume");
     let region = Mapped::create(&path, mib * MIB, &Default::default()).expect("a region");
-    Volume::create(Box::new(region), &CreateOptions { zeroed: true, ..CreateOptions::default() }).expect("a volume");
+    Volume::create(Box::new(region), &CreateOptions::default().zeroed(true)).expect("a volume");
     let region = Mapped::open(&path, &Default::default()).expect("the region opens");
     (home, Volume::open(Box::new(region), &OpenOptions::default()).expect("the volume opens"))
 }

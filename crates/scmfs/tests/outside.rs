@@ -30,7 +30,7 @@ impl Ground {
     fn new(checksums: bool) -> (Ground, Volume) {
         let geometry = Geometry { page_bytes: 256, huge_bytes: 16 << 10 };
         let threshold = Threshold::Bytes(20_000);
-        let create = CreateOptions { geometry, threshold, inodes: Some(64), checksums, ..CreateOptions::default() };
+        let create = CreateOptions::default().geometry(geometry).threshold(threshold).inodes(64).checksums(checksums);
         let ground = Ground::of(BYTES, &create);
         let volume = ground.open();
         (ground, volume)
@@ -289,7 +289,7 @@ fn the_time_of_a_store_is_there_for_whoever_looks_and_never_comes_after_what_was
 #[test]
 fn an_inode_that_leaves_memory_takes_the_time_of_a_store_along() {
     const OTHERS: usize = 40_000;
-    let ground = Ground::of(64 << 20, &CreateOptions { inodes: Some(50_000), ..CreateOptions::default() });
+    let ground = Ground::of(64 << 20, &CreateOptions::default().inodes(50_000));
     let volume = ground.open();
     let (file, seen) = watched(&volume, b"file");
     let time = file.attributes().mtime_ns + 1_000_000_000;
@@ -326,7 +326,7 @@ fn what_a_store_may_reach_is_given_to_nobody_else() {
     for null_files in [0, 7] {
         let (ground, volume) = Ground::new(false);
         drop(volume);
-        let open = OpenOptions { null_files, ..OpenOptions::default() };
+        let open = OpenOptions::default().null_files(null_files);
         let volume = Volume::open(Box::new(ground.region()), &open).unwrap();
         let slow = Arc::new(Slow::default());
         volume.let_others_store(slow.clone()).unwrap();

@@ -14,7 +14,7 @@ fn start() -> Start {
 /// What every way to the volume says, and the cure: opening, opening to read, fsck and repair.
 fn refusals(image: &[u8], options: &OpenOptions) -> Vec<(String, String)> {
     let shared = Shared::from_image(image);
-    let read_only = OpenOptions { read_only: true, ..options.clone() };
+    let read_only = options.clone().read_only(true);
     let errors = [
         Volume::open(shared.region(), options).map(Volume::abandon).err(),
         Volume::open(shared.region(), &read_only).map(Volume::abandon).err(),

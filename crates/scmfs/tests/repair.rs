@@ -13,13 +13,13 @@ const GEOMETRY: Geometry = Geometry { page_bytes: 256, huge_bytes: 4096 };
 fn volume() -> Shared {
     let shared = Shared::new(1 << 20);
     let threshold = Threshold::Bytes(2048);
-    let options = CreateOptions { inodes: Some(512), geometry: GEOMETRY, threshold, ..CreateOptions::default() };
+    let options = CreateOptions::default().inodes(512).geometry(GEOMETRY).threshold(threshold);
     Volume::create(shared.region(), &options).expect("a volume");
     shared
 }
 
 fn open(shared: &Shared) -> Volume {
-    Volume::open(shared.region(), &OpenOptions { null_files: 0, ..OpenOptions::default() }).expect("it opens")
+    Volume::open(shared.region(), &OpenOptions::default().null_files(0)).expect("it opens")
 }
 
 /// Where a table starts, from the dump of the superblock: not from the code that is tested.

@@ -17,14 +17,13 @@ fn memory() -> PathBuf {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions { null_files: 0, ..OpenOptions::default() }
+    OpenOptions::default().null_files(0)
 }
 
 fn volume(page_bytes: u32, bytes: u64) -> Vec<u8> {
     let shared = Shared::new(bytes);
     let geometry = Geometry { page_bytes, huge_bytes: page_bytes * 8 };
-    let create =
-        CreateOptions { inodes: Some(32), geometry, threshold: Threshold::Bytes(8192), ..CreateOptions::default() };
+    let create = CreateOptions::default().inodes(32).geometry(geometry).threshold(Threshold::Bytes(8192));
     Volume::create(shared.region(), &create).expect("a volume");
     let volume = Volume::open(shared.region(), &options()).expect("it opens");
     for i in 0..12 {
@@ -40,7 +39,7 @@ fn volume(page_bytes: u32, bytes: u64) -> Vec<u8> {
 /// Every way to a volume; each says what is wrong, and how that is cured.
 fn expect_errors(image: &[u8]) {
     let region = || Shared::from_image(image).region();
-    let read_only = OpenOptions { read_only: true, ..options() };
+    let read_only = options().read_only(true);
     let errors = [
         Volume::open(region(), &options()).err(),
         Volume::open(region(), &read_only).err(),

@@ -26,7 +26,7 @@ impl Stream {
         let region = Heap::new(64 << 20);
         let watched = Watched::new(region, Box::new(move |touch| keeper.lock().unwrap().push(touch)));
         let memory = crate::support::region::Shared::of(watched);
-        let options = CreateOptions { threshold, small_bytes: Some(16 * MIB), ..CreateOptions::default() };
+        let options = CreateOptions::default().threshold(threshold).small_bytes(16 * MIB);
         Volume::create(memory.region(), &options).unwrap();
         let volume = Volume::open(memory.region(), &OpenOptions::default()).unwrap();
         touches.lock().unwrap().clear();

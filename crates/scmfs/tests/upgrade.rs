@@ -56,7 +56,7 @@ fn listing(volume: &Volume) -> String {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions { null_files: 0, ..OpenOptions::default() }
+    OpenOptions::default().null_files(0)
 }
 
 fn expect_listing(shared: &Shared, name: &str) {

@@ -64,10 +64,10 @@ const ENDURANCE: f64 = 1e8;
 
 /// A volume on phase change memory that takes no time, its wear, and what lies where.
 fn fresh() -> (Volume, WearMap, Map) {
-    let options = PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() };
+    let options = PcmOptions::default().read_ns(0).write_ns(0);
     let (memory, wear) = Pcm::new(BYTES, &options);
     let shared = Shared::of(memory.region().expect("nobody else has it"));
-    let create = CreateOptions { zeroed: true, ..CreateOptions::default() };
+    let create = CreateOptions::default().zeroed(true);
     Volume::create(shared.region(), &create).expect("a volume");
     let map = Map::of(&shared);
     (Volume::open(shared.region(), &OpenOptions::default()).expect("a volume opens"), wear, map)

@@ -83,7 +83,7 @@ fn main() {
     let home = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let region = home.path().join("volume.scmfs");
     let mapped = Mapped::create(&region, 256 << 20, &MapOptions::default()).expect("a region");
-    Volume::create(Box::new(mapped), &CreateOptions { zeroed: true, ..CreateOptions::default() }).expect("a volume");
+    Volume::create(Box::new(mapped), &CreateOptions::default().zeroed(true)).expect("a volume");
     let small = "PRAGMA cache_size = 64;";
     let mounted = |name: &str| format!("file:{}", Path::new(home.path()).join(name).display());
     let inside = |name: &str| format!("file:/{name}?vfs=scmfs&volume={}", region.display());

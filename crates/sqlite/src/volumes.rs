@@ -119,8 +119,8 @@ pub(crate) fn open(name: &str) -> Result<Use> {
     }
     volumes.retain(|(_, opened)| opened.strong_count() > 0);
     let writable = std::fs::OpenOptions::new().write(true).open(name).is_ok();
-    let region = Mapped::open(Path::new(name), &MapOptions { writable, ..MapOptions::default() })?;
-    let options = OpenOptions { read_only: !writable, null_files: NULL_FILES, ..OpenOptions::default() };
+    let region = Mapped::open(Path::new(name), &MapOptions::default().writable(writable))?;
+    let options = OpenOptions::default().read_only(!writable).null_files(NULL_FILES);
     let opened = Arc::new(Opened::new(Volume::open(Box::new(region), &options)?, !writable)?);
     volumes.push((name.to_owned(), Arc::downgrade(&opened)));
     Ok(Use(Some(opened)))

@@ -70,8 +70,8 @@ fn connect(home: &Home) -> Connection {
 
 /// An image of a volume with two small databases.
 fn start(name: &str, journal: &str) -> Vec<u8> {
-    let (memory, _) = Pcm::new(BYTES, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
-    let options = CreateOptions { inodes: Some(64), geometry: GEOMETRY, ..CreateOptions::default() };
+    let (memory, _) = Pcm::new(BYTES, &PcmOptions::default().read_ns(0).write_ns(0));
+    let options = CreateOptions::default().inodes(64).geometry(GEOMETRY);
     Volume::create(Box::new(memory.region().unwrap()), &options).unwrap();
     let home = Home::named(name, Volume::open(Box::new(memory.region().unwrap()), &open_options()).unwrap());
     let connection = connect(&home);
@@ -89,7 +89,7 @@ fn start(name: &str, journal: &str) -> Vec<u8> {
 }
 
 fn open_options() -> OpenOptions {
-    OpenOptions { null_files: 2, ..OpenOptions::default() }
+    OpenOptions::default().null_files(2)
 }
 
 /// Runs transactions on a recorded volume, cuts the power, and returns how many states that left.

@@ -1,5 +1,6 @@
 //! What benchmarks share.
 
+use pocketstone_random::mix;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
@@ -22,17 +23,13 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 
 /// How long this processor takes for one step of SplitMix64 that the next step depends on, in nanoseconds (the least of
 /// a few attempts): some ten instructions, two multiplications among them, none on memory. A bar in such steps means
-/// about the same on any processor. Source of the constants: Steele, Lea and Flood, "Fast Splittable Pseudorandom
-/// Number Generators" (OOPSLA 2014).
+/// about the same on any processor.
 pub fn step_ns() -> f64 {
     const STEPS: u32 = 2_000_000;
     let attempt = || {
         let (mut state, begin) = (1u64, Instant::now());
         for _ in 0..STEPS {
-            let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            state = z ^ (z >> 31);
+            state = mix(state.wrapping_add(0x9e37_79b9_7f4a_7c15));
         }
         std::hint::black_box(state);
         begin.elapsed().as_nanos() as f64 / f64::from(STEPS)

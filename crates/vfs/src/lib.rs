@@ -12,6 +12,7 @@ mod inode;
 mod medium_error;
 mod operations;
 pub mod path;
+mod setters;
 mod staging;
 
 pub use acl::{ACL_ACCESS, ACL_DEFAULT, Acl};

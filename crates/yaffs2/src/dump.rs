@@ -10,15 +10,20 @@ use crate::options::OpenOptions;
 use crate::tree::header::{HEADER_BYTES, Header};
 use crate::tree::{width_of, xattrs};
 use pocketstone_media::nand::{Nand, Verdict};
-use pocketstone_vfs::{MediumError, Result};
+use pocketstone_vfs::{MediumError, Result, setters};
 
 /// What to tell of a chip.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DumpOptions {
     /// This block alone, from 0, without the checkpoint.
     pub block: Option<u32>,
     /// The entries of block summaries, too.
     pub summary: bool,
+}
+
+impl DumpOptions {
+    setters! { block: impl Into<Option<u32>>, summary: bool }
 }
 
 /// Tells what lies on a chip, line by line, until `line` returns false. Of `options`, those count that say how tags

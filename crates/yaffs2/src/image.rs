@@ -10,11 +10,12 @@ use crate::tree::names::check_name;
 use crate::tree::objects::{FIRST_ID, LARGEST_OBJECT, ROOT_ID};
 use crate::tree::xattrs;
 use pocketstone_media::nand::ImageLayout;
-use pocketstone_vfs::{Context, FileType, Ino, MediumError, Result};
+use pocketstone_vfs::{Context, FileType, Ino, MediumError, Result, setters};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 
 /// The layout of an image.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageForm {
     /// Sizes, and where tags begin in the spare area.
@@ -38,8 +39,15 @@ impl ImageForm {
             spare_free_bytes: spare,
             pages_per_block: 64,
         };
+        ImageForm::new(layout)
+    }
+
+    /// Tags with error correction, in spare areas, and no block filled up.
+    pub fn new(layout: ImageLayout) -> ImageForm {
         ImageForm { layout, tags_ecc: true, inband_tags: false, whole_blocks: false }
     }
+
+    setters! { tags_ecc: bool, inband_tags: bool, whole_blocks: bool }
 
     fn data_bytes(&self) -> usize {
         self.layout.page_bytes as usize - if self.inband_tags { INBAND_BYTES } else { 0 }
@@ -67,6 +75,7 @@ impl ImageForm {
 }
 
 /// What is said of an object beside its name and content.
+#[non_exhaustive]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageMeta {
     /// Permission bits, `0o7777`.
@@ -83,6 +92,18 @@ pub struct ImageMeta {
     pub ctime_s: i64,
     /// Extended attributes: name and value.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl ImageMeta {
+    setters! {
+        permissions: u16,
+        uid: u32,
+        gid: u32,
+        atime_s: i64,
+        mtime_s: i64,
+        ctime_s: i64,
+        xattrs: impl Into<Vec<(Vec<u8>, Vec<u8>)>>,
+    }
 }
 
 /// Writes an image to a stream, object by object.

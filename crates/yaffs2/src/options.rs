@@ -1,6 +1,6 @@
 //! How to open a volume.
 
-use pocketstone_vfs::TimeNs;
+use pocketstone_vfs::{TimeNs, setters};
 
 /// How to open a volume. The defaults are those that Linux devices have.
 ///
@@ -11,12 +11,13 @@ use pocketstone_vfs::TimeNs;
 /// # use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 /// # let geometry = Geometry { page_bytes: 2048, spare_bytes: 64, pages_per_block: 64, blocks: 64 };
 /// # let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
-/// let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+/// let options = OpenOptions::default().read_only(true);
 /// let volume = Volume::open(Box::new(chip), &options)?;
 /// assert!(matches!(volume.create_file(ROOT, b"file", &Meta::file(0o644)), Err(Error::ReadOnly)));
 /// # Ok(())
 /// # }
 /// ```
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Change nothing on the chip.
@@ -69,6 +70,25 @@ impl Default for OpenOptions {
             refresh_period: 500,
             fixed_clock_ns: None,
         }
+    }
+}
+
+impl OpenOptions {
+    setters! {
+        read_only: bool,
+        inband_tags: bool,
+        tags_ecc: bool,
+        byte_order: ByteOrder,
+        checkpoint_read: bool,
+        checkpoint_write: bool,
+        summary: bool,
+        cache_chunks: u32,
+        lazy_loading: bool,
+        scanned_headers: u32,
+        empty_lost_and_found: bool,
+        reserved_blocks: u32,
+        refresh_period: u32,
+        fixed_clock_ns: impl Into<Option<TimeNs>>,
     }
 }
 

@@ -195,7 +195,7 @@ fn data_that_cannot_be_corrected_is_found_and_a_torn_page_is_no_error() {
 /// A chip with a checkpoint: its unmounted volume has one file, and the last page that was written.
 fn with_checkpoint() -> Box<dyn Nand> {
     let nand = SimulatedNand::new(geometry(64), SimulatedOptions::default());
-    let options = OpenOptions { fixed_clock_ns: Some(0), ..OpenOptions::default() };
+    let options = OpenOptions::default().fixed_clock_ns(0);
     let volume = Volume::open(Box::new(nand.clone()), &options).expect("mounted");
     let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).expect("created");
     file.write_at(&[7; 5000], 0).expect("written");
@@ -257,6 +257,6 @@ fn a_dump_tells_every_page_and_the_checkpoint() {
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
-    let one = DumpOptions { block: Some(64), summary: true };
+    let one = DumpOptions::default().block(64).summary(true);
     assert!(dump(with_checkpoint(), &OpenOptions::default(), &one, &mut |_| true).is_err());
 }

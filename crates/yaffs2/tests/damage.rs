@@ -17,14 +17,14 @@ fn mount(chip: &SimulatedNand, options: &OpenOptions) -> Result<Volume, Error> {
 }
 
 fn by_scan() -> OpenOptions {
-    OpenOptions { checkpoint_read: false, checkpoint_write: false, ..OpenOptions::default() }
+    OpenOptions::default().checkpoint_read(false).checkpoint_write(false)
 }
 
 #[track_caller]
 fn assert_refused(chip: &SimulatedNand, options: &OpenOptions) {
     let before = chip.image();
     for read_only in [true, false] {
-        let said = mount(chip, &OpenOptions { read_only, ..options.clone() }).err().expect("refused").to_string();
+        let said = mount(chip, &options.clone().read_only(read_only)).err().expect("refused").to_string();
         assert!(said.contains("not a YAFFS2 volume"), "{said}");
     }
     assert!(chip.image() == before, "something was changed");
@@ -38,7 +38,7 @@ fn what_has_nothing_in_its_spare_areas_is_no_empty_volume() {
     }
     assert_refused(&other, &OpenOptions::default());
     // A volume whose tags are in its pages.
-    let inband = OpenOptions { inband_tags: true, ..by_scan() };
+    let inband = by_scan().inband_tags(true);
     let chip = chip();
     let volume = mount(&chip, &inband).unwrap();
     let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap().ino();
@@ -92,7 +92,7 @@ fn one_object_that_cannot_be_written_keeps_no_other_from_it() {
     volume.open(other).unwrap().write_at(b"must be there", 0).unwrap();
     assert!(matches!(volume.sync_all(), Err(Error::Damaged(_))));
     volume.abandon();
-    let volume = mount(&chip, &OpenOptions { lazy_loading: false, ..by_scan() }).unwrap();
+    let volume = mount(&chip, &by_scan().lazy_loading(false)).unwrap();
     let mut data = [0; 13];
     assert_eq!((volume.open(other).unwrap().read_at(&mut data, 0).unwrap(), &data), (13, b"must be there"));
 }
@@ -102,7 +102,7 @@ fn a_hole_behind_two_gigabytes_stays_one() {
     const FAR: u64 = 1 << 31;
     for inband_tags in [false, true] {
         let chip = chip();
-        let options = OpenOptions { inband_tags, ..by_scan() };
+        let options = by_scan().inband_tags(inband_tags);
         let chunk = 2048 - 16 * u64::from(inband_tags);
         let volume = mount(&chip, &options).unwrap();
         let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap().ino();

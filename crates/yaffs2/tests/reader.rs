@@ -45,7 +45,7 @@ fn sequence(reader: &mut Reader, shape: &Shape, seed: u64) -> Result<bool, Strin
         abandon(volume);
     }
     let document = reader.read(&recorder.chip, &shape.options, true);
-    let options = OpenOptions { read_only: true, ..shape.options.clone() };
+    let options = shape.options.clone().read_only(true);
     let volume = shape.mount_with(Box::new(recorder.chip.clone()), &options).map_err(|error| error.to_string())?;
     let lines = differences(&rows(&volume)?, &of_document(&document));
     let by_checkpoint = volume.usage().mounted_by == MountedBy::Checkpoint;
@@ -152,10 +152,10 @@ fn images_of_an_independent_writer_are_mounted() {
                 written(&arguments, geometry(if variant[0] == "plain" { 64 } else { 32 }, inband_tags));
             let expected = of_document(&expected);
             let tags_ecc = !variant.contains(&"--no-tags-ecc");
-            let options = OpenOptions { inband_tags, tags_ecc, ..OpenOptions::default() };
+            let options = OpenOptions::default().inband_tags(inband_tags).tags_ecc(tags_ecc);
             // Read-only; for writing, which deletes what was unlinked and writes a checkpoint; after that.
             for (number, read_only) in [true, false, true].into_iter().enumerate() {
-                let options = OpenOptions { read_only, ..options.clone() };
+                let options = options.clone().read_only(read_only);
                 let fail = |what: &dyn std::fmt::Debug| -> ! { panic!("{arguments:?}, mount {number}: {what:#?}") };
                 let volume = Volume::open(Box::new(chip.clone()), &options).unwrap_or_else(|error| fail(&error));
                 let found = rows(&volume).unwrap_or_else(|what| fail(&what));

@@ -29,7 +29,7 @@ fn read(volume: &Volume, ino: u32) -> Vec<u8> {
 fn what_was_written_is_there_after_a_checkpoint_and_after_a_scan() {
     for inband_tags in [false, true] {
         let chip = chip(64);
-        let options = OpenOptions { inband_tags, ..OpenOptions::default() };
+        let options = OpenOptions::default().inband_tags(inband_tags);
         let volume = mount(&chip, &options);
         let directory = volume.create_directory(ROOT, b"folder", &Meta::directory(0o750)).unwrap().ino;
         let file = volume.create_file(directory, b"file", &Meta::file(0o644)).unwrap().ino();
@@ -42,7 +42,7 @@ fn what_was_written_is_there_after_a_checkpoint_and_after_a_scan() {
         volume.close().unwrap();
         for by in [MountedBy::Checkpoint, MountedBy::Scan] {
             let checkpoint_read = by == MountedBy::Checkpoint;
-            let volume = mount(&chip, &OpenOptions { read_only: true, checkpoint_read, ..options.clone() });
+            let volume = mount(&chip, &options.clone().read_only(true).checkpoint_read(checkpoint_read));
             assert_eq!(volume.usage().mounted_by, by);
             let found = volume.lookup(directory, b"file").unwrap();
             assert_eq!((found.ino, found.links, found.size), (file, 2, 100_000));

@@ -98,7 +98,7 @@ fn sequential_writes_and_reads_take_little_more_than_the_chip_needs() {
 fn a_full_chip_is_mounted_by_its_checkpoint_and_takes_little_memory() {
     let chip = SimulatedNand::new(PAPER, SimulatedOptions::default());
     // The chunk cache is not part of it.
-    let volume = mount(&chip, &OpenOptions { cache_chunks: 0, ..OpenOptions::default() });
+    let volume = mount(&chip, &OpenOptions::default().cache_chunks(0));
     let mut files = Vec::new();
     loop {
         let name = format!("file {}", files.len());

@@ -97,7 +97,7 @@ pub fn random_read(ground: &Ground) {
 pub fn overwrite(ground: &Ground) {
     let v = ground.volume("overwrite", 64 * MIB, true);
     let file = filled(&v, "a", HOT_BYTES);
-    let options = MapOptions { persistent: true, ..MapOptions::default() };
+    let options = MapOptions::default().persistent(true);
     let raw = Mapped::create(&ground.tmpfs.join("raw-durable"), HOT_BYTES, &options).expect("a region");
     // SAFETY: nobody else uses the region.
     unsafe { raw.zero(0, HOT_BYTES) };
@@ -174,7 +174,7 @@ pub fn bandwidth(ground: &Ground) {
     const BYTES: u64 = 128 * MIB;
     let (v, durable) = (ground.volume("large", 256 * MIB, false), ground.volume("large-durable", 256 * MIB, true));
     let (file, durable) = (filled(&v, "a", BYTES), filled(&durable, "a", BYTES));
-    let options = MapOptions { persistent: true, ..MapOptions::default() };
+    let options = MapOptions::default().persistent(true);
     let raw = Mapped::create(&ground.tmpfs.join("raw-large"), BYTES, &options).expect("a region");
     // SAFETY: nobody else uses the region.
     unsafe { raw.zero(0, BYTES) };

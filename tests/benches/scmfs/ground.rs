@@ -68,23 +68,23 @@ impl Ground {
 
     /// A fresh volume whose contents have checksums.
     pub fn volume_with_checksums(&self, name: &str, bytes: u64, persistent: bool) -> Volume {
-        let create = CreateOptions { checksums: true, ..CreateOptions::default() };
+        let create = CreateOptions::default().checksums(true);
         made(&self.tmpfs.join(name), bytes, persistent, create)
     }
 }
 
 /// A fresh volume in a file.
 pub fn volume(path: &Path, bytes: u64, persistent: bool, inodes: Option<u32>) -> Volume {
-    made(path, bytes, persistent, CreateOptions { inodes, ..CreateOptions::default() })
+    made(path, bytes, persistent, CreateOptions::default().inodes(inodes))
 }
 
 fn made(path: &Path, bytes: u64, persistent: bool, create: CreateOptions) -> Volume {
-    let options = MapOptions { persistent, ..MapOptions::default() };
+    let options = MapOptions::default().persistent(persistent);
     let region = Mapped::create(path, bytes, &options).expect("a region");
-    let create = CreateOptions { zeroed: region.zeroed(), ..create };
+    let create = create.zeroed(region.zeroed());
     Volume::create(Box::new(region), &create).expect("a volume");
     let region = Mapped::open(path, &options).expect("the region again");
-    let open = OpenOptions { background: true, ..OpenOptions::default() };
+    let open = OpenOptions::default().background(true);
     Volume::open(Box::new(region), &open).expect("a sound volume")
 }
 

@@ -248,7 +248,7 @@ fn restore_to(target: &Path, path: &Path, generation: Option<u64>, force: bool) 
     let made = Cell::new(false);
     let make = |bytes: u64| -> pocketstone_scmfs::Result<Box<dyn Output>> {
         if only_mapped {
-            let options = MapOptions { overwrite: true, flushed: true, ..MapOptions::default() };
+            let options = MapOptions::default().overwrite(true).flushed(true);
             let region = Mapped::create(&unfinished, bytes, &options)?;
             made.set(true);
             return Ok(Box::new(Mutex::new(Medium::new(Box::new(region)))));
@@ -315,9 +315,9 @@ pub fn schedule(volume: &Volume, arguments: &MountArguments, log: &Log, mount: A
         }
     }
     let before = move || mount.get()?.write_back().unwrap_or_else(|error| Some(error.chain()));
-    let every = Some(arguments.every.unwrap_or(Duration::from_secs(30)));
-    let (keep, report) = (arguments.keep, log.reporter());
+    let (every, report) = (arguments.every.unwrap_or(Duration::from_secs(30)), log.reporter());
     let cannot = || format!("cannot take checkpoints to {}", target.display());
-    let schedule = Schedule { target: target.clone(), keep, every, before: Arc::new(before), report };
+    let schedule =
+        Schedule::new(&target).keep(arguments.keep).every(every).before(before).report(move |line| report(line));
     volume.schedule_checkpoints(&schedule).user(cannot)
 }

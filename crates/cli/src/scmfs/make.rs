@@ -31,15 +31,13 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
         None if length > 0 => length,
         None => return Err(Error::user(format!("{name} has no size yet")).hint("specify one: --size 2G")),
     };
-    let mut create = CreateOptions {
-        max_bytes: arguments.max_size,
-        inodes: arguments.inodes,
-        small_bytes: arguments.small_zone,
-        threshold: arguments.threshold,
-        label: arguments.label.clone(),
-        checksums: arguments.checksums,
-        ..CreateOptions::default()
-    };
+    let mut create = CreateOptions::default()
+        .max_bytes(arguments.max_size)
+        .inodes(arguments.inodes)
+        .small_bytes(arguments.small_zone)
+        .threshold(arguments.threshold)
+        .label(arguments.label.clone())
+        .checksums(arguments.checksums);
     if !device {
         let unit = pocketstone_media::map_bytes_at(path)?;
         refuse_small_pages_only(&name.to_string(), unit, &create)?;
@@ -66,7 +64,7 @@ fn fill(arguments: &MkfsArguments, there: Option<&Metadata>, bytes: u64, mut cre
     let holds = there.is_some_and(|there| there.file_type().is_char_device() || there.len() > 0);
     // A file that was only given a length holds nothing.
     let hollow = there.is_some_and(|there| there.is_file() && there.blocks() == 0);
-    let options = MapOptions { overwrite: arguments.force || hollow, flushed: true, ..MapOptions::default() };
+    let options = MapOptions::default().overwrite(arguments.force || hollow).flushed(true);
     let region = Mapped::create(path, bytes, &options)
         .map_err(|error| if holds { error.hint("--force destroys its contents") } else { error });
     // The file may be in use instead; the advice to force would be wrong then.

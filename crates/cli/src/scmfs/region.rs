@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 /// A region that exists, for a command that works on it and ends. What it stores is flushed and fenced where the
 /// processor can: the region may lie in memory that outlives a loss of power, and where it does not, little is lost.
 pub fn open(path: &Path, writable: bool) -> Result<Box<dyn Region>> {
-    Ok(Box::new(Mapped::open(path, &MapOptions { writable, flushed: writable, ..MapOptions::default() })?))
+    Ok(Box::new(Mapped::open(path, &MapOptions::default().writable(writable).flushed(writable))?))
 }
 
 /// A region to be mounted; `persistent`: it was declared to outlive a loss of power. `tracked`: stores to it are known,
 /// for checkpoints.
 pub fn open_to_serve(path: &Path, writable: bool, persistent: bool, tracked: bool) -> Result<Box<dyn Region>> {
-    let region = Mapped::open(path, &MapOptions { writable, persistent, ..MapOptions::default() })?;
+    let region = Mapped::open(path, &MapOptions::default().writable(writable).persistent(persistent))?;
     if !writable || !tracked {
         return Ok(Box::new(region));
     }
@@ -28,14 +28,14 @@ pub fn open_to_repair(path: &Path) -> Result<Box<dyn Region>> {
     let region = open(path, false)?;
     let length = region.bytes();
     let cut = pocketstone_scmfs::volume_bytes(region).ok().filter(|bytes| *bytes > length);
-    let options = MapOptions { flushed: true, reserve_bytes: cut, ..MapOptions::default() };
+    let options = MapOptions::default().flushed(true).reserve_bytes(cut);
     Ok(Box::new(Mapped::open(path, &options)?))
 }
 
 /// A volume that is not mounted. If it was not closed, it is recovered, unless it is only read.
 pub fn volume(path: &Path, read_only: bool) -> Result<Volume> {
     let region = open(path, !read_only)?;
-    Ok(Volume::open(region, &OpenOptions { read_only, ..OpenOptions::default() })?)
+    Ok(Volume::open(region, &OpenOptions::default().read_only(read_only))?)
 }
 
 /// What is not as safe as one might think, in one line.

@@ -50,7 +50,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
         return Ok(0);
     }
     let warning = region::warning(&*region);
-    let open = OpenOptions { read_only: options.read_only, background: true, ..OpenOptions::default() };
+    let open = OpenOptions::default().read_only(options.read_only).background(true);
     let volume = Volume::open(region, &open).user(|| format!("cannot open {}", arguments.region.display()))?;
     if options.preload.stores() && !pocketstone_mount::stores_directly() {
         note(

@@ -102,7 +102,7 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
 /// How many pages a block has, by the checkpoint that a volume of few files was closed with.
 fn by_checkpoint(path: &Path, layout: &ImageLayout, seen: Option<(bool, bool)>) -> Result<Option<ImageLayout>> {
     let (inband_tags, tags_ecc) = seen.unwrap_or((false, true));
-    let options = OpenOptions { inband_tags, tags_ecc, read_only: true, ..OpenOptions::default() };
+    let options = OpenOptions::default().inband_tags(inband_tags).tags_ecc(tags_ecc).read_only(true);
     for pages_per_block in [64, 32, 128, 256, 512, 16] {
         let layout = ImageLayout { pages_per_block, ..*layout };
         let nand = ImageNand::open(path, true, Some(&layout))?;
@@ -131,7 +131,7 @@ const SCANNED_HEADERS: u32 = 100_000;
 /// Opens a chip, and says how its tags are stored.
 pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
     let mut options =
-        OpenOptions { read_only, inband_tags: chip.inband_tags, tags_ecc: !chip.no_tags_ecc, ..OpenOptions::default() };
+        OpenOptions::default().read_only(read_only).inband_tags(chip.inband_tags).tags_ecc(!chip.no_tags_ecc);
     if is_device(&chip.path) {
         let (mut nand, lock) = device(&chip.path, read_only)?;
         // For writing it is this machine's; the mount looks whether it can be.
@@ -160,8 +160,7 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
 /// A volume that is not mounted, to be looked at. Nothing is deleted from its lost+found.
 pub fn volume(given: &ChipArguments) -> Result<Volume> {
     let Opened { nand, options, .. } = open(given, true)?;
-    let options =
-        OpenOptions { empty_lost_and_found: false, scanned_headers: SCANNED_HEADERS, cache_chunks: 0, ..options };
+    let options = options.empty_lost_and_found(false).scanned_headers(SCANNED_HEADERS).cache_chunks(0);
     let volume = Volume::open(nand, &options).map_err(Error::from);
     let volume = volume.user(|| format!("cannot read {}", given.path.display()))?;
     let usage = volume.usage();

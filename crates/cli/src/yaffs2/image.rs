@@ -72,12 +72,11 @@ fn form(arguments: &ImageArguments) -> Result<ImageForm> {
         SpareLayout::Mkyaffs2image => 0,
         SpareLayout::Linux | SpareLayout::Yaffs2utils => 2,
     };
-    Ok(ImageForm {
-        layout: ImageLayout::with_spare(page, spare, offset, arguments.pages_per_block),
-        tags_ecc: !arguments.no_tags_ecc,
-        inband_tags: arguments.inband_tags,
-        whole_blocks: arguments.spare_layout == SpareLayout::Linux,
-    })
+    let layout = ImageLayout::with_spare(page, spare, offset, arguments.pages_per_block);
+    Ok(ImageForm::new(layout)
+        .tags_ecc(!arguments.no_tags_ecc)
+        .inband_tags(arguments.inband_tags)
+        .whole_blocks(arguments.spare_layout == SpareLayout::Linux))
 }
 
 /// The time of all files, if they are all to have the same.
@@ -179,15 +178,14 @@ impl Builder<'_> {
         let fixed = self.arguments.times == Times::Fixed;
         let time = |time_s: i64| if fixed { self.time_s } else { time_s };
         let (uid, gid) = if self.arguments.root_owned { (0, 0) } else { (facts.uid(), facts.gid()) };
-        Ok(ImageMeta {
-            permissions: (facts.mode() & 0o7777) as u16,
-            uid,
-            gid,
-            atime_s: time(facts.atime()),
-            mtime_s: time(facts.mtime()),
-            ctime_s: time(facts.ctime()),
-            xattrs: xattrs(path)?,
-        })
+        Ok(ImageMeta::default()
+            .permissions((facts.mode() & 0o7777) as u16)
+            .uid(uid)
+            .gid(gid)
+            .atime_s(time(facts.atime()))
+            .mtime_s(time(facts.mtime()))
+            .ctime_s(time(facts.ctime()))
+            .xattrs(xattrs(path)?))
     }
 }
 

@@ -176,7 +176,7 @@ pub fn dump(given: &ChipArguments, block: Option<u32>, summary: bool) -> Result<
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     // A reader that went away, as in `| head`, is no reason to fail, nor to go on.
     let mut line = |text: &str| writeln!(out, "{text}").is_ok();
-    let what = DumpOptions { block, summary };
+    let what = DumpOptions::default().block(block).summary(summary);
     let dumped = pocketstone_yaffs2::dump(nand, &options, &what, &mut line).map_err(Error::from);
     dumped.user(|| format!("cannot dump {}", given.path.display()))?;
     let _ = out.flush();

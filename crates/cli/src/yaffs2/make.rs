@@ -107,7 +107,7 @@ fn one_byte() -> ImageLayout {
 /// alone could not be told from anything else; this one says what its pages are, and how many a block has.
 fn fill(path: &Path, layout: &ImageLayout, blocks: u32, inband_tags: bool) -> Result<()> {
     let nand = ImageNand::create(path, layout, blocks)?;
-    let options = OpenOptions { inband_tags, ..OpenOptions::default() };
+    let options = OpenOptions::default().inband_tags(inband_tags);
     let volume = Volume::open(Box::new(nand), &options)?;
     let user = rustix::process::geteuid();
     // A user could not do anything in a directory of root's.

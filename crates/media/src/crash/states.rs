@@ -1,7 +1,7 @@
 //! Enumerating what a loss of power leaves, fence by fence.
 
 use super::{BULK_LINES, Event, Trace};
-use pocketstone_random::Random;
+use pocketstone_random::{Random, mix};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -445,13 +445,6 @@ fn combinations(units: &[(Unit, Choice)], most: usize) -> u64 {
         }
     }
     by_size[1..].iter().fold(0, |sum, &n| sum.saturating_add(n))
-}
-
-/// The finaliser of SplitMix64: every bit of the input changes half of the output's.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// A line's share of its image's hash; the image's is the sum, so that it changes with each line.

@@ -35,6 +35,7 @@ mod tests;
 use super::{Fault, Geometry, ImageLayout, Nand, Verdict};
 use crate::Result;
 use chip::Chip;
+use pocketstone_vfs::setters;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// One in so many pages that look erased after an interruption has bits stuck at 0.
@@ -95,6 +96,7 @@ pub enum Tear {
 }
 
 /// Properties of a chip besides its geometry.
+#[non_exhaustive]
 #[derive(Debug, Clone)]
 pub struct SimulatedOptions {
     /// How long everything takes.
@@ -125,6 +127,18 @@ impl Default for SimulatedOptions {
             erase_failure_one_in: 0,
             weak_page_one_in: 0,
         }
+    }
+}
+
+impl SimulatedOptions {
+    setters! {
+        timing: Timing,
+        ecc_bits: u32,
+        factory_bad: impl Into<Vec<u32>>,
+        seed: u64,
+        program_failure_one_in: u64,
+        erase_failure_one_in: u64,
+        weak_page_one_in: u64,
     }
 }
 

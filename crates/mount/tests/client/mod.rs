@@ -54,9 +54,9 @@ pub fn run(data: &[u8]) {
     // In memory: nothing here waits for a disk.
     let home = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
     let path = home.path().join("region");
-    let map = MapOptions { overwrite: true, ..MapOptions::default() };
+    let map = MapOptions::default().overwrite(true);
     let region = Mapped::create(&path, VOLUME_BYTES, &map).expect("a region");
-    Volume::create(Box::new(region), &CreateOptions { zeroed: true, ..CreateOptions::default() }).expect("a volume");
+    Volume::create(Box::new(region), &CreateOptions::default().zeroed(true)).expect("a volume");
     let region = Mapped::open(&path, &map).expect("the region");
     let volume = Arc::new(Volume::open(Box::new(region), &OpenOptions::default()).expect("the volume"));
     let preload = match write {

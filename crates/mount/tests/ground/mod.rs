@@ -24,9 +24,9 @@ impl Ground {
         pocketstone_testing::fuse()?;
         let ground = Ground { home: tempfile::tempdir().unwrap() };
         fs::create_dir(ground.directory()).unwrap();
-        let options = MapOptions { overwrite: true, ..MapOptions::default() };
+        let options = MapOptions::default().overwrite(true);
         let region = Mapped::create(&ground.region(), VOLUME_BYTES, &options).unwrap();
-        Volume::create(Box::new(region), &CreateOptions { zeroed: true, ..CreateOptions::default() }).unwrap();
+        Volume::create(Box::new(region), &CreateOptions::default().zeroed(true)).unwrap();
         Ok(ground)
     }
 
@@ -45,7 +45,7 @@ impl Ground {
     }
 
     pub fn open(&self) -> Volume {
-        let options = MapOptions { overwrite: true, ..MapOptions::default() };
+        let options = MapOptions::default().overwrite(true);
         // A process that another test has just started holds what is open here, locks too, until it runs its program.
         let region = retry(|_| true, || Mapped::open(&self.region(), &options));
         Volume::open(Box::new(region.expect("a region that nobody uses")), &OpenOptions::default()).unwrap()

@@ -125,8 +125,8 @@ impl Gauge {
             Way::Power => Reading::PowerUw(value("power_now")?.abs()),
             // uA times uV is pW.
             Way::Current => Reading::PowerUw((value("current_now")? * value("voltage_now")?).abs() / 1e6),
-            Way::Energy => Reading::TotalUj(-value("energy_now")? * UJ_PER_UWH),
-            Way::Charge(volts) => Reading::TotalUj(-value("charge_now")? * UJ_PER_UWH * volts),
+            Way::Energy => Reading::SteppedUj(-value("energy_now")? * UJ_PER_UWH),
+            Way::Charge(volts) => Reading::SteppedUj(-value("charge_now")? * UJ_PER_UWH * volts),
         })
     }
 }

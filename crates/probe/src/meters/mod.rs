@@ -25,6 +25,8 @@ use std::path::{Path, PathBuf};
 pub enum Reading {
     /// Energy since some time before the first reading, in uJ.
     TotalUj(f64),
+    /// The same of a gauge whose steps are larger than what a machine takes in a rest.
+    SteppedUj(f64),
     /// Power now, in uW.
     PowerUw(f64),
 }

@@ -31,10 +31,10 @@ impl Account {
     /// Adds a reading at a time in ns. Between two samples power changes evenly (trapezoids).
     pub fn add(&mut self, time_ns: u64, reading: Reading) {
         self.samples += 1;
-        let (Reading::TotalUj(value) | Reading::PowerUw(value)) = reading;
+        let (Reading::TotalUj(value) | Reading::SteppedUj(value) | Reading::PowerUw(value)) = reading;
         let (_, start) = *self.first.get_or_insert((time_ns, value));
         match (reading, self.last) {
-            (Reading::TotalUj(total), _) => self.energy_uj = total - start,
+            (Reading::TotalUj(total) | Reading::SteppedUj(total), _) => self.energy_uj = total - start,
             // uW times ns is fJ.
             (Reading::PowerUw(power), Some((then_ns, before))) => {
                 self.energy_uj += (before + power) / 2.0 * (time_ns - then_ns) as f64 / 1e9;
@@ -76,6 +76,7 @@ struct Page {
     meter: Meter,
     account: Result<Account>,
     counts: bool,
+    stepped: bool,
     idle_mw: Option<f64>,
 }
 
@@ -89,7 +90,8 @@ impl Book {
             }
             match page.meter.read() {
                 Ok(reading) => {
-                    page.counts = matches!(reading, Reading::TotalUj(_));
+                    page.counts = !matches!(reading, Reading::PowerUw(_));
+                    page.stepped = matches!(reading, Reading::SteppedUj(_));
                     sums.add(self.begin.elapsed().as_nanos() as u64, reading);
                 }
                 Err(error) => page.account = Err(error),
@@ -108,7 +110,8 @@ impl Resting {
         let mut found = Found::on(root);
         let held = if found.rails { std::mem::take(&mut found.missing) } else { Vec::new() };
         unavailable.extend(found.unavailable());
-        let page = |meter| Page { meter, account: Ok(Account::default()), counts: false, idle_mw: None };
+        let page =
+            |meter| Page { meter, account: Ok(Account::default()), counts: false, stepped: false, idle_mw: None };
         let rails = found.rails.then(Rails::start);
         let book = Book::of(found.meters.into_iter().map(page).collect(), rails, held);
         let metered = Metered::begin(book);
@@ -119,7 +122,9 @@ impl Resting {
             rails.rested();
         }
         for page in &mut book.pages {
-            page.idle_mw = page.account.as_ref().ok().and_then(Account::mean_mw);
+            // A counter that did not move at rest tells nothing of it, nor does the one large step of a gauge.
+            let tells = |account: &&Account| account.energy_uj > 0.0 && !page.stepped;
+            page.idle_mw = page.account.as_ref().ok().filter(tells).and_then(Account::mean_mw);
         }
         Resting(book)
     }

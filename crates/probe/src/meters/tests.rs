@@ -160,9 +160,9 @@ fn a_battery_measures_only_while_it_is_used() {
         put(tree.path(), &format!("class/power_supply/mouse/{file}"), text);
     }
     // 2 Ah at 4 V are 8 Wh, 28.8 kJ.
-    assert_eq!(found(&tree), [("battery:BAT0".into(), Scope::Machine, Reading::TotalUj(-28.8e9))]);
+    assert_eq!(found(&tree), [("battery:BAT0".into(), Scope::Machine, Reading::SteppedUj(-28.8e9))]);
     put(tree.path(), &format!("{folder}/energy_now"), "1000");
-    assert_eq!(found(&tree)[0].2, Reading::TotalUj(-3.6e6));
+    assert_eq!(found(&tree)[0].2, Reading::SteppedUj(-3.6e6));
     put(tree.path(), &format!("{folder}/current_now"), "-500000");
     assert_eq!(found(&tree)[0].2, Reading::PowerUw(2e6));
     put(tree.path(), &format!("{folder}/power_now"), "1900000");

@@ -125,6 +125,7 @@ impl<T: Tree> Work for OnFiles<'_, T> {
     fn finish(&mut self, gathered: &mut Gathered) -> Result<()> {
         let recording = self.recording.take().ok_or_else(|| Error::bug("nothing was recorded"))?;
         gathered.keep("calls.bin", &encode_calls(&recording.calls))?;
+        gathered.threads.extend(&recording.threads);
         let outcome = &mut gathered.outcome;
         (outcome.start_ns, outcome.end_ns) = (recording.start_ns, recording.end_ns);
         outcome.calls = recording.calls.len() as u64;

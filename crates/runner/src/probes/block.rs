@@ -3,7 +3,7 @@
 use super::{Gathered, Probe, Program};
 use crate::context::Context;
 use pocketstone_core::Result;
-use pocketstone_core::block_log::{BlockLog, encode_block};
+use pocketstone_core::block_log::encode_block;
 use pocketstone_core::outcome::{BlockCounts, Quantity, Unavailable};
 use pocketstone_core::volume::Medium;
 use pocketstone_probe::blkmon::Blkmon;
@@ -13,7 +13,6 @@ use std::path::PathBuf;
 pub struct Block {
     device: PathBuf,
     monitor: Option<Blkmon>,
-    log: Option<BlockLog>,
 }
 
 impl Block {
@@ -21,11 +20,7 @@ impl Block {
     pub fn of(context: &Context<'_>) -> Option<Block> {
         let plan = context.plan;
         let device = || context.board.places.block.clone();
-        (plan.trace && plan.volume.medium == Medium::Block).then(|| Block {
-            device: device(),
-            monitor: None,
-            log: None,
-        })
+        (plan.trace && plan.volume.medium == Medium::Block).then(|| Block { device: device(), monitor: None })
     }
 }
 
@@ -42,13 +37,13 @@ impl Probe for Block {
     }
 
     fn end(&mut self) -> Result<()> {
-        self.log = self.monitor.take().map(Blkmon::stop).transpose()?;
-        Ok(())
+        self.monitor.as_ref().map_or(Ok(()), Blkmon::stop)
     }
 
     fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
-        let Some(log) = &self.log else { return Ok(()) };
-        gathered.keep("block.bin", &encode_block(log))?;
+        let Some(monitor) = self.monitor else { return Ok(()) };
+        let log = monitor.read()?;
+        gathered.keep("block.bin", &encode_block(&log))?;
         gathered.outcome.block = Some(BlockCounts {
             workload: log.totals(|request| gathered.threads.contains(&request.pid)),
             background: log.totals(|request| !gathered.threads.contains(&request.pid)),

@@ -12,6 +12,7 @@ use pocketstone_probe::usage::threads;
 /// A counter for each event and thread.
 #[derive(Default)]
 pub struct Counters {
+    pid: u32,
     counters: Vec<(Counted, Vec<Counter>)>,
     counted: Vec<(Counted, u64)>,
     lost: Vec<Unavailable>,
@@ -30,26 +31,28 @@ fn without(what: Counted, error: &Error) -> Unavailable {
 }
 
 impl Probe for Counters {
-    fn arm(&mut self, program: &Program, unavailable: &mut Vec<Unavailable>) -> Result<()> {
-        // Each counts the threads that its own starts from now on, too.
-        let whose: Vec<Option<u32>> = match program.pid == std::process::id() {
+    fn arm(&mut self, program: &Program, _unavailable: &mut Vec<Unavailable>) -> Result<()> {
+        self.pid = program.pid;
+        Ok(())
+    }
+
+    /// Opened here, behind all other probes: each counts the threads that its own starts from then on, too, and those
+    /// of a probe are not the work's.
+    fn begin(&mut self) -> Result<()> {
+        let whose: Vec<Option<u32>> = match self.pid == std::process::id() {
             // The work is done by this thread and those that it starts.
             true => vec![None],
             false => {
-                let threads = threads(program.pid).board(|| "the program under test has ended".into())?;
+                let threads = threads(self.pid).board(|| "the program under test has ended".into())?;
                 threads.into_iter().map(Some).collect()
             }
         };
         for what in Counted::ALL {
             match whose.iter().map(|thread| Counter::open(what, *thread)).collect() {
                 Ok(counters) => self.counters.push((what, counters)),
-                Err(error) => unavailable.push(without(what, &error)),
+                Err(error) => self.lost.push(without(what, &error)),
             }
         }
-        Ok(())
-    }
-
-    fn begin(&mut self) -> Result<()> {
         self.counters.iter().flat_map(|(_, counters)| counters).try_for_each(Counter::start)
     }
 

@@ -51,19 +51,19 @@ impl Probe for Energy {
             unavailable.push(Unavailable { what: Quantity::Energy, why, cure });
             return Ok(());
         }
-        let resting = Resting::begin(Path::new("/"), REST, unavailable);
-        match self.whole_program {
-            true => self.metered = Some(resting.run()),
-            false => self.resting = Some(resting),
+        if self.whole_program {
+            self.metered = Some(Resting::begin(Path::new("/"), REST, unavailable).run());
         }
         Ok(())
     }
 
-    fn arm(&mut self, _program: &Program, _unavailable: &mut Vec<Unavailable>) -> Result<()> {
-        if self.wanted && self.whole_program {
-            // Once more, with the engine in place: a bench meter sees the run alone, and takes its rest from right
-            // before.
-            std::thread::sleep(REST);
+    /// A rest right before the work, with everything in place: a bench meter sees the run alone, and takes its rest
+    /// from there.
+    fn arm(&mut self, _program: &Program, unavailable: &mut Vec<Unavailable>) -> Result<()> {
+        match (self.wanted, self.whole_program) {
+            (false, _) => {}
+            (true, true) => std::thread::sleep(REST),
+            (true, false) => self.resting = Some(Resting::begin(Path::new("/"), REST, unavailable)),
         }
         Ok(())
     }

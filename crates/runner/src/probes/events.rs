@@ -7,7 +7,7 @@ use pocketstone_core::error::Context as _;
 use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::outcome::{Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
-use pocketstone_probe::recorder::{BUFFER_KIB, Follow, Recording, kinds};
+use pocketstone_probe::recorder::{BUFFER_KIB, Follow, kinds};
 use pocketstone_probe::{Recorder, Traced, ensure_tracefs};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,9 +20,8 @@ pub struct Events {
     children: bool,
     recorder: Option<Recorder>,
     traced: Option<Traced>,
-    recording: Option<Recording>,
-    /// What was missed in the end.
-    missed: Vec<Unavailable>,
+    /// Why that could not be stopped.
+    traced_failed: Option<Error>,
 }
 
 impl Events {
@@ -57,25 +56,27 @@ impl Probe for Events {
     }
 
     fn end(&mut self) -> Result<()> {
-        self.recording = self.recorder.take().map(Recorder::stop).transpose()?;
-        match self.traced.take().map(Traced::stop).transpose() {
-            // Without it the cell is what it is without tracing.
-            Err(error) => self.missed = self.missed(&error.chain(), &error),
-            Ok(Some(mut recording)) => {
-                if self.own.is_some() {
-                    recording.unavailable.retain(|unavailable| unavailable.what != Quantity::SystemCalls);
-                }
-                self.recording = Some(recording);
-            }
-            Ok(None) => {}
-        }
+        self.recorder.as_mut().map_or(Ok(()), Recorder::stop)?;
+        self.traced_failed = self.traced.as_mut().and_then(|traced| traced.stop().err());
         Ok(())
     }
 
-    fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
-        gathered.outcome.unavailable.extend(self.missed);
+    fn collect(mut self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
+        let mut recording = self.recorder.take().map(Recorder::read).transpose()?;
+        if let Some(traced) = self.traced.take() {
+            match self.traced_failed.take().map_or_else(|| traced.read(), Err) {
+                // Without it the cell is what it is without tracing.
+                Err(error) => gathered.outcome.unavailable.extend(self.missed(&error.chain(), &error)),
+                Ok(mut traced) => {
+                    if self.own.is_some() {
+                        traced.unavailable.retain(|unavailable| unavailable.what != Quantity::SystemCalls);
+                    }
+                    recording = Some(traced);
+                }
+            }
+        }
         let mut events = None;
-        if let Some(recording) = self.recording {
+        if let Some(recording) = recording {
             gathered.threads.extend(recording.threads);
             gathered.outcome.unavailable.extend(recording.unavailable);
             events = Some(recording.log);

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::volume;
 use pocketstone_core::Result;
 use pocketstone_core::board::Places;
-use pocketstone_core::log::{FlashLog, FlashOp, encode_flash};
+use pocketstone_core::log::{FlashOp, encode_flash};
 use pocketstone_core::outcome::{FlashCounts, Geometry, Quantity, Unavailable};
 use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_probe::flashmon::{Flashmon, totals};
@@ -19,7 +19,6 @@ pub struct Flash {
     chip: Option<Result<Geometry>>,
     monitor: Option<Flashmon>,
     page_reads: bool,
-    log: Option<FlashLog>,
 }
 
 impl Flash {
@@ -32,7 +31,6 @@ impl Flash {
             chip: Some(context.chip()),
             monitor: None,
             page_reads: false,
-            log: None,
         })
     }
 }
@@ -65,12 +63,12 @@ impl Probe for Flash {
     }
 
     fn end(&mut self) -> Result<()> {
-        self.log = self.monitor.take().map(Flashmon::stop).transpose()?;
-        Ok(())
+        self.monitor.as_ref().map_or(Ok(()), Flashmon::stop)
     }
 
     fn collect(self: Box<Self>, gathered: &mut Gathered) -> Result<()> {
-        let Some(log) = &self.log else { return Ok(()) };
+        let Some(monitor) = self.monitor else { return Ok(()) };
+        let log = &monitor.read()?;
         gathered.keep("flash.bin", &encode_flash(log))?;
         // Kernel threads do a block device's reads, and on a read-only volume nobody else has any.
         let all = self.volume.read_only();

@@ -85,7 +85,8 @@ pub trait Probe {
         Ok(())
     }
 
-    /// The work has ended, or failed.
+    /// The work has ended, or failed. What takes long, such as reading what was recorded, waits for
+    /// [`Probe::collect`]: the next probes still count.
     fn end(&mut self) -> Result<()> {
         Ok(())
     }
@@ -130,10 +131,11 @@ pub fn all(context: &Context<'_>) -> Result<Vec<Box<dyn Probe>>> {
         events::Events::of(context).map(boxed),
         // It collects behind the one that knows more of the workload's threads.
         flash::Flash::of(context).map(boxed),
-        changes::Changes::of(context).map(boxed),
         block::Block::of(context).map(boxed),
         translation::Translation::of(context)?.map(boxed),
         others::Others::of(context).map(boxed),
+        // Its end reads the whole chip.
+        changes::Changes::of(context).map(boxed),
     ];
     Ok(probes.into_iter().flatten().collect())
 }

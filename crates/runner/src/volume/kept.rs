@@ -169,15 +169,18 @@ pub fn unmount(volume: &Volume, board: &Board) -> Result<()> {
     }
 }
 
+/// Writes back what was written to the volume of a folder. `served`: a program may be who serves it.
+pub fn write_back(folder: &Path, served: bool) -> Result<()> {
+    let cannot = || format!("cannot sync {}", folder.display());
+    let directory = fs::File::open(folder).board(|| format!("cannot open {}", folder.display()))?;
+    rustix::fs::syncfs(&directory).board(cannot)?;
+    // The kernel does not pass syncfs(2) on to who serves a mount; its root's fsync means the whole volume.
+    if served { directory.sync_all().board(cannot) } else { Ok(()) }
+}
+
 /// Writes back what was written, and waits until a board of ours is quiet.
 pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
-    let folder = folder(volume, board)?;
-    let directory = fs::File::open(&folder).board(|| format!("cannot open {}", folder.display()))?;
-    rustix::fs::syncfs(&directory).board(|| format!("cannot sync {}", folder.display()))?;
-    if volume.access == Access::Fuse {
-        // The kernel does not pass syncfs(2) on to who serves a mount; its root's fsync means the whole volume.
-        directory.sync_all().board(|| format!("cannot sync {}", folder.display()))?;
-    }
+    write_back(&folder(volume, board)?, volume.access == Access::Fuse)?;
     match (volume.medium, board.capabilities.disposable) {
         // Nothing goes on there that a mount has begun.
         (Medium::Directory, false) => Ok(()),

@@ -110,7 +110,10 @@ impl Home {
         self.empty(population)?;
         let free_bytes = self.with(population, FreeBytes)?;
         let Home::Direct(root) = self else {
-            return self.with(population, Populate(population)).map(|()| free_bytes);
+            self.with(population, Populate(population))?;
+            // What is still to be written back would be the run's.
+            let written_back = if let Home::Kernel(root) = self { kept::write_back(root, true) } else { Ok(()) };
+            return written_back.map(|()| free_bytes);
         };
         // Nothing of them is cached when they are used past the page cache.
         let cached = Home::Kernel(root.clone());

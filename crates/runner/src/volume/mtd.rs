@@ -108,7 +108,7 @@ mod tests {
 
     fn simulated(factory_bad: Vec<u32>) -> SimulatedNand {
         let geometry = Geometry { page_bytes: 512, spare_bytes: 38, pages_per_block: 4, blocks: 8 };
-        SimulatedNand::new(geometry, SimulatedOptions { factory_bad, ..SimulatedOptions::default() })
+        SimulatedNand::new(geometry, SimulatedOptions::default().factory_bad(factory_bad))
     }
 
     fn bad(nand: &mut SimulatedNand) -> Vec<u32> {

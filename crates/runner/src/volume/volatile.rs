@@ -227,20 +227,24 @@ fn make_scmfs(backing: &mut Backing) -> Result<(Volume, Option<WearMap>)> {
 
 fn pcm_options(setup: &Setup) -> PcmOptions {
     let usual = PcmOptions::default();
-    let read_ns = setup.pcm_read_ns.unwrap_or(usual.read_ns);
-    PcmOptions { read_ns, write_ns: setup.pcm_write_ns.unwrap_or(usual.write_ns), ..usual }
+    let (read_ns, write_ns) = (setup.pcm_read_ns, setup.pcm_write_ns);
+    usual.read_ns(read_ns.unwrap_or(usual.read_ns)).write_ns(write_ns.unwrap_or(usual.write_ns))
 }
 
 fn creation(setup: &Setup, zeroed: bool) -> CreateOptions {
-    let usual = CreateOptions::default();
-    let threshold = setup.threshold.map(|threshold| threshold.bytes().map_or(Threshold::Never, Threshold::Bytes));
-    CreateOptions { zeroed, threshold: threshold.unwrap_or(usual.threshold), ..usual }
+    let usual = CreateOptions::default().zeroed(zeroed);
+    match setup.threshold {
+        Some(threshold) => usual.threshold(threshold.bytes().map_or(Threshold::Never, Threshold::Bytes)),
+        None => usual,
+    }
 }
 
 fn opening(setup: &Setup) -> OpenOptions {
-    let usual = OpenOptions::default();
-    let null_files = setup.null_files.unwrap_or(usual.null_files);
-    OpenOptions { null_files, background: setup.collector, ..usual }
+    let usual = OpenOptions::default().background(setup.collector);
+    match setup.null_files {
+        Some(null_files) => usual.null_files(null_files),
+        None => usual,
+    }
 }
 
 /// What the kernel says of this machine's memory.

@@ -33,7 +33,7 @@ fn placed(longer: &mut [u8], bytes: usize, offset: usize) -> &mut [u8] {
 }
 
 fn raw(path: &Path, bytes: u64, persistent: bool) -> Mapped {
-    let region = Mapped::create(path, bytes, &MapOptions { persistent, ..MapOptions::default() }).expect("a region");
+    let region = Mapped::create(path, bytes, &MapOptions::default().persistent(persistent)).expect("a region");
     region.touch(0, bytes);
     // SAFETY: nobody else has the region.
     unsafe { region.zero(0, bytes) };

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 
 /// A new volume in a file; `persistent`: with flushes and fences.
 fn volume(path: &Path, bytes: u64, persistent: bool, inodes: Option<u32>) -> Volume {
-    let options = MapOptions { persistent, ..MapOptions::default() };
+    let options = MapOptions::default().persistent(persistent);
     let region = Mapped::create(path, bytes, &options).expect("a region");
-    let create = CreateOptions { zeroed: true, inodes, ..CreateOptions::default() };
+    let create = CreateOptions::default().zeroed(true).inodes(inodes);
     Volume::create(Box::new(region), &create).expect("a volume");
     let region = Mapped::open(path, &options).expect("it opens");
     Volume::open(Box::new(region), &OpenOptions::default()).expect("the volume opens")

@@ -4,7 +4,7 @@ use super::{Checkpoints, Taken};
 use crate::parts::Parts;
 use crate::store::lock;
 use crate::{Error, Result};
-use pocketstone_vfs::MediumError;
+use pocketstone_vfs::{MediumError, setters};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// When and where checkpoints are taken.
+#[non_exhaustive]
 #[derive(Clone)]
 pub struct Schedule {
     /// The folder.
@@ -26,6 +27,29 @@ pub struct Schedule {
     pub before: Arc<dyn Fn() -> Option<String> + Send + Sync>,
     /// Is told of each one that failed, in one line.
     pub report: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Schedule {
+    /// Into that folder when somebody asks, with nothing done before, and failures told to nobody.
+    pub fn new(target: impl Into<PathBuf>) -> Schedule {
+        Schedule { target: target.into(), keep: None, every: None, before: Arc::new(|| None), report: Arc::new(|_| ()) }
+    }
+
+    setters! { keep: impl Into<Option<u32>>, every: impl Into<Option<Duration>> }
+
+    /// Sets [`before`](field@Schedule::before).
+    #[must_use]
+    pub fn before(mut self, before: impl Fn() -> Option<String> + Send + Sync + 'static) -> Schedule {
+        self.before = Arc::new(before);
+        self
+    }
+
+    /// Sets [`report`](field@Schedule::report).
+    #[must_use]
+    pub fn report(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Schedule {
+        self.report = Arc::new(report);
+        self
+    }
 }
 
 /// How it goes.

@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_sequence_number_that_cannot_go_on_is_damage() {
-        let (memory, _) = Pcm::new(16 << 20, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
+        let (memory, _) = Pcm::new(16 << 20, &PcmOptions::default().read_ns(0).write_ns(0));
         Volume::create(Box::new(memory.region().unwrap()), &CreateOptions::default()).unwrap();
         let mut bytes = [0; SUPERBLOCK_BYTES];
         memory.region().unwrap().read(0, &mut bytes);

@@ -19,7 +19,7 @@ const BYTES: usize = 4 << 20;
 
 fn options() -> CreateOptions {
     let geometry = Geometry { page_bytes: 512, huge_bytes: 64 << 10 };
-    CreateOptions { geometry, inodes: Some(256), uuid: Some([7; 16]), ..CreateOptions::default() }
+    CreateOptions::default().geometry(geometry).inodes(256).uuid([7; 16])
 }
 
 /// An empty volume in memory whose stores are tracked.
@@ -28,7 +28,7 @@ fn tracked(options: &CreateOptions, background: bool) -> (Volume, Arc<Tracker>) 
     let tracker = region.tracker().unwrap().clone();
     let memory = Shared::of(region);
     Volume::create(memory.region(), options).unwrap();
-    let open = OpenOptions { background, ..OpenOptions::default() };
+    let open = OpenOptions::default().background(background);
     (Volume::open(memory.region(), &open).unwrap(), tracker)
 }
 
@@ -96,7 +96,7 @@ fn checkpoints_have_what_there_was_and_only_what_changed_is_stored() {
     let error = Checkpoints::open(home.path(), 1).map(drop).unwrap_err();
     assert!(error.to_string().contains("another process's checkpoints"), "{error}");
     drop(series);
-    let (other, _) = tracked(&CreateOptions { uuid: Some([8; 16]), ..options() }, false);
+    let (other, _) = tracked(&options().uuid([8; 16]), false);
     let error = other.checkpoint(&mut Checkpoints::open(home.path(), 1).unwrap()).unwrap_err();
     assert!(error.to_string().contains("checkpoints of another volume"), "{error}");
     // A new series of the same volume begins with all of it.
@@ -183,13 +183,7 @@ fn whoever_asks_is_answered_and_a_target_of_another_volume_is_refused_at_once() 
     use pocketstone_scmfs::checkpoint::Schedule;
     let home = tempfile::tempdir().unwrap();
     let (volume, _) = tracked(&options(), true);
-    let schedule = |target: &str, every| Schedule {
-        target: home.path().join(target),
-        keep: None,
-        every,
-        before: Arc::new(|| None),
-        report: Arc::new(|_| ()),
-    };
+    let schedule = |target: &str, every| Schedule::new(home.path().join(target)).every(every);
     volume.schedule_checkpoints(&schedule("a", None)).unwrap();
     let words: Vec<String> = (0..20).map(|n| n.to_string()).collect();
     words.iter().for_each(|word| volume.ask_for_checkpoint(word).unwrap());
@@ -200,7 +194,7 @@ fn whoever_asks_is_answered_and_a_target_of_another_volume_is_refused_at_once() 
     assert!(state.answers.iter().map(|answer| &answer.word).eq(&words), "{state:?}");
     let numbers = state.answers.iter().map(|answer| answer.taken.as_ref().unwrap().generation);
     assert!(numbers.eq(1..=20));
-    let (other, _) = tracked(&CreateOptions { uuid: Some([8; 16]), ..options() }, false);
+    let (other, _) = tracked(&options().uuid([8; 16]), false);
     let hourly = Some(std::time::Duration::from_secs(3600));
     volume.schedule_checkpoints(&schedule("c", None)).unwrap();
     let error = other.schedule_checkpoints(&schedule("a", hourly)).unwrap_err();
@@ -253,13 +247,10 @@ fn closing_a_volume_takes_a_last_one_that_is_clean() {
     let (volume, _) = tracked(&options(), true);
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     let keeper = told.clone();
-    let schedule = Schedule {
-        target: target.clone(),
-        keep: Some(1),
-        every: Some(std::time::Duration::from_secs(3600)),
-        before: Arc::new(|| None),
-        report: Arc::new(move |line| keeper.lock().unwrap().push(line.to_owned())),
-    };
+    let schedule = Schedule::new(&target)
+        .keep(1)
+        .every(std::time::Duration::from_secs(3600))
+        .report(move |line| keeper.lock().unwrap().push(line.to_owned()));
     volume.schedule_checkpoints(&schedule).unwrap();
     volume.ask_for_checkpoint("now").unwrap();
     pocketstone_testing::wait::until("the answer", || {
@@ -279,7 +270,7 @@ fn closing_a_volume_takes_a_last_one_that_is_clean() {
     })
     .unwrap();
     // One that was not closed could not be opened so.
-    let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let read_only = OpenOptions::default().read_only(true);
     Volume::open(image.unwrap().region(), &read_only).unwrap();
     assert!(told.lock().unwrap().is_empty());
     assert_eq!(BYTES as u64 % TRACKED_BYTES, 0);

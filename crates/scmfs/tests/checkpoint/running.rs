@@ -3,7 +3,7 @@
 use super::{options, restored, tracked};
 use crate::support::amount;
 use pocketstone_scmfs::checkpoint::{Checkpoints, Directory};
-use pocketstone_scmfs::{CreateOptions, Meta, Operations, ROOT, Rename};
+use pocketstone_scmfs::{Meta, Operations, ROOT, Rename};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const THREADS: u64 = 3;
@@ -23,7 +23,7 @@ fn content(number: u64, bytes: usize) -> Vec<u8> {
 
 fn images_have_whole_operations(checksums: bool) {
     let home = tempfile::tempdir().unwrap();
-    let (volume, tracker) = tracked(&CreateOptions { checksums, ..options() }, true);
+    let (volume, tracker) = tracked(&options().checksums(checksums), true);
     let mut series = Checkpoints::open(home.path(), 1).unwrap();
     let folder = Directory::to_read(home.path());
     // What each thread has begun, and what it has ended.

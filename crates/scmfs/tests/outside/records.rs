@@ -54,14 +54,14 @@ fn byte_at(offset: u64) -> u8 {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions { null_files: 0, fixed_clock_ns: Some(1), ..OpenOptions::default() }
+    OpenOptions::default().null_files(0).fixed_clock_ns(1)
 }
 
 impl Place {
     fn new() -> Place {
         let empty = Shared::new(REGION_BYTES);
         let geometry = Geometry { page_bytes: 512, huge_bytes: 8 << 10 };
-        let create = CreateOptions { geometry, inodes: Some(16), ..CreateOptions::default() };
+        let create = CreateOptions::default().geometry(geometry).inodes(16);
         Volume::create(empty.region(), &create).unwrap();
         let (recorder, log) = Recorder::new(&empty.image());
         let medium = Shared::of(recorder);

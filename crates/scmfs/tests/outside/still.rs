@@ -27,7 +27,7 @@ fn what_is_mapped_stays_where_it_is_whatever_others_do() {
     for (seed, null_files) in [(5, 0), (6, 7)] {
         let (ground, volume) = Ground::new(false);
         drop(volume);
-        let open = OpenOptions { null_files, ..OpenOptions::default() };
+        let open = OpenOptions::default().null_files(null_files);
         let volume = Volume::open(Box::new(ground.region()), &open).unwrap();
         let mut random = Random::new(seed);
         let (mut refused, mut grown) = (0, 0);

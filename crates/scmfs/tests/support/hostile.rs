@@ -44,7 +44,7 @@ impl Held {
 }
 
 pub fn options() -> OpenOptions {
-    OpenOptions { null_files: 0, ..OpenOptions::default() }
+    OpenOptions::default().null_files(0)
 }
 
 impl Base {
@@ -119,7 +119,7 @@ fn volume(geometry: Geometry, bytes: u64, inodes: u32) -> (Shared, Volume) {
     let shared = Shared::new(bytes);
     let threshold = Threshold::Bytes(8 * u64::from(geometry.page_bytes));
     let max_bytes = Some(2 * bytes);
-    let options_ = CreateOptions { inodes: Some(inodes), geometry, threshold, max_bytes, ..CreateOptions::default() };
+    let options_ = CreateOptions::default().inodes(inodes).geometry(geometry).threshold(threshold).max_bytes(max_bytes);
     Volume::create(shared.region(), &options_).expect("a volume");
     let volume = Volume::open(shared.region(), &options()).expect("a volume");
     (shared, volume)

@@ -49,13 +49,9 @@ impl Many {
         let pages = files * (bytes as u64).next_multiple_of(4096);
         // A tenth more than the files' pages and inodes, and what the smallest volume needs.
         let region_bytes = (pages + files * 512) / 10 * 11 + (64 << 20);
-        let options = MapOptions { reserve_bytes: Some(region_bytes), ..MapOptions::default() };
-        let create = CreateOptions {
-            zeroed: true,
-            inodes: Some((files + files / 50 + 1000) as u32),
-            max_bytes: Some(region_bytes),
-            ..CreateOptions::default()
-        };
+        let options = MapOptions::default().reserve_bytes(region_bytes);
+        let create =
+            CreateOptions::default().zeroed(true).inodes((files + files / 50 + 1000) as u32).max_bytes(region_bytes);
         let region = Mapped::create(&path, region_bytes, &options).expect("a region");
         Volume::create(Box::new(region), &create).expect("a volume");
         let open = || {

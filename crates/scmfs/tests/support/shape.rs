@@ -18,16 +18,14 @@ pub struct Shape {
 impl Shape {
     /// Pages so small that every boundary is crossed within a few KiB.
     pub fn tiny(region_bytes: u64) -> Shape {
-        let create = CreateOptions {
-            max_bytes: Some(region_bytes),
-            inodes: Some(16),
-            threshold: Threshold::Bytes(1024),
-            geometry: Geometry { page_bytes: 256, huge_bytes: 2048 },
-            uuid: Some(*b"pocketstone-test"),
-            label: "test".into(),
-            ..CreateOptions::default()
-        };
-        let open = OpenOptions { null_files: 0, fixed_clock_ns: Some(1), ..OpenOptions::default() };
+        let create = CreateOptions::default()
+            .max_bytes(region_bytes)
+            .inodes(16)
+            .threshold(Threshold::Bytes(1024))
+            .geometry(Geometry { page_bytes: 256, huge_bytes: 2048 })
+            .uuid(*b"pocketstone-test")
+            .label("test");
+        let open = OpenOptions::default().null_files(0).fixed_clock_ns(1);
         Shape { region_bytes, create, open, reach_bytes: 6 * 2048, tight: true }
     }
 
@@ -41,8 +39,8 @@ impl Shape {
 
     /// The page sizes and the threshold that volumes have by default.
     pub fn normal() -> Shape {
-        let create = CreateOptions { zeroed: true, uuid: Some(*b"pocketstone-test"), ..CreateOptions::default() };
-        let open = OpenOptions { fixed_clock_ns: Some(1), ..OpenOptions::default() };
+        let create = CreateOptions::default().zeroed(true).uuid(*b"pocketstone-test");
+        let open = OpenOptions::default().fixed_clock_ns(1);
         Shape { region_bytes: 192 << 20, create, open, reach_bytes: 5 << 20, tight: false }
     }
 

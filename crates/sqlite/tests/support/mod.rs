@@ -11,7 +11,7 @@ pub struct Memory(Pcm);
 
 impl Memory {
     pub fn new(bytes: u64) -> Memory {
-        let (memory, _) = Pcm::new(bytes, &PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() });
+        let (memory, _) = Pcm::new(bytes, &PcmOptions::default().read_ns(0).write_ns(0));
         Volume::create(Box::new(memory.region().unwrap()), &CreateOptions::default()).unwrap();
         Memory(memory)
     }

@@ -64,8 +64,8 @@ struct Done {
 /// `ErrorKind::User` if the run's times are virtual, its cells are not in the file, or the results cannot be written;
 /// nothing has changed then.
 pub fn add(store: &mut Store, study: &Study, file: &MeterFile, how: Alignment) -> Result<Added> {
-    if store.fact("board.kind")?.as_deref() == Some("virtual") {
-        return Err(Error::user("the run was on a virtual board, which no meter can measure")
+    if store.repeats_to_the_bit()? {
+        return Err(Error::user("the times of the run are virtual, and no meter can measure them")
             .hint("measure a run on a real machine: --board host"));
     }
     let done = done(store)?;

@@ -193,7 +193,8 @@ fn of_stores(stores: Vec<Store>, study: String, board: String, selection: &Selec
             .map(|name| metric::named(name).ok_or_else(|| metric::unknown(name)))
             .collect::<Result<_>>()?,
     };
-    let exact = runs.iter().all(|run| run.facts.get("board.repeats_to_the_bit").is_some_and(|word| word == "yes"));
+    let repeats = stores.iter().map(Store::repeats_to_the_bit).collect::<Result<Vec<_>>>()?;
+    let exact = repeats.into_iter().all(|repeats| repeats);
     let series = series(&stores, &metrics, exact)?;
     let facts = fact_changes(&runs);
     Ok(History { study, board, runs, exact, series, facts })

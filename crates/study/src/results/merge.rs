@@ -84,7 +84,7 @@ impl Parts {
     /// Refuses shards of other runs.
     fn check(&self) -> Result<()> {
         let Some((first, others)) = self.0.split_first() else { return Err(Error::user("no shards given")) };
-        let repeats = first.store.fact("board.repeats_to_the_bit")?.as_deref() == Some("yes");
+        let repeats = first.store.repeats_to_the_bit()?;
         let kind = SAME_KIND.iter().filter(|_| !repeats);
         let of_board = SAME_MACHINE.iter().chain(kind).map(|name| format!("fact.{name}"));
         let names: Vec<String> = SAME_STUDY.iter().map(|name| (*name).to_owned()).chain(of_board).collect();

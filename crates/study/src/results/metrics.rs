@@ -33,7 +33,7 @@ pub(crate) fn put_metrics(
             of_plain(measured).into_iter().chain(own).chain(outcome.worn.iter().flat_map(of_worn)).collect()
         }
     };
-    metrics.extend(of_tlb(measured));
+    metrics.extend(of_tlb(traced, measured));
     metrics.extend(of_cuts(&measured.outcome.cuts));
     let others_load = if traced { "traced_others_load" } else { "others_load" };
     metrics.push((others_load, measured.outcome.others.and_then(|others| others.load())));
@@ -52,7 +52,9 @@ fn total(calls: &[Call]) -> f64 {
 fn of_plain(measured: &Measured) -> Values {
     let mut metrics = Values::new();
     let calls = &measured.calls;
-    if let (Some(first), Some(last)) = (calls.first(), calls.iter().map(|c| c.start_ns + c.latency_ns).max()) {
+    // The calls of several threads are in the order of the plan, not in that of their times.
+    let first = calls.iter().map(|c| c.start_ns).min();
+    if let (Some(first_ns), Some(last)) = (first, calls.iter().map(|c| c.start_ns + c.latency_ns).max()) {
         let sorted = |value: fn(&Call) -> u64| {
             let mut all: Vec<f64> = calls.iter().map(|c| value(c) as f64).collect();
             all.sort_by(f64::total_cmp);
@@ -60,7 +62,7 @@ fn of_plain(measured: &Measured) -> Values {
         };
         let (mut latencies, responses) = (sorted(|c| c.latency_ns), sorted(Call::response_ns));
         let (number, total) = (calls.len() as f64, total(calls));
-        let run_ns = (last - first.start_ns) as f64;
+        let run_ns = (last - first_ns) as f64;
         let p99 = |sorted: &[f64]| Some(crate::results::stats::percentile(sorted, 0.99));
         metrics.extend([
             ("total_ns", Some(total)),

@@ -249,6 +249,18 @@ impl Store {
             .map_err(self.failed())
     }
 
+    /// Whether the board of the run repeats to the bit: its times are virtual, and none of them is noise. Results that
+    /// were stored before boards said so are known by their kind of board.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if the file cannot be read.
+    pub fn repeats_to_the_bit(&self) -> Result<bool> {
+        Ok(match self.fact("board.repeats_to_the_bit")? {
+            Some(word) => word == "yes",
+            None => self.fact("board.kind")?.as_deref() == Some("virtual"),
+        })
+    }
+
     /// All facts of the run, by name.
     ///
     /// # Errors

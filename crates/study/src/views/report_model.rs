@@ -77,7 +77,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
         why: format!("the results its numbers need are not in this run ({})", d.missing.join(", ")),
         cure: String::new(),
     }));
-    if store.fact("board.kind")?.as_deref() == Some("virtual") {
+    if store.repeats_to_the_bit()? {
         model.caveats.push(VIRTUAL_TIME.to_owned());
     }
     model.caveats.extend(charts::caveat(store, study)?);

@@ -65,7 +65,7 @@ impl TracingCost {
     /// # Errors
     /// `ErrorKind::User` if the results cannot be read.
     pub fn of(store: &Store, decimals: usize) -> Result<Self> {
-        Ok(TracingCost { decimals, exact: store.fact("board.repeats_to_the_bit")?.as_deref() == Some("yes") })
+        Ok(TracingCost { decimals, exact: store.repeats_to_the_bit()? })
     }
 
     /// A cost, beside the time of the untraced runs that it is a part of.

@@ -58,7 +58,7 @@ fn examine(path: &Path, layout: Option<&ImageLayout>, inband_tags: bool, order: 
     let inband_tags = inband_tags || nand.inband_tags() == Some(true);
     let tags_ecc = nand.tags_ecc() != Some(false);
     let mut options =
-        OpenOptions { read_only: true, inband_tags, tags_ecc, empty_lost_and_found: false, ..OpenOptions::default() };
+        OpenOptions::default().read_only(true).inband_tags(inband_tags).tags_ecc(tags_ecc).empty_lost_and_found(false);
     let found = byte_order(&mut nand, &options).expect("a file is read");
     options.byte_order = order.unwrap_or(found);
     assert!(page_bytes >= 512);
@@ -67,9 +67,9 @@ fn examine(path: &Path, layout: Option<&ImageLayout>, inband_tags: bool, order: 
         drop(walk(&volume));
     }
     drop(open().map(|nand| check(Box::new(nand), &options)));
-    let what = DumpOptions { summary: true, ..DumpOptions::default() };
+    let what = DumpOptions::default().summary(true);
     drop(open().map(|nand| dump(Box::new(nand), &options, &what, &mut |_| true)));
-    let writing = OpenOptions { read_only: false, ..options };
+    let writing = options.read_only(false);
     if writing.byte_order != ByteOrder::Little || page_bytes == 512 {
         let nand = open().expect("it was opened before");
         assert!(Volume::open(Box::new(nand), &writing).is_err(), "it would be written");

@@ -7,7 +7,6 @@ use super::subject::{OpenFiles, close, walk};
 use pocketstone_fstest::{Op, Pair, apply, drive};
 use pocketstone_media::nand::{Nand, SimulatedNand};
 use pocketstone_random::Random;
-use pocketstone_yaffs2::OpenOptions;
 use std::sync::OnceLock;
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -243,11 +242,11 @@ impl Pages {
 /// Mounts and uses a chip of unknown origin. It may be refused; nothing may panic or go on for ever.
 fn examine(chip: &SimulatedNand, shape: &Shape) {
     for options in [
-        OpenOptions { read_only: true, ..shape.options.clone() },
-        OpenOptions { read_only: true, checkpoint_read: false, lazy_loading: false, ..shape.options.clone() },
-        OpenOptions { empty_lost_and_found: true, ..shape.options.clone() },
+        shape.options.clone().read_only(true),
+        shape.options.clone().read_only(true).checkpoint_read(false).lazy_loading(false),
+        shape.options.clone().empty_lost_and_found(true),
         shape.options.clone(),
-        OpenOptions { checkpoint_read: false, ..shape.options.clone() },
+        shape.options.clone().checkpoint_read(false),
     ] {
         let copy = chip.snapshot();
         let before = Shape::changes(&copy);

@@ -19,12 +19,10 @@ impl Shape {
     pub fn new(blocks: u32, pages_per_block: u32, page_bytes: u32) -> Shape {
         let inband_tags = page_bytes == 528;
         let spare_bytes = if inband_tags { 0 } else { 28 };
-        let options = OpenOptions {
-            inband_tags,
-            fixed_clock_ns: Some(NOW_S * 1_000_000_000),
-            empty_lost_and_found: false,
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::default()
+            .inband_tags(inband_tags)
+            .fixed_clock_ns(NOW_S * 1_000_000_000)
+            .empty_lost_and_found(false);
         let geometry = Geometry { page_bytes, spare_bytes, pages_per_block, blocks };
         Shape { geometry, chip: SimulatedOptions::default(), options }
     }
@@ -65,7 +63,7 @@ impl Shape {
     }
 
     pub fn make(&self, seed: u64) -> SimulatedNand {
-        SimulatedNand::new(self.geometry, SimulatedOptions { seed, ..self.chip.clone() })
+        SimulatedNand::new(self.geometry, self.chip.clone().seed(seed))
     }
 
     /// Bytes of data in a chunk.
@@ -106,7 +104,7 @@ impl Shape {
 
     /// As [`Shape::mount`], by a scan whether there is a checkpoint or not.
     pub fn mount_by_scan(&self, chip: &SimulatedNand) -> pocketstone_vfs::Result<Volume> {
-        self.mount_with(Box::new(chip.clone()), &OpenOptions { checkpoint_read: false, ..self.options.clone() })
+        self.mount_with(Box::new(chip.clone()), &self.options.clone().checkpoint_read(false))
     }
 
     /// Programs and erases that a chip has seen.

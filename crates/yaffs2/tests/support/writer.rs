@@ -22,7 +22,7 @@ pub struct Writer {
 
 impl Writer {
     pub fn new() -> Writer {
-        let options = SimulatedOptions { factory_bad: vec![7], ..SimulatedOptions::default() };
+        let options = SimulatedOptions::default().factory_bad(vec![7]);
         Writer { nand: SimulatedNand::new(geometry(8), options), page: 0, sequence: 0x1001 }
     }
 

@@ -4,7 +4,7 @@ use pocketstone_media::{Pcm, PcmOptions};
 
 #[test]
 fn what_is_removed_before_its_maker_lets_go_of_it_leaves_nothing() {
-    let options = PcmOptions { read_ns: 0, write_ns: 0, ..PcmOptions::default() };
+    let options = PcmOptions::default().read_ns(0).write_ns(0);
     let (memory, _) = Pcm::new(16 << 20, &options);
     Volume::create(Box::new(memory.region().unwrap()), &CreateOptions::default()).unwrap();
     let volume = Volume::open(Box::new(memory.region().unwrap()), &OpenOptions::default()).unwrap();

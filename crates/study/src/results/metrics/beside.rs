@@ -6,8 +6,9 @@ use pocketstone_core::chip::{Cut, Verdict};
 use pocketstone_core::faults::{FaultCounts, Worn};
 use pocketstone_workload::metrics::Values;
 
-/// Misses of the modelled data TLB from the first call's start to the last one's end.
-pub(super) fn of_tlb(measured: &Measured) -> Values {
+/// Misses of the modelled data TLB from the first call's start to the last one's end. Of a traced twin, whose tracing
+/// has accesses of its own, only what its events tell: those of the program's threads.
+pub(super) fn of_tlb(traced: bool, measured: &Measured) -> Values {
     let Some(tlb) = &measured.tlb else { return Values::new() };
     let run = tlb.run;
     // Where the events are not the switches of the machine, only what all did is known.
@@ -15,6 +16,9 @@ pub(super) fn of_tlb(measured: &Measured) -> Values {
         let (own, _) = tlb.by_thread(process.threads, events).ok()?;
         Some(own.iter().map(|counts| counts.walks as f64).sum())
     });
+    if traced {
+        return vec![("tlb_own_walks", own)];
+    }
     vec![
         ("tlb_accesses", Some(run.accesses as f64)),
         ("tlb_first_level_misses", Some(run.first_level_misses as f64)),
