@@ -161,6 +161,33 @@ fn a_program_that_fails_is_no_measurement_and_says_what_it_said() {
 }
 
 #[test]
+fn a_program_that_has_changed_does_not_go_on_with_the_runs_of_the_one_before() {
+    let home = folder();
+    let script = |said: &str| {
+        write(
+            home.path(),
+            "go",
+            &format!("#!/bin/sh\necho {said}; test -e {}/well || test $POCKETSTONE_SEED = 0", home.path().display()),
+        );
+        fs::set_permissions(home.path().join("go"), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script("before");
+    let words = ["run", "--repetitions", "2", "--set", "file_system=tmpfs", "--output", "out", "--", "./go"];
+    lab(home.path(), &words).ends_with(4).says(&["2 cells measured, 1 failed"]);
+    script("after");
+    write(home.path(), "well", "");
+    let resume = || lab(home.path(), &["run", "--resume", "out"]);
+    resume().ends_with(1).complains(&["no longer what it was when out measured it", "hint: start a new run"]);
+    script("before");
+    resume().ends_with(0);
+    let output = "SELECT group_concat(DISTINCT json_extract(outcome, '$.command.output')) FROM cell";
+    assert_eq!(results::value::<String>(&home.path().join("out"), output), "before\n");
+    // Of a run that is whole only the report is made again.
+    script("after");
+    resume().ends_with(0);
+}
+
+#[test]
 fn files_come_along_from_a_folder_or_an_archive_and_are_new_for_each_run() {
     let home = folder();
     let app = home.path().join("app");

@@ -6,7 +6,8 @@ use pocketstone_core::volume::FileSystem;
 use pocketstone_replay::read_ahead::{Advice, Medium, Rules, Setting};
 use pocketstone_testing::or_skip;
 use pocketstone_tests::{jffs2, measure, plan, virtual_board};
-use pocketstone_workload::Workload;
+use pocketstone_workload::plan::Plan;
+use pocketstone_workload::{Data, FileOperation, FilesSpec, Sync, Workload};
 
 const FILE_BYTES: usize = 5 << 20;
 const WINDOW_BYTES: u64 = 128 << 10;
@@ -79,4 +80,31 @@ fn every_sense_is_accounted_for() {
         assert_eq!(senses, modelled.iter().map(of).sum::<u64>(), "{requests} requests, window {window}: the model");
     }
     assert!(board.capabilities().deterministic);
+}
+
+/// Whoever of the workload's threads does it: what makes a write durable is not the background's.
+#[test]
+fn what_several_threads_do_to_the_chip_is_the_workloads() {
+    let board = or_skip!(virtual_board());
+    for threads in [1, 4] {
+        let base = plan(FileSystem::Jffs2, Pattern::Random, 1, 0, 1);
+        let files = FilesSpec {
+            operation: FileOperation::Write,
+            pattern: Pattern::Random,
+            requests: 16,
+            request_bytes: 4096,
+            files: 4,
+            file_bytes: 16384,
+            inter_arrival_ns: 0,
+            data: Data::Random,
+            sync: Sync::Each,
+            threads,
+        };
+        let plan = Plan { workload: Workload::Files(files), read_ahead: None, trace: true, ..base };
+        let measured = measure(&board, &plan);
+        let flash = measured.outcome.flash.expect("the cell is traced");
+        // Random bytes do not become smaller: each request is two pages of the chip, and more with its header.
+        assert!(flash.workload.programs >= 2 * 16, "{threads} threads: {flash:?}");
+        assert_eq!(flash.background.programs, 0, "{threads} threads: {flash:?}");
+    }
 }

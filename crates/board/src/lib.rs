@@ -26,6 +26,7 @@ pub use cache::Cache;
 pub use compiled::{Compiled, compiler_for};
 pub use context::BoardContext;
 pub use measured::{Console, Failed, Measured, answer};
+pub use members::another_kind;
 pub use orders::{TRACES, archive_file, trace_file};
 pub use power::{BlockRecorded, Record, Recorded};
 pub use profile::{

@@ -138,19 +138,24 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// A fact in which two machines differ that could not stand in for each other, if any.
+pub fn another_kind(first: &Facts, other: &Facts) -> Option<&'static str> {
+    let memory = [first, other].map(|facts| facts.get("memory").and_then(|text| kb(text)));
+    let different = EQUAL.into_iter().find(|fact| first.get(*fact) != other.get(*fact));
+    different.or(match memory {
+        [Some(a), Some(b)] if (a - b).abs() > MEMORY_TOLERANCE * a => Some("memory"),
+        _ => None,
+    })
+}
+
 /// The facts in which all machines agree.
 fn common(facts: &[&Facts]) -> Result<Facts> {
     let Some((first, others)) = facts.split_first() else { return Err(Error::bug("a board of no machine")) };
     let name = |facts: &Facts| facts.get("board.name").cloned().unwrap_or_default();
     for other in others {
         let of_flash = |name: &&String| name.starts_with("mtd");
-        let flash = first.keys().chain(other.keys()).filter(of_flash).map(String::as_str);
-        let different = EQUAL.into_iter().chain(flash).find(|fact| first.get(*fact) != other.get(*fact));
-        let memory = [first, other].map(|facts| facts.get("memory").and_then(|text| kb(text)));
-        let different = different.or(match memory {
-            [Some(a), Some(b)] if (a - b).abs() > MEMORY_TOLERANCE * a => Some("memory"),
-            _ => None,
-        });
+        let mut flash = first.keys().chain(other.keys()).filter(of_flash).map(String::as_str);
+        let different = another_kind(first, other).or_else(|| flash.find(|fact| first.get(*fact) != other.get(*fact)));
         if let Some(fact) = different {
             let said = |facts: &Facts| facts.get(fact).cloned().unwrap_or_else(|| "nothing".into());
             let (one, two) = (format!("{}: {}", name(first), said(first)), format!("{}: {}", name(other), said(other)));

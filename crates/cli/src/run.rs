@@ -5,10 +5,11 @@ use crate::arguments::RunArguments;
 use crate::boards::{context, devices};
 use crate::studies::{self, is_boards, most_cells, read_study, study_of, write_report};
 use crate::{boards, own_program, progress, shards, summary};
-use pocketstone_board::{Board, KINDS, Profile, SAME_MACHINE, TRACES};
+use pocketstone_board::{Board, KINDS, Profile, TRACES};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::Study;
+use pocketstone_study::results::resumed;
 use pocketstone_study::results::store::Store;
 use pocketstone_study::run::costs::Costs;
 use pocketstone_study::run::{Request, run as run_cells, select_cells};
@@ -94,7 +95,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     // The study's own board was wanting, and this machine took its place.
     let replaced = !left_out.is_empty();
     if let Some(store) = &store {
-        refuse_another_board(store, &board)?;
+        check_begun(store, &board)?;
     }
     let selected = select_cells(&request, profile.kind().name, Some(&board), &mut traces);
     let selected = selected.map_err(|error| match left_out.first() {
@@ -111,6 +112,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
         shards::check(share, store.as_ref(), &board)?;
     }
 
+    if let Some(store) = &store {
+        resumed::check_plans(store, &cells)?;
+        resumed::note_revision(store, &cells, env!("POCKETSTONE_REVISION"))?;
+    }
     // The board that it runs on, which may be this machine for want of the study's own.
     let board_name = match name.ends_with(".toml") && !replaced {
         true => std::path::absolute(&name).user(|| format!("cannot resolve {name}"))?.to_string_lossy().into_owned(),
@@ -238,26 +243,12 @@ fn set_board_facts(store: &Store, board: &Board) -> Result<()> {
 }
 
 /// Results of different machines must not meet in one table.
-fn refuse_another_board(store: &Store, board: &Board) -> Result<()> {
+fn check_begun(store: &Store, board: &Board) -> Result<()> {
     // Every board says what machine it is. A run that was killed before it did has measured nothing yet.
-    if store.fact("fact.machine")?.is_none() {
-        return set_board_facts(store, board);
+    match store.fact("fact.machine")? {
+        None => set_board_facts(store, board),
+        Some(_) => resumed::check_machine(store, board.facts()),
     }
-    let facts = board.facts();
-    for name in SAME_MACHINE {
-        let (before, now) = (store.fact(&format!("fact.{name}"))?, facts.get(name).cloned());
-        if before != now {
-            let text = |v: Option<String>| v.unwrap_or_else(|| "unavailable".into());
-            return Err(Error::user(format!(
-                "the board has changed since {} began: {name} was {}, is now {}",
-                store.folder().display(),
-                text(before),
-                text(now)
-            ))
-            .hint("start a new run; the old results are kept"));
-        }
-    }
-    Ok(())
 }
 
 fn new_store(

@@ -213,6 +213,11 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Plan {
+    /// The same plan on whichever machine: each has its files where it likes.
+    pub fn anywhere(&self) -> Plan {
+        Plan { volume: Volume { directory: None, ..self.volume.clone() }, ..self.clone() }
+    }
+
     /// A workload on a volume: nothing is set, and nothing but its operations is looked at.
     pub fn new(seed: u64, volume: Volume, workload: Workload) -> Plan {
         Plan {

@@ -3,7 +3,7 @@
 use crate::results::left_out::LeftOut;
 use crate::results::store::{FILE, Store, repeated};
 use crate::specification::shares::{FACT, Share};
-use pocketstone_board::SAME_MACHINE;
+use pocketstone_board::{SAME_MACHINE, another_kind};
 use pocketstone_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,6 @@ use std::path::{Path, PathBuf};
 /// Facts that are the same in all shards of a run.
 const SAME_STUDY: [&str; 7] =
     ["study", "study.name", "board", "board.kind", "board.profile", "pocketstone.version", "git.revision"];
-/// Facts that are the same, too, where one measurement does not give what another one gives: only machines that are
-/// equal may stand in for each other.
-const SAME_KIND: [&str; 4] = ["cpu", "cpus", "memory", "page_bytes"];
 
 /// The results of one shard.
 pub struct Part {
@@ -85,15 +82,21 @@ impl Parts {
     fn check(&self) -> Result<()> {
         let Some((first, others)) = self.0.split_first() else { return Err(Error::user("no shards given")) };
         let repeats = first.store.repeats_to_the_bit()?;
-        let kind = SAME_KIND.iter().filter(|_| !repeats);
-        let of_board = SAME_MACHINE.iter().chain(kind).map(|name| format!("fact.{name}"));
+        let of_board = SAME_MACHINE.iter().map(|name| format!("fact.{name}"));
         let names: Vec<String> = SAME_STUDY.iter().map(|name| (*name).to_owned()).chain(of_board).collect();
         for other in others {
             let foreign = |what: &str| {
                 let error = format!("{} and {} are not of one run: {what}", first.name(), other.name());
                 Error::user(error).hint("merge the shards of one study, on equal boards, by one pocketstone")
             };
-            for name in &names {
+            // Where one measurement does not give what another one gives, only machines that are equal may stand in for
+            // each other.
+            let kind = match repeats {
+                true => None,
+                false => another_kind(&first.store.board_facts()?, &other.store.board_facts()?),
+            };
+            let kind = kind.map(|name| format!("fact.{name}"));
+            for name in names.iter().chain(&kind) {
                 let (a, b) = (first.store.fact(name)?, other.store.fact(name)?);
                 if a != b {
                     // Whole texts say nothing in a message.

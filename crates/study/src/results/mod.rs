@@ -10,6 +10,7 @@ pub mod left_out;
 pub mod merge;
 pub mod metrics;
 pub(crate) mod replay_statistics;
+pub mod resumed;
 mod statistics;
 pub mod stats;
 pub mod store;

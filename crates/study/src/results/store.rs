@@ -32,6 +32,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::events::EventLog;
 use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::log::{Call, FlashKind, FlashLog, FlashOp, encode_calls, encode_flash};
+use pocketstone_core::outcome::Facts;
 use pocketstone_core::outcome::Failure;
 use pocketstone_core::{Error, Result};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -267,6 +268,15 @@ impl Store {
     /// `ErrorKind::User` if the file cannot be read.
     pub fn facts(&self) -> Result<Vec<(String, String)>> {
         self.rows("SELECT name, value FROM run ORDER BY name", [], |r| Ok((r.get(0)?, r.get(1)?)))
+    }
+
+    /// What the board said of itself, by name.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if the file cannot be read.
+    pub fn board_facts(&self) -> Result<Facts> {
+        let of_board = |(name, value): (String, String)| Some((name.strip_prefix("fact.")?.to_owned(), value));
+        Ok(self.facts()?.into_iter().filter_map(of_board).collect())
     }
 
     /// Rows of a query.

@@ -4,9 +4,8 @@
 use crate::specification::cell::Cell;
 use crate::specification::guess::guess_ms;
 use crate::specification::study::Study;
-use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
-use pocketstone_workload::plan::{Plan, Step};
+use pocketstone_workload::plan::Step;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
@@ -93,10 +92,7 @@ impl Shares {
         let mut hash = Sha256::new();
         hash.update(format!("{of} {verify_fraction}\n"));
         for cell in cells {
-            // Each machine has its files where it likes.
-            let volume = Volume { directory: None, ..cell.plan.volume.clone() };
-            let plan = Plan { volume, ..cell.plan.clone() };
-            let parts = (cell.number, &cell.experiment, &cell.point, &plan, &owners[&cell.number]);
+            let parts = (cell.number, &cell.experiment, &cell.point, cell.plan.anywhere(), &owners[&cell.number]);
             hash.update(serde_json::to_vec(&parts).map_err(|e| Error::bug("a cell is not valid JSON").because(e))?);
             hash.update(format!("{:?}\n", again.get(&cell.number)));
         }

@@ -1,6 +1,7 @@
 //! Building the report's model from results.
 
 use crate::results::layers::Layers;
+use crate::results::resumed;
 use crate::results::store::{Store, senses_by_block};
 use crate::specification::cell::in_words;
 use crate::specification::factor::{self, Point as Factors, describe};
@@ -80,6 +81,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     if store.repeats_to_the_bit()? {
         model.caveats.push(VIRTUAL_TIME.to_owned());
     }
+    model.caveats.extend(resumed::caveat(store)?);
     model.caveats.extend(charts::caveat(store, study)?);
     model.caveats.extend(crate::views::throttled::caveat(store)?);
     for detail in &study.details {
