@@ -158,6 +158,16 @@ impl MountedVolume {
         kill(&self.server, Signal::KILL);
     }
 
+    /// Has the server end in its own way, and waits until it has.
+    pub fn terminate(&self) {
+        kill(&self.server, Signal::TERM);
+    }
+
+    /// The server's process id.
+    pub fn server(&self) -> u32 {
+        self.server.pid
+    }
+
     /// Kills the server, checks what it leaves, and mounts it again.
     #[track_caller]
     pub fn kill_and_mount_again(self, mount: &[&str]) -> MountedVolume {

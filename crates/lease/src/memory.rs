@@ -34,6 +34,32 @@ impl Memory {
         Ok(memory)
     }
 
+    /// Zeros, of this process alone; a child does not have them.
+    pub fn zeros(bytes: usize) -> Result<Memory> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let base = unsafe { rustix::mm::mmap_anonymous(null_mut(), bytes, prot, MapFlags::PRIVATE)? };
+        let memory = Memory { base: base.cast(), bytes };
+        // SAFETY: the range was just mapped, by nobody else; the advice changes no contents.
+        unsafe { rustix::mm::madvise(base, bytes, Advice::LinuxDontFork)? };
+        Ok(memory)
+    }
+
+    /// Takes the memory away, which the kernel counts: it is there until this value is dropped otherwise.
+    ///
+    /// # Safety
+    /// Nobody uses the mapping any more, nor drops this value.
+    pub unsafe fn give_back(&self) {
+        // SAFETY: the mapping is this value's own, and the caller's promise.
+        let _ = unsafe { rustix::mm::munmap(self.base.cast(), self.bytes) };
+    }
+
+    /// Lets the kernel take from memory what it was told to keep there.
+    pub fn unlock(&self) {
+        // SAFETY: the range is this value's own mapping; nothing of its contents changes.
+        let _ = unsafe { rustix::mm::munlock(self.base.cast(), self.bytes) };
+    }
+
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,20 +1,23 @@
 //! What a process remembers of the files that it used lately, to ask the server less.
 
+use crate::memory::Memory;
 use crate::table::File;
+use rustix::io::Result;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FILES: usize = 256;
 
-/// Files that were asked for: by inode number, spread.
-pub(crate) struct Recent([(AtomicU64, AtomicU64); FILES]);
+/// Files that were asked for: by inode number, spread. Of each its key, and the number of its entry.
+pub(crate) struct Recent(Memory);
 
 impl Recent {
-    pub fn new() -> Recent {
-        Recent([const { (AtomicU64::new(0), AtomicU64::new(0)) }; FILES])
+    pub fn new() -> Result<Recent> {
+        Memory::zeros(FILES * 16).map(Recent)
     }
 
-    fn place(&self, ino: u64) -> &(AtomicU64, AtomicU64) {
-        &self.0[ino as usize % FILES]
+    fn place(&self, ino: u64) -> (&AtomicU64, &AtomicU64) {
+        let at = ino as usize % FILES * 16;
+        (self.0.word(at), self.0.word(at + 8))
     }
 
     pub fn remember(&self, ino: u64, file: File) {
@@ -43,7 +46,7 @@ mod tests {
 
     #[test]
     fn files_are_remembered_until_another_one_has_their_place() {
-        let recent = Recent::new();
+        let recent = Recent::new().unwrap();
         assert_eq!(recent.of(7), None);
         recent.remember(7, file(7, 3, 1));
         recent.remember(8, file(8, 1, 2));

@@ -74,6 +74,9 @@ const WINDOW_MS: u64 = 100;
 const COMINGS: u64 = 3;
 /// How long it is left to the kernel then.
 const REST: Duration = Duration::from_secs(1);
+/// How long a server is not asked that did not answer, and how often that doubles: up to a minute.
+const STALL_MS: u64 = 1000;
+const STALLS_MOST: u64 = 6;
 const FILES: usize = 256;
 /// Nothing larger is appended at once without the kernel, which costs little beside the copying.
 pub const LEASE_BYTES_MOST: u64 = 8 << 20;
@@ -96,9 +99,12 @@ pub struct Session {
     recent: Recent,
     /// Bytes that files grow by.
     growth: Average,
-    /// By entry, spread: whose they are, and since when and how often the kernel, or others who append, came back: ms
-    /// << 8, and a count.
-    comings: [(AtomicU64, AtomicU64); FILES],
+    /// By entry, spread, two words each: whose they are, and since when and how often the kernel, or others who append,
+    /// came back: ms << 8, and a count.
+    comings: Memory,
+    /// Until when the server, which did not answer, is not asked to free a file: ms << 8, and how often that was so in
+    /// a row.
+    stalled: AtomicU64,
 }
 
 fn ms() -> u64 {
@@ -163,15 +169,30 @@ impl Session {
             appends: answer.append && matches!(access, Access::Append | Access::Map),
             maps: answer.map && access == Access::Map,
             rest: REST,
-            recent: Recent::new(),
+            recent: Recent::new().map_err(Refusal::Failed)?,
             growth: Average::default(),
-            comings: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; FILES],
+            comings: Memory::zeros(FILES * 16).map_err(Refusal::Failed)?,
+            stalled: AtomicU64::new(0),
         })
     }
 
     /// Leaves a file that the kernel keeps coming back to with the kernel so long, and not for a second.
     pub fn resting(self, rest: Duration) -> Session {
         Session { rest, ..self }
+    }
+
+    /// Takes away what this process has mapped of the volume, which counts as its memory.
+    ///
+    /// # Safety
+    /// The session is not used any more, and never dropped.
+    pub unsafe fn give_back(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.region.give_back() };
+    }
+
+    /// Lets the kernel take from memory what this process has mapped of the volume, and was told to keep there.
+    pub fn unlock(&self) {
+        self.region.unlock();
     }
 
     /// The device number of the mount.
@@ -270,7 +291,12 @@ impl Session {
 
     /// Whether it is worth asking the server to keep the kernel, or others who append, off a file.
     fn may_ask(&self, file: File) -> bool {
-        let ((whose, comings), now) = (&self.comings[file.index as usize % FILES], ms());
+        let now = ms();
+        if now < self.stalled.load(Ordering::Relaxed) >> 8 {
+            return false;
+        }
+        let at = file.index as usize % FILES * 16;
+        let (whose, comings) = (self.comings.word(at), self.comings.word(at + 8));
         // What came back to the file that had the entry before says nothing of this one.
         let known = whose.swap(file.key, Ordering::Relaxed) == file.key;
         let word = if known { comings.load(Ordering::Relaxed) } else { 0 };
@@ -297,7 +323,20 @@ impl Session {
             return false;
         }
         // If the program closes it meanwhile, the number may be another file's: the server does not take that for this.
-        message::ask(&self.name, Question::Free { token: self.token, index: file.index, descriptor: through }).is_ok()
+        let question = Question::Free { token: self.token, index: file.index, descriptor: through };
+        let answer = message::ask(&self.name, question);
+        let before = self.stalled.load(Ordering::Relaxed);
+        match answer {
+            // Somebody keeps the kernel from forgetting what it holds of another file, perhaps for ever.
+            Err(Errno::AGAIN) => {
+                let times = (before & 0xFF).min(STALLS_MOST);
+                let until = ms() + (STALL_MS << times);
+                self.stalled.store(until << 8 | (times + 1), Ordering::Relaxed);
+            }
+            Ok(_) if before != 0 => self.stalled.store(0, Ordering::Relaxed),
+            _ => {}
+        }
+        answer.is_ok()
     }
 
     fn direct(&self, file: File) -> Option<Direct<'_>> {

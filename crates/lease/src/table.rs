@@ -19,6 +19,7 @@
 
 use crate::memory::{self, Memory};
 use crate::served::{self, Serving};
+use pocketstone_media::marked;
 use pocketstone_media::size_record::Version;
 use rustix::io::Result;
 use std::os::fd::{AsFd, OwnedFd};
@@ -104,12 +105,23 @@ impl Table {
         Ok(Table { file, memory, free: Mutex::new((0..ENTRIES as u32).rev().collect()) })
     }
 
-    /// What a direct process maps.
+    /// What a direct process maps, with a [mark](marked) that is its own.
     ///
     /// # Errors
     /// `Errno::NOENT` if /proc is not there; `Errno::MFILE` if this process has too many files open.
-    pub fn share(&self) -> Result<OwnedFd> {
-        memory::reopen(self.file.as_fd())
+    pub fn share(&self, mark: u32) -> Result<OwnedFd> {
+        let file = memory::reopen(self.file.as_fd())?;
+        // Where such locks cannot be had, nobody asks for them either.
+        let _ = marked::mark(file.as_fd(), mark);
+        Ok(file)
+    }
+
+    /// Whether somebody still has what was shared with a mark open or mapped.
+    ///
+    /// # Errors
+    /// The `Errno` that fcntl(2) returns where that cannot be known.
+    pub fn is_shared(&self, mark: u32) -> Result<bool> {
+        marked::is_marked(self.file.as_fd(), Some(mark))
     }
 
     /// Says that this thread serves, until what it returns is dropped or the thread ends, even by force. Nobody is

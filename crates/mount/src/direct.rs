@@ -21,12 +21,14 @@ use lease::Appends;
 use mapped::Mappings;
 use pocketstone_lease::message::{self, Answer, Name, Question};
 use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
+use pocketstone_media::marked;
 use pocketstone_vfs::{Ino, Statfs};
 use rustix::io::Errno;
 use server::Server;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use turns::Turns;
 pub use unmounted::Unmounted;
 
@@ -58,6 +60,10 @@ pub(crate) struct Direct<V: Mountable> {
     turns: Turns<V>,
 }
 
+/// How long a mount that ends waits for stores of other processes: each takes as long as a copy.
+const STORES_MOST: Duration = Duration::from_secs(1);
+/// The mark on the region of those that take longer; those of mapped files are inode numbers.
+const STORES_MARK: u32 = u32::MAX;
 /// What the kernel writes back on its way out brings it back: so it has to go twice.
 const ATTEMPTS: usize = 3;
 
@@ -280,6 +286,7 @@ impl<V: Mountable> Direct<V> {
 impl<V: Mountable> Drop for Direct<V> {
     fn drop(&mut self) {
         self.shared.files.withdraw();
+        self.shared.wait_for_stores();
         self.turns.end();
         self.shared.note_all_times();
         self.shared.take_all_back(None);
@@ -291,6 +298,20 @@ impl<V: Mountable> Drop for Direct<V> {
 }
 
 impl<V: Mountable> Shared<V> {
+    /// Nobody begins a store any more. Who is still storing, as one that was stopped, does so to what is given to
+    /// others when the volume is used again: it keeps the region's next owner away as long as it has it mapped.
+    fn wait_for_stores(&self) {
+        let Some(running) = self.files.stores.running() else { return };
+        let begin = Instant::now();
+        while running() && begin.elapsed() < STORES_MOST {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if let Some(region) = self.volume.shared().filter(|_| running()) {
+            // SAFETY: nothing is stored by it, and the lock of this owner stays.
+            let _ = marked::mark(unsafe { region.file() }, STORES_MARK);
+        }
+    }
+
     fn kept(&self) -> MutexGuard<'_, HashMap<Ino, Open<V>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@
 
 use crate::process::stop;
 use crate::report::{count, count_sync, write as write_report};
-use crate::transfer::{Call, Progress, direct, durable, look_at_limits};
+use crate::transfer::{Call, Progress, direct, durable, failed, look_at_limits};
 use crate::ways::{Direction, Way};
 use crate::{alone, mounts, raw};
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
@@ -182,6 +182,12 @@ unsafe extern "C-unwind" fn fdatasync(fd: c_int) -> c_int {
 
 /// Sets or asks a limit of a process, and looks whether it was this one's.
 unsafe fn limit(pid: c_int, which: c_uint, new: *const c_void, old: *mut c_void) -> c_int {
+    if which == libc::RLIMIT_AS && !new.is_null() && (pid == 0 || pid == raw::pid()) {
+        // SAFETY: the program's promise. The first word of either structure is the limit, and all ones for none.
+        if unsafe { new.cast::<u64>().read_unaligned() } != libc::RLIM64_INFINITY {
+            mounts::leave();
+        }
+    }
     // SAFETY: the program's promise.
     let result = unsafe { syscall(libc::SYS_prlimit64, c_long::from(pid), c_ulong::from(which), new, old) };
     if !new.is_null() && result == 0 {
@@ -212,6 +218,33 @@ unsafe extern "C" fn prlimit(pid: c_int, which: c_uint, new: *const c_void, old:
 unsafe extern "C" fn prlimit64(pid: c_int, which: c_uint, new: *const c_void, old: *mut c_void) -> c_int {
     // SAFETY: the program's promise.
     unsafe { limit(pid, which, new, old) }
+}
+
+type Ulimit = unsafe extern "C" fn(c_int, ...) -> c_long;
+
+/// libc's own calls its own `setrlimit`. It is declared with any number of arguments, which come in the same registers.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ulimit(what: c_int, limit: c_long) -> c_long {
+    let own = crate::symbols::in_libc(c"ulimit");
+    if own.is_null() {
+        failed(raw::Errno(libc::ENOSYS));
+        return -1;
+    }
+    // SAFETY: libc's function of this name; the program's promise.
+    let result = unsafe { core::mem::transmute::<*mut c_void, Ulimit>(own)(what, limit) };
+    look_at_limits();
+    result
+}
+
+/// Keeps the program's memory from being paged out: not the volume, which the program does not know that it has.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
+    mounts::leave();
+    // SAFETY: it takes a number, whatever that is.
+    let result = unsafe { syscall(libc::SYS_mlockall, c_long::from(flags)) as c_int };
+    // Of a process with several threads it is still there.
+    mounts::unlock();
+    result
 }
 
 /// A process that is about to give up system calls gets those alone from now on that it asks for.

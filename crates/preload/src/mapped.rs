@@ -171,7 +171,7 @@ unsafe fn by_libc(wanted: Wanted) -> Result<usize, Option<Errno>> {
 fn ready(wanted: &Wanted) -> Result<(u32, &'static Session, File, bool), Reason> {
     let state = state().ok_or(Reason::Off)?;
     if is_stopped() {
-        return Err(Reason::Sandbox);
+        return Err(Reason::Stopped);
     }
     // SAFETY: it has to do with no memory.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

@@ -17,6 +17,7 @@ const TRIES: u32 = 3;
 const FREE: u32 = 0;
 const ATTACHED: u32 = 1;
 const REFUSED: u32 = 2;
+const LEFT: u32 = 3;
 
 /// What the environment does not rule out: as of [`ACCESS`].
 static WANTED: AtomicU32 = AtomicU32::new(0);
@@ -38,6 +39,25 @@ pub fn begin(wanted: Access, rest_ms: Option<u32>) {
 /// Called in a child of fork(2).
 pub extern "C" fn child() {
     OWNER.store(raw::pid(), Ordering::Relaxed);
+}
+
+/// From now on all goes by the kernel; with a single thread, nothing of a volume is mapped any more either: another one
+/// could be using it.
+pub fn leave() {
+    crate::process::stop();
+    if let Some(state) = crate::process::state().filter(|_| raw::is_single() && is_owner()) {
+        // SAFETY: no call of this thread runs, others there are none, and every one from now on finds that it is
+        // stopped. Sessions are never dropped.
+        state.mounts.sessions().for_each(|session| unsafe { session.give_back() });
+        state.mounts.forget();
+    }
+}
+
+/// Lets the kernel take volumes from memory that it was told to keep there.
+pub fn unlock() {
+    if let Some(state) = crate::process::state().filter(|_| is_owner()) {
+        state.mounts.sessions().for_each(Session::unlock);
+    }
 }
 
 /// The process that the memory belongs to.
@@ -81,12 +101,27 @@ impl Mounts {
         (mount.status.load(Ordering::Acquire) == ATTACHED).then(|| unsafe { (*mount.session.get()).assume_init_ref() })
     }
 
+    /// The sessions of all attached mounts.
+    fn sessions(&self) -> impl Iterator<Item = &Session> {
+        (0..MOST as u32).filter_map(|place| self.session(place))
+    }
+
+    /// Nobody finds a session any more.
+    fn forget(&self) {
+        let attached = self.mounts.iter().filter(|mount| mount.status.load(Ordering::Relaxed) == ATTACHED);
+        attached.for_each(|mount| mount.status.store(LEFT, Ordering::Release));
+    }
+
     /// The mount of a regular file, attached to if it was not. A file system in user space that is not known yet is
     /// asked; others are not.
     pub fn find(&self, fd: c_int, device: u64) -> Result<(u32, &Session), Reason> {
         // Whoever needs not ask waits for nobody who does, nor does a signal handler that has interrupted him.
         if let Some(place) = self.attached(device) {
             return self.session(place).map(|session| (place, session)).ok_or(Reason::NotAttached);
+        }
+        // A handler's stack of its own may be too small to attach on.
+        if raw::on_alternate_stack() {
+            return Err(Reason::Attaching);
         }
         if self.attaching.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(Reason::Attaching);

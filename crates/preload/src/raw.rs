@@ -231,6 +231,14 @@ pub fn pid() -> c_int {
     unsafe { call(libc::SYS_getpid, [0; 6]) as c_int }
 }
 
+/// Whether this thread runs on the stack that it has for signal handlers.
+pub fn on_alternate_stack() -> bool {
+    let mut stack = libc::stack_t { ss_sp: core::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+    // SAFETY: there is room for what is found.
+    let result = unsafe { call(libc::SYS_sigaltstack, [0, (&raw mut stack) as usize, 0, 0, 0, 0]) };
+    result == 0 && stack.ss_flags & libc::SS_ONSTACK != 0
+}
+
 /// Whether files of this process may not grow without bound.
 pub fn sizes_limited() -> bool {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };

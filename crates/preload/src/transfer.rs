@@ -105,7 +105,7 @@ fn look(state: &State, fd: c_int, descriptor: &Descriptor, early: bool) -> Resul
 fn ready<'a>(call: &Call, place: &'a mut Option<Ready>) -> Result<&'a Ready, Reason> {
     let state = state().ok_or(Reason::Off)?;
     if is_stopped() {
-        return Err(Reason::Sandbox);
+        return Err(Reason::Stopped);
     }
     let number = usize::try_from(call.fd).map_err(|_| Reason::Number)?;
     let descriptor = state.descriptors.get(number).ok_or(Reason::Number)?;
@@ -284,7 +284,7 @@ pub fn durable(fd: c_int) -> Way {
     let found = || {
         let state = state().ok_or(Reason::Off)?;
         if is_stopped() {
-            return Err(Reason::Sandbox);
+            return Err(Reason::Stopped);
         }
         let number = usize::try_from(fd).map_err(|_| Reason::Number)?;
         let descriptor = state.descriptors.get(number).ok_or(Reason::Number)?;
@@ -367,6 +367,10 @@ pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
     // SAFETY: the caller's promise.
     let (way, result) = match unsafe { ready.run(call, at) } {
         Outcome::Done(bytes) => (Way::Direct, Ok(bytes)),
+        // It may have asked the server meanwhile.
+        Outcome::Kernel(why) if !raw::is_single() && !ready.is_still(call.fd) => {
+            return Progress::Untouched(Way::Mount(why));
+        }
         Outcome::Kernel(why) => {
             let result = match call.direction {
                 // SAFETY: the caller's promise.
@@ -377,7 +381,7 @@ pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
         }
     };
     let moved = *result.as_ref().unwrap_or(&0);
-    if moved < call.bytes {
+    if moved < call.bytes && (raw::is_single() || ready.is_still(call.fd)) {
         // It cannot fail: the offset was there before.
         let _ = raw::advance(call.fd, -((call.bytes - moved) as i64));
     }

@@ -41,7 +41,7 @@ reasons! {
     Limit "size limit",
     Offset "offset",
     MapsOff "maps by the kernel",
-    Sandbox "sandbox",
+    Stopped "stopped",
     Off "off",
 }
 

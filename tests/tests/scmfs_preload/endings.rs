@@ -162,3 +162,50 @@ sys.stdin.read()
     assert_eq!(fs::read(volume.path().join("file")).expect("the file").len(), 100_000);
     volume.end();
 }
+
+/// Says when it begins to write what takes a while, over and over.
+const LONG_WRITER: &str = "
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+page, all = b'x' * 4096, b'X' * (256 << 20)
+for n in range(400): os.pwrite(fd, page, 4096 * n)
+print('begins', flush=True)
+while True: os.pwrite(fd, all, 0)
+";
+
+/// What it still stores to is free for others once the volume is closed.
+#[test]
+fn a_mount_that_ends_in_the_middle_of_a_write_is_nobody_elses_before_the_writer_ends() {
+    let python = or_skip!(program("python3", "python3"));
+    let place = or_skip!(storing());
+    let mut volume = place.volume(&["-o", "preload=write"]);
+    let (mut refused, mut tries) = (0, 0);
+    while refused == 0 && tries < 10 {
+        tries += 1;
+        let file = volume.path().join("file");
+        fs::write(&file, vec![b'o'; 256 << 20]).expect("a new file");
+        let report = Report::at(place.path("report"));
+        let child = report.run(&python).args(["-c", LONG_WRITER]).arg(&file).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("python3 starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        assert_eq!(lines.next().expect("a line").expect("a line"), "begins");
+        std::thread::sleep(std::time::Duration::from_millis(200 + 37 * tries));
+        let signal = |signal| rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal);
+        signal(rustix::process::Signal::STOP).expect("it runs");
+        volume.terminate();
+        let (region, directory) = (volume.region().to_owned(), volume.path().to_owned());
+        drop(volume);
+        // In the middle of a copy, most likely, or between two.
+        let again = run(scmfs(["mount"]).arg(&region).arg(&directory));
+        refused += u64::from(again.status != Some(0));
+        match again.status {
+            Some(0) => drop(run(scmfs(["umount"]).arg(&directory)).ends_with(0)),
+            _ => assert!(again.err.contains("use"), "{again}"),
+        }
+        let _ = child.kill();
+        child.wait().expect("it ends");
+        volume = MountedVolume::mount(&region, &directory, &["-o", "preload=write"]);
+    }
+    assert!(refused > 0, "stopped {tries} times, and never in the middle of a copy");
+    volume.end();
+}

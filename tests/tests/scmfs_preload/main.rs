@@ -5,6 +5,7 @@
 mod append;
 mod durable;
 mod endings;
+mod limits;
 mod mapped;
 mod mixed;
 mod pair;

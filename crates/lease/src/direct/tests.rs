@@ -306,7 +306,7 @@ fn an_entry_of_another_file_is_not_this_ones() {
 #[test]
 fn a_server_that_was_killed_serves_no_more() {
     let ground = Ground::new();
-    let memory = Memory::map(ground.table.share().unwrap().as_fd(), crate::table::TABLE_BYTES, false).unwrap();
+    let memory = Memory::map(ground.table.share(0).unwrap().as_fd(), crate::table::TABLE_BYTES, false).unwrap();
     let entry = || Entry::of(&memory, 0).unwrap();
     assert!(!entry().is_served(), "nobody said so yet");
     std::thread::scope(|threads| {

@@ -8,8 +8,9 @@ use pocketstone_vfs::Ino;
 use rustix::fs::XattrFlags;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// More questions are answered that the file is in use.
 const WAITING_MAX: usize = 64;
@@ -64,19 +65,42 @@ fn forget(file: &OwnedFd) -> Result<()> {
     rustix::fs::fsync(&pocketstone_lease::reopen(file.as_fd())?)
 }
 
+/// A job takes a few microseconds, unless somebody writes from memory that does not come. Nobody is made to wait for
+/// one that has taken so long.
+const STUCK: Duration = Duration::from_millis(50);
+
 /// A thread for what nobody else has time to do, which ends after the last job once this is dropped.
-pub(super) struct Freeing(SyncSender<Job>);
+pub(super) struct Freeing {
+    jobs: SyncSender<Job>,
+    /// When it began what it does.
+    since: Arc<Mutex<Option<Instant>>>,
+}
 
 impl Freeing {
     pub fn start(files: Arc<Files>) -> std::io::Result<Freeing> {
         let (sender, jobs): (_, Receiver<Job>) = sync_channel(WAITING_MAX);
-        let serve = move || jobs.into_iter().for_each(|job| job.run(&files));
+        let since = Arc::new(Mutex::default());
+        let begun = since.clone();
+        let at = move |begun: &Mutex<Option<Instant>>, now| {
+            *begun.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        };
+        let serve = move || {
+            for job in jobs {
+                at(&begun, Some(Instant::now()));
+                job.run(&files);
+                at(&begun, None);
+            }
+        };
         std::thread::Builder::new().name("forgetting".into()).spawn(serve)?;
-        Ok(Freeing(sender))
+        Ok(Freeing { jobs: sender, since })
     }
 
     pub fn free(&self, job: Job) {
-        if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = self.0.try_send(job) {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        if since.is_some_and(|since| since.elapsed() > STUCK) {
+            return refuse(&job.connection, Errno::BUSY);
+        }
+        if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = self.jobs.try_send(job) {
             refuse(&job.connection, Errno::BUSY);
         }
     }

@@ -37,8 +37,10 @@ pub(super) struct Server<V: Mountable> {
     listener: OwnedFd,
     freeing: Freeing,
     mapper: Mapper,
-    /// Of the processes that attached, by their tokens: readable when one has ended.
-    ends: HashMap<u64, OwnedFd>,
+    /// The processes that attached, by their tokens.
+    attached: HashMap<u64, Attached>,
+    /// The number of the next mark.
+    next_mark: u32,
     /// Connections on which nothing was said yet, and since when.
     silent: VecDeque<(OwnedFd, Instant)>,
     /// When times were noted that nobody asked for.
@@ -47,12 +49,21 @@ pub(super) struct Server<V: Mountable> {
     own: Option<Job>,
 }
 
+/// A process that attached.
+struct Attached {
+    pid: Pid,
+    /// Readable when it has ended.
+    end: OwnedFd,
+    /// The [mark] of what it has mapped of the table: gone when it has run another program, which has nothing mapped.
+    mark: u32,
+}
+
 impl<V: Mountable> Server<V> {
     pub fn new(shared: Arc<Shared<V>>, listener: OwnedFd) -> std::io::Result<Server<V>> {
         let freeing = Freeing::start(shared.files.clone())?;
         let mapper = Mapper::start(shared.clone())?;
-        let (ends, silent, noted) = (HashMap::new(), VecDeque::new(), Instant::now());
-        Ok(Server { shared, listener, freeing, mapper, ends, silent, noted, own: None })
+        let (attached, silent, noted) = (HashMap::new(), VecDeque::new(), Instant::now());
+        Ok(Server { shared, listener, freeing, mapper, attached, next_mark: 0, silent, noted, own: None })
     }
 
     /// Answers until something is left for this thread to do, while another one answers; there is none if nobody
@@ -60,7 +71,8 @@ impl<V: Mountable> Server<V> {
     pub fn serve(&mut self, stop: &OwnedFd, waits: impl Fn() -> bool) -> Option<Job> {
         let times_period = Duration::new(PERIOD.tv_sec.unsigned_abs(), PERIOD.tv_nsec as u32);
         loop {
-            let ends: Vec<(u64, &OwnedFd)> = self.ends.iter().map(|(token, end)| (*token, end)).collect();
+            let ends: Vec<(u64, &OwnedFd)> =
+                self.attached.iter().map(|(token, attached)| (*token, &attached.end)).collect();
             let silent = self.silent.iter().map(|(connection, _)| connection);
             let polled = [stop, &self.listener].into_iter().chain(ends.iter().map(|(_, end)| *end)).chain(silent);
             let mut polled: Vec<PollFd<'_>> = polled.map(|file| PollFd::new(file, PollFlags::IN)).collect();
@@ -104,10 +116,18 @@ impl<V: Mountable> Server<V> {
         }
     }
 
-    /// A process has ended, perhaps in the middle of a store. What the kernel holds of that file may be older; whoever
+    /// Ends what was attached by a program that a process has replaced by another one since.
+    fn end_replaced(&mut self, pid: Pid) {
+        let table = &self.shared.files.table;
+        let replaced = |attached: &Attached| attached.pid == pid && !table.is_shared(attached.mark).unwrap_or(true);
+        let tokens: Vec<u64> = self.attached.iter().filter(|(_, a)| replaced(a)).map(|(token, _)| *token).collect();
+        tokens.into_iter().for_each(|token| self.end(token));
+    }
+
+    /// A process has ended, perhaps in the middle of a store, or runs another program. What the kernel holds of that file may be older; whoever
     /// is direct next has it forgotten, as ever.
     fn end(&mut self, token: u64) {
-        self.ends.remove(&token);
+        self.attached.remove(&token);
         let Some(slots) = self.shared.attached().remove(&token).flatten() else { return };
         // It notes the time before it stores.
         self.shared.note_all_times();
@@ -202,14 +222,17 @@ impl<V: Mountable> Server<V> {
     }
 
     fn attach(&mut self, connection: BorrowedFd<'_>, write: bool, pid: Pid) -> rustix::io::Result<()> {
+        self.end_replaced(pid);
         let shared = self.shared.volume.shared().ok_or(Errno::OPNOTSUPP)?;
         let descriptors = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        if self.ends.len() as u64 >= PROCESSES_MAX.min(descriptors / 2) {
+        if self.attached.len() as u64 >= PROCESSES_MAX.min(descriptors / 2) {
             return Err(Errno::AGAIN);
         }
         // Its number means it as long as it waits for the answer.
         let end = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-        let table = self.shared.files.table.share()?;
+        let mark = self.next_mark;
+        self.next_mark = mark.wrapping_add(1);
+        let table = self.shared.files.table.share(mark)?;
         let write = write && self.shared.stores;
         let made = if write { Some(Slots::new(shared.bytes)?) } else { None };
         // Who may store shares the lock that keeps a second server away; who reads cannot store.
@@ -230,7 +253,7 @@ impl<V: Mountable> Server<V> {
         // Known before it can store.
         self.shared.files.stores.all().extend(slots.clone());
         self.shared.attached().insert(token, slots);
-        self.ends.insert(token, end);
+        self.attached.insert(token, Attached { pid, end, mark });
         message::reply(connection, &answer, &files);
         Ok(())
     }
