@@ -6,7 +6,7 @@ use crate::process::stop;
 use crate::report::{count, count_sync, write as write_report};
 use crate::transfer::{Call, Progress, direct, durable, failed, look_at_limits};
 use crate::ways::{Direction, Way};
-use crate::{alone, mounts, raw};
+use crate::{alone, mounts, process, raw};
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
 unsafe extern "C-unwind" {
@@ -185,7 +185,7 @@ unsafe fn limit(pid: c_int, which: c_uint, new: *const c_void, old: *mut c_void)
     if which == libc::RLIMIT_AS && !new.is_null() && (pid == 0 || pid == raw::pid()) {
         // SAFETY: the program's promise. The first word of either structure is the limit, and all ones for none.
         if unsafe { new.cast::<u64>().read_unaligned() } != libc::RLIM64_INFINITY {
-            mounts::leave();
+            process::leave();
         }
     }
     // SAFETY: the program's promise.
@@ -239,11 +239,11 @@ unsafe extern "C" fn ulimit(what: c_int, limit: c_long) -> c_long {
 /// Keeps the program's memory from being paged out: not the volume, which the program does not know that it has.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
-    mounts::leave();
+    process::leave();
     // SAFETY: it takes a number, whatever that is.
     let result = unsafe { syscall(libc::SYS_mlockall, c_long::from(flags)) as c_int };
     // Of a process with several threads it is still there.
-    mounts::unlock();
+    process::unlock();
     result
 }
 

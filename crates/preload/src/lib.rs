@@ -36,8 +36,8 @@
 //! - Another preloaded library's `read` and `write` are not called, if they come after these.
 //! - A child of fork(2) in a signal handler that interrupted a direct call does not have the memory that it returns to.
 //! - A signal handler that jumps out of a direct store leaves its slot taken, until the process ends.
-//! - Programs without a dynamic loader and set-user-ID programs use the mount. Those with another libc than glibc do not
-//!   start.
+//! - Programs without a dynamic loader and set-user-ID programs use the mount. Those with another libc than glibc do
+//!   not start.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 // Nothing is hooked elsewhere, so there is never trust.

@@ -41,25 +41,6 @@ pub extern "C" fn child() {
     OWNER.store(raw::pid(), Ordering::Relaxed);
 }
 
-/// From now on all goes by the kernel; with a single thread, nothing of a volume is mapped any more either: another one
-/// could be using it.
-pub fn leave() {
-    crate::process::stop();
-    if let Some(state) = crate::process::state().filter(|_| raw::is_single() && is_owner()) {
-        // SAFETY: no call of this thread runs, others there are none, and every one from now on finds that it is
-        // stopped. Sessions are never dropped.
-        state.mounts.sessions().for_each(|session| unsafe { session.give_back() });
-        state.mounts.forget();
-    }
-}
-
-/// Lets the kernel take volumes from memory that it was told to keep there.
-pub fn unlock() {
-    if let Some(state) = crate::process::state().filter(|_| is_owner()) {
-        state.mounts.sessions().for_each(Session::unlock);
-    }
-}
-
 /// The process that the memory belongs to.
 #[inline]
 pub fn owner() -> c_int {
@@ -102,12 +83,12 @@ impl Mounts {
     }
 
     /// The sessions of all attached mounts.
-    fn sessions(&self) -> impl Iterator<Item = &Session> {
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         (0..MOST as u32).filter_map(|place| self.session(place))
     }
 
     /// Nobody finds a session any more.
-    fn forget(&self) {
+    pub fn forget(&self) {
         let attached = self.mounts.iter().filter(|mount| mount.status.load(Ordering::Relaxed) == ATTACHED);
         attached.for_each(|mount| mount.status.store(LEFT, Ordering::Release));
     }

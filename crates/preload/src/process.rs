@@ -2,10 +2,12 @@
 
 use crate::descriptors::{Descriptors, Pace};
 use crate::events::Watch;
-use crate::mounts::Mounts;
+use crate::mounts::{self, Mounts};
+use crate::raw;
 use crate::ways::Counts;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use pocketstone_lease::Session;
 
 /// What a process knows: memory that is zeros at first, and zeros again in a child. Zeros: nothing.
 pub struct State {
@@ -43,4 +45,23 @@ pub fn stop() {
 #[inline]
 pub fn is_stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)
+}
+
+/// From now on all goes by the kernel; with a single thread, nothing of a volume is mapped any more either: another one
+/// could be using it.
+pub fn leave() {
+    stop();
+    if let Some(state) = state().filter(|_| raw::is_single() && mounts::is_owner()) {
+        // SAFETY: no call of this thread runs, others there are none, and every one from now on finds that it is
+        // stopped. Sessions are never dropped.
+        state.mounts.sessions().for_each(|session| unsafe { session.give_back() });
+        state.mounts.forget();
+    }
+}
+
+/// Lets the kernel take volumes from memory that it was told to keep there.
+pub fn unlock() {
+    if let Some(state) = state().filter(|_| mounts::is_owner()) {
+        state.mounts.sessions().for_each(Session::unlock);
+    }
 }

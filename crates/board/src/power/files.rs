@@ -11,8 +11,38 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Bytes of a part of a [`Bytes`].
+const PART_BYTES: usize = 16 << 10;
+
+/// What a file holds, in parts, so that a version shares with the one before what has not changed: there may be
+/// thousands of them, of a large file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Bytes(Vec<Arc<[u8]>>);
+
+impl Bytes {
+    fn new(bytes: &[u8], before: Option<&Bytes>) -> Bytes {
+        let part = |(number, bytes): (usize, &[u8])| {
+            let same = before.and_then(|before| before.0.get(number)).filter(|part| part[..] == *bytes);
+            same.map_or_else(|| bytes.into(), Arc::clone)
+        };
+        Bytes(bytes.chunks(PART_BYTES).enumerate().map(part).collect())
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(|part| part.len()).sum()
+    }
+
+    fn get(&self, at: usize) -> Option<u8> {
+        self.0.get(at / PART_BYTES)?.get(at % PART_BYTES).copied()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u8> {
+        self.0.iter().flat_map(|part| part.iter().copied())
+    }
+}
+
 /// A file's content; `None`: it is not there.
-type Content = Option<Arc<[u8]>>;
+type Content = Option<Bytes>;
 
 /// What a call made of a file.
 struct Version {
@@ -48,7 +78,7 @@ impl History {
         let mut files = BTreeMap::new();
         for file in 0..names.len() as u32 {
             let Some((name, path)) = path(file) else { continue };
-            files.insert(name, vec![Version { call: 0, content: content(&path), promised: true, anew: false }]);
+            files.insert(name, vec![Version { call: 0, content: content(&path, None), promised: true, anew: false }]);
         }
         let mut history = History { files };
         let mut executors = Executor::all(&tree, workload, seed)?;
@@ -67,7 +97,9 @@ impl History {
             let anew = matches!(operation, Operation::WriteFile { .. });
             for file in changed {
                 if let Some((name, path)) = path(file) {
-                    history.add(&name, Version { call, content: content(&path), promised, anew });
+                    let before = history.files.get(&name).and_then(|versions| versions.last()?.content.as_ref());
+                    let content = content(&path, before);
+                    history.add(&name, Version { call, content, promised, anew });
                 }
             }
         }
@@ -118,7 +150,7 @@ fn judge(name: &str, versions: &[Version], progress: Progress, found: Option<&Su
     };
     let content: Content = match found.map(|survivor| &survivor.content) {
         None => None,
-        Some(Ok(content)) => Some(content.as_slice().into()),
+        Some(Ok(content)) => Some(Bytes::new(content, None)),
         Some(Err(why)) => {
             verdict.lost_promises += lost(&versions[1.min(returned)..returned], true);
             verdict.damaged += 1;
@@ -137,7 +169,7 @@ fn judge(name: &str, versions: &[Version], progress: Progress, found: Option<&Su
         }
         None => {
             let allowed = &versions[promise..begun];
-            let strange = content.as_deref().map(|content| strange(content, allowed));
+            let strange = content.as_ref().map(|content| strange(content, allowed));
             if strange == Some(None) && allowed.len() > 1 {
                 verdict.mixed += 1;
                 return;
@@ -161,22 +193,22 @@ fn lost(versions: &[Version], promised: bool) -> u64 {
 
 /// The place of the first byte that no version has there, or that lies beyond all of them. A file that grew before its
 /// bytes arrived has zeros.
-fn strange(content: &[u8], versions: &[Version]) -> Option<usize> {
-    let there: Vec<&[u8]> = versions.iter().filter_map(|version| version.content.as_deref()).collect();
+fn strange(content: &Bytes, versions: &[Version]) -> Option<usize> {
+    let there: Vec<&Bytes> = versions.iter().filter_map(|version| version.content.as_ref()).collect();
     let most = there.iter().map(|version| version.len()).max().unwrap_or(0);
     let zeros = versions.windows(2).any(|pair| pair[1].anew || size(&pair[0]) < size(&pair[1]));
     let fits = |at: usize, byte: u8| {
-        at < most && ((zeros && byte == 0) || there.iter().any(|version| version.get(at) == Some(&byte)))
+        at < most && ((zeros && byte == 0) || there.iter().any(|version| version.get(at) == Some(byte)))
     };
-    content.iter().enumerate().position(|(at, byte)| !fits(at, *byte))
+    content.iter().enumerate().position(|(at, byte)| !fits(at, byte))
 }
 
 fn size(version: &Version) -> usize {
-    version.content.as_ref().map_or(0, |content| content.len())
+    version.content.as_ref().map_or(0, Bytes::len)
 }
 
-fn content(path: &Path) -> Content {
-    fs::read(path).ok().map(Into::into)
+fn content(path: &Path, before: Option<&Bytes>) -> Content {
+    Some(Bytes::new(&fs::read(path).ok()?, before))
 }
 
 #[cfg(test)]
@@ -190,7 +222,7 @@ mod tests {
         let bytes = b"aabbccdd";
         let version = |call: usize| Version {
             call,
-            content: Some(bytes[..2 * call].into()),
+            content: Some(Bytes::new(&bytes[..2 * call], None)),
             promised: call == 0 || call == 2,
             anew: false,
         };
@@ -225,8 +257,12 @@ mod tests {
 
     #[test]
     fn a_file_that_is_written_anew_may_have_zeros_and_another_one_may_not() {
-        let version =
-            |call, content: &[u8], anew| Version { call, content: Some(content.into()), promised: true, anew };
+        let version = |call, content: &[u8], anew| Version {
+            call,
+            content: Some(Bytes::new(content, None)),
+            promised: true,
+            anew,
+        };
         let of = |anew, found: &[u8]| {
             let versions = vec![version(0, b"aaaa", false), version(1, b"bbbb", anew)];
             let history = History { files: BTreeMap::from([("f".to_owned(), versions)]) };
@@ -241,6 +277,20 @@ mod tests {
         assert_eq!((mixed, damaged), (0, 1));
         assert!(first.unwrap().ends_with("a byte that was never there, at 2"));
         assert_eq!(of(true, b"bbbbb").1, 1, "longer than it ever was");
+    }
+
+    #[test]
+    fn versions_share_what_has_not_changed() {
+        let mut bytes: Vec<u8> = (0..3 * PART_BYTES + 5).map(|n| (n % 251) as u8).collect();
+        let first = Bytes::new(&bytes, None);
+        bytes[PART_BYTES] ^= 1;
+        bytes.truncate(3 * PART_BYTES + 2);
+        let second = Bytes::new(&bytes, Some(&first));
+        let shared = first.0.iter().zip(&second.0).map(|(a, b)| Arc::ptr_eq(a, b));
+        assert_eq!(shared.collect::<Vec<_>>(), [true, false, true, false]);
+        assert!(second.iter().eq(bytes.iter().copied()) && second == Bytes::new(&bytes, None) && second != first);
+        assert_eq!((second.len(), second.get(PART_BYTES)), (bytes.len(), Some(bytes[PART_BYTES])));
+        assert_eq!(second.get(bytes.len()), None);
     }
 
     #[test]
@@ -273,7 +323,7 @@ mod tests {
         let first = &history.files["pocketstone-files/file-00000000"];
         // Two requests on each file: the first one changes its first half, the second one its second half.
         assert_eq!(first.iter().map(|v| (v.call, v.promised)).collect::<Vec<_>>(), [(0, true), (1, true), (2, true)]);
-        let bytes = |n: usize| first[n].content.clone().unwrap();
+        let bytes = |n: usize| first[n].content.as_ref().unwrap().iter().collect::<Vec<_>>();
         assert!(bytes(0)[..100] != bytes(1)[..100] && bytes(0)[100..] == bytes(1)[100..]);
         assert!(bytes(2)[..100] == bytes(1)[..100] && bytes(2)[100..] != bytes(1)[100..]);
         let history = History::of(&spec(FileOperation::Append, Sync::None), 5).unwrap();

@@ -124,8 +124,8 @@ impl<V: Mountable> Server<V> {
         tokens.into_iter().for_each(|token| self.end(token));
     }
 
-    /// A process has ended, perhaps in the middle of a store, or runs another program. What the kernel holds of that file may be older; whoever
-    /// is direct next has it forgotten, as ever.
+    /// A process has ended, perhaps in the middle of a store, or runs another program. What the kernel holds of that
+    /// file may be older; whoever is direct next has it forgotten, as ever.
     fn end(&mut self, token: u64) {
         self.attached.remove(&token);
         let Some(slots) = self.shared.attached().remove(&token).flatten() else { return };
