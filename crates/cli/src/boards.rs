@@ -135,7 +135,7 @@ pub fn start(name: &str) -> Result<u8> {
 pub fn shell(name: &str) -> Result<u8> {
     let board = open(name)?;
     progress::clear();
-    eprintln!("a shell on {name}; leave it with `exit`. Changes are discarded.");
+    pocketstone_cli::tell(&format!("a shell on {name}; leave it with `exit`. Changes are discarded."));
     let raw = RawTerminal::enter();
     let result = board.console(Console::Shell, Box::new(std::io::stdin()), Box::new(std::io::stdout()));
     drop(raw);

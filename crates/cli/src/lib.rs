@@ -6,6 +6,7 @@ pub mod mounts;
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -36,16 +37,21 @@ pub fn finish(outcome: Result<u8>) -> ExitCode {
 pub fn explain(kind: &str, error: &Error) {
     note(kind, error.message());
     for cause in pocketstone_vfs::causes(error).skip(1) {
-        eprintln!("  because: {cause}");
+        tell(&format!("  because: {cause}"));
     }
     if let Some(hint) = error.cure() {
-        eprintln!("  hint: {hint}");
+        tell(&format!("  hint: {hint}"));
     }
 }
 
 /// Prints a line that is no result.
 pub fn note(kind: &str, text: &str) {
-    eprintln!("{kind}: {text}");
+    tell(&format!("{kind}: {text}"));
+}
+
+/// Prints a line to standard error. That nobody reads it any more is no reason to end otherwise.
+pub fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Prints JSON for people and programs.

@@ -47,7 +47,7 @@ fn said(what: &str, made: Result<()>) -> bool {
     progress::clear();
     if let Err(error) = &made {
         let cure = error.cure().unwrap_or("none is known");
-        eprintln!("left out: {what}; why: {}; fix: {cure}", error.chain());
+        pocketstone_cli::tell(&format!("left out: {what}; why: {}; fix: {cure}", error.chain()));
     }
     made.is_ok()
 }

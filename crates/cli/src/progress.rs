@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pocketstone_board::{Failed, Measured};
+use pocketstone_cli::tell;
 use pocketstone_study::run::Observer;
 use pocketstone_study::specification::cell::Cell;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -55,7 +56,7 @@ impl Said {
 
 fn say_now_and_then(text: impl FnOnce() -> String) {
     if BAR.is_hidden() && Said::wished(Instant::now()).1.is_zero() {
-        eprintln!("{}", text());
+        tell(&text());
     }
 }
 
@@ -66,7 +67,7 @@ fn say_if_it_lasts(stage: &str) {
     }
     let (turn, wait) = Said::wished(Instant::now());
     if wait.is_zero() {
-        eprintln!("{stage}");
+        tell(&stage);
         return;
     }
     let stage = stage.to_owned();
@@ -75,7 +76,7 @@ fn say_if_it_lasts(stage: &str) {
         std::thread::sleep(wait);
         let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
         if !BAR.is_finished() && said.is_still(turn, Instant::now()) {
-            eprintln!("{stage}");
+            tell(&stage);
         }
     });
 }
@@ -166,7 +167,7 @@ impl Observer for RunProgress {
         if let Err(failed) = result {
             let text = format!("failed: {}: {}", cell.describe(), failed.error.chain());
             match BAR.is_hidden() {
-                true => eprintln!("{text}"),
+                true => tell(&text),
                 false => BAR.println(text),
             }
         }

@@ -1,19 +1,20 @@
 //! A region whose stores are tracked.
 
-use crate::{Operation, Persistence, Piece, Region, Result, Shared, TRACKED_BYTES, Tracker, Window};
+use crate::{Error, Operation, Persistence, Piece, Region, Result, Shared, TRACKED_BYTES, Tracker, Window};
 use std::sync::Arc;
 
 /// A region, and what knows of every store to it.
 pub struct Tracked<R> {
     region: R,
+    most_bytes: u64,
     tracker: Arc<Tracker>,
 }
 
 impl<R: Region> Tracked<R> {
     /// The region, tracked from now on. It never grows beyond `most_bytes`.
     pub fn new(region: R, most_bytes: u64) -> Tracked<R> {
-        let tracker = Arc::new(Tracker::new(most_bytes.max(region.bytes())));
-        Tracked { region, tracker }
+        let most_bytes = most_bytes.max(region.bytes());
+        Tracked { region, most_bytes, tracker: Arc::new(Tracker::new(most_bytes)) }
     }
 
     #[inline]
@@ -122,6 +123,9 @@ unsafe impl<R: Region> Region for Tracked<R> {
     }
 
     fn grow(&self, bytes: u64) -> Result<()> {
+        if bytes > self.most_bytes {
+            return Err(Error::refused(format!("a tracked region has at most {} bytes", self.most_bytes)));
+        }
         self.region.grow(bytes)
     }
 

@@ -45,6 +45,10 @@ impl Bits {
 
 /// Answers an ioctl(2) by a user: what it returns beside 0. `None`: there is no such one.
 pub(crate) fn ioctl<V: Mountable>(volume: &V, uid: u32, ino: Ino, number: u32, from: &[u8]) -> Option<Result<Vec<u8>>> {
+    // A file system without them does not know these calls.
+    if matches!(volume.protection(ino), Err(Error::NotSupported)) {
+        return None;
+    }
     let first = || from.first_chunk().map(|word| u32::from_ne_bytes(*word)).ok_or(Error::Invalid);
     Some(match number {
         FS_IOC_GETFLAGS => volume.protection(ino).map(|protection| FLAGS.of(protection).to_ne_bytes().to_vec()),

@@ -6,8 +6,9 @@ use crate::support::subject::{OpenFiles, apply_both, walk};
 use crate::support::{amount, seed};
 use pocketstone_fstest::{Decoder, Model, Op, Tree, differences};
 use pocketstone_random::Random;
-use pocketstone_scmfs::{Attr, Error, Meta, Operations, ROOT, Rename, Volume};
+use pocketstone_scmfs::{Allocate, Attr, Error, Meta, Operations, ROOT, Rename, Volume};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn roomy() -> Shape {
@@ -299,4 +300,76 @@ fn what_is_removed_while_it_is_made_leaves_nothing() {
     assert_eq!(volume.usage().inodes_used, used, "inodes without a name are left");
     volume.close().expect("a clean close");
     expect_sound(&shared);
+}
+
+/// Runs two loops at once; neither may be kept waiting by the other for ever.
+#[track_caller]
+fn both_end(one: impl Fn(&Volume) + Send + 'static, two: impl Fn(&Volume) + Send + 'static, volume: &Arc<Volume>) {
+    let (ended, ends) = std::sync::mpsc::channel();
+    let start = |run: Box<dyn Fn(&Volume) + Send>| {
+        let (volume, ended) = (volume.clone(), ended.clone());
+        std::thread::spawn(move || {
+            (0..20_000).for_each(|_| run(&volume));
+            ended.send(())
+        })
+    };
+    // Not joined: one that waits for ever would keep the test from failing.
+    let _threads = [start(Box::new(one)), start(Box::new(two))];
+    for _ in 0..2 {
+        ends.recv_timeout(std::time::Duration::from_secs(300)).expect("nobody waits for ever");
+    }
+}
+
+#[test]
+fn looking_up_the_parent_waits_for_nobody_who_waits_for_it() {
+    let (_shared, volume, _) = roomy().start();
+    let volume = Arc::new(volume);
+    let directory = volume.create_directory(ROOT, b"d", &Meta::directory(0o755)).expect("a directory").ino;
+    let above = move |volume: &Volume| assert_eq!(volume.lookup(directory, b"..").expect("the root").ino, ROOT);
+    let of_root = |volume: &Volume| assert_eq!(volume.lookup(ROOT, b"..").expect("the root").ino, ROOT);
+    let rename = |volume: &Volume| {
+        volume.rename(ROOT, b"d", ROOT, b"e", Rename::Replace).expect("it is there");
+        volume.rename(ROOT, b"e", ROOT, b"d", Rename::Replace).expect("it is there");
+    };
+    let make = |volume: &Volume| {
+        drop(volume.create_file(ROOT, b"f", &Meta::file(0o644)).expect("new"));
+        volume.unlink(ROOT, b"f").expect("it is there");
+    };
+    both_end(above, rename, &volume);
+    both_end(of_root, make, &volume);
+}
+
+#[test]
+fn a_file_that_changes_places_with_a_directory_can_be_linked_into_it() {
+    let (_shared, volume, _) = roomy().start();
+    let volume = Arc::new(volume);
+    let file = volume.create_file(ROOT, b"a", &Meta::file(0o644)).expect("new").ino();
+    let directory = volume.create_directory(ROOT, b"b", &Meta::directory(0o755)).expect("a directory").ino;
+    assert!(file < directory);
+    let exchange = |volume: &Volume| volume.rename(ROOT, b"a", ROOT, b"b", Rename::Exchange).expect("both are there");
+    let link = move |volume: &Volume| {
+        volume.link(file, directory, b"h").expect("a link");
+        volume.unlink(directory, b"h").expect("it is there");
+    };
+    both_end(exchange, link, &volume);
+}
+
+/// Space beyond the end of an empty file comes along to huge pages.
+#[test]
+fn what_was_reserved_beyond_the_end_stays_when_a_file_moves() {
+    let (_shared, volume, _) = roomy().start();
+    let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).expect("new");
+    let page = u64::from(volume.statfs().expect("its space").block_bytes);
+    file.allocate(Allocate::KeepSize, 2 * page, 2 * page).expect("space");
+    file.write_at(&[1], 4 << 20).expect("space");
+    let fill = volume.create_file(ROOT, b"fill", &Meta::file(0o644)).expect("new");
+    let (mut at, mut part) = (0, 1 << 20);
+    while part >= page {
+        match fill.write_at(&vec![2; part as usize], at) {
+            Ok(_) => at += part,
+            Err(Error::NoSpace) => part /= 2,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    file.write_at(&vec![3; 2 * page as usize], 2 * page).expect("it was reserved");
 }

@@ -1,6 +1,6 @@
 //! Chips that are somebody else's, and pages that can no longer be read: what is there stays there.
 
-use crate::support::writer::{DIRECTORY, FILE, Writer, header};
+use crate::support::writer::{DIRECTORY, FILE, HARD_LINK, Writer, header};
 use pocketstone_media::nand::{Geometry, Nand, SimulatedNand, SimulatedOptions};
 use pocketstone_vfs::{Error, Meta, Operations, ROOT, SetAttr, SetXattr};
 use pocketstone_yaffs2::{OpenOptions, Volume};
@@ -73,6 +73,53 @@ fn what_lay_in_a_directory_that_cannot_be_read_is_kept() {
         let mut data = [0; 2048];
         assert_eq!((volume.open(file.ino).unwrap().read_at(&mut data, 0).unwrap(), data), (2048, [7; 2048]));
         volume.close().unwrap();
+    }
+}
+
+/// A header whose very tags cannot be read any more, in the middle of a block.
+#[test]
+fn what_lay_in_a_directory_whose_tags_cannot_be_read_is_kept() {
+    let mut writer = Writer::new();
+    writer.header(257, DIRECTORY, 1, b"system", 0).header(258, FILE, 257, b"file", 0).data(258, 1, 2048);
+    writer.header(258, FILE, 257, b"file", 2048);
+    let chip = writer.nand;
+    // Two bits of the object's number.
+    chip.flip_spare(0, 32);
+    chip.flip_spare(0, 35);
+    for _ in 0..2 {
+        let volume = mount(&chip, &OpenOptions::default()).unwrap();
+        let directory = volume.lookup(LOST_AND_FOUND, b"obj257").unwrap().ino;
+        assert_eq!(volume.lookup(directory, b"file").unwrap().size, 2048);
+        volume.close().unwrap();
+    }
+}
+
+#[test]
+fn a_size_that_no_file_can_have_is_none() {
+    let largest = ((1 << 28) - 1) * 2048;
+    let mut page = header(FILE, 1, b"file", 4096);
+    // The upper half of the size: 2^43 and 4096.
+    page[496..500].copy_from_slice(&(1_u32 << 11).to_le_bytes());
+    let mut writer = Writer::new();
+    writer.data(257, 1, 2048).put(&page, 257, 0, 0xFFFF).put(&page, 258, 0, 0xFFFF);
+    let report = pocketstone_yaffs2::check(Box::new(writer.nand.clone()), &OpenOptions::default()).unwrap();
+    assert_eq!(report.objects.files, 2);
+    let volume = mount(&writer.nand, &by_scan()).unwrap();
+    let file = volume.open(257).unwrap();
+    assert_eq!(file.attributes().unwrap().size, largest);
+    let mut data = [1; 2048];
+    assert_eq!(file.read_at(&mut data, 1 << 43).unwrap(), 0);
+    assert_eq!((file.read_at(&mut data, 0).unwrap(), data), (2048, [5; 2048]));
+}
+
+#[test]
+fn a_hard_link_to_a_directory_leads_nowhere() {
+    let mut writer = Writer::new();
+    writer.header(257, DIRECTORY, 1, b"d", 0).header(258, HARD_LINK, 257, b"again", 257);
+    writer.header(259, HARD_LINK, 257, b"and again", 258);
+    let volume = mount(&writer.nand, &by_scan().read_only(true)).unwrap();
+    for name in [&b"again"[..], b"and again"] {
+        assert!(matches!(volume.lookup(257, name), Err(Error::NotFound)));
     }
 }
 

@@ -66,10 +66,17 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
     let path = &chip.path;
     let given = &chip.layout;
     if given.page.is_some() {
-        return Ok((ImageNand::open(path, read_only, Some(&layout(given)?))?, None));
+        let layout = layout(given)?;
+        if !read_only {
+            not_otherwise(chip, Some(&layout))?;
+        }
+        return Ok((ImageNand::open(path, read_only, Some(&layout))?, None));
     }
-    if given.spare.is_some() || given.spare_offset.is_some() {
-        return Err(Error::user("--spare is given without --page").hint("pass --page, too"));
+    if let Some(option) = given.spare.and(Some("--spare")).or(given.spare_offset.and(Some("--spare-offset"))) {
+        return Err(Error::user(format!("{option} is given without --page")).hint("pass --page, too"));
+    }
+    if !read_only && (chip.inband_tags || given.pages_per_block.is_some()) {
+        not_otherwise(chip, None)?;
     }
     let nand = ImageNand::open(path, read_only, None).map_err(with_options)?;
     let seen = nand.inband_tags().zip(nand.tags_ecc());
@@ -97,6 +104,37 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
         }
         None => Ok((nand, seen)),
     }
+}
+
+/// Refuses to write to an image that is certainly laid out in another way than was given: what is written by a wrong
+/// layout destroys what is there.
+fn not_otherwise(chip: &ChipArguments, given: Option<&ImageLayout>) -> Result<()> {
+    // One that tells nothing is laid out as one likes. Only tags with error correction are no accident.
+    let Ok(nand) = ImageNand::open(&chip.path, true, None) else { return Ok(()) };
+    if nand.tags_ecc() != Some(true) {
+        return Ok(());
+    }
+    let (found, inband) = (nand.layout(), nand.inband_tags() == Some(true));
+    let place = |layout: &ImageLayout| (layout.page_bytes, layout.stride(), layout.spare_offset);
+    let blocks = match nand.is_block_certain() {
+        Some(true) => Some(found.pages_per_block),
+        _ => {
+            let seen = nand.inband_tags().zip(nand.tags_ecc());
+            by_checkpoint(&chip.path, &found, seen)?.map(|layout| layout.pages_per_block)
+        }
+    };
+    let same_pages = given.is_none_or(|given| place(given) == place(&found)) && chip.inband_tags == inband;
+    // Of pages that are others it says nothing how many there are in a block.
+    let asked = given.map_or(chip.layout.pages_per_block, |given| Some(given.pages_per_block));
+    let same_blocks = blocks.zip(asked).is_none_or(|(found, asked)| found == asked);
+    if same_pages && same_blocks {
+        return Ok(());
+    }
+    let pages = format!("pages of {} bytes with {} of spare area", found.page_bytes, found.spare_total_bytes);
+    let of_blocks = blocks.map_or_else(String::new, |blocks| format!(", {blocks} in a block"));
+    let tags = if inband { ", and tags in the pages" } else { "" };
+    Err(Error::user(format!("{} has {pages}{of_blocks}{tags}: another layout was given", chip.path.display()))
+        .hint("omit the layout to have it detected; to look at it by this one, open it read-only: --read-only"))
 }
 
 /// How many pages a block has, by the checkpoint that a volume of few files was closed with.

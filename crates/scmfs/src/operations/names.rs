@@ -18,7 +18,11 @@ pub(crate) fn lookup(parts: &Parts, parent: Ino, name: &[u8]) -> Result<Attr> {
     let node = parts.node(parent)?;
     match name {
         b"." => return parts.inodes.attributes(&parts.store, parent),
-        b".." => return parts.inodes.attributes(&parts.store, directory(&node.read())?.parent),
+        b".." => {
+            // Not with this one's lock held: others take the parent's first.
+            let above = directory(&node.read())?.parent;
+            return parts.inodes.attributes(&parts.store, above);
+        }
         _ => {}
     }
     loop {

@@ -263,7 +263,8 @@ fn exchange(parts: &Parts, mut dirs: Directories<'_>, source: &Named<'_>, target
     }
     let (from, to) = (dirs.from.ino, dirs.to.ino);
     let mut parents = [to, from];
-    if nodes[0].ino > nodes[1].ino {
+    // In the order of locks: directories before files.
+    if (!is_directory[0], nodes[0].ino) > (!is_directory[1], nodes[1].ino) {
         nodes.reverse();
         parents.reverse();
     }

@@ -126,7 +126,9 @@ fn reserve_huge(parts: &Parts, ino: Ino, state: &State, range: &Range<u64>) -> R
     if moved {
         // What lies in small pages now comes along.
         let pages = u64::from(parts.store.layout.pages_per_segment());
-        let content = parts.store.layout.pages(state.record.size);
+        let pages_of_size = parts.store.layout.pages(state.record.size);
+        // And what was reserved beyond its end.
+        let content = if state.record.reserved { u64::MAX } else { pages_of_size };
         let filled = small.iter().filter_map(|extent| extent.within(&(0..content)));
         let more = filled.flat_map(|e| u64::from(e.index) / pages..e.end_index().div_ceil(pages));
         missing.extend(more.map(|index| index as u32));

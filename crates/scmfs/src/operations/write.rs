@@ -33,10 +33,10 @@ impl Change<'_> {
 
 /// Writes all of `from`; the file grows where it has to.
 pub(crate) fn write(parts: &Parts, node: &Node, state: &mut State, from: &[u8], offset: u64) -> Result<()> {
-    let end = parts.store.layout.end_of(offset, from.len() as u64)?;
     if from.is_empty() {
         return Ok(());
     }
+    let end = parts.store.layout.end_of(offset, from.len() as u64)?;
     if end <= state.record.size && state.body.has_space(offset, end) {
         let now = match sums(&parts.store, &state.record) {
             Some(sums) => {

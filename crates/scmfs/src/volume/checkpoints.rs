@@ -23,10 +23,12 @@ impl Volume {
     /// `ReadOnly`; `Medium` if the thread cannot be started or, with [`Schedule::every`], the target cannot be used.
     pub fn schedule_checkpoints(&self, schedule: &Schedule) -> Result<()> {
         self.parts.store.writable()?;
-        let mut held = lock(&self.scheduled);
-        // It has the lock of its target.
-        drop(held.take());
-        *held = Some(Scheduled::start(&self.parts, schedule, &self.asked)?);
+        // It has the lock of its target. Not with the lock held: its thread may be asking for the state.
+        let before = lock(&self.scheduled).take();
+        drop(before);
+        let new = Scheduled::start(&self.parts, schedule, &self.asked)?;
+        let meanwhile = lock(&self.scheduled).replace(new);
+        drop(meanwhile);
         Ok(())
     }
 

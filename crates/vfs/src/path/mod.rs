@@ -63,10 +63,13 @@ impl<V: Operations> FileSystem<V> {
     /// Reads a whole file.
     ///
     /// # Errors
-    /// As [`OpenOptions::open`] and [`File::read_at`].
+    /// As [`OpenOptions::open`] and [`File::read_at`]; `TooLarge` if there is no memory for it.
     pub fn read(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
         let file = self.open(path)?;
-        let mut content = vec![0; usize::try_from(file.metadata()?.size).map_err(|_| Error::TooLarge)?];
+        let size = usize::try_from(file.metadata()?.size).map_err(|_| Error::TooLarge)?;
+        // A hole may be longer than there is memory.
+        Vec::<u8>::new().try_reserve_exact(size).map_err(|_| Error::TooLarge)?;
+        let mut content = vec![0; size];
         let mut done = 0;
         while done < content.len() {
             match file.read_at(&mut content[done..], done as u64)? {
@@ -143,7 +146,7 @@ impl<V: Operations> FileSystem<V> {
     /// # Errors
     /// `Exists`, `NotFound`, `NotDirectory`, `NameTooLong`, `NoSpace`, `ReadOnly`.
     pub fn create_dir(&self, path: impl AsRef<[u8]>) -> Result<()> {
-        let place = self.new_place(path.as_ref())?;
+        let place = self.new_place(path.as_ref(), FileType::Directory)?;
         self.volume.create_directory(place.directory, &place.name, &Meta::directory(0o755)).map(drop)
     }
 
@@ -190,7 +193,11 @@ impl<V: Operations> FileSystem<V> {
     /// directory would move into itself.
     pub fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
         let from = self.old_place(from.as_ref())?.ok_or(Error::Invalid)?;
+        let directory = to.as_ref().ends_with(b"/");
         let to = self.place(to.as_ref(), &mut 0)?.ok_or(Error::Invalid)?;
+        if directory && self.volume.lookup(from.directory, &from.name)?.kind != FileType::Directory {
+            return Err(Error::NotDirectory);
+        }
         self.volume.rename(from.directory, &from.name, to.directory, &to.name, Rename::Replace)
     }
 
@@ -200,7 +207,7 @@ impl<V: Operations> FileSystem<V> {
     /// `Exists`, `NotFound`, `NotPermitted` for directories, `TooManyLinks`, `NoSpace`, `ReadOnly`.
     pub fn hard_link(&self, original: impl AsRef<[u8]>, link: impl AsRef<[u8]>) -> Result<()> {
         let original = self.symlink_metadata(original)?.ino;
-        let place = self.new_place(link.as_ref())?;
+        let place = self.new_place(link.as_ref(), FileType::Regular)?;
         self.volume.link(original, place.directory, &place.name).map(drop)
     }
 
@@ -209,7 +216,7 @@ impl<V: Operations> FileSystem<V> {
     /// # Errors
     /// As [`FileSystem::create_dir`]; `NameTooLong` also for the target.
     pub fn symlink(&self, target: impl AsRef<[u8]>, link: impl AsRef<[u8]>) -> Result<()> {
-        let place = self.new_place(link.as_ref())?;
+        let place = self.new_place(link.as_ref(), FileType::Symlink)?;
         self.volume.create_symlink(place.directory, &place.name, target.as_ref(), 0, 0).map(drop)
     }
 
@@ -260,12 +267,17 @@ impl<V: Operations> FileSystem<V> {
         self.volume.attributes(directory)
     }
 
-    /// The place of a name that is to be made.
-    fn new_place(&self, path: &[u8]) -> Result<Place> {
-        match path.is_empty() {
-            true => Err(Error::NotFound),
-            false => self.place(path, &mut 0)?.ok_or(Error::Exists),
+    /// The place of a name that is to be made; behind a `/` only a directory can be.
+    fn new_place(&self, path: &[u8], kind: FileType) -> Result<Place> {
+        if path.is_empty() {
+            return Err(Error::NotFound);
         }
+        let place = self.place(path, &mut 0)?.ok_or(Error::Exists)?;
+        if path.ends_with(b"/") && kind != FileType::Directory {
+            self.volume.lookup(place.directory, &place.name)?;
+            return Err(Error::Exists);
+        }
+        Ok(place)
     }
 
     /// The place of a name that is there; behind a `/` it has to be a directory's.

@@ -107,7 +107,7 @@ impl OpenOptions {
         if path.ends_with(b"/") {
             return Err(Error::IsDirectory);
         }
-        let place = fs.new_place(path)?;
+        let place = fs.new_place(path, FileType::Regular)?;
         let handle = fs.volume.create_file(place.directory, &place.name, &Meta::file(self.mode))?;
         Ok(File::new(Held::new(&fs.volume, handle), (self.read, self.write, self.append)))
     }

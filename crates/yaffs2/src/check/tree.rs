@@ -43,7 +43,7 @@ fn count(tree: &Tree, id: u32, report: &mut Report) {
     let Some(object) = tree.objects.get(id).filter(|_| !is_going(tree, id)) else { return };
     let counted = match object.kind {
         Kind::File => {
-            report.file_bytes += object.value;
+            report.file_bytes = report.file_bytes.saturating_add(object.value);
             &mut report.objects.files
         }
         Kind::Directory => &mut report.objects.directories,

@@ -67,7 +67,7 @@ pub fn read(log: &mut Log, checkpoint: &[Block], firsts: &[First]) -> Result<Opt
         // The shift is right if the block that is being filled is, or if all pages in use have an owner: no other could
         // have that many in the same places.
         if state.head.block != 0 || owned == state.blocks.used() || names_its_pages(log, &state)? {
-            return Ok(fits(&state, firsts).then_some(state));
+            return Ok((fits(&state, firsts) && sizes_fit(&log.chip, &state)).then_some(state));
         }
     }
     Ok(None)
@@ -115,6 +115,12 @@ fn fits(state: &Saved, firsts: &[First]) -> bool {
         (State::Full, First::Broken) => true,
         _ => false,
     })
+}
+
+/// Whether files are no larger than any can be.
+fn sizes_fit(chip: &Chip, state: &Saved) -> bool {
+    let mut files = state.objects.ids().into_iter().filter_map(|id| state.objects.get(id));
+    files.all(|object| object.kind != Kind::File || object.value <= chip.largest_file())
 }
 
 fn checkpoint_page(chip: &mut Chip, blocks: &[Block], index: u32) -> Result<Option<Vec<u8>>> {

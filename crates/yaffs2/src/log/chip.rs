@@ -150,6 +150,12 @@ impl Chip {
         }
     }
 
+    /// No file is larger: its chunks have numbers of 28 bits. What says that one is, is damaged.
+    pub fn largest_file(&self) -> u64 {
+        const LAST_CHUNK: u64 = (1 << 28) - 1;
+        LAST_CHUNK * self.data_bytes() as u64
+    }
+
     fn inband_tags(&self, verdict: Verdict) -> Found {
         let found = self.decode(&self.page[self.data_bytes()..]);
         match found {

@@ -156,7 +156,9 @@ fn scan_block(tree: &mut Tree, block: Block, growing: &mut Growing) -> Result<()
         let chunk = tree.log.chip.chunk(block, page);
         match found {
             Found::Unused => continue,
-            Found::Broken | Found::Deleted => suspect = false,
+            // Only the last page that was written may have been cut short: what another one held is lost.
+            Found::Broken => growing.damaged |= !std::mem::take(&mut suspect),
+            Found::Deleted => suspect = false,
             Found::Tags { tags, corrected } => {
                 let last = std::mem::take(&mut suspect);
                 let doubt = last || odd && (corrected || !tree.log.chip.ecc);
@@ -277,6 +279,9 @@ fn scan_header(tree: &mut Tree, chunk: Chunk, id: u32, extra: Option<Extra>, gro
     if shrinks && parent == DELETED_ID {
         growing.deleted.push(id);
     }
+    let largest = tree.largest_file();
+    growing.damaged |= kind == Kind::File && size > largest;
+    let size = size.min(largest);
     let unordered = tree.log.chip.yaffs1;
     let limit = growing.limits.entry(id).or_insert(u64::MAX);
     if kind == Kind::File {

@@ -5,8 +5,6 @@ use crate::log::chip::Chunk;
 use crate::log::tags::{Content, Found, Kind};
 use pocketstone_vfs::{Error, Ino, Result};
 
-/// The largest number of a chunk in a file.
-const LAST_CHUNK: u64 = (1 << 28) - 1;
 /// Gaps shorter than so many chunks are filled with zeros instead of left as holes.
 const FILLED_GAP: u64 = 4;
 
@@ -51,7 +49,7 @@ pub fn write_at(files: &mut Files, ino: Ino, from: &[u8], offset: u64) -> Result
         return Ok(0);
     }
     let all = files.tree.log.chip.data_bytes();
-    if offset.saturating_add(from.len() as u64) > LAST_CHUNK * all as u64 {
+    if offset.saturating_add(from.len() as u64) > files.tree.largest_file() {
         return Err(Error::TooLarge);
     }
     if offset > size {
@@ -109,8 +107,7 @@ fn write_part(files: &mut Files, ino: Ino, chunk: u32, start: usize, from: &[u8]
 /// Cuts a file, or lengthens it with zeros.
 pub fn resize(files: &mut Files, ino: Ino, size: u64) -> Result<()> {
     let old = files.tree.file_size(ino)?;
-    let all = files.tree.log.chip.data_bytes() as u64;
-    if size > LAST_CHUNK * all {
+    if size > files.tree.largest_file() {
         return Err(Error::TooLarge);
     }
     if size > old {

@@ -41,7 +41,7 @@ pub fn set_attributes(files: &mut Files, ino: Ino, change: &SetAttr) -> Result<A
     let detail = files.tree.load(ino)?;
     let before = detail.clone();
     if let Some(permissions) = change.permissions {
-        detail.mode = detail.mode & !0o7777 | u32::from(permissions);
+        detail.mode = detail.mode & !0o7777 | u32::from(permissions & 0o7777);
     }
     detail.uid = change.uid.unwrap_or(detail.uid);
     detail.gid = change.gid.unwrap_or(detail.gid);

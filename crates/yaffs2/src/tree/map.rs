@@ -16,8 +16,9 @@ enum Form {
     /// An even number of words: numbers of `width` bits each, packed from the lowest bit on.
     ///
     /// An odd number: the same in segments, of which only those are there that hold something, for files with long
-    /// holes. `words[0]` segments; their numbers, ascending; the segments; a word to make the number odd. (A form of
-    /// its own would make every map larger.)
+    /// holes. `words[0]` segments, with room for `words[1]`; their numbers, ascending; where each of them is; the
+    /// segments, in the order in which they came; a word to make the number odd. (A form of its own would make every
+    /// map larger.)
     Words(Box<[u32]>),
 }
 
@@ -85,27 +86,49 @@ impl Width {
     }
 }
 
-/// The numbers of the segments, and the words of all of them.
-fn segments(words: &[u32]) -> (&[u32], &[u32]) {
-    words[1..].split_at(words[0] as usize)
+/// The parts of words in segments.
+struct Segments<'a> {
+    /// The numbers of the segments, ascending, and which one of all each is.
+    numbers: &'a [u32],
+    places: &'a [u32],
+    all: &'a [u32],
 }
 
-/// The words with another segment, which is empty, as the `at`-th one. A scan finds large files from their end on, one
-/// segment after the other.
-fn with_segment(words: &[u32], at: usize, number: u32, each: usize) -> Vec<u32> {
-    let (numbers, all) = segments(words);
-    let mut new = Vec::with_capacity(words.len() + each + 2);
-    new.push(words[0] + 1);
-    new.extend(&numbers[..at]);
-    new.push(number);
-    new.extend(&numbers[at..]);
-    new.extend(&all[..at * each]);
-    new.resize(new.len() + each, 0);
-    new.extend(&all[at * each..numbers.len() * each]);
-    if new.len() % 2 == 0 {
-        new.push(0);
+fn segments(words: &[u32]) -> Segments<'_> {
+    let (count, room) = (words[0] as usize, words[1] as usize);
+    let (numbers, rest) = words[2..].split_at(room);
+    let (places, all) = rest.split_at(room);
+    Segments { numbers: &numbers[..count], places: &places[..count], all }
+}
+
+/// Words with so many segments, none of which has a number, and room for as many as `room`.
+fn divided(room: usize, each: usize) -> Vec<u32> {
+    let mut words = vec![0; (2 + room * (2 + each)) | 1];
+    words[1] = room as u32;
+    words
+}
+
+/// Adds a segment, which is empty, as the `at`-th one; where its words are. There is room for some more at times: all
+/// would be copied for each of them.
+fn add_segment(words: &mut Box<[u32]>, at: usize, number: u32, each: usize) -> usize {
+    let (count, room) = (words[0] as usize, words[1] as usize);
+    if count == room {
+        let Segments { numbers, places, all } = segments(words);
+        let more = room + 1 + room / 8;
+        let mut new = divided(more, each);
+        new[0] = words[0];
+        new[2..2 + count].copy_from_slice(numbers);
+        new[2 + more..2 + more + count].copy_from_slice(places);
+        new[2 + 2 * more..][..count * each].copy_from_slice(&all[..count * each]);
+        *words = new.into_boxed_slice();
     }
-    new
+    let room = words[1] as usize;
+    for (begin, value) in [(2, number), (2 + room, count as u32)] {
+        words.copy_within(begin + at..begin + count, begin + at + 1);
+        words[begin + at] = value;
+    }
+    words[0] += 1;
+    2 + 2 * room + count * each
 }
 
 fn is_divided(words: &[u32]) -> bool {
@@ -119,10 +142,10 @@ impl Map {
             Form::Run { first, chunks } if slot < *chunks => width.after(*first, slot),
             Form::Run { .. } => 0,
             Form::Words(words) if is_divided(words) => {
-                let (numbers, all) = segments(words);
+                let Segments { numbers, places, all } = segments(words);
                 let each = width.words(SEGMENT);
-                let place = numbers.binary_search(&(slot / SEGMENT));
-                place.map_or(0, |at| width.get(&all[at * each..][..each], slot % SEGMENT))
+                let found = numbers.binary_search(&(slot / SEGMENT));
+                found.map_or(0, |at| width.get(&all[places[at] as usize * each..][..each], slot % SEGMENT))
             }
             Form::Words(words) if slot < width.slots(words.len()) => width.get(words, slot),
             Form::Words(_) => 0,
@@ -133,7 +156,9 @@ impl Map {
     fn slots(&self, width: Width) -> u32 {
         match &self.0 {
             Form::Run { chunks, .. } => *chunks,
-            Form::Words(words) if is_divided(words) => segments(words).0.last().map_or(0, |last| (last + 1) * SEGMENT),
+            Form::Words(words) if is_divided(words) => {
+                segments(words).numbers.last().map_or(0, |last| (last + 1) * SEGMENT)
+            }
             Form::Words(words) => width.slots(words.len()),
         }
     }
@@ -182,38 +207,24 @@ impl Map {
 
     fn set_in_segment(&mut self, width: Width, slot: u32, chunk: Chunk) {
         let each = width.words(SEGMENT);
-        if let Form::Words(words) = &mut self.0 {
-            if is_divided(words) {
-                let first = 1 + words[0] as usize;
-                match words[1..first].binary_search(&(slot / SEGMENT)) {
-                    Ok(at) => return width.set(&mut words[first + at * each..][..each], slot % SEGMENT, chunk),
-                    Err(at) => {
-                        let mut words = with_segment(words, at, slot / SEGMENT, each);
-                        let segment = first + 1 + at * each;
-                        width.set(&mut words[segment..][..each], slot % SEGMENT, chunk);
-                        self.0 = Form::Words(words.into_boxed_slice());
-                        return;
-                    }
-                }
+        if !matches!(&self.0, Form::Words(words) if is_divided(words)) {
+            let before = std::mem::take(self);
+            let mut numbers: Vec<u32> = before.chunks(width).map(|(slot, _)| slot / SEGMENT).collect();
+            numbers.dedup();
+            let mut words = divided(numbers.len() + 1, each).into_boxed_slice();
+            for (at, number) in numbers.into_iter().enumerate() {
+                add_segment(&mut words, at, number, each);
             }
+            self.0 = Form::Words(words);
+            before.chunks(width).for_each(|(slot, chunk)| self.set_in_segment(width, slot, chunk));
         }
-        let mut numbers: Vec<u32> = self.chunks(width).map(|(slot, _)| slot / SEGMENT).collect();
-        numbers.push(slot / SEGMENT);
-        numbers.sort_unstable();
-        numbers.dedup();
-        let mut all = vec![0; each * numbers.len()];
-        for (slot, chunk) in self.chunks(width).chain(std::iter::once((slot, chunk))) {
-            if let Ok(at) = numbers.binary_search(&(slot / SEGMENT)) {
-                width.set(&mut all[at * each..][..each], slot % SEGMENT, chunk);
-            }
-        }
-        let mut words = vec![numbers.len() as u32];
-        words.extend(numbers);
-        words.extend(all);
-        if words.len() % 2 == 0 {
-            words.push(0);
-        }
-        self.0 = Form::Words(words.into_boxed_slice());
+        let Form::Words(words) = &mut self.0 else { return };
+        let Segments { numbers, places, .. } = segments(words);
+        let begin = match numbers.binary_search(&(slot / SEGMENT)) {
+            Ok(at) => 2 + 2 * words[1] as usize + places[at] as usize * each,
+            Err(at) => add_segment(words, at, slot / SEGMENT, each),
+        };
+        width.set(&mut words[begin..][..each], slot % SEGMENT, chunk);
     }
 
     /// Forgets the chunks from a place on, and gives their room back.
@@ -231,7 +242,7 @@ impl Map {
     /// Chunks that are no holes, with their places, in order.
     pub fn chunks(&self, width: Width) -> impl Iterator<Item = (u32, Chunk)> + '_ {
         let (plain, numbers) = match &self.0 {
-            Form::Words(words) if is_divided(words) => (0, segments(words).0),
+            Form::Words(words) if is_divided(words) => (0, segments(words).numbers),
             _ => (self.slots(width), &[][..]),
         };
         let divided = numbers.iter().flat_map(|number| (0..SEGMENT).map(move |slot| number * SEGMENT + slot));
@@ -295,8 +306,17 @@ mod tests {
         let (last, first): (Vec<u32>, Vec<u32>) = slots.clone().rev().partition(late);
         first.into_iter().chain(last).for_each(|slot| map.set(width, slot, 70 + slot));
         assert!(map.chunks(width).eq(slots.map(|slot| (slot, 70 + slot))));
-        // 18 bits for each of them.
-        assert!(map.bytes() < 20 * (256 * 18 / 8 + 4) + 16, "{}", map.bytes());
+        // 18 bits for each of them, and room for an eighth more.
+        assert!(map.bytes() < 23 * (256 * 18 / 8 + 8) + 16, "{}", map.bytes());
+    }
+
+    /// What each of them took when all were copied for it: eight times as many chunks took 64 times as long.
+    #[test]
+    fn scattered_chunks_are_put_one_beside_the_other() {
+        let (width, mut map) = (Width::of(131_135, 64, 63), Map::default());
+        let slots = (0..20_000).map(|n| n * SEGMENT + n % SEGMENT);
+        slots.clone().rev().for_each(|slot| map.set(width, slot, 70 + slot % 1000));
+        assert!(map.chunks(width).eq(slots.map(|slot| (slot, 70 + slot % 1000))));
     }
 
     proptest! {

@@ -56,7 +56,12 @@ impl Tree {
         match self.objects.get(id) {
             Some(object) if object.kind == Kind::HardLink => {
                 let target = object.value as u32;
-                if self.objects.get(target).is_some() { Ok(target) } else { Err(Error::NotFound) }
+                // One that leads to a directory, or to another one, is damage: a tree of them would have no end.
+                let kind = self.objects.get(target).map(|target| target.kind);
+                match kind.filter(|kind| !matches!(kind, Kind::Directory | Kind::HardLink)) {
+                    Some(_) => Ok(target),
+                    None => Err(Error::NotFound),
+                }
             }
             Some(_) => Ok(id),
             None => Err(Error::NotFound),

@@ -15,6 +15,8 @@ const MOST: u64 = 512;
 pub(super) fn pages_per_block(sequences: &[Option<u32>]) -> (u32, bool) {
     let mut divisor = 0;
     let mut longest = 0;
+    // How many blocks have runs as long as the longest.
+    let mut as_long: Option<(u64, u32)> = None;
     let mut run: Option<(u32, u64)> = None;
     for (page, sequence) in (0u64..).zip(sequences) {
         let Some(sequence) = *sequence else { continue };
@@ -28,7 +30,13 @@ pub(super) fn pages_per_block(sequences: &[Option<u32>]) -> (u32, bool) {
         run = Some((sequence, begins));
         // Checkpoints and built images give many blocks one number.
         if sequence != CHECKPOINT_SEQUENCE && sequence != FIRST_SEQUENCE {
-            longest = longest.max(page + 1 - begins);
+            let length = page + 1 - begins;
+            as_long = match as_long {
+                Some((longest, number)) if length == longest => Some((longest, number + 1)),
+                Some((longest, number)) if length < longest => Some((longest, number)),
+                _ => Some((length, 1)),
+            };
+            longest = longest.max(length);
         }
     }
     let least = longest.next_power_of_two().max(FEWEST);
@@ -36,8 +44,8 @@ pub(super) fn pages_per_block(sequences: &[Option<u32>]) -> (u32, bool) {
     if least > most {
         return (mostly(sequences, least).unwrap_or(USUAL), false);
     }
-    // A run of a power of two is most likely a whole block.
-    if least == most || longest == least {
+    // Runs of a power of two are most likely whole blocks. A single one may be the block that was written last.
+    if least == most || longest == least && as_long.is_some_and(|(_, number)| number > 1) {
         return (least as u32, true);
     }
     (u64::from(USUAL).clamp(least, most) as u32, false)
@@ -80,6 +88,14 @@ mod tests {
         for pages in [16, 32, 64, 128, 256, 512] {
             let sequences = image(pages, &[(0x1001, pages), (0x1005, pages), (0, 0), (0x1002, 3)]);
             assert_eq!(pages_per_block(&sequences), (pages as u32, true));
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_being_filled_tells_nothing() {
+        for used in [16, 32] {
+            assert_eq!(pages_per_block(&image(64, &[(0, 0), (0x1001, used)])), (64, false), "{used} pages");
+            assert_eq!(pages_per_block(&image(64, &[(0x1001, 5), (0, 0), (0x1002, used)])), (64, false));
         }
     }
 
