@@ -436,6 +436,39 @@ fn a_volume_is_made_mounted_filled_and_found_whole() {
     run(yaffs2(["mount", "-o", "compress"]).args([&volume, &directory])).ends_with(1).complains(&["supported: ro"]);
 }
 
+/// A block of which half, or a quarter, is written looks like a whole one of a chip with smaller blocks; and by a wrong
+/// layout nearly nothing may look like a volume that is nearly empty.
+#[test]
+fn a_volume_is_written_to_by_its_own_layout_alone() {
+    let place = or_skip!(Place::new());
+    let (volume, directory) = (place.path("volume"), place.folder("at"));
+    run(yaffs2(["mkfs", "--size", "64M"]).arg(&volume)).ends_with(0);
+    let mounted = |write: &dyn Fn(&Path)| {
+        run(yaffs2(["mount"]).args([&volume, &directory])).ends_with(0);
+        write(&directory);
+        run(yaffs2(["umount"]).arg(&directory)).ends_with(0);
+        run(yaffs2(["fsck"]).arg(&volume)).ends_with(0).says(&["512 blocks", "; with a checkpoint", ": 0 errors"]);
+    };
+    // With headers, 32 and 16 pages.
+    for pages in [29, 13] {
+        mounted(&|directory| fs::write(directory.join("f"), noise(pages * 2048, 7)).expect("a file"));
+    }
+    mounted(&|directory| assert!(fs::read(directory.join("f")).expect("it is there") == noise(13 * 2048, 7)));
+    let before = fs::read(&volume).expect("the volume");
+    let wrong: [&[&str]; 5] = [
+        &["--page", "1024"],
+        &["--page", "4096"],
+        &["-o", "inband-tags"],
+        &["--pages-per-block", "128"],
+        &["--page", "2048", "--pages-per-block", "32"],
+    ];
+    for layout in wrong {
+        let refused = run(yaffs2(["mount"]).args(layout).args([&volume, &directory])).ends_with(1);
+        refused.complains(&["pages of 2048 bytes", "64 in a block", "another layout was given", "hint: omit"]);
+    }
+    assert!(fs::read(&volume).expect("the volume") == before);
+}
+
 #[test]
 fn help_man_pages_and_completions_are_there() {
     let folder = scratch();

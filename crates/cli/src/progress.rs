@@ -67,7 +67,7 @@ fn say_if_it_lasts(stage: &str) {
     }
     let (turn, wait) = Said::wished(Instant::now());
     if wait.is_zero() {
-        tell(&stage);
+        tell(stage);
         return;
     }
     let stage = stage.to_owned();

@@ -6,7 +6,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand, yaffs1};
 use pocketstone_vfs::{MediumError, MediumErrorKind};
-use pocketstone_yaffs2::{Missing, OpenOptions, Volume, byte_order};
+use pocketstone_yaffs2::{ByteOrder, Missing, OpenOptions, Volume, byte_order};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
@@ -110,8 +110,11 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
 /// layout destroys what is there.
 fn not_otherwise(chip: &ChipArguments, given: Option<&ImageLayout>) -> Result<()> {
     // One that tells nothing is laid out as one likes. Only tags with error correction are no accident.
-    let Ok(nand) = ImageNand::open(&chip.path, true, None) else { return Ok(()) };
-    if nand.tags_ecc() != Some(true) {
+    let Ok(mut nand) = ImageNand::open(&chip.path, true, None) else { return Ok(()) };
+    let options = OpenOptions::default().inband_tags(nand.inband_tags() == Some(true)).read_only(true);
+    // That a big-endian one cannot be written is told by who opens it.
+    let little = byte_order(&mut nand, &options).is_ok_and(|order| order == ByteOrder::Little);
+    if nand.tags_ecc() != Some(true) || !little {
         return Ok(());
     }
     let (found, inband) = (nand.layout(), nand.inband_tags() == Some(true));
