@@ -90,6 +90,9 @@ fn a_list_that_a_mode_can_say_becomes_the_mode() {
     assert_eq!(volume.list_xattrs(ino).expect("a list"), Vec::<Vec<u8>>::new());
     // One that says more is there until one that does not replaces it; the mask is the group of the mode.
     set_acl(&volume, ino, ACL_ACCESS, &acl::value(0o670, 7)).expect("it is set");
+    set_acl(&volume, ino, ACL_ACCESS, b"").expect("it is removed");
+    assert!(matches!(volume.get_xattr(ino, ACL_ACCESS), Err(Error::NoAttribute)));
+    set_acl(&volume, ino, ACL_ACCESS, &acl::value(0o670, 7)).expect("it is set");
     assert_eq!(permissions(&volume, ino), 0o4670);
     assert_eq!(volume.list_xattrs(ino).expect("a list"), [ACL_ACCESS]);
     let change = SetAttr { permissions: Some(0o2604), ..SetAttr::default() };

@@ -58,14 +58,11 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// Decodes an attribute's value. A value without entries, or an empty one, means that there is no list: `None`.
+    /// Decodes an attribute's value. A value without entries means that there is no list: `None`.
     ///
     /// # Errors
     /// `NotSupported` for another version, `Invalid` for an invalid list.
     pub fn decode(value: &[u8]) -> Result<Option<Acl>> {
-        if value.is_empty() {
-            return Ok(None);
-        }
         let header = value.first_chunk::<HEADER_BYTES>().ok_or(Error::Invalid)?;
         if u32::from_le_bytes(*header) != VERSION {
             return Err(Error::NotSupported);

@@ -35,7 +35,8 @@ pub(crate) fn set_acl(parts: &Parts, ino: Ino, name: &[u8], value: &[u8], drop_g
     if !is_acl(name) {
         return Err(Error::NotSupported);
     }
-    let acl = Acl::decode(value)?;
+    // setxattr(2) hands no value on where it is empty.
+    let acl = if value.is_empty() { None } else { Acl::decode(value)? };
     attributes::change_xattrs(parts, ino, |record, attributes| {
         let kind = record.kind();
         match &acl {
