@@ -160,6 +160,61 @@ fn sqlite_that_was_built_with_atomic_writes_needs_no_journal() -> Result<(), Ski
     Ok(())
 }
 
+/// A transaction that needs a journal file, which no name is left for; and one of a writer that was killed in front of a
+/// connection which keeps its journal open.
+const JOURNALS: &str = r#"
+name = os.path.join(os.path.dirname(path), 'n' * 250)
+db = connect(name)
+db.execute('CREATE TABLE t (v)')
+db.execute('PRAGMA cache_size = 10')
+db.execute('BEGIN')
+failed = 0
+for n in range(400):
+    try:
+        db.execute('INSERT INTO t VALUES (randomblob(3000))')
+    except sqlite3.OperationalError as error:
+        failed += 1
+        break
+print(failed, db.in_transaction, db.execute('SELECT count(*) FROM t').fetchone())
+db.execute('INSERT INTO t VALUES (1)')
+print(connect(name).execute('SELECT count(*) FROM t').fetchone())
+
+for mode in ['persist', 'truncate']:
+    name = f'{path}-{mode}'
+    db = connect(name)
+    db.execute(f'PRAGMA journal_mode = {mode}')
+    db.execute('CREATE TABLE t (v)')
+    db.execute("INSERT INTO t VALUES ('old'), ('older')")
+    reading = db.cursor()
+    reading.execute('SELECT v FROM t')
+    reading.fetchone()
+    db.execute("INSERT INTO t VALUES ('a')")
+    child = os.fork()
+    if child == 0:
+        other = connect(name, '')
+        other.execute('PRAGMA synchronous = OFF')
+        other.execute('BEGIN IMMEDIATE')
+        other.execute("UPDATE t SET v = 'new'")
+        os.kill(os.getpid(), 9)
+    os.waitpid(child, 0)
+    for n in range(8):
+        db.execute('INSERT INTO t VALUES (hex(zeroblob(2000)))')
+    reading.close()
+    db.close()
+    db = connect(name)
+    print(db.execute('SELECT count(*) FROM t').fetchone(), db.execute('PRAGMA integrity_check').fetchone())
+"#;
+
+#[test]
+fn journals_that_cannot_be_made_or_are_left_cost_no_commit() -> Result<(), Skip> {
+    let (place, python) = (Place::new()?, python()?);
+    let mounted = place.volume(ATOMIC);
+    let expected = "1 False (0,)\n(1,)\n(11,) ('ok',)\n(11,) ('ok',)\n";
+    assert_eq!(says(&mut script(&python, "scmfs", &mounted.path().join("a.db"), JOURNALS)), expected);
+    mounted.end();
+    Ok(())
+}
+
 /// A journal mode that cannot be had while another connection reads; whether a third one can read then.
 const THIRD: &str = "
 def failed(statement):

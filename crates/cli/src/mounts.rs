@@ -15,6 +15,17 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// How long unmounting waits for the server to close the volume.
 const CLOSING: Duration = Duration::from_secs(120);
 
+/// Refuses a directory in the place of what holds a volume, as when the two are given in the wrong order.
+///
+/// # Errors
+/// `ErrorKind::User` if it is one.
+pub fn not_a_directory(source: &Path, right: &str) -> Result<()> {
+    match source.is_dir() {
+        true => Err(Error::user(format!("{} is a directory", source.display())).hint(format!("usage: {right}"))),
+        false => Ok(()),
+    }
+}
+
 /// What this program is given, if mount(8) has called it as the helper for a kind of volume. It looks for the second
 /// name to remount, for it goes by the list of mounts.
 pub fn as_helper(kind: &str) -> Option<impl Iterator<Item = OsString> + use<>> {

@@ -5,7 +5,7 @@ use crate::locks::Busy;
 use crate::place::Place;
 use crate::shm::User;
 use crate::store::{Base, Failure, Region, Result, Space, Stored};
-use crate::transaction::{Level, Shared};
+use crate::transaction::{self, Level, Shared};
 use crate::volumes::{Database, Use};
 use libsqlite3_sys as ffi;
 use pocketstone_scmfs::{Allocate, Error, File, FileBatch, InPlace};
@@ -96,7 +96,10 @@ impl Base for InVolume {
     }
 
     fn remove_journal(&self) -> Result<()> {
-        Ok(self.journal_at.remove(&self.opened.volume)?)
+        match self.journal_at.remove(&self.opened.volume) {
+            Ok(()) | Err(Error::NotFound) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -189,6 +192,14 @@ pub(crate) fn open_journal(opened: Use, place: &Place, create: bool) -> Result<O
         Err(error) => return Err(error.into()),
     }
     Ok(Object::Journal(JournalFile::begin(writer)))
+}
+
+/// A database's WAL is about to be opened: see [`Transaction::begin_wal`](transaction::Transaction::begin_wal).
+pub(crate) fn begin_wal(opened: &Use, place: &Place) {
+    let database = place.database_of_wal().and_then(|database| database.find(&opened.volume).ok());
+    if let Some(writer) = database.and_then(|ino| opened.database(ino).locks.writer()) {
+        transaction::lock(&writer).begin_wal();
+    }
 }
 
 /// A file that is not a database. The volume stays open as long.

@@ -6,6 +6,7 @@
 use crate::below::{self, File};
 use crate::files::{Connection, JournalFile, Object, Sharing};
 use crate::host::log;
+use crate::place::{JOURNAL, WAL};
 use crate::store::{Base, Failure, Region, Result, Space, Stored};
 use crate::transaction::{self, Level, Shared, Transaction};
 use libsqlite3_sys as ffi;
@@ -20,9 +21,6 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// How SQLite names a database's rollback journal.
-const JOURNAL: &str = "-journal";
 
 /// The transactions of databases that are open, by their names.
 type Transactions = Vec<(CString, Weak<Mutex<Transaction>>)>;
@@ -359,16 +357,17 @@ pub(crate) unsafe fn connect(name: *const c_char, flags: c_int) -> Result<(Objec
     Ok((Object::Database(connection), opened))
 }
 
-/// The transactions of this process on the database whose rollback journal has that name.
-fn transactions(journal: &CStr) -> Vec<Shared> {
-    let Some(database) = journal.to_bytes().strip_suffix(JOURNAL.as_bytes()) else { return Vec::new() };
+/// The transactions of this process on the database whose rollback journal, or other file with that suffix, has that
+/// name.
+fn transactions(name: &CStr, suffix: &str) -> Vec<Shared> {
+    let Some(database) = name.to_bytes().strip_suffix(suffix.as_bytes()) else { return Vec::new() };
     let open = open_ones();
     open.iter().filter(|(path, _)| path.to_bytes() == database).filter_map(|(_, weak)| weak.upgrade()).collect()
 }
 
 /// Whether that is the rollback journal, in memory, of a transaction of this process.
 pub(crate) fn is_journal_in_memory(name: &CStr) -> bool {
-    transactions(name).iter().any(|one| transaction::lock(one).has_journal_in_memory())
+    transactions(name, JOURNAL).iter().any(|one| transaction::lock(one).has_journal_in_memory())
 }
 
 /// Whether that is a database that is open here, or a file that SQLite keeps beside one.
@@ -384,9 +383,15 @@ fn is_writer(transaction: &Transaction) -> bool {
     transaction.level >= Level::Reserved && !transaction.has_moved()
 }
 
+/// A database's WAL is about to be opened: see [`Transaction::begin_wal`].
+pub(crate) fn begin_wal(name: &CStr) {
+    let mine = transactions(name, WAL).into_iter().find(|one| is_writer(&transaction::lock(one)));
+    mine.iter().for_each(|one| transaction::lock(one).begin_wal());
+}
+
 /// Begins the rollback journal of a connection that may write: in memory. `None`: there is no such.
 pub(crate) fn begin_journal(name: &CStr) -> Option<Result<Object>> {
-    let writer = transactions(name).into_iter().find(|one| is_writer(&transaction::lock(one)))?;
+    let writer = transactions(name, JOURNAL).into_iter().find(|one| is_writer(&transaction::lock(one)))?;
     // One that is left of another transaction is over: nobody may write before it is rolled back.
     let left = below::exists(name).and_then(|is| if is { below::remove(name) } else { Ok(()) });
     Some(left.map(|()| Object::Journal(JournalFile::begin(writer))))

@@ -4,7 +4,9 @@ use pocketstone_scmfs::{Error, File, FileType, Ino, Meta, Operations, ROOT, Resu
 
 const PERMISSIONS: u16 = 0o644;
 /// How SQLite names a database's rollback journal.
-const JOURNAL: &str = "-journal";
+pub(crate) const JOURNAL: &str = "-journal";
+/// What the name of its WAL ends with.
+pub(crate) const WAL: &str = "-wal";
 
 /// A file's path in a volume.
 #[derive(Clone)]
@@ -25,6 +27,11 @@ impl Place {
     /// The database whose rollback journal it is, if it is one.
     pub fn database(&self) -> Option<Place> {
         Some(Place::new(self.path.strip_suffix(JOURNAL)?))
+    }
+
+    /// The database whose WAL it is, if it is one.
+    pub fn database_of_wal(&self) -> Option<Place> {
+        Some(Place::new(self.path.strip_suffix(WAL)?))
     }
 
     pub fn is_journal(&self) -> bool {

@@ -1,7 +1,8 @@
 //! A transaction of one connection. It is staged while the connection may write and its journal is in memory; once it
 //! has a journal file, it is SQLite's own protocol.
 
-use crate::store::{Base, Result, Stored, lacking};
+use crate::store::{Base, Failure, Result, Stored, lacking};
+use libsqlite3_sys as ffi;
 use pocketstone_vfs::Staging;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -47,8 +48,8 @@ pub(crate) struct Transaction {
     staging: Staging,
     /// The database.
     base: Box<dyn Base>,
-    /// There was no space for a journal file. What SQLite does to roll back is staged.
-    has_no_space: bool,
+    /// A journal file could not be made. What SQLite does to roll back is staged.
+    has_no_journal: bool,
     /// SQLite asked for the changes to be made durable.
     wants_sync: bool,
     /// Memory of a journal that is not needed any more.
@@ -65,6 +66,17 @@ pub(crate) fn lock(transaction: &Shared) -> MutexGuard<'_, Transaction> {
     transaction.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// SQLite goes on with a transaction of which it was told that a file could not be opened, or is read-only: then what is
+/// staged from there on could be neither written nor committed. After an error of input and output, and one of space, it
+/// commits no more of it.
+fn ends_the_transaction(failure: Failure) -> Failure {
+    match failure {
+        Failure::Below(code) if matches!(code & 0xFF, ffi::SQLITE_FULL | ffi::SQLITE_IOERR) => failure,
+        Failure::Below(_) => Failure::Below(ffi::SQLITE_IOERR_WRITE),
+        failure => failure,
+    }
+}
+
 impl Transaction {
     /// Of a connection that has no lock yet.
     pub fn new(base: Box<dyn Base>) -> Transaction {
@@ -73,7 +85,7 @@ impl Transaction {
             journal: Journal::Absent,
             staging: Staging::default(),
             base,
-            has_no_space: false,
+            has_no_journal: false,
             wants_sync: false,
             spare: Vec::new(),
             in_place_bytes: 0,
@@ -120,12 +132,13 @@ impl Transaction {
     pub fn write(&mut self, from: &[u8], offset: u64) -> Result<()> {
         if self.stages() {
             self.staging.write(&*self.base, from, offset)?;
-            if self.fits() || self.has_no_space {
+            if self.fits() || self.has_no_journal {
                 return Ok(());
             }
             let spilled = self.spill();
-            self.has_no_space = spilled.is_err();
-            return spilled;
+            // With a journal file it is SQLite's own protocol.
+            self.has_no_journal = spilled.is_err() && self.has_journal_in_memory();
+            return spilled.map_err(ends_the_transaction);
         }
         self.base.write_at(from, offset)
     }
@@ -151,8 +164,13 @@ impl Transaction {
 
     /// A journal that stayed open since an earlier transaction begins anew: in memory if this connection may write.
     pub fn begin_journal(&mut self) -> Result<()> {
+        self.has_no_journal = false;
         self.journal = match self.level >= Level::Reserved {
-            true => self.memory(),
+            true => {
+                // One that is left of another transaction is over: nobody may write before it is rolled back.
+                self.base.remove_journal()?;
+                self.memory()
+            }
             false => Journal::File(self.base.create_journal()?),
         };
         Ok(())
@@ -170,7 +188,7 @@ impl Transaction {
         if !self.stages() || self.staging.is_empty() {
             return if several && matches!(self.journal, Journal::Memory(_)) { self.spill() } else { Ok(()) };
         }
-        if std::mem::take(&mut self.has_no_space) {
+        if std::mem::take(&mut self.has_no_journal) {
             // SQLite was told of it, and rolls back: the file is as it was.
             self.staging.clear();
             return Ok(());
@@ -183,6 +201,14 @@ impl Transaction {
         let (writes, size) = self.staging.changes();
         let (ranges, whole) = lacking(space, &writes, size);
         self.base.provide(ranges, whole)
+    }
+
+    /// The database's WAL is opened: from here on what is written to the database is a checkpoint, which has no
+    /// journal. SQLite before 3.33 does not say when one begins.
+    pub fn begin_wal(&mut self) {
+        if self.staging.is_empty() {
+            self.discard();
+        }
     }
 
     /// Commits what is staged, all or nothing.
@@ -201,7 +227,7 @@ impl Transaction {
     pub fn discard(&mut self) {
         self.base.unlocked();
         self.staging.clear();
-        self.has_no_space = false;
+        self.has_no_journal = false;
         self.wants_sync = false;
         if let Journal::Memory(content) = &mut self.journal {
             // That of a large transaction is given back.

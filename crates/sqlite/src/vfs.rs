@@ -127,6 +127,9 @@ unsafe fn open_object(name: *const c_char, flags: c_int) -> Result<Option<(Objec
     let Some((opened, place)) = (unsafe { place(name) })? else {
         // SAFETY: a name ends with a zero.
         let path = unsafe { CStr::from_ptr(name) };
+        if flags & ffi::SQLITE_OPEN_WAL != 0 {
+            mounted::begin_wal(path);
+        }
         return match flags {
             // SAFETY: as the caller says.
             _ if of_database && mounted::is_offered(path) => unsafe { mounted::connect(name, flags) }.map(Some),
@@ -142,6 +145,9 @@ unsafe fn open_object(name: *const c_char, flags: c_int) -> Result<Option<(Objec
 }
 
 fn open_at(opened: Use, place: &Place, flags: c_int, create: bool) -> Result<Object> {
+    if flags & ffi::SQLITE_OPEN_WAL != 0 {
+        in_process::begin_wal(&opened, place);
+    }
     if flags & ffi::SQLITE_OPEN_MAIN_JOURNAL != 0 {
         return in_process::open_journal(opened, place, create);
     }

@@ -147,6 +147,79 @@ fn what_another_sqlite_left_half_done_is_rolled_back() {
     assert_eq!(integrity(&connection), "ok");
 }
 
+/// The connection keeps its journal open, and does not look for another one's.
+#[test]
+fn what_another_sqlite_left_half_done_is_not_rolled_back_over_a_later_commit() {
+    for mode in ["persist", "truncate"] {
+        let home = Home::new(32 * MIB);
+        let connection = home.connect("/a.db");
+        assert_eq!(text(&connection, &format!("PRAGMA journal_mode={mode}")), mode);
+        connection.execute_batch("CREATE TABLE t (v); INSERT INTO t VALUES ('old'), ('older')").unwrap();
+        let mut reading = connection.prepare("SELECT v FROM t").unwrap();
+        let mut rows = reading.query([]).unwrap();
+        rows.next().unwrap();
+        connection.execute("INSERT INTO t VALUES ('a')", []).unwrap();
+        // A journal whose header is valid at once, and a database that nothing was written to yet.
+        let uri = format!("{}&nolock=1", home.uri("/a.db"));
+        let half = connect(&uri);
+        half.execute_batch("PRAGMA synchronous=OFF; BEGIN IMMEDIATE; UPDATE t SET v = 'new'").unwrap();
+        std::mem::forget(half);
+        for _ in 0..8 {
+            connection.execute("INSERT INTO t VALUES (hex(zeroblob(2000)))", []).unwrap();
+        }
+        drop(rows);
+        drop(reading);
+        drop(connection);
+        let again = home.connect("/a.db");
+        assert_eq!(text(&again, "SELECT count(*) FROM t"), "11", "{mode}");
+        assert_eq!(integrity(&again), "ok", "{mode}");
+    }
+}
+
+/// The connection keeps its locks from one transaction to the next.
+#[test]
+fn what_is_committed_behind_a_full_volume_is_there() {
+    for free_bytes in [64 << 10, 256 << 10] {
+        let home = Home::new(32 * MIB);
+        let connection = home.connect("/a.db");
+        text(&connection, "PRAGMA locking_mode=exclusive");
+        connection.execute_batch("PRAGMA cache_size=20; CREATE TABLE t (a INTEGER PRIMARY KEY, v)").unwrap();
+        for a in 0..300 {
+            connection.execute("INSERT INTO t VALUES (?1, randomblob(3000))", [a]).unwrap();
+        }
+        let filler = home.connect("/filler.db");
+        filler.execute_batch("CREATE TABLE f (v)").unwrap();
+        let mut piece = 1 << 20;
+        while piece >= 4096 {
+            if filler.execute("INSERT INTO f VALUES (randomblob(?1))", [piece]).is_err() {
+                piece /= 2;
+            }
+        }
+        filler
+            .execute("DELETE FROM f WHERE rowid IN (SELECT rowid FROM f WHERE length(v) <= ?1)", [free_bytes])
+            .unwrap();
+        filler.execute_batch("VACUUM").unwrap_or_default();
+        connection.execute_batch("BEGIN").unwrap();
+        let full =
+            (300..30_000).find_map(|a| connection.execute("INSERT INTO t VALUES (?1, randomblob(3000))", [a]).err());
+        assert!(full.is_some());
+        if !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK").unwrap();
+        }
+        assert_eq!(text(&connection, "SELECT count(*) FROM t"), "300");
+        connection.execute("DELETE FROM t WHERE a < 10", []).unwrap();
+        connection.execute("UPDATE t SET v = 'x' WHERE a = 100", []).unwrap();
+        connection.execute("UPDATE t SET v = 'y' WHERE a = 101", []).unwrap();
+        drop(connection);
+        let again = home.connect("/a.db");
+        assert_eq!(
+            text(&again, "SELECT count(*) || group_concat(CASE a WHEN 100 THEN v WHEN 101 THEN v END, '') FROM t"),
+            "290xy"
+        );
+        assert_eq!(integrity(&again), "ok");
+    }
+}
+
 #[test]
 fn a_full_volume_keeps_what_was_committed() {
     for (journal, locking) in

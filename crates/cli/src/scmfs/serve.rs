@@ -2,6 +2,7 @@
 
 use crate::arguments::MountArguments;
 use crate::{checkpoint, helper, region};
+use pocketstone_cli::mounts::not_a_directory;
 use pocketstone_cli::{explain, note};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -22,6 +23,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
         )
         .map(|()| 0);
     }
+    not_a_directory(&arguments.region, "scmfs mount REGION DIRECTORY")?;
     if !daemon::is_background() && !arguments.foreground && !arguments.fake {
         return daemon::in_background();
     }

@@ -2,6 +2,7 @@
 
 use crate::arguments::MkfsArguments;
 use crate::chip;
+use pocketstone_cli::mounts::not_a_directory;
 use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -62,6 +63,7 @@ fn first_written(nand: &mut dyn Nand) -> Result<Option<u32>> {
 fn image(arguments: &MkfsArguments) -> Result<u8> {
     let path = &arguments.path;
     let name = path.display();
+    not_a_directory(path, "yaffs2 mkfs FILE --size SIZE")?;
     let bytes = arguments
         .size
         .ok_or_else(|| Error::user(format!("{name} has no size yet")).hint("specify one: --size 256M"))?;

@@ -2,7 +2,7 @@
 
 use crate::arguments::{ChipArguments, MountArguments};
 use crate::chip::{self, Opened};
-use pocketstone_cli::mounts::{HelperArguments, is_generic, options_of, set_flag};
+use pocketstone_cli::mounts::{HelperArguments, is_generic, not_a_directory, options_of, set_flag};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -76,6 +76,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     if arguments.remount {
         return pocketstone_mount::remount(&canonical(&arguments.directory)?, YAFFS2_KIND, &options).map(|()| 0);
     }
+    not_a_directory(&arguments.chip.path, "yaffs2 mount CHIP DIRECTORY")?;
     if !daemon::is_background() && !arguments.foreground && !arguments.fake {
         return daemon::in_background();
     }
