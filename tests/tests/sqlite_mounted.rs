@@ -160,8 +160,8 @@ fn sqlite_that_was_built_with_atomic_writes_needs_no_journal() -> Result<(), Ski
     Ok(())
 }
 
-/// A transaction that needs a journal file, which no name is left for; and one of a writer that was killed in front of a
-/// connection which keeps its journal open.
+/// A transaction that needs a journal file, which no name is left for; and one of a writer that was killed in front of
+/// a connection which keeps its journal open.
 const JOURNALS: &str = r#"
 name = os.path.join(os.path.dirname(path), 'n' * 250)
 db = connect(name)

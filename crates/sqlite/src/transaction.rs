@@ -66,9 +66,9 @@ pub(crate) fn lock(transaction: &Shared) -> MutexGuard<'_, Transaction> {
     transaction.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// SQLite goes on with a transaction of which it was told that a file could not be opened, or is read-only: then what is
-/// staged from there on could be neither written nor committed. After an error of input and output, and one of space, it
-/// commits no more of it.
+/// SQLite goes on with a transaction of which it was told that a file could not be opened, or is read-only: then what
+/// is staged from there on could be neither written nor committed. After an error of input and output, and one of
+/// space, it commits no more of it.
 fn ends_the_transaction(failure: Failure) -> Failure {
     match failure {
         Failure::Below(code) if matches!(code & 0xFF, ffi::SQLITE_FULL | ffi::SQLITE_IOERR) => failure,
