@@ -295,13 +295,14 @@ impl<V: Mountable> Served<V> {
 
     /// Changes attributes, and drops the set-id bits and capabilities with them where Linux does.
     pub fn set_attributes(&self, uid: u32, ino: Ino, mut change: SetAttr) -> Result<Attr> {
-        // The same owner once more takes nothing away: so overlayfs(5) copies a file up, which has set the mode before.
+        // The same owner once more takes nothing away if it is root who says so: overlayfs copies a file up like that,
+        // and has set the mode before.
         let asks = change.uid.is_some() || change.gid.is_some();
         let before = if asks { Some(self.volume.attributes(ino)?) } else { None };
         let is_other = |before: Attr| {
             change.uid.is_some_and(|uid| uid != before.uid) || change.gid.is_some_and(|gid| gid != before.gid)
         };
-        let owner_changes = before.is_some_and(is_other);
+        let owner_changes = before.is_some_and(|before| uid != 0 || is_other(before));
         let content_changes = change.size.is_some() && uid != 0;
         if owner_changes || change.size.is_some() {
             self.volume.drop_capability(ino)?;
