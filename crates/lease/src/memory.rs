@@ -35,7 +35,7 @@ impl Memory {
     }
 
     /// Zeros, of this process alone; a child does not have them.
-    pub fn zeros(bytes: usize) -> Result<Memory> {
+    fn zeros(bytes: usize) -> Result<Memory> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at a place that the kernel chooses.
         let base = unsafe { rustix::mm::mmap_anonymous(null_mut(), bytes, prot, MapFlags::PRIVATE)? };
@@ -95,6 +95,24 @@ impl Memory {
         // SAFETY: aligned and inside the mapping, which lives as long as `self`; others see the word as atomic, too.
         // Who mapped it to read does not store.
         unsafe { AtomicU64::from_ptr(self.base.add(at).cast()) }
+    }
+}
+
+/// Pairs of words in memory of their own, for numbers, which are spread over them: zeros at first. A session is moved
+/// around before it has a place, on stacks that may be small.
+pub(crate) struct Pairs(Memory);
+
+impl Pairs {
+    const PAIRS: usize = 256;
+
+    pub fn new() -> Result<Pairs> {
+        Memory::zeros(Self::PAIRS * 16).map(Pairs)
+    }
+
+    /// The pair of a number.
+    pub fn of(&self, number: u64) -> (&AtomicU64, &AtomicU64) {
+        let at = number as usize % Self::PAIRS * 16;
+        (self.0.word(at), self.0.word(at + 8))
     }
 }
 

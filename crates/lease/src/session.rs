@@ -3,7 +3,7 @@
 use crate::average::Average;
 use crate::direct::{Direct, Outcome, Pieces, Why};
 use crate::inherited::Inherited;
-use crate::memory::Memory;
+use crate::memory::{Memory, Pairs};
 use crate::message::{self, Lease, Name, Question};
 use crate::recent::Recent;
 use crate::slots::Slots;
@@ -77,7 +77,6 @@ const REST: Duration = Duration::from_secs(1);
 /// How long a server is not asked that did not answer, and how often that doubles: up to a minute.
 const STALL_MS: u64 = 1000;
 const STALLS_MOST: u64 = 6;
-const FILES: usize = 256;
 /// Nothing larger is appended at once without the kernel, which costs little beside the copying.
 pub const LEASE_BYTES_MOST: u64 = 8 << 20;
 
@@ -99,9 +98,9 @@ pub struct Session {
     recent: Recent,
     /// Bytes that files grow by.
     growth: Average,
-    /// By entry, spread, two words each: whose they are, and since when and how often the kernel, or others who append,
-    /// came back: ms << 8, and a count.
-    comings: Memory,
+    /// By entry: whose they are, and since when and how often the kernel, or others who append, came back: ms << 8, and
+    /// a count.
+    comings: Pairs,
     /// Until when the server, which did not answer, is not asked to free a file: ms << 8, and how often that was so in
     /// a row.
     stalled: AtomicU64,
@@ -171,7 +170,7 @@ impl Session {
             rest: REST,
             recent: Recent::new().map_err(Refusal::Failed)?,
             growth: Average::default(),
-            comings: Memory::zeros(FILES * 16).map_err(Refusal::Failed)?,
+            comings: Pairs::new().map_err(Refusal::Failed)?,
             stalled: AtomicU64::new(0),
         })
     }
@@ -295,8 +294,7 @@ impl Session {
         if now < self.stalled.load(Ordering::Relaxed) >> 8 {
             return false;
         }
-        let at = file.index as usize % FILES * 16;
-        let (whose, comings) = (self.comings.word(at), self.comings.word(at + 8));
+        let (whose, comings) = self.comings.of(file.index.into());
         // What came back to the file that had the entry before says nothing of this one.
         let known = whose.swap(file.key, Ordering::Relaxed) == file.key;
         let word = if known { comings.load(Ordering::Relaxed) } else { 0 };

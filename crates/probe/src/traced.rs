@@ -46,10 +46,8 @@ pub struct Traced {
     begun_ns: u64,
     /// How much CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, at the start.
     ahead_ns: i128,
-    /// The same at the end.
-    ended_ahead_ns: i128,
-    /// What was recorded, once it is stopped.
-    trace: Option<File>,
+    /// What was recorded, and the same at the end, once it is stopped.
+    stopped: Option<(File, i128)>,
     frequencies_khz: Vec<(u16, u32)>,
     threads: BTreeSet<u32>,
 }
@@ -70,8 +68,7 @@ impl Traced {
             session,
             begun_ns,
             ahead_ns: ahead_ns(),
-            ended_ahead_ns: 0,
-            trace: None,
+            stopped: None,
             frequencies_khz: Machine::default().frequencies_khz(),
             threads,
         })
@@ -82,10 +79,10 @@ impl Traced {
     /// # Errors
     /// `ErrorKind::Board` if the session had ended before, or its trace cannot be had.
     pub fn stop(&mut self) -> Result<()> {
-        self.ended_ahead_ns = ahead_ns();
+        let ahead_ns = ahead_ns();
         self.threads.extend(threads_of(self.pid));
         self.threads.insert(self.pid);
-        self.trace = Some(self.session.stop()?);
+        self.stopped = Some((self.session.stop()?, ahead_ns));
         Ok(())
     }
 
@@ -95,8 +92,8 @@ impl Traced {
     /// `ErrorKind::Board` if events were lost, the machine was suspended meanwhile, or the trace cannot be read;
     /// `ErrorKind::Bug` if it was not stopped.
     pub fn read(mut self) -> Result<Recording> {
-        let trace = self.trace.take().ok_or_else(|| Error::bug("a trace is read before it is stopped"))?;
-        let ahead_ns = self.ended_ahead_ns;
+        let stopped = self.stopped.take();
+        let (trace, ahead_ns) = stopped.ok_or_else(|| Error::bug("a trace is read before it is stopped"))?;
         let suspended_ns = (ahead_ns - self.ahead_ns).unsigned_abs();
         if suspended_ns > u128::from(SUSPENDED_NS) {
             let why = format!("the machine was suspended for {} ms of the run", suspended_ns / 1_000_000);

@@ -49,12 +49,12 @@ pub(crate) struct JournalFile {
 
 impl JournalFile {
     /// One in memory, for a connection that may write.
-    pub fn begin(transaction: Shared) -> JournalFile {
-        {
-            let mut begun = transaction::lock(&transaction);
-            begun.journal = begun.memory();
-        }
-        JournalFile { transaction }
+    ///
+    /// # Errors
+    /// As [`transaction::Transaction::begin_journal`].
+    pub fn begin(transaction: Shared) -> Result<JournalFile> {
+        transaction::lock(&transaction).begin_journal()?;
+        Ok(JournalFile { transaction })
     }
 }
 

@@ -186,12 +186,7 @@ pub(crate) fn open_journal(opened: Use, place: &Place, create: bool) -> Result<O
         let file = if create { place.create(&opened.volume)? } else { place.open(&opened.volume)? };
         return Ok(other(opened, place, file));
     };
-    // One that is left of another transaction is over: nobody may write before it is rolled back.
-    match place.remove(&opened.volume) {
-        Ok(()) | Err(Error::NotFound) => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(Object::Journal(JournalFile::begin(writer)))
+    JournalFile::begin(writer).map(Object::Journal)
 }
 
 /// A database's WAL is about to be opened: see [`Transaction::begin_wal`](transaction::Transaction::begin_wal).

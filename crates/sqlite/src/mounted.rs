@@ -264,7 +264,9 @@ impl Base for OnMount {
     }
 
     fn remove_journal(&self) -> Result<()> {
-        below::remove(self.journal_name())
+        // Mostly there is none, which costs less to find out.
+        let name = self.journal_name();
+        if below::exists(name)? { below::remove(name) } else { Ok(()) }
     }
 }
 
@@ -392,9 +394,7 @@ pub(crate) fn begin_wal(name: &CStr) {
 /// Begins the rollback journal of a connection that may write: in memory. `None`: there is no such.
 pub(crate) fn begin_journal(name: &CStr) -> Option<Result<Object>> {
     let writer = transactions(name, JOURNAL).into_iter().find(|one| is_writer(&transaction::lock(one)))?;
-    // One that is left of another transaction is over: nobody may write before it is rolled back.
-    let left = below::exists(name).and_then(|is| if is { below::remove(name) } else { Ok(()) });
-    Some(left.map(|()| Object::Journal(JournalFile::begin(writer))))
+    Some(JournalFile::begin(writer).map(Object::Journal))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// More questions are answered that the file is in use.
@@ -76,19 +76,20 @@ pub(super) struct Freeing {
     since: Arc<Mutex<Option<Instant>>>,
 }
 
+fn lock(since: &Mutex<Option<Instant>>) -> MutexGuard<'_, Option<Instant>> {
+    since.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Freeing {
     pub fn start(files: Arc<Files>) -> std::io::Result<Freeing> {
         let (sender, jobs): (_, Receiver<Job>) = sync_channel(WAITING_MAX);
         let since = Arc::new(Mutex::default());
         let begun = since.clone();
-        let at = move |begun: &Mutex<Option<Instant>>, now| {
-            *begun.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        };
         let serve = move || {
             for job in jobs {
-                at(&begun, Some(Instant::now()));
+                *lock(&begun) = Some(Instant::now());
                 job.run(&files);
-                at(&begun, None);
+                *lock(&begun) = None;
             }
         };
         std::thread::Builder::new().name("forgetting".into()).spawn(serve)?;
@@ -96,7 +97,7 @@ impl Freeing {
     }
 
     pub fn free(&self, job: Job) {
-        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *lock(&self.since);
         if since.is_some_and(|since| since.elapsed() > STUCK) {
             return refuse(&job.connection, Errno::BUSY);
         }

@@ -84,6 +84,7 @@ impl Parts {
         let repeats = first.store.repeats_to_the_bit()?;
         let of_board = SAME_MACHINE.iter().map(|name| format!("fact.{name}"));
         let names: Vec<String> = SAME_STUDY.iter().map(|name| (*name).to_owned()).chain(of_board).collect();
+        let facts = first.store.board_facts()?;
         for other in others {
             let foreign = |what: &str| {
                 let error = format!("{} and {} are not of one run: {what}", first.name(), other.name());
@@ -93,7 +94,7 @@ impl Parts {
             // each other.
             let kind = match repeats {
                 true => None,
-                false => another_kind(&first.store.board_facts()?, &other.store.board_facts()?),
+                false => another_kind(&facts, &other.store.board_facts()?),
             };
             let kind = kind.map(|name| format!("fact.{name}"));
             for name in names.iter().chain(&kind) {

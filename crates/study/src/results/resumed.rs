@@ -6,7 +6,7 @@ use pocketstone_board::{SAME_MACHINE, another_kind};
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::Plan;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The revisions that went on with a run, where they are others than the one that began it.
 pub const LATER_REVISIONS: &str = "git.revision.resumed";
@@ -50,9 +50,10 @@ pub fn check_plans(store: &Store, cells: &[Cell]) -> Result<()> {
     })?;
     let done: BTreeMap<CellKey, String> = rows.into_iter().collect();
     let keys: Vec<CellKey> = cells.iter().map(key).collect::<Result<_>>()?;
-    let grows = |key: &CellKey| keys.iter().any(|k| (&k.0, &k.1) == (&key.0, &key.1) && !done.contains_key(k));
+    let missing = keys.iter().filter(|key| !done.contains_key(*key));
+    let growing: BTreeSet<_> = missing.map(|(experiment, point, ..)| (experiment, point)).collect();
     for (cell, key) in cells.iter().zip(&keys) {
-        let Some(text) = done.get(key).filter(|_| grows(key)) else { continue };
+        let Some(text) = done.get(key).filter(|_| growing.contains(&(&key.0, &key.1))) else { continue };
         // What an earlier version wrote may be no plan today: then nothing can be said.
         let Ok(before) = serde_json::from_str::<Plan>(text) else { continue };
         if before.anywhere() != cell.plan.anywhere() {
@@ -74,8 +75,7 @@ pub fn check_plans(store: &Store, cells: &[Cell]) -> Result<()> {
 /// `ErrorKind::User` if the results cannot be read or written.
 pub fn note_revision(store: &Store, cells: &[Cell], revision: &str) -> Result<()> {
     let done = store.done()?;
-    let keys: Vec<CellKey> = cells.iter().map(key).collect::<Result<_>>()?;
-    if keys.iter().all(|key| done.contains(key)) {
+    if cells.iter().map(key).collect::<Result<Vec<_>>>()?.iter().all(|key| done.contains(key)) {
         return Ok(());
     }
     let known = store.fact(LATER_REVISIONS)?;

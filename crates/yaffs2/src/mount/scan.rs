@@ -279,7 +279,7 @@ fn scan_header(tree: &mut Tree, chunk: Chunk, id: u32, extra: Option<Extra>, gro
     if shrinks && parent == DELETED_ID {
         growing.deleted.push(id);
     }
-    let largest = tree.largest_file();
+    let largest = tree.log.chip.largest_file();
     growing.damaged |= kind == Kind::File && size > largest;
     let size = size.min(largest);
     let unordered = tree.log.chip.yaffs1;

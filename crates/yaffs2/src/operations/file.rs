@@ -49,7 +49,7 @@ pub fn write_at(files: &mut Files, ino: Ino, from: &[u8], offset: u64) -> Result
         return Ok(0);
     }
     let all = files.tree.log.chip.data_bytes();
-    if offset.saturating_add(from.len() as u64) > files.tree.largest_file() {
+    if offset.saturating_add(from.len() as u64) > files.tree.log.chip.largest_file() {
         return Err(Error::TooLarge);
     }
     if offset > size {
@@ -107,7 +107,7 @@ fn write_part(files: &mut Files, ino: Ino, chunk: u32, start: usize, from: &[u8]
 /// Cuts a file, or lengthens it with zeros.
 pub fn resize(files: &mut Files, ino: Ino, size: u64) -> Result<()> {
     let old = files.tree.file_size(ino)?;
-    if size > files.tree.largest_file() {
+    if size > files.tree.log.chip.largest_file() {
         return Err(Error::TooLarge);
     }
     if size > old {

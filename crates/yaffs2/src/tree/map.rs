@@ -114,7 +114,7 @@ fn add_segment(words: &mut Box<[u32]>, at: usize, number: u32, each: usize) -> u
     let (count, room) = (words[0] as usize, words[1] as usize);
     if count == room {
         let Segments { numbers, places, all } = segments(words);
-        let more = room + 1 + room / 8;
+        let more = room + 1 + room / 32;
         let mut new = divided(more, each);
         new[0] = words[0];
         new[2..2 + count].copy_from_slice(numbers);
@@ -306,8 +306,8 @@ mod tests {
         let (last, first): (Vec<u32>, Vec<u32>) = slots.clone().rev().partition(late);
         first.into_iter().chain(last).for_each(|slot| map.set(width, slot, 70 + slot));
         assert!(map.chunks(width).eq(slots.map(|slot| (slot, 70 + slot))));
-        // 18 bits for each of them, and room for an eighth more.
-        assert!(map.bytes() < 23 * (256 * 18 / 8 + 8) + 16, "{}", map.bytes());
+        // 18 bits for each of them.
+        assert!(map.bytes() < 20 * (256 * 18 / 8 + 8) + 16, "{}", map.bytes());
     }
 
     /// What each of them took when all were copied for it: eight times as many chunks took 64 times as long.

@@ -175,11 +175,6 @@ impl Tree {
         }
     }
 
-    /// As [`Chip::largest_file`](crate::log::chip::Chip::largest_file).
-    pub(crate) fn largest_file(&self) -> u64 {
-        self.log.chip.largest_file()
-    }
-
     /// Chunks that a file should have and does not: builders of images leave no holes, others do.
     pub(crate) fn missing_chunks(&self, id: u32) -> u64 {
         let Some(file) = self.objects.get(id).filter(|object| object.kind == Kind::File) else { return 0 };

@@ -1,6 +1,7 @@
 //! How many pages an image's blocks have, by the sequence numbers of its pages.
 
 use super::tags::{CHECKPOINT_SEQUENCE, FIRST_SEQUENCE};
+use std::cmp::Ordering;
 
 /// What is taken where nothing can be told: that of the large-page chips that images are mostly made for.
 pub(super) const USUAL: u32 = 64;
@@ -15,8 +16,8 @@ const MOST: u64 = 512;
 pub(super) fn pages_per_block(sequences: &[Option<u32>]) -> (u32, bool) {
     let mut divisor = 0;
     let mut longest = 0;
-    // How many blocks have runs as long as the longest.
-    let mut as_long: Option<(u64, u32)> = None;
+    // How many runs are as long as the longest.
+    let mut as_long = 0;
     let mut run: Option<(u32, u64)> = None;
     for (page, sequence) in (0u64..).zip(sequences) {
         let Some(sequence) = *sequence else { continue };
@@ -31,12 +32,11 @@ pub(super) fn pages_per_block(sequences: &[Option<u32>]) -> (u32, bool) {
         // Checkpoints and built images give many blocks one number.
         if sequence != CHECKPOINT_SEQUENCE && sequence != FIRST_SEQUENCE {
             let length = page + 1 - begins;
-            as_long = match as_long {
-                Some((longest, number)) if length == longest => Some((longest, number + 1)),
-                Some((longest, number)) if length < longest => Some((longest, number)),
-                _ => Some((length, 1)),
-            };
-            longest = longest.max(length);
+            match length.cmp(&longest) {
+                Ordering::Greater => (longest, as_long) = (length, 1),
+                Ordering::Equal => as_long += 1,
+                Ordering::Less => {}
+            }
         }
     }
     let least = longest.next_power_of_two().max(FEWEST);
@@ -45,7 +45,7 @@ pub(super) fn pages_per_block(sequences: &[Option<u32>]) -> (u32, bool) {
         return (mostly(sequences, least).unwrap_or(USUAL), false);
     }
     // Runs of a power of two are most likely whole blocks. A single one may be the block that was written last.
-    if least == most || longest == least && as_long.is_some_and(|(_, number)| number > 1) {
+    if least == most || longest == least && as_long > 1 {
         return (least as u32, true);
     }
     (u64::from(USUAL).clamp(least, most) as u32, false)
