@@ -50,10 +50,9 @@ torture: counted setup-torture build licences
 	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-sqlite-extension
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test package --test scmfs_suites --test scmfs_preload \
 	  --test scmfs_xfstests --test scmfs_cluster --test scmfs_checkpoint --test yaffs2_suites --test readahead_advice \
-	  --test ssh_board --test adb_board --test far_runners --test many_machines --test nand_by_ssh --test shared_boards \
+	  --test far_runners --test many_machines --test nand_by_ssh \
 	  --test phone_traces --test perfetto_traces --test every_volume -- --ignored --nocapture
-	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-tests --test adb_board --test many_machines \
-	  -- --nocapture
+	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-tests --test many_machines -- --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-report --test explorer -- --ignored
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-sqlite -- --include-ignored --nocapture
@@ -63,7 +62,7 @@ torture: counted setup-torture build licences
 	@scripts/oldest-rust
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test first_day quick_with_100_000
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-tests --test readahead_model \
-	  --test determinism --test programs_board --test databases_board --test tlb_board --test ssh_cable \
+	  --test determinism --test programs_board --test databases_board --test tlb_board --test far_boards \
 	  --test block_device --test power_loss --test worn_chip --test translation_layer --test own_program \
 	  -- --include-ignored
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs --features defects --test volumes defects:: -- --nocapture

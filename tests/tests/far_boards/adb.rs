@@ -188,7 +188,7 @@ fn a_phone_that_cannot_be_used_says_why() {
 #[test]
 fn a_phone_that_is_not_rooted_traces_by_perfetto() {
     let phone = or_skip!(Phone::with(&["/usr", "/lib", "/lib64", "/etc"]));
-    for script in ["adb_board/perfetto.py", "perfetto_traces/to_perfetto.py"] {
+    for script in ["far_boards/perfetto.py", "perfetto_traces/to_perfetto.py"] {
         let from = project().join("tests/tests").join(script);
         fs::copy(&from, phone.root().join("said").join(from.file_name().unwrap())).expect("a copy");
     }
